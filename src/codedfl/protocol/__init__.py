@@ -1,0 +1,7 @@
+"""The two phases as state machines without I/O (paper IV-B and IV-C)."""
+
+from codedfl.protocol.agreement import Agreement, Parameters
+from codedfl.protocol.device import Device
+from codedfl.protocol.server import Outgoing, Phase, Server
+
+__all__ = ["Agreement", "Device", "Outgoing", "Parameters", "Phase", "Server"]

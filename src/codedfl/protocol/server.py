@@ -1,0 +1,385 @@
+"""The server as a state machine: takes a message, returns messages, does no I/O and reads no clock.
+
+It invites, freezes the participant set, relays what devices seal for each other, and trains (paper IV-C): broadcast
+e, go on at the first D - alpha + 1 answers, decode, unpad, step. Decoding is linear and A B = 1, so the pads
+collapse to their sum: the server decodes first and unpads with one product, whatever alpha is.
+
+After phase 1 it holds ``pad_linear`` (d x d) and ``pad_constant`` on the ring; what they are, the scheme decides
+(``codedfl.schemes``). What to do with an exact gradient is the solver's business (``codedfl.solvers``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets as system_random
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codedfl import sealed
+from codedfl.errors import InvalidInput, MessageRefused, NotEnoughDevices, RangeExceeded
+from codedfl.pads import RUN_ID_BYTES
+from codedfl.protocol.agreement import Agreement, Parameters
+from codedfl.protocol.messages import SERVER, Answer, Kind, Message, Update, decode_envelopes, pack_list
+from codedfl.ring import Planes, Ring
+from codedfl.sealed import PUBLIC_BYTES, Identity, RandomBytes
+from codedfl.solvers import Solver
+
+Floats = NDArray[np.float64]
+
+
+class Outgoing(NamedTuple):
+    """A wire message and the devices it goes to; one entry for a broadcast, so that it is uploaded once."""
+
+    receivers: tuple[str, ...]
+    data: bytes
+
+
+class Phase(Enum):
+    JOINING = "joining"
+    SHARING = "sharing"
+    TRAINING = "training"
+    FINISHED = "finished"
+
+
+class Server(ABC):
+    """The server's side of a coded scheme.
+
+    Parameters
+    ----------
+    parameters: the public parameters of the run.
+    devices: the names expected, in the code's order. The set freezes when all have joined, or at ``freeze``.
+    solver: asks for products X'X e and makes the model of them.
+    initial_model: Theta^(1), d x c; None is zero. It is rounded to the ring's grid before use.
+    roster: pinned public keys by device name; a device with another key, or not on it, is refused.
+    stop_when: called with the model after each epoch; True ends the training (for example: target reached).
+    """
+
+    scheme: ClassVar[str]
+    # +1: the decoded answers are data plus pads; -1: they are pads, and what the server holds is data plus pads.
+    pad_sign: ClassVar[int]
+
+    def __init__(
+        self,
+        parameters: Parameters,
+        devices: Sequence[str],
+        solver: Solver,
+        *,
+        initial_model: Floats | None = None,
+        identity: Identity | None = None,
+        roster: Mapping[str, bytes] | None = None,
+        stop_when: Callable[[Floats], bool] | None = None,
+        random_bytes: RandomBytes = system_random.token_bytes,
+    ) -> None:
+        if parameters.scheme != self.scheme:
+            raise InvalidInput(f"parameters.scheme must be {self.scheme!r}, got {parameters.scheme!r}")
+        if len(set(devices)) != len(devices):
+            raise InvalidInput(f"device names must be distinct, got {list(devices)}")
+        self.parameters = parameters
+        self.expected = tuple(devices)
+        self.solver = solver
+        self.identity = identity or Identity.generate(random_bytes)
+        self.run = random_bytes(RUN_ID_BYTES)
+        self.phase = Phase.JOINING
+        self.epoch = 0
+        self.ignored: Counter[str] = Counter()
+        self.refusals: dict[str, str] = {}
+        self.agreement: Agreement | None = None
+        self.pad_linear: Planes | None = None
+        self.pad_constant: Planes | None = None
+        self._initial_model = initial_model
+        self._roster = roster
+        self._stop_when = stop_when
+        self._random_bytes = random_bytes
+        self._joined: dict[str, bytes] = {}
+        self._shared: set[int] = set()
+        self._ready: set[int] = set()
+        self._answers: dict[int, Planes] = {}
+        self._sent: tuple[Floats, int] = (
+            np.zeros((0, 0)),
+            0,
+        )  # the current update in integers, its fraction bits
+        self._update = b""
+        self._update_digest = b""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.phase.value}, epoch {self.epoch}, {len(self._ready)} devices ready>"
+
+    # -- the interface of the state machine ------------------------------------------------------------------------
+
+    @property
+    def model(self) -> Floats | None:
+        """Theta after the last finished epoch; None before the first."""
+        return self.solver.model
+
+    @property
+    def ready_devices(self) -> list[str]:
+        return [self._agreed.names[i] for i in sorted(self._ready)]
+
+    @property
+    def answered(self) -> list[str]:
+        """Whose answer to the current epoch is in; before training, whose shares are."""
+        done = self._answers if self.phase is Phase.TRAINING else self._shared
+        return [self._agreed.names[i] for i in sorted(done)]
+
+    def invite(self) -> list[Outgoing]:
+        body = pack_list([self.identity.public, self.parameters.encode()])
+        return [self._broadcast(Kind.INVITATION, body, self.expected)]
+
+    def receive(self, data: bytes) -> list[Outgoing]:
+        """Handle one wire message.
+
+        Late, stale, duplicate and replayed messages are ignored and counted in ``ignored``. Raises
+        ``MessageRefused`` and changes nothing when the message is damaged, forged or out of protocol, and
+        ``RangeExceeded`` when a decoded total breaks its proven bound; ``model`` is then the last good one.
+        """
+        message = Message.decode(data)
+        handlers = {
+            Kind.JOIN: self._on_join,
+            Kind.REFUSAL: self._on_refusal,
+            Kind.SHARES: self._on_shares,
+            Kind.READY: self._on_ready,
+            Kind.ANSWER: self._on_answer,
+        }
+        handler = handlers.get(message.kind)
+        if handler is None:
+            raise MessageRefused(f"the server must not be sent a {message.kind} message, got one")
+        if message.receiver != SERVER:
+            raise MessageRefused(f"the receiver must be the server, got {message.receiver!r}")
+        if message.run != self.run:
+            raise MessageRefused(f"the run must be {self.run.hex()}, got {message.run.hex()[:32]}")
+        if message.agreement != (self._agreement_hash if message.kind not in (Kind.JOIN, Kind.REFUSAL) else b""):
+            raise MessageRefused("the message must belong to the frozen participant set: it names another")
+        return handler(message)
+
+    def freeze(self) -> list[Outgoing]:
+        """Fix the participant set with those who joined so far, and start phase 1."""
+        if self.phase is not Phase.JOINING:
+            raise InvalidInput(f"the participant set must be frozen once, got a second call while {self.phase.value}")
+        members = {name: self._joined[name] for name in self.expected if name in self._joined}
+        agreement = Agreement.freeze(self.parameters, self.run, self.identity.public, members, self._initial_model)
+        _ = agreement.code, agreement.fixed_point  # a bad alpha is refused before anything is sent
+        self.agreement = agreement
+        self.phase = Phase.SHARING
+        return [self._broadcast(Kind.AGREEMENT, agreement.encoded, agreement.names), *self._open_sharing()]
+
+    def check_enough(self, gone: Sequence[str] = ()) -> None:
+        """Raise ``NotEnoughDevices`` when the run cannot go on without ``gone``; for drivers that give up on devices."""
+        agreed = self._agreed
+        lost = set(gone)
+        if self.phase is Phase.SHARING:
+            silent = [agreed.names[j] for j in range(agreed.n_devices) if j not in self._shared]
+            if lost & set(silent):
+                raise NotEnoughDevices(
+                    f"all {agreed.n_devices} devices must share before training: {len(silent)} missing"
+                    f" ({', '.join(silent)})",
+                    silent,
+                    self.model,
+                )
+        alive = [j for j in range(agreed.n_devices) if agreed.names[j] not in lost or j in self._answers]
+        short = agreed.code.shortfall(alive)
+        if short and self.phase is not Phase.FINISHED:
+            absent = [agreed.names[j] for j in range(agreed.n_devices) if j not in alive]
+            raise NotEnoughDevices(
+                f"epoch {self.epoch} needs {agreed.code.answers_needed} answers (D - alpha + 1) but only {len(alive)}"
+                f" devices are alive: {short} more needed, missing are {', '.join(absent)}",
+                absent,
+                self.model,
+            )
+
+    # -- joining --------------------------------------------------------------------------------------------------------
+
+    def _on_join(self, message: Message) -> list[Outgoing]:
+        self._open_from_newcomer(message)
+        if message.sender in self._joined or self.phase is not Phase.JOINING:
+            self.ignored["repeated or late join"] += 1
+            return []
+        self._joined[message.sender] = message.attachment
+        return self.freeze() if set(self._joined) == set(self.expected) else []
+
+    def _on_refusal(self, message: Message) -> list[Outgoing]:
+        self.refusals[message.sender] = self._open_from_newcomer(message).decode(errors="replace")
+        return []
+
+    def _open_from_newcomer(self, message: Message) -> bytes:
+        """A join or refusal brings its public key along; with a roster it must be the pinned one."""
+        name, public = message.sender, message.attachment
+        if name not in self.expected:
+            raise MessageRefused(f"the device must be one of the {len(self.expected)} expected, got {name!r}")
+        if len(public) != PUBLIC_BYTES:
+            raise MessageRefused(f"a public key must have {PUBLIC_BYTES} bytes, got {len(public)}")
+        if self._roster is not None and self._roster.get(name) != public:
+            raise MessageRefused(f"the key of {name!r} must be the one on the roster, got {sealed.fingerprint(public)}")
+        return sealed.open_sealed(self.identity, public, message.context(), message.body)
+
+    # -- phase 1 ------------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _open_sharing(self) -> list[Outgoing]:
+        """Called once the set is frozen."""
+
+    @abstractmethod
+    def _take_shares(self, sender: int, message: Message, envelopes: Mapping[str, bytes]) -> bytes:
+        """Keep what device ``sender`` shared with the server; returns the bulk to relay along the column."""
+
+    @abstractmethod
+    def _can_start(self) -> bool:
+        """Whether the server itself holds what training needs."""
+
+    def _on_shares(self, message: Message) -> list[Outgoing]:
+        agreed = self._agreed
+        sender = agreed.position(message.sender)
+        message.check_signature(agreed.publics[sender])
+        if sender in self._shared:
+            self.ignored["repeated shares"] += 1
+            return []
+        envelopes = decode_envelopes(message.body)
+        bulk = self._take_shares(sender, message, envelopes)
+        self._shared.add(sender)
+        column = {agreed.names[i] for i in agreed.code.column_support(sender)}
+        relayed = []
+        for name, envelope in envelopes.items():
+            if name == SERVER:
+                continue
+            agreed.position(name)  # refuses names outside the set
+            attachment = bulk if name in column else b""
+            share = Message(Kind.SHARE, self.run, agreed.hash, message.sender, name, envelope, attachment)
+            relayed.append(Outgoing((name,), share.encode()))
+        return relayed + self._start_if_possible()
+
+    def _on_ready(self, message: Message) -> list[Outgoing]:
+        sender = self._open_from_member(message)[0]
+        if sender in self._ready:
+            self.ignored["repeated ready"] += 1
+            return []
+        self._ready.add(sender)
+        if self.phase is Phase.TRAINING:  # a late comer joins the current epoch
+            return [Outgoing((message.sender,), self._update)]
+        return self._start_if_possible()
+
+    def _start_if_possible(self) -> list[Outgoing]:
+        enough = not self._agreed.code.shortfall(sorted(self._ready))
+        if self.phase is not Phase.SHARING or not enough or not self._can_start():
+            return []
+        self.phase = Phase.TRAINING
+        return [self._next_epoch(None)]
+
+    # -- phase 2 --------------------------------------------------------------------------------------------------------
+
+    def _next_epoch(self, direction: Floats | None) -> Outgoing:
+        """Broadcast e. The first epoch has e = 0 and asks for the constant, which is needed once only."""
+        agreed, p = self._agreed, self.parameters
+        shape = (p.n_features, p.n_outputs)
+        integers, bits = agreed.fixed_point.round_update(np.zeros(shape) if direction is None else direction)
+        packed = self._ring.pack(self._ring.from_integers(integers)) if np.any(integers) else b""
+        self.epoch += 1
+        self._answers = {}
+        self._sent = (integers, bits)
+        update = Update(self.epoch, bits, direction is None, packed).encode()
+        self._update_digest = hashlib.sha256(update).digest()
+        outgoing = self._broadcast(Kind.UPDATE, update, tuple(self.ready_devices))
+        self._update = outgoing.data
+        return outgoing
+
+    def _on_answer(self, message: Message) -> list[Outgoing]:
+        sender, plaintext = self._open_from_member(message)
+        answer = Answer.decode(plaintext)
+        if self.phase is not Phase.TRAINING or answer.epoch < self.epoch:
+            self.ignored["late answer"] += 1
+            return []
+        if answer.epoch > self.epoch or answer.update_digest != self._update_digest:
+            raise MessageRefused(f"an answer must be to the update of epoch {self.epoch}, got one to another update")
+        if sender in self._answers:
+            self.ignored["repeated answer"] += 1
+            return []
+        p = self.parameters
+        count = p.constant_length if self.epoch == 1 else p.n_features * p.n_outputs
+        self._answers[sender] = self._ring.unpack(answer.packed, count)
+        if self._agreed.code.shortfall(list(self._answers)):
+            return []
+        return self._finish_epoch()
+
+    def _finish_epoch(self) -> list[Outgoing]:
+        total = self._unpad(self._decode())
+        try:
+            self._step(total)
+            stop = self._stop_when is not None and self.model is not None and self._stop_when(self.model)
+            direction = None if stop else self.solver.request()
+            if direction is not None:
+                return [self._next_epoch(direction)]
+        except RangeExceeded:
+            self.phase = Phase.FINISHED
+            raise
+        self.phase = Phase.FINISHED
+        return [self._broadcast(Kind.FINISH, b"", self._agreed.names)]
+
+    def _decode(self) -> Planes:
+        """sum_i a_i answer_i over the first D - alpha + 1 answers: masks cancel, the total of data and pads is left."""
+        survivors = list(self._answers)
+        vector = self._agreed.code.decoding_vector(survivors)
+        total = self._ring.zeros(next(iter(self._answers.values())).shape[1])
+        self._ring.add_scaled(total, vector.tolist(), [self._answers[i] for i in survivors])
+        return total
+
+    def _unpad(self, decoded: Planes) -> Planes:
+        """pad_sign * (decoded - pad_constant - pad_linear e)."""
+        assert self.pad_linear is not None and self.pad_constant is not None
+        ring = self._ring
+        integers, _ = self._sent
+        sign = self.pad_sign
+        total = ring.zeros(decoded.shape[1])
+        ring.add_scaled(total, [[sign]] * len(ring.primes), [decoded])
+        if self.epoch == 1:
+            ring.add_scaled(total, [[-sign]] * len(ring.primes), [self.pad_constant])
+        if np.any(integers):
+            product = ring.product(self.pad_linear, ring.from_integers(integers))
+            ring.add_scaled(total, [[-sign]] * len(ring.primes), [product.reshape(len(ring.primes), -1)])
+        return total
+
+    def _step(self, total: Planes) -> None:
+        agreed, p = self._agreed, self.parameters
+        length = p.n_features * p.n_outputs
+        matrix = total[:, :length].reshape(-1, p.n_features, p.n_outputs)
+        if self.epoch == 1:
+            gradient = agreed.fixed_point.constant_to_reals(matrix, agreed.initial_integers)
+            samples = p.samples if p.samples is not None else int(self._ring.to_integers(total[:, length:])[0])
+            if not agreed.n_devices <= samples <= p.bounds.samples:
+                raise RangeExceeded(
+                    f"the summed sample count must be between {agreed.n_devices} and {p.bounds.samples}, got {samples}"
+                )
+            self.solver.start(agreed.initial_model, gradient, samples)
+            return
+        integers, bits = self._sent
+        product = agreed.fixed_point.product_to_reals(matrix, integers, bits)
+        self.solver.receive(np.ldexp(integers, -bits), product)
+
+    # -- reading and writing ----------------------------------------------------------------------------------------------
+
+    @property
+    def _agreed(self) -> Agreement:
+        if self.agreement is None:
+            raise MessageRefused("the participant set must be frozen first, got a later message")
+        return self.agreement
+
+    @property
+    def _agreement_hash(self) -> bytes:
+        return self.agreement.hash if self.agreement else b""
+
+    @property
+    def _ring(self) -> Ring:
+        return self._agreed.fixed_point.ring
+
+    def _open_from_member(self, message: Message) -> tuple[int, bytes]:
+        sender = self._agreed.position(message.sender)
+        public = self._agreed.publics[sender]
+        return sender, sealed.open_sealed(self.identity, public, message.context(), message.body)
+
+    def _broadcast(self, kind: Kind, body: bytes, receivers: tuple[str, ...]) -> Outgoing:
+        agreement = b"" if kind in (Kind.INVITATION, Kind.AGREEMENT) else self._agreement_hash
+        message = Message(kind, self.run, agreement, SERVER, SERVER, body).signed_by(self.identity)
+        return Outgoing(receivers, message.encode())
