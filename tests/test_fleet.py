@@ -105,9 +105,7 @@ def test_dumps_and_loads_are_inverse():
 
 
 def test_save_and_load_with_a_trace_beside_it(tmp_path: Path):
-    (tmp_path / "times.csv").write_text(
-        "kind,amount,seconds\ncompute,1000,0.5\ncompute,10,0.1\nuplink,100,2\n"
-    )
+    (tmp_path / "times.csv").write_text("kind,amount,seconds\ncompute,1000,0.5\ncompute,10,0.1\nuplink,100,2\n")
     (tmp_path / "lab.toml").write_text(SMALL + 'trace = "times.csv"\n')
     fleet = Fleet.load(tmp_path / "lab.toml")
     assert fleet.name == "lab"
@@ -130,10 +128,10 @@ def test_save_and_load_with_a_trace_beside_it(tmp_path: Path):
     [
         ("mac_rate = 2e6", "mac_rate = 0", "device[1].mac_rate must be positive, got 0"),
         ("mac_rate = 2e6", "mac_rate = -1e6", "device[1].mac_rate must be positive, got -1000000.0"),
-        ("mac_rate = 2e6", "mac_rate = nan", "device[1].mac_rate must be positive, got nan"),
-        ("mac_rate = 2e6", "mac_rate = inf", "device[1].mac_rate must be positive, got inf"),
-        ("mac_rate = 2e6", "mac_rate = true", "device[1].mac_rate must be positive, got True"),
-        ("mac_rate = 2e6", 'mac_rate = "2e6"', "device[1].mac_rate must be positive, got '2e6'"),
+        ("mac_rate = 2e6", "mac_rate = nan", "device[1].mac_rate must be a finite number, got nan"),
+        ("mac_rate = 2e6", "mac_rate = inf", "device[1].mac_rate must be a finite number, got inf"),
+        ("mac_rate = 2e6", "mac_rate = true", "device[1].mac_rate must be a finite number, got True"),
+        ("mac_rate = 2e6", 'mac_rate = "2e6"', "device[1].mac_rate must be a finite number, got '2e6'"),
         ("mac_rate = 2e6\n", "", "device[1].mac_rate must be given, got nothing"),
         (
             "failure_probability = 0\n",
@@ -156,7 +154,7 @@ def test_save_and_load_with_a_trace_beside_it(tmp_path: Path):
             "defaults.header_overhead must be zero or positive, got -1",
         ),
         ("uplink_rate = 5e6", "uplink_rate = 0", "defaults.uplink_rate must be positive, got 0"),
-        ("downlink_rate = 10e6", "downlink_rate = []", "defaults.downlink_rate must be positive, got []"),
+        ("downlink_rate = 10e6", "downlink_rate = []", "defaults.downlink_rate must be a finite number, got []"),
         ("count = 1", "count = 0", "device[1].count must be an integer from 1 to 1000000, got 0"),
         ("count = 1", "count = 1.5", "device[1].count must be an integer from 1 to 1000000, got 1.5"),
         ("count = 1", "count = true", "device[1].count must be an integer from 1 to 1000000, got True"),
@@ -188,8 +186,8 @@ def test_save_and_load_with_a_trace_beside_it(tmp_path: Path):
         (
             "count = 1",
             "count = 1\nmac_rte = 3e6",
-            "device[1].mac_rte is not a known key (name, count, mac_rate, setup_factor, uplink_rate, downlink_rate, "
-            "failure_probability, header_overhead, trace), got 3000000.0",
+            "device[1].mac_rte is not a known key (name, count, mac_rate, setup_factor, uplink_rate, "
+            "downlink_rate, failure_probability, header_overhead, trace), got 3000000.0",
         ),
         ("count = 1", "count = 1\ntrace = 4", "device[1].trace must be a non-empty string, got 4"),
     ],
@@ -205,21 +203,19 @@ def test_a_fleet_has_devices():
     text = SMALL[: SMALL.index("[[device]]")]
     with pytest.raises(InvalidInput, match=r"^lab.toml: device must have at least one class, got none$"):
         Fleet.loads(text, source="lab.toml")
-    with pytest.raises(
-        InvalidInput, match=r"^lab.toml: device must be an array of tables, got \{'count': 3\}$"
-    ):
+    with pytest.raises(InvalidInput, match=r"^lab.toml: device must be an array of tables, got \{'count': 3\}$"):
         Fleet.loads(text + "[device]\ncount = 3\n", source="lab.toml")
 
 
 def test_an_integer_beyond_floats_is_refused():
     text = SMALL.replace("mac_rate = 2e6", f"mac_rate = {10**400}")
-    with pytest.raises(InvalidInput, match=r"^fleet: device\[1\].mac_rate must be positive, got 10+$"):
+    with pytest.raises(InvalidInput, match=r"^fleet: device\[1\].mac_rate must be a finite number, got 10+$"):
         Fleet.loads(text)
 
 
 def test_text_that_is_not_toml():
-    with pytest.raises(InvalidInput, match=r"^lab.toml: a fleet must be valid TOML, got: .*line 1"):
-        Fleet.loads("[server", source="lab.toml")
+    with pytest.raises(InvalidInput, match=r"^lab.toml: a fleet must be valid TOML, got: .*at line 2, column 1.*"):
+        Fleet.loads("[server]\n= 3", source="lab.toml")
 
 
 def test_a_fleet_that_does_not_exist(tmp_path: Path):
@@ -239,10 +235,10 @@ def test_a_fleet_that_does_not_exist(tmp_path: Path):
             "kind,amount,seconds\ncompute,1,1\nup,3,4\n",
             " line 3: kind must be one of compute, uplink, downlink, got 'up'",
         ),
-        ("kind,amount,seconds\ncompute,0,1\n", " line 2: amount must be positive, got '0'"),
-        ("kind,amount,seconds\ncompute,1,nan\n", " line 2: seconds must be positive, got 'nan'"),
-        ("kind,amount,seconds\ncompute,1,fast\n", " line 2: seconds must be positive, got 'fast'"),
-        ("kind,amount,seconds\ncompute,1\n", " line 2: seconds must be positive, got None"),
+        ("kind,amount,seconds\ncompute,0,1\n", " line 2: amount must be positive, got 0.0"),
+        ("kind,amount,seconds\ncompute,1,nan\n", " line 2: seconds must be a finite number, got nan"),
+        ("kind,amount,seconds\ncompute,1,fast\n", " line 2: seconds must be a finite number, got 'fast'"),
+        ("kind,amount,seconds\ncompute,1\n", " line 2: seconds must be a finite number, got None"),
     ],
 )
 def test_a_bad_trace_is_named_with_its_line(tmp_path: Path, rows: str, message: str):
@@ -258,15 +254,13 @@ def test_a_bad_trace_is_named_with_its_line(tmp_path: Path, rows: str, message: 
 
 def test_a_missing_trace(tmp_path: Path):
     path = tmp_path / "none.csv"
-    with pytest.raises(
-        InvalidInput, match=f"^trace must be a readable CSV file, got {re.escape(repr(str(path)))}$"
-    ):
+    with pytest.raises(InvalidInput, match=f"^trace must be a readable CSV file, got {re.escape(repr(str(path)))}$"):
         MeasuredTimes.load(path)
 
 
 def test_a_class_made_in_code_is_checked_too():
     with pytest.raises(InvalidInput, match=r"^failure_probability must be in \[0, 1\), got 1.2$"):
         DeviceClass("x", 1, 1e6, 0.5, 1e6, 1e6, 1.2, 0.1)
-    made = DeviceClass("x", np.int64(3), np.float64(1e6), 0.5, 1e6, 1e6, 0.0, 0.0)  # type: ignore[arg-type]
+    made = DeviceClass("x", np.int64(3), np.float64(1e6), 0.5, 1e6, 1e6, 0.0, 0.0)
     fleet = Fleet("lab", (made,), 1e12)
     assert Fleet.loads(fleet.dumps()) == fleet

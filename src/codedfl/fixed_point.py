@@ -144,7 +144,7 @@ class FixedPoint:
             f" X'X {self.gram_bits} and G1 {self.constant_bits} fraction bits>"
         )
 
-    # -- proven limits, in ring units ---------------------------------------------------------------------
+    # -- proven limits, in ring units
 
     @cached_property
     def limit(self) -> int:
@@ -166,7 +166,7 @@ class FixedPoint:
         shift = self.constant_bits - self.feature_bits - self.label_bits
         return math.ceil(self.bounds.samples * x * y * Fraction(2) ** shift) + self.n_devices
 
-    # -- one device's data --------------------------------------------------------------------------------
+    # -- one device's data
 
     def grid_features(self, X: Floats) -> Floats:
         """X in integers of 2^-feature_bits, refused where not finite or outside the public bound."""
@@ -191,15 +191,20 @@ class FixedPoint:
         for start in range(0, len(X), GRAM_BLOCK_ROWS):
             block = self.grid_features(X[start : start + GRAM_BLOCK_ROWS])
             total += block.T @ block
-        return self.ring.from_integers(
-            self._rounded(total[np.triu_indices(self.n_features)], 2 * self.feature_bits, self.gram_bits)
-        )
+        return self.ring.from_integers(self.round_gram(total[np.triu_indices(self.n_features)]))
+
+    def round_gram(self, exact: Floats) -> Floats:
+        """X'X in integers of 2^-(2 feature_bits) to integers of 2^-gram_bits, half to even."""
+        return self._rounded(exact, 2 * self.feature_bits, self.gram_bits)
+
+    def round_cross(self, exact: Floats) -> Floats:
+        """X'Y in integers of 2^-(feature_bits + label_bits) to integers of 2^-constant_bits."""
+        return self._rounded(exact, self.feature_bits + self.label_bits, self.constant_bits)
 
     def cross(self, X: Floats, Y: Floats) -> Planes:
         """X'Y of one device, rounded once to ``constant_bits``."""
         self._check_rows(X)
-        exact = self.grid_features(X).T @ self.grid_labels(Y)
-        return self.ring.from_integers(self._rounded(exact, self.feature_bits + self.label_bits, self.constant_bits))
+        return self.ring.from_integers(self.round_cross(self.grid_features(X).T @ self.grid_labels(Y)))
 
     def _check_rows(self, X: Floats) -> None:
         if X.ndim != 2 or X.shape[1] != self.n_features:
@@ -214,7 +219,7 @@ class FixedPoint:
         # Both steps are exact in float64: a power of two, then rounding an integer-valued quotient to even.
         return np.rint(np.ldexp(exact, to_bits - from_bits))
 
-    # -- Theta^(1) and the updates -------------------------------------------------------------------------
+    # -- Theta^(1) and the updates
 
     def round_initial_model(self, theta: Floats) -> Floats:
         """Theta^(1) on the grid that X'X Theta^(1) + X'Y needs (constant_bits - gram_bits), as reals."""
@@ -253,7 +258,7 @@ class FixedPoint:
                 return integers, bits
         raise RangeExceeded(f"the update must have a column 1-norm of at most {room}, got {norm:g}: it cannot be sent")
 
-    # -- decoded totals back to reals -----------------------------------------------------------------------
+    # -- decoded totals back to reals
 
     def product_to_reals(self, planes: Planes, update_integers: Floats, update_bits: int) -> Floats:
         """sum_i X_i'X_i e as reals, refused where an entry is larger than this e can make it."""

@@ -53,7 +53,9 @@ _CLASS_KEYS = ("name", "count", *_RULE_OF_CLASS_NUMBER, "trace")
 def _number(key: str, value: Any, rule: str) -> float:
     # TOML has true, nan and inf; Python takes True for 1.
     numeric = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-    if not numeric or not _RULES[rule](value) or value > sys.float_info.max:
+    if not numeric or not abs(value) <= sys.float_info.max:
+        raise InvalidInput(f"{key} must be a finite number, got {value!r}")
+    if not _RULES[rule](value):
         raise InvalidInput(f"{key} must be {rule}, got {value!r}")
     return float(value)
 
@@ -102,9 +104,10 @@ class MeasuredTimes:
 
 def _parsed(key: str, text: str | None) -> float:
     try:
-        return _number(key, float(text or ""), "positive")
+        value: float | str | None = float(text or "")
     except ValueError:
-        raise InvalidInput(f"{key} must be positive, got {text!r}") from None
+        value = text
+    return _number(key, value, "positive")
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from codedfl.errors import InvalidInput
 from codedfl.matrix_check import check_vector
 
 Floats = NDArray[np.float64]
@@ -29,7 +30,7 @@ class Labels(ABC):
         if values.dtype.kind in "bu":
             values = values.astype(np.int64)
         if values.ndim != 1 or values.dtype.kind not in "iU":
-            raise ValueError(f"classes must be a list of whole numbers or of text, got an array of {values.dtype}")
+            raise InvalidInput(f"classes must be a list of whole numbers or of text, got an array of {values.dtype}")
         return ClassLabels(tuple(np.unique(values).tolist()))
 
     @staticmethod
@@ -41,14 +42,11 @@ class Labels(ABC):
     def from_dict(saved: dict[str, Any]) -> "Labels":
         """The labels that `to_dict` described."""
         kind = saved.get("kind")
-        try:
-            if kind == "classes":
-                return ClassLabels(tuple(saved["classes"]))
-            if kind == "targets":
-                return TargetLabels(float(saved["low"]), float(saved["high"]))
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"saved labels must be complete, got {error!r}") from error
-        raise ValueError(f"kind of labels must be 'classes' or 'targets', got {kind!r}")
+        if kind == "classes" and isinstance(saved.get("classes"), list):
+            return ClassLabels(tuple(saved["classes"]))
+        if kind == "targets" and all(isinstance(saved.get(end), float) for end in ("low", "high")):
+            return TargetLabels(saved["low"], saved["high"])
+        raise InvalidInput(f"saved labels must hold classes, or low and high of the targets, got {saved}")
 
     @property
     @abstractmethod
@@ -73,7 +71,7 @@ class Labels(ABC):
 
     def _check_scores(self, scores: Floats) -> None:
         if scores.ndim != 2 or scores.shape[1] != self.n_outputs:
-            raise ValueError(f"scores must be a matrix with {self.n_outputs} columns, got shape {scores.shape}")
+            raise InvalidInput(f"scores must be a matrix with {self.n_outputs} columns, got shape {scores.shape}")
 
 
 @dataclass(frozen=True)
@@ -84,11 +82,11 @@ class ClassLabels(Labels):
 
     def __post_init__(self) -> None:
         if len(self.classes) < 2:
-            raise ValueError(f"classes must be at least two, got {list(self.classes)}")
+            raise InvalidInput(f"classes must be at least two, got {list(self.classes)}")
         if {type(one) for one in self.classes} not in ({int}, {str}):
-            raise ValueError(f"classes must be all whole numbers or all text, got {self.classes[:5]}")
+            raise InvalidInput(f"classes must be all whole numbers or all text, got {self.classes[:5]}")
         if self.classes != tuple(np.unique(self.classes).tolist()):
-            raise ValueError(f"classes must be ascending and distinct, got {self.classes[:5]}")
+            raise InvalidInput(f"classes must be ascending and distinct, got {self.classes[:5]}")
 
     @property
     def n_outputs(self) -> int:
@@ -98,11 +96,13 @@ class ClassLabels(Labels):
         """One-hot rows. A label that is none of the classes is refused."""
         known = np.asarray(self.classes)
         if y.ndim != 1 or (y.dtype.kind == "U") != (known.dtype.kind == "U"):
-            raise ValueError(f"y must be a vector of classes such as {self.classes[0]!r}, got {y.ndim} of {y.dtype}")
+            raise InvalidInput(
+                f"y must be a vector of classes such as {self.classes[0]!r}, got {y.ndim} dimension(s) of {y.dtype}"
+            )
         places = np.minimum(np.searchsorted(known, y), len(known) - 1)
         unknown = known[places] != y
         if unknown.any():
-            raise ValueError(f"y must hold the {len(known)} classes only, got {y[unknown].tolist()[0]!r}")
+            raise InvalidInput(f"y must hold the {len(known)} classes only, got {y[unknown].tolist()[0]!r}")
         one_hot = np.zeros((len(y), len(known)))
         one_hot[np.arange(len(y)), places] = 1.0
         return one_hot
@@ -129,7 +129,7 @@ class TargetLabels(Labels):
 
     def __post_init__(self) -> None:
         if not -np.inf < self.low < self.high < np.inf:
-            raise ValueError(f"low must be below high, both finite, got {self.low} and {self.high}")
+            raise InvalidInput(f"low must be below high, both finite, got {self.low} and {self.high}")
 
     @property
     def n_outputs(self) -> int:

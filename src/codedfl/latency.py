@@ -111,43 +111,63 @@ def kth_fastest(arrivals: Seconds, k: int) -> Seconds:
     return np.partition(arrivals, k - 1, axis=-1)[..., k - 1].copy()
 
 
+class TrainingClock:
+    """Virtual time of one training, an epoch at a time, for (draws, D) devices at once.
+
+    start: (draws,) when the central server can begin; ready: (draws, D) when each device can answer at all.
+    Under ``restart`` a straggler drops what it was doing when the next update comes, as the paper assumes, and
+    epochs are independent. Under ``finish`` it first finishes and sends the old answer, which is of no use any more,
+    then takes the newest update. Waiting for all makes the two agree: nobody is ever late.
+    """
+
+    def __init__(self, start: Seconds, ready: Seconds, policy: StragglerPolicy = "restart") -> None:
+        if policy not in get_args(StragglerPolicy):
+            raise InvalidInput(f"policy must be restart or finish, got {policy!r}")
+        self.now = start
+        self._busy_until = ready  # under restart this never grows: only phase 1 keeps a device busy
+        self._policy = policy
+
+    def answers(self, durations: Seconds) -> Seconds:
+        """(draws, D) times at which each device's answer to an update broadcast now would arrive."""
+        return np.maximum(self._busy_until, self.now[:, None]) + durations
+
+    def advance(self, durations: Seconds, wait_for: int) -> Seconds:
+        """Let one epoch pass: it ends with the ``wait_for``-th answer. Returns the answers' times."""
+        answers = self.answers(durations)
+        self.now = kth_fastest(answers, wait_for)
+        if self._policy == "finish":
+            # A device still busy when the epoch ends never takes its update: it goes on to a later one.
+            self._busy_until = np.where(self._busy_until < self.now[:, None], answers, self._busy_until)
+        return answers
+
+    def advance_by(self, seconds: float) -> None:
+        """Let an epoch of fixed length pass (a scheme with a deadline)."""
+        self.now = self.now + seconds
+
+
 def training_times(
     arrivals: Seconds | Callable[[int], Seconds],
     epochs: int,
     wait_for: int,
     policy: StragglerPolicy = "restart",
 ) -> Seconds:
-    """(draws, epochs) times at which each epoch ends, from the start of the first.
+    """(draws, epochs) times at which each epoch ends, from the start of the first, all devices being ready then.
 
     ``arrivals`` is a (draws, epochs, D) array of :func:`epoch_arrivals`, or a function from the epoch's
     number (from 0) to its (draws, D): a thousand devices need not be held in memory for every epoch.
-
-    An epoch ends with the ``wait_for``-th answer to it. Under ``restart`` a straggler drops what it was doing
-    when the next update comes, as the paper assumes, and epochs are independent. Under ``finish`` it first
-    finishes and sends the old answer, which is of no use any more, then takes the newest update. With
-    ``wait_for`` = D nobody is ever late and the two agree.
+    See :class:`TrainingClock` for the policies.
     """
-    if policy not in get_args(StragglerPolicy):
-        raise InvalidInput(f"policy must be restart or finish, got {policy!r}")
     if epochs < 1:
         raise InvalidInput(f"epochs must be a positive integer, got {epochs}")
     if not callable(arrivals) and (arrivals.ndim != 3 or arrivals.shape[1] != epochs):
         raise InvalidInput(f"arrivals must have the shape (draws, {epochs}, D), got {arrivals.shape}")
     ends: list[Seconds] = []
-    start: Seconds | float = 0.0
-    free: Seconds | float = 0.0  # when each device has finished what it took up
+    clock: TrainingClock | None = None
     for epoch in range(epochs):
         durations = arrivals(epoch) if callable(arrivals) else arrivals[:, epoch]
-        if policy == "restart":
-            end = start + kth_fastest(durations, wait_for)
-        else:
-            start_of_all = start if isinstance(start, float) else start[:, None]
-            answers = np.maximum(free, start_of_all) + durations
-            end = kth_fastest(answers, wait_for)
-            # A device still busy when the epoch ends never takes its update: it goes on to a later one.
-            free = np.where(free < end[:, None], answers, free)
-        ends.append(end)
-        start = end
+        clock = clock or TrainingClock(np.zeros(len(durations)), np.zeros_like(durations), policy)
+        clock.advance(durations, wait_for)
+        ends.append(clock.now)
     return np.stack(ends, axis=1)
 
 

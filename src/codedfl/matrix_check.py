@@ -8,24 +8,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from codedfl.errors import InvalidInput
+
 
 def check_matrix(argument: str, X: NDArray[Any], n_columns: int | None = None) -> None:
     """n_columns: None accepts any number. No rows are no error here: one may predict for none."""
     if X.ndim != 2 or X.dtype.kind not in "biuf":
-        raise ValueError(f"{argument} must be a matrix of numbers, got {X.ndim} dimension(s) of {X.dtype}")
+        raise InvalidInput(f"{argument} must be a matrix of numbers, got {X.ndim} dimension(s) of {X.dtype}")
     if n_columns is not None and X.shape[1] != n_columns:
-        raise ValueError(f"{argument} must have {n_columns} columns, got {X.shape[1]}")
+        raise InvalidInput(f"{argument} must have {n_columns} columns, got {X.shape[1]}")
     finite = np.isfinite(X)
     if not finite.all():
         row, column = np.argwhere(~finite)[0]
-        raise ValueError(f"{argument} must be finite, got {X[row, column]} in row {row}, column {column}")
+        raise InvalidInput(f"{argument} must be finite, got {X[row, column]} in row {row}, column {column}")
 
 
 def check_vector(argument: str, y: NDArray[Any]) -> None:
     """The same for one number per row."""
     if y.ndim != 1 or y.dtype.kind not in "biuf":
-        raise ValueError(f"{argument} must be a vector of numbers, got {y.ndim} dimension(s) of {y.dtype}")
+        raise InvalidInput(f"{argument} must be a vector of numbers, got {y.ndim} dimension(s) of {y.dtype}")
     finite = np.isfinite(y)
     if not finite.all():
         row = int(np.flatnonzero(~finite)[0])
-        raise ValueError(f"{argument} must be finite, got {y[row]} in row {row}")
+        raise InvalidInput(f"{argument} must be finite, got {y[row]} in row {row}")

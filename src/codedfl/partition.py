@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from codedfl.errors import InvalidInput
+
 Parts = list[NDArray[np.int64]]
 
 # A draw that leaves a device empty is repeated; when this many in a row do, the wish is taken for impossible.
@@ -42,9 +44,9 @@ def by_dirichlet(y: NDArray[Any], D: int, concentration: float | None, rng: np.r
         most 100 times.
     """
     if concentration is None or not (concentration > 0 and np.isfinite(concentration)):
-        raise ValueError(f"concentration must be a positive number, got {concentration}")
+        raise InvalidInput(f"concentration must be a positive number, got {concentration}")
     if y.dtype.kind == "f":
-        raise ValueError(f"y must hold classes for a Dirichlet partition, got {y.dtype} targets")
+        raise InvalidInput(f"y must hold classes for a Dirichlet partition, got {y.dtype} targets")
     _check_devices(D, len(y))
     classes = np.unique(y)
     for _ in range(DIRICHLET_DRAWS):
@@ -57,7 +59,7 @@ def by_dirichlet(y: NDArray[Any], D: int, concentration: float | None, rng: np.r
         parts = [np.concatenate(of_device) for of_device in zip(*pieces, strict=True)]
         if all(len(part) for part in parts):
             return parts
-    raise ValueError(
+    raise InvalidInput(
         f"concentration must leave no device of {D} without rows, got {concentration}, "
         f"which did in each of {DIRICHLET_DRAWS} draws; take a larger one or fewer devices"
     )
@@ -66,7 +68,7 @@ def by_dirichlet(y: NDArray[Any], D: int, concentration: float | None, rng: np.r
 def by_device_column(ids: NDArray[Any] | None) -> Parts:
     """One device per distinct id, in the order of the ids: what the data themselves say."""
     if ids is None:
-        raise ValueError("ids must name the device of each row, got None: the data have no device column")
+        raise InvalidInput("ids must name the device of each row, got None: the data have no device column")
     _check_devices(1, len(ids))
     return [np.flatnonzero(ids == one) for one in np.unique(ids)]
 
@@ -93,7 +95,7 @@ def partition(
     then D is what the ids say.
     """
     if name not in PARTITIONS:
-        raise ValueError(f"partition must be one of {', '.join(PARTITIONS)}, got {name!r}")
+        raise InvalidInput(f"partition must be one of {', '.join(PARTITIONS)}, got {name!r}")
     rule = PARTITIONS[name]
     known = {"y": y, "n": len(y), "D": D, "rng": rng, "concentration": concentration, "ids": ids}
     return rule(**{parameter: known[parameter] for parameter in inspect.signature(rule).parameters})
@@ -101,6 +103,6 @@ def partition(
 
 def _check_devices(D: int, n: int) -> None:
     if D < 1:
-        raise ValueError(f"D must be at least 1, got {D}")
+        raise InvalidInput(f"D must be at least 1, got {D}")
     if n < D:
-        raise ValueError(f"D must be at most the number of rows ({n}), or a device has none, got {D}")
+        raise InvalidInput(f"D must be at most the number of rows ({n}), or a device has none, got {D}")

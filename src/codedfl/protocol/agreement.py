@@ -71,12 +71,10 @@ class Parameters:
 
     def encode(self) -> bytes:
         b = self.bounds
-        return pack_list(
-            [self.scheme, self.alpha, self.n_features, self.n_outputs]
-            + [float(b.features), float(b.labels), b.samples, b.samples_per_device]
-            + [-1 if self.precision is None else self.precision, -1 if self.samples is None else self.samples]
-            + [self.masks]
-        )
+        optional = (-1 if value is None else value for value in (self.precision, self.samples))
+        public = (float(b.features), float(b.labels), b.samples, b.samples_per_device)
+        shape = (self.scheme, self.alpha, self.n_features, self.n_outputs)
+        return pack_list([*shape, *public, *optional, self.masks])
 
     @classmethod
     def decode(cls, data: bytes) -> Parameters:
@@ -118,7 +116,7 @@ class Agreement:
         rounded = draft.fixed_point.round_initial_model(theta)
         return cls(parameters, run, server_public, draft.names, draft.publics, rounded)
 
-    # -- what follows from it -------------------------------------------------------------------------------
+    # -- what follows from it
 
     @property
     def n_devices(self) -> int:
@@ -149,7 +147,7 @@ class Agreement:
     def public_of(self, name: str) -> bytes:
         return self.publics[self.position(name)]
 
-    # -- wire ---------------------------------------------------------------------------------------------
+    # -- wire
 
     @cached_property
     def encoded(self) -> bytes:

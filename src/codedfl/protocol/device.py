@@ -95,7 +95,7 @@ class Device(ABC):
         state = "finished" if self._finished else "ready" if self.ready else "sharing" if self._agreement else "idle"
         return f"<{type(self).__name__} {self.name!r}, {state}, answered epoch {self._answered[0]}>"
 
-    # -- the interface of the state machine ------------------------------------------------------------------
+    # -- the interface of the state machine
 
     @property
     def ready(self) -> bool:
@@ -141,7 +141,7 @@ class Device(ABC):
         if message.kind is not Kind.AGREEMENT and message.agreement != known:
             raise MessageRefused("the message must belong to the agreement this device accepted: it names another")
 
-    # -- joining ------------------------------------------------------------------------------------------------
+    # -- joining
 
     def _on_invitation(self, message: Message) -> list[Message]:
         fields = check_types(unpack_list(message.body, "an invitation"), (bytes, bytes), "an invitation")
@@ -217,7 +217,7 @@ class Device(ABC):
                     f" got {sealed.fingerprint(public)}: the relay may be lying"
                 )
 
-    # -- phase 1: hooks for the schemes ---------------------------------------------------------------------------
+    # -- phase 1: hooks for the schemes
 
     @abstractmethod
     def _begin_sharing(self) -> list[Message]:
@@ -312,7 +312,7 @@ class Device(ABC):
         self._finish_sharing()
         return [self._to_server(Kind.READY, b"")]
 
-    # -- phase 2 ------------------------------------------------------------------------------------------------------
+    # -- phase 2
 
     def _on_update(self, message: Message) -> list[Message]:
         message.check_signature(self._server_public)
@@ -362,7 +362,7 @@ class Device(ABC):
         self.linear = self.constant = None
         return []
 
-    # -- writing to the server ------------------------------------------------------------------------------------------
+    # -- writing to the server
 
     def _answer_message(self, answer: bytes) -> Message:
         header = self._to_server(Kind.ANSWER, b"")

@@ -110,7 +110,7 @@ class Server(ABC):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.phase.value}, epoch {self.epoch}, {len(self._ready)} devices ready>"
 
-    # -- the interface of the state machine ------------------------------------------------------------------------
+    # -- the interface of the state machine
 
     @property
     def model(self) -> Floats | None:
@@ -169,7 +169,7 @@ class Server(ABC):
         return [self._broadcast(Kind.AGREEMENT, agreement.encoded, agreement.names), *self._open_sharing()]
 
     def check_enough(self, gone: Sequence[str] = ()) -> None:
-        """Raise ``NotEnoughDevices`` when the run cannot go on without ``gone``; for drivers that give up on devices."""
+        """For drivers that give up on devices: raises ``NotEnoughDevices`` if the run cannot go on without ``gone``."""
         agreed = self._agreed
         lost = set(gone)
         if self.phase is Phase.SHARING:
@@ -192,7 +192,7 @@ class Server(ABC):
                 self.model,
             )
 
-    # -- joining --------------------------------------------------------------------------------------------------------
+    # -- joining
 
     def _on_join(self, message: Message) -> list[Outgoing]:
         self._open_from_newcomer(message)
@@ -217,7 +217,7 @@ class Server(ABC):
             raise MessageRefused(f"the key of {name!r} must be the one on the roster, got {sealed.fingerprint(public)}")
         return sealed.open_sealed(self.identity, public, message.context(), message.body)
 
-    # -- phase 1 ------------------------------------------------------------------------------------------------------
+    # -- phase 1
 
     @abstractmethod
     def _open_sharing(self) -> list[Outgoing]:
@@ -269,7 +269,7 @@ class Server(ABC):
         self.phase = Phase.TRAINING
         return [self._next_epoch(None)]
 
-    # -- phase 2 --------------------------------------------------------------------------------------------------------
+    # -- phase 2
 
     def _next_epoch(self, direction: Floats | None) -> Outgoing:
         """Broadcast e. The first epoch has e = 0 and asks for the constant, which is needed once only."""
@@ -358,7 +358,7 @@ class Server(ABC):
         product = agreed.fixed_point.product_to_reals(matrix, integers, bits)
         self.solver.receive(np.ldexp(integers, -bits), product)
 
-    # -- reading and writing ----------------------------------------------------------------------------------------------
+    # -- reading and writing
 
     @property
     def _agreed(self) -> Agreement:

@@ -11,13 +11,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+import numpy as np
+
 from codedfl import pads, sealed
 from codedfl.errors import MessageRefused
+from codedfl.latency import crypto_macs, kth_fastest, sharing_times
 from codedfl.pads import SEED_BYTES
 from codedfl.protocol.device import Device
 from codedfl.protocol.messages import SERVER, Kind, Message, Secrets
 from codedfl.protocol.server import Outgoing, Server
 from codedfl.ring import Planes
+from codedfl.schemes.coded import CodedScheme
+from codedfl.schemes.scheme import RING_BITS, Conditions, Sharing, WorkShape
 from codedfl.sealed import KEY_BYTES
 
 GRAM, CONSTANT = "gram", "constant"
@@ -126,3 +131,33 @@ class PaddedServer(Server):
 
     def _can_start(self) -> bool:
         return True
+
+
+class CodedPadded(CodedScheme):
+    """The paper's scheme."""
+
+    name: ClassVar[str] = PaddedServer.scheme
+    device_type: ClassVar[type[Device]] = PaddedDevice
+    server_type: ClassVar[type[Server]] = PaddedServer
+
+    def sharing(self, shape: WorkShape, at: Conditions, draws: int, rng: np.random.Generator) -> Sharing:
+        """Padded data to the alpha - 1 others of the column, sealed once under a content key.
+
+        The device's own pads and their sealing come before the first byte, opening and adding up after it. Training
+        starts when enough devices are ready to decode, as the state machines do.
+        """
+        fleet, bulk = at.fleet, shape.bulk_numbers
+        shares = self.alpha - 1
+        ready = sharing_times(
+            fleet,
+            bulk,
+            RING_BITS,
+            shares,
+            at.sharing,
+            draws,
+            rng,
+            macs_to_send=crypto_macs(fleet, pads=bulk, seals=bulk if shares else 0),
+            macs_to_receive=shares * (crypto_macs(fleet, seals=bulk) + bulk),
+            chunk_bits=at.chunk_bits,
+        )
+        return Sharing(kth_fastest(ready, fleet.n_devices - shares), ready)

@@ -1,0 +1,1 @@
+"""One file per figure or claim; each runs as ``python -m experiments.<name>``."""

@@ -1,0 +1,73 @@
+"""The totals that the protocol would decode, computed in one place: the fast mode of the simulator.
+
+A coded scheme gives the server exactly sum_i X_i'X_i e, whichever devices answer. So its models do not depend on
+who straggles, and computing them centrally, with the same rounding and the same ring product, gives the same model
+bit for bit (tests/test_central.py). Many latencies can then be drawn for one trajectory.
+
+The sums per mini-batch serve the baselines, which work in floats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codedfl.fixed_point import FixedPoint
+from codedfl.problem import MINI_BATCHES, Problem
+from codedfl.ring import Planes
+from codedfl.solvers import Solver
+
+Floats = NDArray[np.float64]
+
+
+class CentralTotals:
+    """Sums over all devices of X'X and X'Y, as rounded by each device, and per mini-batch in floats."""
+
+    def __init__(self, problem: Problem, progress: Callable[[float], None] | None = None) -> None:
+        self.problem = problem
+        d, c = problem.n_features, problem.n_outputs
+        format_ = FixedPoint.derive(problem.bounds, d, problem.n_devices)
+        self.fixed_point = format_
+        gram = np.zeros((d, d))
+        cross = np.zeros((d, c))
+        # Integers of 2^-2feature_bits: sums over devices stay below 2^53 up to rounding that floats forgive.
+        self.batch_gram = np.zeros((MINI_BATCHES, d, d), dtype=np.float32)
+        self.batch_cross = np.zeros((MINI_BATCHES, d, c))
+        self.batch_samples = np.zeros(MINI_BATCHES, dtype=np.int64)
+        for device in range(problem.n_devices):
+            device_gram = np.zeros((d, d))
+            device_cross = np.zeros((d, c))
+            for batch in range(MINI_BATCHES):
+                rows = problem.mini_batch(device, batch)
+                X = format_.grid_features(problem.X[rows])
+                Y = format_.grid_labels(problem.Y[rows])
+                batch_gram, batch_cross = X.T @ X, X.T @ Y
+                device_gram += batch_gram
+                device_cross += batch_cross
+                self.batch_gram[batch] += np.ldexp(batch_gram, -2 * format_.feature_bits)
+                self.batch_cross[batch] += np.ldexp(batch_cross, -format_.feature_bits - format_.label_bits)
+                self.batch_samples[batch] += rows.stop - rows.start
+            gram += format_.round_gram(device_gram)
+            cross += format_.round_cross(device_cross)
+            if progress is not None:
+                progress((device + 1) / problem.n_devices)
+        self.gram: Planes = format_.ring.from_integers(gram)
+        self._constant: Planes = format_.ring.from_integers(-cross)
+
+    def train(self, solver: Solver) -> Iterator[Floats]:
+        """The model after each epoch, from Theta^(1) = 0: bit for bit what the protocol's server computes."""
+        d, c = self.problem.n_features, self.problem.n_outputs
+        format_, ring = self.fixed_point, self.fixed_point.ring
+        zero = np.zeros((d, c))
+        solver.start(zero, format_.constant_to_reals(self._constant, zero), self.problem.n_samples)
+        while True:
+            assert solver.model is not None
+            yield solver.model
+            direction = solver.request()
+            if direction is None:
+                return
+            integers, bits = format_.round_update(direction)
+            product = ring.product(self.gram, ring.from_integers(integers))
+            solver.receive(np.ldexp(integers, -bits), format_.product_to_reals(product, integers, bits))

@@ -1,0 +1,58 @@
+"""Conventional federated gradient descent (paper III-A): everybody computes, the server waits for the slowest.
+
+As in the paper's experiment: float32, mini-batches of a fifth of the local data, no phase 1. The server sees every
+device's gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from codedfl.central import CentralTotals
+from codedfl.fleet import Fleet
+from codedfl.latency import crypto_macs
+from codedfl.problem import MINI_BATCHES
+from codedfl.schemes.scheme import FLOAT_BITS, Conditions, Descent, EpochLoad, Floats, Scheme, WorkShape
+from codedfl.solvers import Solver
+
+
+@dataclass(frozen=True)
+class Conventional(Scheme):
+    """The baseline of every speed-up."""
+
+    name: ClassVar[str] = "conventional"
+    private: ClassVar[bool] = False
+
+    @property
+    def label(self) -> str:
+        return "conventional FL"
+
+    def epoch_load(self, shape: WorkShape, fleet: Fleet) -> EpochLoad:
+        """2 (n_i/5) d c MACs: X Theta, then X' times the residual, on one mini-batch."""
+        return mini_batch_load(shape, fleet, wait_for=fleet.n_devices)
+
+    def models(
+        self, totals: CentralTotals, solver: Solver | None, descent: Descent, at: Conditions, rng: np.random.Generator
+    ) -> Iterator[Floats]:
+        """Mini-batch descent; everybody is always in time, so the sums over devices suffice."""
+        del solver, at, rng
+        theta = np.zeros((totals.problem.n_features, totals.problem.n_outputs))
+        epoch = 0
+        while True:
+            batch = epoch % MINI_BATCHES
+            epoch += 1
+            product = totals.batch_gram[batch] @ theta.astype(np.float32)
+            gradient = (product - totals.batch_cross[batch]) / totals.batch_samples[batch]
+            theta = theta - descent.step(epoch) * (gradient + descent.regularisation * theta)
+            yield theta
+
+
+def mini_batch_load(shape: WorkShape, fleet: Fleet, wait_for: int) -> EpochLoad:
+    """One mini-batch in float32, the model down and the gradient up."""
+    numbers = shape.model_numbers
+    macs = 2 * (shape.samples / MINI_BATCHES) * numbers + crypto_macs(fleet, seals=numbers)
+    return EpochLoad(macs, numbers * FLOAT_BITS, numbers * FLOAT_BITS, wait_for)

@@ -1,0 +1,155 @@
+"""What a scheme is to the simulator and the planner: how long its phases take, and what models it makes.
+
+A new scheme is one new file with a subclass of ``Scheme``. Coded schemes give exact gradients, so their models are the
+centralised ones (``central``), whoever straggles; the baselines compute theirs from who was in time.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codedfl.central import CentralTotals
+from codedfl.errors import InvalidInput
+from codedfl.fleet import Fleet
+from codedfl.latency import Seconds, SharingConvention, StragglerPolicy, TrainingClock, epoch_arrivals
+from codedfl.problem import Problem
+from codedfl.solvers import Solver, StepSchedule
+
+Floats = NDArray[np.float64]
+
+FLOAT_BITS = 32
+RING_BITS = 48
+
+
+@dataclass(frozen=True, eq=False)
+class WorkShape:
+    """The sizes that latencies depend on: d, c and the samples of each device."""
+
+    n_features: int
+    n_outputs: int
+    samples: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, problem: Problem) -> WorkShape:
+        return cls(problem.n_features, problem.n_outputs, problem.samples_of_device)
+
+    @property
+    def model_numbers(self) -> int:
+        """d c."""
+        return self.n_features * self.n_outputs
+
+    @property
+    def bulk_numbers(self) -> int:
+        """d(d+1)/2 + d c: what a device of a coded scheme shares in phase 1."""
+        return self.n_features * (self.n_features + 1) // 2 + self.model_numbers
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """How the simulation is run: on which fleet, and by which conventions."""
+
+    fleet: Fleet
+    sharing: SharingConvention = "authors"
+    policy: StragglerPolicy = "restart"
+    chunk_bits: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Sharing:
+    """Phase 1: when the server can begin (draws,), and when each device can answer (draws, D)."""
+
+    start: Seconds
+    ready: Seconds
+
+    @classmethod
+    def none(cls, draws: int, n_devices: int) -> Sharing:
+        return cls(np.zeros(draws), np.zeros((draws, n_devices)))
+
+
+@dataclass(frozen=True, eq=False)
+class EpochLoad:
+    """What a device does in one epoch, and how many answers end it.
+
+    ``deadline`` replaces ``wait_for`` in schemes whose epochs have a fixed length.
+    """
+
+    macs: float | Floats
+    bits_down: float
+    bits_up: float
+    wait_for: int
+    deadline: float | None = None
+
+
+@dataclass(frozen=True)
+class Descent:
+    """Hyper-parameters that every scheme of a comparison shares."""
+
+    step: StepSchedule
+    regularisation: float
+
+
+class Scheme(ABC):
+    """One scheme with its parameters. Subclasses are frozen dataclasses; their fields are the parameters."""
+
+    name: ClassVar[str]
+    exact: ClassVar[bool] = False  # gives the exact total gradient, so any solver can be used
+    private: ClassVar[bool] = True  # the server sees no single device's gradient or data
+
+    @property
+    @abstractmethod
+    def label(self) -> str:
+        """As it stands in tables and figures."""
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """``alpha`` or ``delta`` or ..., for results files."""
+        return {}
+
+    def check(self, n_devices: int) -> None:
+        """Refuse parameters that do not fit the fleet."""
+        if n_devices < 2:
+            raise InvalidInput(f"the number of devices must be at least 2, got {n_devices}")
+
+    def sharing(self, shape: WorkShape, at: Conditions, draws: int, rng: np.random.Generator) -> Sharing:
+        """Phase 1; none unless the scheme has one."""
+        del shape, rng
+        return Sharing.none(draws, at.fleet.n_devices)
+
+    @abstractmethod
+    def epoch_load(self, shape: WorkShape, fleet: Fleet) -> EpochLoad:
+        """One epoch of phase 2."""
+
+    @abstractmethod
+    def models(
+        self, totals: CentralTotals, solver: Solver | None, descent: Descent, at: Conditions, rng: np.random.Generator
+    ) -> Iterator[Floats]:
+        """Theta after each epoch, without end (the caller stops) or until the solver has finished.
+
+        ``solver`` is for exact schemes; the others descend by ``descent``. ``rng`` draws what the trajectory depends
+        on, such as who is in time.
+        """
+
+
+def epoch_end_times(
+    scheme: Scheme, shape: WorkShape, at: Conditions, epochs: int, draws: int, rng: np.random.Generator
+) -> tuple[Seconds, Seconds]:
+    """(draws,) ends of the sharing phase and (draws, epochs) ends of the epochs, from time zero."""
+    scheme.check(at.fleet.n_devices)
+    shared = scheme.sharing(shape, at, draws, rng)
+    load = scheme.epoch_load(shape, at.fleet)
+    clock = TrainingClock(shared.start, shared.ready, at.policy)
+    ends = np.empty((draws, epochs))
+    for epoch in range(epochs):
+        if load.deadline is not None:
+            clock.advance_by(load.deadline)
+        else:
+            durations = epoch_arrivals(at.fleet, load.macs, load.bits_down, load.bits_up, draws, rng, at.chunk_bits)
+            clock.advance(durations, load.wait_for)
+        ends[:, epoch] = clock.now
+    return shared.start, ends
