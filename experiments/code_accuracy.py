@@ -48,7 +48,7 @@ SURVIVOR_SETS = 10
 RANDOM_COLOUR = "#D55E00"
 EXACT_COLOUR = "#0072B2"
 GREY = "#595959"
-LABELLED_SIZES = (5, 10, 25, 60, 100, 200)  # all would overlap
+LABELLED_SIZES = (5, 10, 25, 60, 100, 200)  # of DEVICES: all would overlap
 LABEL_ROOM = 4.0  # how far the axis goes on beyond the last D, for the labels of the curves
 
 
@@ -99,7 +99,7 @@ def wrong_entries(code: GradientCode, matrix: NDArray[np.int64], survivors: Sequ
     """How many entries of a B are not 1 modulo their prime. int64 is exact: D products below 2^48."""
     vectors = code.decoding_vector(survivors)
     return sum(
-        int(np.count_nonzero(a @ B[list(survivors)] % p != 1 % p))
+        int(np.count_nonzero(a @ B[list(survivors)] % p != 1))
         for a, B, p in zip(vectors, matrix, code.primes, strict=True)
     )
 
@@ -157,7 +157,7 @@ def as_table(results: Sequence[Accuracy], datatype: PaperFixedPoint) -> Table:
         "refused: draws with a coefficient that does not fit that datatype\n"
         "float64: worst of the random code when nothing is rounded",
         box=box.SIMPLE_HEAD,
-        show_edge=False,
+        padding=(0, 0, 0, 1),  # nine columns within 80 characters
     )
     for name in ("D", "alpha", "alpha/D", "refused", "median", "95 %", "worst", "float64", "circulant"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -199,13 +199,12 @@ def draw(results: Sequence[Accuracy], datatype: PaperFixedPoint) -> Figure:
         upper.set_title(f"\u03b1 = {share} D", loc="left", fontsize=11)
         lower.set_xlabel("number of devices D", loc="left")
     grid[0, 0].set_ylabel("largest entry of |a B \u2212 1|")
-    _caption(grid[0, 0], "random real code", RANDOM_COLOUR)
-    _caption(grid[1, 0], "circulant code", EXACT_COLOUR)
+    _caption(grid[0, 0], f"random real code in Q\u27e8{datatype.k},{datatype.f}\u27e9", RANDOM_COLOUR)
+    _caption(grid[1, 0], "circulant code modulo primes", EXACT_COLOUR)
     # A power of ten below the resolution, so that its label has a place of its own.
     grid[0, 0].set_ylim(bottom=2.0**-datatype.f / 10)
     figure.suptitle(
-        f"Distance from A B = 1 over {results[0].draws} random codes and survivor sets: Tandon's random real code"
-        f" in Q\u27e8{datatype.k},{datatype.f}\u27e9, and the circulant code modulo primes",
+        f"How far gradient codes are from A B = 1, over {results[0].draws} draws of a code and a set of survivors",
         x=0.005,
         ha="left",
         fontsize=12,
@@ -254,12 +253,12 @@ def _draw_exact(axes: Axes, group: Sequence[Accuracy]) -> None:
     axes.plot(exact, [0] * len(exact), color=EXACT_COLOUR, linewidth=2, marker="o", markersize=4)
     if exact:
         _label(axes, "exactly 0", exact[-1], 0.0, EXACT_COLOUR)
-    axes.set_ylim(-1, 1)
+    axes.set_ylim(-1, 2)
     axes.yaxis.set_major_locator(FixedLocator([0]))
     axes.yaxis.set_major_formatter(FixedFormatter(["0"]))
     sizes = [one.devices for one in group]
     axes.set_xlim(sizes[0] / 1.15, sizes[-1] * LABEL_ROOM)
-    labelled = [size for size in sizes if size in LABELLED_SIZES]
+    labelled = [size for size in sizes if size in LABELLED_SIZES or size not in DEVICES]
     axes.xaxis.set_major_locator(FixedLocator(labelled))
     axes.xaxis.set_major_formatter(FixedFormatter([str(size) for size in labelled]))
     axes.xaxis.set_minor_locator(FixedLocator([size for size in sizes if size not in labelled]))
@@ -315,6 +314,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("results/code_accuracy"))
     options = parser.parse_args(argv)
+    if min(options.codes, options.survivor_sets) < 1:
+        parser.error(f"--codes and --survivor-sets must be at least 1, got {options.codes}, {options.survivor_sets}")
     console, datatype, started = Console(), PaperFixedPoint(), time.perf_counter()
     results = run(sorted(options.devices), options.codes, options.survivor_sets, datatype, options.seed)
     console.print(as_table(results, datatype))

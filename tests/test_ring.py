@@ -89,7 +89,7 @@ def test_a_number_of_devices_without_primes_is_refused(divisor: int):
 
 
 def test_too_few_primes_are_refused():
-    count = 40
+    count = 129  # only 128 candidates lie between 2^23 and 2^24
     message = f"no {count} primes between 2^23 and 2^24 are 1 modulo 65520: use smaller groups"
     with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
         ring_primes(65520, count)

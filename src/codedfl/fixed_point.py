@@ -168,15 +168,15 @@ class FixedPoint:
 
     # -- one device's data
 
-    def grid_features(self, X: Floats) -> Floats:
+    def grid_features(self, X: NDArray[np.floating[Any]]) -> Floats:
         """X in integers of 2^-feature_bits, refused where not finite or outside the public bound."""
         return self._on_grid("X", X, self.bounds.features, self.feature_bits)
 
-    def grid_labels(self, Y: Floats) -> Floats:
+    def grid_labels(self, Y: NDArray[np.floating[Any]]) -> Floats:
         return self._on_grid("Y", Y, self.bounds.labels, self.label_bits)
 
     @staticmethod
-    def _on_grid(name: str, values: Floats, bound: float, bits: int) -> Floats:
+    def _on_grid(name: str, values: NDArray[np.floating[Any]], bound: float, bits: int) -> Floats:
         largest = float(np.max(np.abs(values), initial=0.0))
         if not math.isfinite(largest):
             raise InvalidInput(f"{name} must be finite, got {largest}")

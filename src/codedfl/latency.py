@@ -30,6 +30,7 @@ retransmissions. ``multicast``: a device uploads its bulk once and the central s
 recipient.
 """
 
+NUMBER_BITS = 48  # of a ring number on the wire, the unit of the fleet's crypto costs
 _MESSAGES_AT_ONCE = 1_000_000  # relayed messages held in memory: some 30 MB
 
 
@@ -171,9 +172,12 @@ def training_times(
     return np.stack(ends, axis=1)
 
 
-def crypto_macs(fleet: Fleet, *, pads: float = 0, seals: float = 0) -> float:
-    """MACs charged for expanding ``pads`` pad numbers and sealing or opening ``seals`` numbers."""
-    return pads * fleet.pad_macs_per_number + seals * fleet.seal_macs_per_number
+def crypto_macs(fleet: Fleet, *, pads: float = 0, sealed_bits: float = 0) -> float:
+    """MACs charged for expanding ``pads`` pad numbers of 48 bits and for sealing or opening ``sealed_bits``.
+
+    The fleet's factors are per number of 48 bits; sealing goes by the byte, so a float of 32 bits costs two thirds.
+    """
+    return pads * fleet.pad_macs_per_number + sealed_bits / NUMBER_BITS * fleet.seal_macs_per_number
 
 
 def upload_times(

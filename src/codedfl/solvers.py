@@ -136,9 +136,12 @@ class Nesterov:
 class ConjugateGradient:
     """Conjugate gradient on (X'X/m + lambda) Theta = X'Y/m, one system per class, all sharing each product.
 
+    Every direction is made conjugate to *all* those really sent, not just the last: directions are rounded before they
+    are sent, and the short recurrence would lose an epoch or two to that. The server keeps d c numbers per step for it.
+
     Epoch 1 decodes the constant and makes no step, so ``epochs`` = 1 returns Theta^(1). A column stops when its
     residual falls below ``tolerance`` times its first one. Every ``restart`` steps an epoch goes to the true
-    residual, which rounding lets drift; 0 never restarts.
+    residual, which rounding lets drift, and the directions so far are forgotten; 0 never restarts.
     """
 
     def __init__(self, epochs: int, regularisation: float = 9e-6, tolerance: float = 1e-6, restart: int = 50) -> None:
@@ -151,7 +154,7 @@ class ConjugateGradient:
         self.restart = restart
         self.model: Floats | None = None
         self._epoch = 0
-        self._steps = 0
+        self._conjugate: list[tuple[Floats, Floats]] = []  # directions as sent, and image / curvature
         self._refreshing = False
 
     def start(self, initial: Floats, constant: Floats, samples: int) -> None:
@@ -165,7 +168,7 @@ class ConjugateGradient:
     def request(self) -> Floats | None:
         if self._epoch >= self.epochs or not np.any(self._active()):
             return None
-        self._refreshing = bool(self.restart) and self._steps >= self.restart
+        self._refreshing = bool(self.restart) and len(self._conjugate) >= self.restart
         if self._refreshing:
             assert self.model is not None
             return np.subtract(self.model, self._initial)
@@ -178,7 +181,8 @@ class ConjugateGradient:
             here = self._initial + sent
             self._residual = -((self._constant + product) / self._samples + self.regularisation * here)
             self._direction = self._residual
-            self.model, self._steps = here, 0
+            self.model = here
+            self._conjugate.clear()
             return
         image = product / self._samples + self.regularisation * sent
         curvature = np.sum(sent * image, axis=0)
@@ -187,9 +191,10 @@ class ConjugateGradient:
         length = np.where(moving, np.sum(sent * self._residual, axis=0) / safe, 0.0)
         self.model = self.model + length * sent
         self._residual = self._residual - length * image
-        # The next direction is made conjugate to the one that was really sent, not to the unrounded one.
-        self._direction = self._residual - np.sum(self._residual * image, axis=0) / safe * sent
-        self._steps += 1
+        self._conjugate.append((sent, np.where(moving, image / safe, 0.0)))
+        self._direction = self._residual
+        for direction, scaled_image in self._conjugate:
+            self._direction = self._direction - np.sum(self._residual * scaled_image, axis=0) * direction
 
     def _active(self) -> NDArray[np.bool_]:
         active: NDArray[np.bool_] = np.linalg.norm(self._residual, axis=0) > self._goal

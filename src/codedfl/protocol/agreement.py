@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.fixed_point import Bounds, FixedPoint, column_norm
 from codedfl.gradient_code import GradientCode
-from codedfl.protocol.messages import MAX_NAME, check_types, pack_list, unpack_list
+from codedfl.pads import RUN_ID_BYTES
+from codedfl.protocol.messages import MAX_NAME, check_types, name_length, pack_list, unpack_list
 from codedfl.sealed import PUBLIC_BYTES
 
 Floats = NDArray[np.float64]
@@ -54,6 +55,8 @@ class Parameters:
             raise InvalidInput(f"n_outputs must be at least 1, got {self.n_outputs}")
         if self.alpha < 1:
             raise InvalidInput(f"alpha must be at least 1, got {self.alpha}")
+        if self.precision is not None and self.precision < 1:
+            raise InvalidInput(f"precision must be at least 1 fraction bit, got {self.precision}")
         if self.samples is not None and not 1 <= self.samples <= self.bounds.samples:
             raise InvalidInput(
                 f"samples must be between 1 and bounds.samples ({self.bounds.samples}), got {self.samples}"
@@ -113,8 +116,12 @@ class Agreement:
         if theta.shape != shape:
             raise InvalidInput(f"the initial model must have shape {shape}, got {theta.shape}")
         draft = cls(parameters, run, server_public, tuple(members), tuple(members.values()), theta)
-        rounded = draft.fixed_point.round_initial_model(theta)
-        return cls(parameters, run, server_public, draft.names, draft.publics, rounded)
+        # Rounding may lengthen the norm, which may cost the constant a bit: round until model and grid agree.
+        while True:
+            rounded = draft.fixed_point.round_initial_model(draft.initial_model)
+            if np.array_equal(rounded, draft.initial_model):
+                return draft
+            draft = cls(parameters, run, server_public, draft.names, draft.publics, rounded)
 
     # -- what follows from it
 
@@ -166,9 +173,14 @@ class Agreement:
             unpack_list(data, "an agreement"), types, "an agreement"
         )
         parameters = Parameters.decode(packed)
-        pairs = [check_types(list(pair), (str, bytes), "an agreement's member") for pair in members]
+        if len(run) != RUN_ID_BYTES:
+            raise MessageRefused(f"a run id must have {RUN_ID_BYTES} bytes, got {len(run)}")
+        for pair in members:
+            if not isinstance(pair, list):
+                raise MessageRefused(f"an agreement's member must be a list, got {type(pair).__name__}")
+        pairs = [check_types(pair, (str, bytes), "an agreement's member") for pair in members]
         names = tuple(name for name, _ in pairs)
-        if len(set(names)) != len(names) or not all(1 <= len(name) <= MAX_NAME for name in names):
+        if len(set(names)) != len(names) or not all(1 <= name_length(name) <= MAX_NAME for name in names):
             raise MessageRefused(f"an agreement must name each device once, got {list(names)!r:.200}")
         if any(len(public) != PUBLIC_BYTES for _, public in pairs) or len(server_public) != PUBLIC_BYTES:
             raise MessageRefused(f"a public key must have {PUBLIC_BYTES} bytes, got another length")

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from codedfl import sealed
 from codedfl.errors import InvalidInput, MessageRefused
-from codedfl.pads import SEED_BYTES
+from codedfl.pads import RUN_ID_BYTES, SEED_BYTES
 from codedfl.protocol.agreement import Agreement, Parameters
 from codedfl.protocol.masks import combined_mask, mask_receivers, mask_senders
 from codedfl.protocol.messages import (
@@ -35,6 +35,7 @@ from codedfl.protocol.messages import (
     Update,
     check_types,
     encode_envelopes,
+    name_length,
     unpack_list,
 )
 from codedfl.ring import Planes, Ring
@@ -48,7 +49,7 @@ class Device(ABC):
 
     Parameters
     ----------
-    name: unique in the run, at most 64 characters.
+    name: unique in the run, at most 64 bytes.
     X, Y: local features (n_i x d) and labels (n_i x c); finite, at least one row. Dropped once phase 1 used them.
     identity: long-term keys; drawn anew when None.
     server_public: the server's pinned public key; None trusts the first invitation.
@@ -72,8 +73,8 @@ class Device(ABC):
         min_participants: int = 2,
         random_bytes: RandomBytes = system_random.token_bytes,
     ) -> None:
-        if not 1 <= len(name) <= MAX_NAME:
-            raise InvalidInput(f"name must have 1 to {MAX_NAME} characters, got {len(name)}")
+        if not 1 <= name_length(name) <= MAX_NAME:
+            raise InvalidInput(f"name must have 1 to {MAX_NAME} bytes, got {name_length(name)}")
         self.name = name
         self._data: tuple[Floats, Floats] | None = _checked_data(name, X, Y)
         self.identity = identity or Identity.generate(random_bytes)
@@ -83,6 +84,7 @@ class Device(ABC):
         self._random_bytes = random_bytes
         self._run = b""
         self._server_public = b""
+        self._invited = b""  # the parameters of the invitation, as they came
         self._agreement: Agreement | None = None
         self._mask_seeds: dict[int, bytes] = {}
         self._prepared_mask: tuple[int, Planes] | None = None
@@ -115,6 +117,8 @@ class Device(ABC):
             raise MessageRefused(f"the receiver must be {self.name!r}, got {message.receiver!r}")
         if message.kind is not Kind.INVITATION:
             self._check_run(message)
+            if self._finished:
+                return []  # whatever comes late changes nothing: the secrets of the run are gone
         return [reply.encode() for reply in handler(message)]
 
     def idle(self) -> None:
@@ -156,7 +160,17 @@ class Device(ABC):
             raise MessageRefused(
                 f"this device is in run {self._run.hex()} already: one run each, got {message.run.hex()[:32]}"
             )
-        self._run, self._server_public = message.run, server_public
+        if self._run and self._server_public != server_public:
+            raise MessageRefused(
+                f"the server's key must stay that of the first invitation, {sealed.fingerprint(self._server_public)},"
+                f" got {sealed.fingerprint(server_public)}"
+            )
+        if len(message.run) != RUN_ID_BYTES:
+            raise MessageRefused(f"a run id must have {RUN_ID_BYTES} bytes, got {len(message.run)}")
+        if self._agreement is not None:
+            return []  # it came late, or once more
+        self.identity.shared_with(server_public)  # refuses a key that nothing can be sealed to, before it is kept
+        self._run, self._server_public, self._invited = message.run, server_public, fields[1]
         objection = self._objection(parameters)
         if objection:
             return [self._to_server(Kind.REFUSAL, objection.encode(), attachment=self.identity.public)]
@@ -189,6 +203,8 @@ class Device(ABC):
             if message.body == self._agreement.encoded:
                 return []  # the same once more
             raise MessageRefused("a device accepts one agreement a run: a second, different one is refused")
+        if unpack_list(message.body, "an agreement")[:1] != [self._invited]:
+            raise MessageRefused("the agreement must have the parameters of the invitation: it has others")
         agreement = Agreement.decode(message.body)
         if agreement.run != self._run or agreement.server_public != self._server_public:
             raise MessageRefused("the agreement must be for this run and this server: it is for another")
@@ -335,14 +351,15 @@ class Device(ABC):
         assert self.linear is not None and self.constant is not None
         ring, p = self._ring, self._agreed.parameters
         count = p.constant_length if update.with_constant else p.n_features * p.n_outputs
+        # Unpacked first: a damaged update must not cost the prepared mask.
+        e = ring.unpack(update.packed, p.n_features, p.n_outputs) if update.packed else None
         epoch, mask = self._prepared_mask or (0, ring.zeros(0))
         self._prepared_mask = None
         answer = mask if (epoch, mask.shape[1]) == (update.epoch, count) else self._mask(update.epoch, count)
         one = [[1]] * len(ring.primes)
         if update.with_constant:
             ring.add_scaled(answer, one, [self.constant])
-        if update.packed:
-            e = ring.unpack(update.packed, p.n_features, p.n_outputs)
+        if e is not None:
             product = ring.product(self.linear, e).reshape(len(ring.primes), -1)
             ring.add_scaled(answer[:, : product.shape[1]], one, [product])
         return answer

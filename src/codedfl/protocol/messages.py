@@ -23,7 +23,7 @@ from codedfl.sealed import Identity, digest_of, verify
 MAGIC = "codedfl"
 VERSION = 1
 SERVER = ""  # the server's name in sender and receiver; as a receiver of a signed message: everybody
-MAX_NAME = 64
+MAX_NAME = 64  # bytes
 # An upper bound on what a message adds to its payload: magic, version, kind, run, agreement hash, two names,
 # seal or signature, epoch, scale, and msgpack's own lengths.
 ENVELOPE_BYTES = 512
@@ -82,13 +82,13 @@ class Message:
         raw = unpack_list(data, "a message")
         if len(raw) < 2 or raw[0] != MAGIC:
             raise MessageRefused("a message must start with the codedfl magic, got something else")
-        if raw[1] != VERSION:
+        if type(raw[1]) is not int or raw[1] != VERSION:  # 1.0 and True compare equal to 1
             raise MessageRefused(f"the protocol version must be {VERSION}, got {str(raw[1])[:20]}")
         fields = check_types(raw[2:], (str, bytes, bytes, str, str, bytes, bytes, bytes), "a message")
         if fields[0] not in set(Kind):
             raise MessageRefused(f"the message kind must be a known one, got {fields[0][:40]!r}")
-        if max(len(fields[3]), len(fields[4])) > MAX_NAME:
-            raise MessageRefused(f"a device's name must have at most {MAX_NAME} characters, got more")
+        if max(name_length(fields[3]), name_length(fields[4])) > MAX_NAME:
+            raise MessageRefused(f"a device's name must have at most {MAX_NAME} bytes, got more")
         return cls(Kind(fields[0]), *fields[1:])
 
 
@@ -166,8 +166,15 @@ def decode_envelopes(data: bytes) -> dict[str, bytes]:
         if not isinstance(entry, list):
             raise MessageRefused("shares must be a list of pairs, got something else")
         name, sealed = check_types(entry, (str, bytes), "shares")
+        if name in envelopes:
+            raise MessageRefused(f"shares must name each receiver once, got {name[:MAX_NAME]!r} twice")
         envelopes[name] = sealed
     return envelopes
+
+
+def name_length(name: str) -> int:
+    """As a name travels: in bytes of UTF-8, so that ``ENVELOPE_BYTES`` holds for every alphabet."""
+    return len(name.encode(errors="replace"))
 
 
 def pack_list(fields: list[Any]) -> bytes:

@@ -25,7 +25,17 @@ from codedfl import sealed
 from codedfl.errors import InvalidInput, MessageRefused, NotEnoughDevices, RangeExceeded
 from codedfl.pads import RUN_ID_BYTES
 from codedfl.protocol.agreement import Agreement, Parameters
-from codedfl.protocol.messages import SERVER, Answer, Kind, Message, Update, decode_envelopes, pack_list
+from codedfl.protocol.messages import (
+    MAX_NAME,
+    SERVER,
+    Answer,
+    Kind,
+    Message,
+    Update,
+    decode_envelopes,
+    name_length,
+    pack_list,
+)
 from codedfl.ring import Planes, Ring
 from codedfl.sealed import PUBLIC_BYTES, Identity, RandomBytes
 from codedfl.solvers import Solver
@@ -80,6 +90,9 @@ class Server(ABC):
             raise InvalidInput(f"parameters.scheme must be {self.scheme!r}, got {parameters.scheme!r}")
         if len(set(devices)) != len(devices):
             raise InvalidInput(f"device names must be distinct, got {list(devices)}")
+        for name in devices:
+            if not 1 <= name_length(name) <= MAX_NAME:
+                raise InvalidInput(f"a device's name must have 1 to {MAX_NAME} bytes, got {name!r}")
         self.parameters = parameters
         self.expected = tuple(devices)
         self.solver = solver
@@ -173,8 +186,8 @@ class Server(ABC):
         agreed = self._agreed
         lost = set(gone)
         if self.phase is Phase.SHARING:
-            silent = [agreed.names[j] for j in range(agreed.n_devices) if j not in self._shared]
-            if lost & set(silent):
+            silent = [name for j, name in enumerate(agreed.names) if j not in self._shared and name in lost]
+            if silent:
                 raise NotEnoughDevices(
                     f"all {agreed.n_devices} devices must share before training: {len(silent)} missing"
                     f" ({', '.join(silent)})",
@@ -239,6 +252,9 @@ class Server(ABC):
             self.ignored["repeated shares"] += 1
             return []
         envelopes = decode_envelopes(message.body)
+        for name in envelopes:
+            if name != SERVER:
+                agreed.position(name)  # refuses names outside the set, before anything is kept
         bulk = self._take_shares(sender, message, envelopes)
         self._shared.add(sender)
         column = {agreed.names[i] for i in agreed.code.column_support(sender)}
@@ -246,7 +262,6 @@ class Server(ABC):
         for name, envelope in envelopes.items():
             if name == SERVER:
                 continue
-            agreed.position(name)  # refuses names outside the set
             attachment = bulk if name in column else b""
             share = Message(Kind.SHARE, self.run, agreed.hash, message.sender, name, envelope, attachment)
             relayed.append(Outgoing((name,), share.encode()))

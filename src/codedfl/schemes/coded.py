@@ -52,7 +52,7 @@ class CodedScheme(Scheme):
     def epoch_load(self, shape: WorkShape, fleet: Fleet) -> EpochLoad:
         """d^2 c MACs and d c numbers each way; the answer is sealed. Masks are expanded ahead and cost no waiting."""
         numbers = shape.model_numbers
-        macs = shape.n_features * numbers + crypto_macs(fleet, seals=numbers)
+        macs = shape.n_features * numbers + crypto_macs(fleet, sealed_bits=numbers * RING_BITS)
         bits = numbers * RING_BITS
         return EpochLoad(macs, bits, bits, fleet.n_devices - self.alpha + 1)
 

@@ -64,7 +64,7 @@ class CodedFedL(Scheme):
     def sharing(self, shape: WorkShape, at: Conditions, draws: int, rng: np.random.Generator) -> Sharing:
         """Every device uploads delta m rows of d + c numbers; the server needs them all."""
         numbers = self.delta * int(shape.samples.sum()) * (shape.n_features + shape.n_outputs)
-        macs = crypto_macs(at.fleet, seals=numbers)
+        macs = crypto_macs(at.fleet, sealed_bits=numbers * FLOAT_BITS)
         uploaded = upload_times(
             at.fleet, numbers, FLOAT_BITS, at.sharing, draws, rng, macs=macs, chunk_bits=at.chunk_bits
         )
@@ -73,7 +73,7 @@ class CodedFedL(Scheme):
     def epoch_load(self, shape: WorkShape, fleet: Fleet) -> EpochLoad:
         base = mini_batch_load(shape, fleet, wait_for=fleet.n_devices)
         chosen = self.allocation(shape, fleet)
-        macs = 2.0 * chosen.loads * shape.model_numbers
+        macs = chosen.loads.astype(np.float64) * (2 * shape.model_numbers)
         return EpochLoad(macs, base.bits_down, base.bits_up, base.wait_for, deadline=chosen.deadline)
 
     def models(
@@ -82,6 +82,8 @@ class CodedFedL(Scheme):
         del solver
         problem, fleet = totals.problem, at.fleet
         chosen = self.allocation(WorkShape.of(problem), fleet)
+        # Everything processed, as Gram matrices; in an epoch only those who are late have to be taken off.
+        processed = [_processed(problem, chosen, batch) for batch in range(MINI_BATCHES)]
         parity = [self._parity(problem, chosen, batch, rng) for batch in range(MINI_BATCHES)]
         theta = np.zeros((problem.n_features, problem.n_outputs))
         epoch = 0
@@ -89,14 +91,15 @@ class CodedFedL(Scheme):
             batch = epoch % MINI_BATCHES
             epoch += 1
             theta32 = theta.astype(np.float32)
-            parity_gram, parity_cross = parity[batch]
-            total = (parity_gram @ theta32 - parity_cross).astype(np.float64)
-            # P(T_i <= t*) is exact for each device's load, so who is in time can be drawn from it directly.
-            returned = np.flatnonzero(rng.random(fleet.n_devices) < chosen.return_probability)
-            for device in returned:
+            total = np.zeros(theta.shape)
+            for gram, cross in (parity[batch], processed[batch]):
+                total += gram @ theta32 - cross
+            # P(T_i <= t*) is exact for each device's load, so who is late can be drawn from it directly.
+            late = np.flatnonzero(rng.random(fleet.n_devices) >= chosen.return_probability)
+            for device in late:
                 rows = processed_rows(problem, int(device), batch, int(chosen.loads[device]))
                 X = problem.X[rows]
-                total += X.T @ (X @ theta32 - problem.Y[rows].astype(np.float32))
+                total -= X.T @ (X @ theta32 - problem.Y[rows].astype(np.float32))
             gradient = total / totals.batch_samples[batch]
             theta = theta - descent.step(epoch) * (gradient + descent.regularisation * theta)
             yield theta
@@ -136,3 +139,12 @@ def processed_rows(problem: Problem, device: int, batch: int, load: int) -> slic
     """The l_i points of a mini-batch that the device processes itself: the first ones."""
     rows = problem.mini_batch(device, batch)
     return slice(rows.start, min(rows.stop, rows.start + load))
+
+
+def _processed(problem: Problem, chosen: LoadAllocation, batch: int) -> tuple[Singles, Singles]:
+    """X'X and X'Y of all points of a mini-batch that any device processes."""
+    loads = chosen.loads
+    rows = [processed_rows(problem, device, batch, int(loads[device])) for device in range(problem.n_devices)]
+    X = np.concatenate([problem.X[part] for part in rows])
+    Y = np.concatenate([problem.Y[part] for part in rows]).astype(np.float32)
+    return X.T @ X, X.T @ Y

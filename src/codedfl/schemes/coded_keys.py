@@ -100,6 +100,8 @@ class KeysServer(Server):
         secrets = Secrets.decode(
             sealed.open_sealed(self.identity, public, header.context(), envelopes.get(SERVER, b""))
         )
+        if not secrets.content_key:
+            raise MessageRefused("an upload must bring a content key, got none")
         upload = sealed.decrypt_bulk(secrets.content_key, header.context(), secrets.digest, message.attachment)
         ring.check_packed_length(upload, p.triangle_length + p.constant_length)
         split = p.triangle_length * ring.bytes_per_number
@@ -139,7 +141,7 @@ class CodedKeys(CodedScheme):
             at.sharing,
             draws,
             rng,
-            macs=crypto_macs(fleet, seals=bulk),
+            macs=crypto_macs(fleet, sealed_bits=bulk * RING_BITS),
             chunk_bits=at.chunk_bits,
         )
         expanded = compute_times(fleet, self.alpha * (crypto_macs(fleet, pads=bulk) + bulk), draws, rng)

@@ -51,6 +51,8 @@ class PaddedDevice(Device):
 
     def _on_pad_seed(self, message: Message) -> list[Message]:
         seed = sealed.open_sealed(self.identity, self._server_public, message.context(), message.body)
+        if len(seed) != SEED_BYTES:
+            raise MessageRefused(f"a pad's seed must have {SEED_BYTES} bytes, got {len(seed)}")
         if self._pad_seed_used:
             return []  # a repeated seed changes nothing: a pad is used once
         gram, constant = self._own_statistics()
@@ -156,8 +158,8 @@ class CodedPadded(CodedScheme):
             at.sharing,
             draws,
             rng,
-            macs_to_send=crypto_macs(fleet, pads=bulk, seals=bulk if shares else 0),
-            macs_to_receive=shares * (crypto_macs(fleet, seals=bulk) + bulk),
+            macs_to_send=crypto_macs(fleet, pads=bulk, sealed_bits=bulk * RING_BITS if shares else 0),
+            macs_to_receive=shares * (crypto_macs(fleet, sealed_bits=bulk * RING_BITS) + bulk),
             chunk_bits=at.chunk_bits,
         )
         return Sharing(kth_fastest(ready, fleet.n_devices - shares), ready)

@@ -54,5 +54,5 @@ class Conventional(Scheme):
 def mini_batch_load(shape: WorkShape, fleet: Fleet, wait_for: int) -> EpochLoad:
     """One mini-batch in float32, the model down and the gradient up."""
     numbers = shape.model_numbers
-    macs = 2 * (shape.samples / MINI_BATCHES) * numbers + crypto_macs(fleet, seals=numbers)
+    macs = 2 * (shape.samples / MINI_BATCHES) * numbers + crypto_macs(fleet, sealed_bits=numbers * FLOAT_BITS)
     return EpochLoad(macs, numbers * FLOAT_BITS, numbers * FLOAT_BITS, wait_for)

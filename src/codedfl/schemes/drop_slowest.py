@@ -59,8 +59,11 @@ class DropSlowest(Scheme):
             batch = epoch % MINI_BATCHES
             epoch += 1
             arrivals = epoch_arrivals(fleet, load.macs, load.bits_down, load.bits_up, 1, rng, at.chunk_bits)[0]
-            in_time = np.argsort(arrivals)[: load.wait_for]
-            gradient, samples = gradient_of(problem, in_time, batch, theta)
+            dropped = np.argsort(arrivals)[load.wait_for :]
+            # All devices' gradient less that of the few dropped: the same sum with far less to read.
+            lost, lost_samples = gradient_of(problem, dropped, batch, theta)
+            everyone = totals.batch_gram[batch] @ theta.astype(np.float32) - totals.batch_cross[batch]
+            gradient, samples = everyone - lost, int(totals.batch_samples[batch]) - lost_samples
             theta = theta - descent.step(epoch) * (gradient / samples + descent.regularisation * theta)
             yield theta
 

@@ -1,0 +1,289 @@
+"""How fast the exact ring is, against yardsticks timed in the same run.
+
+Every claim is a ratio: absolute times belong to one machine on one day. The candidates of a bench take turns, in a
+new random order each round, and the median of the rounds counts; each result is checked against Python integers
+before anything is timed. One thread throughout.
+
+1. The device's product C-bar e of every epoch (paper IV-C), against the float64 product of the same shape.
+2. Expanding one-time pads from seeds (IV-B), against the bare ChaCha20 stream they are made of.
+3. Encoding alpha = 25 padded Gram matrices (IV-B, equation of C-bar), against copying them.
+
+    python -m experiments.bench --json bench.json
+
+The exit status is 1 when a goal is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+import json
+import random
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+from threadpoolctl import threadpool_limits
+
+from codedfl import pads
+from codedfl.ring import BYTES_PER_RESIDUE, Planes, Ring
+
+DEVICES = 25  # and alpha: the paper's D, at full replication
+FEATURES = 2000
+CLASSES = 10
+TRIANGLE = FEATURES * (FEATURES + 1) // 2
+MERSENNE = 2**61 - 1  # the modulus of the general-purpose product: the largest prime of one machine word
+SAMPLES = 3  # rows of a product, or numbers of a sum, that are worked out in Python integers
+
+
+@dataclass(frozen=True)
+class Row:
+    """One candidate: its median time, and the ratio that the title of its bench names.
+
+    ``exact`` is None for yardsticks that compute something else; ``goal_met`` is None where there is no goal.
+    """
+
+    candidate: str
+    milliseconds: float
+    ratio: float
+    exact: bool | None = None
+    goal: str | None = None
+    goal_met: bool | None = None
+
+
+@dataclass(frozen=True)
+class Bench:
+    title: str
+    ratio: str
+    rows: Sequence[Row]
+
+
+def take_turns(candidates: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
+    """Median seconds of each candidate; the first call of each, which may compile, is not counted."""
+    for call in candidates.values():
+        call()
+    times: dict[str, list[float]] = {name: [] for name in candidates}
+    order = list(candidates)
+    shuffle = random.Random(0).shuffle
+    for _ in range(rounds):
+        shuffle(order)
+        for name in order:
+            begin = time.perf_counter()
+            candidates[name]()
+            times[name].append(time.perf_counter() - begin)
+    return {name: median(values) for name, values in times.items()}
+
+
+# -- 1: the product ---------------------------------------------------------------------------------------------
+
+
+def ring_product(rounds: int) -> Bench:
+    """Full-size ring numbers on the left, which padded matrices are, and on the right."""
+    ring = Ring.for_group_sizes([DEVICES])
+    rng = np.random.default_rng(1)
+    left = rng.integers(-(ring.modulus // 2), ring.modulus // 2, (FEATURES, FEATURES))
+    right = rng.integers(-(ring.modulus // 2), ring.modulus // 2, (FEATURES, CLASSES))
+    expected = left[:SAMPLES].astype(object) @ right.astype(object)
+    yardstick = "float64 @ (numpy's BLAS, not exact)"
+    ours = "codedfl ring, 48 bits"
+
+    left_float, right_float = left.astype(np.float64), right.astype(np.float64)
+    left_ring, right_ring = (_residues(ring, values) for values in (left, right))
+    candidates: dict[str, Callable[[], Any]] = {
+        yardstick: lambda: left_float @ right_float,
+        ours: lambda: ring.product(left_ring, right_ring),
+        "numpy int64 @, modulo 2^64": lambda: left @ right,
+    }
+    difference = ring.to_integers(candidates[ours]()[:, :SAMPLES]) - expected
+    exact = {
+        ours: not (difference % ring.modulus).any(),
+        "numpy int64 @, modulo 2^64": not (((left[:SAMPLES] @ right) - expected) % 2**64).any(),
+    }
+    if importlib.util.find_spec("flint"):
+        name = "python-flint nmod_mat, modulo 2^61 - 1"
+        nmod_mat = importlib.import_module("flint").nmod_mat
+        left_mod, right_mod = (nmod_mat(*a.shape, a.reshape(-1).tolist(), MERSENNE) for a in (left, right))
+        candidates[name] = lambda: left_mod * right_mod
+        result = left_mod * right_mod
+        exact[name] = all(
+            int(result[i, j]) == expected[i, j] % MERSENNE for i in range(SAMPLES) for j in range(CLASSES)
+        )
+    if importlib.util.find_spec("torch"):
+        name = "torch int64 matmul, modulo 2^64"
+        torch = importlib.import_module("torch")
+        torch.set_num_threads(1)
+        left_torch, right_torch = torch.from_numpy(left), torch.from_numpy(right)
+        candidates[name] = lambda: left_torch @ right_torch
+        exact[name] = not (((left_torch[:SAMPLES] @ right_torch).numpy() - expected) % 2**64).any()
+
+    seconds = take_turns(candidates, rounds)
+    rows = []
+    for name, value in seconds.items():
+        ratio = value / seconds[yardstick]
+        goal = ("<= 1.25", ratio <= 1.25) if name == ours else (None, None)
+        rows.append(Row(name, 1e3 * value, ratio, exact.get(name), *goal))
+    return Bench(f"Product, {FEATURES} x {FEATURES} by {FEATURES} x {CLASSES}", "time / time of float64 @", rows)
+
+
+def _residues(ring: Ring, values: NDArray[np.int64]) -> Planes:
+    planes = ring.zeros(*values.shape)
+    for plane, prime in zip(planes, ring.primes, strict=True):
+        residues = values % prime
+        plane[...] = residues - np.where(residues > prime // 2, prime, 0)
+    return planes
+
+
+# -- 2: pads ----------------------------------------------------------------------------------------------------
+
+
+def pad_expansion(rounds: int) -> Bench:
+    """Bytes of ChaCha20 stream used per second. The goal is for pads that stay in the cache.
+
+    Beside it, a pad of the size of a Gram matrix: into new memory, as the server removes one, and added up over
+    alpha seeds, as a device of the coded-keys scheme does; both include the work on that memory.
+    """
+    ring = Ring.for_group_sizes([DEVICES])
+    run_id = bytes(pads.RUN_ID_BYTES)
+    seeds = [bytes([j]) * pads.SEED_BYTES for j in range(DEVICES)]
+    total = ring.zeros(TRIANGLE)
+    coefficients = [[prime // 3] * DEVICES for prime in ring.primes]
+    zeros = bytes(BYTES_PER_RESIDUE * pads.SEGMENT)
+    stream = bytearray(len(zeros))
+
+    def raw() -> None:
+        for _ in ring.primes:
+            encryptor = Cipher(algorithms.ChaCha20(seeds[0], bytes(16)), mode=None).encryptor()
+            encryptor.update_into(zeros, stream)
+
+    numbers = {
+        "ChaCha20 alone": pads.SEGMENT,
+        f"pad of {pads.SEGMENT} numbers": pads.SEGMENT,
+        f"pad of {TRIANGLE} numbers, new memory": TRIANGLE,
+        f"{DEVICES} pads of {TRIANGLE} numbers, added up": DEVICES * TRIANGLE,
+    }
+    yardstick, small, large, many = numbers
+    seconds = take_turns(
+        {
+            yardstick: raw,
+            small: lambda: pads.expand(ring, seeds[0], run_id, "bench", pads.SEGMENT),
+            large: lambda: pads.expand(ring, seeds[0], run_id, "bench", TRIANGLE),
+            many: lambda: pads.add_expanded(ring, total, coefficients, seeds, run_id, "bench"),
+        },
+        rounds,
+    )
+    rates = {name: numbers[name] / value for name, value in seconds.items()}
+    rows = []
+    for name, rate in rates.items():
+        ratio = rate / rates[yardstick]
+        goal = (">= 0.5", ratio >= 0.5) if name == small else (None, None)
+        rows.append(Row(name, 1e3 * seconds[name], ratio, None, *goal))
+    gigabytes = rates[yardstick] * ring.bytes_per_number / 1e9
+    return Bench(f"Pads, two planes (ChaCha20 alone: {gigabytes:.1f} GB/s)", "rate / rate of ChaCha20", rows)
+
+
+# -- 3: encoding ------------------------------------------------------------------------------------------------
+
+
+def encoding(rounds: int) -> Bench:
+    """Bytes of the terms read per second, for one of the planes: terms as planes, and as they arrive, packed."""
+    prime = Ring.for_group_sizes([DEVICES]).primes[0]
+    ring = Ring((prime,))
+    rng = np.random.default_rng(3)
+    terms = [ring.zeros(TRIANGLE) for _ in range(DEVICES)]
+    for term in terms:
+        term[...] = rng.integers(-(prime // 2), prime // 2 + 1, TRIANGLE)
+    packed = [ring.pack(term) for term in terms]
+    coefficients = [[int(c) for c in rng.integers(0, prime, DEVICES)]]
+    total, target = ring.zeros(TRIANGLE), ring.zeros(TRIANGLE)
+
+    where = np.linspace(0, TRIANGLE - 1, SAMPLES, dtype=int).tolist()
+    expected = [sum(c * int(term[0, i]) for c, term in zip(coefficients[0], terms, strict=True)) for i in where]
+
+    def is_exact(add: Callable[[Planes], None]) -> bool:
+        result = ring.zeros(TRIANGLE)
+        add(result)
+        return all((int(result[0, i]) - value) % prime == 0 for i, value in zip(where, expected, strict=True))
+
+    def add(result: Planes) -> None:
+        ring.add_scaled(result, coefficients, terms)
+
+    def add_packed(result: Planes) -> None:
+        ring.add_scaled_packed(result, coefficients, packed)
+
+    def copy() -> None:
+        for term in terms:
+            np.copyto(target, term)
+
+    exact = {"combine planes": is_exact(add), "combine packed terms": is_exact(add_packed)}
+    seconds = take_turns(
+        {
+            "copy planes": copy,
+            "combine planes": lambda: add(total),
+            "combine packed terms": lambda: add_packed(total),
+        },
+        rounds,
+    )
+    width = {"combine packed terms": BYTES_PER_RESIDUE}
+    rates = {name: width.get(name, 4) * TRIANGLE * DEVICES / value / 1e9 for name, value in seconds.items()}
+    rows = [
+        Row(f"{name}, {rate:.1f} GB/s", 1e3 * seconds[name], rate / rates["copy planes"], exact.get(name))
+        for name, rate in rates.items()
+    ]
+    return Bench(f"Encoding {DEVICES} triangles of {TRIANGLE} numbers, one plane", "bytes read / those of a copy", rows)
+
+
+# -- report -----------------------------------------------------------------------------------------------------
+
+BENCHES: tuple[Callable[[int], Bench], ...] = (ring_product, pad_expansion, encoding)
+
+
+def as_table(bench: Bench) -> Table:
+    table = Table(title=bench.title, title_justify="left")
+    table.add_column("")
+    table.add_column("ms", justify="right")
+    table.add_column(bench.ratio, justify="right")
+    for heading in ("exact", "goal", ""):
+        table.add_column(heading)
+    words = {None: "", True: "yes", False: "[red]no[/red]"}
+    verdicts = {None: "", True: "met", False: "[red]missed[/red]"}
+    for row in bench.rows:
+        table.add_row(
+            row.candidate,
+            f"{row.milliseconds:.2f}",
+            f"{row.ratio:.2f}",
+            words[row.exact],
+            row.goal or "",
+            verdicts[row.goal_met],
+        )
+    return table
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m experiments.bench", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures to FILE")
+    parser.add_argument("--rounds", type=int, default=25, help="rounds of every bench (default: %(default)s)")
+    options = parser.parse_args(arguments)
+    console = Console()
+    results = []
+    with threadpool_limits(limits=1):
+        for bench in BENCHES:
+            results.append(bench(options.rounds))
+            console.print(as_table(results[-1]))
+    if options.json:
+        options.json.write_text(json.dumps([asdict(result) for result in results], indent=2) + "\n")
+    rows = [row for result in results for row in result.rows]
+    return int(any(row.goal_met is False or row.exact is False for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
