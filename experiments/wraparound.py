@@ -230,17 +230,18 @@ class RingAnswers:
 
 
 def synthetic_images(count: int, rng: np.random.Generator) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Strokes of three segments on 28 x 28 pixels, ten shapes, each image with its joints moved a little.
+    """Strokes of four segments on 28 x 28 pixels, ten shapes, each image with its joints moved a little.
 
-    They stand in for MNIST where it is not at hand: mostly black, white strokes, alike within a class.
+    They stand in for MNIST where it is not at hand: mostly black, as much ink, alike within a class, and far enough
+    apart for the paper's step to converge.
     """
     row, column = (axis.reshape(-1) for axis in np.mgrid[0:28, 0:28].astype(np.float64))
-    joints = rng.uniform(5.0, 23.0, size=(CLASSES, 4, 2))
+    joints = rng.uniform(3.0, 25.0, size=(CLASSES, 5, 2))
     labels = rng.integers(CLASSES, size=count)
     images = np.empty((count, len(row)), dtype=np.float32)
     for block in np.array_split(np.arange(count), -(-count // 500)):
         # Corners last, so that each coordinate is a column that broadcasts over the pixels.
-        moved = joints[labels[block]] + rng.normal(0.0, 1.0, size=(len(block), 4, 2))
+        moved = joints[labels[block]] + rng.normal(0.0, 1.5, size=(len(block), 5, 2))
         squares = []
         for start, end in zip(moved.swapaxes(0, 1)[:-1], moved.swapaxes(0, 1)[1:], strict=True):
             (y, x), (dy, dx) = start.T[..., None], (end - start).T[..., None]
@@ -264,11 +265,18 @@ def load_images(name: str | None, seed: int) -> tuple[str, NDArray[Any], NDArray
 
 
 @dataclass(frozen=True)
+class GramMatrices:
+    """X'X of one device or of all, the same exact sum rounded once to integers of 2^-f and of 2^-gram_bits."""
+
+    paper: Integers
+    ring: Integers
+
+
+@dataclass(frozen=True)
 class Shared:
     """What the sharing phase (paper IV-B) leaves at devices and server, and the plaintexts that only a test may know.
 
-    ``secret`` and ``ring_secret`` are Gram matrices as integers of 2^-f and 2^-gram_bits: the same exact X'X, rounded
-    once. The ``first_*`` fields are device 0's.
+    total_magnitude: sum of |X_i'X_i|, entry by entry, in the paper's units; the ``first`` fields are device 0's.
     """
 
     triangle: Triangle
@@ -278,11 +286,9 @@ class Shared:
     real_code: RandomRealCode
     answers: dict[int, PaperAnswer]
     ring_answers: RingAnswers
-    total: Integers
+    total: GramMatrices
     total_magnitude: Integers
-    ring_total: Integers
-    first_secret: Integers
-    first_ring_secret: Integers
+    first: GramMatrices
     first_ring_padded: Planes
     first_ring_pad: Planes
 
@@ -312,53 +318,41 @@ def share(images: NDArray[Any], labels: NDArray[Any], setting: Setting) -> Share
     answers = {i: PaperAnswer(q, triangle) for i in answering}
     circulant = GradientCode(setting.devices, setting.alpha, ring.primes)
     ring_answers = RingAnswers(ring, circulant, answering, len(triangle))
-    run_id = rng.bytes(pads.RUN_ID_BYTES)
+    run_id, ring_seeds = rng.bytes(pads.RUN_ID_BYTES), [rng.bytes(pads.SEED_BYTES) for _ in parts]
 
-    total, magnitude, ring_total = (np.zeros(len(triangle), dtype=np.int64) for _ in range(3))
-    cross = np.zeros((setting.n_features, Y.shape[1]))
-    first = {}
+    magnitude: Integers = np.zeros(len(triangle), dtype=np.int64)
+    total = GramMatrices(np.zeros_like(magnitude), np.zeros_like(magnitude))
+    cross: Floats = np.zeros((setting.n_features, Y.shape[1]))
     for device, rows in enumerate(track(parts, description="devices", transient=True)):
         X = feature_map.transform(images[rows])
         cross += X.T @ Y[rows]
-        # Sums of products of gridded features are below 2^53: float64 has them exactly, in any order.
-        grid = fixed_point.grid_features(X)
-        exact = triangle.of(grid.T @ grid)
-        secret, ring_secret = (
-            np.rint(np.ldexp(exact, bits - 2 * fixed_point.feature_bits)).astype(np.int64)
-            for bits in (q.f, fixed_point.gram_bits)
-        )
-        total += secret
-        magnitude += np.abs(secret)
-        ring_total += ring_secret
+        secret = gram_matrices(X, fixed_point, triangle, q)
+        magnitude += np.abs(secret.paper)
+        total.paper[...] += secret.paper
+        total.ring[...] += secret.ring
 
         key = draw_key(q, len(triangle), setting.seed, device)
-        padded = q.add(secret, key)
+        padded = q.add(secret.paper, key)
         for i, answer in answers.items():
             if real_code.B[i, device]:
-                answer.add(float(real_code.B[i, device]), padded, key, secret)
-        ring_pad = pads.expand(ring, rng.bytes(pads.SEED_BYTES), run_id, "gram", len(triangle))
-        ring_padded = ring.add(ring.from_integers(ring_secret), ring_pad)
+                answer.add(float(real_code.B[i, device]), padded, key, secret.paper)
+        ring_pad = pads.expand(ring, ring_seeds[device], run_id, "gram", len(triangle))
+        ring_padded = ring.add(ring.from_integers(secret.ring), ring_pad)
         ring_answers.add(device, ring_padded, ring_pad)
         if device == 0:
-            first = {
-                "first_secret": secret,
-                "first_ring_secret": ring_secret,
-                "first_ring_padded": ring_padded,
-                "first_ring_pad": ring_pad,
-            }
-    return Shared(
-        triangle=triangle,
-        fixed_point=fixed_point,
-        samples=len(images),
-        cross=cross,
-        real_code=real_code,
-        answers=answers,
-        ring_answers=ring_answers,
-        total=total,
-        total_magnitude=magnitude,
-        ring_total=ring_total,
-        **first,
+            first = (secret, ring_padded, ring_pad)
+    return Shared(triangle, fixed_point, len(images), cross, real_code, answers, ring_answers, total, magnitude, *first)
+
+
+def gram_matrices(X: Floats, fixed_point: FixedPoint, triangle: Triangle, datatype: PaperFixedPoint) -> GramMatrices:
+    """Sums of products of gridded features are below 2^53: float64 has them exactly, in any order."""
+    grid = fixed_point.grid_features(X)
+    exact = triangle.of(grid.T @ grid)
+    paper, ring = (
+        np.rint(np.ldexp(exact, bits - 2 * fixed_point.feature_bits)).astype(np.int64)
+        for bits in (datatype.f, fixed_point.gram_bits)
     )
+    return GramMatrices(paper, ring)
 
 
 def descend(gram: Floats, cross: Floats, samples: int, epochs: int) -> Floats:
@@ -465,7 +459,7 @@ def ring_outcomes(shared: Shared, update: Floats) -> list[Outcome]:
     e = ring.from_integers(shared.fixed_point.round_update(update)[0])
     padded, pad = shared.first_ring_padded, shared.first_ring_pad
     product = ring.product(ring.symmetric(padded, size), e)
-    alone = compare_on_ring("device 0", shared, update, padded, product, pad, shared.first_ring_secret)
+    alone = compare_on_ring("device 0", shared, update, padded, product, pad, shared.first.ring)
     products = {i: ring.product(ring.symmetric(coded, size), e) for i, coded in answers.coded.items()}
     totals = [
         compare_on_ring(
@@ -475,7 +469,7 @@ def ring_outcomes(shared: Shared, update: Floats) -> list[Outcome]:
             answers.decode(answers.coded, survivors),
             answers.decode(products, survivors),
             answers.pads,
-            shared.ring_total,
+            shared.total.ring,
         )
         for survivors in survivor_sets(shared)
     ]
@@ -486,11 +480,11 @@ def run(name: str, images: NDArray[Any], labels: NDArray[Any], setting: Setting)
     """All cases on one fleet."""
     q = setting.datatype
     shared = share(images, labels, setting)
-    gram = shared.triangle.square(q.to_reals(shared.total))
+    gram = shared.triangle.square(q.to_reals(shared.total.paper))
     update_integers = q.from_reals(descend(gram, shared.cross, shared.samples, setting.epochs))
     update = q.to_reals(update_integers)
     truth = gram @ update
-    counts, alone = try_pads(shared.first_secret, shared.triangle, setting)
+    counts, alone = try_pads(shared.first.paper, shared.triangle, setting)
     retrieved = {i: answer.retrieve(update_integers) for i, answer in shared.answers.items()}
     totals = [decode_paper(shared, survivors, retrieved, update, truth) for survivors in survivor_sets(shared)]
     worst_total, row_errors = max(totals, key=lambda total: badness(total[0]))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from codedfl.fixed_point import FixedPoint
 from codedfl.problem import MINI_BATCHES, Problem
 from codedfl.ring import Planes
-from codedfl.solvers import Solver
+from codedfl.solvers import ClosedForm, Solver
 
 Floats = NDArray[np.float64]
 
@@ -55,6 +55,18 @@ class CentralTotals:
                 progress((device + 1) / problem.n_devices)
         self.gram: Planes = format_.ring.from_integers(gram)
         self._constant: Planes = format_.ring.from_integers(-cross)
+
+    def ridge(self, regularisation: float) -> Floats:
+        """What one-shot's server computes from the same totals: the closed-form solution."""
+        d, c = self.problem.n_features, self.problem.n_outputs
+        format_ = self.fixed_point
+        solver = ClosedForm(regularisation)
+        upper = np.triu_indices(d)
+        solver.take_gram(format_.gram_to_reals(np.ascontiguousarray(self.gram[:, upper[0], upper[1]])))
+        zero = np.zeros((d, c))
+        solver.start(zero, format_.constant_to_reals(self._constant, zero), self.problem.n_samples)
+        assert solver.model is not None
+        return solver.model
 
     def train(self, solver: Solver) -> Iterator[Floats]:
         """The model after each epoch, from Theta^(1) = 0: bit for bit what the protocol's server computes."""

@@ -24,7 +24,7 @@ from codedfl.errors import InvalidInput
 from codedfl.fleet import Fleet
 from codedfl.latency import SharingConvention, StragglerPolicy
 from codedfl.problem import PAPER_REGULARISATION, Problem
-from codedfl.schemes import Conditions, Conventional, Descent, Scheme, WorkShape, epoch_end_times
+from codedfl.schemes import Conditions, Conventional, Descent, OneShot, Scheme, WorkShape, epoch_end_times
 from codedfl.simulator import Trajectory, trajectory
 from codedfl.solvers import SOLVERS, STEPS, ConjugateGradient, Solver
 
@@ -50,6 +50,8 @@ class Entry:
     @property
     def models_key(self) -> tuple[object, ...]:
         """Entries with the same key have the same models."""
+        if isinstance(self.scheme, OneShot):
+            return (OneShot.name, self.solver, self.step)
         return ("exact" if self.scheme.exact else self.scheme, self.solver, self.step)
 
     def make_solver(self, epochs: int, regularisation: float) -> Solver | None:
@@ -125,7 +127,7 @@ def train_all(
 ) -> Trained:
     """The trajectories. Problems are taken one at a time, so that only one is in memory.
 
-    ``progress`` is told what is being done and which fraction of it is over.
+    ``progress`` is told what is being done and which fraction of the problem is over.
     """
     say = progress or (lambda _what, _fraction: None)
     conditions = Conditions(settings.fleet, settings.conventions[0], settings.policy, settings.chunk_bits)
@@ -136,11 +138,11 @@ def train_all(
     shape: WorkShape | None = None
     for seed, problem in problems:
         tick = time.perf_counter()
-        totals = CentralTotals(problem, functools.partial(say, f"seed {seed}: Gram matrices"))
+        totals = CentralTotals(problem, functools.partial(_half, say, f"seed {seed}: Gram matrices"))
         shape = WorkShape.of(problem)
         seeds.append(seed)
         for index, (key, entry) in enumerate(distinct.items()):
-            say(f"seed {seed}: {entry.scheme.label}", index / len(distinct))
+            say(f"seed {seed}: {entry.scheme.label}", (1 + index / len(distinct)) / 2)
             # Descent at the literal step needs about twice the epochs.
             limit = settings.max_epochs * (2 if entry.step == "literal" else 1)
             run = trajectory(
@@ -159,6 +161,11 @@ def train_all(
     if shape is None:
         raise InvalidInput("problems must hold at least one, got none")
     return Trained(runs, seeds, shape, seconds)
+
+
+def _half(say: Callable[[str, float], None], what: str, fraction: float) -> None:
+    """The Gram matrices are about half of the work on a problem."""
+    say(what, fraction / 2)
 
 
 def draw_latencies(dataset: str, trained: Trained, entries: Sequence[Entry], settings: Settings) -> Comparison:

@@ -266,6 +266,10 @@ class FixedPoint:
         limits = [self.gram_limit * int(norm) for norm in norms]
         return self._to_reals(planes, limits, self.gram_bits + update_bits, "X'X e")
 
+    def gram_to_reals(self, triangle: Planes) -> Floats:
+        """sum_i X_i'X_i (its upper triangle) as reals, refused outside its bound."""
+        return self._to_reals(triangle[:, :, None], [self.gram_limit], self.gram_bits, "X'X")[:, 0]
+
     def constant_to_reals(self, planes: Planes, initial_integers: Floats) -> Floats:
         """sum_i G_i^(1) as reals, refused outside its bound."""
         limits = [self.constant_limit(initial_integers)] * planes.shape[-1]

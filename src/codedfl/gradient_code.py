@@ -14,7 +14,7 @@ p = 1 mod D with w of order D: b(x) = prod_{t=alpha}^{D-1} (x - w^t) and B[i][j]
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -121,7 +121,7 @@ class GradientCode:
             full[:, i, self.row_support(i)] = self._row
         return full
 
-    def shortfall(self, survivors: Sequence[int]) -> int:
+    def shortfall(self, survivors: Iterable[int]) -> int:
         """How many more answers are needed before ``survivors`` decode; 0 when they do."""
         return max(0, self.answers_needed - len(set(survivors)))
 
@@ -153,6 +153,76 @@ class GradientCode:
             vector[k, : len(used)] = [int(n) * v % p * scale % p for n, v in zip(numerator, inverse, strict=True)]
         vector.flags.writeable = False  # it is shared by every caller that hits the cache
         return vector
+
+
+class GroupedCode:
+    """Several groups with a code each (the journal version): device i belongs to group i mod N.
+
+    Device i then answers for alpha devices of its own group, and every group must send its own size - alpha + 1
+    answers. For D in the hundreds this keeps each device's work at alpha pads. One group is a plain ``GradientCode``.
+    """
+
+    def __init__(self, n_devices: int, alpha: int, primes: Sequence[int], groups: int) -> None:
+        self.n_devices = n_devices
+        self.alpha = alpha
+        self.primes = tuple(primes)
+        self.groups = groups
+        self._codes = [GradientCode(size, alpha, primes) for size in group_sizes(n_devices, alpha, groups)]
+
+    def __repr__(self) -> str:
+        return (
+            f"<GroupedCode alpha={self.alpha} of D={self.n_devices} in {self.groups} groups,"
+            f" tolerates {self.alpha - 1} stragglers in each>"
+        )
+
+    @property
+    def answers_needed(self) -> int:
+        """The least number of answers that can be enough: the sum over the groups."""
+        return sum(code.answers_needed for code in self._codes)
+
+    def row_support(self, i: int) -> list[int]:
+        group, index = i % self.groups, i // self.groups
+        return [j * self.groups + group for j in self._codes[group].row_support(index)]
+
+    def column_support(self, j: int) -> list[int]:
+        group, index = j % self.groups, j // self.groups
+        return [i * self.groups + group for i in self._codes[group].column_support(index)]
+
+    def coefficients(self, i: int) -> list[list[int]]:
+        return self._codes[i % self.groups].coefficients(i // self.groups)
+
+    def matrix(self) -> Residues:
+        full = np.zeros((len(self.primes), self.n_devices, self.n_devices), dtype=np.int64)
+        for i in range(self.n_devices):
+            full[:, i, self.row_support(i)] = self.coefficients(i)
+        return full
+
+    def shortfall(self, survivors: Iterable[int]) -> int:
+        members: list[set[int]] = [set() for _ in self._codes]
+        for i in survivors:
+            members[i % self.groups].add(i // self.groups)
+        return sum(code.shortfall(group) for code, group in zip(self._codes, members, strict=True))
+
+    def decoding_vector(self, survivors: Sequence[int]) -> Residues:
+        """The groups' decoding vectors, each at the places of its own survivors."""
+        vector = np.zeros((len(self.primes), len(survivors)), dtype=np.int64)
+        for group, code in enumerate(self._codes):
+            places = [place for place, i in enumerate(survivors) if i % self.groups == group]
+            vector[:, places] = code.decoding_vector([survivors[place] // self.groups for place in places])
+        return vector
+
+
+def group_sizes(n_devices: int, alpha: int, groups: int) -> list[int]:
+    """Sizes of the groups i mod N; alpha must fit the smallest."""
+    if not 1 <= groups <= n_devices // 2:
+        raise InvalidInput(f"groups must be between 1 and half the number of devices ({n_devices}), got {groups}")
+    sizes = [len(range(group, n_devices, groups)) for group in range(groups)]
+    check_alpha(alpha, min(sizes))
+    return sizes
+
+
+def make_code(n_devices: int, alpha: int, primes: Sequence[int], groups: int = 1) -> GradientCode | GroupedCode:
+    return GradientCode(n_devices, alpha, primes) if groups == 1 else GroupedCode(n_devices, alpha, primes, groups)
 
 
 class RandomRealCode:

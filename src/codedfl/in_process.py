@@ -7,7 +7,7 @@ The simplest driver of the state machines: a queue instead of a network. Virtual
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from codedfl.errors import InvalidInput
 from codedfl.protocol.device import Device
 from codedfl.protocol.messages import Kind, Message
-from codedfl.protocol.server import Phase, Server
+from codedfl.protocol.server import Outgoing, Phase, Server
 
 # (epoch, names of the devices asked) -> the names that answer, in the order in which their answers arrive
 ArrivalOrder = Callable[[int, Sequence[str]], Sequence[str]]
@@ -35,27 +35,47 @@ def run_in_process(
 ) -> NDArray[np.float64]:
     """Train to the end and return the model.
 
-    ``arrivals`` says who answers an epoch, and in which order; the answers behind the first D - alpha + 1 are
-    delivered all the same and must change nothing. Raises ``NotEnoughDevices`` (with the model so far) when too few
-    answer, ``InvalidInput`` when a device refuses to join.
+    ``arrivals`` is asked once an epoch who answers it, and in which order; the answers behind the first
+    D - alpha + 1 are delivered all the same and must change nothing. Raises ``NotEnoughDevices`` (with the model so
+    far) when too few answer, ``InvalidInput`` when a device refuses to join.
     """
     by_name = {device.name: device for device in devices}
     if len(by_name) != len(devices):
         raise InvalidInput(f"device names must be distinct, got {[device.name for device in devices]}")
-    queue = deque(server.invite())
-    while queue:
-        receivers, data = queue.popleft()
-        update = Message.decode(data).kind is Kind.UPDATE
-        answering = receivers
-        if update and len(receivers) > 1:
-            answering = tuple(arrivals(server.epoch, receivers))
-        for name in answering:
-            for reply in by_name[name].receive(data):
-                before = server.epoch
-                queue.extend(server.receive(reply))
-                if server.epoch > before and before and on_epoch is not None:
-                    on_epoch(before)
-            if update:
+    if set(by_name) != set(server.expected):
+        raise InvalidInput(f"devices must be those the server expects, {list(server.expected)}, got {list(by_name)}")
+    queue: deque[Outgoing] = deque()
+    asked: dict[bytes, set[str]] = {}  # updates wait until nothing else is on its way: then everybody is ready
+
+    def send(outgoing: Iterable[Outgoing]) -> None:
+        for receivers, data in outgoing:
+            kind = Message.decode(data).kind
+            if kind is Kind.UPDATE:
+                asked.setdefault(data, set()).update(receivers)
+            elif kind is Kind.SHARE:  # bulky: delivered at once, so that one sender's at most are in memory
+                queue.appendleft(Outgoing(receivers, data))
+            else:
+                queue.append(Outgoing(receivers, data))
+
+    def deliver(name: str, data: bytes) -> None:
+        for reply in by_name[name].receive(data):
+            before = server.epoch
+            send(server.receive(reply))
+            if server.epoch > before and before and on_epoch is not None:
+                on_epoch(before)
+
+    send(server.invite())
+    while queue or asked:
+        if queue:
+            receivers, data = queue.popleft()
+            for name in receivers:
+                deliver(name, data)
+        else:
+            data = next(iter(asked))
+            names = [name for name in server.expected if name in asked[data]]
+            del asked[data]
+            for name in arrivals(server.epoch, names):
+                deliver(name, data)
                 by_name[name].idle()
         if server.refusals:
             name, reason = next(iter(server.refusals.items()))

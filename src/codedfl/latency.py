@@ -10,6 +10,7 @@ not counted here.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -112,6 +113,25 @@ def kth_fastest(arrivals: Seconds, k: int) -> Seconds:
     return np.partition(arrivals, k - 1, axis=-1)[..., k - 1].copy()
 
 
+@dataclass(frozen=True)
+class Quorum:
+    """Which answers end an epoch: all but ``tolerated`` in each of ``groups`` (device i is in group i mod groups).
+
+    tolerated = 0 waits for everybody; alpha - 1 in the coded schemes.
+    """
+
+    tolerated: int
+    groups: int = 1
+
+    def time(self, arrivals: Seconds) -> Seconds:
+        """(...,) when the quorum is complete, for (..., D) arrivals: the slowest group counts."""
+        ends = []
+        for group in range(self.groups):
+            members = arrivals[..., group :: self.groups]
+            ends.append(kth_fastest(members, members.shape[-1] - self.tolerated))
+        return np.asarray(np.max(ends, axis=0))
+
+
 class TrainingClock:
     """Virtual time of one training, an epoch at a time, for (draws, D) devices at once.
 
@@ -132,10 +152,10 @@ class TrainingClock:
         """(draws, D) times at which each device's answer to an update broadcast now would arrive."""
         return np.maximum(self._busy_until, self.now[:, None]) + durations
 
-    def advance(self, durations: Seconds, wait_for: int) -> Seconds:
-        """Let one epoch pass: it ends with the ``wait_for``-th answer. Returns the answers' times."""
+    def advance(self, durations: Seconds, quorum: Quorum) -> Seconds:
+        """Let one epoch pass: it ends when the quorum is complete. Returns the answers' times."""
         answers = self.answers(durations)
-        self.now = kth_fastest(answers, wait_for)
+        self.now = quorum.time(answers)
         if self._policy == "finish":
             # A device still busy when the epoch ends never takes its update: it goes on to a later one.
             self._busy_until = np.where(self._busy_until < self.now[:, None], answers, self._busy_until)
@@ -167,7 +187,7 @@ def training_times(
     for epoch in range(epochs):
         durations = arrivals(epoch) if callable(arrivals) else arrivals[:, epoch]
         clock = clock or TrainingClock(np.zeros(len(durations)), np.zeros_like(durations), policy)
-        clock.advance(durations, wait_for)
+        clock.advance(durations, Quorum(durations.shape[1] - wait_for))
         ends.append(clock.now)
     return np.stack(ends, axis=1)
 
@@ -230,11 +250,13 @@ def sharing_times(
     macs_to_send: ArrayLike = 0,
     macs_to_receive: ArrayLike = 0,
     chunk_bits: float | None = None,
+    groups: int = 1,
 ) -> Seconds:
     """(draws, D) times at which device i has all of its shares (paper IV-B); the phase ends with the last.
 
     Every device sends ``numbers`` numbers, d(d+1)/2 + d c in the paper, to ``recipients`` = alpha - 1 others:
-    along the support of column i of B these are i - 1, .., i - alpha + 1 (cyclic), in this order. A downlink
+    along the support of column i of B these are i - 1, .., i - alpha + 1 (cyclic), in this order; with ``groups``,
+    every groups-th device counts. A downlink
     serves shares as they reach the central server. No recipients (alpha = 1) leave only the device's own
     work.
 
@@ -260,7 +282,7 @@ def sharing_times(
         at_once = max(1, _MESSAGES_AT_ONCE // (recipients * fleet.n_devices))
         parts = [sending[first : first + at_once] for first in range(0, draws, at_once)]
         received = np.concatenate(
-            [_relayed(fleet, bits, recipients, convention, part, rng, chunk_bits) for part in parts]
+            [_relayed(fleet, bits, recipients, convention, part, rng, chunk_bits, groups) for part in parts]
         )
     done: Seconds = np.maximum(work, received)
     return done
@@ -274,6 +296,7 @@ def _relayed(
     sending: Seconds,
     rng: np.random.Generator,
     chunk_bits: float | None,
+    groups: int,
 ) -> Seconds:
     """(draws, D) times at which device i has downloaded the last of its shares."""
     draws, n_devices = sending.shape
@@ -286,7 +309,7 @@ def _relayed(
         part_of_work = np.arange(1, recipients + 1)[:, None] / recipients
         uploaded = np.maximum(each.cumsum(axis=1), sending[:, None, :] * part_of_work)
     # The k-th message of device j goes to device j - k, so device i waits for the k-th message of i + k.
-    senders = (np.arange(n_devices) + np.arange(1, recipients + 1)[:, None]) % n_devices
+    senders = (np.arange(n_devices) + groups * np.arange(1, recipients + 1)[:, None]) % n_devices
     at_server = np.sort(np.take_along_axis(uploaded, senders[None], axis=2), axis=1)
     down = transfer_times(fleet, bits, "down", draws * recipients, rng, chunk_bits).reshape(shape)
     # First come, first served: from some share n on the downlink never pauses; that n gives the latest end.

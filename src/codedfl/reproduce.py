@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from codedfl import datasets
-from codedfl.claims import judge
+from codedfl.claims import paper_claims
 from codedfl.comparison import Comparison, Entry, Settings, compare, draw_latencies, train_all
 from codedfl.datasets import Dataset
 from codedfl.errors import InvalidInput
@@ -66,17 +66,17 @@ PAPER_ALPHAS = (6, 16, 23, 25)
 DROPPED = 5
 
 NOTES = (
-    "Kernel parameter: the paper's 5 is read as the width sigma of the Gaussian kernel, so gamma = 1/(2 sigma^2) = 0.02. "
-    "gamma = 5 cannot learn: the kernel is then zero between any two images.",
-    "Step size: the paper states mu = 6 and its figures fit 12, as if the 1/2 of the loss were dropped. 'paper' is 12, "
-    "'literal' is 6; neither is tuned per run.",
-    "Sharing: 'authors' is the formula of the authors' simulation (mean retransmissions, mean of the two link rates, up "
-    "and down one after the other); 'per-message' draws every retransmission; 'multicast' uploads the bulk once and lets "
-    "the server relay it. The same choice holds for all schemes of a table.",
-    "Pads and sealing are charged in MACs per number to all schemes alike (the paper counts none); the sensitivity table "
-    "shows 0, 1 and 4 times the measured cost.",
-    "Models are computed centrally once per feature seed (they do not depend on who straggles; a test shows that the "
-    "protocol gives the same model bit for bit), and latencies are drawn for them.",
+    "Kernel parameter: the paper's 5 is read as the width sigma of the Gaussian kernel, so gamma = 1/(2 sigma^2)"
+    " = 0.02. gamma = 5 cannot learn: the kernel is then zero between any two images.",
+    "Step size: the paper states mu = 6 and its figures fit 12, as if the 1/2 of the loss were dropped. 'paper' is 12,"
+    " 'literal' is 6; neither is tuned per run.",
+    "Sharing: 'authors' is the formula of the authors' simulation (mean retransmissions, mean of the two link rates, up"
+    " and down one after the other); 'per-message' draws every retransmission; 'multicast' uploads the bulk once and"
+    " lets the server relay it. The same choice holds for all schemes of a table.",
+    "Pads and sealing are charged in MACs per number to all schemes alike (the paper counts none); the sensitivity"
+    " table shows 0, 1 and 4 times the measured cost.",
+    "Models are computed centrally once per feature seed (they do not depend on who straggles; a test shows that the"
+    " protocol gives the same model bit for bit), and latencies are drawn for them.",
     "A feature seed that never reaches the target counts as infinitely late and is counted in the table.",
 )
 
@@ -102,26 +102,12 @@ def reproduce(
         raise InvalidInput(f"experiment must be one of {', '.join(EXPERIMENTS)}, got {name!r}")
     experiment = EXPERIMENTS[name]
     fleet = fleet or Fleet.load("paper")
-    data = _thinned(datasets.load(experiment.dataset, data_dir), rows)
     began = time.perf_counter()
-    settings = Settings(
-        fleet,
-        experiment.targets,
-        conventions=("authors", "per-message", "multicast"),
-        draws=draws,
-        max_epochs=experiment.max_epochs,
-        score_every=5,
-    )
+    data = _thinned(datasets.load(experiment.dataset, data_dir), rows)
+    settings = experiment_settings(experiment, fleet, draws)
     entries = _entries(fleet.n_devices)
-    report = _Stages(progress, len(seeds) + 1)
-
-    def problems() -> Iterator[tuple[int, Problem]]:
-        for seed in seeds:
-            report.next_stage()
-            report(f"seed {seed}: features", 0.0)
-            yield seed, _problem(data, fleet.n_devices, n_features, seed)
-
-    trained = train_all(problems(), entries, settings, report)
+    report = Stages(progress, len(seeds) + 1)
+    trained = train_all(problems_of(data, fleet.n_devices, n_features, seeds, report), entries, settings, report)
     report.next_stage()
     outcome = draw_latencies(name, trained, entries, settings)
     shuffled = _shuffled(name, data, n_features, seeds[0], settings, report)
@@ -159,9 +145,30 @@ def reproduce(
         "seconds": seconds,
         "versions": software_versions(),
     }
-    results["claims"] = [asdict(claim) for claim in judge(results)]
+    results["claims"] = [asdict(claim) for claim in paper_claims(name, outcome.schemes, shuffled.schemes)]
     write_report(out / name, results, outcome.traces)
     return results
+
+
+def experiment_settings(experiment: Experiment, fleet: Fleet, draws: int) -> Settings:
+    return Settings(
+        fleet,
+        experiment.targets,
+        conventions=("authors", "per-message", "multicast"),
+        draws=draws,
+        max_epochs=experiment.max_epochs,
+        score_every=5,
+    )
+
+
+def problems_of(
+    data: Dataset, n_devices: int, n_features: int, seeds: Sequence[int], report: Stages
+) -> Iterator[tuple[int, Problem]]:
+    """One problem per feature seed, made when it is asked for."""
+    for seed in seeds:
+        report.next_stage()
+        report(f"seed {seed}: features", 0.0)
+        yield seed, _problem(data, n_devices, n_features, seed)
 
 
 def _entries(n_devices: int) -> list[Entry]:
@@ -210,7 +217,7 @@ def _thinned(data: Dataset, rows: int | None) -> Dataset:
     return replace(data, X_train=data.X_train[keep], y_train=data.y_train[keep])
 
 
-class _Stages:
+class Stages:
     """Turns the progress of one stage after the other (a feature seed each) into that of the whole."""
 
     def __init__(self, progress: Progress | None, stages: int) -> None:

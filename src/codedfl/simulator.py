@@ -69,6 +69,8 @@ def make_parties(
         problem.n_outputs,
         problem.bounds,
         precision=precision,
+        groups=scheme.groups,
+        reveals_gram=scheme.reveals_gram,
     )
     scheme.check(problem.n_devices)
     server = scheme.server_type(
@@ -112,8 +114,9 @@ def simulate(
     def arrivals(epoch: int, names: Sequence[str]) -> Sequence[str]:
         del epoch
         durations = epoch_arrivals(at.fleet, load.macs, load.bits_down, load.bits_up, 1, rng, at.chunk_bits)
-        order = np.argsort(clock.advance(durations, load.wait_for)[0], kind="stable")
-        counted = order if everyone_computes else order[: load.wait_for]
+        times = clock.advance(durations, load.quorum)[0]
+        order = np.argsort(times, kind="stable")
+        counted = order if everyone_computes else order[times[order] <= clock.now[0]]
         asked = set(names)
         return [problem.device_names[i] for i in counted if problem.device_names[i] in asked]
 

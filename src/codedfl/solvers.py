@@ -9,14 +9,15 @@ minimise  1/(2m) |X Theta - Y|^2 + lambda/2 |Theta|^2,   gradient (X'X Theta - X
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from codedfl.errors import InvalidInput
+from codedfl.resumable import MAP, PAIRS, PLAIN, Kept, Resumable, State
 
 Floats = NDArray[np.float64]
 
@@ -39,6 +40,23 @@ class Solver(Protocol):
 
     def receive(self, sent: Floats, product: Floats) -> None:
         """``product`` = X'X ``sent``, where ``sent`` is the request as rounded to the ring's grid."""
+        ...
+
+    def state(self) -> State:
+        """What a fresh solver with the same arguments needs to go on; see ``codedfl.resumable``."""
+        ...
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from there."""
+        ...
+
+
+@runtime_checkable
+class GramSolver(Protocol):
+    """A solver that needs the total of X'X itself, before ``start``; only a scheme that reveals it can serve one."""
+
+    def take_gram(self, triangle: Floats) -> None:
+        """The row-major upper triangle of sum_i X_i'X_i."""
         ...
 
 
@@ -65,11 +83,16 @@ STEP_PAPER = StepSchedule(12.0, 0.8, (200, 350))
 STEPS = {"paper": STEP_PAPER, "literal": STEP_LITERAL}
 
 
-class GradientDescent:
+_DESCENT: Mapping[str, Kept] = dict.fromkeys(("model", "_epoch", "_initial", "_constant", "_samples"), PLAIN)
+
+
+class GradientDescent(Resumable):
     """Theta <- Theta - mu gradient (paper eq. 5), one step an epoch.
 
     epochs: how many steps; 1 uses G^(1) alone and sends no update at all.
     """
+
+    _kept: ClassVar[Mapping[str, Kept]] = _DESCENT
 
     def __init__(self, epochs: int, regularisation: float = 9e-6, step: StepSchedule = STEP_PAPER) -> None:
         _check(epochs, regularisation)
@@ -102,8 +125,10 @@ class GradientDescent:
         self.model = self.model - self.step(self._epoch) * gradient
 
 
-class Nesterov:
+class Nesterov(Resumable):
     """Accelerated descent with the momentum (t - 1)/(t + 2); the same step schedule as descent."""
+
+    _kept: ClassVar[Mapping[str, Kept]] = {**_DESCENT, "_point": PLAIN}
 
     def __init__(self, epochs: int, regularisation: float = 9e-6, step: StepSchedule = STEP_PAPER) -> None:
         _check(epochs, regularisation)
@@ -133,7 +158,7 @@ class Nesterov:
         self._point = self.model + (self._epoch - 1) / (self._epoch + 2) * (self.model - previous)
 
 
-class ConjugateGradient:
+class ConjugateGradient(Resumable):
     """Conjugate gradient on (X'X/m + lambda) Theta = X'Y/m, one system per class, all sharing each product.
 
     Every direction is made conjugate to *all* those really sent, not just the last: directions are rounded before they
@@ -143,6 +168,12 @@ class ConjugateGradient:
     residual falls below ``tolerance`` times its first one. Every ``restart`` steps an epoch goes to the true
     residual, which rounding lets drift, and the directions so far are forgotten; 0 never restarts.
     """
+
+    _kept: ClassVar[Mapping[str, Kept]] = {
+        **_DESCENT,
+        **dict.fromkeys(("_residual", "_direction", "_goal", "_refreshing"), PLAIN),
+        "_conjugate": PAIRS,
+    }
 
     def __init__(self, epochs: int, regularisation: float = 9e-6, tolerance: float = 1e-6, restart: int = 50) -> None:
         _check(epochs, regularisation)
@@ -199,6 +230,54 @@ class ConjugateGradient:
     def _active(self) -> NDArray[np.bool_]:
         active: NDArray[np.bool_] = np.linalg.norm(self._residual, axis=0) > self._goal
         return active
+
+
+class ClosedForm(Resumable):
+    """The ridge solution itself, (X'X/m + lambda)^-1 X'Y/m by Cholesky, for every lambda of a path at no extra cost.
+
+    ``model`` is the solution for ``regularisation``; ``path`` has those of all ``regularisations``. Refused when the
+    matrix is singular to working precision, which a positive lambda prevents.
+    """
+
+    _kept: ClassVar[Mapping[str, Kept]] = {"model": PLAIN, "path": MAP}
+
+    def __init__(self, regularisation: float = 9e-6, regularisations: Sequence[float] = ()) -> None:
+        for value in (regularisation, *regularisations):
+            _check(1, value)
+        self.regularisation = regularisation
+        self.regularisations = tuple(regularisations)
+        self.model: Floats | None = None
+        self.path: dict[float, Floats] = {}
+
+    def take_gram(self, triangle: Floats) -> None:
+        self._triangle = triangle
+
+    def start(self, initial: Floats, constant: Floats, samples: int) -> None:
+        d = len(initial)
+        gram = np.zeros((d, d))
+        gram[np.triu_indices(d)] = self._triangle
+        gram += np.triu(gram, 1).T
+        # G^(1) = X'X Theta^(1) - X'Y, so X'Y = X'X Theta^(1) - G^(1).
+        cross = gram @ initial - constant
+        for value in (self.regularisation, *self.regularisations):
+            self.path[value] = _ridge(gram / samples, cross / samples, value)
+        self.model = self.path[self.regularisation]
+
+    def request(self) -> Floats | None:
+        return None
+
+    def receive(self, sent: Floats, product: Floats) -> None:
+        raise AssertionError(f"nothing was requested, got a product of shape {product.shape} for {sent.shape}")
+
+
+def _ridge(gram: Floats, cross: Floats, regularisation: float) -> Floats:
+    try:
+        factor = np.linalg.cholesky(gram + regularisation * np.eye(len(gram)))
+    except np.linalg.LinAlgError:
+        raise InvalidInput(
+            f"regularisation must be large enough to make X'X/m + lambda positive definite, got {regularisation:g}"
+        ) from None
+    return np.asarray(np.linalg.solve(factor.T, np.linalg.solve(factor, cross)))
 
 
 SOLVERS: dict[str, type[GradientDescent] | type[Nesterov] | type[ConjugateGradient]] = {

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.fixed_point import Bounds, FixedPoint, column_norm
-from codedfl.gradient_code import GradientCode
+from codedfl.gradient_code import GradientCode, GroupedCode, group_sizes, make_code
 from codedfl.pads import RUN_ID_BYTES
 from codedfl.protocol.messages import MAX_NAME, check_types, name_length, pack_list, unpack_list
 from codedfl.sealed import PUBLIC_BYTES
@@ -37,6 +37,8 @@ class Parameters:
     precision: fraction bits to ask for; None takes what two primes give.
     samples: m if it is public; None has it securely summed along with G^(1).
     masks: zero-sum masks on the answers. Off only to show the attack they prevent.
+    groups: how many groups with a code each; alpha then counts within a group. 1 is one code for all.
+    reveals_gram: the first answer also brings the total of X'X to the server (one-shot).
     """
 
     scheme: str
@@ -47,6 +49,8 @@ class Parameters:
     precision: int | None = None
     samples: int | None = None
     masks: bool = True
+    groups: int = 1
+    reveals_gram: bool = False
 
     def __post_init__(self) -> None:
         if self.n_features < 1:
@@ -55,6 +59,8 @@ class Parameters:
             raise InvalidInput(f"n_outputs must be at least 1, got {self.n_outputs}")
         if self.alpha < 1:
             raise InvalidInput(f"alpha must be at least 1, got {self.alpha}")
+        if self.groups < 1:
+            raise InvalidInput(f"groups must be at least 1, got {self.groups}")
         if self.precision is not None and self.precision < 1:
             raise InvalidInput(f"precision must be at least 1 fraction bit, got {self.precision}")
         if self.samples is not None and not 1 <= self.samples <= self.bounds.samples:
@@ -72,21 +78,27 @@ class Parameters:
         """Numbers in the constant part: G^(1), and the sample count unless it is public."""
         return self.n_features * self.n_outputs + (self.samples is None)
 
+    def answer_length(self, epoch: int) -> int:
+        """Numbers in an answer: the constant part (and the whole of X'X in one-shot) at first, then a product."""
+        if epoch > 1:
+            return self.n_features * self.n_outputs
+        return self.constant_length + (self.triangle_length if self.reveals_gram else 0)
+
     def encode(self) -> bytes:
         b = self.bounds
         optional = (-1 if value is None else value for value in (self.precision, self.samples))
         public = (float(b.features), float(b.labels), b.samples, b.samples_per_device)
         shape = (self.scheme, self.alpha, self.n_features, self.n_outputs)
-        return pack_list([*shape, *public, *optional, self.masks])
+        return pack_list([*shape, *public, *optional, self.masks, self.groups, self.reveals_gram])
 
     @classmethod
     def decode(cls, data: bytes) -> Parameters:
-        types = (str, int, int, int, float, float, int, int, int, int, bool)
+        types = (str, int, int, int, float, float, int, int, int, int, bool, int, bool)
         f = check_types(unpack_list(data, "parameters"), types, "parameters")
         try:
             bounds = Bounds(f[4], f[5], f[6], f[7])
             precision, samples = (None if value == -1 else value for value in f[8:10])
-            return cls(f[0], f[1], f[2], f[3], bounds, precision, samples, f[10])
+            return cls(f[0], f[1], f[2], f[3], bounds, precision, samples, f[10], f[11], f[12])
         except InvalidInput as error:
             raise MessageRefused(f"parameters break a rule: {error}") from None
 
@@ -135,15 +147,17 @@ class Agreement:
         norm = column_norm(self.initial_model)
         if not math.isfinite(norm):
             raise InvalidInput("the initial model must be finite, got NaN or infinity")
-        return FixedPoint.derive(p.bounds, p.n_features, self.n_devices, precision=p.precision, initial_norm=norm)
+        sizes = tuple(group_sizes(self.n_devices, p.alpha, p.groups))
+        return FixedPoint.derive(p.bounds, p.n_features, self.n_devices, sizes, p.precision, norm)
 
     @cached_property
     def initial_integers(self) -> Floats:
         return self.fixed_point.initial_model_integers(self.initial_model)
 
     @cached_property
-    def code(self) -> GradientCode:
-        return GradientCode(self.n_devices, self.parameters.alpha, self.fixed_point.ring.primes)
+    def code(self) -> GradientCode | GroupedCode:
+        p = self.parameters
+        return make_code(self.n_devices, p.alpha, self.fixed_point.ring.primes, p.groups)
 
     def position(self, name: str) -> int:
         try:

@@ -15,7 +15,7 @@ import hashlib
 import secrets as system_random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,6 +24,7 @@ from codedfl import sealed
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.pads import RUN_ID_BYTES, SEED_BYTES
 from codedfl.protocol.agreement import Agreement, Parameters
+from codedfl.protocol.local_data import checked_rows, objection_of_rows
 from codedfl.protocol.masks import combined_mask, mask_receivers, mask_senders
 from codedfl.protocol.messages import (
     MAX_NAME,
@@ -38,19 +39,21 @@ from codedfl.protocol.messages import (
     name_length,
     unpack_list,
 )
+from codedfl.resumable import MAP, PLAIN, TUPLE, Kept, Resumable, optional
 from codedfl.ring import Planes, Ring
 from codedfl.sealed import Identity, RandomBytes
 
 Floats = NDArray[np.float64]
 
 
-class Device(ABC):
+class Device(Resumable, ABC):
     """One device's side of a coded scheme.
 
     Parameters
     ----------
     name: unique in the run, at most 64 bytes.
     X, Y: local features (n_i x d) and labels (n_i x c); finite, at least one row. Dropped once phase 1 used them.
+        None for a device that is going to be restored from a state past that (``data_used``).
     identity: long-term keys; drawn anew when None.
     server_public: the server's pinned public key; None trusts the first invitation.
     roster: pinned public keys of other devices by name. With it a lying relay is caught: a key that differs is
@@ -60,12 +63,26 @@ class Device(ABC):
     """
 
     scheme: ClassVar[str]
+    reveals_gram: ClassVar[bool] = False  # whether it lets the server have the total of X'X itself
+    # Save the state before an answer leaves: a device that forgot it might answer the same epoch for a second e.
+    _kept: ClassVar[Mapping[str, Kept]] = {
+        "data_used": PLAIN,
+        "_run": PLAIN,
+        "_server_public": PLAIN,
+        "_invited": PLAIN,
+        "_agreement": optional(Kept(lambda agreement: agreement.encoded, Agreement.decode)),
+        "_mask_seeds": MAP,
+        "_answered": TUPLE,
+        "linear": PLAIN,
+        "constant": PLAIN,
+        "_finished": PLAIN,
+    }
 
     def __init__(
         self,
         name: str,
-        X: ArrayLike,
-        Y: ArrayLike,
+        X: ArrayLike | None,
+        Y: ArrayLike | None,
         *,
         identity: Identity | None = None,
         server_public: bytes | None = None,
@@ -76,7 +93,8 @@ class Device(ABC):
         if not 1 <= name_length(name) <= MAX_NAME:
             raise InvalidInput(f"name must have 1 to {MAX_NAME} bytes, got {name_length(name)}")
         self.name = name
-        self._data: tuple[Floats, Floats] | None = _checked_data(name, X, Y)
+        self._data = None if X is None or Y is None else checked_rows(name, X, Y)
+        self.data_used = False
         self.identity = identity or Identity.generate(random_bytes)
         self._pinned_server = server_public
         self._roster = roster
@@ -121,13 +139,24 @@ class Device(ABC):
                 return []  # whatever comes late changes nothing: the secrets of the run are gone
         return [reply.encode() for reply in handler(message)]
 
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from the state of a device with the same scheme, name and keys."""
+        super().restore(state)
+        if self.data_used:
+            self._data = None
+        elif self._data is None:
+            raise InvalidInput(f"X and Y of {self.name!r} must be given, the state is from before their use, got None")
+
+    @property
+    def _owner(self) -> list[Any]:
+        return [self.scheme, self.name, self.identity.public]
+
     def idle(self) -> None:
         """Expand the masks of the next epoch ahead of its update, so that they cost no waiting."""
         if self.ready and not self._finished:
             p = self._agreed.parameters
             epoch = self._answered[0] + 1
-            count = p.constant_length if epoch == 1 else p.n_features * p.n_outputs
-            self._prepared_mask = (epoch, self._mask(epoch, count))
+            self._prepared_mask = (epoch, self._mask(epoch, p.answer_length(epoch)))
 
     def _handlers(self) -> dict[Kind, Callable[[Message], list[Message]]]:
         return {
@@ -180,22 +209,11 @@ class Device(ABC):
         """Why this device cannot take part; empty when it can."""
         if parameters.scheme != self.scheme:
             return f"scheme must be {self.scheme!r} for this device, got {parameters.scheme!r}"
+        if parameters.reveals_gram != self.reveals_gram:
+            return f"reveals_gram must be {self.reveals_gram} for this device, got {parameters.reveals_gram}"
         if self._data is None:
             return "the device's data were used in an earlier run: make a new device"
-        X, Y = self._data
-        bounds = parameters.bounds
-        for what, values, columns, bound in (
-            ("X", X, parameters.n_features, bounds.features),
-            ("Y", Y, parameters.n_outputs, bounds.labels),
-        ):
-            if values.shape[1] != columns:
-                return f"{what} must have {columns} columns as this run has, got {values.shape[1]}"
-            largest = float(np.abs(values).max())
-            if largest > bound:
-                return f"{what} must lie within the public bound of +-{bound:g}, got {largest:g}"
-        if len(X) > bounds.samples_per_device:
-            return f"a device must have at most {bounds.samples_per_device} samples, got {len(X)}"
-        return ""
+        return objection_of_rows(parameters, *self._data)
 
     def _on_agreement(self, message: Message) -> list[Message]:
         message.check_signature(self._server_public)
@@ -283,7 +301,7 @@ class Device(ABC):
         constant[:, : gradient[0].size] = gradient.reshape(len(ring.primes), -1)
         if agreed.parameters.samples is None:
             constant[:, -1:] = ring.from_integers(np.array([len(X)]))
-        self._data = None
+        self._data, self.data_used = None, True
         return gram, constant
 
     def _shares(self, secrets_for: Callable[[int], Secrets], bulk: bytes, extra: dict[str, bytes]) -> Message:
@@ -350,14 +368,14 @@ class Device(ABC):
     def _masked_answer(self, update: Update) -> Planes:
         assert self.linear is not None and self.constant is not None
         ring, p = self._ring, self._agreed.parameters
-        count = p.constant_length if update.with_constant else p.n_features * p.n_outputs
+        count = p.answer_length(update.epoch)
         # Unpacked first: a damaged update must not cost the prepared mask.
         e = ring.unpack(update.packed, p.n_features, p.n_outputs) if update.packed else None
         epoch, mask = self._prepared_mask or (0, ring.zeros(0))
         self._prepared_mask = None
         answer = mask if (epoch, mask.shape[1]) == (update.epoch, count) else self._mask(update.epoch, count)
         one = [[1]] * len(ring.primes)
-        if update.with_constant:
+        if update.epoch == 1:
             ring.add_scaled(answer, one, [self.constant])
         if e is not None:
             product = ring.product(self.linear, e).reshape(len(ring.primes), -1)
@@ -398,23 +416,6 @@ class Device(ABC):
 
     def _seal(self, receiver: bytes, header: Message, plaintext: bytes) -> bytes:
         return sealed.seal(self.identity, receiver, header.context(), plaintext, self._random_bytes)
-
-
-def _checked_data(name: str, X: ArrayLike, Y: ArrayLike) -> tuple[Floats, Floats]:
-    arrays = []
-    for what, values in (("X", X), ("Y", Y)):
-        array = np.asarray(values, dtype=np.float64)
-        if array.ndim != 2:
-            raise InvalidInput(f"{what} of {name!r} must have two dimensions, got shape {array.shape}")
-        if len(array) == 0:
-            raise InvalidInput(f"{what} of {name!r} must have at least one sample, got none")
-        bad = int(array.size - np.count_nonzero(np.isfinite(array)))
-        if bad:
-            raise InvalidInput(f"{what} of {name!r} must be finite, got {bad} NaN or infinite values")
-        arrays.append(array)
-    if len(arrays[0]) != len(arrays[1]):
-        raise InvalidInput(f"X and Y of {name!r} must have as many rows, got {len(arrays[0])} and {len(arrays[1])}")
-    return arrays[0], arrays[1]
 
 
 def _no_data() -> tuple[Floats, Floats]:

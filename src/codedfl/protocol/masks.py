@@ -6,6 +6,8 @@ draws a mask seed; m_j(run, epoch) is the ring matrix it expands to, and z_j = m
 z_j sum to zero. Device i adds sum_j b_ij z_j to its answer. On decoding, the masks cancel whichever devices
 answered. Collecting the terms of m_k: device i adds sum_k (b_ik - b_i,k-1) m_k.
 
+With groups the chain of masks runs through all of them: the server learns no group's total either.
+
 An epoch number must be answered once only and for one e; the device enforces it.
 """
 
@@ -13,23 +15,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from codedfl.gradient_code import GradientCode
+from codedfl.gradient_code import GradientCode, GroupedCode
 from codedfl.pads import add_expanded
 from codedfl.ring import Planes, Ring
 
+Code = GradientCode | GroupedCode
 
-def mask_senders(code: GradientCode, i: int) -> list[int]:
+
+def mask_senders(code: Code, i: int) -> list[int]:
     """Whose mask seeds device i needs: those it answers for, and the next one of each."""
     support = code.row_support(i)
     return sorted({*support, *((j + 1) % code.n_devices for j in support)})
 
 
-def mask_receivers(code: GradientCode, j: int) -> list[int]:
+def mask_receivers(code: Code, j: int) -> list[int]:
     """Who needs device j's mask seed: the holders of column j and of column j - 1 of the code."""
     return sorted({*code.column_support(j), *code.column_support((j - 1) % code.n_devices)})
 
 
-def mask_coefficients(code: GradientCode, i: int) -> list[list[int]]:
+def mask_coefficients(code: Code, i: int) -> list[list[int]]:
     """For each prime, b_ik - b_i,k-1 along ``mask_senders(i)``."""
     support = code.row_support(i)
     rows = []
@@ -40,7 +44,7 @@ def mask_coefficients(code: GradientCode, i: int) -> list[list[int]]:
 
 
 def combined_mask(
-    ring: Ring, code: GradientCode, i: int, seeds: Mapping[int, bytes], run: bytes, epoch: int, count: int
+    ring: Ring, code: Code, i: int, seeds: Mapping[int, bytes], run: bytes, epoch: int, count: int
 ) -> Planes:
     """What device i adds to its answer of ``count`` numbers in ``epoch``."""
     total = ring.zeros(count)

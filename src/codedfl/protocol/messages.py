@@ -94,19 +94,18 @@ class Message:
 
 @dataclass(frozen=True)
 class Update:
-    """e of one epoch: ``fraction_bits`` of its integers, and whether the answer must include C_i."""
+    """e of one epoch and the ``fraction_bits`` of its integers. Epoch 1 has e = 0 and asks for C_i itself."""
 
     epoch: int
     fraction_bits: int
-    with_constant: bool
     packed: bytes  # d x c ring numbers; empty stands for e = 0
 
     def encode(self) -> bytes:
-        return pack_list([self.epoch, self.fraction_bits, self.with_constant, self.packed])
+        return pack_list([self.epoch, self.fraction_bits, self.packed])
 
     @classmethod
     def decode(cls, data: bytes) -> Update:
-        update = cls(*check_types(unpack_list(data, "an update"), (int, int, bool, bytes), "an update"))
+        update = cls(*check_types(unpack_list(data, "an update"), (int, int, bytes), "an update"))
         if update.epoch < 1:
             raise MessageRefused(f"an epoch must be at least 1, got {update.epoch}")
         return update

@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,9 +36,10 @@ from codedfl.protocol.messages import (
     name_length,
     pack_list,
 )
+from codedfl.resumable import MAP, PLAIN, SET, TUPLE, Kept, Resumable, State, optional
 from codedfl.ring import Planes, Ring
 from codedfl.sealed import PUBLIC_BYTES, Identity, RandomBytes
-from codedfl.solvers import Solver
+from codedfl.solvers import GramSolver, Solver
 
 Floats = NDArray[np.float64]
 
@@ -57,7 +58,7 @@ class Phase(Enum):
     FINISHED = "finished"
 
 
-class Server(ABC):
+class Server(Resumable, ABC):
     """The server's side of a coded scheme.
 
     Parameters
@@ -73,6 +74,23 @@ class Server(ABC):
     scheme: ClassVar[str]
     # +1: the decoded answers are data plus pads; -1: they are pads, and what the server holds is data plus pads.
     pad_sign: ClassVar[int]
+    _kept: ClassVar[Mapping[str, Kept]] = {
+        "run": PLAIN,
+        "phase": Kept(lambda phase: phase.value, Phase),
+        "epoch": PLAIN,
+        "ignored": Kept(dict, Counter),
+        "refusals": MAP,
+        "agreement": optional(Kept(lambda agreement: agreement.encoded, Agreement.decode)),
+        "pad_linear": PLAIN,
+        "pad_constant": PLAIN,
+        "_joined": MAP,
+        "_shared": SET,
+        "_ready": SET,
+        "_answers": MAP,
+        "_sent": TUPLE,
+        "_update": PLAIN,
+        "_update_digest": PLAIN,
+    }
 
     def __init__(
         self,
@@ -88,6 +106,8 @@ class Server(ABC):
     ) -> None:
         if parameters.scheme != self.scheme:
             raise InvalidInput(f"parameters.scheme must be {self.scheme!r}, got {parameters.scheme!r}")
+        if parameters.reveals_gram != isinstance(solver, GramSolver):
+            raise InvalidInput(f"the solver must want X'X itself exactly when the scheme reveals it, got {solver!r}")
         if len(set(devices)) != len(devices):
             raise InvalidInput(f"device names must be distinct, got {list(devices)}")
         for name in devices:
@@ -180,6 +200,33 @@ class Server(ABC):
         self.agreement = agreement
         self.phase = Phase.SHARING
         return [self._broadcast(Kind.AGREEMENT, agreement.encoded, agreement.names), *self._open_sharing()]
+
+    def repeat(self) -> list[Outgoing]:
+        """For drivers that lost messages or were restarted: the last broadcast, to whom it still concerns.
+
+        What is relayed in phase 1 is not among it: the server keeps no copies, so the driver must until delivery.
+        """
+        if self.phase is Phase.JOINING:
+            return self.invite()
+        if self.phase is Phase.FINISHED:
+            return [self._broadcast(Kind.FINISH, b"", self._agreed.names)]
+        if self.phase is Phase.SHARING:
+            return [self._broadcast(Kind.AGREEMENT, self._agreed.encoded, self._agreed.names)]
+        asked = (name for name in self.ready_devices if name not in self.answered)
+        return [Outgoing(tuple(asked), self._update)]
+
+    def state(self) -> State:
+        """What to keep of this server and its solver, its keys apart. See ``Resumable.state``."""
+        return {**super().state(), "solver": self.solver.state()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from the state of a server with the same parameters, devices and keys."""
+        super().restore({name: value for name, value in state.items() if name != "solver"})
+        self.solver.restore(state["solver"])
+
+    @property
+    def _owner(self) -> list[Any]:
+        return [self.scheme, list(self.expected), self.parameters.encode(), self.identity.public]
 
     def check_enough(self, gone: Sequence[str] = ()) -> None:
         """For drivers that give up on devices: raises ``NotEnoughDevices`` if the run cannot go on without ``gone``."""
@@ -295,7 +342,7 @@ class Server(ABC):
         self.epoch += 1
         self._answers = {}
         self._sent = (integers, bits)
-        update = Update(self.epoch, bits, direction is None, packed).encode()
+        update = Update(self.epoch, bits, packed).encode()
         self._update_digest = hashlib.sha256(update).digest()
         outgoing = self._broadcast(Kind.UPDATE, update, tuple(self.ready_devices))
         self._update = outgoing.data
@@ -312,9 +359,7 @@ class Server(ABC):
         if sender in self._answers:
             self.ignored["repeated answer"] += 1
             return []
-        p = self.parameters
-        count = p.constant_length if self.epoch == 1 else p.n_features * p.n_outputs
-        self._answers[sender] = self._ring.unpack(answer.packed, count)
+        self._answers[sender] = self._ring.unpack(answer.packed, self.parameters.answer_length(self.epoch))
         if self._agreed.code.shortfall(list(self._answers)):
             return []
         return self._finish_epoch()
@@ -362,11 +407,16 @@ class Server(ABC):
         matrix = total[:, :length].reshape(-1, p.n_features, p.n_outputs)
         if self.epoch == 1:
             gradient = agreed.fixed_point.constant_to_reals(matrix, agreed.initial_integers)
-            samples = p.samples if p.samples is not None else int(self._ring.to_integers(total[:, length:])[0])
+            samples = (
+                p.samples if p.samples is not None else int(self._ring.to_integers(total[:, length : length + 1])[0])
+            )
             if not agreed.n_devices <= samples <= p.bounds.samples:
                 raise RangeExceeded(
                     f"the summed sample count must be between {agreed.n_devices} and {p.bounds.samples}, got {samples}"
                 )
+            if isinstance(self.solver, GramSolver):
+                triangle = agreed.fixed_point.gram_to_reals(total[:, p.constant_length :])
+                self.solver.take_gram(triangle)
             self.solver.start(agreed.initial_model, gradient, samples)
             return
         integers, bits = self._sent

@@ -9,8 +9,9 @@ from codedfl.schemes.coded import CodedScheme
 from codedfl.schemes.coded_fedl import CodedFedL
 from codedfl.schemes.coded_keys import CodedKeys
 from codedfl.schemes.coded_padded import CodedPadded
-from codedfl.schemes.conventional import Conventional
+from codedfl.schemes.conventional import Conventional, ConventionalFullBatch
 from codedfl.schemes.drop_slowest import DropSlowest
+from codedfl.schemes.one_shot import OneShot
 from codedfl.schemes.scheme import Conditions, Descent, Scheme, WorkShape, epoch_end_times
 
 __all__ = [
@@ -21,8 +22,10 @@ __all__ = [
     "CodedScheme",
     "Conditions",
     "Conventional",
+    "ConventionalFullBatch",
     "Descent",
     "DropSlowest",
+    "OneShot",
     "Scheme",
     "WorkShape",
     "coded_scheme",
@@ -30,13 +33,14 @@ __all__ = [
 ]
 
 SCHEMES: dict[str, Callable[..., Scheme]] = {
-    scheme.name: scheme for scheme in (Conventional, DropSlowest, CodedPadded, CodedKeys, CodedFedL)
+    scheme.name: scheme
+    for scheme in (Conventional, ConventionalFullBatch, DropSlowest, CodedPadded, CodedKeys, OneShot, CodedFedL)
 }
 
 
-def coded_scheme(name: str, alpha: int) -> CodedScheme:
+def coded_scheme(name: str, alpha: int, groups: int = 1) -> CodedScheme:
     """A scheme that runs as real state machines."""
-    coded = {scheme.name: scheme for scheme in (CodedPadded, CodedKeys)}
+    coded = {scheme.name: scheme for scheme in (CodedPadded, CodedKeys, OneShot)}
     if name not in coded:
         raise InvalidInput(f"scheme must be one of {', '.join(coded)}, got {name!r}")
-    return coded[name](alpha)
+    return coded[name](alpha, groups)

@@ -13,8 +13,8 @@ import numpy as np
 
 from codedfl.central import CentralTotals
 from codedfl.fleet import Fleet
-from codedfl.gradient_code import check_alpha
-from codedfl.latency import crypto_macs
+from codedfl.gradient_code import group_sizes
+from codedfl.latency import Quorum, crypto_macs
 from codedfl.protocol.device import Device
 from codedfl.protocol.server import Server
 from codedfl.schemes.scheme import (
@@ -31,30 +31,40 @@ from codedfl.solvers import Solver
 
 @dataclass(frozen=True)
 class CodedScheme(Scheme):
-    """alpha: how many devices' data each device can answer for. 1 is uncoded, D is replication."""
+    """alpha: how many devices' data each device can answer for. 1 is uncoded, D is replication.
+
+    groups: that many groups with a code each; alpha then counts within a group.
+    """
 
     alpha: int
+    groups: int = 1
     exact: ClassVar[bool] = True
     device_type: ClassVar[type[Device]]
     server_type: ClassVar[type[Server]]
+    reveals_gram: ClassVar[bool] = False  # the server learns the whole total of X'X
 
     @property
     def label(self) -> str:
-        return f"{self.name}, α = {self.alpha}"
+        return f"{self.name}, α = {self.alpha}" + (f", {self.groups} groups" if self.groups > 1 else "")
 
     @property
     def parameters(self) -> dict[str, float]:
-        return {"alpha": self.alpha}
+        return {"alpha": self.alpha, "groups": self.groups}
 
     def check(self, n_devices: int) -> None:
-        check_alpha(self.alpha, n_devices)
+        group_sizes(n_devices, self.alpha, self.groups)
+
+    @property
+    def quorum(self) -> Quorum:
+        """alpha - 1 stragglers in each group are not waited for."""
+        return Quorum(self.alpha - 1, self.groups)
 
     def epoch_load(self, shape: WorkShape, fleet: Fleet) -> EpochLoad:
         """d^2 c MACs and d c numbers each way; the answer is sealed. Masks are expanded ahead and cost no waiting."""
         numbers = shape.model_numbers
         macs = shape.n_features * numbers + crypto_macs(fleet, sealed_bits=numbers * RING_BITS)
         bits = numbers * RING_BITS
-        return EpochLoad(macs, bits, bits, fleet.n_devices - self.alpha + 1)
+        return EpochLoad(macs, bits, bits, self.quorum)
 
     def models(
         self, totals: CentralTotals, solver: Solver | None, descent: Descent, at: Conditions, rng: np.random.Generator

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from codedfl.central import CentralTotals
 from codedfl.errors import InvalidInput
 from codedfl.fleet import Fleet
-from codedfl.latency import crypto_macs, upload_times
+from codedfl.latency import Quorum, crypto_macs, upload_times
 from codedfl.load_allocation import LoadAllocation, allocate_loads
 from codedfl.problem import MINI_BATCHES, Problem
 from codedfl.schemes.conventional import mini_batch_load
@@ -71,10 +71,10 @@ class CodedFedL(Scheme):
         return Sharing(uploaded.max(axis=1), uploaded)
 
     def epoch_load(self, shape: WorkShape, fleet: Fleet) -> EpochLoad:
-        base = mini_batch_load(shape, fleet, wait_for=fleet.n_devices)
+        base = mini_batch_load(shape, fleet, Quorum(0))
         chosen = self.allocation(shape, fleet)
         macs = chosen.loads.astype(np.float64) * (2 * shape.model_numbers)
-        return EpochLoad(macs, base.bits_down, base.bits_up, base.wait_for, deadline=chosen.deadline)
+        return EpochLoad(macs, base.bits_down, base.bits_up, base.quorum, deadline=chosen.deadline)
 
     def models(
         self, totals: CentralTotals, solver: Solver | None, descent: Descent, at: Conditions, rng: np.random.Generator

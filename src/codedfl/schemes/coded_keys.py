@@ -15,11 +15,12 @@ import numpy as np
 
 from codedfl import pads, sealed
 from codedfl.errors import MessageRefused
-from codedfl.latency import compute_times, crypto_macs, kth_fastest, upload_times
+from codedfl.latency import compute_times, crypto_macs, upload_times
 from codedfl.pads import SEED_BYTES
 from codedfl.protocol.device import Device
 from codedfl.protocol.messages import SERVER, Kind, Message, Secrets
 from codedfl.protocol.server import Outgoing, Server
+from codedfl.resumable import MAP, PLAIN, Kept
 from codedfl.ring import Planes
 from codedfl.schemes.coded import CodedScheme
 from codedfl.schemes.coded_padded import CONSTANT, GRAM
@@ -31,6 +32,7 @@ class KeysDevice(Device):
     """Device of the scheme ``coded-keys``."""
 
     scheme: ClassVar[str] = "coded-keys"
+    _kept: ClassVar[Mapping[str, Kept]] = {**Device._kept, "_pad_seeds": MAP}
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -82,6 +84,7 @@ class KeysServer(Server):
 
     scheme: ClassVar[str] = "coded-keys"
     pad_sign: ClassVar[int] = -1
+    _kept: ClassVar[Mapping[str, Kept]] = {**Server._kept, "_upload_sum": PLAIN}
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -145,5 +148,4 @@ class CodedKeys(CodedScheme):
             chunk_bits=at.chunk_bits,
         )
         expanded = compute_times(fleet, self.alpha * (crypto_macs(fleet, pads=bulk) + bulk), draws, rng)
-        able = kth_fastest(expanded, fleet.n_devices - self.alpha + 1)
-        return Sharing(np.maximum(uploaded.max(axis=1), able), expanded)
+        return Sharing(np.maximum(uploaded.max(axis=1), self.quorum.time(expanded)), expanded)

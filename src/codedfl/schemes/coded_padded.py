@@ -15,11 +15,12 @@ import numpy as np
 
 from codedfl import pads, sealed
 from codedfl.errors import MessageRefused
-from codedfl.latency import crypto_macs, kth_fastest, sharing_times
+from codedfl.latency import crypto_macs, sharing_times
 from codedfl.pads import SEED_BYTES
 from codedfl.protocol.device import Device
 from codedfl.protocol.messages import SERVER, Kind, Message, Secrets
 from codedfl.protocol.server import Outgoing, Server
+from codedfl.resumable import PLAIN, SET, Kept
 from codedfl.ring import Planes
 from codedfl.schemes.coded import CodedScheme
 from codedfl.schemes.scheme import RING_BITS, Conditions, Sharing, WorkShape
@@ -32,6 +33,13 @@ class PaddedDevice(Device):
     """Device of the scheme ``coded-padded``."""
 
     scheme: ClassVar[str] = "coded-padded"
+    _kept: ClassVar[Mapping[str, Kept]] = {
+        **Device._kept,
+        "_pad_seed_used": PLAIN,
+        "_held": SET,
+        "_gram_sum": PLAIN,
+        "_constant_sum": PLAIN,
+    }
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -161,5 +169,6 @@ class CodedPadded(CodedScheme):
             macs_to_send=crypto_macs(fleet, pads=bulk, sealed_bits=bulk * RING_BITS if shares else 0),
             macs_to_receive=shares * (crypto_macs(fleet, sealed_bits=bulk * RING_BITS) + bulk),
             chunk_bits=at.chunk_bits,
+            groups=self.groups,
         )
-        return Sharing(kth_fastest(ready, fleet.n_devices - shares), ready)
+        return Sharing(self.quorum.time(ready), ready)

@@ -14,7 +14,7 @@ import numpy as np
 
 from codedfl.central import CentralTotals
 from codedfl.fleet import Fleet
-from codedfl.latency import crypto_macs
+from codedfl.latency import Quorum, crypto_macs
 from codedfl.problem import MINI_BATCHES
 from codedfl.schemes.scheme import FLOAT_BITS, Conditions, Descent, EpochLoad, Floats, Scheme, WorkShape
 from codedfl.solvers import Solver
@@ -33,7 +33,7 @@ class Conventional(Scheme):
 
     def epoch_load(self, shape: WorkShape, fleet: Fleet) -> EpochLoad:
         """2 (n_i/5) d c MACs: X Theta, then X' times the residual, on one mini-batch."""
-        return mini_batch_load(shape, fleet, wait_for=fleet.n_devices)
+        return mini_batch_load(shape, fleet, Quorum(0))
 
     def models(
         self, totals: CentralTotals, solver: Solver | None, descent: Descent, at: Conditions, rng: np.random.Generator
@@ -51,8 +51,39 @@ class Conventional(Scheme):
             yield theta
 
 
-def mini_batch_load(shape: WorkShape, fleet: Fleet, wait_for: int) -> EpochLoad:
+@dataclass(frozen=True)
+class ConventionalFullBatch(Scheme):
+    """Conventional FL on all local data with a stored Gram matrix: exact, so it can run any solver.
+
+    The fair rival of a coded scheme with conjugate gradient: the same solver, but waiting for everybody.
+    """
+
+    name: ClassVar[str] = "conventional-full-batch"
+    exact: ClassVar[bool] = True
+    private: ClassVar[bool] = False
+
+    @property
+    def label(self) -> str:
+        return "conventional FL, full batch"
+
+    def epoch_load(self, shape: WorkShape, fleet: Fleet) -> EpochLoad:
+        """d^2 c MACs in float32, as in the coded schemes."""
+        numbers = shape.model_numbers
+        bits = numbers * FLOAT_BITS
+        macs = shape.n_features * numbers + crypto_macs(fleet, sealed_bits=bits)
+        return EpochLoad(macs, bits, bits, Quorum(0))
+
+    def models(
+        self, totals: CentralTotals, solver: Solver | None, descent: Descent, at: Conditions, rng: np.random.Generator
+    ) -> Iterator[Floats]:
+        """The exact total: what float32 sums would add is below what any solver here notices."""
+        del descent, at, rng
+        assert solver is not None
+        return totals.train(solver)
+
+
+def mini_batch_load(shape: WorkShape, fleet: Fleet, quorum: Quorum) -> EpochLoad:
     """One mini-batch in float32, the model down and the gradient up."""
     numbers = shape.model_numbers
     macs = 2 * (shape.samples / MINI_BATCHES) * numbers + crypto_macs(fleet, sealed_bits=numbers * FLOAT_BITS)
-    return EpochLoad(macs, numbers * FLOAT_BITS, numbers * FLOAT_BITS, wait_for)
+    return EpochLoad(macs, numbers * FLOAT_BITS, numbers * FLOAT_BITS, quorum)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from codedfl.central import CentralTotals
 from codedfl.errors import InvalidInput
 from codedfl.fleet import Fleet
-from codedfl.latency import epoch_arrivals
+from codedfl.latency import Quorum, epoch_arrivals
 from codedfl.problem import MINI_BATCHES, Problem
 from codedfl.schemes.conventional import mini_batch_load
 from codedfl.schemes.scheme import Conditions, Descent, EpochLoad, Floats, Scheme, WorkShape
@@ -44,7 +44,7 @@ class DropSlowest(Scheme):
             raise InvalidInput(f"dropped must be between 0 and {n_devices - 1}, got {self.dropped}")
 
     def epoch_load(self, shape: WorkShape, fleet: Fleet) -> EpochLoad:
-        return mini_batch_load(shape, fleet, wait_for=fleet.n_devices - self.dropped)
+        return mini_batch_load(shape, fleet, Quorum(self.dropped))
 
     def models(
         self, totals: CentralTotals, solver: Solver | None, descent: Descent, at: Conditions, rng: np.random.Generator
@@ -59,7 +59,7 @@ class DropSlowest(Scheme):
             batch = epoch % MINI_BATCHES
             epoch += 1
             arrivals = epoch_arrivals(fleet, load.macs, load.bits_down, load.bits_up, 1, rng, at.chunk_bits)[0]
-            dropped = np.argsort(arrivals)[load.wait_for :]
+            dropped = np.argsort(arrivals)[fleet.n_devices - self.dropped :]
             # All devices' gradient less that of the few dropped: the same sum with far less to read.
             lost, lost_samples = gradient_of(problem, dropped, batch, theta)
             everyone = totals.batch_gram[batch] @ theta.astype(np.float32) - totals.batch_cross[batch]

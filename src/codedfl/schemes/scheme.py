@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from codedfl.central import CentralTotals
 from codedfl.errors import InvalidInput
 from codedfl.fleet import Fleet
-from codedfl.latency import Seconds, SharingConvention, StragglerPolicy, TrainingClock, epoch_arrivals
+from codedfl.latency import Quorum, Seconds, SharingConvention, StragglerPolicy, TrainingClock, epoch_arrivals
 from codedfl.problem import Problem
 from codedfl.solvers import Solver, StepSchedule
 
@@ -74,15 +74,15 @@ class Sharing:
 
 @dataclass(frozen=True, eq=False)
 class EpochLoad:
-    """What a device does in one epoch, and how many answers end it.
+    """What a device does in one epoch, and which answers end it.
 
-    ``deadline`` replaces ``wait_for`` in schemes whose epochs have a fixed length.
+    ``deadline`` replaces ``quorum`` in schemes whose epochs have a fixed length.
     """
 
     macs: float | Floats
     bits_down: float
     bits_up: float
-    wait_for: int
+    quorum: Quorum
     deadline: float | None = None
 
 
@@ -150,6 +150,6 @@ def epoch_end_times(
             clock.advance_by(load.deadline)
         else:
             durations = epoch_arrivals(at.fleet, load.macs, load.bits_down, load.bits_up, draws, rng, at.chunk_bits)
-            clock.advance(durations, load.wait_for)
+            clock.advance(durations, load.quorum)
         ends[:, epoch] = clock.now
     return shared.start, ends

@@ -1,0 +1,269 @@
+"""``codedfl compare``: the paper's schemes on one data set and one fleet."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, cast, get_args
+
+import click
+import typer
+
+from codedfl.cli import inputs, options
+from codedfl.cli.scheme_choice import paper_entries
+from codedfl.cli.screen import INTERRUPTED, Screen, make_folder, score_name
+from codedfl.comparison import Entry, Settings, Trained, draw_latencies, train_all
+from codedfl.datasets import Dataset
+from codedfl.errors import InvalidInput
+from codedfl.latency import SharingConvention, StragglerPolicy
+from codedfl.problem import make_problem
+from codedfl.report import write_report
+from codedfl.report.rows import by_time, entries_at, number, seconds, series_name, target_text
+from codedfl.report.tables import comparison_table
+from codedfl.reproduce import software_versions
+from codedfl.secure_sum import secure_sum_in_process
+
+COMPARISON = "Comparison"
+ALL = "all"
+# What separates the schemes and conventional FL still reaches.
+TARGETS = {"digits": (0.95, 0.97), "mnist": (0.90, 0.95), "fashion-mnist": (0.80, 0.85)}
+# Scoring a large test set takes longer than the epoch it scores.
+_LARGE_TEST_SET = 5000
+_SCORE_EVERY = 5
+
+NOTES = (
+    "Times are virtual: what the fleet would take by the latency model, not what this machine took.",
+    "Models are computed centrally once per feature seed (they do not depend on who straggles; a test shows that the "
+    "protocol gives the same model bit for bit), and latencies are drawn for them.",
+    "A feature seed that never reaches the target counts as infinitely late.",
+)
+
+
+def compare_schemes(
+    context: typer.Context,
+    data_name: options.Data = "digits",
+    label: options.Label = None,
+    device: options.Device = None,
+    partition: options.Partition = None,
+    data_dir: options.DataDir = None,
+    n_features: options.NFeatures = None,
+    regularisation: options.Regularisation = None,
+    devices: options.Devices = None,
+    fleet_name: options.FleetName = "paper",
+    seeds: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Feature seeds to repeat it over.", rich_help_panel=COMPARISON)
+    ] = 3,
+    draws: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Latencies drawn for each.", rich_help_panel=COMPARISON)
+    ] = 200,
+    epochs: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Give a scheme up after so many.", rich_help_panel=COMPARISON)
+    ] = 1000,
+    targets: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B,...",
+            help="Test scores to reach; the last one is the headline. [default: 0.95,0.97 for digits, 0.9,0.95 for "
+            "mnist, 0.8,0.85 for fashion-mnist; to be given for a file]",
+            rich_help_panel=COMPARISON,
+        ),
+    ] = None,
+    sharing: Annotated[
+        str,
+        typer.Option(
+            click_type=click.Choice([*get_args(SharingConvention), ALL]),
+            help="How the sharing phase is timed: by the authors' formula, message by message, or with the bulk "
+            "uploaded once and relayed.",
+            rich_help_panel=COMPARISON,
+        ),
+    ] = "authors",
+    policy: Annotated[
+        str,
+        typer.Option(
+            click_type=click.Choice(list(get_args(StragglerPolicy))),
+            help="What a straggler does when a newer update comes: drop its work, or finish it first.",
+            rich_help_panel=COMPARISON,
+        ),
+    ] = "restart",
+    seed: options.Seed = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Where report, figure and tables go. [default: results/compare-NAME]",
+            rich_help_panel=options.OUTPUT,
+        ),
+    ] = None,
+    json: options.Json = None,
+) -> None:
+    """Compare the paper's schemes: who reaches a target first on this fleet.
+
+    Conventional FL, dropping the slowest, the paper's coded scheme, coded keys and CodedFedL, in virtual time, over
+    feature seeds and many draws of the latency. Ctrl-C keeps the seeds that were finished.
+    """
+    began = time.perf_counter()
+    screen = Screen(json)
+    data = inputs.load_data(screen, data_name, data_dir, label=label, device=device)
+    folder = make_folder("--out", out or Path("results") / f"compare-{data.name}")
+    n_devices = inputs.count_devices(data, partition, devices)
+    settings = Settings(
+        inputs.load_fleet(fleet_name, n_devices),
+        _targets(data, targets),
+        conventions=cast(
+            "tuple[SharingConvention, ...]", get_args(SharingConvention) if sharing == ALL else (sharing,)
+        ),
+        policy=cast(StragglerPolicy, policy),
+        draws=draws,
+        max_epochs=epochs,
+        score_every=_SCORE_EVERY if len(data.y_test) > _LARGE_TEST_SET else 1,
+        regularisation=inputs.choose_regularisation(data, regularisation),
+        latency_seed=seed,
+    )
+    entries = paper_entries(n_devices)
+    wanted = range(seed, seed + seeds)
+    size = inputs.count_features(data, n_features)
+    trained: list[Trained] = []
+    interrupted = False
+    try:
+        _train(screen, data, n_devices, partition, size, wanted, entries, settings, trained)
+    except KeyboardInterrupt:
+        interrupted = True
+        if not trained:
+            screen.remark("interrupted before the first feature seed was finished: there is nothing to keep")
+            raise typer.Exit(INTERRUPTED) from None
+    together = _joined(trained)
+    outcome = draw_latencies(data.name, together, entries, settings)
+    results = {
+        "name": f"compare-{data.name}",
+        "title": f"{data.name} on the fleet {settings.fleet.name!r}",
+        "dataset": data.name,
+        "command": context.obj,
+        "fleet": settings.fleet.name,
+        "n_devices": n_devices,
+        "n_features": size,
+        "n_samples": len(data.y_train),
+        "seeds": together.seeds,
+        "draws": draws,
+        "targets": list(settings.targets),
+        "headline_target": settings.targets[-1],
+        "score_name": score_name(data.task),
+        "paper": None,
+        "schemes": outcome.schemes,
+        "shuffled": [],
+        "sensitivity": [],
+        "claims": [],
+        "notes": list(NOTES),
+        "seconds": {"total": time.perf_counter() - began, "linear_algebra": together.seconds},
+        "versions": software_versions(),
+    }
+    write_report(folder, results, outcome.traces)
+    for convention in settings.conventions:
+        screen.show(
+            comparison_table(
+                outcome.schemes,
+                settings.targets[-1],
+                title=results["title"],
+                sharing=convention,
+                score_name=score_name(data.task),
+            )
+        )
+        screen.say()
+    screen.say(
+        conclusion(outcome.schemes, data.name, settings.targets[-1], settings.conventions[0], score_name(data.task))
+    )
+    screen.say()
+    screen.say(f"wrote, in {time.perf_counter() - began:.0f} s:")
+    screen.files(folder)
+    screen.write_json(results)
+    if interrupted:
+        screen.remark(f"interrupted: these are {len(trained)} of {seeds} feature seeds")
+        raise typer.Exit(INTERRUPTED)
+
+
+def _targets(data: Dataset, text: str | None) -> tuple[float, ...]:
+    if text is None:
+        if data.name not in TARGETS:
+            raise InvalidInput(f"--targets must be given for {data.name!r}, such as 0.8,0.9; got none")
+        return TARGETS[data.name]
+    try:
+        targets = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise InvalidInput(f"--targets must be numbers with commas between, got {text!r}") from None
+    if not all(0 < target <= 1 for target in targets) or list(targets) != sorted(set(targets)):
+        raise InvalidInput(f"--targets must ascend and lie above 0 and up to 1, got {text!r}")
+    return targets
+
+
+def _train(
+    screen: Screen,
+    data: Dataset,
+    n_devices: int,
+    partition: str | None,
+    n_features: int,
+    seeds: Sequence[int],
+    entries: Sequence[Entry],
+    settings: Settings,
+    trained: list[Trained],
+) -> None:
+    """Train one feature seed after the other and append each when it is finished."""
+    with screen.progress() as bar:
+        task = bar.add_task("preparing", total=len(seeds))
+        for index, seed in enumerate(seeds):
+            problem = make_problem(
+                data,
+                n_devices=n_devices,
+                partition_name=partition,
+                n_features=n_features,
+                seed=seed,
+                secure_sum=secure_sum_in_process,
+            )
+
+            def report(what: str, fraction: float, index: int = index) -> None:
+                bar.update(task, description=what, completed=index + fraction)
+
+            trained.append(train_all([(seed, problem)], entries, settings, report))
+
+
+def _joined(parts: Sequence[Trained]) -> Trained:
+    runs = {key: [run for part in parts for run in part.runs[key]] for key in parts[0].runs}
+    seeds = [seed for part in parts for seed in part.seeds]
+    return Trained(runs, seeds, parts[0].shape, sum(part.seconds for part in parts))
+
+
+def conclusion(schemes: Sequence[dict[str, Any]], dataset: str, target: float, sharing: str, score: str) -> str:
+    """The outcome in one sentence: who is first, by how much, what its server sees, who never gets there."""
+    ranked = sorted(entries_at(schemes, target, sharing, "paper"), key=by_time)
+    goal = f"{target_text(target, score)} on {dataset}"
+    best = ranked[0]
+    if _median(best) is None:
+        return f"No scheme reaches {goal} in half of the seeds: take a lower target or more epochs."
+    sentence = f"To {goal}, {series_name(best)} is fastest with {seconds(_median(best))}"
+    if best["scheme"] != "conventional":
+        sentence += _gain_over_conventional(best, ranked)
+    private = next(one for one in ranked if one["private"])
+    if private is best:
+        sentence += ", and its server sees only the total"
+    elif _median(private) is None:
+        sentence += "; no scheme whose server sees only the total gets there"
+    else:
+        ratio = number(_median(private) / _median(best))
+        sentence += (
+            f"; the fastest whose server sees only the total, {series_name(private)}, takes"
+            f" {seconds(_median(private))}, {ratio} times as long"
+        )
+    lost = [series_name(one) for one in ranked if _median(one) is None and one["scheme"] != "conventional"]
+    return sentence + (f"; never there: {', '.join(lost)}." if lost else ".")
+
+
+def _gain_over_conventional(best: Mapping[str, Any], ranked: Sequence[Mapping[str, Any]]) -> str:
+    plain = next(one for one in ranked if one["scheme"] == "conventional")
+    if _median(plain) is None:
+        return ", where conventional FL never gets"
+    gain = number(best["speedup_over_conventional"]["median"])
+    return f", {gain} times faster than {series_name(plain)} ({seconds(_median(plain))})"
+
+
+def _median(entry: Mapping[str, Any]) -> Any:
+    """Seconds to the target; None if the median seed never gets there."""
+    return entry["time_to_target_s"]["median"]

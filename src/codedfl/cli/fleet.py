@@ -1,0 +1,163 @@
+"""``codedfl fleet``: who the devices are, and how long an epoch takes them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from codedfl.cli import options
+from codedfl.cli.scheme_choice import paper_alphas
+from codedfl.cli.screen import Screen, table
+from codedfl.errors import InvalidInput
+from codedfl.fleet import DeviceClass, Fleet
+from codedfl.latency import Seconds, mean_compute_times, mean_transfer_times
+from codedfl.report.rows import seconds
+from codedfl.schemes import CodedPadded, Conditions, Conventional, Scheme, WorkShape, epoch_end_times
+
+app = typer.Typer(help="Look at a fleet: a mix of devices and their links.", no_args_is_help=True)
+
+_DRAWS = 20
+_EPOCHS = 100  # 2 000 epochs in all: means to about one percent
+
+
+@app.command("show")
+def show(
+    fleet_name: Annotated[
+        str, typer.Argument(metavar="[FLEET]", help="paper, or a fleet file (TOML).", show_default=True)
+    ] = "paper",
+    devices: Annotated[
+        int | None, typer.Option(metavar="D", help="Scale the mix to so many devices. [default: as the file says]")
+    ] = None,
+    n_features: Annotated[int, typer.Option("--n-features", metavar="d", min=1, help="Features of the model.")] = 2000,
+    n_outputs: Annotated[int, typer.Option("--n-outputs", metavar="c", min=1, help="Classes.")] = 10,
+    samples: Annotated[
+        int, typer.Option(metavar="m", min=1, help="Training rows of all devices, in equal parts.")
+    ] = 60_000,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of the latencies.")] = 0,
+    json: options.Json = None,
+) -> None:
+    """Show the classes of devices, and the seconds an epoch takes on average.
+
+    Conventional FL computes on a fifth of its rows and waits for everybody; a coded scheme computes on a d x d matrix
+    and waits for the first D - alpha + 1 answers.
+    """
+    screen = Screen(json)
+    fleet = Fleet.load(fleet_name)
+    if devices is not None:
+        fleet = fleet.scaled_to(devices)
+    D = fleet.n_devices
+    if samples < D:
+        raise InvalidInput(f"--samples must be at least the number of devices ({D}), got {samples}")
+    shape = WorkShape(n_features, n_outputs, np.full(D, samples // D))
+    conventional, coded = Conventional(), CodedPadded(1)
+    first_of_class = np.cumsum([0, *(one.count for one in fleet.classes[:-1])])
+    classes = []
+    for one, place in zip(fleet.classes, first_of_class, strict=True):
+        means = {scheme.name: _mean_answers(scheme, shape, fleet)[place] for scheme in (conventional, coded)}
+        classes.append(_class_facts(one) | {"answer_s": {name: float(mean) for name, mean in means.items()}})
+    rng = np.random.default_rng(seed)
+    schemes: list[Scheme] = [conventional]
+    if D > 1:
+        schemes += [CodedPadded(alpha) for alpha in paper_alphas(D)]
+    epochs = [
+        {
+            "scheme": scheme.name,
+            **scheme.parameters,
+            "waits_for": D - scheme.alpha + 1 if isinstance(scheme, CodedPadded) else D,
+            "epoch_s_mean": _mean_epoch(scheme, shape, fleet, rng),
+        }
+        for scheme in schemes
+    ]
+    _show_classes(screen, fleet, classes)
+    _show_epochs(screen, shape, D, schemes, epochs)
+    screen.write_json(
+        {
+            "command": "fleet show",
+            "fleet": fleet.name,
+            "devices": D,
+            "n_features": n_features,
+            "n_outputs": n_outputs,
+            "samples": samples,
+            "classes": classes,
+            "epochs": epochs,
+        }
+    )
+
+
+def _class_facts(one: DeviceClass) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "count": one.count,
+        "mac_rate": one.mac_rate,
+        "setup_factor": one.setup_factor,
+        "uplink_rate": one.uplink_rate,
+        "downlink_rate": one.downlink_rate,
+        "failure_probability": one.failure_probability,
+        "header_overhead": one.header_overhead,
+        "trace": None if one.trace is None else str(one.trace.path),
+    }
+
+
+def _mean_answers(scheme: Scheme, shape: WorkShape, fleet: Fleet) -> Seconds:
+    """(D,) mean seconds from an update to the answer: download, compute, upload."""
+    load = scheme.epoch_load(shape, fleet)
+    down = mean_transfer_times(fleet, load.bits_down, "down")
+    return down + mean_compute_times(fleet, load.macs) + mean_transfer_times(fleet, load.bits_up, "up")
+
+
+def _mean_epoch(scheme: Scheme, shape: WorkShape, fleet: Fleet, rng: np.random.Generator) -> float:
+    """Phase 1 left out: it makes the first epochs wait for devices that are not ready."""
+    start, ends = epoch_end_times(scheme, shape, Conditions(fleet), _EPOCHS, _DRAWS, rng)
+    return float((ends[:, -1] - start).mean() / _EPOCHS)
+
+
+def _show_classes(screen: Screen, fleet: Fleet, classes: list[dict[str, Any]]) -> None:
+    shown = table(
+        f"Fleet {fleet.name!r}: {fleet.n_devices} devices",
+        "class",
+        "count",
+        "MAC/s",
+        "setup",
+        "up",
+        "down",
+        "fails",
+        "header",
+        "answer, conv.",
+        "answer, coded",
+    )
+    for one in classes:
+        measured = "" if one["trace"] is None else " *"
+        shown.add_row(
+            one["name"] + measured,
+            str(one["count"]),
+            f"{one['mac_rate']:.3g}",
+            f"{one['setup_factor']:g}",
+            f"{one['uplink_rate'] / 1e6:g} Mbit/s",
+            f"{one['downlink_rate'] / 1e6:g} Mbit/s",
+            f"{100 * one['failure_probability']:g} %",
+            f"{100 * one['header_overhead']:g} %",
+            seconds(one["answer_s"]["conventional"]),
+            seconds(one["answer_s"]["coded-padded"]),
+        )
+    screen.show(shown)
+    if any(one["trace"] for one in classes):
+        screen.say("* with measured times, which replace the numbers of their kind")
+    screen.say()
+
+
+def _show_epochs(screen: Screen, shape: WorkShape, D: int, schemes: list[Scheme], epochs: list[dict[str, Any]]) -> None:
+    shown = table(
+        f"An epoch on average, with d = {shape.n_features} features, c = {shape.n_outputs} classes, "
+        f"{shape.samples[0]} rows a device",
+        "scheme",
+        "ends with",
+        "seconds",
+        left=2,
+    )
+    for scheme, one in zip(schemes, epochs, strict=True):
+        waits = one["waits_for"]
+        ends = f"the last of {D} answers" if waits == D else f"the first {waits} of {D} answers"
+        shown.add_row(scheme.label, ends, f"{one['epoch_s_mean']:.3g}")
+    screen.show(shown)

@@ -1,0 +1,89 @@
+"""Options that several commands share, so that they read and behave alike."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import click
+import typer
+
+from codedfl.partition import PARTITIONS
+
+DATA = "Data"
+MODEL = "Features"
+FLEET = "Fleet"
+OUTPUT = "Output"
+
+Data = Annotated[
+    str, typer.Argument(metavar="DATA", help="digits, mnist, fashion-mnist, or a .npz, .csv or .parquet file.")
+]
+Label = Annotated[
+    str | None,
+    typer.Option(help="Label column of a file. \\[default: label; y in an .npz with a matrix X]", rich_help_panel=DATA),
+]
+Device = Annotated[
+    str | None,
+    typer.Option(help="Column of a file that names the device each row belongs to.", rich_help_panel=DATA),
+]
+Partition = Annotated[
+    str | None,
+    typer.Option(
+        click_type=click.Choice(list(PARTITIONS)),
+        help="Who holds which rows. \\[default: device if there is a device column, else sorted by label]",
+        rich_help_panel=DATA,
+    ),
+]
+DataDir = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Where the files of mnist and fashion-mnist may be; CODEDFL_DATA does the same.",
+        rich_help_panel=DATA,
+    ),
+]
+Devices = Annotated[
+    int | None,
+    typer.Option(
+        metavar="D",
+        help="Number of devices the rows are dealt out to. \\[default: 25; with a device column what it says]",
+        rich_help_panel=FLEET,
+    ),
+]
+FleetName = Annotated[
+    str,
+    typer.Option(
+        metavar="FLEET", help="paper, or a fleet file (TOML); its mix is scaled to D devices.", rich_help_panel=FLEET
+    ),
+]
+NFeatures = Annotated[
+    int | None,
+    typer.Option(
+        metavar="d",
+        help="Random features. \\[default: 2000; 500 below 10 000 training rows]",
+        rich_help_panel=MODEL,
+    ),
+]
+Regularisation = Annotated[
+    float | None,
+    typer.Option(
+        metavar="LAMBDA",
+        help="Ridge parameter. \\[default: 9e-6 (the paper's); 1e-3 for regression, whose targets are noisy]",
+        rich_help_panel=MODEL,
+    ),
+]
+Seed = Annotated[
+    int,
+    typer.Option(
+        metavar="N",
+        min=0,
+        max=2**32 - 1,
+        help="Of the features, the partition and the latencies. The test rows of a file do not depend on it.",
+    ),
+]
+Json = Annotated[
+    str | None,
+    typer.Option(
+        "--json", metavar="FILE", help="Also write the outcome as JSON; - is stdout, alone.", rich_help_panel=OUTPUT
+    ),
+]

@@ -1,0 +1,197 @@
+"""``codedfl predict`` and ``codedfl evaluate``: what a model file is for."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from codedfl import datasets
+from codedfl.cli import inputs, options
+from codedfl.cli.screen import Screen, check_writable, score_name, table
+from codedfl.datasets.dataset import as_labels
+from codedfl.errors import InvalidInput
+from codedfl.labels import ClassLabels
+from codedfl.model import TrainedModel
+from codedfl.problem import score_of
+from codedfl.report.rows import score as score_text
+
+# Rows at a time: the bar moves, and the features of a large file are never in memory all at once.
+_BLOCK = 4096
+
+ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model.safetensors that codedfl train wrote.")]
+
+
+def predict(
+    model_file: ModelFile,
+    data_name: options.Data,
+    data_dir: options.DataDir = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Where the CSV goes. [default: stdout]", rich_help_panel=options.OUTPUT),
+    ] = None,
+) -> None:
+    """Predict the label of every row: a CSV with one prediction a row, in the order of the rows.
+
+    A file needs the columns the model was trained on, by name and in any order; others are left alone. Of a named
+    data set the test part is taken.
+    """
+    screen = Screen()
+    model = TrainedModel.load(model_file)
+    if out is not None:
+        check_writable("--out", out)
+    X = _rows(screen, model, data_name, data_dir)
+    predicted, _ = _predict(screen, model, X)
+    if out is None:
+        _write_predictions(sys.stdout, predicted)
+        return
+    with out.open("w", newline="", encoding="utf-8") as stream:
+        _write_predictions(stream, predicted)
+    screen.say(f"wrote {len(predicted)} predictions to {out}")
+
+
+def evaluate(
+    model_file: ModelFile,
+    data_name: options.Data,
+    label: options.Label = None,
+    data_dir: options.DataDir = None,
+    json: options.Json = None,
+) -> None:
+    """Score a model on labelled rows, class by class.
+
+    All rows of a file count, also those the model was trained on; of a named data set only the test part.
+    """
+    screen = Screen(json)
+    model = TrainedModel.load(model_file)
+    X, y = _labelled_rows(screen, model, data_name, data_dir, label)
+    predicted, clipped = _predict(screen, model, X)
+    score = score_of(predicted, y, model.task)
+    outcome: dict[str, Any] = {
+        "command": "evaluate",
+        "model": str(model_file),
+        "data": data_name,
+        "rows": len(y),
+        "clipped": clipped,
+        "score_name": score_name(model.task),
+        "score": score,
+    }
+    facts = [
+        (score_name(model.task), f"{score_text(score, score_name(model.task))} on {len(y)} rows of {data_name}"),
+        ("clipped", f"{clipped} of {X.size} values lay outside the range the model was trained for"),
+    ]
+    if model.task == "regression":
+        errors = np.abs(predicted - y)
+        outcome |= {"mean_absolute_error": float(errors.mean()), "root_mean_square_error": _rms(errors)}
+        facts[1:1] = [("error", f"{errors.mean():.4g} on average, {_rms(errors):.4g} root mean square")]
+    screen.facts(facts)
+    if isinstance(model.labels, ClassLabels):
+        outcome["classes"] = _by_class(model.labels.classes, y, predicted)
+        screen.say()
+        _show_classes(screen, outcome["classes"])
+    if model.provenance.get("dataset") == Path(data_name).stem and data_name not in datasets.NAMED:
+        screen.remark(
+            f"note: the model was trained on a file of the name {Path(data_name).stem!r}; if it was this one, the score"
+            " also counts the rows it was trained on"
+        )
+    screen.write_json(outcome)
+
+
+def _rows(screen: Screen, model: TrainedModel, data_name: str, data_dir: Path | None) -> NDArray[Any]:
+    if data_name in datasets.NAMED:
+        return inputs.load_data(screen, data_name, data_dir).X_test
+    return datasets.read_table(Path(data_name), columns=_columns(model)).X
+
+
+def _labelled_rows(
+    screen: Screen, model: TrainedModel, data_name: str, data_dir: Path | None, label: str | None
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    if data_name in datasets.NAMED:
+        if label is not None:
+            raise InvalidInput(f"--label must be left out for the data set {data_name!r}, got {label!r}")
+        data = inputs.load_data(screen, data_name, data_dir)
+        X, y = data.X_test, data.y_test
+    else:
+        path = Path(data_name)
+        column = label or model.provenance.get("label") or _default_label(path)
+        found = datasets.read_table(path, column, columns=_columns(model))
+        assert found.y is not None
+        X, y = found.X, as_labels(found.y, "regression" if model.task == "regression" else "classification")[0]
+    model.labels.encode(y)  # refuses classes the model does not know
+    return X, y
+
+
+def _columns(model: TrainedModel) -> tuple[str, ...] | None:
+    columns = model.provenance.get("columns")
+    return None if columns is None else tuple(columns)
+
+
+def _default_label(path: Path) -> str:
+    if path.suffix == ".npz" and path.is_file():
+        with np.load(path, allow_pickle=False) as archive:
+            return "y" if "X" in archive.files else "label"
+    return "label"
+
+
+def _predict(screen: Screen, model: TrainedModel, X: NDArray[Any]) -> tuple[NDArray[Any], int]:
+    """Predictions, and how many values were clipped on the way."""
+    parts = []
+    clipped = 0
+    with screen.progress() as bar:
+        task = bar.add_task("predicting", total=len(X))
+        for start in range(0, len(X), _BLOCK):
+            rows = X[start : start + _BLOCK]
+            parts.append(model.predict(rows))
+            clipped += int(model.preprocessing.apply(rows)[1].sum())
+            bar.update(task, advance=len(rows))
+    return np.concatenate(parts), clipped
+
+
+def _write_predictions(stream: Any, predicted: NDArray[Any]) -> None:
+    rows = csv.writer(stream, lineterminator="\n")
+    rows.writerow(["prediction"])
+    rows.writerows([value] for value in predicted.tolist())
+
+
+def _by_class(classes: tuple[Any, ...], y: NDArray[Any], predicted: NDArray[Any]) -> list[dict[str, Any]]:
+    """Per class: its rows, the part recognised, the part of its predictions that is right, what it is taken for."""
+    found = []
+    for one in classes:
+        mine, said = y == one, predicted == one
+        right = int((mine & said).sum())
+        names, counts = np.unique(predicted[mine & ~said], return_counts=True)
+        found.append(
+            {
+                "class": one,
+                "rows": int(mine.sum()),
+                "recall": right / int(mine.sum()) if mine.any() else None,
+                "precision": right / int(said.sum()) if said.any() else None,
+                "most_often_taken_for": names[np.argmax(counts)].item() if len(names) else None,
+            }
+        )
+    return found
+
+
+def _show_classes(screen: Screen, classes: list[dict[str, Any]]) -> None:
+    def part(value: float | None) -> str:
+        return "-" if value is None else f"{100 * value:.1f} %"
+
+    shown = table("", "class", "rows", "recognised", "right when said", "most often taken for")
+    for one in classes:
+        mistaken = one["most_often_taken_for"]
+        shown.add_row(
+            str(one["class"]),
+            str(one["rows"]),
+            part(one["recall"]),
+            part(one["precision"]),
+            "-" if mistaken is None else str(mistaken),
+        )
+    screen.show(shown)
+
+
+def _rms(errors: NDArray[Any]) -> float:
+    return float(np.sqrt(np.mean(np.square(errors))))

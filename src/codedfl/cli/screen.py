@@ -1,0 +1,144 @@
+"""What the commands show and where: results on stdout, progress on stderr, JSON where the user asked for it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+
+from codedfl.datasets import Progress as FileProgress
+from codedfl.errors import InvalidInput
+
+STDOUT = "-"
+INTERRUPTED = 130  # the exit code after Ctrl-C
+_WIDTH_WITHOUT_TERMINAL = 120
+
+
+class Screen:
+    """The consoles of one command. ``json``: the value of --json; "-" moves everything but the JSON to stderr."""
+
+    def __init__(self, json: str | None = None) -> None:
+        self._json = json
+        self.results = _console(stderr=json == STDOUT)
+        self.remarks = _console(stderr=True)
+        if json is not None and json != STDOUT:
+            # Asked for before the work starts: hours of training must not end at a mistyped path.
+            check_writable("--json", Path(json))
+
+    def say(self, text: str = "") -> None:
+        """One line of results; never wrapped, so that paths can be copied and lines searched."""
+        self.results.print(text, soft_wrap=True, markup=False)
+
+    def remark(self, text: str) -> None:
+        self.remarks.print(text, soft_wrap=True, markup=False)
+
+    def show(self, table: Table) -> None:
+        self.results.print(table)
+
+    def facts(self, pairs: list[tuple[str, str]]) -> None:
+        """Names and values, aligned."""
+        width = max(len(name) for name, _ in pairs)
+        for name, value in pairs:
+            self.say(f"  {name:<{width}}  {value}")
+
+    def files(self, folder: Path) -> None:
+        """What is in a folder, a path a line."""
+        for path in sorted(folder.iterdir()):
+            self.say(f"  {path}")
+
+    def write_json(self, value: Any) -> None:
+        """Does nothing without --json."""
+        if self._json is None:
+            return
+        text = json.dumps(value, indent=2, allow_nan=False)
+        if self._json == STDOUT:
+            click.echo(text)
+        else:
+            Path(self._json).write_text(text + "\n", encoding="utf-8")
+
+    def progress(self, *columns: ProgressColumn) -> Progress:
+        """A bar with the time that has passed and the time left; nothing at all where stderr is no terminal."""
+        return Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            *columns,
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=self.remarks,
+            transient=True,
+            disable=not self.remarks.is_terminal,
+        )
+
+    @contextmanager
+    def fetching(self) -> Iterator[FileProgress]:
+        """A bar for each file that is downloaded; none if none is."""
+        with self.progress(DownloadColumn()) as bars:
+            tasks: dict[str, Any] = {}
+
+            def report(name: str, have: int, total: int | None) -> None:
+                if name not in tasks:
+                    tasks[name] = bars.add_task(name, total=total)
+                bars.update(tasks[name], completed=have, total=total)
+
+            yield report
+
+
+def check_writable(option: str, path: Path) -> None:
+    """Refuse a file that cannot be written, making its folder."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidInput(
+            f"{option} must be in a folder that can be made, got {str(path)!r} ({error.strerror})"
+        ) from None
+    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise InvalidInput(f"{option} must be a file that can be written, got {str(path)!r}")
+
+
+def make_folder(option: str, path: Path) -> Path:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidInput(
+            f"{option} must be a folder that can be made, got {str(path)!r} ({error.strerror})"
+        ) from None
+    if not os.access(path, os.W_OK):
+        raise InvalidInput(f"{option} must be a folder that can be written, got {str(path)!r}")
+    return path
+
+
+def table(title: str, *columns: str, left: int = 1) -> Table:
+    """A plain table; the first ``left`` columns hold text, the others numbers."""
+    made = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for place, name in enumerate(columns):
+        made.add_column(name, justify="left" if place < left else "right", no_wrap=True)
+    return made
+
+
+def score_name(task: str) -> str:
+    return "accuracy" if task == "classification" else "R^2"
+
+
+def _console(stderr: bool) -> Console:
+    console = Console(stderr=stderr, highlight=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        # A pipe has no width; rich would fold tables at 80.
+        console.width = _WIDTH_WITHOUT_TERMINAL
+    return console

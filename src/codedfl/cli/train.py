@@ -1,0 +1,359 @@
+"""``codedfl train``: the real protocol on the user's data, in one process and in virtual time."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import click
+import numpy as np
+import typer
+from numpy.typing import NDArray
+from rich.progress import TextColumn
+
+from codedfl.cli import inputs, options
+from codedfl.cli.screen import INTERRUPTED, Screen, make_folder, score_name
+from codedfl.datasets import Task
+from codedfl.errors import CodedFLError, InvalidInput
+from codedfl.features import RandomFourierFeatures
+from codedfl.fleet import Fleet
+from codedfl.model import TrainedModel
+from codedfl.problem import Problem, make_problem
+from codedfl.report.rows import score as score_text
+from codedfl.report.rows import seconds as seconds_text
+from codedfl.schemes import CodedKeys, CodedPadded, CodedScheme, Conditions, coded_scheme
+from codedfl.secure_sum import secure_sum_in_process
+from codedfl.simulator import simulate
+from codedfl.solvers import SOLVERS, STEPS, ConjugateGradient, GradientDescent, Nesterov
+
+TRAINING = "Training"
+CG_EPOCHS = 100
+DESCENT_EPOCHS = 500
+_SOLVERS = {"gd": "gradient descent", "nesterov": "Nesterov's method", "cg": "conjugate gradient"}
+_PARTITIONS = {
+    "sorted": "rows sorted by label and cut",
+    "dirichlet": "rows dealt out by Dirichlet shares",
+    "random": "rows dealt out at random",
+    "device": "rows as the device column says",
+}
+
+
+def train(
+    data_name: options.Data,
+    label: options.Label = None,
+    device: options.Device = None,
+    task: Annotated[
+        str | None,
+        typer.Option(
+            click_type=click.Choice(["classification", "regression"]),
+            help="What a file's labels are. [default: decided by the labels]",
+            rich_help_panel=options.DATA,
+        ),
+    ] = None,
+    test_fraction: Annotated[
+        float | None,
+        typer.Option(help="Part of a file's rows to test on. [default: 0.2]", rich_help_panel=options.DATA),
+    ] = None,
+    partition: options.Partition = None,
+    concentration: Annotated[
+        float | None,
+        typer.Option(
+            help="Of --partition dirichlet: small makes the devices differ more.", rich_help_panel=options.DATA
+        ),
+    ] = None,
+    data_dir: options.DataDir = None,
+    features: Annotated[
+        str,
+        typer.Option(
+            click_type=click.Choice(["rbf", "linear"]),
+            help="Random features of a Gaussian kernel, or the columns themselves.",
+            rich_help_panel=options.MODEL,
+        ),
+    ] = "rbf",
+    n_features: options.NFeatures = None,
+    gamma: Annotated[
+        float | None,
+        typer.Option(
+            help="Of the kernel exp(-gamma |x - x'|^2). [default: 15.68 / (columns * width^2); width 1 for "
+            "pixels, 8 for standardised columns]",
+            rich_help_panel=options.MODEL,
+        ),
+    ] = None,
+    regularisation: options.Regularisation = None,
+    scheme_name: Annotated[
+        str,
+        typer.Option(
+            "--scheme",
+            click_type=click.Choice([CodedPadded.name, CodedKeys.name]),
+            help="The paper's scheme, or the one that codes 32-byte seeds instead of data.",
+            rich_help_panel=TRAINING,
+        ),
+    ] = CodedPadded.name,
+    alpha: Annotated[
+        int | None,
+        typer.Option(
+            help="Devices that can answer for each other: an epoch ends with the first D - alpha + 1 answers. "
+            "1 is uncoded, D is replication. [default: D - 2, at least 1]",
+            rich_help_panel=TRAINING,
+        ),
+    ] = None,
+    solver_name: Annotated[
+        str,
+        typer.Option(
+            "--solver",
+            click_type=click.Choice(list(SOLVERS)),
+            help="What the server does with exact gradients: gradient descent (the paper's), Nesterov's method, "
+            "conjugate gradient.",
+            rich_help_panel=TRAINING,
+        ),
+    ] = "cg",
+    step: Annotated[
+        str | None,
+        typer.Option(
+            click_type=click.Choice(list(STEPS)),
+            help="Step of gd and nesterov: 12, which fits the paper's figures, or 6, which its text states. "
+            "[default: paper]",
+            rich_help_panel=TRAINING,
+        ),
+    ] = None,
+    epochs: Annotated[
+        int | None,
+        typer.Option(
+            help=f"At most so many. [default: {CG_EPOCHS} for cg, which ends by itself when it has converged; "
+            f"{DESCENT_EPOCHS} for the others]",
+            rich_help_panel=TRAINING,
+        ),
+    ] = None,
+    target: Annotated[
+        float | None,
+        typer.Option(
+            help="Stop when the test score (accuracy, or R^2) reaches it, such as 0.95.", rich_help_panel=TRAINING
+        ),
+    ] = None,
+    devices: options.Devices = None,
+    fleet_name: options.FleetName = "paper",
+    seed: options.Seed = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Where model and trace go. [default: results/train-NAME]",
+            rich_help_panel=options.OUTPUT,
+        ),
+    ] = None,
+    json: options.Json = None,
+) -> None:
+    """Train a model with the coded protocol and save it.
+
+    Server and devices run in this process, with the real arithmetic and the real messages; a latency model decides
+    whose answers come first, so the times shown are those the fleet would take. Ctrl-C keeps the model so far.
+    """
+    screen = Screen(json)
+    _refuse_unread(features, n_features, gamma, partition, concentration, solver_name, step)
+    data = inputs.load_data(
+        screen,
+        data_name,
+        data_dir,
+        label=label,
+        device=device,
+        task=cast("Task | None", task),
+        test_fraction=test_fraction,
+    )
+    folder = make_folder("--out", out or Path("results") / f"train-{data.name}")
+    n_devices = inputs.count_devices(data, partition, devices)
+    fleet = inputs.load_fleet(fleet_name, n_devices)
+    scheme = coded_scheme(scheme_name, max(1, n_devices - 2) if alpha is None else alpha)
+    scheme.check(n_devices)
+    solver = _make_solver(solver_name, epochs, inputs.choose_regularisation(data, regularisation), step)
+    problem = make_problem(
+        data,
+        n_devices=n_devices,
+        partition_name=partition,
+        features=features,
+        n_features=inputs.count_features(data, n_features),
+        gamma=gamma,
+        seed=seed,
+        concentration=concentration,
+        secure_sum=secure_sum_in_process,
+    )
+    training = _Training(screen, problem, scheme, solver, fleet, target)
+    training.introduce(solver_name)
+    stopped: KeyboardInterrupt | CodedFLError | None = None
+    try:
+        training.run(np.random.default_rng(seed))
+    except (KeyboardInterrupt, CodedFLError) as reason:
+        stopped = reason
+    about = {
+        "columns": None if data.columns is None else list(data.columns),
+        "label": label,
+        "scheme": scheme.name,
+        "alpha": scheme.alpha,
+        "solver": solver_name,
+        "step": None if solver_name == "cg" else step or "paper",
+        "regularisation": solver.regularisation,
+        "codedfl": version("codedfl"),
+    }
+    outcome = training.save(folder, about, interrupted=stopped is not None)
+    if outcome is not None:
+        screen.write_json(outcome)
+    if stopped is None:
+        assert outcome is not None
+        training.conclude(outcome)
+        return
+    kept = "no epoch was finished, so there is no model to keep"
+    if outcome is not None:
+        kept = f"kept {outcome['model']}, the model after epoch {outcome['epochs']}"
+    if isinstance(stopped, CodedFLError):
+        screen.remark(f"stopped: {kept}")
+        raise stopped
+    screen.remark(f"interrupted: {kept}")
+    raise typer.Exit(INTERRUPTED)
+
+
+@dataclass
+class _Training:
+    """One run and what it has finished so far; the lists grow together, an entry an epoch."""
+
+    screen: Screen
+    problem: Problem
+    scheme: CodedScheme
+    solver: GradientDescent | Nesterov | ConjugateGradient
+    fleet: Fleet
+    target: float | None
+    epochs: list[int] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)
+    model: NDArray[np.float64] | None = None
+
+    @property
+    def score_name(self) -> str:
+        return score_name(self.problem.task)
+
+    def introduce(self, solver_name: str) -> None:
+        problem, D, alpha = self.problem, self.problem.n_devices, self.scheme.alpha
+        what = f"{problem.n_outputs} classes" if problem.task == "classification" else "a number to predict"
+        features = "features: the columns and an intercept"
+        if isinstance(problem.feature_map, RandomFourierFeatures):
+            features = f"random features, gamma = {problem.feature_map.gamma:.3g}"
+        rows = f"{problem.n_samples} rows to train on, {len(problem.y_test)} to test on"
+        self.screen.facts(
+            [
+                ("data", f"{problem.name}: {rows}, {what}"),
+                ("devices", f"{D} of the fleet {self.fleet.name!r}, {_PARTITIONS[problem.provenance['partition']]}"),
+                ("model", f"{problem.n_features} {features}, lambda = {self.solver.regularisation:g}"),
+                ("scheme", f"{self.scheme.label}: an epoch ends with the first {D - alpha + 1} of {D} answers"),
+                ("solver", f"{_SOLVERS[solver_name]}, at most {self.solver.epochs} epochs"),
+            ]
+        )
+
+    def run(self, rng: np.random.Generator) -> None:
+        total, target = self.solver.epochs, self.target
+        with self.screen.progress(TextColumn("{task.fields[state]}")) as bar:
+            # How long this machine takes for the sharing phase is not known before it is over: the bar only moves.
+            task = bar.add_task("sharing", total=None, state="")
+
+            def on_epoch(epoch: int, seconds: float, score: float) -> None:
+                self.epochs.append(epoch)
+                self.seconds.append(seconds)
+                self.scores.append(score)
+                self.model = self.solver.model
+                if epoch == 1:
+                    bar.reset(task, total=total, description="training")
+                shown = score_text(score, self.score_name)
+                state = f"epoch {epoch}/{total}, {self.score_name} {shown}, fleet time {seconds_text(seconds)}"
+                bar.update(task, completed=epoch, state=state)
+
+            simulate(
+                self.scheme,
+                self.problem,
+                self.solver,
+                Conditions(self.fleet),
+                rng,
+                stop_when=None if target is None else lambda theta: self.problem.score(theta) >= target,
+                on_epoch=on_epoch,
+            )
+
+    def save(self, folder: Path, about: dict[str, Any], interrupted: bool) -> dict[str, Any] | None:
+        """Write model and trace; returns what --json tells. None, and no files, before the first epoch is finished."""
+        if self.model is None:
+            return None
+        problem = self.problem
+        record = {**about, "epochs": self.epochs[-1], "score": self.scores[-1]}
+        model_file, trace_file = folder / "model.safetensors", folder / "trace.csv"
+        TrainedModel.of(problem, self.model, **record).save(model_file)
+        with trace_file.open("w", newline="", encoding="utf-8") as stream:
+            rows = csv.writer(stream, lineterminator="\n")
+            rows.writerow(("epoch", "seconds", "score"))
+            rows.writerows(zip(self.epochs, self.seconds, self.scores, strict=True))
+        best = int(np.argmax(self.scores))
+        return {
+            "command": "train",
+            **problem.provenance,
+            **record,
+            "task": problem.task,
+            "train_rows": problem.n_samples,
+            "test_rows": len(problem.y_test),
+            "n_features": problem.n_features,
+            "n_outputs": problem.n_outputs,
+            "score_name": self.score_name,
+            "best_score": self.scores[best],
+            "best_epoch": self.epochs[best],
+            "target": self.target,
+            "fleet": self.fleet.name,
+            "virtual_seconds": self.seconds[-1],
+            "clipped": problem.clipped,
+            "interrupted": interrupted,
+            "model": str(model_file),
+            "trace": str(trace_file),
+        }
+
+    def conclude(self, outcome: dict[str, Any]) -> None:
+        score, best = (score_text(outcome[key], self.score_name) for key in ("score", "best_score"))
+        score += f" on the test rows after {outcome['epochs']} epochs"
+        if outcome["best_score"] > outcome["score"]:
+            score += f" (best: {best} after {outcome['best_epoch']})"
+        if self.target is not None and outcome["score"] < self.target:
+            score += f"; the target {score_text(self.target, self.score_name)} was not reached"
+        self.screen.say()
+        self.screen.facts(
+            [
+                (self.score_name, score),
+                ("fleet time", f"{seconds_text(outcome['virtual_seconds'])}, the sharing phase included"),
+                ("clipped", f"{outcome['clipped']} training values lay outside the common range"),
+                ("model", outcome["model"]),
+                ("trace", outcome["trace"]),
+            ]
+        )
+
+
+def _refuse_unread(
+    features: str,
+    n_features: int | None,
+    gamma: float | None,
+    partition: str | None,
+    concentration: float | None,
+    solver: str,
+    step: str | None,
+) -> None:
+    """An option that would change nothing is a misunderstanding."""
+    unread = [
+        ("--n-features", n_features, features == "linear", "--features linear, which takes the columns"),
+        ("--gamma", gamma, features == "linear", "--features linear, which has no kernel"),
+        ("--concentration", concentration, partition != "dirichlet", "any partition but dirichlet"),
+        ("--step", step, solver == "cg", "--solver cg, which finds its own step"),
+    ]
+    for option, value, is_unread, where in unread:
+        if value is not None and is_unread:
+            raise InvalidInput(f"{option} must be left out with {where}, got {value}")
+
+
+def _make_solver(
+    name: str, epochs: int | None, regularisation: float, step: str | None
+) -> GradientDescent | Nesterov | ConjugateGradient:
+    if name == "cg":
+        return ConjugateGradient(CG_EPOCHS if epochs is None else epochs, regularisation)
+    descent = GradientDescent if name == "gd" else Nesterov
+    return descent(DESCENT_EPOCHS if epochs is None else epochs, regularisation, STEPS[step or "paper"])

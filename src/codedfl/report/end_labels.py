@@ -1,0 +1,151 @@
+"""Names written at the ends of curves, moved so that none covers another name or a curve.
+
+Every name has a list of places, nearest first. Names are placed one after the other, then moved one at a time while
+that helps, from a few fixed orders; the best outcome is drawn. Nothing is random, so the same curves always get the
+same picture.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backend_bases import RendererBase
+from matplotlib.transforms import Bbox
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Box = tuple[float, float, float, float]  # left, bottom, right, top, in pixels
+Point = tuple[float, float]
+
+GAP = 6.0  # points between a curve's end and its name
+RISE = 11.0  # points from one height to the next
+MARGIN = 2.0  # points kept free around a name
+# Offsets in points and alignment: beside the end, then higher and higher, then lower.
+PLACES: tuple[tuple[float, float, str], ...] = (
+    (GAP, 0.0, "left"),
+    *(
+        (shift, sign * (GAP + RISE * level), align)
+        for sign, levels in ((1, range(4)), (-1, range(1, 4)))
+        for level in levels
+        for shift, align in ((0.0, "center"), (GAP, "left"), (-GAP, "right"), (4 * GAP, "left"), (-4 * GAP, "right"))
+    ),
+)
+# What is wrong with a place, from worst to least: a name on a name, out of the frame, a leader through a name, a name
+# on a curve, far from its curve.
+ON_NAME, OUTSIDE, THROUGH_NAME, ON_CURVE, FAR = 1e6, 1e3, 1e2, 1.0, 0.2
+
+
+@dataclass(frozen=True, eq=False)
+class EndLabel:
+    """A name for the end of the curve through ``points`` (n x 2, data coordinates)."""
+
+    text: str
+    color: str
+    points: Floats
+
+
+@dataclass(frozen=True)
+class _Place:
+    """One of ``PLACES`` for one name: where it lies, the line back to the curve, and its cost if it were alone."""
+
+    x: float
+    y: float
+    align: str
+    box: Box
+    leader: tuple[Point, ...]
+    cost: float
+
+
+def write_end_labels(
+    axes: Axes, renderer: RendererBase, labels: Sequence[EndLabel], avoid: Sequence[Floats], fontsize: float
+) -> None:
+    """Write every name; call when the limits of the axes are final. ``avoid`` are more lines to keep clear of."""
+    lines = [*(label.points for label in labels), *avoid]
+    ink = np.concatenate([_dense(np.asarray(axes.transData.transform(line))) for line in lines])
+    choices = [_places(axes, renderer, label, ink, fontsize) for label in labels]
+    for label, place in zip(labels, _arrange(choices), strict=True):
+        line = {"arrowstyle": "-", "color": label.color, "lw": 0.6, "shrinkA": 0, "shrinkB": 2}
+        axes.annotate(
+            label.text,
+            (float(label.points[-1, 0]), float(label.points[-1, 1])),
+            xytext=(place.x, place.y),
+            textcoords="offset points",
+            ha=place.align,
+            va="center",
+            fontsize=fontsize,
+            color=label.color,
+            arrowprops=line if place.leader else None,
+            annotation_clip=False,
+        )
+
+
+def _places(axes: Axes, renderer: RendererBase, label: EndLabel, ink: Floats, fontsize: float) -> list[_Place]:
+    pixels = float(renderer.points_to_pixels(1.0))  # type: ignore[no-untyped-call]
+    frame = axes.get_window_extent(renderer)
+    probe = axes.text(0, 0, label.text, fontsize=fontsize)
+    size = probe.get_window_extent(renderer)
+    probe.remove()
+    end_x, end_y = (float(value) for value in axes.transData.transform(label.points[-1]))
+    places: list[_Place] = []
+    for rank, (x, y, align) in enumerate(PLACES):
+        box = _box(end_x + pixels * x, end_y + pixels * y, size, align, pixels * MARGIN)
+        # Names next to their curve need no line back to it.
+        steps = range(1, 11) if abs(y) > GAP else ()
+        leader = tuple((end_x + pixels * x * k / 10, end_y + pixels * y * k / 10) for k in steps)
+        outside = max(frame.x0 - box[0], frame.y0 - box[1], box[2] - frame.x1, box[3] - frame.y1, 0.0)
+        covered = (ink > box[:2]) & (ink < box[2:])
+        cost = OUTSIDE * outside + ON_CURVE * float(covered.all(axis=1).sum()) + FAR * rank
+        places.append(_Place(x, y, align, box, leader, cost))
+    return places
+
+
+def _arrange(choices: Sequence[Sequence[_Place]]) -> list[_Place]:
+    """One place for each name, together of least cost as far as the search finds."""
+    by_end = sorted(range(len(choices)), key=lambda name: choices[name][0].box)
+    by_width = sorted(by_end, key=lambda name: choices[name][0].box[2] - choices[name][0].box[0])
+    found: list[tuple[float, list[_Place]]] = []
+    for order in (by_end, by_end[::-1], by_width, by_width[::-1]):
+        chosen: dict[int, _Place] = {}
+        before = None
+        while before != chosen:
+            before = dict(chosen)
+            for name in order:
+                others = [place for other, place in chosen.items() if other != name]
+                chosen[name] = min(choices[name], key=lambda place, others=others: _cost(place, others))  # type: ignore[misc]
+        places = [chosen[name] for name in range(len(choices))]
+        pairs = itertools.combinations(places, 2)
+        found.append((sum(p.cost for p in places) + sum(_conflict(*pair) for pair in pairs), places))
+    return min(found, key=lambda one: one[0])[1]
+
+
+def _cost(place: _Place, others: Sequence[_Place]) -> float:
+    return place.cost + sum(_conflict(place, other) for other in others)
+
+
+def _conflict(one: _Place, other: _Place) -> float:
+    a, b = one.box, other.box
+    overlap = a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
+    return ON_NAME * overlap + THROUGH_NAME * (_inside(one.leader, b) + _inside(other.leader, a))
+
+
+def _inside(points: Sequence[Point], box: Box) -> int:
+    return sum(box[0] < x < box[2] and box[1] < y < box[3] for x, y in points)
+
+
+def _box(x: float, y: float, size: Bbox, align: str, margin: float) -> Box:
+    left = x - {"left": 0.0, "center": 0.5, "right": 1.0}[align] * size.width
+    half = size.height / 2
+    return left - margin, y - half, left + size.width + margin, y + half
+
+
+def _dense(points: Floats, step: float = 2.0) -> Floats:
+    """Points along the polyline at most about ``step`` pixels apart, so that no box slips between two of them."""
+    pieces = [points[:1]]
+    for start, stop in itertools.pairwise(points):
+        count = max(1, int(np.ceil(np.hypot(*(stop - start)) / step)))
+        pieces.append(start + (stop - start) * (np.arange(1, count + 1) / count)[:, None])
+    return np.concatenate(pieces)

@@ -1,0 +1,143 @@
+"""Results as rows of text: the one place where numbers become words, for the terminal and the page alike.
+
+A median of None means that the median seed never reached the target and is shown as "never", with the number of seeds
+that did; seeds are never left out of a statistic (see ``comparison``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Entry = Mapping[str, Any]
+
+NEVER = "never"
+NOTHING = "–"
+THIN = "\u202f"  # between thousands: narrow and never broken
+
+SOLVER_NAMES = {"nesterov": "Nesterov", "cg": "CG"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One scheme at one target, times in virtual seconds.
+
+    ``seeds`` says how many reached the target and is empty where all did; ``fastest`` marks the shortest time.
+    """
+
+    name: str
+    epochs: str
+    time: str
+    time_range: str
+    speedup: str
+    speedup_range: str
+    sharing: str
+    epoch: str
+    final: str
+    server_sees: str
+    seeds: str
+    fastest: bool = False
+
+
+def rows_at(schemes: Iterable[Entry], target: float, sharing: str, step: str, score_name: str) -> list[Row]:
+    """The rows of one table, fastest first; those that never reach the target last, as high as they got first."""
+    chosen = sorted(entries_at(schemes, target, sharing, step), key=by_time)
+    return [
+        Row(
+            name=series_name(entry),
+            epochs=number(entry["epochs_to_target"]["median"]),
+            time=number(entry["time_to_target_s"]["median"]),
+            time_range=span(entry["time_to_target_s"]["p5"], entry["time_to_target_s"]["p95"]),
+            speedup=_speedup(entry),
+            speedup_range=speedup_range(entry),
+            sharing=number(entry["sharing_s"]),
+            epoch=number(entry["epoch_s_mean"]),
+            final=score(entry["final_accuracy"]["median"], score_name),
+            server_sees="total only" if entry["private"] else "each device",
+            seeds="" if entry["seeds_reached"] == entry["seeds"] else f"{entry['seeds_reached']} of {entry['seeds']}",
+            fastest=index == 0 and entry["time_to_target_s"]["median"] is not None,
+        )
+        for index, entry in enumerate(chosen)
+    ]
+
+
+def entries_at(schemes: Iterable[Entry], target: float, sharing: str, step: str) -> list[Entry]:
+    return [
+        e
+        for e in schemes
+        if e["sharing"] == sharing and e["step"] == step and math.isclose(e["target_accuracy"], target)
+    ]
+
+
+def by_time(entry: Entry) -> tuple[float, float]:
+    """Sort key: the median time to the target; among those that never reach it, the final accuracy, highest first."""
+    median = entry["time_to_target_s"]["median"]
+    return (math.inf, -entry["final_accuracy"]["median"]) if median is None else (median, 0.0)
+
+
+def kinds(schemes: Iterable[Entry]) -> list[tuple[str, str]]:
+    """The pairs of sharing convention and step in the results, in their order: one table each."""
+    return list(dict.fromkeys((e["sharing"], e["step"]) for e in schemes))
+
+
+def targets_of(schemes: Iterable[Entry]) -> list[float]:
+    return sorted({float(e["target_accuracy"]) for e in schemes})
+
+
+def series_name(entry: Entry) -> str:
+    """The scheme's label, and the solver where it is not gradient descent."""
+    solver = SOLVER_NAMES.get(entry["solver"])
+    return entry["label"] if solver is None else f"{entry['label']}, {solver}"
+
+
+def unreached(rows: Iterable[Row]) -> list[str]:
+    """One phrase per scheme whose seeds did not all reach the target."""
+    return [f"{row.name}: {row.seeds}" for row in rows if row.seeds]
+
+
+def speedup_range(entry: Entry) -> str:
+    """Smallest and largest speed-up over the seeds; 0 is a seed in which the scheme never got there."""
+    speedup = entry["speedup_over_conventional"]
+    return NOTHING if entry["seeds_reached"] == 0 else span(speedup["min"], speedup["max"])
+
+
+def number(value: float | None) -> str:
+    """Three digits, more from 1000 on; None is "never"."""
+    if value is None:
+        return NEVER
+    if abs(value) >= 99.95:
+        return f"{value:,.0f}".replace(",", THIN)
+    return f"{value:.3g}"
+
+
+def seconds(value: float | None) -> str:
+    return NEVER if value is None else f"{number(value)}{THIN}s"
+
+
+def span(low: float | None, high: float | None) -> str:
+    """From low to high; an open end is a seed that never got there."""
+    if low is None:
+        return NOTHING
+    return f"{number(low)}–{number(high)}"
+
+
+def percent(fraction: float) -> str:
+    """A target: as many digits as it has."""
+    return f"{100 * fraction:.4g}{THIN}%"
+
+
+def score(value: float, score_name: str) -> str:
+    """Accuracy in per cent, R^2 as a number."""
+    return f"{100 * value:.1f}{THIN}%" if score_name == "accuracy" else f"{value:.3f}"
+
+
+def target_text(target: float, score_name: str) -> str:
+    return f"{percent(target)} accuracy" if score_name == "accuracy" else f"{score_name} = {target:g}"
+
+
+def _speedup(entry: Entry) -> str:
+    value = entry["speedup_over_conventional"]["median"]
+    # Not "never": 0 stands for a scheme that did not get there, None for a baseline that did not.
+    return NOTHING if value is None or value == 0 else number(value)
