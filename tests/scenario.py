@@ -51,6 +51,7 @@ class Scenario:
     c: int = 2
     initial: Floats | None = None
     public_samples: bool = True
+    claimed_samples: int | None = None  # another m than the true one
     precision: int | None = None
     masks: bool = True
     bounds: Bounds | None = None
@@ -83,8 +84,9 @@ class Scenario:
             n_outputs=self.c,
             bounds=self.bounds,
             precision=self.precision,
-            samples=sum(self.sizes) if self.public_samples else None,
+            samples=(self.claimed_samples or sum(self.sizes)) if self.public_samples else None,
             masks=self.masks,
+            reveals_gram=self.device_type.reveals_gram,
         )
 
     def server(self, solver: Solver | None = None, **options: Any) -> Server:

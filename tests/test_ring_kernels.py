@@ -175,20 +175,20 @@ def test_add_product_and_add_packed_product(prime, seed, k, size):
 def test_add_product_of_extreme_residues(k, sign):
     prime = RING_PRIMES[0]
     h = prime // 2
-    expected = [centred(sign * h + k * h * sign * h, prime)] * 9
-    acc = plane([sign * h] * 9)
-    ring_kernels.add_product(acc, [h] * k, [plane([sign * h] * 9)] * k, prime)
+    expected = [centred(sign * h + k * h * sign * h, prime)] * 40
+    acc = plane([sign * h] * 40)
+    ring_kernels.add_product(acc, [h] * k, [plane([sign * h] * 40)] * k, prime)
     assert acc.tolist() == expected
-    acc = plane([sign * h] * 9)
-    ring_kernels.add_packed_product(acc, [h] * k, [as_bytes(wire([sign * h] * 9, prime))] * k, prime)
+    acc = plane([sign * h] * 40)
+    ring_kernels.add_packed_product(acc, [h] * k, [as_bytes(wire([sign * h] * 40, prime))] * k, prime)
     assert acc.tolist() == expected
 
 
 def test_add_packed_product_reduces_numbers_outside_the_residues():
     prime = RING_PRIMES[-1]
-    acc = plane([5] * 9)
-    ring_kernels.add_packed_product(acc, [prime - 1], [as_bytes(b"\xff" * 27)], prime)
-    assert acc.tolist() == [centred(5 - (2**24 - 1), prime)] * 9
+    acc = plane([5] * 40)
+    ring_kernels.add_packed_product(acc, [prime - 1], [as_bytes(b"\xff" * 120)], prime)
+    assert acc.tolist() == [centred(5 - (2**24 - 1), prime)] * 40
 
 
 @compiled
@@ -202,14 +202,14 @@ def test_pack_and_unpack(prime, seed, size, shift):
     assert out.tolist() == values
 
 
-@pytest.mark.parametrize("position", [0, 7, 8, 16, 17, 18])
+@pytest.mark.parametrize("position", [0, 7, 31, 32, 63, 64, 66])  # in a whole vector of 32, or in the rest
 @pytest.mark.parametrize("excess", [0, 1, "largest"])
 def test_unpack_refuses_what_is_no_residue(position, excess):
     prime = RING_PRIMES[1]
-    numbers = [prime - 1] * 19
+    numbers = [prime - 1] * 67
     numbers[position] = 2**24 - 1 if excess == "largest" else prime + excess
     packed = b"".join(n.to_bytes(3, "little") for n in numbers)
-    assert not ring_kernels.unpack(as_bytes(packed), prime, ring_kernels.aligned_zeros(19))
+    assert not ring_kernels.unpack(as_bytes(packed), prime, ring_kernels.aligned_zeros(67))
 
 
 def drawn(stream, prime):

@@ -35,7 +35,6 @@ from codedfl.schemes import (
     ConventionalFullBatch,
     OneShot,
     Scheme,
-    WorkShape,
     epoch_end_times,
 )
 

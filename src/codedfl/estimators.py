@@ -120,7 +120,9 @@ class _CodedRidge(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
 
     def _scheme(self, n_devices: int) -> CodedScheme:
         alpha = max(1, n_devices - 2) if self.alpha is None else self.alpha
-        return coded_scheme(self.scheme, alpha)
+        if not isinstance(alpha, numbers.Integral):
+            raise InvalidInput(f"alpha must be a number of devices (regularisation weighs |Theta|^2), got {alpha!r}")
+        return coded_scheme(self.scheme, int(alpha))
 
     def _feature_map(self, preprocessing: Preprocessing) -> FeatureMap:
         columns = preprocessing.n_columns
@@ -266,34 +268,31 @@ class CodedRidge(RegressorMixin, _CodedRidge):  # type: ignore[misc]
         self : CodedRidge
             The fitted estimator.
         """
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
-        y = np.asarray(y, dtype=np.float64)
-        parts = self._parts(X, device)
-        moments = secure_moments_in_process([np.column_stack((X[rows], y[rows])) for rows in parts.values()])
+        table, target = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        target = target.astype(np.float64)
+        parts = self._parts(table, device)
+        both = np.column_stack((table, target))
+        moments = secure_moments_in_process([both[rows] for rows in parts.values()])
         columns = Moments(moments.count, moments.mean[:-1], moments.variance[:-1])
         labels = _target_labels(float(moments.mean[-1]), float(moments.variance[-1]), self.clip)
-        self._train(X, y, labels, columns, parts)
+        self._train(table, target, labels, columns, parts)
         return self
 
     def predict(self, X: ArrayLike) -> Floats:
         """Targets in their own unit, one per row of X."""
-        return np.asarray(self.model_.labels.decode(self._scores(X)))
+        scores = self._scores(X)
+        return np.asarray(self.model_.labels.decode(scores))
 
     @property
     def coef_(self) -> Floats:
         slopes, _ = self._lines()
-        return slopes[0] * self._half_range
+        zero, one = self.model_.labels.decode(np.array([[0.0], [1.0]]))
+        return np.asarray(slopes[0] * (one - zero))
 
     @property
     def intercept_(self) -> float:
         _, constants = self._lines()
         return float(self.model_.labels.decode(constants[:, None])[0])
-
-    @property
-    def _half_range(self) -> float:
-        """The target's units in one of the model's scores."""
-        middle, above = self.model_.labels.decode(np.array([[0.0], [1.0]]))
-        return float(above - middle)
 
 
 class CodedRidgeClassifier(ClassifierMixin, _CodedRidge):  # type: ignore[misc]
@@ -329,27 +328,24 @@ class CodedRidgeClassifier(ClassifierMixin, _CodedRidge):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_columns)
-            At least two rows, in any units: means and variances are summed securely. Constant columns have no effect.
+        X, device : as in ``CodedRidge.fit``
         y : array-like of shape (n_samples,)
-            At least two classes: numbers, truth values or text.
-        device : array-like of shape (n_samples,), default=None
-            Who holds each row: at least two different numbers or texts of up to 64 bytes. None deals the rows out.
+            At least two classes: whole numbers, truth values or text.
 
         Returns
         -------
         self : CodedRidgeClassifier
             The fitted estimator.
         """
-        X, y = validate_data(self, X, y, dtype=np.float64)
-        check_classification_targets(y)
-        parts = self._parts(X, device)
-        classes, codes = np.unique(y, return_inverse=True)
+        table, target = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(target)
+        parts = self._parts(table, device)
+        classes, codes = np.unique(target, return_inverse=True)
         if len(classes) < 2:
             raise InvalidInput(f"y must hold at least two classes, got one class only: {classes.tolist()[0]!r}")
         labels = _class_labels(classes)
-        moments = secure_moments_in_process([X[rows] for rows in parts.values()])
-        self._train(X, np.asarray(labels.classes)[codes], labels, moments, parts)
+        moments = secure_moments_in_process([table[rows] for rows in parts.values()])
+        self._train(table, np.asarray(labels.classes)[codes], labels, moments, parts)
         self.classes_ = classes
         return self
 

@@ -7,7 +7,7 @@ The simplest driver of the state machines: a queue instead of a network. Virtual
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,12 +32,14 @@ def run_in_process(
     devices: Sequence[Device],
     arrivals: ArrivalOrder = everyone_in_order,
     on_epoch: Callable[[int], None] | None = None,
+    silent: Collection[str] = (),
 ) -> NDArray[np.float64]:
     """Train to the end and return the model.
 
     ``arrivals`` is asked once an epoch who answers it, and in which order; the answers behind the first
     D - alpha + 1 are delivered all the same and must change nothing. Raises ``NotEnoughDevices`` (with the model so
-    far) when too few answer, ``InvalidInput`` when a device refuses to join.
+    far) when too few answer, ``InvalidInput`` when a device refuses to join. ``silent`` devices join and are not heard
+    of again.
     """
     by_name = {device.name: device for device in devices}
     if len(by_name) != len(devices):
@@ -58,6 +60,8 @@ def run_in_process(
                 queue.append(Outgoing(receivers, data))
 
     def deliver(name: str, data: bytes) -> None:
+        if name in silent and server.phase is not Phase.JOINING:
+            return
         for reply in by_name[name].receive(data):
             before = server.epoch
             send(server.receive(reply))

@@ -7,8 +7,8 @@ about schemes, rings or time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -87,6 +87,24 @@ class Problem:
 
     def rows_of(self, device: int) -> slice:
         return slice(int(self.offsets[device]), int(self.offsets[device + 1]))
+
+    def without(self, names: Collection[str]) -> Problem:
+        """The same problem without the data of some devices; at least two must be left."""
+        unknown = sorted(set(names) - set(self.device_names))
+        if unknown:
+            raise InvalidInput(f"devices to leave out must be among those of the problem, got {', '.join(unknown)}")
+        kept = [i for i, name in enumerate(self.device_names) if name not in names]
+        if len(kept) < 2:
+            raise InvalidInput(f"at least two devices must be left, got {len(kept)}")
+        rows = np.concatenate([np.arange(self.offsets[i], self.offsets[i + 1]) for i in kept])
+        return replace(
+            self,
+            X=self.X[rows],
+            Y=self.Y[rows],
+            offsets=np.concatenate(([0], np.cumsum(self.samples_of_device[kept]))),
+            device_names=tuple(self.device_names[i] for i in kept),
+            provenance={**self.provenance, "missing": sorted(names)},
+        )
 
     def mini_batch(self, device: int, batch: int, batches: int = MINI_BATCHES) -> slice:
         """Rows of one of ``batches`` nearly equal parts of a device's data."""

@@ -1,8 +1,8 @@
 """What a party or a solver must remember to go on after its process has ended, as plain values.
 
 A class names the attributes that make up its state in ``_kept``; ``state`` turns them into a dict of bytes, numbers,
-text, lists and arrays, and ``restore`` puts them back into a fresh object, which then goes on bit for bit as the old one
-would have. Nothing here does I/O: where a state is kept, and when, is the driver's business.
+text, lists and arrays, and ``restore`` puts them back into a fresh object, which then goes on bit for bit as the old
+one would have. Nothing here does I/O: where a state is kept, and when, is the driver's business.
 """
 
 from __future__ import annotations

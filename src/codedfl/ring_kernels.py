@@ -115,7 +115,7 @@ def unpack(packed: Bytes, prime: int, out: Plane) -> bool:
 
 
 def residues_from_stream(stream: Bytes, prime: int, out: Plane, start: int) -> int:
-    """Rejection sampling: uniform residues into out[start:] from uniform bytes (the keys of IV-A).
+    """Rejection sampling: uniform residues into out[start:] from uniform bytes (the keys of IV-B).
 
     Every three bytes are a little-endian candidate; those not below the prime are skipped. Returns the index
     after the last residue: out.size when out is full, less when the stream ran out. The residues depend on the

@@ -290,8 +290,8 @@ def residues_from_stream(stream: Bytes, prime: np.int32, out: Plane, start: int)
     for first in range(0, candidates, _SPAN):
         span = stream[3 * first : 3 * (first + _SPAN)]
         count = span.size // 3
-        # The primes of the ring reject one candidate in 10^5, so nearly every span is taken whole. Where one is
-        # not, what unpack has written is written again, candidate by candidate.
+        # The primes of the ring reject a few candidates in 10^5, so most spans are taken whole. Where one is not,
+        # what unpack has written is written again, candidate by candidate.
         if count <= out.size - fill and unpack(span, prime, out[fill : fill + count]):
             fill += count
         else:

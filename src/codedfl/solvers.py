@@ -239,7 +239,7 @@ class ClosedForm(Resumable):
     matrix is singular to working precision, which a positive lambda prevents.
     """
 
-    _kept: ClassVar[Mapping[str, Kept]] = {"model": PLAIN, "path": MAP}
+    _kept: ClassVar[Mapping[str, Kept]] = {"_triangle": PLAIN, "model": PLAIN, "path": MAP}
 
     def __init__(self, regularisation: float = 9e-6, regularisations: Sequence[float] = ()) -> None:
         for value in (regularisation, *regularisations):

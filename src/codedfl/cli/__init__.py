@@ -64,6 +64,7 @@ app = typer.Typer(
     cls=Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Federated learning that does not wait for its slowest devices: exact gradients from the fastest "
     "D - alpha + 1, and the server sees only the total.",

@@ -42,7 +42,7 @@ NOTES = (
 
 def compare_schemes(
     context: typer.Context,
-    data_name: options.Data = "digits",
+    data: options.Data = "digits",
     label: options.Label = None,
     device: options.Device = None,
     partition: options.Partition = None,
@@ -64,8 +64,8 @@ def compare_schemes(
         str | None,
         typer.Option(
             metavar="A,B,...",
-            help="Test scores to reach; the last one is the headline. [default: 0.95,0.97 for digits, 0.9,0.95 for "
-            "mnist, 0.8,0.85 for fashion-mnist; to be given for a file]",
+            help="Test scores to reach, such as 0.9,0.95; the last is the headline. A file has no default.",
+            show_default="0.95,0.97 digits; 0.9,0.95 mnist; 0.8,0.85 fashion-mnist",
             rich_help_panel=COMPARISON,
         ),
     ] = None,
@@ -91,7 +91,8 @@ def compare_schemes(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Where report, figure and tables go. [default: results/compare-NAME]",
+            help="Where report, figure and tables go.",
+            show_default="results/compare-NAME",
             rich_help_panel=options.OUTPUT,
         ),
     ] = None,
@@ -99,55 +100,57 @@ def compare_schemes(
 ) -> None:
     """Compare the paper's schemes: who reaches a target first on this fleet.
 
+    DATA is digits, mnist, fashion-mnist, or a .npz, .csv or .parquet file.
+
     Conventional FL, dropping the slowest, the paper's coded scheme, coded keys and CodedFedL, in virtual time, over
     feature seeds and many draws of the latency. Ctrl-C keeps the seeds that were finished.
     """
     began = time.perf_counter()
     screen = Screen(json)
-    data = inputs.load_data(screen, data_name, data_dir, label=label, device=device)
-    folder = make_folder("--out", out or Path("results") / f"compare-{data.name}")
-    n_devices = inputs.count_devices(data, partition, devices)
+    dataset = inputs.load_data(screen, data, data_dir, label=label, device=device)
+    folder = make_folder("--out", out or Path("results") / f"compare-{dataset.name}")
+    n_devices = inputs.count_devices(dataset, partition, devices)
     settings = Settings(
         inputs.load_fleet(fleet_name, n_devices),
-        _targets(data, targets),
+        _targets(dataset, targets),
         conventions=cast(
             "tuple[SharingConvention, ...]", get_args(SharingConvention) if sharing == ALL else (sharing,)
         ),
         policy=cast(StragglerPolicy, policy),
         draws=draws,
         max_epochs=epochs,
-        score_every=_SCORE_EVERY if len(data.y_test) > _LARGE_TEST_SET else 1,
-        regularisation=inputs.choose_regularisation(data, regularisation),
+        score_every=_SCORE_EVERY if len(dataset.y_test) > _LARGE_TEST_SET else 1,
+        regularisation=inputs.choose_regularisation(dataset, regularisation),
         latency_seed=seed,
     )
     entries = paper_entries(n_devices)
     wanted = range(seed, seed + seeds)
-    size = inputs.count_features(data, n_features)
+    size = inputs.count_features(dataset, n_features)
     trained: list[Trained] = []
     interrupted = False
     try:
-        _train(screen, data, n_devices, partition, size, wanted, entries, settings, trained)
+        _train(screen, dataset, n_devices, partition, size, wanted, entries, settings, trained)
     except KeyboardInterrupt:
         interrupted = True
         if not trained:
             screen.remark("interrupted before the first feature seed was finished: there is nothing to keep")
             raise typer.Exit(INTERRUPTED) from None
     together = _joined(trained)
-    outcome = draw_latencies(data.name, together, entries, settings)
+    outcome = draw_latencies(dataset.name, together, entries, settings)
     results = {
-        "name": f"compare-{data.name}",
-        "title": f"{data.name} on the fleet {settings.fleet.name!r}",
-        "dataset": data.name,
+        "name": f"compare-{dataset.name}",
+        "title": f"{dataset.name} on the fleet {settings.fleet.name!r}",
+        "dataset": dataset.name,
         "command": context.obj,
         "fleet": settings.fleet.name,
         "n_devices": n_devices,
         "n_features": size,
-        "n_samples": len(data.y_train),
+        "n_samples": len(dataset.y_train),
         "seeds": together.seeds,
         "draws": draws,
         "targets": list(settings.targets),
         "headline_target": settings.targets[-1],
-        "score_name": score_name(data.task),
+        "score_name": score_name(dataset.task),
         "paper": None,
         "schemes": outcome.schemes,
         "shuffled": [],
@@ -158,27 +161,22 @@ def compare_schemes(
         "versions": software_versions(),
     }
     write_report(folder, results, outcome.traces)
-    for convention in settings.conventions:
-        screen.show(
-            comparison_table(
-                outcome.schemes,
-                settings.targets[-1],
-                title=results["title"],
-                sharing=convention,
-                score_name=score_name(data.task),
-            )
-        )
-        screen.say()
-    screen.say(
-        conclusion(outcome.schemes, data.name, settings.targets[-1], settings.conventions[0], score_name(data.task))
-    )
-    screen.say()
-    screen.say(f"wrote, in {time.perf_counter() - began:.0f} s:")
+    _show(screen, results, settings.conventions)
+    screen.say(f"Wrote, after {time.perf_counter() - began:.0f} s:")
     screen.files(folder)
     screen.write_json(results)
     if interrupted:
         screen.remark(f"interrupted: these are {len(trained)} of {seeds} feature seeds")
         raise typer.Exit(INTERRUPTED)
+
+
+def _show(screen: Screen, results: Mapping[str, Any], conventions: Sequence[str]) -> None:
+    schemes, target, score = results["schemes"], results["headline_target"], results["score_name"]
+    for convention in conventions:
+        screen.show(comparison_table(schemes, target, title=results["title"], sharing=convention, score_name=score))
+        screen.say()
+    screen.sentence(conclusion(schemes, results["dataset"], target, conventions[0], score))
+    screen.say()
 
 
 def _targets(data: Dataset, text: str | None) -> tuple[float, ...]:
@@ -231,14 +229,14 @@ def _joined(parts: Sequence[Trained]) -> Trained:
     return Trained(runs, seeds, parts[0].shape, sum(part.seconds for part in parts))
 
 
-def conclusion(schemes: Sequence[dict[str, Any]], dataset: str, target: float, sharing: str, score: str) -> str:
+def conclusion(schemes: Sequence[Mapping[str, Any]], dataset: str, target: float, sharing: str, score: str) -> str:
     """The outcome in one sentence: who is first, by how much, what its server sees, who never gets there."""
     ranked = sorted(entries_at(schemes, target, sharing, "paper"), key=by_time)
     goal = f"{target_text(target, score)} on {dataset}"
     best = ranked[0]
     if _median(best) is None:
         return f"No scheme reaches {goal} in half of the seeds: take a lower target or more epochs."
-    sentence = f"To {goal}, {series_name(best)} is fastest with {seconds(_median(best))}"
+    sentence = f"To {goal}, {_name(best)} is fastest with {seconds(_median(best))}"
     if best["scheme"] != "conventional":
         sentence += _gain_over_conventional(best, ranked)
     private = next(one for one in ranked if one["private"])
@@ -249,11 +247,13 @@ def conclusion(schemes: Sequence[dict[str, Any]], dataset: str, target: float, s
     else:
         ratio = number(_median(private) / _median(best))
         sentence += (
-            f"; the fastest whose server sees only the total, {series_name(private)}, takes"
+            f"; the fastest whose server sees only the total, {_name(private)}, takes"
             f" {seconds(_median(private))}, {ratio} times as long"
         )
-    lost = [series_name(one) for one in ranked if _median(one) is None and one["scheme"] != "conventional"]
-    return sentence + (f"; never there: {', '.join(lost)}." if lost else ".")
+    lost = [_name(one) for one in ranked if _median(one) is None and one["scheme"] != "conventional"]
+    if lost:
+        sentence += f"; {' and '.join(lost)} never {'gets' if len(lost) == 1 else 'get'} there"
+    return sentence + "."
 
 
 def _gain_over_conventional(best: Mapping[str, Any], ranked: Sequence[Mapping[str, Any]]) -> str:
@@ -261,7 +261,13 @@ def _gain_over_conventional(best: Mapping[str, Any], ranked: Sequence[Mapping[st
     if _median(plain) is None:
         return ", where conventional FL never gets"
     gain = number(best["speedup_over_conventional"]["median"])
-    return f", {gain} times faster than {series_name(plain)} ({seconds(_median(plain))})"
+    return f", {gain} times faster than conventional FL ({seconds(_median(plain))})"
+
+
+def _name(entry: Mapping[str, Any]) -> str:
+    """ "coded-keys (α = 23, CG)": commas of a label would be lost among those of a sentence."""
+    scheme, _, parameters = series_name(entry).partition(", ")
+    return f"{scheme} ({parameters})" if parameters else scheme
 
 
 def _median(entry: Mapping[str, Any]) -> Any:

@@ -9,7 +9,7 @@ import typer
 
 from codedfl import datasets
 from codedfl.cli import options
-from codedfl.cli.screen import Screen, table
+from codedfl.cli.screen import Screen
 from codedfl.datasets import NAMED, DataUnavailable
 
 app = typer.Typer(help="List and fetch the data sets that have a name.", no_args_is_help=True)
@@ -36,21 +36,17 @@ def list_data(data_dir: options.DataDir = None, json: options.Json = None) -> No
                 "where": where,
             }
         )
-    shown = table("", "name", "what it is", "licence", "where", left=4)
     for one in found:
-        shown.add_row(
-            str(one["name"]),
-            str(one["description"]),
-            str(one["licence"]),
-            str(one["where"] or f"not here: codedfl data fetch {one['name']}"),
+        where = one["where"] or f"not on this machine; codedfl data fetch {one['name']}"
+        screen.facts(
+            [(str(one["name"]), str(one["description"])), ("", f"licence: {one['licence']}"), ("", f"where:   {where}")]
         )
-    screen.show(shown)
     screen.write_json({"command": "data list", "datasets": found})
 
 
 @app.command("fetch")
 def fetch(
-    name: Annotated[str, typer.Argument(metavar="NAME", click_type=click.Choice(list(NAMED)), help="Which data set.")],
+    name: Annotated[str, typer.Argument(click_type=click.Choice(list(NAMED)))],
     data_dir: options.DataDir = None,
     json: options.Json = None,
 ) -> None:

@@ -18,17 +18,15 @@ from codedfl.schemes import CodedPadded, Conditions, Conventional, Scheme, WorkS
 
 app = typer.Typer(help="Look at a fleet: a mix of devices and their links.", no_args_is_help=True)
 
-_DRAWS = 20
-_EPOCHS = 100  # 2 000 epochs in all: means to about one percent
+_DRAWS = 200
+_EPOCHS = 100  # 20 000 epochs in all: means to a few tenths of a percent
 
 
 @app.command("show")
 def show(
-    fleet_name: Annotated[
-        str, typer.Argument(metavar="[FLEET]", help="paper, or a fleet file (TOML).", show_default=True)
-    ] = "paper",
+    fleet: Annotated[str, typer.Argument()] = "paper",
     devices: Annotated[
-        int | None, typer.Option(metavar="D", help="Scale the mix to so many devices. [default: as the file says]")
+        int | None, typer.Option(metavar="D", help="Scale the mix to so many devices.", show_default="as it is")
     ] = None,
     n_features: Annotated[int, typer.Option("--n-features", metavar="d", min=1, help="Features of the model.")] = 2000,
     n_outputs: Annotated[int, typer.Option("--n-outputs", metavar="c", min=1, help="Classes.")] = 10,
@@ -40,22 +38,24 @@ def show(
 ) -> None:
     """Show the classes of devices, and the seconds an epoch takes on average.
 
+    FLEET is paper, or a fleet file (TOML).
+
     Conventional FL computes on a fifth of its rows and waits for everybody; a coded scheme computes on a d x d matrix
     and waits for the first D - alpha + 1 answers.
     """
     screen = Screen(json)
-    fleet = Fleet.load(fleet_name)
+    mix = Fleet.load(fleet)
     if devices is not None:
-        fleet = fleet.scaled_to(devices)
-    D = fleet.n_devices
+        mix = mix.scaled_to(devices)
+    D = mix.n_devices
     if samples < D:
         raise InvalidInput(f"--samples must be at least the number of devices ({D}), got {samples}")
     shape = WorkShape(n_features, n_outputs, np.full(D, samples // D))
     conventional, coded = Conventional(), CodedPadded(1)
-    first_of_class = np.cumsum([0, *(one.count for one in fleet.classes[:-1])])
+    first_of_class = np.cumsum([0, *(one.count for one in mix.classes[:-1])])
     classes = []
-    for one, place in zip(fleet.classes, first_of_class, strict=True):
-        means = {scheme.name: _mean_answers(scheme, shape, fleet)[place] for scheme in (conventional, coded)}
+    for one, place in zip(mix.classes, first_of_class, strict=True):
+        means = {scheme.name: _mean_answers(scheme, shape, mix)[place] for scheme in (conventional, coded)}
         classes.append(_class_facts(one) | {"answer_s": {name: float(mean) for name, mean in means.items()}})
     rng = np.random.default_rng(seed)
     schemes: list[Scheme] = [conventional]
@@ -66,16 +66,16 @@ def show(
             "scheme": scheme.name,
             **scheme.parameters,
             "waits_for": D - scheme.alpha + 1 if isinstance(scheme, CodedPadded) else D,
-            "epoch_s_mean": _mean_epoch(scheme, shape, fleet, rng),
+            "epoch_s_mean": _mean_epoch(scheme, shape, mix, rng),
         }
         for scheme in schemes
     ]
-    _show_classes(screen, fleet, classes)
+    _show_classes(screen, mix, classes)
     _show_epochs(screen, shape, D, schemes, epochs)
     screen.write_json(
         {
             "command": "fleet show",
-            "fleet": fleet.name,
+            "fleet": mix.name,
             "devices": D,
             "n_features": n_features,
             "n_outputs": n_outputs,
@@ -114,8 +114,8 @@ def _mean_epoch(scheme: Scheme, shape: WorkShape, fleet: Fleet, rng: np.random.G
 
 
 def _show_classes(screen: Screen, fleet: Fleet, classes: list[dict[str, Any]]) -> None:
+    screen.say(f"Fleet {fleet.name!r}: {fleet.n_devices} devices; how long each takes to answer, on average")
     shown = table(
-        f"Fleet {fleet.name!r}: {fleet.n_devices} devices",
         "class",
         "count",
         "MAC/s",
@@ -148,16 +148,14 @@ def _show_classes(screen: Screen, fleet: Fleet, classes: list[dict[str, Any]]) -
 
 
 def _show_epochs(screen: Screen, shape: WorkShape, D: int, schemes: list[Scheme], epochs: list[dict[str, Any]]) -> None:
-    shown = table(
+    screen.say(
         f"An epoch on average, with d = {shape.n_features} features, c = {shape.n_outputs} classes, "
-        f"{shape.samples[0]} rows a device",
-        "scheme",
-        "ends with",
-        "seconds",
-        left=2,
+        f"{shape.samples[0]} rows a device"
     )
+    shown = table("scheme", "ends with", "seconds", left=2)
     for scheme, one in zip(schemes, epochs, strict=True):
         waits = one["waits_for"]
-        ends = f"the last of {D} answers" if waits == D else f"the first {waits} of {D} answers"
+        which = {D: "last", 1: "first"}.get(waits, f"first {waits}")
+        ends = f"the {which} of {D} answers"
         shown.add_row(scheme.label, ends, f"{one['epoch_s_mean']:.3g}")
     screen.show(shown)

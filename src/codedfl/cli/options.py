@@ -11,16 +11,17 @@ import typer
 from codedfl.partition import PARTITIONS
 
 DATA = "Data"
-MODEL = "Features"
+MODEL = "Model"
 FLEET = "Fleet"
 OUTPUT = "Output"
 
-Data = Annotated[
-    str, typer.Argument(metavar="DATA", help="digits, mnist, fashion-mnist, or a .npz, .csv or .parquet file.")
-]
+# What DATA may be stands in the text of each command: typer 0.20 with click 8.5 does not show the help of arguments.
+Data = Annotated[str, typer.Argument()]
 Label = Annotated[
     str | None,
-    typer.Option(help="Label column of a file. \\[default: label; y in an .npz with a matrix X]", rich_help_panel=DATA),
+    typer.Option(
+        help="Label column of a file.", show_default="label; y in an .npz with a matrix X", rich_help_panel=DATA
+    ),
 ]
 Device = Annotated[
     str | None,
@@ -30,7 +31,8 @@ Partition = Annotated[
     str | None,
     typer.Option(
         click_type=click.Choice(list(PARTITIONS)),
-        help="Who holds which rows. \\[default: device if there is a device column, else sorted by label]",
+        help="Who holds which rows.",
+        show_default="device if there is a device column, else sorted by label",
         rich_help_panel=DATA,
     ),
 ]
@@ -46,21 +48,26 @@ Devices = Annotated[
     int | None,
     typer.Option(
         metavar="D",
-        help="Number of devices the rows are dealt out to. \\[default: 25; with a device column what it says]",
+        help="Number of devices the rows are dealt out to.",
+        show_default="25; with a device column what it says",
         rich_help_panel=FLEET,
     ),
 ]
 FleetName = Annotated[
     str,
     typer.Option(
-        metavar="FLEET", help="paper, or a fleet file (TOML); its mix is scaled to D devices.", rich_help_panel=FLEET
+        "--fleet",
+        metavar="FLEET",
+        help="paper, or a fleet file (TOML); its mix is scaled to D devices.",
+        rich_help_panel=FLEET,
     ),
 ]
 NFeatures = Annotated[
     int | None,
     typer.Option(
         metavar="d",
-        help="Random features. \\[default: 2000; 500 below 10 000 training rows]",
+        help="Random features.",
+        show_default="2000; 500 below 10 000 training rows",
         rich_help_panel=MODEL,
     ),
 ]
@@ -68,7 +75,8 @@ Regularisation = Annotated[
     float | None,
     typer.Option(
         metavar="LAMBDA",
-        help="Ridge parameter. \\[default: 9e-6 (the paper's); 1e-3 for regression, whose targets are noisy]",
+        help="Ridge parameter.",
+        show_default="9e-6 (the paper's); 1e-3 for regression, whose targets are noisy",
         rich_help_panel=MODEL,
     ),
 ]
@@ -77,13 +85,10 @@ Seed = Annotated[
     typer.Option(
         metavar="N",
         min=0,
-        max=2**32 - 1,
         help="Of the features, the partition and the latencies. The test rows of a file do not depend on it.",
     ),
 ]
 Json = Annotated[
     str | None,
-    typer.Option(
-        "--json", metavar="FILE", help="Also write the outcome as JSON; - is stdout, alone.", rich_help_panel=OUTPUT
-    ),
+    typer.Option("--json", metavar="FILE", help="Also write the outcome as JSON; - is stdout.", rich_help_panel=OUTPUT),
 ]

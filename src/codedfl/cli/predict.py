@@ -24,29 +24,32 @@ from codedfl.report.rows import score as score_text
 # Rows at a time: the bar moves, and the features of a large file are never in memory all at once.
 _BLOCK = 4096
 
-ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model.safetensors that codedfl train wrote.")]
+Model = Annotated[Path, typer.Argument()]
 
 
 def predict(
-    model_file: ModelFile,
-    data_name: options.Data,
+    model: Model,
+    data: options.Data,
     data_dir: options.DataDir = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Where the CSV goes. [default: stdout]", rich_help_panel=options.OUTPUT),
+        typer.Option(metavar="FILE", help="Where the CSV goes.", show_default="stdout", rich_help_panel=options.OUTPUT),
     ] = None,
 ) -> None:
-    """Predict the label of every row: a CSV with one prediction a row, in the order of the rows.
+    """Predict the label of every row, as a CSV with one prediction a row.
+
+    MODEL is a model.safetensors that codedfl train wrote; DATA is digits, mnist, fashion-mnist, or a .npz, .csv or
+    .parquet file.
 
     A file needs the columns the model was trained on, by name and in any order; others are left alone. Of a named
     data set the test part is taken.
     """
     screen = Screen()
-    model = TrainedModel.load(model_file)
+    trained = TrainedModel.load(model)
     if out is not None:
         check_writable("--out", out)
-    X = _rows(screen, model, data_name, data_dir)
-    predicted, _ = _predict(screen, model, X)
+    X = _rows(screen, trained, data, data_dir)
+    predicted, _ = _predict(screen, trained, X)
     if out is None:
         _write_predictions(sys.stdout, predicted)
         return
@@ -56,46 +59,49 @@ def predict(
 
 
 def evaluate(
-    model_file: ModelFile,
-    data_name: options.Data,
+    model: Model,
+    data: options.Data,
     label: options.Label = None,
     data_dir: options.DataDir = None,
     json: options.Json = None,
 ) -> None:
     """Score a model on labelled rows, class by class.
 
+    MODEL is a model.safetensors that codedfl train wrote; DATA is digits, mnist, fashion-mnist, or a .npz, .csv or
+    .parquet file.
+
     All rows of a file count, also those the model was trained on; of a named data set only the test part.
     """
     screen = Screen(json)
-    model = TrainedModel.load(model_file)
-    X, y = _labelled_rows(screen, model, data_name, data_dir, label)
-    predicted, clipped = _predict(screen, model, X)
-    score = score_of(predicted, y, model.task)
+    trained = TrainedModel.load(model)
+    X, y = _labelled_rows(screen, trained, data, data_dir, label)
+    predicted, clipped = _predict(screen, trained, X)
+    score = score_of(predicted, y, trained.task)
     outcome: dict[str, Any] = {
         "command": "evaluate",
-        "model": str(model_file),
-        "data": data_name,
+        "model": str(model),
+        "data": data,
         "rows": len(y),
         "clipped": clipped,
-        "score_name": score_name(model.task),
+        "score_name": score_name(trained.task),
         "score": score,
     }
     facts = [
-        (score_name(model.task), f"{score_text(score, score_name(model.task))} on {len(y)} rows of {data_name}"),
+        (score_name(trained.task), f"{score_text(score, score_name(trained.task))} on {len(y)} rows of {data}"),
         ("clipped", f"{clipped} of {X.size} values lay outside the range the model was trained for"),
     ]
-    if model.task == "regression":
+    if trained.task == "regression":
         errors = np.abs(predicted - y)
         outcome |= {"mean_absolute_error": float(errors.mean()), "root_mean_square_error": _rms(errors)}
         facts[1:1] = [("error", f"{errors.mean():.4g} on average, {_rms(errors):.4g} root mean square")]
     screen.facts(facts)
-    if isinstance(model.labels, ClassLabels):
-        outcome["classes"] = _by_class(model.labels.classes, y, predicted)
+    if isinstance(trained.labels, ClassLabels):
+        outcome["classes"] = _by_class(trained.labels.classes, y, predicted)
         screen.say()
         _show_classes(screen, outcome["classes"])
-    if model.provenance.get("dataset") == Path(data_name).stem and data_name not in datasets.NAMED:
+    if trained.provenance.get("dataset") == Path(data).stem and data not in datasets.NAMED:
         screen.remark(
-            f"note: the model was trained on a file of the name {Path(data_name).stem!r}; if it was this one, the score"
+            f"note: the model was trained on a file of the name {Path(data).stem!r}; if it was this one, the score"
             " also counts the rows it was trained on"
         )
     screen.write_json(outcome)
@@ -180,7 +186,7 @@ def _show_classes(screen: Screen, classes: list[dict[str, Any]]) -> None:
     def part(value: float | None) -> str:
         return "-" if value is None else f"{100 * value:.1f} %"
 
-    shown = table("", "class", "rows", "recognised", "right when said", "most often taken for")
+    shown = table("class", "rows", "recall", "precision", "most often taken for")
     for one in classes:
         mistaken = one["most_often_taken_for"]
         shown.add_row(

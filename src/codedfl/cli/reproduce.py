@@ -27,14 +27,9 @@ _VERDICTS = {True: "holds", False: "fails", None: "not judged"}
 
 def reproduce_paper(
     context: typer.Context,
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="WHAT", click_type=click.Choice([*EXPERIMENTS, ALL]), help="mnist, fashion-mnist or all."
-        ),
-    ],
+    name: Annotated[str, typer.Argument(click_type=click.Choice([*EXPERIMENTS, ALL]))],
     seeds: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Feature seeds, from 0 on. [default: 5; 1 with --quick]")
+        int | None, typer.Option(min=1, metavar="N", help="Feature seeds, from 0 on.", show_default="5; 1 with --quick")
     ] = None,
     draws: Annotated[int, typer.Option(min=1, metavar="N", help="Latencies drawn for each.")] = 200,
     quick: Annotated[
@@ -114,7 +109,8 @@ def _show(screen: Screen, results: Mapping[str, Any], folder: Path) -> None:
 
 
 def _show_claims(screen: Screen, claims: Sequence[Mapping[str, Any]]) -> None:
-    shown = table("What the paper says", "", "claim and evidence", left=2)
+    screen.say("What the paper says:")
+    shown = table("", "claim and evidence", left=2)
     shown.columns[1].no_wrap = False
     for claim in claims:
         shown.add_row(

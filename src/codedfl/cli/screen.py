@@ -45,6 +45,10 @@ class Screen:
         """One line of results; never wrapped, so that paths can be copied and lines searched."""
         self.results.print(text, soft_wrap=True, markup=False)
 
+    def sentence(self, text: str) -> None:
+        """Text, wrapped between words."""
+        self.results.print(text, markup=False)
+
     def remark(self, text: str) -> None:
         self.remarks.print(text, soft_wrap=True, markup=False)
 
@@ -124,9 +128,9 @@ def make_folder(option: str, path: Path) -> Path:
     return path
 
 
-def table(title: str, *columns: str, left: int = 1) -> Table:
+def table(*columns: str, left: int = 1) -> Table:
     """A plain table; the first ``left`` columns hold text, the others numbers."""
-    made = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for place, name in enumerate(columns):
         made.add_column(name, justify="left" if place < left else "right", no_wrap=True)
     return made

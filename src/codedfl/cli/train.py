@@ -42,20 +42,21 @@ _PARTITIONS = {
 
 
 def train(
-    data_name: options.Data,
+    data: options.Data,
     label: options.Label = None,
     device: options.Device = None,
     task: Annotated[
         str | None,
         typer.Option(
             click_type=click.Choice(["classification", "regression"]),
-            help="What a file's labels are. [default: decided by the labels]",
+            help="What a file's labels are.",
+            show_default="decided by the labels",
             rich_help_panel=options.DATA,
         ),
     ] = None,
     test_fraction: Annotated[
         float | None,
-        typer.Option(help="Part of a file's rows to test on. [default: 0.2]", rich_help_panel=options.DATA),
+        typer.Option(help="Part of a file's rows to test on.", show_default="0.2", rich_help_panel=options.DATA),
     ] = None,
     partition: options.Partition = None,
     concentration: Annotated[
@@ -77,8 +78,8 @@ def train(
     gamma: Annotated[
         float | None,
         typer.Option(
-            help="Of the kernel exp(-gamma |x - x'|^2). [default: 15.68 / (columns * width^2); width 1 for "
-            "pixels, 8 for standardised columns]",
+            help="Of the kernel exp(-gamma |x - x'|^2).",
+            show_default="15.68 / (columns x width^2), the width being 1 for pixels and 8 for standardised columns",
             rich_help_panel=options.MODEL,
         ),
     ] = None,
@@ -96,7 +97,8 @@ def train(
         int | None,
         typer.Option(
             help="Devices that can answer for each other: an epoch ends with the first D - alpha + 1 answers. "
-            "1 is uncoded, D is replication. [default: D - 2, at least 1]",
+            "1 is uncoded, D is replication.",
+            show_default="D - 2, at least 1",
             rich_help_panel=TRAINING,
         ),
     ] = None,
@@ -114,16 +116,16 @@ def train(
         str | None,
         typer.Option(
             click_type=click.Choice(list(STEPS)),
-            help="Step of gd and nesterov: 12, which fits the paper's figures, or 6, which its text states. "
-            "[default: paper]",
+            help="Step of gd and nesterov: 12, which fits the paper's figures, or 6, which its text states.",
+            show_default="paper",
             rich_help_panel=TRAINING,
         ),
     ] = None,
     epochs: Annotated[
         int | None,
         typer.Option(
-            help=f"At most so many. [default: {CG_EPOCHS} for cg, which ends by itself when it has converged; "
-            f"{DESCENT_EPOCHS} for the others]",
+            help="At most so many; cg ends by itself when it has converged.",
+            show_default=f"{CG_EPOCHS} for cg, {DESCENT_EPOCHS} for the others",
             rich_help_panel=TRAINING,
         ),
     ] = None,
@@ -140,7 +142,8 @@ def train(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Where model and trace go. [default: results/train-NAME]",
+            help="Where model and trace go.",
+            show_default="results/train-NAME",
             rich_help_panel=options.OUTPUT,
         ),
     ] = None,
@@ -148,32 +151,34 @@ def train(
 ) -> None:
     """Train a model with the coded protocol and save it.
 
+    DATA is digits, mnist, fashion-mnist, or a .npz, .csv or .parquet file.
+
     Server and devices run in this process, with the real arithmetic and the real messages; a latency model decides
     whose answers come first, so the times shown are those the fleet would take. Ctrl-C keeps the model so far.
     """
     screen = Screen(json)
     _refuse_unread(features, n_features, gamma, partition, concentration, solver_name, step)
-    data = inputs.load_data(
+    dataset = inputs.load_data(
         screen,
-        data_name,
+        data,
         data_dir,
         label=label,
         device=device,
         task=cast("Task | None", task),
         test_fraction=test_fraction,
     )
-    folder = make_folder("--out", out or Path("results") / f"train-{data.name}")
-    n_devices = inputs.count_devices(data, partition, devices)
+    folder = make_folder("--out", out or Path("results") / f"train-{dataset.name}")
+    n_devices = inputs.count_devices(dataset, partition, devices)
     fleet = inputs.load_fleet(fleet_name, n_devices)
     scheme = coded_scheme(scheme_name, max(1, n_devices - 2) if alpha is None else alpha)
     scheme.check(n_devices)
-    solver = _make_solver(solver_name, epochs, inputs.choose_regularisation(data, regularisation), step)
+    solver = _make_solver(solver_name, epochs, inputs.choose_regularisation(dataset, regularisation), step)
     problem = make_problem(
-        data,
+        dataset,
         n_devices=n_devices,
         partition_name=partition,
         features=features,
-        n_features=inputs.count_features(data, n_features),
+        n_features=inputs.count_features(dataset, n_features),
         gamma=gamma,
         seed=seed,
         concentration=concentration,
@@ -187,7 +192,7 @@ def train(
     except (KeyboardInterrupt, CodedFLError) as reason:
         stopped = reason
     about = {
-        "columns": None if data.columns is None else list(data.columns),
+        "columns": None if dataset.columns is None else list(dataset.columns),
         "label": label,
         "scheme": scheme.name,
         "alpha": scheme.alpha,

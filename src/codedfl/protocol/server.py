@@ -202,18 +202,11 @@ class Server(Resumable, ABC):
         return [self._broadcast(Kind.AGREEMENT, agreement.encoded, agreement.names), *self._open_sharing()]
 
     def repeat(self) -> list[Outgoing]:
-        """For drivers that lost messages or were restarted: the last broadcast, to whom it still concerns.
-
-        What is relayed in phase 1 is not among it: the server keeps no copies, so the driver must until delivery.
-        """
-        if self.phase is Phase.JOINING:
-            return self.invite()
-        if self.phase is Phase.FINISHED:
-            return [self._broadcast(Kind.FINISH, b"", self._agreed.names)]
-        if self.phase is Phase.SHARING:
-            return [self._broadcast(Kind.AGREEMENT, self._agreed.encoded, self._agreed.names)]
-        asked = (name for name in self.ready_devices if name not in self.answered)
-        return [Outgoing(tuple(asked), self._update)]
+        """The update or the end once more, for whom it still concerns; phase 1's messages drivers keep until delivery."""
+        if self.phase is Phase.TRAINING:
+            asked = (name for name in self.ready_devices if name not in self.answered)
+            return [Outgoing(tuple(asked), self._update)]
+        return [self._broadcast(Kind.FINISH, b"", self._agreed.names)] if self.phase is Phase.FINISHED else []
 
     def state(self) -> State:
         """What to keep of this server and its solver, its keys apart. See ``Resumable.state``."""

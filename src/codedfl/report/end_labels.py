@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -34,9 +35,10 @@ PLACES: tuple[tuple[float, float, str], ...] = (
         for shift, align in ((0.0, "center"), (GAP, "left"), (-GAP, "right"), (4 * GAP, "left"), (-4 * GAP, "right"))
     ),
 )
+ALIGNMENT = {"left": 0.0, "center": 0.5, "right": 1.0}
 # What is wrong with a place, from worst to least: a name on a name, out of the frame, a leader through a name, a name
-# on a curve, far from its curve.
-ON_NAME, OUTSIDE, THROUGH_NAME, ON_CURVE, FAR = 1e6, 1e3, 1e2, 1.0, 0.2
+# right above or below another curve's end (whose own leader may want to pass), on a curve, far from its curve.
+ON_NAME, OUTSIDE, THROUGH_NAME, BLOCKS, ON_CURVE, FAR = 1e6, 1e3, 1e2, 4.0, 1.0, 0.2
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,9 +68,11 @@ def write_end_labels(
     """Write every name; call when the limits of the axes are final. ``avoid`` are more lines to keep clear of."""
     lines = [*(label.points for label in labels), *avoid]
     ink = np.concatenate([_dense(np.asarray(axes.transData.transform(line))) for line in lines])
-    choices = [_places(axes, renderer, label, ink, fontsize) for label in labels]
+    ends = np.array([axes.transData.transform(label.points[-1]) for label in labels])
+    choices = [_places(axes, renderer, label, ends, ink, fontsize) for label in labels]
     for label, place in zip(labels, _arrange(choices), strict=True):
-        line = {"arrowstyle": "-", "color": label.color, "lw": 0.6, "shrinkA": 0, "shrinkB": 2}
+        line: dict[str, Any] = {"arrowstyle": "-", "color": label.color, "lw": 0.6, "shrinkA": 1, "shrinkB": 2}
+        line["relpos"] = (ALIGNMENT[place.align], 0.5 if place.y == 0 else float(place.y < 0))
         axes.annotate(
             label.text,
             (float(label.points[-1, 0]), float(label.points[-1, 1])),
@@ -83,8 +87,10 @@ def write_end_labels(
         )
 
 
-def _places(axes: Axes, renderer: RendererBase, label: EndLabel, ink: Floats, fontsize: float) -> list[_Place]:
-    pixels = float(renderer.points_to_pixels(1.0))  # type: ignore[no-untyped-call]
+def _places(
+    axes: Axes, renderer: RendererBase, label: EndLabel, ends: Floats, ink: Floats, fontsize: float
+) -> list[_Place]:
+    pixels = cast(float, renderer.points_to_pixels(1.0))  # typed as whatever it is given
     frame = axes.get_window_extent(renderer)
     probe = axes.text(0, 0, label.text, fontsize=fontsize)
     size = probe.get_window_extent(renderer)
@@ -94,11 +100,12 @@ def _places(axes: Axes, renderer: RendererBase, label: EndLabel, ink: Floats, fo
     for rank, (x, y, align) in enumerate(PLACES):
         box = _box(end_x + pixels * x, end_y + pixels * y, size, align, pixels * MARGIN)
         # Names next to their curve need no line back to it.
-        steps = range(1, 11) if abs(y) > GAP else ()
+        steps = range(1, 11) if max(abs(x), abs(y)) > GAP else ()
         leader = tuple((end_x + pixels * x * k / 10, end_y + pixels * y * k / 10) for k in steps)
         outside = max(frame.x0 - box[0], frame.y0 - box[1], box[2] - frame.x1, box[3] - frame.y1, 0.0)
-        covered = (ink > box[:2]) & (ink < box[2:])
-        cost = OUTSIDE * outside + ON_CURVE * float(covered.all(axis=1).sum()) + FAR * rank
+        covered = int(((ink > box[:2]) & (ink < box[2:])).all(axis=1).sum())
+        blocked = int(((ends[:, 0] > box[0]) & (ends[:, 0] < box[2]) & (ends[:, 0] != end_x)).sum())
+        cost = OUTSIDE * outside + BLOCKS * blocked + ON_CURVE * covered + FAR * rank
         places.append(_Place(x, y, align, box, leader, cost))
     return places
 
@@ -129,7 +136,20 @@ def _cost(place: _Place, others: Sequence[_Place]) -> float:
 def _conflict(one: _Place, other: _Place) -> float:
     a, b = one.box, other.box
     overlap = a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
-    return ON_NAME * overlap + THROUGH_NAME * (_inside(one.leader, b) + _inside(other.leader, a))
+    through = _inside(one.leader, b) + _inside(other.leader, a) + _cross(one.leader, other.leader)
+    return ON_NAME * overlap + THROUGH_NAME * through
+
+
+def _cross(one: Sequence[Point], other: Sequence[Point]) -> bool:
+    """Whether two straight leaders meet: the ends of each lie on both sides of the other."""
+    if not one or not other:
+        return False
+    a, b, c, d = one[0], one[-1], other[0], other[-1]
+    return _side(a, b, c) * _side(a, b, d) <= 0 and _side(c, d, a) * _side(c, d, b) <= 0
+
+
+def _side(a: Point, b: Point, point: Point) -> float:
+    return (b[0] - a[0]) * (point[1] - a[1]) - (b[1] - a[1]) * (point[0] - a[0])
 
 
 def _inside(points: Sequence[Point], box: Box) -> int:
@@ -137,7 +157,7 @@ def _inside(points: Sequence[Point], box: Box) -> int:
 
 
 def _box(x: float, y: float, size: Bbox, align: str, margin: float) -> Box:
-    left = x - {"left": 0.0, "center": 0.5, "right": 1.0}[align] * size.width
+    left = x - ALIGNMENT[align] * size.width
     half = size.height / 2
     return left - margin, y - half, left + size.width + margin, y + half
 

@@ -104,12 +104,12 @@ def speedup_range(entry: Entry) -> str:
 
 
 def number(value: float | None) -> str:
-    """Three digits, more from 1000 on; None is "never"."""
+    """Three digits, more from 1000 on, grouped from 10 000 on; None is "never"."""
     if value is None:
         return NEVER
-    if abs(value) >= 99.95:
+    if abs(value) >= 9999.5:
         return f"{value:,.0f}".replace(",", THIN)
-    return f"{value:.3g}"
+    return f"{value:.0f}" if abs(value) >= 99.95 else f"{value:.3g}"
 
 
 def seconds(value: float | None) -> str:

@@ -43,10 +43,10 @@ def comparison_table(
         show_edge=False,
         padding=(0, 1, 0, 0),  # nine columns in 80 characters
     )
-    table.add_column("scheme", min_width=13)
+    table.add_column("scheme", overflow="fold")
     for heading in ("epochs", "time", "p5–p95", "times\nfaster", "to\nshare", "one\nepoch", "final"):
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("server\nsees", min_width=6)
+    table.add_column("server\nsees")
     for row in rows:
         cells = (
             row.name, row.epochs, row.time, row.time_range, row.speedup, row.sharing, row.epoch, row.final,

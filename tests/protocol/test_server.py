@@ -1,0 +1,503 @@
+"""The server's side: who may take part, what it counts, what it refuses, and that it never trains on an overflow."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import replace
+
+import numpy as np
+import oracle
+import pytest
+from scenario import Network, Scenario, decoded, descent, gram_limit, names_of, repeatable, snapshot
+
+from codedfl import sealed
+from codedfl.errors import InvalidInput, MessageRefused, NotEnoughDevices, RangeExceeded
+from codedfl.fixed_point import Bounds
+from codedfl.protocol import Phase, Server
+from codedfl.protocol.messages import SERVER, Answer, Kind, Message, Update, encode_envelopes
+from codedfl.schemes.coded_padded import PaddedServer
+from codedfl.sealed import Identity, fingerprint
+from codedfl.solvers import GradientDescent, StepSchedule
+
+EVE = Identity(bytes([66]) * 32)
+
+
+def exactly(message: str) -> str:
+    return f"^{re.escape(message)}$"
+
+
+def refused(server: Server, data: bytes, message: str) -> None:
+    """Refused with this message, and the server is as before."""
+    before = snapshot(server)
+    with pytest.raises(MessageRefused, match=exactly(message)):
+        server.receive(data)
+    assert snapshot(server) == before
+
+
+def not_opened(public: bytes) -> str:
+    return (
+        f"a sealed message must open with the key of its sender {fingerprint(public)}:"
+        " it was damaged, forged or meant for another run, purpose or receiver"
+    )
+
+
+def sealed_to(server: Server, author: Identity, message: Message, plaintext: bytes) -> bytes:
+    return message.with_body(
+        sealed.seal(author, server.identity.public, message.context(), plaintext, repeatable(3))
+    ).encode()  # fmt: skip
+
+
+def answer_from(network: Network, name: str, answer: Answer) -> bytes:
+    """An answer of our choice, properly sealed by a member."""
+    server = network.server
+    header = Message(Kind.ANSWER, server.run, server.agreement.hash, name, SERVER)
+    return sealed_to(server, network.devices[name].identity, header, answer.encode())
+
+
+@pytest.fixture
+def joining() -> Network:
+    """Joins are on their way, none has arrived."""
+    network = Network.of(Scenario())
+    network.run_until(Kind.JOIN)
+    return network
+
+
+@pytest.fixture
+def sharing() -> Network:
+    """Shares are on their way to the server, none has arrived."""
+    network = Network.of(Scenario())
+    network.run_until(Kind.SHARES)
+    return network
+
+
+@pytest.fixture
+def training() -> Network:
+    """Answers of epoch 1 are on their way, none has arrived."""
+    network = Network.of(Scenario())
+    network.run_until(Kind.UPDATE, Kind.FINISH)
+    network.run_until(Kind.ANSWER, Kind.FINISH)
+    assert len(network.pending()) == 4
+    return network
+
+
+# -- making one
+
+
+def test_the_scheme_must_be_the_servers_own():
+    parameters = replace(Scenario().parameters, scheme="coded-keys")
+    with pytest.raises(InvalidInput, match=exactly("parameters.scheme must be 'coded-padded', got 'coded-keys'")):
+        PaddedServer(parameters, names_of(4), descent())
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["a", "b", "a"], "device names must be distinct, got ['a', 'b', 'a']"),
+        (["a", ""], "a device's name must have 1 to 64 bytes, got ''"),
+        (["a", "é" * 33], f"a device's name must have 1 to 64 bytes, got {'é' * 33!r}"),
+    ],
+)
+def test_device_names_are_checked(names: list[str], message: str):
+    with pytest.raises(InvalidInput, match=exactly(message)):
+        PaddedServer(Scenario().parameters, names, descent())
+
+
+def test_every_run_has_its_own_id():
+    runs = {PaddedServer(Scenario().parameters, names_of(4), descent()).run for _ in range(3)}
+    assert len(runs) == 3
+    assert {len(run) for run in runs} == {16}
+
+
+# -- joining
+
+
+def test_a_stranger_does_not_join(joining: Network):
+    server = joining.server
+    join = Message(Kind.JOIN, server.run, b"", "mallory", SERVER, attachment=EVE.public)
+    refused(server, sealed_to(server, EVE, join, b""), "the device must be one of the 4 expected, got 'mallory'")
+
+
+def test_nobody_joins_in_anothers_name(joining: Network):
+    """The key of the join must open its seal: whoever says "device-1" must hold the key he brings."""
+    server = joining.server
+    true = Message.decode(joining.up["device-1"][0])
+    refused(server, replace(true, attachment=EVE.public).encode(), not_opened(EVE.public))
+    refused(server, replace(true, sender="device-0").encode(), not_opened(true.attachment))
+    refused(server, replace(true, attachment=b"").encode(), "a public key must have 64 bytes, got 0")
+    point = bytes(64)
+    refused(
+        server,
+        replace(true, attachment=point).encode(),
+        "a public key must be a valid X25519 point, got one that is not",
+    )
+
+
+def test_with_a_roster_only_pinned_keys_join():
+    scenario = Scenario()
+    roster = {device.name: device.identity.public for device in scenario.devices()} | {"device-2": EVE.public}
+    network = Network.of(scenario, roster=roster)
+    network.run_until(Kind.JOIN)
+    own = network.devices["device-2"].identity.public
+    message = f"the key of 'device-2' must be the one on the roster, got {fingerprint(own)}"
+    refused(network.server, network.up["device-2"][0], message)
+    del roster["device-2"]
+    refused(network.server, network.up["device-2"][0], message)
+    network.up["device-2"].clear()
+    network.run()
+    assert network.server.phase is Phase.JOINING  # waits for a true device-2, or for the driver to freeze
+
+
+def test_the_set_is_frozen_when_all_have_joined_and_never_again(joining: Network):
+    joining.run_until(Kind.AGREEMENT)
+    server = joining.server
+    assert server.phase is Phase.SHARING
+    assert server.agreement.names == tuple(names_of(4))
+    before = snapshot(server)
+    message = "the participant set must be frozen once, got a second call while sharing"
+    with pytest.raises(InvalidInput, match=exactly(message)):
+        server.freeze()
+    assert snapshot(server) == before
+
+
+def test_freezing_early_leaves_out_who_did_not_come():
+    scenario = Scenario(public_samples=False, alpha=2)
+    network = Network.of(scenario)
+    network.down["device-2"].clear()
+    network.run()
+    assert network.server.phase is Phase.JOINING
+    network.send(network.server.freeze())
+    network.run()
+    assert network.server.agreement.names == ("device-0", "device-1", "device-3")
+    three = Scenario(sizes=(3, 5, 4), alpha=2, public_samples=False, bounds=scenario.bounds)
+    three.data = [scenario.data[i] for i in (0, 1, 3)]
+    assert np.array_equal(network.server.model, three.expected_models(descent())[-1])
+
+
+def test_a_late_join_is_counted_and_changes_nothing():
+    network = Network.of(Scenario(public_samples=False))
+    network.run_until(Kind.JOIN)
+    late = network.up["device-2"].popleft()
+    network.run()
+    network.send(network.server.freeze())
+    before = network.server.agreement
+    assert network.server.receive(late) == []
+    assert network.server.agreement is before
+    assert network.server.ignored == {"repeated or late join": 1}
+
+
+@pytest.mark.parametrize(("alpha", "joined"), [(4, 3), (3, 2)])
+def test_freezing_with_fewer_than_alpha_is_refused_and_more_may_still_join(alpha: int, joined: int):
+    network = Network.of(Scenario(alpha=alpha))
+    network.run_until(Kind.JOIN)
+    rest = {name: network.up[name].popleft() for name in network.server.expected[joined:]}
+    network.run()
+    before = snapshot(network.server)
+    message = f"alpha must be between 1 and the number of devices ({joined}), got {alpha}"
+    with pytest.raises(InvalidInput, match=exactly(message)):
+        network.server.freeze()
+    assert snapshot(network.server) == before
+    for name, data in rest.items():
+        network.up[name].append(data)
+    network.run()
+    assert network.server.phase is Phase.FINISHED
+
+
+def test_refusals_are_kept_by_name():
+    scenario = Scenario()
+    scenario.data[3] = np.zeros((2, 4)), np.zeros((2, 7))
+    network = Network.of(scenario)
+    network.run()
+    assert network.server.refusals == {"device-3": "Y must have 2 columns as this run has, got 7"}
+
+
+# -- out of protocol
+
+
+@pytest.mark.parametrize(
+    "kind", [Kind.INVITATION, Kind.AGREEMENT, Kind.PAD_SEED, Kind.SHARE, Kind.UPDATE, Kind.FINISH]
+)
+def test_messages_for_devices_are_refused(training: Network, kind: Kind):
+    message = Message(kind, training.server.run, training.server.agreement.hash, "device-0", SERVER)
+    refused(training.server, message.encode(), f"the server must not be sent a {kind} message, got one")
+
+
+def test_wrong_run_receiver_or_set_is_refused(training: Network):
+    server = training.server
+    true = Message.decode(training.up["device-0"][0])
+    for changed, message in (
+        (replace(true, run=bytes(16)), f"the run must be {server.run.hex()}, got {'00' * 16}"),
+        (replace(true, receiver="device-1"), "the receiver must be the server, got 'device-1'"),
+        (replace(true, agreement=bytes(32)), "the message must belong to the frozen participant set: it names another"),
+        (replace(true, sender="mallory"), "the device must be one of the 4 of this run, got 'mallory'"),
+        (replace(true, sender="device-1"), not_opened(training.devices["device-1"].identity.public)),
+        (replace(true, kind=Kind.READY), not_opened(training.devices["device-0"].identity.public)),
+    ):
+        refused(server, changed.encode(), message)
+
+
+@pytest.mark.parametrize("kind", [Kind.SHARES, Kind.READY, Kind.ANSWER])
+def test_before_the_set_is_frozen_later_messages_are_refused(joining: Network, kind: Kind):
+    message = Message(kind, joining.server.run, b"", "device-0", SERVER)
+    refused(
+        joining.server, message.encode(), "the participant set must be frozen first, got a later message"
+    )
+
+
+# -- phase 1
+
+
+def test_shares_must_be_signed_by_their_sender(sharing: Network):
+    server = sharing.server
+    true = Message.decode(sharing.up["device-0"][0])
+    public = sharing.devices["device-0"].identity.public
+    message = f"the signature must be by key {fingerprint(public)}: it is not, or was damaged"
+    for forged in (true.signed_by(EVE), replace(true, signature=b""), replace(true, attachment=b"other")):
+        refused(server, forged.encode(), message)
+
+
+def test_shares_for_somebody_outside_the_set_are_refused_whole(sharing: Network):
+    """Nothing is kept or relayed of a message that is refused."""
+    true = Message.decode(sharing.up["device-0"][0])
+    bad = true.with_body(encode_envelopes({"device-3": b"x", "mallory": b"y"}))
+    data = bad.signed_by(sharing.devices["device-0"].identity).encode()
+    refused(sharing.server, data, "the device must be one of the 4 of this run, got 'mallory'")
+    sharing.run()
+    assert sharing.server.phase is Phase.FINISHED  # the true shares were still welcome
+
+
+def test_shares_are_relayed_along_the_column_and_bulk_to_nobody_else():
+    """alpha = 2 of D = 5: device-2's data go to devices 2 and 1; its mask seed also to device 0."""
+    network = Network.of(Scenario(sizes=(2,) * 5))
+    network.run_until(Kind.SHARES)
+    relayed = network.server.receive(network.up["device-2"].popleft())
+    shares = {outgoing.receivers: Message.decode(outgoing.data) for outgoing in relayed}
+    assert set(shares) == {("device-0",), ("device-1",)}
+    assert shares["device-1",].attachment
+    assert not shares["device-0",].attachment
+    assert {share.sender for share in shares.values()} == {"device-2"}
+
+
+def test_training_starts_when_enough_are_ready_and_late_ones_get_the_update():
+    network = Network.of(Scenario(alpha=3))
+    network.run_until(Kind.READY)
+    server = network.server
+    assert server.receive(network.up["device-3"].popleft()) == []
+    assert server.phase is Phase.SHARING
+    (broadcast,) = server.receive(network.up["device-1"].popleft())
+    assert server.phase is Phase.TRAINING
+    assert broadcast.receivers == ("device-1", "device-3")
+    (late,) = server.receive(network.up["device-0"].popleft())
+    assert late == (("device-0",), broadcast.data)
+    assert server.ready_devices == ["device-0", "device-1", "device-3"]
+
+
+# -- phase 2
+
+
+def test_late_repeated_and_stale_answers_are_counted(training: Network):
+    server = training.server
+    answers = {name: queue.popleft() for name, queue in training.up.items()}
+    assert server.receive(answers["device-0"]) == []
+    assert server.answered == ["device-0"]
+    for _ in range(2):
+        assert server.receive(answers["device-0"]) == []
+    assert server.ignored == {"repeated answer": 2}
+    assert server.receive(answers["device-2"]) == []
+    (update,) = server.receive(answers["device-1"])
+    assert Message.decode(update.data).kind is Kind.UPDATE
+    assert server.epoch == 2
+    # The straggler of epoch 1, and a replay, are late now.
+    for name in ("device-3", "device-0"):
+        before = snapshot(server._answers)
+        assert server.receive(answers[name]) == []
+        assert snapshot(server._answers) == before
+    assert server.ignored == {"repeated answer": 2, "late answer": 2}
+
+
+def test_an_answer_to_another_update_is_refused(training: Network):
+    server = training.server
+    (update,) = decoded(training.device_saw["device-0"], Kind.UPDATE)
+    digest = hashlib.sha256(update.body).digest()
+    packed = bytes(6 * 8)
+    message = "an answer must be to the update of epoch 1, got one to another update"
+    refused(server, answer_from(training, "device-0", Answer(1, bytes(32), packed)), message)
+    refused(server, answer_from(training, "device-0", Answer(2, digest, packed)), message)
+    refused(server, answer_from(training, "device-0", Answer(1, digest, packed[:-1])), "8 ring numbers must take 48 bytes, got 47")
+    refused(
+        server,
+        answer_from(training, "device-0", Answer(1, digest, b"\xff" * 48)),
+        f"ring numbers must be residues below {server.agreement.fixed_point.ring.primes[0]}, got a larger one",
+    )
+    assert server.receive(answer_from(training, "device-0", Answer(1, digest, packed))) == []
+    assert server.answered == ["device-0"]
+
+
+def test_the_update_sent_is_the_rounded_one_and_its_scale_is_said(training: Network):
+    """e on the wire, read by hand, is round(e 2^bits) of the model after epoch 1."""
+    training.run_until(Kind.UPDATE, Kind.FINISH)
+    server = training.server
+    update = Update.decode(Message.decode(training.down["device-0"][0]).body)
+    first = Scenario().expected_models(descent())[0]
+    format_ = server.agreement.fixed_point
+    integers, bits = oracle.update_on_grid(first.tolist(), format_.ring.modulus // 8 // gram_limit(format_))
+    assert (update.epoch, update.fraction_bits) == (2, bits)
+    expected = [v % p for p in format_.ring.primes for row in integers for v in row]
+    assert [int.from_bytes(update.packed[3 * i : 3 * i + 3], "little") for i in range(16)] == expected
+
+
+def test_training_can_be_stopped_by_the_model():
+    scenario = Scenario()
+    seen: list[np.ndarray] = []
+
+    def enough(model: np.ndarray) -> bool:
+        seen.append(model.copy())
+        return len(seen) == 2
+
+    network = Network.of(scenario, descent(50), stop_when=enough)
+    network.run()
+    assert network.server.phase is Phase.FINISHED
+    assert network.server.epoch == 2
+    assert np.array_equal(network.server.model, scenario.expected_models(descent(2))[-1])
+    assert all(not device.ready for device in network.devices.values())  # they were told to forget
+
+
+def test_one_epoch_sends_no_update_at_all():
+    network = Network.of(Scenario(), descent(1))
+    network.run()
+    (update,) = decoded(network.device_saw["device-0"], Kind.UPDATE)
+    assert Update.decode(update.body).packed == b""
+    assert np.array_equal(network.server.model, Scenario().expected_models(descent(1))[-1])
+
+
+# -- an overflow is refused, not trained on
+
+
+def overflowing(**changes: object) -> Scenario:
+    """Sixteen samples at the bound where the run was promised five: X'X is three times larger than proved."""
+    scenario = Scenario(sizes=(4, 4, 4, 4), bounds=Bounds(1.0, 1.0, 5, 4), **changes)
+    scenario.data = [(np.ones((4, 4)), np.full((4, 2), 0.1)) for _ in range(4)]
+    return scenario
+
+
+def test_a_product_beyond_its_proof_is_refused_and_the_model_so_far_kept():
+    scenario = overflowing(claimed_samples=5)
+    network = Network.of(scenario)
+    while network.server.epoch < 2:  # epoch 1 is fine: X'Y = 1.6 is below 5
+        network.deliver(network.pending()[0])
+    server = network.server
+    kept = server.model.copy()
+    format_ = server.agreement.fixed_point
+    totals = scenario.totals(server.agreement)
+    room = format_.ring.modulus // 8 // gram_limit(format_)
+    integers, _ = oracle.update_on_grid(kept.tolist(), room)
+    limit = gram_limit(format_) * oracle.column_norm(integers)
+    largest = max(abs(v) for row in oracle.product(totals.gram, integers) for v in row)
+    assert largest > limit
+    message = (
+        f"decoded X'X e must stay within +-{limit} ring units, got {largest}:"
+        " an overflow or a corrupted answer, not used"
+    )
+    with pytest.raises(RangeExceeded, match=exactly(message)):
+        network.run()
+    assert server.phase is Phase.FINISHED
+    assert np.array_equal(server.model, kept)
+    # Nothing goes on afterwards: what is still on its way is late.
+    network.run()
+    assert np.array_equal(server.model, kept)
+
+
+def test_more_samples_than_promised_are_noticed_when_they_are_summed():
+    scenario = overflowing(public_samples=False)
+    network = Network.of(scenario)
+    with pytest.raises(
+        RangeExceeded, match=exactly("the summed sample count must be between 4 and 5, got 16")
+    ):
+        network.run()
+    assert network.server.phase is Phase.FINISHED
+    assert network.server.model is None
+
+
+@pytest.mark.parametrize("epoch", [1, 2])
+def test_a_corrupted_device_is_noticed(epoch: int):
+    """What decodes is then uniform on the ring: each of the eight numbers lies within M/8 with a chance of 1/4."""
+    network = Network.of(Scenario())
+    network.run_until(Kind.UPDATE, Kind.FINISH)
+    kept = Scenario().expected_models(descent())[0] if epoch == 2 else None
+    network.devices["device-0"].constant[0, :] += 1
+    if epoch == 2:
+        network.devices["device-0"].constant[0, :] -= 1
+        network.devices["device-0"].linear[0] += 1
+    message = r"^decoded (G\^\(1\)|X'X e) must stay within \+-\d+ ring units, got \d+: an overflow or a corrupted"
+    with pytest.raises(RangeExceeded, match=message + " answer, not used$"):
+        network.run()
+    assert network.server.phase is Phase.FINISHED
+    if kept is None:
+        assert network.server.model is None
+    else:
+        assert np.array_equal(network.server.model, kept)
+
+
+def test_a_diverging_training_is_stopped_with_the_model_so_far():
+    """A step far too large: the update outgrows the room before a single number wraps."""
+    scenario = Scenario()
+    solver = GradientDescent(200, regularisation=0.0, step=StepSchedule(1e3))
+    network = Network.of(scenario, solver)
+    format_ = scenario.agreement().fixed_point
+    room = format_.ring.modulus // 8 // gram_limit(format_)
+    with pytest.raises(
+        RangeExceeded, match=rf"^the update must have a column 1-norm of at most {room}, got \S+: it cannot be sent$"
+    ):
+        network.run()
+    assert network.server.phase is Phase.FINISHED
+    # Every epoch that was run is the centralised one, up to the last.
+    again = GradientDescent(network.server.epoch, regularisation=0.0, step=StepSchedule(1e3))
+    assert np.array_equal(network.server.model, scenario.expected_models(again)[-1])
+
+
+# -- too few devices
+
+
+def test_in_training_the_error_names_how_many_and_which(training: Network):
+    server = training.server
+    server.check_enough(["device-3"])  # three of four are enough
+    with pytest.raises(NotEnoughDevices) as caught:
+        server.check_enough(["device-3", "device-1"])
+    assert str(caught.value) == (
+        "epoch 1 needs 3 answers (D - alpha + 1) but only 2 devices are alive:"
+        " 1 more needed, missing are device-1, device-3"
+    )
+    assert caught.value.missing == ("device-1", "device-3")
+    assert caught.value.model is None
+    # An answer that is in counts, whatever became of its device.
+    server.receive(training.up["device-1"].popleft())
+    server.check_enough(["device-3", "device-1"])
+
+
+def test_while_sharing_everybody_is_needed_until_his_shares_are_in(sharing: Network):
+    server = sharing.server
+    server.receive(sharing.up["device-2"].popleft())
+    server.check_enough(["device-2"])
+    with pytest.raises(NotEnoughDevices) as caught:
+        server.check_enough(["device-1", "device-2", "device-3"])
+    assert str(caught.value) == "all 4 devices must share before training: 2 missing (device-1, device-3)"
+    assert caught.value.missing == ("device-1", "device-3")
+
+
+# -- repr
+
+
+def test_repr_shows_the_state():
+    network = Network.of(Scenario())
+    shown = [repr(network.server)]
+    for kinds in ([Kind.SHARES], [Kind.ANSWER]):
+        network.run_until(*kinds)
+        shown.append(repr(network.server))
+    network.run()
+    shown.append(repr(network.server))
+    assert shown == [
+        "<PaddedServer joining, epoch 0, 0 devices ready>",
+        "<PaddedServer sharing, epoch 0, 0 devices ready>",
+        "<PaddedServer training, epoch 1, 4 devices ready>",
+        "<PaddedServer finished, epoch 4, 4 devices ready>",
+    ]
