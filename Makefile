@@ -26,6 +26,7 @@ check: $(VENV)/.installed
 
 bench: $(VENV)/.installed
 	$(BIN)/python -m experiments.bench
+	$(BIN)/python -m experiments.memory
 
 reproduce: $(VENV)/.installed
 	$(BIN)/codedfl reproduce all --out results

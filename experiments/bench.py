@@ -7,6 +7,9 @@ anything is timed. One thread throughout, and processor time, which other progra
 1. The device's product C-bar e of every epoch (paper IV-C), against the float64 product of the same shape.
 2. Expanding one-time pads from seeds (IV-B), against the bare ChaCha20 stream they are made of.
 3. Encoding alpha = 25 padded Gram matrices (IV-B, equation of C-bar), against copying them.
+4. Pads and sealing in units of one MAC, as fleet files charge them.
+
+Memory is measured by ``python -m experiments.memory``.
 
     python -m experiments.bench --json bench.json
 
@@ -30,6 +33,7 @@ from typing import Any
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
@@ -163,7 +167,7 @@ def pad_expansion(rounds: int) -> Bench:
     coefficients = [[prime // 3] * DEVICES for prime in ring.primes]
     total = ring.zeros(TRIANGLE)
     segment = ring.zeros(pads.SEGMENT)[0]
-    expanders = [pads._Expander(seeds[0], prime) for prime in ring.primes]
+    expanders = [pads.SegmentExpander(seeds[0], prime) for prime in ring.primes]
     zeros = bytes(BYTES_PER_RESIDUE * pads.SEGMENT)
     stream = bytearray(len(zeros))
     segments = range(TRIANGLE // pads.SEGMENT)
@@ -256,9 +260,46 @@ def encoding(rounds: int) -> Bench:
     return Bench(f"Encoding {DEVICES} triangles of {TRIANGLE} numbers, one plane", "bytes/s, to copy", rows)
 
 
+# -- 4: what secrecy costs, in MACs -------------------------------------------------------------------------------
+
+
+def crypto_cost(rounds: int) -> Bench:
+    """Time per number over the time of one MAC of the ring product: what a fleet file charges for pads and sealing."""
+    ring = Ring.for_group_sizes([DEVICES])
+    rng = np.random.default_rng(4)
+    matrix = _residues(ring, rng.integers(0, 2**23, (FEATURES, FEATURES)))
+    update = _residues(ring, rng.integers(0, 2**23, (FEATURES, CLASSES)))
+    segment = ring.zeros(pads.SEGMENT)[0]
+    expanders = [pads.SegmentExpander(bytes(32), prime) for prime in ring.primes]
+    chunk = bytes(1 << 20)
+    cipher = ChaCha20Poly1305(bytes(32))
+
+    def expand() -> None:
+        for expander in expanders:
+            expander.write(0, segment)
+
+    units = {
+        "one MAC of the ring product": FEATURES * FEATURES * CLASSES,
+        "one pad number expanded": pads.SEGMENT,
+        "one number sealed (48 bits)": len(chunk) // ring.bytes_per_number,
+    }
+    mac, padded, sealed = units
+    seconds = take_turns(
+        {
+            mac: lambda: ring.product(matrix, update),
+            padded: expand,
+            sealed: lambda: cipher.encrypt(bytes(12), chunk, None),
+        },
+        rounds,
+    )
+    each = {name: seconds[name] / units[name] for name in units}
+    rows = [Row(name, 1e3 * seconds[name], each[name] / each[mac]) for name in units]
+    return Bench("What secrecy costs", "MACs each", rows)
+
+
 # -- report -----------------------------------------------------------------------------------------------------
 
-BENCHES: tuple[Callable[[int], Bench], ...] = (ring_product, pad_expansion, encoding)
+BENCHES: tuple[Callable[[int], Bench], ...] = (ring_product, pad_expansion, encoding, crypto_cost)
 
 
 def as_table(bench: Bench) -> Table:

@@ -43,7 +43,7 @@ from rich.table import Table
 from codedfl import datasets, pads
 from codedfl.features import RandomFourierFeatures, default_gamma
 from codedfl.fixed_point import Bounds, FixedPoint
-from codedfl.gradient_code import GradientCode, RandomRealCode
+from codedfl.gradient_code import GradientCode, RandomRealCode, check_alpha
 from codedfl.labels import Labels
 from codedfl.paper_arithmetic import Integers, PaperFixedPoint
 from codedfl.partition import by_sorted_label
@@ -60,7 +60,7 @@ N_FEATURES = 2000
 IMAGES = 60_000
 CLASSES = 10
 
-# Numbers treated at a time, so that numpy's temporaries stay in the cache: twice as fast.
+# Numbers treated at a time, so that numpy's temporaries stay in the cache.
 CACHED = 1 << 15
 
 # Okabe and Ito's palette, told apart with every kind of colour blindness.
@@ -325,8 +325,9 @@ def share(images: NDArray[Any], labels: NDArray[Any], setting: Setting) -> Share
     ring = fixed_point.ring
 
     rng = np.random.default_rng(setting.seed)
-    needed = setting.devices - setting.alpha + 1
-    answering = sorted(rng.choice(setting.devices, max(needed, setting.answers), replace=False).tolist())
+    check_alpha(setting.alpha, setting.devices)
+    answers_made = min(setting.devices, max(setting.devices - setting.alpha + 1, setting.answers))
+    answering = sorted(rng.choice(setting.devices, answers_made, replace=False).tolist())
     real_code = RandomRealCode(setting.devices, setting.alpha, rng)
     round_code(real_code, q)
     answers = {i: PaperAnswer(q, triangle) for i in answering}
@@ -642,7 +643,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--dataset", choices=("mnist", "synthetic"), help="default: MNIST if its files are here, else synthetic images"
     )
     parser.add_argument("--d", type=int, default=N_FEATURES, help="number of random features")
-    parser.add_argument("--alpha", type=int, default=ALPHA, help=f"of the gradient code, of D = {DEVICES}")
+    parser.add_argument(
+        "--alpha", type=int, default=ALPHA, choices=range(1, DEVICES + 1), metavar=f"1..{DEVICES}", help="of the code"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("results/wraparound"))
     options = parser.parse_args(argv)

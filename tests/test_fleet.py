@@ -40,7 +40,7 @@ def test_the_papers_fleet_has_the_papers_values():
     assert fleet.n_devices == 25
     assert fleet.mac_rate.tolist() == [25e6] * 10 + [5e6] * 5 + [2.5e6] * 5 + [1.25e6] * 5
     assert fleet.server_mac_rate == 8.24e12
-    assert fleet.pad_macs_per_number == 18
+    assert fleet.pad_macs_per_number == 13
     for values, expected in (
         (fleet.setup_factor, 0.5),
         (fleet.uplink_rate, 5e6),
@@ -92,7 +92,7 @@ def test_defaults_give_way_to_a_classs_own_values():
 
 
 def test_the_cost_factors_are_charged_unless_the_file_says_otherwise():
-    assert Fleet.loads(SMALL).pad_macs_per_number == 18
+    assert Fleet.loads(SMALL).pad_macs_per_number == 13
     free = Fleet.loads(SMALL + "[costs]\npad_macs_per_number = 0\nseal_macs_per_number = 0\n")
     assert (free.pad_macs_per_number, free.seal_macs_per_number) == (0, 0)
 

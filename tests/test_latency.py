@@ -300,23 +300,23 @@ def test_draws_in_parts_are_draws(monkeypatch: pytest.MonkeyPatch):
 
 @pytest.mark.parametrize("convention", ["authors", "per-message", "multicast"])
 def test_pads_and_sealing_run_beside_the_links(convention: str):
-    """1000 numbers at 1e6 MAC/s without setup time: 18 MACs a pad, 12 to seal or open."""
+    """1000 numbers at 1e6 MAC/s without setup time: 13 MACs a pad, 13 to seal or open."""
     fleet = alike(4, setup_factor=0)
     macs_to_send = crypto_macs(fleet, pads=1000, sealed_bits=2000 * 48)
     macs_to_receive = crypto_macs(fleet, sealed_bits=2000 * 48)
-    assert (macs_to_send, macs_to_receive) == (18_000 + 24_000, 24_000)
+    assert (macs_to_send, macs_to_receive) == (13_000 + 26_000, 26_000)
 
     def share(bits: float, **work: float) -> np.ndarray:
         return sharing_times(fleet, 1000, bits, 2, convention, 50, rng(), **work)
 
     work = {"macs_to_send": macs_to_send, "macs_to_receive": macs_to_receive}
-    np.testing.assert_allclose(share(1e-6, **work), 0.066, rtol=1e-4)  # the work alone
+    np.testing.assert_allclose(share(1e-6, **work), 0.065, rtol=1e-4)  # the work alone
     slow_links = share(1e6, **work)
     np.testing.assert_allclose(slow_links, share(1e6))  # the links alone
     one_slow = np.array([macs_to_send * 100, 0, 0, 0])
     late = sharing_times(fleet, 1000, 1e-6, 3, convention, 1, rng(), macs_to_send=one_slow)
-    assert (late[0] > 4.2 / 3 - 1e-9).all()  # everyone needs a share of the slow device
-    assert late[0, 0] == pytest.approx(4.2)
+    assert (late[0] > 3.9 / 3 - 1e-9).all()  # everyone needs a share of the slow device
+    assert late[0, 0] == pytest.approx(3.9)
 
 
 @pytest.mark.parametrize("convention", ["authors", "per-message", "multicast"])

@@ -18,12 +18,13 @@ from codedfl.errors import InvalidInput
 Entry = Mapping[str, Any]
 _Verdict = tuple[bool, list[Entry]] | None  # at one target, and on whose times; None where an entry is missing
 
+THIN = "\u202f"  # before a unit: never broken
 SHUFFLED = " (shuffled)"
 """Suffix of the data set's name where the rows were spread over the devices at random instead of sorted."""
 
 HEADLINE_TOLERANCE = 0.15  # of the paper's speed-up, which is "approximately" so and for one seed
 SLIGHTLY = 1.5  # "slightly worse training time" is read as at most this many times as long
-ACCURACY_TOLERANCE = 0.005  # half a point: the seeds of one scheme differ by as much
+ACCURACY_TOLERANCE = 0.005  # half a point; less is not called a loss
 
 
 @dataclass(frozen=True)
@@ -347,7 +348,9 @@ def _time(entry: Entry) -> float:
 
 def _timed(entry: Entry) -> str:
     seconds = _time(entry)
-    text = "never" if math.isinf(seconds) else f"in {seconds:.0f} s" if seconds >= 100 else f"in {seconds:.3g} s"
+    text = (
+        "never" if math.isinf(seconds) else f"in {seconds:.0f}{THIN}s" if seconds >= 100 else f"in {seconds:.3g}{THIN}s"
+    )
     return f"{entry['label']} {text}"
 
 
@@ -358,8 +361,8 @@ def _ratio(entry: Entry, other: Entry) -> str:
 
 
 def _points(entry: Entry) -> str:
-    return f"{100 * entry['final_accuracy']['median']:.1f} %"
+    return f"{100 * entry['final_accuracy']['median']:.1f}{THIN}%"
 
 
 def _percent(fraction: float) -> str:
-    return f"{100 * fraction:.4g} %"
+    return f"{100 * fraction:.4g}{THIN}%"

@@ -26,7 +26,7 @@ from codedfl.in_process import run_in_process
 from codedfl.labels import ClassLabels, Labels, TargetLabels
 from codedfl.model import TrainedModel
 from codedfl.partition import by_device_column
-from codedfl.preprocessing import Moments, Preprocessing
+from codedfl.preprocessing import DEFAULT_CLIP, Moments, Preprocessing
 from codedfl.problem import Problem, _bounded
 from codedfl.schemes import CodedScheme, coded_scheme
 from codedfl.secure_sum import secure_moments_in_process
@@ -54,8 +54,8 @@ class _CodedRidge(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         epochs: int = 100,
         regularisation: float = 1e-4,
         fit_intercept: bool = True,
-        clip: float = 4.0,
-        precision: int | None = None,
+        clip: float = 30.0,
+        precision: int | None = 36,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.scheme = scheme
@@ -129,7 +129,7 @@ class _CodedRidge(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         if self.features == "linear":
             return LinearFeatures(columns, preprocessing.bound, self.fit_intercept)
         if self.features == "rbf":
-            gamma = default_gamma(columns, preprocessing.width) if self.gamma is None else self.gamma
+            gamma = default_gamma(columns, 2 * DEFAULT_CLIP) if self.gamma is None else self.gamma
             return RandomFourierFeatures(columns, self.n_features, gamma, self._seed())
         raise InvalidInput(f"features must be linear or rbf, got {self.features!r}")
 
@@ -174,69 +174,64 @@ class CodedRidge(RegressorMixin, _CodedRidge):  # type: ignore[misc]
 
     Minimises 1/(2m) |X Theta - y|^2 + regularisation/2 |Theta|^2 over all m rows together, on standardised columns.
     That is ``sklearn.linear_model.Ridge(alpha=m * regularisation)`` behind a ``StandardScaler``, up to rounding (some
-    five digits) and to values beyond ``clip``.
+    four digits) and to values beyond ``clip``.
 
     Parameters
     ----------
     scheme : {"coded-keys", "coded-padded", "one-shot"}, default="coded-keys"
-        "one-shot" solves in closed form and shows the server the total of X'X for it; ``solver`` and ``epochs`` then
-        have no effect.
+        "one-shot" solves in closed form, for which it shows the server the total of X'X; it ignores ``solver`` and
+        ``epochs``.
     alpha : int or None, default=None
         How many devices' data each device can answer for: the server waits for the first D - alpha + 1. 1 is uncoded,
-        D is replication. None takes D - 2, but at least 1. The model is the same whatever alpha is. (It is not the
-        ``alpha`` of ``Ridge``, see ``regularisation``.)
+        D is replication. None takes D - 2, but at least 1. The model is the same whatever alpha is. It is not the
+        ``alpha`` of ``Ridge``: that is ``regularisation``.
     n_devices : int, default=5
-        Devices that the rows are dealt out to, in the order they come and as evenly as possible, when ``fit`` is given
-        no ``device``. At least 2; with fewer rows than devices each row has a device.
+        Devices that the rows are dealt out to, as they come and as evenly as possible, when ``fit`` is given no
+        ``device``. At least 2; of fewer rows than devices each makes one.
     features : {"linear", "rbf"}, default="linear"
-        The columns themselves, or random Fourier features of a Gaussian kernel, of which the same model is learnt.
+        The columns themselves, or random Fourier features of a Gaussian kernel on them.
     n_features : int, default=500
-        Number of random features; "linear" ignores it. Each device's work grows with its square.
+        Number of random features; "linear" ignores it. The work of a device grows with its square.
     gamma : float or None, default=None
-        Of the kernel exp(-gamma |x - x'|^2) on standardised columns; "linear" ignores it. None takes
-        15.68 / (columns (2 clip)^2), 0.245 / columns at the default clip.
+        Of the kernel exp(-gamma |x - x'|^2) on standardised columns; "linear" ignores it. None is 0.245 / columns.
     solver : {"cg", "gd", "nesterov"}, default="cg"
         Conjugate gradient stops by itself. The descents make all their epochs, at the largest constant step that
         public bounds prove to converge, and need many.
     epochs : int, default=100
-        At most so many exchanges with all devices. With "cg", 1 returns the zero model; columns + 1 of them suffice for
-        linear features, but for rounding.
+        At most so many exchanges with the devices. 1 of "cg" leaves the model at zero; for linear features about
+        columns + 2 are enough.
     regularisation : float, default=1e-4
-        Weight of |Theta|^2 against the *mean* squared error: ``Ridge``'s alpha is m times it, and 1 there is 1e-4 here
-        at 10 000 rows. 0 is least squares.
+        Weight of |Theta|^2 against the *mean* squared error: alpha of ``Ridge`` is m times it, and 1 there is 1e-4
+        here at 10 000 rows. 0 is least squares.
     fit_intercept : bool, default=True
-        Add a constant column to linear features. Its weight is regularised like the others, which matters little: the
-        columns and the target are centred by their means anyway. False leaves it out, not the centring. Random
-        features have none.
-    clip : float, default=4.0
-        Columns, and the target while training, are clipped at so many standard deviations from their mean: the exact
-        ring needs bounds. Larger loses fewer values and some precision. No value of 17 rows or fewer, nor of m rows
-        when clip is sqrt(m), is ever clipped.
-    precision : int or None, default=None
-        Fraction bits to ask of the ring. None takes what two primes give; more than that takes a third.
+        Add a constant column to linear features. Its weight is regularised like the others, which matters little, as
+        columns and target are centred by their means anyway; False drops the column, not the centring. "rbf" has none.
+    clip : float, default=30.0
+        Columns, and the target in training, are clipped at so many standard deviations from their mean: the exact ring
+        needs bounds. More costs digits. Among clip^2 rows or fewer no value lies beyond.
+    precision : int or None, default=36
+        Fraction bits to ask of the ring; conjugate gradient needs more epochs with fewer. None takes what two primes
+        give, which shortens messages by a third.
     random_state : int, RandomState instance or None, default=None
-        Draws the random features; nothing else that is random affects the model. An integer gives those of
+        Draws the random features; the model depends on nothing else that is random. An integer gives the features of
         ``RBFSampler(random_state=...)``.
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_features_in_,)
-        Slopes in raw units, 0 for a constant column; only with linear features. They predict what ``predict`` does,
-        but for columns beyond ``clip``.
-    intercept_ : float
-        The prediction where all columns are 0; only with linear features.
+        Slopes in raw units, 0 for a constant column; linear features only. ``predict`` differs from X coef_ +
+        intercept_ where a column lies beyond ``clip``.
+    intercept_ : float, linear features only
     n_features_in_ : int
-        Number of columns seen by ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Their names, when X has any that are all text.
+        Number of columns seen by ``fit``; ``feature_names_in_`` has their names, if all have one.
     n_iter_ : int
-        Epochs made; less than ``epochs`` when conjugate gradient was done before.
+        Epochs made; fewer than ``epochs`` when conjugate gradient was done.
     devices_ : tuple of str
         Names of the devices that took part, in the code's order.
     n_clipped_ : int
         How many training values were clipped.
     model_ : TrainedModel
-        The model as the rest of codedfl has it: it saves to a file without pickle.
+        The model as the rest of codedfl has it; it saves to a file without pickle.
 
     Examples
     --------
@@ -265,8 +260,7 @@ class CodedRidge(RegressorMixin, _CodedRidge):  # type: ignore[misc]
 
         Returns
         -------
-        self : CodedRidge
-            The fitted estimator.
+        self : fitted
         """
         table, target = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         target = target.astype(np.float64)
@@ -334,8 +328,7 @@ class CodedRidgeClassifier(ClassifierMixin, _CodedRidge):  # type: ignore[misc]
 
         Returns
         -------
-        self : CodedRidgeClassifier
-            The fitted estimator.
+        self : fitted
         """
         table, target = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(target)
@@ -360,8 +353,7 @@ class CodedRidgeClassifier(ClassifierMixin, _CodedRidge):  # type: ignore[misc]
         """Classes, one per row of X."""
         decision = self.decision_function(X)
         winners = (decision > 0).astype(np.int64) if decision.ndim == 1 else np.argmax(decision, axis=1)
-        predicted: NDArray[Any] = self.classes_[winners]
-        return predicted
+        return np.asarray(self.classes_[winners])
 
     @property
     def coef_(self) -> Floats:

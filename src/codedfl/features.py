@@ -10,7 +10,6 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.kernel_approximation import RBFSampler
 
 from codedfl.errors import InvalidInput
 from codedfl.matrix_check import check_matrix
@@ -88,6 +87,9 @@ class RandomFourierFeatures:
             raise InvalidInput(f"gamma must be a positive number, got {self.gamma}")
         if not 0 <= self.seed <= _GREATEST_SEED:
             raise InvalidInput(f"seed must be between 0 and {_GREATEST_SEED}, got {self.seed}")
+        # Imported here: it takes a second, and a device that only answers updates never draws a feature map.
+        from sklearn.kernel_approximation import RBFSampler
+
         sampler = RBFSampler(gamma=self.gamma, n_components=self.n_components, random_state=self.seed)
         sampler.fit(np.zeros((1, self.input_dim)))
         object.__setattr__(self, "_weights", sampler.random_weights_)

@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.blas import dsyrk
 
 from codedfl.errors import InvalidInput, RangeExceeded
 from codedfl.ring import Planes, Ring
@@ -33,7 +34,7 @@ Floats = NDArray[np.float64]
 
 GRID_BITS = 20
 FLOAT64_EXACT_BITS = 53
-GRAM_BLOCK_ROWS = 1024
+GRAM_BLOCK_ROWS = 512
 HEADROOM = 8  # true sums stay at or below modulus / HEADROOM
 
 
@@ -177,7 +178,7 @@ class FixedPoint:
 
     @staticmethod
     def _on_grid(name: str, values: NDArray[np.floating[Any]], bound: float, bits: int) -> Floats:
-        largest = float(np.max(np.abs(values), initial=0.0))
+        largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
         if not math.isfinite(largest):
             raise InvalidInput(f"{name} must be finite, got {largest}")
         if largest > bound:
@@ -187,11 +188,15 @@ class FixedPoint:
     def gram(self, X: Floats) -> Planes:
         """X'X of one device as a packed upper triangle on the ring, rounded once (paper eq. 8, unpadded)."""
         self._check_rows(X)
-        total = np.zeros((self.n_features, self.n_features))
+        d = self.n_features
+        total = np.zeros((d, d), order="F")
         for start in range(0, len(X), GRAM_BLOCK_ROWS):
             block = self.grid_features(X[start : start + GRAM_BLOCK_ROWS])
-            total += block.T @ block
-        return self.ring.from_integers(self.round_gram(total[np.triu_indices(self.n_features)]))
+            # In place and the upper triangle only: a product and its sum would take twice the memory.
+            total = dsyrk(1.0, block.T, beta=1.0, c=total, overwrite_c=True)
+        triangle = np.concatenate([total[row, row:] for row in range(d)])
+        del total
+        return self.ring.from_integers(self.round_gram(triangle))
 
     def round_gram(self, exact: Floats) -> Floats:
         """X'X in integers of 2^-(2 feature_bits) to integers of 2^-gram_bits, half to even."""
@@ -204,7 +209,11 @@ class FixedPoint:
     def cross(self, X: Floats, Y: Floats) -> Planes:
         """X'Y of one device, rounded once to ``constant_bits``."""
         self._check_rows(X)
-        return self.ring.from_integers(self.round_cross(self.grid_features(X).T @ self.grid_labels(Y)))
+        total = np.zeros((self.n_features, Y.shape[1]))
+        for start in range(0, len(X), GRAM_BLOCK_ROWS):
+            rows = slice(start, start + GRAM_BLOCK_ROWS)
+            total += self.grid_features(X[rows]).T @ self.grid_labels(Y[rows])
+        return self.ring.from_integers(self.round_cross(total))
 
     def _check_rows(self, X: Floats) -> None:
         if X.ndim != 2 or X.shape[1] != self.n_features:

@@ -26,7 +26,8 @@ RUN_ID_BYTES = 16
 # be expanded and added up piece by piece: 192 KiB of stream and 256 KiB of residues stay in the cache.
 SEGMENT = 65536
 _SEEDS_PER_PASS = 4  # four segments at a time are added in one pass over the total
-_ZEROS = bytes(BYTES_PER_RESIDUE * SEGMENT)
+_SPARE = 64
+_ZEROS = memoryview(bytes(BYTES_PER_RESIDUE * (SEGMENT + _SPARE)))
 
 
 def stream_key(seed: bytes, run_id: bytes, label: str) -> bytes:
@@ -38,24 +39,28 @@ def stream_key(seed: bytes, run_id: bytes, label: str) -> bytes:
     return HKDF(SHA256(), 32, salt=run_id, info=b"codedfl pad v1|" + label.encode()).derive(seed)
 
 
-class _Expander:
-    """Writes any segment of the residue stream of one key modulo one prime."""
+class SegmentExpander:
+    """Writes any segment of the residue stream of one key modulo one prime; scratch memory may be shared."""
 
-    def __init__(self, key: bytes, prime: int) -> None:
-        self._key = key
+    def __init__(self, key: bytes, prime: int, scratch: NDArray[np.uint8] | None = None) -> None:
         self._prime = prime
-        self._bytes = np.empty(len(_ZEROS), dtype=np.uint8)
+        self._bytes = new_scratch() if scratch is None else scratch
+        self._encryptor = Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor()
 
     def write(self, segment: int, out: NDArray[np.float32]) -> None:
         """``out`` holds at most SEGMENT numbers; a shorter one gets the beginning of the segment."""
-        nonce = bytes(4) + segment.to_bytes(12, "little")  # block counter 0, then the 96-bit nonce
-        encryptor = Cipher(algorithms.ChaCha20(self._key, nonce), mode=None).encryptor()
+        self._encryptor.reset_nonce(bytes(4) + segment.to_bytes(12, "little"))  # block counter 0, 96-bit nonce
         filled = 0
         while filled < len(out):
-            # Rounded up to four numbers (12 bytes, the kernel's unit); a rejection is made good by the next turn.
-            size = min(len(_ZEROS), -(-(len(out) - filled) // 4) * 4 * BYTES_PER_RESIDUE)
-            encryptor.update_into(memoryview(_ZEROS)[:size], self._bytes.data[:size])
+            # A few candidates to spare make good the rejections of all but a few segments: one turn is enough.
+            wanted = min(SEGMENT, len(out) - filled) + _SPARE
+            size = -(-wanted // 4) * 4 * BYTES_PER_RESIDUE  # the kernel's unit is four numbers
+            self._encryptor.update_into(_ZEROS[:size], self._bytes.data[:size])
             filled = ring_kernels.residues_from_stream(self._bytes[:size], self._prime, out, filled)
+
+
+def new_scratch() -> NDArray[np.uint8]:
+    return np.empty(len(_ZEROS), dtype=np.uint8)
 
 
 def _segments(count: int) -> Iterator[tuple[int, slice]]:
@@ -67,7 +72,7 @@ def expand(ring: Ring, seed: bytes, run_id: bytes, label: str, count: int) -> Pl
     """``count`` uniform ring numbers, shape (P, count)."""
     planes = ring.zeros(count)
     for k, prime in enumerate(ring.primes):
-        expander = _Expander(stream_key(seed, run_id, f"{label}|{k}"), prime)
+        expander = SegmentExpander(stream_key(seed, run_id, f"{label}|{k}"), prime)
         for segment, where in _segments(count):
             expander.write(segment, planes[k, where])
     return planes
@@ -81,16 +86,21 @@ def add_expanded(
     run_id: bytes,
     label: str,
 ) -> None:
-    """total (P, n) += sum_j coefficients[prime][j] * expand(seeds[j]); no whole pad is ever held."""
+    """total (P, n) += sum_j coefficients[prime][j] * expand(seeds[j]); no whole pad is ever held.
+
+    Segment by segment, so that the piece of the total being added to stays in the cache.
+    """
     count = total.shape[1]
+    scratch = new_scratch()
+    buffers = [ring_kernels.aligned_zeros(min(SEGMENT, count)) for _ in seeds[:_SEEDS_PER_PASS]]
     for k, prime in enumerate(ring.primes):
-        for first in range(0, len(seeds), _SEEDS_PER_PASS):
-            batch = seeds[first : first + _SEEDS_PER_PASS]
-            factors = [int(x) % prime for x in coefficients[k][first : first + _SEEDS_PER_PASS]]
-            expanders = [_Expander(stream_key(seed, run_id, f"{label}|{k}"), prime) for seed in batch]
-            buffers = [ring_kernels.aligned_zeros(min(SEGMENT, count)) for _ in batch]
-            for segment, where in _segments(count):
-                terms = [buffer[: where.stop - where.start] for buffer in buffers]
-                for expander, term in zip(expanders, terms, strict=True):
+        expanders = [SegmentExpander(stream_key(seed, run_id, f"{label}|{k}"), prime, scratch) for seed in seeds]
+        factors = [int(x) % prime for x in coefficients[k]]
+        for segment, where in _segments(count):
+            terms = [buffer[: where.stop - where.start] for buffer in buffers]
+            for first in range(0, len(seeds), _SEEDS_PER_PASS):
+                batch = expanders[first : first + _SEEDS_PER_PASS]
+                for expander, term in zip(batch, terms, strict=False):  # the last batch may be smaller
                     expander.write(segment, term)
-                ring_kernels.add_product(total[k, where], factors, terms, prime)
+                passed = factors[first : first + len(batch)]
+                ring_kernels.add_product(total[k, where], passed, terms[: len(batch)], prime)

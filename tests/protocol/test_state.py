@@ -9,7 +9,6 @@ from typing import Any
 import msgpack
 import numpy as np
 import pytest
-from scenario import STEP, Network, Scenario, descent, repeatable, snapshot
 
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.protocol import Device, Phase, Server
@@ -19,6 +18,7 @@ from codedfl.schemes.coded_padded import PaddedDevice, PaddedServer
 from codedfl.schemes.one_shot import OneShotDevice, OneShotServer
 from codedfl.sealed import Identity
 from codedfl.solvers import ClosedForm, ConjugateGradient, GradientDescent, Nesterov, Solver
+from scenario import STEP, Network, Scenario, descent, repeatable, snapshot
 
 REGULARISATION = 1e-3
 SOLVERS: dict[str, Callable[[], Solver]] = {

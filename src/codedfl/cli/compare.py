@@ -11,6 +11,7 @@ import click
 import typer
 
 from codedfl.cli import inputs, options
+from codedfl.cli.conclusion import conclusion
 from codedfl.cli.scheme_choice import paper_entries
 from codedfl.cli.screen import INTERRUPTED, Screen, make_folder, score_name
 from codedfl.comparison import Entry, Settings, Trained, draw_latencies, train_all
@@ -19,7 +20,6 @@ from codedfl.errors import InvalidInput
 from codedfl.latency import SharingConvention, StragglerPolicy
 from codedfl.problem import make_problem
 from codedfl.report import write_report
-from codedfl.report.rows import by_time, entries_at, number, seconds, series_name, target_text
 from codedfl.report.tables import comparison_table
 from codedfl.reproduce import software_versions
 from codedfl.secure_sum import secure_sum_in_process
@@ -160,10 +160,10 @@ def compare_schemes(
         "seconds": {"total": time.perf_counter() - began, "linear_algebra": together.seconds},
         "versions": software_versions(),
     }
-    write_report(folder, results, outcome.traces)
+    written = write_report(folder, results, outcome.traces)
     _show(screen, results, settings.conventions)
     screen.say(f"Wrote, after {time.perf_counter() - began:.0f} s:")
-    screen.files(folder)
+    screen.files(written.values())
     screen.write_json(results)
     if interrupted:
         screen.remark(f"interrupted: these are {len(trained)} of {seeds} feature seeds")
@@ -227,49 +227,3 @@ def _joined(parts: Sequence[Trained]) -> Trained:
     runs = {key: [run for part in parts for run in part.runs[key]] for key in parts[0].runs}
     seeds = [seed for part in parts for seed in part.seeds]
     return Trained(runs, seeds, parts[0].shape, sum(part.seconds for part in parts))
-
-
-def conclusion(schemes: Sequence[Mapping[str, Any]], dataset: str, target: float, sharing: str, score: str) -> str:
-    """The outcome in one sentence: who is first, by how much, what its server sees, who never gets there."""
-    ranked = sorted(entries_at(schemes, target, sharing, "paper"), key=by_time)
-    goal = f"{target_text(target, score)} on {dataset}"
-    best = ranked[0]
-    if _median(best) is None:
-        return f"No scheme reaches {goal} in half of the seeds: take a lower target or more epochs."
-    sentence = f"To {goal}, {_name(best)} is fastest with {seconds(_median(best))}"
-    if best["scheme"] != "conventional":
-        sentence += _gain_over_conventional(best, ranked)
-    private = next(one for one in ranked if one["private"])
-    if private is best:
-        sentence += ", and its server sees only the total"
-    elif _median(private) is None:
-        sentence += "; no scheme whose server sees only the total gets there"
-    else:
-        ratio = number(_median(private) / _median(best))
-        sentence += (
-            f"; the fastest whose server sees only the total, {_name(private)}, takes"
-            f" {seconds(_median(private))}, {ratio} times as long"
-        )
-    lost = [_name(one) for one in ranked if _median(one) is None and one["scheme"] != "conventional"]
-    if lost:
-        sentence += f"; {' and '.join(lost)} never {'gets' if len(lost) == 1 else 'get'} there"
-    return sentence + "."
-
-
-def _gain_over_conventional(best: Mapping[str, Any], ranked: Sequence[Mapping[str, Any]]) -> str:
-    plain = next(one for one in ranked if one["scheme"] == "conventional")
-    if _median(plain) is None:
-        return ", where conventional FL never gets"
-    gain = number(best["speedup_over_conventional"]["median"])
-    return f", {gain} times faster than conventional FL ({seconds(_median(plain))})"
-
-
-def _name(entry: Mapping[str, Any]) -> str:
-    """ "coded-keys (α = 23, CG)": commas of a label would be lost among those of a sentence."""
-    scheme, _, parameters = series_name(entry).partition(", ")
-    return f"{scheme} ({parameters})" if parameters else scheme
-
-
-def _median(entry: Mapping[str, Any]) -> Any:
-    """Seconds to the target; None if the median seed never gets there."""
-    return entry["time_to_target_s"]["median"]

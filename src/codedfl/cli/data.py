@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import click
 import typer
@@ -19,14 +20,10 @@ app = typer.Typer(help="List and fetch the data sets that have a name.", no_args
 def list_data(data_dir: options.DataDir = None, json: options.Json = None) -> None:
     """Show the data sets that have a name, and whether their files are on this machine."""
     screen = Screen(json)
-    found = []
+    found: list[dict[str, Any]] = []
+    facts = []
     for entry in NAMED.values():
-        where: str | None
-        try:
-            files = datasets.fetch_dataset(entry.name, data_dir, use_network=False)
-            where = str(next(iter(files.values())).parent) if files else "comes with codedfl"
-        except DataUnavailable:
-            where = None
+        where = _where(entry.name, data_dir)
         found.append(
             {
                 "name": entry.name,
@@ -36,12 +33,22 @@ def list_data(data_dir: options.DataDir = None, json: options.Json = None) -> No
                 "where": where,
             }
         )
-    for one in found:
-        where = one["where"] or f"not on this machine; codedfl data fetch {one['name']}"
-        screen.facts(
-            [(str(one["name"]), str(one["description"])), ("", f"licence: {one['licence']}"), ("", f"where:   {where}")]
-        )
+        facts += [
+            (entry.name, entry.description),
+            ("", f"licence: {entry.licence}"),
+            ("", f"where:   {where or f'not on this machine yet: codedfl data fetch {entry.name}'}"),
+        ]
+    screen.facts(facts)
     screen.write_json({"command": "data list", "datasets": found})
+
+
+def _where(name: str, data_dir: Path | None) -> str | None:
+    """The folder of a data set's files, without fetching any; None if they are not on this machine."""
+    try:
+        files = datasets.fetch_dataset(name, data_dir, use_network=False)
+    except DataUnavailable:
+        return None
+    return str(next(iter(files.values())).parent) if files else "comes with codedfl"
 
 
 @app.command("fetch")
@@ -60,8 +67,7 @@ def fetch(
         files = datasets.fetch_dataset(name, data_dir, progress)
     if files:
         screen.say(f"{name} is here, hashes checked:")
-        for path in files.values():
-            screen.say(f"  {path}")
+        screen.files(files.values())
     else:
         screen.say(f"{name} comes with codedfl: there is nothing to fetch")
     screen.write_json({"command": "data fetch", "name": name, "files": {key: str(path) for key, path in files.items()}})

@@ -13,7 +13,7 @@ from codedfl import datasets
 from codedfl.cli import options
 from codedfl.cli.screen import INTERRUPTED, Screen, make_folder, table
 from codedfl.problem import PAPER_FEATURES
-from codedfl.report.rows import target_text
+from codedfl.report import headline
 from codedfl.report.tables import comparison_table
 from codedfl.reproduce import EXPERIMENTS, reproduce
 
@@ -55,10 +55,10 @@ def reproduce_paper(
     count = seeds or (QUICK_SEEDS if quick else SEEDS)
     finished: dict[str, Any] = {}
     for one in list(EXPERIMENTS) if name == ALL else [name]:
-        # Fetched first, under bars of its own.
-        with screen.fetching() as fetched:
-            datasets.fetch_dataset(EXPERIMENTS[one].dataset, data_dir, fetched)
         try:
+            # Fetched first, under bars of its own.
+            with screen.fetching() as fetched:
+                datasets.fetch_dataset(EXPERIMENTS[one].dataset, data_dir, fetched)
             with screen.progress() as bar:
                 task = bar.add_task(one, total=1.0)
                 finished[one] = reproduce(
@@ -92,19 +92,14 @@ def _show(screen: Screen, results: Mapping[str, Any], folder: Path) -> None:
         )
     )
     screen.say()
-    paper = results["paper"]
-    target = target_text(results["headline_target"], results["score_name"])
-    screen.say(
-        f"The paper: coded-padded, α = {paper['alpha']} is {paper['speedup']} times faster than conventional FL"
-        f" at {target}."
-    )
+    screen.sentence(headline(results))
     screen.say()
     _show_claims(screen, results["claims"])
     took = results["seconds"]
     screen.say(
         f"took {took['total']:.0f} s, {100 * took['linear_algebra'] / took['total']:.0f} % of it linear algebra; wrote"
     )
-    screen.files(folder)
+    screen.files(sorted(folder.iterdir()))
     screen.say()
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +18,12 @@ from rich.progress import (
     DownloadColumn,
     Progress,
     ProgressColumn,
+    Task,
     TextColumn,
     TimeElapsedColumn,
-    TimeRemainingColumn,
 )
 from rich.table import Table
+from rich.text import Text
 
 from codedfl.datasets import Progress as FileProgress
 from codedfl.errors import InvalidInput
@@ -28,6 +31,16 @@ from codedfl.errors import InvalidInput
 STDOUT = "-"
 INTERRUPTED = 130  # the exit code after Ctrl-C
 _WIDTH_WITHOUT_TERMINAL = 120
+
+
+class _TimeLeft(ProgressColumn):
+    """ "0:00:12 left"; nothing while it cannot be told."""
+
+    max_refresh = 0.5
+
+    def render(self, task: Task) -> Text:
+        left = task.time_remaining
+        return Text("" if left is None else f"{timedelta(seconds=math.ceil(left))} left")
 
 
 class Screen:
@@ -61,9 +74,8 @@ class Screen:
         for name, value in pairs:
             self.say(f"  {name:<{width}}  {value}")
 
-    def files(self, folder: Path) -> None:
-        """What is in a folder, a path a line."""
-        for path in sorted(folder.iterdir()):
+    def files(self, paths: Iterable[Path]) -> None:
+        for path in paths:
             self.say(f"  {path}")
 
     def write_json(self, value: Any) -> None:
@@ -77,14 +89,13 @@ class Screen:
             Path(self._json).write_text(text + "\n", encoding="utf-8")
 
     def progress(self, *columns: ProgressColumn) -> Progress:
-        """A bar with the time that has passed and the time left; nothing at all where stderr is no terminal."""
+        """A bar with the time passed and the time left; nothing at all where stderr is no terminal."""
         return Progress(
-            TextColumn("{task.description}"),
             BarColumn(bar_width=24),
-            *columns,
             TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
+            _TimeLeft(),
+            TextColumn("{task.description}"),  # last: its length changes
+            *columns,
             console=self.remarks,
             transient=True,
             disable=not self.remarks.is_terminal,

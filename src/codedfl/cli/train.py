@@ -12,12 +12,11 @@ import click
 import numpy as np
 import typer
 from numpy.typing import NDArray
-from rich.progress import TextColumn
 
 from codedfl.cli import inputs, options
 from codedfl.cli.screen import INTERRUPTED, Screen, make_folder, score_name
 from codedfl.datasets import Task
-from codedfl.errors import CodedFLError, InvalidInput
+from codedfl.errors import CodedFLError, InvalidInput, RangeExceeded
 from codedfl.features import RandomFourierFeatures
 from codedfl.fleet import Fleet
 from codedfl.model import TrainedModel
@@ -30,7 +29,7 @@ from codedfl.simulator import simulate
 from codedfl.solvers import SOLVERS, STEPS, ConjugateGradient, GradientDescent, Nesterov
 
 TRAINING = "Training"
-CG_EPOCHS = 100
+CG_EPOCHS = 50
 DESCENT_EPOCHS = 500
 _SOLVERS = {"gd": "gradient descent", "nesterov": "Nesterov's method", "cg": "conjugate gradient"}
 _PARTITIONS = {
@@ -211,11 +210,13 @@ def train(
     kept = "no epoch was finished, so there is no model to keep"
     if outcome is not None:
         kept = f"kept {outcome['model']}, the model after epoch {outcome['epochs']}"
-    if isinstance(stopped, CodedFLError):
-        screen.remark(f"stopped: {kept}")
-        raise stopped
-    screen.remark(f"interrupted: {kept}")
-    raise typer.Exit(INTERRUPTED)
+    if isinstance(stopped, KeyboardInterrupt):
+        screen.remark(f"interrupted: {kept}")
+        raise typer.Exit(INTERRUPTED)
+    why = str(stopped)
+    if isinstance(stopped, RangeExceeded) and solver_name != "cg":
+        why = f"the step is too large for these features ({stopped}): take --solver cg, which needs none"
+    raise CodedFLError(f"{why}; {kept}") from stopped
 
 
 @dataclass
@@ -256,9 +257,9 @@ class _Training:
 
     def run(self, rng: np.random.Generator) -> None:
         total, target = self.solver.epochs, self.target
-        with self.screen.progress(TextColumn("{task.fields[state]}")) as bar:
+        with self.screen.progress() as bar:
             # How long this machine takes for the sharing phase is not known before it is over: the bar only moves.
-            task = bar.add_task("sharing", total=None, state="")
+            task = bar.add_task("sharing padded data along the code", total=None)
 
             def on_epoch(epoch: int, seconds: float, score: float) -> None:
                 self.epochs.append(epoch)
@@ -266,10 +267,10 @@ class _Training:
                 self.scores.append(score)
                 self.model = self.solver.model
                 if epoch == 1:
-                    bar.reset(task, total=total, description="training")
+                    bar.reset(task, total=total)
                 shown = score_text(score, self.score_name)
                 state = f"epoch {epoch}/{total}, {self.score_name} {shown}, fleet time {seconds_text(seconds)}"
-                bar.update(task, completed=epoch, state=state)
+                bar.update(task, completed=epoch, description=state)
 
             simulate(
                 self.scheme,

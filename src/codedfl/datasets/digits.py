@@ -6,7 +6,6 @@ The default wherever the paper's data (section V: MNIST, Fashion-MNIST) are not 
 from pathlib import Path
 
 import numpy as np
-from sklearn.datasets import load_digits
 
 from codedfl.datasets.dataset import Dataset, NamedDataset, split_rows
 from codedfl.datasets.source import Progress
@@ -18,6 +17,9 @@ _GREATEST_PIXEL = 16.0
 
 
 def _load(_data_dir: Path | None, _progress: Progress | None, _use_network: bool) -> Dataset:
+    # Imported here: it takes a second, and most users of this package load other data.
+    from sklearn.datasets import load_digits
+
     pixels, labels = load_digits(return_X_y=True)
     X = np.asarray(pixels, dtype=np.float64) / _GREATEST_PIXEL
     y = np.asarray(labels, dtype=np.int64)

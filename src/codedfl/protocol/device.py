@@ -70,12 +70,13 @@ class Device(Resumable, ABC):
         "_run": PLAIN,
         "_server_public": PLAIN,
         "_invited": PLAIN,
+        "objection": PLAIN,
         "_agreement": optional(Kept(lambda agreement: agreement.encoded, Agreement.decode)),
         "_mask_seeds": MAP,
         "_answered": TUPLE,
         "linear": PLAIN,
         "constant": PLAIN,
-        "_finished": PLAIN,
+        "finished": PLAIN,
     }
 
     def __init__(
@@ -103,16 +104,17 @@ class Device(Resumable, ABC):
         self._run = b""
         self._server_public = b""
         self._invited = b""  # the parameters of the invitation, as they came
+        self.objection = ""  # why it was refused, if it was
         self._agreement: Agreement | None = None
         self._mask_seeds: dict[int, bytes] = {}
         self._prepared_mask: tuple[int, Planes] | None = None
         self._answered: tuple[int, bytes, bytes] = (0, b"", b"")  # epoch, digest of its update, what was sent
         self.linear: Planes | None = None
         self.constant: Planes | None = None
-        self._finished = False
+        self.finished = False
 
     def __repr__(self) -> str:
-        state = "finished" if self._finished else "ready" if self.ready else "sharing" if self._agreement else "idle"
+        state = "finished" if self.finished else "ready" if self.ready else "sharing" if self._agreement else "idle"
         return f"<{type(self).__name__} {self.name!r}, {state}, answered epoch {self._answered[0]}>"
 
     # -- the interface of the state machine
@@ -135,7 +137,7 @@ class Device(Resumable, ABC):
             raise MessageRefused(f"the receiver must be {self.name!r}, got {message.receiver!r}")
         if message.kind is not Kind.INVITATION:
             self._check_run(message)
-            if self._finished:
+            if self.finished:
                 return []  # whatever comes late changes nothing: the secrets of the run are gone
         return [reply.encode() for reply in handler(message)]
 
@@ -153,7 +155,7 @@ class Device(Resumable, ABC):
 
     def idle(self) -> None:
         """Expand the masks of the next epoch ahead of its update, so that they cost no waiting."""
-        if self.ready and not self._finished:
+        if self.ready and not self.finished:
             p = self._agreed.parameters
             epoch = self._answered[0] + 1
             self._prepared_mask = (epoch, self._mask(epoch, p.answer_length(epoch)))
@@ -200,9 +202,9 @@ class Device(Resumable, ABC):
             return []  # it came late, or once more
         self.identity.shared_with(server_public)  # refuses a key that nothing can be sealed to, before it is kept
         self._run, self._server_public, self._invited = message.run, server_public, fields[1]
-        objection = self._objection(parameters)
-        if objection:
-            return [self._to_server(Kind.REFUSAL, objection.encode(), attachment=self.identity.public)]
+        self.objection = self._objection(parameters)
+        if self.objection:
+            return [self._to_server(Kind.REFUSAL, self.objection.encode(), attachment=self.identity.public)]
         return [self._to_server(Kind.JOIN, b"", attachment=self.identity.public)]
 
     def _objection(self, parameters: Parameters) -> str:
@@ -391,7 +393,7 @@ class Device(Resumable, ABC):
     def _on_finish(self, message: Message) -> list[Message]:
         """Forget every secret of the run."""
         message.check_signature(self._server_public)
-        self._finished = True
+        self.finished = True
         self._mask_seeds = {}
         self._prepared_mask = None
         self.linear = self.constant = None

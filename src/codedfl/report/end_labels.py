@@ -30,7 +30,7 @@ PLACES: tuple[tuple[float, float, str], ...] = (
     (GAP, 0.0, "left"),
     *(
         (shift, sign * (GAP + RISE * level), align)
-        for sign, levels in ((1, range(4)), (-1, range(1, 4)))
+        for sign, levels in ((1, range(4)), (-1, range(1, 6)))
         for level in levels
         for shift, align in ((0.0, "center"), (GAP, "left"), (-GAP, "right"), (4 * GAP, "left"), (-4 * GAP, "right"))
     ),

@@ -24,6 +24,7 @@ from codedfl.report.end_labels import EndLabel, write_end_labels
 from codedfl.report.rows import (
     Entry,
     by_time,
+    count,
     entries_at,
     kinds,
     number,
@@ -35,7 +36,9 @@ from codedfl.report.rows import (
 )
 
 INK = "#1b1f24"
-"""Text, axes and the baseline. The page replaces it by the reader's own colour; nothing else has it."""
+"""Text, axes and the baseline."""
+PAPER = "#fffffe"
+"""The background. A page can replace it and the ink by its own colours: nothing else in the picture has them."""
 
 # Okabe and Ito's colours, safe for the colour-blind; their black is the ink, their yellow does not show on white.
 # Dropping, which is in no figure of the paper, is grey.
@@ -51,8 +54,10 @@ STYLES = {
 LOG_FROM = 8.0  # times between the first and the last curve at the target
 DPI = 150
 
+_SVG_METADATA = ("Creator", "Date", "Format", "Type")  # left out: they date the file or point to other sites
 _RC: dict[Any, Any] = {
     "font.size": 9.0,
+    "axes.facecolor": PAPER,
     "axes.edgecolor": INK,
     "axes.labelcolor": INK,
     "text.color": INK,
@@ -60,6 +65,7 @@ _RC: dict[Any, Any] = {
     "ytick.color": INK,
     "axes.spines.top": False,
     "axes.spines.right": False,
+    "text.parse_math": False,  # a dollar sign in a file's name is a dollar sign
     "svg.hashsalt": "codedfl",
     "svg.fonttype": "path",  # the same letters on every machine
 }
@@ -135,21 +141,30 @@ def _limits(axes: Axes, curves: Sequence[Curve], target: float, targets: Sequenc
     """Show where curves approach the target, not their first steps; leave room above for the names."""
     ends = [float(curve.median[-1]) for curve in curves]
     top = max(target, *(float(curve.high.max()) for curve in curves))
-    bottom = min(min(targets), *ends)
+    lowest = min(targets)
+    # A scheme that diverges must not squeeze the others into a line.
+    bottom = max(min(lowest, *ends), lowest - 2 * (top - lowest))
     bottom -= 0.15 * (top - bottom)
     axes.set_ylim(bottom, top + 0.2 * (top - bottom))
     axes.yaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 5, 10]))
-    shown = np.concatenate([curve.seconds[curve.median >= bottom] for curve in curves])
+    first = min(_enters(curve, bottom) for curve in curves)
     last = max(float(curve.seconds[-1]) for curve in curves)
     reached = [time for time in (curve.reaches(target) for curve in curves) if np.isfinite(time)]
     if reached and max(reached) > LOG_FROM * min(reached):
         axes.set_xscale("log")
-        axes.set_xlim(float(shown.min()) / 1.15, last * 1.5)
+        axes.set_xlim(first / 1.15, last * 1.5)
         axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axes.xaxis.set_minor_formatter(NullFormatter())
     else:
         axes.set_xlim(0.0, last * 1.12)
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _position: number(value)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _position: count(value)))
+
+
+def _enters(curve: Curve, bottom: float) -> float:
+    """Seconds at which the curve first comes into view."""
+    above = int(np.argmax(curve.median >= bottom))
+    before = max(0, above - 1)
+    return float(np.interp(bottom, curve.median[before : above + 1], curve.seconds[before : above + 1]))
 
 
 def _percent_tick(value: float, _position: int | None) -> str:
@@ -189,5 +204,5 @@ def _png(figure: Figure) -> bytes:
 
 def _svg(figure: Figure) -> str:
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+    figure.savefig(buffer, format="svg", facecolor=PAPER, metadata=dict.fromkeys(_SVG_METADATA))
     return buffer.getvalue().decode()

@@ -47,10 +47,10 @@ def rows_at(schemes: Iterable[Entry], target: float, sharing: str, step: str, sc
     return [
         Row(
             name=series_name(entry),
-            epochs=number(entry["epochs_to_target"]["median"]),
+            epochs=count(entry["epochs_to_target"]["median"]),
             time=number(entry["time_to_target_s"]["median"]),
             time_range=span(entry["time_to_target_s"]["p5"], entry["time_to_target_s"]["p95"]),
-            speedup=_speedup(entry),
+            speedup=speedup_median(entry),
             speedup_range=speedup_range(entry),
             sharing=number(entry["sharing_s"]),
             epoch=number(entry["epoch_s_mean"]),
@@ -97,6 +97,12 @@ def unreached(rows: Iterable[Row]) -> list[str]:
     return [f"{row.name}: {row.seeds}" for row in rows if row.seeds]
 
 
+def speedup_median(entry: Entry) -> str:
+    """Not "never": 0 stands for a scheme that did not get there, None for a baseline that did not."""
+    value = entry["speedup_over_conventional"]["median"]
+    return number(value) if value else NOTHING
+
+
 def speedup_range(entry: Entry) -> str:
     """Smallest and largest speed-up over the seeds; 0 is a seed in which the scheme never got there."""
     speedup = entry["speedup_over_conventional"]
@@ -104,12 +110,17 @@ def speedup_range(entry: Entry) -> str:
 
 
 def number(value: float | None) -> str:
-    """Three digits, more from 1000 on, grouped from 10 000 on; None is "never"."""
+    """A measured value: three digits, more from 1000 on; None is "never"."""
     if value is None:
         return NEVER
-    if abs(value) >= 9999.5:
-        return f"{value:,.0f}".replace(",", THIN)
-    return f"{value:.0f}" if abs(value) >= 99.95 else f"{value:.3g}"
+    return count(round(value)) if value == 0 or abs(value) >= 99.95 else f"{value:#.3g}"
+
+
+def count(value: float | None) -> str:
+    """Epochs, and the ticks of an axis: no more digits than it has, grouped from 10 000 on; None is "never"."""
+    if value is None:
+        return NEVER
+    return f"{value:,.0f}".replace(",", THIN) if abs(value) >= 10_000 else f"{value:.4g}"
 
 
 def seconds(value: float | None) -> str:
@@ -120,7 +131,8 @@ def span(low: float | None, high: float | None) -> str:
     """From low to high; an open end is a seed that never got there."""
     if low is None:
         return NOTHING
-    return f"{number(low)}–{number(high)}"
+    ends = dict.fromkeys((number(low), number(high)))
+    return "–".join(ends)
 
 
 def percent(fraction: float) -> str:
@@ -133,11 +145,9 @@ def score(value: float, score_name: str) -> str:
     return f"{100 * value:.1f}{THIN}%" if score_name == "accuracy" else f"{value:.3f}"
 
 
+def target_value(target: float, score_name: str) -> str:
+    return percent(target) if score_name == "accuracy" else f"{target:g}"
+
+
 def target_text(target: float, score_name: str) -> str:
     return f"{percent(target)} accuracy" if score_name == "accuracy" else f"{score_name} = {target:g}"
-
-
-def _speedup(entry: Entry) -> str:
-    value = entry["speedup_over_conventional"]["median"]
-    # Not "never": 0 stands for a scheme that did not get there, None for a baseline that did not.
-    return NOTHING if value is None or value == 0 else number(value)

@@ -48,6 +48,7 @@ class KeysDevice(Device):
         content_key = self._random_bytes(KEY_BYTES)
         header = Message(Kind.SHARES, self._run, self._agreed.hash, self.name, SERVER)
         plaintext = ring.pack(gram) + ring.pack(constant)
+        del gram, constant
         bulk = b"".join(sealed.encrypt_bulk(content_key, header.context(), plaintext))
         for_server = Secrets(content_key=content_key, digest=sealed.digest_of([bulk]))
         envelope = self._seal(self._server_public, header, for_server.encode())

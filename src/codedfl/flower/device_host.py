@@ -1,0 +1,130 @@
+"""A device on a node: from its folder on disk, through one call of the server, and back to the folder.
+
+Flower starts a new process for every call, so nothing survives in memory. What the device answers leaves only after its
+new state is safe on the disk: a node that is killed at any moment comes back, is called again and goes on.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codedfl.errors import CodedFLError, MessageRefused
+from codedfl.flower.calls import Dismissal, Hello, Introduction, Refused, Reply, Step, introduction_text
+from codedfl.flower.letters import Letter, Line, Parcel
+from codedfl.flower.state_folder import StateFolder
+from codedfl.protocol import Device
+from codedfl.protocol.messages import VERSION, Kind, Message
+from codedfl.resumable import State
+from codedfl.schemes import coded_scheme
+from codedfl.sealed import Identity, fingerprint
+
+Floats = NDArray[np.float64]
+LoadRows = Callable[[], tuple[Floats, Floats]]
+
+log = logging.getLogger("codedfl.flower.device")
+
+
+@dataclass(frozen=True)
+class DeviceHost:
+    """One device's keys, folder and rules; its state is in the folder.
+
+    load_rows: returns features and labels as the run wants them; called until phase 1 has used them, not after.
+    server_public, roster, min_participants: see ``Device``.
+    allow_gram: take part in schemes that show the server the total of X'X itself.
+    """
+
+    name: str
+    identity: Identity
+    folder: Path
+    load_rows: LoadRows
+    server_public: bytes | None = None
+    roster: Mapping[str, bytes] | None = None
+    min_participants: int = 2
+    allow_gram: bool = False
+
+    def handle(self, call: Hello | Step | Dismissal) -> Reply:
+        """One call. What breaks a rule is refused, in the log and in the reply; the state is then as before."""
+        try:
+            if isinstance(call, Dismissal):
+                log.error("%s cannot take part: %s", self.name, call.reason)
+                return Refused(call.reason)
+            if call.version != VERSION:
+                raise MessageRefused(f"the protocol version must be {VERSION} on this node, got {call.version}")
+            if isinstance(call, Hello):
+                signature = self.identity.sign(introduction_text(call.challenge, self.name))
+                return Introduction(self.name, self.identity.public, signature)
+            return self._step(call)
+        except CodedFLError as error:
+            log.error("%s refuses: %s", self.name, error)
+            return Refused(str(error))
+
+    def _step(self, call: Step) -> Parcel:
+        if call.name != self.name:
+            raise MessageRefused(f"the receiver must be {self.name!r}, got {call.name!r}")
+        home = StateFolder(self.folder / f"{call.run.hex()}-{fingerprint(self.identity.public)}")
+        with home.locked():
+            state = home.load()
+            ending = bool(call.parcel.newest) and Message.decode(call.parcel.newest).kind is Kind.FINISH
+            if state is None and ending:
+                home.wipe()
+                return Parcel(0, (), 0)  # the end once more: everything is forgotten already
+            if state is None and call.parcel.first > 0:
+                raise MessageRefused(
+                    f"the run must be one whose state this node holds, got {call.run.hex()}: the state is gone,"
+                    " or never was here"
+                )
+            device, line = self._restored(call.scheme, state)
+            reply = self._deliver(device, line, call.parcel)
+            if device.finished:
+                home.wipe()
+                log.info("%s: the run is over, its secrets are wiped", self.name)
+            else:
+                home.save({"device": device.state(), "line": line.state()})
+            return reply
+
+    def _restored(self, scheme: str, state: State | None) -> tuple[Device, Line]:
+        kind = coded_scheme(scheme, 1)
+        if kind.reveals_gram and not self.allow_gram:
+            raise MessageRefused(f"scheme must not show the server X'X unless the node allows it, got {scheme!r}")
+        rows = (None, None) if state is not None and state["device"]["data_used"] else self.load_rows()
+        device = kind.device_type(
+            self.name,
+            *rows,
+            identity=self.identity,
+            server_public=self.server_public,
+            roster=self.roster,
+            min_participants=self.min_participants,
+        )
+        line = Line()
+        if state is not None:
+            device.restore(state["device"])
+            line.restore(state["line"])
+        return device, line
+
+    def _deliver(self, device: Device, line: Line, parcel: Parcel) -> Parcel:
+        answers: list[bytes] = []
+        refusals: list[str] = []
+        for letter in line.take(parcel):
+            for reply in _received(device, letter.wire(), refusals):
+                line.put(Letter.of(reply))
+        if device.objection:
+            log.error("%s cannot take part: %s", self.name, device.objection)
+        if parcel.newest:
+            answers = _received(device, parcel.newest, refusals)
+        return line.parcel(b"".join(answers), refusals)
+
+
+def _received(device: Device, wire: bytes, refusals: list[str]) -> list[bytes]:
+    """The device's replies; a message it refuses changes nothing and is noted."""
+    try:
+        return device.receive(wire)
+    except MessageRefused as error:
+        log.error("%s refuses a message: %s", device.name, error)
+        refusals.append(str(error))
+        return []

@@ -1,0 +1,134 @@
+"""A party's state on disk: one small index and one file per large value, in a folder closed to other users.
+
+Large arrays and byte strings lie in files named by their SHA-256, so what has not changed is not written again, and
+are memory-mapped when read: a device that answers an update reads ``linear`` once, from the page cache. The index names
+them and is replaced in one stroke after they are safe, so a crash at any moment leaves the old state or the new one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import math
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import numpy as np
+
+from codedfl.errors import InvalidInput
+from codedfl.flower.private_files import make_private_folder, sync_folder, write_private
+from codedfl.resumable import State
+
+_INDEX = "index.msgpack"
+_FORMAT = "codedfl-state-1"
+_LARGE = 1 << 14  # bytes: what is larger gets a file of its own
+_ZEROS = bytes(1 << 20)
+
+
+class StateFolder:
+    """One state in one folder; made, with mode 0700, by the first ``save``."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __repr__(self) -> str:
+        return f"<StateFolder {str(self.path)!r}>"
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep out a second process: one that was left behind when its node was killed may still be at work."""
+        make_private_folder(self.path.parent)
+        handle = os.open(self.path.with_name(self.path.name + ".lock"), os.O_WRONLY | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
+
+    def load(self) -> State | None:
+        """The state last saved; None if there is none."""
+        try:
+            packed = (self.path / _INDEX).read_bytes()
+        except FileNotFoundError:
+            return None
+        try:
+            content = msgpack.unpackb(packed, strict_map_key=True)
+            if content["format"] != _FORMAT:
+                raise InvalidInput(f"a saved state must have format {_FORMAT}, got {content['format']!r:.40}")
+            state: State = self._join(content["state"])
+        except (ValueError, KeyError, TypeError, OSError, msgpack.UnpackException) as error:
+            if isinstance(error, InvalidInput):
+                raise
+            raise InvalidInput(f"a saved state must be whole, got a damaged one in {str(self.path)!r}") from error
+        return state
+
+    def save(self, state: State) -> None:
+        make_private_folder(self.path)
+        names = {_INDEX}
+        packed = msgpack.packb({"format": _FORMAT, "state": self._split(state, names)})
+        sync_folder(self.path)
+        write_private(self.path / _INDEX, [packed])
+        sync_folder(self.path)
+        for entry in self.path.iterdir():
+            if entry.name not in names:
+                entry.unlink()
+
+    def wipe(self) -> None:
+        """Overwrite and remove everything. What a copy-on-write file system or a flash drive keeps is beyond reach."""
+        if not self.path.exists():
+            return
+        for entry in self.path.iterdir():
+            size = entry.stat().st_size
+            with entry.open("r+b") as stream:
+                for start in range(0, size, len(_ZEROS)):
+                    stream.write(_ZEROS[: size - start])
+                stream.flush()
+                os.fsync(stream.fileno())
+            entry.unlink()
+        self.path.rmdir()
+        self.path.with_name(self.path.name + ".lock").unlink(missing_ok=True)
+
+    # -- large values beside the index
+
+    def _split(self, value: Any, names: set[str]) -> Any:
+        """The same structure for msgpack, with large values written to files and named in their place."""
+        if isinstance(value, np.ndarray):
+            flat = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
+            about = {"$dtype": value.dtype.str, "$shape": list(value.shape)}
+            return about | (self._write(flat.data, names) if flat.size > _LARGE else {"$bytes": flat.tobytes()})
+        if isinstance(value, bytes) and len(value) > _LARGE:
+            return self._write(memoryview(value), names)
+        if isinstance(value, dict):
+            return {key: self._split(entry, names) for key, entry in value.items()}
+        if isinstance(value, list):
+            return [self._split(entry, names) for entry in value]
+        return value
+
+    def _write(self, data: memoryview, names: set[str]) -> dict[str, str]:
+        name = hashlib.sha256(data).hexdigest()
+        if name not in names and not (self.path / name).exists():
+            write_private(self.path / name, [data])
+        names.add(name)
+        return {"$file": name}
+
+    def _join(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self._join(entry) for entry in value]
+        if not isinstance(value, dict):
+            return value
+        if "$dtype" in value:
+            dtype, shape = np.dtype(value["$dtype"]), tuple(value["$shape"])
+            if "$file" not in value:
+                return np.frombuffer(bytearray(value["$bytes"]), dtype).reshape(shape)
+            path = self.path / Path(value["$file"]).name
+            if path.stat().st_size != math.prod(shape) * dtype.itemsize:
+                raise ValueError(f"{path.name} has another size")
+            # Copy on write: sums go on growing in memory, the file stays as it is.
+            return np.memmap(path, dtype, "c", shape=shape).view(np.ndarray)
+        if "$file" in value:
+            return (self.path / Path(value["$file"]).name).read_bytes()
+        return {key: self._join(entry) for key, entry in value.items()}
