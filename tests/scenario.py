@@ -12,9 +12,9 @@ from math import ceil
 from typing import Any
 
 import numpy as np
-import oracle
 from numpy.typing import NDArray
 
+import oracle
 from codedfl.fixed_point import Bounds, FixedPoint
 from codedfl.protocol import Agreement, Device, Parameters, Server
 from codedfl.protocol.messages import Kind, Message
@@ -156,7 +156,7 @@ class Network:
         self.up: dict[str, deque[bytes]] = {name: deque() for name in self.devices}
         self.server_saw: list[bytes] = []
         self.device_saw: dict[str, list[bytes]] = {name: [] for name in self.devices}
-        self.before: Callable[[Server | Device, bytes], None] = lambda receiver, data: None
+        self.before: Callable[[Server | Device, bytes], None] = lambda _receiver, _data: None
 
     @classmethod
     def of(cls, scenario: Scenario, solver: Solver | None = None, **server_options: Any) -> Network:
@@ -191,7 +191,7 @@ class Network:
             self.server_saw.append(data)
             self.send(self.server.receive(data))
 
-    def run(self, until: Callable[[bytes], bool] = lambda data: False) -> None:
+    def run(self, until: Callable[[bytes], bool] = lambda _data: False) -> None:
         """Deliver in a fixed order until nothing is left, or until only messages that ``until`` names are."""
         while links := [link for link in self.pending() if not until(self.next_on(link))]:
             self.deliver(links[0])

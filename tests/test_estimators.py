@@ -35,9 +35,9 @@ def expected_failures(estimator: Any) -> dict[str, str]:
     return {}
 
 
-# Three devices, so that the hundred checks with their hundreds of trainings take seconds.
+# Two devices, so that the hundred checks with their hundreds of trainings take seconds.
 @parametrize_with_checks(
-    [CodedRidge(n_devices=3), CodedRidgeClassifier(n_devices=3)], expected_failed_checks=expected_failures
+    [CodedRidge(n_devices=2), CodedRidgeClassifier(n_devices=2)], expected_failed_checks=expected_failures
 )
 def test_scikit_learn_checks(estimator: Any, check: Callable[[Any], None]) -> None:
     check(estimator)
@@ -51,7 +51,7 @@ class LeftAlone(CodedRidge):
 
 @pytest.mark.parametrize("options", [{}, {"readonly_memmap": True}, {"readonly_memmap": True, "X_dtype": "float32"}])
 def test_the_check_that_sets_alpha(options: dict[str, Any]) -> None:
-    check_regressors_train("LeftAlone", LeftAlone(n_devices=3), **options)
+    check_regressors_train("LeftAlone", LeftAlone(n_devices=2), **options)
 
 
 # -- the same predictions as scikit-learn

@@ -7,15 +7,15 @@ import re
 from fractions import Fraction
 
 import numpy as np
-import oracle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scenario import gram_limit
-from test_ring import planes_of, values_of
 
+import oracle
 from codedfl.errors import InvalidInput, RangeExceeded
 from codedfl.fixed_point import Bounds, FixedPoint, column_norm
+from scenario import gram_limit
+from test_ring import planes_of, values_of
 
 MNIST = Bounds(math.sqrt(2 / 2000), 1.0, 60_000, 2_400)
 SMALL = Bounds(1.0, 1.0, 100, 40)

@@ -6,11 +6,11 @@ import itertools
 import re
 
 import numpy as np
-import oracle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import oracle
 from codedfl.errors import InvalidInput
 from codedfl.gradient_code import GradientCode, RandomRealCode, check_alpha, root_of_unity
 from codedfl.ring import ring_primes
@@ -93,7 +93,7 @@ def test_the_matrix_is_the_circulant_of_a_root_of_unity(n_devices: int, alpha: i
     for prime, B in zip(code.primes, code.matrix().tolist(), strict=True):
         w = root_of_unity(n_devices, prime)
         assert [x for x in range(1, n_devices + 1) if pow(w, x, prime) == 1] == [n_devices]
-        assert B == circulant(n_devices, alpha, prime, w)
+        assert circulant(n_devices, alpha, prime, w) == B
 
 
 @pytest.mark.parametrize(("n_devices", "alpha"), [*SMALL, (25, 23), (120, 11)])
@@ -138,7 +138,7 @@ def test_decoding_vectors_are_cached_and_cannot_be_spoilt():
     code = code_for(5, 3)
     vector = code.decoding_vector([4, 0, 2])
     assert code.decoding_vector([4, 0, 2]) is vector
-    with pytest.raises(ValueError, match="^assignment destination is read-only$"):
+    with pytest.raises(ValueError, match=r"^assignment destination is read-only$"):
         vector[0, 0] = 0
 
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from scenario import Scenario, descent, names_of
 
 from codedfl.errors import InvalidInput, MessageRefused, NotEnoughDevices
 from codedfl.in_process import everyone_in_order, run_in_process
@@ -15,6 +14,7 @@ from codedfl.protocol import Device, Phase
 from codedfl.protocol.messages import Kind, Message
 from codedfl.schemes.coded_keys import KeysDevice, KeysServer
 from codedfl.schemes.coded_padded import PaddedDevice, PaddedServer
+from scenario import Scenario, descent, names_of
 
 SCHEMES = pytest.mark.parametrize(
     ("server_type", "device_type"),
@@ -153,9 +153,7 @@ def test_names_must_be_distinct_and_expected():
 def test_a_device_of_another_scheme_is_refused():
     scenario = Scenario()
     devices: list[Device] = [*scenario.devices()[:3], KeysDevice("device-3", *scenario.data[3])]
-    message = (
-        "device 'device-3' cannot take part: scheme must be 'coded-keys' for this device, got 'coded-padded'"
-    )
+    message = "device 'device-3' cannot take part: scheme must be 'coded-keys' for this device, got 'coded-padded'"
     with pytest.raises(InvalidInput, match=exactly(message)):
         run_in_process(scenario.server(), devices)
 

@@ -55,7 +55,9 @@ def test_matrix_products_truncate_every_single_product():
     ]
     assert PAPER.matmul(a, b).tolist() == expected
     # The truncation is seen: the product truncated once is another one.
-    once = [[onto(sum(int(x) * int(y) for x, y in zip(row, column, strict=True)) >> 24, 48) for column in b.T] for row in a]
+    once = [
+        [onto(sum(int(x) * int(y) for x, y in zip(row, column, strict=True)) >> 24, 48) for column in b.T] for row in a
+    ]
     assert once != expected
 
 

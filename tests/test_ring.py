@@ -7,11 +7,11 @@ import re
 from collections.abc import Sequence
 
 import numpy as np
-import oracle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import oracle
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.ring import PRIME_CEILING, Planes, Ring, is_prime, ring_primes
 

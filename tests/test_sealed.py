@@ -5,17 +5,17 @@ from __future__ import annotations
 import hashlib
 import re
 
-import oracle
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from hypothesis import given
 from hypothesis import strategies as st
-from scenario import repeatable
 
+import oracle
 from codedfl import sealed
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.sealed import BULK_CHUNK, SEAL_OVERHEAD, TAG_BYTES, Identity
+from scenario import repeatable
 
 ALICE, BOB, EVE = (Identity(bytes([i]) * 32) for i in (1, 2, 3))
 CONTEXT = b"run, kind, sender, receiver"
@@ -77,9 +77,7 @@ def test_the_construction_is_the_documented_one():
     fresh = X25519PrivateKey.from_private_bytes(repeatable(0)(32))
     fresh_public = fresh.public_key().public_bytes_raw()
     bob = X25519PublicKey.from_public_bytes(BOB.public[:32])
-    alice = X25519PrivateKey.from_private_bytes(
-        oracle.hkdf_sha256(bytes([1]) * 32, b"", b"codedfl v1|identity x25519")
-    )
+    alice = X25519PrivateKey.from_private_bytes(oracle.hkdf_sha256(bytes([1]) * 32, b"", b"codedfl v1|identity x25519"))
     key = oracle.hkdf_sha256(
         fresh.exchange(bob) + alice.exchange(bob), fresh_public, b"codedfl v1|seal|" + ALICE.public + BOB.public
     )

@@ -186,7 +186,7 @@ class FixedPoint:
         return np.rint(np.ldexp(np.asarray(values, dtype=np.float64), bits))
 
     def gram(self, X: Floats) -> Planes:
-        """X'X of one device as a packed upper triangle on the ring, rounded once (paper eq. 8, unpadded)."""
+        """X'X of one device as a packed upper triangle on the ring, rounded once (paper eq. 7, unpadded)."""
         self._check_rows(X)
         d = self.n_features
         total = np.zeros((d, d), order="F")

@@ -214,6 +214,7 @@ class GroupedCode:
 
 def group_sizes(n_devices: int, alpha: int, groups: int) -> list[int]:
     """Sizes of the groups i mod N; alpha must fit the smallest."""
+    check_alpha(alpha, n_devices)  # first: with one device or none, groups are not what is wrong
     if not 1 <= groups <= n_devices // 2:
         raise InvalidInput(f"groups must be between 1 and half the number of devices ({n_devices}), got {groups}")
     sizes = [len(range(group, n_devices, groups)) for group in range(groups)]

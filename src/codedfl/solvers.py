@@ -108,7 +108,7 @@ class GradientDescent(Resumable):
         self._descend(constant)
 
     def request(self) -> Floats | None:
-        """e = Theta - Theta^(1) (paper eq. 11)."""
+        """e = Theta - Theta^(1) (paper eq. 10)."""
         if self._epoch >= self.epochs:
             return None
         assert self.model is not None
@@ -165,8 +165,8 @@ class ConjugateGradient(Resumable):
     are sent, and the short recurrence would lose an epoch or two to that. The server keeps d c numbers per step for it.
 
     Epoch 1 decodes the constant and makes no step, so ``epochs`` = 1 returns Theta^(1). A column stops when its
-    residual falls below ``tolerance`` times its first one. Every ``restart`` steps an epoch goes to the true
-    residual, which rounding lets drift, and the directions so far are forgotten; 0 never restarts.
+    residual falls below ``tolerance`` times its first one. Every ``restart`` steps (at most d) an epoch goes to the
+    true residual, which rounding lets drift, and the directions so far are forgotten; 0 never restarts.
     """
 
     _kept: ClassVar[Mapping[str, Kept]] = {
@@ -199,7 +199,8 @@ class ConjugateGradient(Resumable):
     def request(self) -> Floats | None:
         if self._epoch >= self.epochs or not np.any(self._active()):
             return None
-        self._refreshing = bool(self.restart) and len(self._conjugate) >= self.restart
+        # After d steps nothing but rounding noise is conjugate to all directions sent: no use to wait for the restart.
+        self._refreshing = bool(self.restart) and len(self._conjugate) >= min(self.restart, len(self._residual))
         if self._refreshing:
             assert self.model is not None
             return np.subtract(self.model, self._initial)

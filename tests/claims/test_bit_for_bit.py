@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scenario import Scenario, descent
 
 from codedfl.in_process import run_in_process
 from codedfl.protocol import Server
 from codedfl.schemes.coded_keys import KeysDevice, KeysServer
 from codedfl.solvers import ConjugateGradient, Nesterov, Solver, StepSchedule
+from scenario import Scenario, descent
 
 EPOCHS = 5
 THETA = np.array([[0.3, -1.7], [2.0, 0.0], [-0.9, 5.5], [0.01, -0.02]])
@@ -119,7 +120,7 @@ def test_a_device_that_drops_out_and_comes_back_changes_nothing():
 def test_the_oracle_tells_scenarios_and_epochs_apart():
     """Equality above means something: a last bit is a difference, and so are other stragglers' data."""
     coded = expected("coded", "descent")
-    assert not any(np.array_equal(one, other) for one, other in zip(coded, coded[1:], strict=False))
+    assert not any(np.array_equal(one, other) for one, other in pairwise(coded))
     assert not np.array_equal(coded[-1], expected("three primes", "descent")[-1])
     without = Scenario(sizes=(2, 1, 7, 3, 1), alpha=3)
     without.data[1] = (np.zeros((1, 4)), np.zeros((1, 2)))

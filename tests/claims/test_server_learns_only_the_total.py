@@ -13,15 +13,15 @@ from collections.abc import Callable
 
 import flint
 import numpy as np
-import oracle
 import pytest
-from scenario import Network, Scenario, decoded, repeatable
 
+import oracle
 from codedfl import sealed
 from codedfl.gradient_code import GradientCode, GroupedCode
 from codedfl.protocol.masks import mask_coefficients, mask_senders
 from codedfl.protocol.messages import Answer, Kind
 from codedfl.ring import Ring
+from scenario import Network, Scenario, decoded, repeatable
 
 # -- by linear algebra
 
@@ -124,8 +124,7 @@ class Attacker:
             if answer.epoch == epoch:
                 count = len(answer.packed) // 3 // len(self.primes)
                 residues = [
-                    int.from_bytes(answer.packed[3 * i : 3 * i + 3], "little")
-                    for i in range(count * len(self.primes))
+                    int.from_bytes(answer.packed[3 * i : 3 * i + 3], "little") for i in range(count * len(self.primes))
                 ]
                 found[message.sender] = [residues[k * count : (k + 1) * count] for k in range(len(self.primes))]
         return [found[name] for name in self.scenario.names]
@@ -147,7 +146,9 @@ class Attacker:
                 pads.append(triangle[position[row, self.column]] << bits)
             B = self.codes[k]
             numbers = [answers[i][k][row * self.scenario.c] for i in range(len(answers))]
-            result.append([(n - sum(b * p for b, p in zip(B[i], pads, strict=True))) % prime for i, n in enumerate(numbers)])
+            result.append(
+                [(n - sum(b * p for b, p in zip(B[i], pads, strict=True))) % prime for i, n in enumerate(numbers)]
+            )
         return result
 
     def unpadded_constant(self, index: int) -> list[list[int]]:
@@ -196,7 +197,9 @@ class Attacker:
 
     def recover_gram(self, row: int) -> list[int]:
         coded = self.unpadded_gram_column(row)
-        scaled = [[v * self.inverse_scale % prime for v in values] for values, prime in zip(coded, self.primes, strict=True)]
+        scaled = [
+            [v * self.inverse_scale % prime for v in values] for values, prime in zip(coded, self.primes, strict=True)
+        ]
         return self.closest(scaled)
 
     def recover_constant(self, index: int) -> list[int]:
@@ -238,10 +241,7 @@ def test_with_masks_the_same_attack_recovers_nothing_but_the_total(n_devices: in
     modulus = attacker.modulus
     attempts: list[tuple[Callable[[int], list[int]], int, list[int]]] = [
         *((attacker.recover_gram, row, [gram[row][1] for gram in attacker.totals.grams]) for row in range(3)),
-        *(
-            (attacker.recover_constant, i, [g[i // 2][i % 2] for g in attacker.totals.constants])
-            for i in range(6)
-        ),
+        *((attacker.recover_constant, i, [g[i // 2][i % 2] for g in attacker.totals.constants]) for i in range(6)),
     ]
     for recover, index, truth in attempts:
         found = recover(index)

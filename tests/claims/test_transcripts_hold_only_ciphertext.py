@@ -11,7 +11,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-from scenario import Network, Scenario, decoded
 from scipy import stats
 
 from codedfl import sealed
@@ -19,6 +18,7 @@ from codedfl.errors import MessageRefused
 from codedfl.protocol import Device, Server
 from codedfl.protocol.messages import SERVER, Kind, Message, Secrets, decode_envelopes
 from codedfl.sealed import Identity
+from scenario import Network, Scenario, decoded
 
 D, ALPHA, FEATURES, OUTPUTS = 6, 4, 40, 3
 NUMBERS = FEATURES * (FEATURES + 1) // 2 + FEATURES * OUTPUTS
@@ -73,7 +73,10 @@ def unpadded(index: int) -> bytes:
     gram = [totals.grams[index][a][b] for a in range(FEATURES) for b in range(a, FEATURES)]
     constant = [v for row in totals.constants[index] for v in row]
     return b"".join(
-        (v % p).to_bytes(3, "little") for values in (gram, constant) for p in agreement.fixed_point.ring.primes for v in values
+        (v % p).to_bytes(3, "little")
+        for values in (gram, constant)
+        for p in agreement.fixed_point.ring.primes
+        for v in values
     )
 
 
@@ -183,7 +186,7 @@ def test_padded_values_are_uniform_on_the_ring():
         assert 0.001 < p_value(together, prime) < 0.999
         # The difference of two devices' values, which a shared pad would make constant, is uniform as well.
         for one, other in itertools.combinations(views, 2):
-            assert 0.0001 < p_value((one[k] - other[k]) % prime, prime)
+            assert p_value((one[k] - other[k]) % prime, prime) > 0.0001
     # The same test sees at once that the unpadded ones are not.
     for k, prime in enumerate(primes):
         assert p_value(residues(unpadded(0))[k], prime) < 1e-100

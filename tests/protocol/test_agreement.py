@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scenario import Scenario, names_of
 
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.fixed_point import Bounds
 from codedfl.protocol import Agreement, Parameters
 from codedfl.sealed import Identity
+from scenario import Scenario, names_of
 
 BOUNDS = Bounds(1.0, 2.0, 100, 40)
 PARAMETERS = Parameters("coded-padded", 3, 4, 2, BOUNDS)
@@ -209,7 +209,7 @@ def fields_of(agreement: Agreement) -> list:
         (3, [["a", "b"], ["c", "d"]], "an agreement's member must have a field of type bytes, got str"),
         (3, [5, 6], "an agreement's member must be a list, got int"),
         (3, ["ab", "cd"], "an agreement's member must be a list, got str"),
-        (3, [], "the agreement breaks a rule: the number of devices must be between 1 and 65535, got 0"),
+        (3, [], "the agreement breaks a rule: the number of devices must be at least 2, got 0"),
         (3, [["a", bytes(64)]], "the agreement breaks a rule: the number of devices must be at least 2, got 1"),
         (4, bytes(8), "the initial model must have 8 numbers, got 8 bytes"),
         (
@@ -236,8 +236,9 @@ def test_a_name_too_long_in_bytes_is_refused():
 
 def test_an_alpha_above_the_number_of_devices_is_refused_by_both_sides():
     rule = "alpha must be between 1 and the number of devices (5), got 6"
-    agreement = frozen(replace(PARAMETERS, alpha=6))
     with pytest.raises(InvalidInput, match=exactly(rule)):
-        _ = agreement.code
+        frozen(replace(PARAMETERS, alpha=6))
+    fields = fields_of(frozen())
+    fields[0] = replace(PARAMETERS, alpha=6).encode()
     with pytest.raises(MessageRefused, match=exactly(f"the agreement breaks a rule: {rule}")):
-        Agreement.decode(agreement.encoded)
+        Agreement.decode(msgpack.packb(fields))

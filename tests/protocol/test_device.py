@@ -8,10 +8,9 @@ from itertools import islice
 
 import msgpack
 import numpy as np
-import oracle
 import pytest
-from scenario import Network, Scenario, decoded, descent, repeatable, snapshot
 
+import oracle
 from codedfl import sealed
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.fixed_point import Bounds
@@ -19,6 +18,7 @@ from codedfl.protocol import Agreement, Device, Server
 from codedfl.protocol.messages import SERVER, Answer, Kind, Message, Secrets, Update, pack_list
 from codedfl.schemes.coded_padded import PaddedDevice
 from codedfl.sealed import Identity, fingerprint
+from scenario import Network, Scenario, decoded, descent, repeatable, snapshot
 
 X, Y = np.full((3, 4), 0.5), np.full((3, 2), 0.25)
 EVE = Identity(bytes([66]) * 32)
@@ -282,7 +282,12 @@ def test_a_set_of_one_is_never_accepted():
     server = scenario.server()
     device.receive(server.invite()[0].data)
     alone = Agreement(
-        scenario.parameters, server.run, server.identity.public, ("device-0",), (device.identity.public,), np.zeros((4, 2))
+        scenario.parameters,
+        server.run,
+        server.identity.public,
+        ("device-0",),
+        (device.identity.public,),
+        np.zeros((4, 2)),
     )
     data = Message(Kind.AGREEMENT, server.run, b"", SERVER, SERVER, alone.encoded).signed_by(server.identity).encode()
     before = snapshot(device)
@@ -462,10 +467,10 @@ def test_bad_shares_are_refused(sharing: Network):
 
 def test_a_share_meant_for_another_is_refused(sharing: Network):
     (theirs,) = (m for m in map(Message.decode, sharing.down["device-1"]) if m.sender == "device-2" and m.attachment)
-    device = sharing.devices["device-0"]
+    device, author = sharing.devices["device-0"], sharing.devices["device-2"].identity.public
     refused(device, theirs.encode(), "the receiver must be 'device-0', got 'device-1'")
     message = (
-        f"a sealed message must open with the key of its sender {fingerprint(sharing.devices['device-2'].identity.public)}:"
+        f"a sealed message must open with the key of its sender {fingerprint(author)}:"
         " it was damaged, forged or meant for another run, purpose or receiver"
     )
     refused(device, replace(theirs, receiver="device-0").encode(), message)
@@ -589,7 +594,7 @@ def test_an_answer_is_coded_data_times_e_plus_mask(ready: Network, prepared: boo
         products = [
             oracle.product(padded_gram(totals.grams[j], pads[j], server.run, k, prime), as_matrix) for j in range(4)
         ]
-        masks = [[m for m, _ in zip(oracle.pad_residues(seeds[j], server.run, "mask|2", k, prime), e)] for j in range(4)]
+        masks = [list(islice(oracle.pad_residues(seeds[j], server.run, "mask|2", k, prime), 8)) for j in range(4)]
         for x in range(8):
             coded = sum(B[2][j] * products[j][x // 2][x % 2] for j in range(4))
             masked = sum(B[2][j] * (masks[j][x] - masks[(j + 1) % 4][x]) for j in range(4))
@@ -711,5 +716,3 @@ def test_bounds_are_those_of_the_invitation():
     assert network.server.refusals == {
         name: f"X must lie within the public bound of +-0.5, got {largest[name]:g}" for name in scenario.names
     }
-
-

@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-import oracle
 import pytest
 
+import oracle
 from codedfl.gradient_code import GradientCode
 from codedfl.protocol.masks import combined_mask, mask_coefficients, mask_receivers, mask_senders
 from codedfl.ring import Ring

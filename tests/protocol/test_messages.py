@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from contextlib import suppress
 from dataclasses import replace
 
 import msgpack
@@ -90,7 +91,9 @@ def test_something_else_is_refused():
     refused_as(b"", "a message must be well-formed msgpack: damaged or cut (ValueError)")
     refused_as(b"GET / HTTP/1.1", "a message must be well-formed msgpack: damaged or cut (ExtraData)")
     # An extension type, whatever its code, is not ours.
-    refused_as(msgpack.packb(msgpack.ExtType(5, b"x")), "a message must be well-formed msgpack: damaged or cut (ValueError)")
+    refused_as(
+        msgpack.packb(msgpack.ExtType(5, b"x")), "a message must be well-formed msgpack: damaged or cut (ValueError)"
+    )
 
 
 def test_a_list_nested_without_end_is_refused():
@@ -167,10 +170,8 @@ def test_noise_is_refused_and_nothing_else_escapes(data: bytes):
 def test_a_flipped_bit_is_refused_or_changes_the_message(position: int, bit: int):
     damaged = bytearray(MESSAGE.encode())
     damaged[position] ^= 1 << bit
-    try:
+    with suppress(MessageRefused):
         assert Message.decode(bytes(damaged)) != MESSAGE
-    except MessageRefused:
-        pass
 
 
 # -- what is authenticated
@@ -219,11 +220,9 @@ def test_a_signature_covers_the_whole_message(change: dict):
 # -- bodies
 
 
-@given(
-    epoch=st.integers(1, 2**40), bits=st.integers(0, 100), with_constant=st.booleans(), packed=st.binary(max_size=30)
-)
-def test_updates_and_answers_come_back(epoch: int, bits: int, with_constant: bool, packed: bytes):
-    update = Update(epoch, bits, with_constant, packed)
+@given(epoch=st.integers(1, 2**40), bits=st.integers(0, 100), packed=st.binary(max_size=30))
+def test_updates_and_answers_come_back(epoch: int, bits: int, packed: bytes):
+    update = Update(epoch, bits, packed)
     assert Update.decode(update.encode()) == update
     answer = Answer(epoch, hashlib.sha256(packed).digest(), packed)
     assert Answer.decode(answer.encode()) == answer
@@ -232,15 +231,16 @@ def test_updates_and_answers_come_back(epoch: int, bits: int, with_constant: boo
 @pytest.mark.parametrize("epoch", [0, -1])
 def test_an_update_of_no_epoch_is_refused(epoch: int):
     with pytest.raises(MessageRefused, match=exactly(f"an epoch must be at least 1, got {epoch}")):
-        Update.decode(Update(epoch, 0, True, b"").encode())
+        Update.decode(Update(epoch, 0, b"").encode())
 
 
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ([1, 0, 1, b""], "an update must have a field of type bool, got int"),
-        ([True, 0, True, b""], "an update must have a field of type int, got bool"),
-        ([1, 0, True], "an update must have 4 fields, got 3"),
+        ([1, 0, "text"], "an update must have a field of type bytes, got str"),
+        ([True, 0, b""], "an update must have a field of type int, got bool"),
+        ([1, 1.0, b""], "an update must have a field of type int, got float"),
+        ([1, 0], "an update must have 3 fields, got 2"),
         ("update", "an update must be a list, got str"),
     ],
 )

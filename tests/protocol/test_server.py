@@ -7,10 +7,9 @@ import re
 from dataclasses import replace
 
 import numpy as np
-import oracle
 import pytest
-from scenario import Network, Scenario, decoded, descent, gram_limit, names_of, repeatable, snapshot
 
+import oracle
 from codedfl import sealed
 from codedfl.errors import InvalidInput, MessageRefused, NotEnoughDevices, RangeExceeded
 from codedfl.fixed_point import Bounds
@@ -19,6 +18,7 @@ from codedfl.protocol.messages import SERVER, Answer, Kind, Message, Update, enc
 from codedfl.schemes.coded_padded import PaddedServer
 from codedfl.sealed import Identity, fingerprint
 from codedfl.solvers import GradientDescent, StepSchedule
+from scenario import Network, Scenario, decoded, descent, gram_limit, names_of, repeatable, snapshot
 
 EVE = Identity(bytes([66]) * 32)
 
@@ -214,9 +214,7 @@ def test_refusals_are_kept_by_name():
 # -- out of protocol
 
 
-@pytest.mark.parametrize(
-    "kind", [Kind.INVITATION, Kind.AGREEMENT, Kind.PAD_SEED, Kind.SHARE, Kind.UPDATE, Kind.FINISH]
-)
+@pytest.mark.parametrize("kind", [Kind.INVITATION, Kind.AGREEMENT, Kind.PAD_SEED, Kind.SHARE, Kind.UPDATE, Kind.FINISH])
 def test_messages_for_devices_are_refused(training: Network, kind: Kind):
     message = Message(kind, training.server.run, training.server.agreement.hash, "device-0", SERVER)
     refused(training.server, message.encode(), f"the server must not be sent a {kind} message, got one")
@@ -239,9 +237,7 @@ def test_wrong_run_receiver_or_set_is_refused(training: Network):
 @pytest.mark.parametrize("kind", [Kind.SHARES, Kind.READY, Kind.ANSWER])
 def test_before_the_set_is_frozen_later_messages_are_refused(joining: Network, kind: Kind):
     message = Message(kind, joining.server.run, b"", "device-0", SERVER)
-    refused(
-        joining.server, message.encode(), "the participant set must be frozen first, got a later message"
-    )
+    refused(joining.server, message.encode(), "the participant set must be frozen first, got a later message")
 
 
 # -- phase 1
@@ -323,7 +319,11 @@ def test_an_answer_to_another_update_is_refused(training: Network):
     message = "an answer must be to the update of epoch 1, got one to another update"
     refused(server, answer_from(training, "device-0", Answer(1, bytes(32), packed)), message)
     refused(server, answer_from(training, "device-0", Answer(2, digest, packed)), message)
-    refused(server, answer_from(training, "device-0", Answer(1, digest, packed[:-1])), "8 ring numbers must take 48 bytes, got 47")
+    refused(
+        server,
+        answer_from(training, "device-0", Answer(1, digest, packed[:-1])),
+        "8 ring numbers must take 48 bytes, got 47",
+    )
     refused(
         server,
         answer_from(training, "device-0", Answer(1, digest, b"\xff" * 48)),
@@ -410,9 +410,7 @@ def test_a_product_beyond_its_proof_is_refused_and_the_model_so_far_kept():
 def test_more_samples_than_promised_are_noticed_when_they_are_summed():
     scenario = overflowing(public_samples=False)
     network = Network.of(scenario)
-    with pytest.raises(
-        RangeExceeded, match=exactly("the summed sample count must be between 4 and 5, got 16")
-    ):
+    with pytest.raises(RangeExceeded, match=exactly("the summed sample count must be between 4 and 5, got 16")):
         network.run()
     assert network.server.phase is Phase.FINISHED
     assert network.server.model is None

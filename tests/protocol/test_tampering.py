@@ -16,13 +16,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scenario import Network, Scenario, descent, snapshot
 
 from codedfl.errors import MessageRefused
 from codedfl.protocol import Device, Phase, Server
 from codedfl.protocol.messages import Kind, Message
 from codedfl.schemes.coded_keys import KeysDevice, KeysServer
 from codedfl.schemes.coded_padded import PaddedDevice, PaddedServer
+from scenario import Network, Scenario, descent, snapshot
 
 SCHEMES = pytest.mark.parametrize(
     ("server_type", "device_type"),

@@ -135,9 +135,7 @@ def test_a_device_with_a_seed_and_all_traffic_cannot_open_an_upload():
     # The test has teeth: with the server's key the same bytes open, and the pad comes off.
     envelope = decode_envelopes(upload.body)[""]
     header = upload.with_body(b"").context()
-    secrets = Secrets.decode(
-        sealed.open_sealed(network.server.identity, agreement.public_of(victim), header, envelope)
-    )
+    secrets = Secrets.decode(sealed.open_sealed(network.server.identity, agreement.public_of(victim), header, envelope))
     bulk = sealed.decrypt_bulk(secrets.content_key, header, secrets.digest, upload.attachment)
     assert bulk.startswith(padded)
     assert CONSTANT != GRAM

@@ -5,12 +5,11 @@ from __future__ import annotations
 from itertools import islice
 
 import numpy as np
-import oracle
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scenario import Network, RandomBytes, Scenario, decoded, descent, names_of, repeatable
 
+import oracle
 from codedfl import sealed
 from codedfl.protocol.messages import (
     ENVELOPE_BYTES,
@@ -24,6 +23,7 @@ from codedfl.protocol.messages import (
     decode_envelopes,
 )
 from codedfl.sealed import SEAL_OVERHEAD, bulk_size
+from scenario import Network, RandomBytes, Scenario, decoded, descent, names_of, repeatable
 
 
 def shared_plaintext(network: Network, sender: str, receiver: str) -> bytes:
@@ -77,7 +77,9 @@ def test_all_receivers_get_the_same_ciphertext():
     network = Network.of(Scenario(sizes=(2,) * 6, alpha=5))
     network.run_until(Kind.UPDATE)
     for sender in names_of(6):
-        shares = [m for name in names_of(6) for m in decoded(network.device_saw[name], Kind.SHARE) if m.sender == sender]
+        shares = [
+            m for name in names_of(6) for m in decoded(network.device_saw[name], Kind.SHARE) if m.sender == sender
+        ]
         bulks = {share.attachment for share in shares}
         assert len(shares) == 5  # four of the column, one more for the mask seed
         assert len(bulks - {b""}) == 1
@@ -97,7 +99,9 @@ def test_the_server_keeps_the_sums_of_the_pads():
                 assert int(server.pad_linear[k, a, b]) % prime == expected
                 assert int(server.pad_linear[k, b, a]) % prime == expected
         constants = [pad(network, name, "constant", k, prime, 8) for name in names_of(4)]
-        assert [int(x) % prime for x in server.pad_constant[k]] == [sum(v) % prime for v in zip(*constants, strict=True)]
+        assert [int(x) % prime for x in server.pad_constant[k]] == [
+            sum(v) % prime for v in zip(*constants, strict=True)
+        ]
 
 
 def test_every_device_has_its_own_pad():

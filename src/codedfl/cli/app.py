@@ -11,7 +11,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import click
 import typer
@@ -63,8 +63,9 @@ class Commands(TyperGroup):
             raise typer.Exit(INTERRUPTED) from None
 
 
-def _fail(message: str, code: int) -> None:
-    click.echo(f"error: {' '.join(message.split())}", err=True)
+def _fail(message: str, code: int) -> NoReturn:
+    if message:  # called without arguments, typer has printed the help and nothing is left to say
+        click.echo(f"error: {' '.join(message.split())}", err=True)
     sys.exit(code)
 
 

@@ -136,7 +136,8 @@ def compare_schemes(
             screen.remark("interrupted before the first feature seed was finished: there is nothing to keep")
             raise typer.Exit(INTERRUPTED) from None
     together = _joined(trained)
-    outcome = draw_latencies(dataset.name, together, entries, settings)
+    with screen.busy("latencies"):
+        outcome = draw_latencies(dataset.name, together, entries, settings)
     results = {
         "name": f"compare-{dataset.name}",
         "title": f"{dataset.name} on the fleet {settings.fleet.name!r}",
@@ -160,7 +161,8 @@ def compare_schemes(
         "seconds": {"total": time.perf_counter() - began, "linear_algebra": together.seconds},
         "versions": software_versions(),
     }
-    written = write_report(folder, results, outcome.traces)
+    with screen.busy("report"):
+        written = write_report(folder, results, outcome.traces)
     _show(screen, results, settings.conventions)
     screen.say(f"Wrote, after {time.perf_counter() - began:.0f} s:")
     screen.files(written.values())
@@ -206,8 +208,9 @@ def _train(
 ) -> None:
     """Train one feature seed after the other and append each when it is finished."""
     with screen.progress() as bar:
-        task = bar.add_task("preparing", total=len(seeds))
+        task = bar.add_task("", total=len(seeds))
         for index, seed in enumerate(seeds):
+            bar.update(task, description=f"seed {seed}: features")
             problem = make_problem(
                 data,
                 n_devices=n_devices,

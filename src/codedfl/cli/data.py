@@ -53,11 +53,13 @@ def _where(name: str, data_dir: Path | None) -> str | None:
 
 @app.command("fetch")
 def fetch(
-    name: Annotated[str, typer.Argument(click_type=click.Choice(list(NAMED)))],
+    name: Annotated[str, typer.Argument(metavar="NAME", click_type=click.Choice(list(NAMED)))],
     data_dir: options.DataDir = None,
     json: options.Json = None,
 ) -> None:
     """Make sure the files of a data set are on this machine, and check their hashes.
+
+    NAME is digits, mnist or fashion-mnist.
 
     Looks in --data-dir, in the folder CODEDFL_DATA names and in the cache, then tries the public mirror and a package.
     A download that broke off is taken up where it ended.

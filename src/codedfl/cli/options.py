@@ -66,6 +66,7 @@ NFeatures = Annotated[
     int | None,
     typer.Option(
         metavar="d",
+        min=1,
         help="Random features.",
         show_default="2000; 500 below 10 000 training rows",
         rich_help_panel=MODEL,

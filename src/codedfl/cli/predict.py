@@ -110,7 +110,8 @@ def evaluate(
 def _rows(screen: Screen, model: TrainedModel, data_name: str, data_dir: Path | None) -> NDArray[Any]:
     if data_name in datasets.NAMED:
         return inputs.load_data(screen, data_name, data_dir).X_test
-    return datasets.read_table(Path(data_name), columns=_columns(model)).X
+    with screen.busy(f"reading {data_name}"):
+        return datasets.read_table(Path(data_name), columns=_columns(model)).X
 
 
 def _labelled_rows(
@@ -124,7 +125,8 @@ def _labelled_rows(
     else:
         path = Path(data_name)
         column = label or model.provenance.get("label") or _default_label(path)
-        found = datasets.read_table(path, column, columns=_columns(model))
+        with screen.busy(f"reading {data_name}"):
+            found = datasets.read_table(path, column, columns=_columns(model))
         assert found.y is not None
         X, y = found.X, as_labels(found.y, "regression" if model.task == "regression" else "classification")[0]
     model.labels.encode(y)  # refuses classes the model does not know

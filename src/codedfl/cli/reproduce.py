@@ -27,7 +27,7 @@ _VERDICTS = {True: "holds", False: "fails", None: "not judged"}
 
 def reproduce_paper(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(click_type=click.Choice([*EXPERIMENTS, ALL]))],
+    name: Annotated[str, typer.Argument(metavar="NAME", click_type=click.Choice([*EXPERIMENTS, ALL]))],
     seeds: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Feature seeds, from 0 on.", show_default="5; 1 with --quick")
     ] = None,
@@ -46,6 +46,8 @@ def reproduce_paper(
     json: options.Json = None,
 ) -> None:
     """Reproduce the paper's Figures 1a and 1b, its headline numbers and its claims.
+
+    NAME is mnist (Figure 1a), fashion-mnist (Figure 1b) or all.
 
     Writes results.json, traces.csv, the figure and a report to DIR/NAME. Takes some minutes a data set; Ctrl-C keeps
     the data sets that were finished.

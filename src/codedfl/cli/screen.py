@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -100,6 +100,13 @@ class Screen:
             transient=True,
             disable=not self.remarks.is_terminal,
         )
+
+    @contextmanager
+    def busy(self, what: str) -> Iterator[Callable[[str], None]]:
+        """A moving bar for work that cannot tell how far it is; yields a function that changes what is said."""
+        with self.progress() as bar:
+            task = bar.add_task(what, total=None)
+            yield lambda text: bar.update(task, description=text)
 
     @contextmanager
     def fetching(self) -> Iterator[FileProgress]:

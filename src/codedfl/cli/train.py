@@ -156,6 +156,8 @@ def train(
     whose answers come first, so the times shown are those the fleet would take. Ctrl-C keeps the model so far.
     """
     screen = Screen(json)
+    if target is not None and not target <= 1:
+        raise InvalidInput(f"--target must be at most 1, the best score there is, got {target}")
     _refuse_unread(features, n_features, gamma, partition, concentration, solver_name, step)
     dataset = inputs.load_data(
         screen,
@@ -172,17 +174,19 @@ def train(
     scheme = coded_scheme(scheme_name, max(1, n_devices - 2) if alpha is None else alpha)
     scheme.check(n_devices)
     solver = _make_solver(solver_name, epochs, inputs.choose_regularisation(dataset, regularisation), step)
-    problem = make_problem(
-        dataset,
-        n_devices=n_devices,
-        partition_name=partition,
-        features=features,
-        n_features=inputs.count_features(dataset, n_features),
-        gamma=gamma,
-        seed=seed,
-        concentration=concentration,
-        secure_sum=secure_sum_in_process,
-    )
+    with screen.busy("preprocessing") as say:
+        problem = make_problem(
+            dataset,
+            n_devices=n_devices,
+            partition_name=partition,
+            features=features,
+            n_features=inputs.count_features(dataset, n_features),
+            gamma=gamma,
+            seed=seed,
+            concentration=concentration,
+            secure_sum=secure_sum_in_process,
+            progress=say,
+        )
     training = _Training(screen, problem, scheme, solver, fleet, target)
     training.introduce(solver_name)
     stopped: KeyboardInterrupt | CodedFLError | None = None
@@ -259,7 +263,7 @@ class _Training:
         total, target = self.solver.epochs, self.target
         with self.screen.progress() as bar:
             # How long this machine takes for the sharing phase is not known before it is over: the bar only moves.
-            task = bar.add_task("sharing padded data along the code", total=None)
+            task = bar.add_task("sharing phase", total=None)
 
             def on_epoch(epoch: int, seconds: float, score: float) -> None:
                 self.epochs.append(epoch)

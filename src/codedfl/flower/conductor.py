@@ -39,7 +39,7 @@ class Patience:
 
     devices: how many to wait for; the run starts as soon as so many are there.
     min_devices: with so many it starts after ``join_seconds`` without the others.
-    gone_seconds: a device not connected for so long counts as gone, until it comes back.
+    gone_seconds: a device without a sign of life for so long counts as gone, until it comes back.
     farewell_seconds: at the end, how long to wait for those who have not heard of it.
     """
 
@@ -51,9 +51,7 @@ class Patience:
 
     def __post_init__(self) -> None:
         if not 2 <= self.min_devices <= self.devices:
-            raise InvalidInput(
-                f"min-devices must be between 2 and devices ({self.devices}), got {self.min_devices}"
-            )
+            raise InvalidInput(f"min-devices must be between 2 and devices ({self.devices}), got {self.min_devices}")
 
 
 class Conductor:
@@ -71,7 +69,7 @@ class Conductor:
         patience: Patience,
         *,
         roster: Mapping[str, bytes] | None = None,
-        on_epoch: Callable[[int], None] = lambda epoch: None,
+        on_epoch: Callable[[int], None] = lambda _: None,
         clock: Clock = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -84,6 +82,7 @@ class Conductor:
         self._sleep = sleep
         self._directory = Directory(post, roster, clock)
         self._bulk = b""  # of the last letter: those to many devices share one object
+        self._join_until = 0.0
         self.server: Server | None = None
 
     @property
@@ -98,16 +97,24 @@ class Conductor:
         there when they are back.
         """
         server = self.server = self._resumed() or self._gathered()
+        self._join_until = self._clock() + self._patience.join_seconds
         while server.phase is not Phase.FINISHED:
-            self._directory.look()
-            self._send(server)
-            if not self._receive(server):
-                self._give_up_if_hopeless(server)
-                self._sleep(POLL_SECONDS)
-        self._say_goodbye(server)
+            self._turn(server)
+            self._give_up_if_hopeless(server)
+        until = self._clock() + self._patience.farewell_seconds
+        while self._untold(server) and self._clock() < until:
+            self._turn(server)
+        if untold := self._untold(server):
+            log.warning("not told that the run is over, and so not wiped: %s", ", ".join(untold))
         self._checkpoint.wipe()
         assert server.model is not None
         return server.model
+
+    def _turn(self, server: Server) -> None:
+        self._directory.look()
+        self._send(server)
+        if not self._receive(server):
+            self._sleep(POLL_SECONDS)
 
     # -- beginning
 
@@ -142,7 +149,6 @@ class Conductor:
         self._directory.closed = True
         server = self._make_server(sorted(contacts))
         log.info("run %s with %d devices", server.run.hex(), len(contacts))
-        self._invited_until = self._clock() + wait.join_seconds
         self._post_all(server.invite())
         self._save(server)
         return server
@@ -151,7 +157,7 @@ class Conductor:
         """Fix the participants without those who refused or are gone; ``Server`` does it by itself when all are in."""
         open_ = [name for name in server.expected if name not in server.joined and name not in server.refusals]
         waiting = [name for name in open_ if not self._gone(self._directory.contacts[name])]
-        if waiting:
+        if waiting and self._clock() < self._join_until:
             return
         if len(server.joined) < self._patience.min_devices:
             absent = [name for name in server.expected if name not in server.joined]
@@ -183,14 +189,16 @@ class Conductor:
     def _send(self, server: Server) -> None:
         now = self._clock()
         newest = {name: data for receivers, data in server.repeat() for name in receivers}
-        together = server.phase is Phase.SHARING and len(server.answered) < len(server.expected)
+        over = server.phase is Phase.FINISHED
+        together = server.phase is Phase.SHARING and bool(server.unshared)
         calls: list[tuple[int, Call]] = []
         called: list[Contact] = []
         for contact in self._directory.contacts.values():
             waits = bool(contact.line.waiting) and not (together and now < contact.hold_until)
-            if not contact.is_idle(now) or not (waits or contact.name in newest):
+            if not contact.is_idle(now) or contact.parted or not (waits or contact.name in newest):
                 continue
             assert contact.node is not None
+            contact.parting = over
             parcel = contact.line.parcel(newest.get(contact.name, b""), most_bytes=MOST_BYTES)
             calls.append((contact.node, Step(server.run, server.scheme, contact.name, parcel)))
             called.append(contact)
@@ -227,7 +235,10 @@ class Conductor:
 
     def _take(self, server: Server, contact: Contact, reply: Reply) -> None:
         now = self._clock()
-        if isinstance(reply, Refused):
+        if contact.parting and isinstance(reply, Parcel | Refused):
+            contact.replied(now)
+            contact.parted = True
+        elif isinstance(reply, Refused):
             log.error("%s refuses: %s", contact.name, reply.reason)
             contact.replied(now)
             contact.lost = reply.reason
@@ -253,7 +264,7 @@ class Conductor:
                 contact.failed(now)  # asked again after a while, not at once and for ever
 
     def _hand_over(self, server: Server, contact: Contact, wire: bytes) -> None:
-        epoch, refused = server.epoch, set(server.refusals)
+        before, refused = (server.phase, server.epoch), set(server.refusals)
         try:
             self._post_all(server.receive(wire))
         except MessageRefused as error:
@@ -261,8 +272,8 @@ class Conductor:
             return
         for name in set(server.refusals) - refused:
             log.error("%s cannot take part: %s", name, server.refusals[name])
-        if epoch and (server.epoch > epoch or server.phase is Phase.FINISHED):
-            self._on_epoch(epoch)
+        if before[0] is Phase.TRAINING and (server.phase, server.epoch) != before:
+            self._on_epoch(before[1])
 
     # -- what is kept, and who is gone
 
@@ -287,30 +298,7 @@ class Conductor:
         if server.phase is not Phase.JOINING:
             server.check_enough([name for name, contact in self._directory.contacts.items() if self._gone(contact)])
 
-    # -- the end
-
-    def _say_goodbye(self, server: Server) -> None:
-        """Tell everybody that the run is over, so that they forget its secrets."""
+    def _untold(self, server: Server) -> list[str]:
+        """Who has not heard yet that the run is over, and so still keeps its secrets."""
         assert server.agreement is not None
-        (farewell,) = server.repeat()
-        untold = set(server.agreement.names)
-        until = self._clock() + self._patience.farewell_seconds
-        while untold and self._clock() < until:
-            self._directory.look()
-            now = self._clock()
-            contacts = [self._directory.contacts[name] for name in sorted(untold)]
-            idle = [contact for contact in contacts if contact.is_idle(now)]
-            steps: list[tuple[int, Call]] = [
-                (contact.node or 0, Step(server.run, server.scheme, contact.name, Parcel(0, (), 0, farewell.data)))
-                for contact in idle
-            ]
-            told = dict(zip(self._post.push(steps), idle, strict=True)) if steps else {}
-            for number, contact in told.items():
-                contact.call = number
-            at_work = {contact.call: contact for contact in contacts if contact.call is not None}
-            for contact, reply in self._pull(at_work):
-                if isinstance(reply, Parcel):
-                    contact.replied(self._clock())
-                    if contact.name in self._bidden:
-                        untold.discard(contact.name)
-            self._sleep(POLL_SECONDS)
+        return [name for name in server.agreement.names if not self._directory.contacts[name].parted]

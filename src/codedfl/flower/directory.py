@@ -23,8 +23,9 @@ Clock = Callable[[], float]
 log = logging.getLogger("codedfl.flower.server")
 
 LOOK_SECONDS = 2.0  # between two looks at who is connected
-MOST_FAILURES = 5  # calls in a row without a reply: the device counts as gone until it replies
+MOST_FAILURES = 5  # calls in a row without a reply: that the node is connected is then no sign of life any more
 _BACK_OFF = (0.5, 2.0, 5.0, 15.0, 30.0)  # seconds before a call is repeated, by how often it failed
+_GREET_AGAIN = 5.0  # seconds
 _CHALLENGE_BYTES = 16
 
 
@@ -42,6 +43,8 @@ class Contact:
     heard: float = 0.0  # when it was last known to be there
     hold_until: float = 0.0  # letters that are better sent together wait until then
     lost: str = ""  # why it can never answer again
+    parting: bool = False  # the call it is at work on tells it that the run is over
+    parted: bool = False  # it has heard so
 
     def put(self, letter: Letter, hold_until: float) -> None:
         self.hold_until = hold_until if not self.line.waiting else min(self.hold_until, hold_until)
@@ -51,7 +54,7 @@ class Contact:
         return self.node is not None and self.call is None and not self.lost and now >= self.not_before
 
     def is_gone(self, now: float, after: float) -> bool:
-        return bool(self.lost) or self.failures >= MOST_FAILURES or (self.node is None and now - self.heard > after)
+        return bool(self.lost) or now - self.heard > after
 
     def replied(self, now: float) -> None:
         self.call, self.failures, self.not_before, self.heard = None, 0, now, now
@@ -88,7 +91,8 @@ class Directory:
         nodes = self._post.nodes()
         for contact in self.contacts.values():
             if contact.node in nodes:
-                contact.heard = now
+                if contact.failures < MOST_FAILURES:
+                    contact.heard = now
             elif contact.node is not None:
                 log.warning("%s is not connected any more", contact.name)
                 contact.node, contact.call = None, None
@@ -101,7 +105,7 @@ class Directory:
     def _greet(self, node: int, now: float) -> None:
         challenge = secrets.token_bytes(_CHALLENGE_BYTES)
         (number,) = self._post.push([(node, Hello(challenge))])
-        self._greeted[node] = now + (_BACK_OFF[-1] if number is None else float("inf"))
+        self._greeted[node] = now + (_GREET_AGAIN if number is None else float("inf"))
         if number is not None:
             self._hellos[number] = (node, challenge)
 
@@ -122,7 +126,7 @@ class Directory:
                     self._hellos[dismissal] = (node, b"")
         else:
             log.warning("node %d did not introduce itself: %s", node, getattr(reply, "reason", "got another reply"))
-            self._greeted[node] = self._clock() + _BACK_OFF[-1]
+            self._greeted[node] = self._clock() + _GREET_AGAIN
 
     def _meet(self, node: int, challenge: bytes, reply: Introduction) -> None:
         name, public = reply.name, reply.public
@@ -136,7 +140,9 @@ class Directory:
         contact = self.contacts.get(name)
         if contact is None:
             if self.closed:
-                raise MessageRefused(f"the participants were fixed before {name!r} came: it can take part in the next run")
+                raise MessageRefused(
+                    f"the participants were fixed before {name!r} came: it can take part in the next run"
+                )
             contact = self.contacts[name] = Contact(name, public)
         elif contact.public != public:
             raise MessageRefused(

@@ -1,4 +1,4 @@
-"""Numbered letters between the server and one device, so that what is lost, late or repeated on the way changes nothing.
+"""Numbered letters between the server and one device: what is lost, late or repeated on the way changes nothing.
 
 Flower carries a call to a node and a reply back; either can get lost, and a killed process forgets both. So each side
 numbers what it sends, keeps it until the other side has confirmed it, and sends it again with every call until then;
@@ -93,7 +93,9 @@ class Line(Resumable):
             sent = f"{self.first} to {self.first + len(self.waiting)}"
             raise MessageRefused(f"the letters confirmed must be among those sent ({sent}), got {parcel.confirmed}")
         if parcel.first > self.received:
-            raise MessageRefused(f"the next letter must be number {self.received}, got {parcel.first}: some are missing")
+            raise MessageRefused(
+                f"the next letter must be number {self.received}, got {parcel.first}: some are missing"
+            )
         del self.waiting[: parcel.confirmed - self.first]
         self.first = parcel.confirmed
         fresh = parcel.letters[self.received - parcel.first :]

@@ -160,6 +160,15 @@ class Server(Resumable, ABC):
         done = self._answers if self.phase is Phase.TRAINING else self._shared
         return [self._agreed.names[i] for i in sorted(done)]
 
+    @property
+    def joined(self) -> list[str]:
+        return [name for name in self.expected if name in self._joined]
+
+    @property
+    def unshared(self) -> list[str]:
+        """Whose shares are not in yet."""
+        return [name for j, name in enumerate(self._agreed.names) if j not in self._shared]
+
     def invite(self) -> list[Outgoing]:
         body = pack_list([self.identity.public, self.parameters.encode()])
         return [self._broadcast(Kind.INVITATION, body, self.expected)]
@@ -226,7 +235,7 @@ class Server(Resumable, ABC):
         agreed = self._agreed
         lost = set(gone)
         if self.phase is Phase.SHARING:
-            silent = [name for j, name in enumerate(agreed.names) if j not in self._shared and name in lost]
+            silent = [name for name in self.unshared if name in lost]
             if silent:
                 raise NotEnoughDevices(
                     f"all {agreed.n_devices} devices must share before training: {len(silent)} missing"

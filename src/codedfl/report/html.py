@@ -208,18 +208,17 @@ def _targets_section(results: Mapping[str, Any]) -> str:
     """Who is ahead at which target: the winner changes (paper section V)."""
     schemes = results["schemes"]
     sharing, step = kinds(schemes)[0]
-    targets = targets_of(schemes)
+    targets = targets_of(e for e in schemes if (e["sharing"], e["step"]) == (sharing, step))
     if len(targets) < 2:
         return ""
     columns = [{series_name(e): e for e in entries_at(schemes, target, sharing, step)} for target in targets]
-    best = [min(column, key=lambda name, column=column: by_time(column[name])) for column in columns]  # type: ignore[misc]
-    names = dict.fromkeys(name for column in columns for name in column)
+    fastest = [series_name(min(column.values(), key=by_time)) for column in columns]
     rows = []
-    for name in names:
+    for name in dict.fromkeys(name for column in columns for name in column):
         cells: list[str] = [name]
-        for column, winner in zip(columns, best, strict=True):
+        for column, winner in zip(columns, fastest, strict=True):
             text = number(column[name]["time_to_target_s"]["median"]) if name in column else NOTHING
-            cells.append(f"▸ {text}" if name == winner and name in column and text != NEVER else text)
+            cells.append(f"▸ {text}" if name == winner and text != NEVER else text)
         rows.append((cells, ""))
     heads = ("scheme", *(target_value(target, str(results["score_name"])) for target in targets))
     caption = f"Median time in seconds, ▸ the fastest; sharing {sharing}, step {step}."

@@ -1,9 +1,9 @@
 """The paper's scheme (IV-B): devices share one-time padded data with each other, the server knows the pads.
 
 Phase 1: the server gives device i a seed (sealed) that expands to Delta_i and Xi_i. Device i makes
-Psi_i = G_i^(1) + Delta_i (eq. 7) and Phi_i = X_i'X_i + Xi_i (eq. 8), encrypts them once, and the server relays them to
+Psi_i = G_i^(1) + Delta_i (eq. 6) and Phi_i = X_i'X_i + Xi_i (eq. 7), encrypts them once, and the server relays them to
 the devices of *column* i of B (the paper says row). Device i adds b_ij Psi_j and b_ij Phi_j up as they arrive
-(C_i and Cbar_i, eq. 9 and 10). The server keeps only the sums of the pads.
+(C_i and Cbar_i, eq. 8 and 9). The server keeps only the sums of the pads.
 """
 
 from __future__ import annotations

@@ -1,0 +1,124 @@
+"""A stand-in for Flower's grid: nodes that work first in, first out, in virtual time, with faults on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from scenario import Scenario
+
+from codedfl.flower.calls import Call, Failed, Hello, Reply, Step
+from codedfl.flower.conductor import Conductor, Patience
+from codedfl.flower.device_host import DeviceHost
+from codedfl.flower.keys import load_identity
+from codedfl.flower.state_folder import StateFolder
+from codedfl.protocol import Server
+
+EXPIRES = 20.0  # seconds until a call without a reply is reported as failed
+
+
+class Killed(Exception):
+    """The server app's process ends here."""
+
+
+@dataclass
+class FakePost:
+    """``hosts`` by node id. A host is called anew from its folder each time, as a new process would be.
+
+    delay: seconds a node takes for a call. fault: "" or "lose call" or "lose reply" or "damage".
+    tick: called before everything the server app asks for; tests kill the server app there.
+    """
+
+    hosts: dict[int, DeviceHost]
+    delay: Callable[[DeviceHost, Call], float] = lambda host, call: 0.3
+    fault: Callable[[DeviceHost, Call], str] = lambda host, call: ""
+    tick: Callable[[], None] = lambda: None
+    now: float = 0.0
+    handled: list[tuple[str, Call]] = field(default_factory=list)
+    _pending: dict[str, tuple[float, int, Call]] = field(default_factory=dict)
+    _busy: dict[int, float] = field(default_factory=dict)
+    _replies: dict[str, Reply] = field(default_factory=dict)
+    _count: int = 0
+
+    def clock(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def nodes(self) -> set[int]:
+        self.tick()
+        return set(self.hosts)
+
+    def push(self, calls: list[tuple[int, Call]]) -> list[str | None]:
+        self.tick()
+        numbers: list[str | None] = []
+        for node, call in calls:
+            if node not in self.hosts:
+                numbers.append(None)
+                continue
+            waiting = [number for number, (_, other, _) in self._pending.items() if other == node]
+            assert not waiting or not isinstance(call, Step), "a node must have one call at a time"
+            self._count += 1
+            due = max(self.now, self._busy.get(node, 0.0)) + self.delay(self.hosts[node], call)
+            self._busy[node] = due
+            self._pending[f"call-{self._count}"] = (due, node, call)
+            numbers.append(f"call-{self._count}")
+        return numbers
+
+    def pull(self, numbers: set[str]) -> list[tuple[str, Reply]]:
+        self.tick()
+        for number, (due, node, call) in list(self._pending.items()):
+            if due <= self.now:
+                self._work(number, node, call)
+        return [(number, self._replies.pop(number)) for number in sorted(numbers & set(self._replies))]
+
+    def _work(self, number: str, node: int, call: Call) -> None:
+        host = self.hosts.get(node)
+        what = "lose call" if host is None else self.fault(host, call)
+        if host is not None and what != "lose call":
+            reply = host.handle(call)
+            self.handled.append((host.name, call))
+            if what != "lose reply":
+                del self._pending[number]
+                self._replies[number] = reply
+                return
+        self._pending[number] = (float("inf"), -1, call)
+        self._replies[number] = Failed("the call has expired")
+        del self._pending[number]
+        self.now += EXPIRES / 20  # not at once
+
+
+def make_hosts(scenario: Scenario, folder: Path, **options: Any) -> dict[int, DeviceHost]:
+    """The devices of a scenario as nodes 100, 101, ...; each with a folder and a key of its own."""
+    hosts = {}
+    for i, name in enumerate(scenario.names):
+        home = folder / name
+        identity = load_identity(home / "identity.key")
+        hosts[100 + i] = DeviceHost(name, identity, home / "runs", lambda i=i: scenario.data[i], **options)
+    return hosts
+
+
+def make_conductor(
+    scenario: Scenario, post: FakePost, folder: Path, make_solver: Callable[[], Any], **options: Any
+) -> Conductor:
+    """A server app that starts, or goes on from the checkpoint in ``folder``."""
+    identity = load_identity(folder / "server" / "identity.key")
+
+    def make_server(names: Any) -> Server:
+        assert sorted(names) == list(names)
+        return scenario.server_type(scenario.parameters, names, make_solver(), identity=identity)
+
+    patience = options.pop("patience", Patience(scenario.n_devices, scenario.n_devices, 600.0, 30.0, 30.0))
+    checkpoint = StateFolder(folder / "server" / "checkpoint")
+    return Conductor(post, make_server, checkpoint, patience, clock=post.clock, sleep=post.sleep, **options)
+
+
+def is_step(call: Call) -> bool:
+    return isinstance(call, Step)
+
+
+def is_hello(call: Call) -> bool:
+    return isinstance(call, Hello)

@@ -1,0 +1,322 @@
+"""The server app and its nodes on a stand-in network: whatever is lost, killed or wrong, the model is the same."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fake_post import FakePost, Killed, is_step, make_conductor, make_hosts
+from scenario import Scenario, descent
+
+from codedfl.errors import NotEnoughDevices
+from codedfl.flower.calls import Step
+from codedfl.flower.conductor import Patience
+from codedfl.flower.device_host import DeviceHost
+from codedfl.flower.keys import load_identity
+from codedfl.in_process import run_in_process
+from codedfl.protocol import Phase
+from codedfl.protocol.messages import Kind, Message, Update
+from codedfl.schemes.coded_keys import KeysDevice, KeysServer
+from codedfl.schemes.coded_padded import PaddedDevice, PaddedServer
+
+SCHEMES = {"coded-padded": (PaddedServer, PaddedDevice), "coded-keys": (KeysServer, KeysDevice)}
+
+
+@pytest.fixture(autouse=True)
+def no_power_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waiting for the disk is most of the time these tests take."""
+    monkeypatch.setattr("os.fsync", lambda handle: None)
+
+
+@pytest.fixture(params=SCHEMES)
+def scenario(request: pytest.FixtureRequest) -> Scenario:
+    server_type, device_type = SCHEMES[request.param]
+    return Scenario(sizes=(3, 5, 2, 4, 3), alpha=3, d=40, server_type=server_type, device_type=device_type)
+
+
+def expected_model(scenario: Scenario) -> np.ndarray:
+    return run_in_process(scenario.server(), scenario.devices())
+
+
+def leftovers(folder: Path) -> list[str]:
+    """Files of runs, on the nodes and on the server; keys and lock files apart."""
+    files = [path for path in folder.rglob("*") if path.is_file() and path.suffix not in (".key", ".lock")]
+    return [str(path.relative_to(folder)) for path in files]
+
+
+def test_the_model_is_the_one_of_the_in_process_run(scenario: Scenario, tmp_path: Path):
+    post = FakePost(make_hosts(scenario, tmp_path))
+    epochs: list[int] = []
+    model = make_conductor(scenario, post, tmp_path, descent, on_epoch=epochs.append).run()
+    assert np.array_equal(model, expected_model(scenario))
+    assert epochs == [1, 2, 3, 4]
+    assert leftovers(tmp_path) == []
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_lost_calls_and_replies_change_nothing(scenario: Scenario, tmp_path: Path, seed: int):
+    rng = random.Random(seed)
+    post = FakePost(
+        make_hosts(scenario, tmp_path),
+        delay=lambda host, call: rng.uniform(0.1, 3.0),
+        fault=lambda host, call: rng.choice(["", "", "", "lose call", "lose reply"]),
+    )
+    patience = Patience(5, 5, 600.0, 600.0, 600.0)
+    model = make_conductor(scenario, post, tmp_path, descent, patience=patience).run()
+    assert np.array_equal(model, expected_model(scenario))
+    assert leftovers(tmp_path) == []
+
+
+def test_a_server_app_killed_anywhere_goes_on_without_a_new_sharing_phase(scenario: Scenario, tmp_path: Path):
+    loads: list[str] = []
+    hosts = make_hosts(scenario, tmp_path)
+    counted = {
+        node: DeviceHost(
+            host.name, host.identity, host.folder, lambda host=host: (loads.append(host.name), host.load_rows())[1]
+        )
+        for node, host in hosts.items()
+    }
+    post = FakePost(counted)
+    rng = random.Random(1)
+    budget = 0
+
+    def tick() -> None:
+        nonlocal budget
+        budget -= 1
+        if budget < 0:
+            raise Killed
+
+    post.tick = tick
+    runs: set[bytes] = set()
+    starts = 0
+    while True:
+        budget = rng.randrange(3, 25)
+        starts += 1
+        conductor = make_conductor(scenario, post, tmp_path, descent)
+        try:
+            model = conductor.run()
+            break
+        except Killed:
+            if conductor.server is not None:
+                runs.add(conductor.server.run)
+    assert starts > 4
+    assert len(runs) == 1
+    assert np.array_equal(model, expected_model(scenario))
+    # Once for the invitation and once for the agreement, and once more for each of them that is repeated.
+    assert all(loads.count(name) <= 4 for name in scenario.names)
+    shares = [call for _, call in post.handled if isinstance(call, Step) and call.parcel.first == 0]
+    assert len({call.run for call in shares}) == 1
+
+
+@pytest.mark.parametrize("death", [2.0, 4.0, 6.0])
+def test_a_node_that_was_killed_rejoins_under_another_id_with_its_state(
+    scenario: Scenario, tmp_path: Path, death: float
+):
+    post = FakePost(make_hosts(scenario, tmp_path))
+    host = post.hosts[102]
+
+    def tick() -> None:
+        if death < post.now < death + 12 and 102 in post.hosts:
+            del post.hosts[102]
+        if post.now > death + 12 and 102 not in post.hosts:
+            post.hosts[202] = host
+
+    post.tick = tick
+    model = make_conductor(scenario, post, tmp_path, lambda: descent(30)).run()
+    assert np.array_equal(model, run_in_process(scenario.server(descent(30)), scenario.devices()))
+    assert leftovers(tmp_path) == []
+
+
+def epoch_of(call: object) -> int:
+    """The epoch of the update in a call; 0 if there is none."""
+    if not isinstance(call, Step) or not call.parcel.newest:
+        return 0
+    message = Message.decode(call.parcel.newest)
+    return Update.decode(message.body).epoch if message.kind is Kind.UPDATE else 0
+
+
+def test_a_straggler_skips_to_the_newest_epoch(scenario: Scenario, tmp_path: Path):
+    slow = "device-1"
+    post = FakePost(
+        make_hosts(scenario, tmp_path), delay=lambda host, call: 2.0 if host.name == slow and epoch_of(call) else 0.3
+    )
+    make_conductor(scenario, post, tmp_path, lambda: descent(12)).run()
+    epochs = [epoch_of(call) for name, call in post.handled if name == slow and epoch_of(call)]
+    fast = [epoch_of(call) for name, call in post.handled if name == "device-0" and epoch_of(call)]
+    assert fast == list(range(1, 13))
+    assert 2 <= len(epochs) <= 5
+    assert all(later > earlier + 1 for earlier, later in zip(epochs[:-1], epochs[1:], strict=True))
+
+
+def without_nodes(post: FakePost, nodes: list[int], when: Callable[[], bool]) -> None:
+    def tick() -> None:
+        if when():
+            for node in nodes:
+                post.hosts.pop(node, None)
+
+    post.tick = tick
+
+
+def test_as_many_nodes_may_die_for_good_as_the_code_tolerates(scenario: Scenario, tmp_path: Path):
+    post = FakePost(make_hosts(scenario, tmp_path))
+    without_nodes(post, [100, 103], lambda: any(epoch_of(call) >= 2 for _, call in post.handled))
+    model = make_conductor(scenario, post, tmp_path, descent).run()
+    assert np.array_equal(model, expected_model(scenario))
+
+
+def test_one_more_is_reported_with_the_model_so_far_and_can_be_resumed(scenario: Scenario, tmp_path: Path):
+    post = FakePost(make_hosts(scenario, tmp_path))
+    all_hosts = dict(post.hosts)
+    without_nodes(post, [100, 101, 103], lambda: any(epoch_of(call) >= 3 for _, call in post.handled))
+    conductor = make_conductor(scenario, post, tmp_path, lambda: descent(6))
+    with pytest.raises(
+        NotEnoughDevices, match=r"needs 3 answers .* missing are device-0, device-1, device-3"
+    ) as caught:
+        conductor.run()
+    assert caught.value.model is not None
+    assert np.array_equal(caught.value.model, conductor.model)
+
+    post.tick = lambda: None
+    post.hosts = all_hosts
+    resumed = make_conductor(scenario, post, tmp_path, lambda: descent(6))
+    model = resumed.run()
+    assert np.array_equal(model, run_in_process(scenario.server(descent(6)), scenario.devices()))
+    assert resumed.server is not None and resumed.server.run == conductor.server.run
+
+
+def test_a_device_that_dies_before_it_has_shared_ends_the_run(scenario: Scenario, tmp_path: Path):
+    post = FakePost(make_hosts(scenario, tmp_path))
+    without_nodes(post, [104], lambda: sum(is_step(call) for _, call in post.handled) >= 5)
+    with pytest.raises(NotEnoughDevices, match=r"^all 5 devices must share before training: 1 missing \(device-4\)$"):
+        make_conductor(scenario, post, tmp_path, descent).run()
+
+
+# -- nodes that do not fit
+
+
+def run_without_the_last(scenario: Scenario, post: FakePost, tmp_path: Path, **options: object) -> np.ndarray:
+    patience = Patience(scenario.n_devices, scenario.n_devices - 1, 10.0, 30.0, 30.0)
+    model = make_conductor(scenario, post, tmp_path, descent, patience=patience, **options).run()
+    rest = Scenario(
+        sizes=scenario.sizes[:-1],
+        alpha=scenario.alpha,
+        d=scenario.d,
+        bounds=scenario.bounds,
+        server_type=scenario.server_type,
+        device_type=scenario.device_type,
+    )
+    rest.data = scenario.data[:-1]
+    rest.public_samples = scenario.public_samples
+    expected = run_in_process(rest.server(), rest.devices())
+    assert np.array_equal(model, expected)
+    return model
+
+
+@pytest.fixture
+def private(scenario: Scenario) -> Scenario:
+    """The number of samples is summed securely: a device may be missing from it."""
+    scenario.public_samples = False
+    return scenario
+
+
+def test_a_node_of_another_version_is_refused_in_both_logs(
+    private: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    post = FakePost(make_hosts(private, tmp_path))
+    old_handle = DeviceHost.handle
+
+    def handle(self: DeviceHost, call: object) -> object:
+        with monkeypatch.context() as other:
+            if self.name == "device-4":
+                other.setattr("codedfl.flower.device_host.VERSION", 9)
+            return old_handle(self, call)
+
+    monkeypatch.setattr(DeviceHost, "handle", handle)
+    run_without_the_last(private, post, tmp_path)
+    reason = "the protocol version must be 9 on this node, got 1"
+    assert ("codedfl.flower.device", logging.ERROR, f"device-4 refuses: {reason}") in caplog.record_tuples
+    assert ("codedfl.flower.server", logging.ERROR, f"node 104 cannot take part: {reason}") in caplog.record_tuples
+
+
+def test_a_node_with_wrong_shapes_is_refused_in_both_logs(
+    private: Scenario, tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    private.data[4] = (private.data[4][0][:, :-1], private.data[4][1])
+    post = FakePost(make_hosts(private, tmp_path))
+    run_without_the_last(private, post, tmp_path)
+    reason = "device-4 cannot take part: X must have 40 columns as this run has, got 39"
+    assert ("codedfl.flower.device", logging.ERROR, reason) in caplog.record_tuples
+    assert ("codedfl.flower.server", logging.ERROR, reason) in caplog.record_tuples
+
+
+def test_a_node_with_an_unknown_key_is_refused_in_both_logs(
+    private: Scenario, tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    post = FakePost(make_hosts(private, tmp_path))
+    roster = {host.name: host.identity.public for host in post.hosts.values()}
+    last = post.hosts[104]
+    post.hosts[104] = DeviceHost(last.name, load_identity(tmp_path / "other.key"), last.folder, last.load_rows)
+    run_without_the_last(private, post, tmp_path, roster=roster)
+    texts = [text for _, level, text in caplog.record_tuples if level == logging.ERROR]
+    assert any(text.startswith("node 104 cannot take part: the key of 'device-4' must be the one on") for text in texts)
+    assert any(text.startswith("device-4 cannot take part: the key of 'device-4' must be the one on") for text in texts)
+
+
+def test_a_node_that_lost_its_state_is_refused_in_both_logs(
+    scenario: Scenario, tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    """It cannot be a participant any more; as long as the code tolerates it, the run goes on."""
+    post = FakePost(make_hosts(scenario, tmp_path))
+    wiped = False
+
+    def tick() -> None:
+        nonlocal wiped
+        if not wiped and any(epoch_of(call) >= 1 for name, call in post.handled if name == "device-4"):
+            wiped = True
+            for entry in (tmp_path / "device-4" / "runs").rglob("*"):
+                if entry.is_file():
+                    entry.unlink()
+
+    post.tick = tick
+    model = make_conductor(scenario, post, tmp_path, descent).run()
+    assert np.array_equal(model, expected_model(scenario))
+    texts = [text for _, level, text in caplog.record_tuples if level == logging.ERROR]
+    reason = "device-4 refuses: the run must be one whose state this node holds, got "
+    assert sum(text.startswith(reason) for text in texts) == 2  # the node's log and the server's
+
+
+def test_a_second_node_cannot_take_the_name_of_another(
+    scenario: Scenario, tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    post = FakePost(make_hosts(scenario, tmp_path))
+    first = post.hosts[100]
+    thief = DeviceHost(first.name, load_identity(tmp_path / "thief.key"), tmp_path / "thief", first.load_rows)
+
+    def tick() -> None:
+        if post.now > 2.5:
+            post.hosts[900] = thief
+
+    post.tick = tick
+    model = make_conductor(scenario, post, tmp_path, lambda: descent(20)).run()
+    assert np.array_equal(model, run_in_process(scenario.server(descent(20)), scenario.devices()))
+    texts = [text for _, level, text in caplog.record_tuples if level == logging.ERROR]
+    assert any(text.startswith("node 900 cannot take part: the key of 'device-0' must be") for text in texts)
+
+
+def test_too_few_devices_are_reported(scenario: Scenario, tmp_path: Path):
+    post = FakePost(make_hosts(scenario, tmp_path))
+    del post.hosts[100], post.hosts[101]
+    patience = Patience(5, 4, 10.0)
+    message = r"^at least 4 devices must be there after 10 s, got 3 \(device-2, device-3, device-4\)$"
+    with pytest.raises(NotEnoughDevices, match=message):
+        make_conductor(scenario, post, tmp_path, descent, patience=patience).run()
+
+
+def test_the_server_ends_in_the_finished_phase(scenario: Scenario, tmp_path: Path):
+    conductor = make_conductor(scenario, FakePost(make_hosts(scenario, tmp_path)), tmp_path, descent)
+    conductor.run()
+    assert conductor.server is not None and conductor.server.phase is Phase.FINISHED

@@ -1,0 +1,375 @@
+"""The report: complete files, one page that needs nothing else, and no number that is not in the results."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+from copy import deepcopy
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from codedfl import datasets
+from codedfl.comparison import Entry, Settings, compare
+from codedfl.errors import InvalidInput
+from codedfl.fleet import Fleet
+from codedfl.problem import make_problem
+from codedfl.report import accuracy_figure, comparison_table, headline, report_page, write_report
+from codedfl.report.curves import curves_of
+from codedfl.report.figures import short_names
+from codedfl.report.rows import count, number, rows_at, span
+from codedfl.schemes import CodedKeys, CodedPadded, Conventional, DropSlowest
+from made_up_results import entry
+
+FILES = ["results.json", "traces.csv", "accuracy.png", "accuracy.svg", "report.html"]
+VOID = {"meta", "br", "hr", "img", "link", "input"}
+
+
+class Page(HTMLParser):
+    """Collects text and attributes; fails on tags that do not match."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str]] = []
+        self.texts: list[str] = []
+        self.feed(html)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [(name, value or "") for name, value in attrs]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [(name, value or "") for name, value in attrs]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if data.strip():
+            self.texts.append(data.strip())
+
+
+def made_up() -> dict[str, Any]:
+    schemes = [
+        entry(target, seconds, **which)
+        for target, times in ((0.9, (684.0, 740.0, 1100.0)), (0.95, (8022.0, 1210.0, None)))
+        for seconds, which in zip(
+            times,
+            (
+                {"speedups": (1.0, 1.0, 1.0)},
+                {"alpha": 23, "speedups": (6.31, 6.62, 6.93)},
+                {"dropped": 5, "final": 0.871},
+            ),
+            strict=True,
+        )
+    ]
+    return {
+        "name": "mnist",
+        "title": "MNIST",
+        "dataset": "mnist",
+        "command": "codedfl reproduce mnist",
+        "fleet": "paper",
+        "n_devices": 25,
+        "seeds": [0, 1],
+        "draws": 200,
+        "targets": [0.9, 0.95],
+        "headline_target": 0.95,
+        "score_name": "accuracy",
+        "paper": {"speedup": 6.6, "alpha": 23},
+        "schemes": schemes,
+        "shuffled": [],
+        "sensitivity": [],
+        "claims": [],
+        "notes": [],
+        "seconds": {"total": 200.0, "linear_algebra": 150.0},
+        "versions": {"codedfl": "0.1.0"},
+    }
+
+
+def made_up_traces(results: dict[str, Any]) -> list[dict[str, Any]]:
+    """Two seeds a scheme; the second stops one epoch earlier."""
+    return [
+        {
+            **{key: one[key] for key in ("dataset", "label", "scheme", "solver", "step")},
+            "seed": seed,
+            "epoch": epoch,
+            "seconds": float(epoch * 100 * (index + 1)),
+            "accuracy": 0.96 - 0.3 / epoch - 0.01 * seed,
+        }
+        for index, one in enumerate(results["schemes"][:3])
+        for seed in (0, 1)
+        for epoch in range(1, 30 - seed)
+    ]
+
+
+def page_of(results: dict[str, Any]) -> Page:
+    return Page(report_page(results, accuracy_figure(results, made_up_traces(results)).svg))
+
+
+@pytest.fixture(scope="module")
+def real() -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Small and real: digits with 100 features on the paper's fleet, no claims and nothing of the paper's to match."""
+    data = datasets.load("digits")
+    problems = [(seed, make_problem(data, n_devices=25, n_features=100, seed=seed)) for seed in (0, 1)]
+    entries = [
+        Entry(Conventional()),
+        Entry(CodedPadded(23)),
+        Entry(CodedKeys(25), "cg"),
+        Entry(DropSlowest(5)),
+        Entry(Conventional(), step="literal"),
+        Entry(CodedPadded(23), step="literal"),
+    ]
+    settings = Settings(
+        Fleet.load("paper"), (0.8, 0.93), ("authors", "multicast"), draws=10, max_epochs=120, score_every=2
+    )
+    outcome = compare("digits", problems, entries, settings)
+    results = made_up() | {
+        "name": "digits",
+        "title": "digits on the paper's fleet",
+        "dataset": "digits",
+        "targets": [0.8, 0.93],
+        "headline_target": 0.93,
+        "paper": None,
+        "schemes": outcome.schemes,
+        "seconds": outcome.seconds,
+    }
+    return results, outcome.traces
+
+
+def test_files_are_complete_and_read_back(real: tuple[dict[str, Any], list[dict[str, Any]]], tmp_path: Path) -> None:
+    results, traces = real
+    paths = write_report(tmp_path / "new" / "digits", results, traces)
+    assert list(paths) == FILES
+    assert sorted(path.name for path in (tmp_path / "new" / "digits").iterdir()) == sorted(FILES)
+    assert json.loads(paths["results.json"].read_text()) == results
+    with paths["traces.csv"].open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == len(traces)
+    assert rows[0] == {key: str(value) for key, value in traces[0].items()}
+    assert paths["accuracy.png"].read_bytes().startswith(b"\x89PNG")
+    Page(paths["report.html"].read_text())
+
+
+def test_the_same_results_give_the_same_bytes(
+    real: tuple[dict[str, Any], list[dict[str, Any]]], tmp_path: Path
+) -> None:
+    first, second = (write_report(tmp_path / name, *real) for name in ("first", "second"))
+    for name in FILES:
+        assert first[name].read_bytes() == second[name].read_bytes(), name
+
+
+def test_page_of_a_real_comparison(real: tuple[dict[str, Any], list[dict[str, Any]]]) -> None:
+    results, traces = real
+    page = Page(report_page(results, accuracy_figure(results, traces).svg))
+    for summary in (
+        "sharing authors, step paper",
+        "sharing authors, step literal",
+        "sharing multicast, step paper",
+        "sharing multicast, step literal",
+    ):
+        assert summary in page.texts
+    assert "coded-keys, α = 25, CG" in page.texts
+    assert "The paper's claims" not in page.texts
+    assert "Shuffled data" not in page.texts
+
+
+def test_page_asks_for_nothing_from_outside(real: tuple[dict[str, Any], list[dict[str, Any]]]) -> None:
+    results, traces = real
+    html = report_page(results, accuracy_figure(results, traces).svg)
+    assert "://" not in html
+    assert "@import" not in html
+    assert not {"script", "link", "img", "iframe", "object"} & set(Page(html).tags)
+    targets = [value for name, value in Page(html).attributes if name in {"href", "xlink:href", "src"}]
+    assert all(value.startswith("#") for value in targets)
+    assert all(value.startswith("#") for value in re.findall(r"url\(([^)]*)\)", html))
+
+
+def test_everything_from_outside_is_escaped() -> None:
+    evil = '<script>alert("x")</script>&'
+    results = made_up()
+    for key in ("title", "dataset", "command", "fleet"):
+        results[key] = evil
+    for one in results["schemes"]:
+        one["label"] += evil
+    results["notes"] = [evil]
+    results["versions"] = {evil: evil}
+    results["claims"] = [{"statement": evil, "dataset": evil, "target_accuracy": None, "holds": True, "evidence": evil}]
+    page = page_of(results)
+    assert "script" not in page.tags
+    assert page.texts.count(evil) >= 7
+
+
+def test_never_and_its_seeds_are_shown() -> None:
+    page = page_of(made_up())
+    assert "never (0 of 2 seeds)" in page.texts
+    assert any("dropping the slowest 5 (authors, step paper) 0 of 2" in text for text in page.texts)
+    assert "None" not in page.texts
+    assert not {"nan", "inf"} & set(page.texts)
+
+
+def test_the_papers_value_stands_beside_ours() -> None:
+    results = made_up()
+    assert headline(results) == (
+        "Coded-padded with α = 23 reaches 95\u202f% accuracy 6.62 times faster than conventional FL"
+        " (median over 2 seeds, 6.31–6.93); the paper reports 6.6."
+    )
+    texts = page_of(results).texts
+    start = texts.index("ours / paper")
+    assert texts[start + 1 : start + 7] == ["authors", "paper", "6.6", "6.62", "6.31–6.93", "1.00"]
+
+
+def test_headline_says_when_there_is_nothing_to_compare() -> None:
+    results = made_up()
+    results["schemes"] = [one for one in results["schemes"] if one["scheme"] != "coded-padded"]
+    assert "no speed-up at 95\u202f% accuracy to set against the paper's 6.6" in headline(results)
+    results["paper"] = None
+    assert headline(results).startswith("First to reach 95\u202f% accuracy is conventional FL: after 8022\u202fs")
+    for one in results["schemes"]:
+        one["time_to_target_s"]["median"] = None
+    assert headline(results) == "No scheme reaches 95\u202f% accuracy in the median seed."
+
+
+def test_verdicts_sensitivity_and_shuffled_sections() -> None:
+    results = made_up()
+    results["claims"] = [
+        {"statement": f"claim {holds}", "dataset": "mnist", "target_accuracy": 0.95, "holds": holds, "evidence": "e"}
+        for holds in (True, False, None)
+    ]
+    results["shuffled"] = [one | {"dataset": "mnist (shuffled)"} for one in results["schemes"]]
+    dearer = deepcopy(results["schemes"])
+    dearer[4]["time_to_target_s"]["median"] = 1777.0
+    results["sensitivity"] = [{"factor": 0.0, "schemes": results["schemes"]}, {"factor": 4.0, "schemes": dearer}]
+    texts = page_of(results).texts
+    assert [text for text in texts if text in {"✓ holds", "✗ fails", "– not judged"}] == [
+        "✓ holds",
+        "✗ fails",
+        "– not judged",
+    ]
+    assert "Shuffled data" in texts
+    start = texts.index("times faster at 4×")
+    assert texts[start + 6 : start + 11] == ["coded-padded, α = 23", "1210", "1777", "6.62", "6.62"]
+
+
+def test_notes_and_provenance() -> None:
+    text = " ".join(page_of(made_up()).texts)
+    for words in ("γ = 1/(2σ²) = 0.02", "μ = 6", "μ = 12", "“authors”", "75 % of it linear algebra", "codedfl 0.1.0"):
+        assert words in text
+    digits = made_up() | {"paper": None}
+    assert "Kernel parameter" not in " ".join(page_of(digits).texts)
+
+
+def test_results_that_are_not_json_are_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    results = made_up()
+    results["schemes"][0]["sharing_s"] = math.inf
+    with pytest.raises(InvalidInput, match=r"^results must hold finite numbers and None only, got one that is not"):
+        write_report(tmp_path / "out", results, made_up_traces(results))
+    assert not (tmp_path / "out").exists()
+
+
+def test_bad_targets_and_traces_are_refused(tmp_path: Path) -> None:
+    results = made_up() | {"headline_target": 0.93}
+    with pytest.raises(
+        InvalidInput, match=r"^headline_target must be a target of the results \(0.9, 0.95\), got 0.93$"
+    ):
+        write_report(tmp_path, results, made_up_traces(results))
+    with pytest.raises(InvalidInput, match=r"^traces must hold rows of 'mnist' with step paper, got none$"):
+        accuracy_figure(made_up(), [])
+    with pytest.raises(InvalidInput, match=r"^results must hold at least one scheme, got none$"):
+        accuracy_figure(made_up() | {"schemes": []}, [])
+
+
+def test_terminal_table_is_fastest_first_and_names_what_the_server_sees() -> None:
+    console = Console(width=120, record=True, file=io.StringIO())
+    console.print(comparison_table(made_up()["schemes"], 0.95, title="MNIST"))
+    text = console.export_text()
+    lines = [line for line in text.splitlines() if " device" in line or "total only" in line]
+    assert [line.split("  ")[0] for line in lines] == [
+        "coded-padded, α = 23",
+        "conventional FL",
+        "dropping the slowest 5",
+    ]
+    assert "total only" in lines[0] and "6.62" in lines[0] and "1210" in lines[0]
+    assert "never" in lines[2] and "each device" in lines[2]
+    assert "dropping the slowest 5: 0 of 2" in text
+
+
+def test_terminal_table_refuses_what_is_not_there() -> None:
+    with pytest.raises(InvalidInput, match=r"^schemes must hold at least one entry, got none$"):
+        comparison_table([], 0.95)
+    with pytest.raises(
+        InvalidInput, match=r"^schemes must hold target 0.95 with sharing multicast and step paper, got"
+    ):
+        comparison_table(made_up()["schemes"], 0.95, sharing="multicast")
+
+
+def test_regression_scores_are_not_percentages() -> None:
+    results = made_up() | {"score_name": "R^2", "paper": None}
+    assert headline(results).startswith("First to reach R^2 = 0.95 is coded-padded")
+    assert rows_at(results["schemes"], 0.95, "authors", "paper", "R^2")[2].final == "0.871"
+    page_of(results)
+
+
+def test_dollar_signs_in_a_title_are_dollar_signs() -> None:
+    accuracy_figure(made_up() | {"title": "prices in $, $x_"}, made_up_traces(made_up()))
+
+
+def test_curves_hold_a_seed_that_has_stopped() -> None:
+    """Seed 1 reaches the target and stops at epoch 2; epochs 3 and 4 of seeds 0 and 2 must not stand alone."""
+    scores = {0: [0.1, 0.2, 0.3, 0.4], 1: [0.5, 0.9], 2: [0.2, 0.3, 0.4]}
+    traces = [
+        {"dataset": "d", "label": "L", "scheme": "s", "solver": "gd", "step": "paper", "seed": seed, "epoch": epoch}
+        | {"seconds": 10.0 * epoch, "accuracy": score}
+        for seed, of_seed in scores.items()
+        for epoch, score in enumerate(of_seed, 1)
+    ]
+    (curve,) = curves_of(traces, "d", "paper")
+    assert curve.seconds.tolist() == [10.0, 20.0, 30.0]  # half of the seeds have stopped at epoch 3
+    np.testing.assert_allclose(curve.median, [0.2, 0.3, 0.4])
+    np.testing.assert_allclose(curve.high, [0.5, 0.9, 0.9])
+    assert curve.reaches(0.3) == 20.0
+    assert curve.reaches(0.5) == math.inf
+
+
+def test_short_names_stay_distinct() -> None:
+    names = ["conventional FL", "coded-padded, α = 23", "coded-keys, α = 23", "coded-padded, α = 25"]
+    assert short_names(names) == ["conventional FL", "coded-padded, α = 23", "coded-keys, α = 23", "α = 25"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "never"),
+        (0.0, "0"),
+        (6.4, "6.40"),
+        (0.0948, "0.0948"),
+        (99.96, "100"),
+        (1209.6, "1210"),
+        (18722.2, "18\u202f722"),
+    ],
+)
+def test_numbers(value: float | None, text: str) -> None:
+    assert number(value) == text
+
+
+def test_counts_and_ranges() -> None:
+    assert [count(10.5), count(230.0), count(12000), count(None)] == ["10.5", "230", "12\u202f000", "never"]
+    assert [span(1.0, 2.0), span(1.0, 1.0), span(None, 2.0), span(1.0, None)] == [
+        "1.00–2.00",
+        "1.00",
+        "–",
+        "1.00–never",
+    ]
