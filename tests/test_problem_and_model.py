@@ -15,7 +15,7 @@ from codedfl.datasets import Dataset
 from codedfl.errors import InvalidInput
 from codedfl.model import TrainedModel
 from codedfl.problem import make_problem, score_of
-from codedfl.secure_sum import secure_sum_in_process
+from codedfl.secure_sum import secure_moments_in_process
 from codedfl.solvers import ConjugateGradient
 
 
@@ -118,7 +118,7 @@ def test_text_labels_come_back():
 
 def test_regression_without_public_ranges_uses_secure_sums():
     problem = make_problem(
-        regression(), n_devices=5, partition_name="random", features="linear", secure_sum=secure_sum_in_process
+        regression(), n_devices=5, partition_name="random", features="linear", secure_moments=secure_moments_in_process
     )
     theta = list(CentralTotals(problem).train(ConjugateGradient(30, 1e-3)))[-1]
     model = TrainedModel.of(problem, theta)
@@ -126,7 +126,7 @@ def test_regression_without_public_ranges_uses_secure_sums():
 
 
 def test_without_range_or_secure_sum_nothing_is_guessed():
-    message = "data set 'diabetes' has no public range: secure_sum must be given, got None"
+    message = "data set 'diabetes' has no public range: secure_moments must be given, got None"
     with pytest.raises(InvalidInput, match=re.escape(message)):
         make_problem(regression(), n_devices=5, partition_name="random")
 

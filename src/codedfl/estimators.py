@@ -27,7 +27,7 @@ from codedfl.labels import ClassLabels, Labels, TargetLabels
 from codedfl.model import TrainedModel
 from codedfl.partition import by_device_column
 from codedfl.preprocessing import DEFAULT_CLIP, Moments, Preprocessing
-from codedfl.problem import Problem, _bounded
+from codedfl.problem import Problem, bounded_features
 from codedfl.schemes import CodedScheme, coded_scheme
 from codedfl.secure_sum import secure_moments_in_process
 from codedfl.simulator import make_parties
@@ -81,7 +81,7 @@ class _CodedRidge(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         prepared, clipped = preprocessing.apply(X[order])
         feature_map = self._feature_map(preprocessing)
         scheme = self._scheme(len(parts))
-        rows = _bounded(feature_map, prepared)
+        rows = bounded_features(feature_map, prepared)
         problem = Problem(
             name=type(self).__name__,
             X=rows,

@@ -1,8 +1,8 @@
 """Going on without devices that never share, with the user's leave.
 
 Training starts when every device of the frozen set has shared. One that never does holds up the start until the
-driver's deadline. Going on without it needs a *fresh* set with fresh seeds and fresh uploads: using what was already shared once
-with and once without a device would expose that device. The outcome says whose data are missing.
+driver's deadline. Going on without it needs a *fresh* set with fresh seeds and fresh uploads: using what was already
+shared once with and once without a device would expose that device. The outcome says whose data are missing.
 """
 
 from __future__ import annotations

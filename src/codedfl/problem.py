@@ -20,10 +20,13 @@ from codedfl.features import FeatureMap, LinearFeatures, RandomFourierFeatures, 
 from codedfl.fixed_point import Bounds
 from codedfl.labels import Labels
 from codedfl.partition import partition
-from codedfl.preprocessing import Preprocessing, SecureSum, secure_moments
+from codedfl.preprocessing import Moments, Preprocessing
 
 Floats = NDArray[np.float64]
 Features = NDArray[np.float32]
+
+# Mean and variance of columns, from the rows of each device.
+SecureMoments = Callable[[list[NDArray[Any]]], Moments]
 
 PAPER_REGULARISATION = 9e-6
 PAPER_FEATURES = 2000
@@ -136,7 +139,7 @@ def make_problem(
     gamma: float | None = None,
     seed: int = 0,
     concentration: float | None = None,
-    secure_sum: SecureSum | None = None,
+    secure_moments: SecureMoments | None = None,
     target_range: tuple[float, float] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Problem:
@@ -146,7 +149,8 @@ def make_problem(
         it has one, else "sorted".
     features: "rbf" (random Fourier features, ``n_features`` of them, kernel width ``gamma`` or the public default
         rule) or "linear" (the columns themselves and an intercept).
-    secure_sum: adds one vector per device without showing any; needed where the data have no public range.
+    secure_moments: mean and variance of columns over the devices (``secure_sum.secure_moments_in_process``), which
+        show nobody's own; needed where the data have no public range.
     target_range: public range of a regression target; None takes mean -+ 4 standard deviations, securely summed.
     """
     say = progress or (lambda _: None)
@@ -154,11 +158,11 @@ def make_problem(
     rng = np.random.default_rng(seed)
     parts = partition(name, data.y_train, n_devices, rng, concentration, data.device)
     say("preprocessing")
-    preprocessing = _preprocessing(data, parts, secure_sum)
+    preprocessing = _preprocessing(data, parts, secure_moments)
     order = np.concatenate(parts)
     train, clipped = preprocessing.apply(data.X_train)
     test, _ = preprocessing.apply(data.X_test)
-    labels = _labels(data, parts, secure_sum, target_range)
+    labels = _labels(data, parts, secure_moments, target_range)
     feature_map: FeatureMap
     if features == "rbf":
         width = gamma if gamma is not None else default_gamma(data.n_columns, preprocessing.width)
@@ -174,11 +178,11 @@ def make_problem(
         names = tuple(str(data.device[part[0]]) for part in parts)
     return Problem(
         name=data.name,
-        X=_bounded(feature_map, train[order]),
+        X=bounded_features(feature_map, train[order]),
         Y=labels.encode(y),
         offsets=np.concatenate(([0], np.cumsum([len(part) for part in parts]))).astype(np.int64),
         device_names=names,
-        X_test=_bounded(feature_map, test),
+        X_test=bounded_features(feature_map, test),
         y_test=data.y_test,
         feature_map=feature_map,
         labels=labels,
@@ -189,7 +193,7 @@ def make_problem(
     )
 
 
-def _bounded(feature_map: FeatureMap, raw: NDArray[Any]) -> Features:
+def bounded_features(feature_map: FeatureMap, raw: NDArray[Any]) -> Features:
     """Features as float32, clipped to the largest float32 within the bound: rounding must not step over it."""
     exact = feature_map.transform(raw)
     limit = np.float32(feature_map.bound)
@@ -198,26 +202,26 @@ def _bounded(feature_map: FeatureMap, raw: NDArray[Any]) -> Features:
     return np.clip(exact.astype(np.float32), -limit, limit)
 
 
-def _preprocessing(data: Dataset, parts: Sequence[NDArray[Any]], secure_sum: SecureSum | None) -> Preprocessing:
+def _preprocessing(data: Dataset, parts: Sequence[NDArray[Any]], secure_moments: SecureMoments | None) -> Preprocessing:
     if data.public_range is not None:
         return Preprocessing.from_range(*data.public_range, n_columns=data.n_columns)
-    if secure_sum is None:
-        raise InvalidInput(f"data set {data.name!r} has no public range: secure_sum must be given, got None")
-    return Preprocessing.from_moments(secure_moments([data.X_train[part] for part in parts], secure_sum))
+    if secure_moments is None:
+        raise InvalidInput(f"data set {data.name!r} has no public range: secure_moments must be given, got None")
+    return Preprocessing.from_moments(secure_moments([data.X_train[part] for part in parts]))
 
 
 def _labels(
     data: Dataset,
     parts: Sequence[NDArray[Any]],
-    secure_sum: SecureSum | None,
+    secure_moments: SecureMoments | None,
     target_range: tuple[float, float] | None,
 ) -> Labels:
     if data.task == "classification":
         # The list of classes is public: every device must use the same columns.
         return Labels.for_classes(np.concatenate((data.y_train, data.y_test)))
     if target_range is None:
-        if secure_sum is None:
-            raise InvalidInput("a regression target needs target_range or secure_sum, got neither")
-        low, high = secure_moments([data.y_train[part][:, None] for part in parts], secure_sum).range()
+        if secure_moments is None:
+            raise InvalidInput("a regression target needs target_range or secure_moments, got neither")
+        low, high = secure_moments([data.y_train[part][:, None] for part in parts]).range()
         target_range = float(low[0]), float(high[0])
     return Labels.for_targets(*target_range)

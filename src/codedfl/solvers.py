@@ -161,8 +161,9 @@ class Nesterov(Resumable):
 class ConjugateGradient(Resumable):
     """Conjugate gradient on (X'X/m + lambda) Theta = X'Y/m, one system per class, all sharing each product.
 
-    Every direction is made conjugate to *all* those really sent, not just the last: directions are rounded before they
-    are sent, and the short recurrence would lose an epoch or two to that. The server keeps d c numbers per step for it.
+    Directions are rounded before they are sent, and the short recurrence would lose epochs to that. So the model is the
+    best one on the span of *all* directions really sent (the residual is projected on each, which costs no epoch), and
+    the next direction is conjugate to all of them. The server keeps 2 d c numbers per step for it.
 
     Epoch 1 decodes the constant and makes no step, so ``epochs`` = 1 returns Theta^(1). A column stops when its
     residual falls below ``tolerance`` times its first one. Every ``restart`` steps (at most d) an epoch goes to the
@@ -185,7 +186,7 @@ class ConjugateGradient(Resumable):
         self.restart = restart
         self.model: Floats | None = None
         self._epoch = 0
-        self._conjugate: list[tuple[Floats, Floats]] = []  # directions as sent, and image / curvature
+        self._conjugate: list[tuple[Floats, Floats]] = []  # directions as sent and their images, of unit curvature
         self._refreshing = False
 
     def start(self, initial: Floats, constant: Floats, samples: int) -> None:
@@ -218,15 +219,16 @@ class ConjugateGradient(Resumable):
             return
         image = product / self._samples + self.regularisation * sent
         curvature = np.sum(sent * image, axis=0)
-        moving = curvature > 0
-        safe = np.where(moving, curvature, 1.0)
-        length = np.where(moving, np.sum(sent * self._residual, axis=0) / safe, 0.0)
-        self.model = self.model + length * sent
-        self._residual = self._residual - length * image
-        self._conjugate.append((sent, np.where(moving, image / safe, 0.0)))
+        scale = np.where(curvature > 0, 1 / np.sqrt(np.where(curvature > 0, curvature, 1.0)), 0.0)
+        self._conjugate.append((sent * scale, image * scale))
+        for _ in range(2):  # the second time mends what rounding left of the first
+            for unit, unit_image in reversed(self._conjugate):
+                length = np.sum(unit * self._residual, axis=0)
+                self.model = self.model + length * unit
+                self._residual = self._residual - length * unit_image
         self._direction = self._residual
-        for direction, scaled_image in self._conjugate:
-            self._direction = self._direction - np.sum(self._residual * scaled_image, axis=0) * direction
+        for unit, unit_image in self._conjugate:
+            self._direction = self._direction - np.sum(self._residual * unit_image, axis=0) * unit
 
     def _active(self) -> NDArray[np.bool_]:
         active: NDArray[np.bool_] = np.linalg.norm(self._residual, axis=0) > self._goal

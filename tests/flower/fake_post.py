@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
-
-from scenario import Scenario
 
 from codedfl.flower.calls import Call, Failed, Hello, Reply, Step
 from codedfl.flower.conductor import Conductor, Patience
 from codedfl.flower.device_host import DeviceHost
 from codedfl.flower.keys import load_identity
+from codedfl.flower.letters import Letter, Parcel
 from codedfl.flower.state_folder import StateFolder
 from codedfl.protocol import Server
+from scenario import Scenario
 
 EXPIRES = 20.0  # seconds until a call without a reply is reported as failed
 
@@ -27,7 +27,7 @@ class Killed(Exception):
 class FakePost:
     """``hosts`` by node id. A host is called anew from its folder each time, as a new process would be.
 
-    delay: seconds a node takes for a call. fault: "" or "lose call" or "lose reply" or "damage".
+    delay: seconds a node takes for a call. fault: "", "lose call", "lose reply", "damage call" or "damage reply".
     tick: called before everything the server app asks for; tests kill the server app there.
     """
 
@@ -79,7 +79,8 @@ class FakePost:
         host = self.hosts.get(node)
         what = "lose call" if host is None else self.fault(host, call)
         if host is not None and what != "lose call":
-            reply = host.handle(call)
+            reply = host.handle(damaged(call) if what == "damage call" else call)
+            reply = damaged(reply) if what == "damage reply" else reply
             self.handled.append((host.name, call))
             if what != "lose reply":
                 del self._pending[number]
@@ -89,6 +90,21 @@ class FakePost:
         self._replies[number] = Failed("the call has expired")
         del self._pending[number]
         self.now += EXPIRES / 20  # not at once
+
+
+def damaged(what: Any) -> Any:
+    """The same with one bit flipped in every message it carries."""
+    if isinstance(what, Step):
+        return replace(what, parcel=damaged(what.parcel))
+    if not isinstance(what, Parcel):
+        return what
+    letters = tuple(Letter(flipped(letter.head), letter.bulk) for letter in what.letters)
+    return replace(what, letters=letters, newest=flipped(what.newest))
+
+
+def flipped(data: bytes) -> bytes:
+    middle = len(data) // 2
+    return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :] if data else data
 
 
 def make_hosts(scenario: Scenario, folder: Path, **options: Any) -> dict[int, DeviceHost]:

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fake_post import FakePost, Killed, is_step, make_conductor, make_hosts
-from scenario import Scenario, descent
 
 from codedfl.errors import NotEnoughDevices
 from codedfl.flower.calls import Step
@@ -22,6 +21,7 @@ from codedfl.protocol import Phase
 from codedfl.protocol.messages import Kind, Message, Update
 from codedfl.schemes.coded_keys import KeysDevice, KeysServer
 from codedfl.schemes.coded_padded import PaddedDevice, PaddedServer
+from scenario import Scenario, descent
 
 SCHEMES = {"coded-padded": (PaddedServer, PaddedDevice), "coded-keys": (KeysServer, KeysDevice)}
 
@@ -67,6 +67,20 @@ def test_lost_calls_and_replies_change_nothing(scenario: Scenario, tmp_path: Pat
     )
     patience = Patience(5, 5, 600.0, 600.0, 600.0)
     model = make_conductor(scenario, post, tmp_path, descent, patience=patience).run()
+    assert np.array_equal(model, expected_model(scenario))
+    assert leftovers(tmp_path) == []
+
+
+def test_damaged_messages_change_nothing(scenario: Scenario, tmp_path: Path):
+    seen: dict[str, int] = {}
+
+    def fault(host: DeviceHost, call: object) -> str:
+        """Every third call to a node is damaged on the way there, every fourth reply on the way back."""
+        seen[host.name] = seen.get(host.name, -1) + 1
+        return {0: "damage call", 1: "", 2: "damage reply", 3: ""}[seen[host.name] % 4]
+
+    post = FakePost(make_hosts(scenario, tmp_path), fault=fault)
+    model = make_conductor(scenario, post, tmp_path, descent).run()
     assert np.array_equal(model, expected_model(scenario))
     assert leftovers(tmp_path) == []
 

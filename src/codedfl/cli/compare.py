@@ -22,7 +22,7 @@ from codedfl.problem import make_problem
 from codedfl.report import write_report
 from codedfl.report.tables import comparison_table
 from codedfl.reproduce import software_versions
-from codedfl.secure_sum import secure_sum_in_process
+from codedfl.secure_sum import secure_moments_in_process
 
 COMPARISON = "Comparison"
 ALL = "all"
@@ -217,7 +217,7 @@ def _train(
                 partition_name=partition,
                 n_features=n_features,
                 seed=seed,
-                secure_sum=secure_sum_in_process,
+                secure_moments=secure_moments_in_process,
             )
 
             def report(what: str, fraction: float, index: int = index) -> None:

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+from rich.text import Text
 
 from codedfl.cli import options
 from codedfl.cli.scheme_choice import paper_alphas
@@ -130,7 +131,7 @@ def _show_classes(screen: Screen, fleet: Fleet, classes: list[dict[str, Any]]) -
     for one in classes:
         measured = "" if one["trace"] is None else " *"
         shown.add_row(
-            one["name"] + measured,
+            Text(one["name"] + measured),  # not markup: names are the user's
             str(one["count"]),
             f"{one['mac_rate']:.3g}",
             f"{one['setup_factor']:g}",

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from numpy.typing import NDArray
+from rich.text import Text
 
 from codedfl import datasets
 from codedfl.cli import inputs, options
@@ -192,11 +193,11 @@ def _show_classes(screen: Screen, classes: list[dict[str, Any]]) -> None:
     for one in classes:
         mistaken = one["most_often_taken_for"]
         shown.add_row(
-            str(one["class"]),
+            Text(str(one["class"])),  # not markup: classes are the user's
             str(one["rows"]),
             part(one["recall"]),
             part(one["precision"]),
-            "-" if mistaken is None else str(mistaken),
+            Text("-" if mistaken is None else str(mistaken)),
         )
     screen.show(shown)
 

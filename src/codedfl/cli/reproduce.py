@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import click
 import typer
+from rich.text import Text
 
 from codedfl import datasets
 from codedfl.cli import options
@@ -58,30 +59,46 @@ def reproduce_paper(
     finished: dict[str, Any] = {}
     for one in list(EXPERIMENTS) if name == ALL else [name]:
         try:
-            # Fetched first, under bars of its own.
-            with screen.fetching() as fetched:
-                datasets.fetch_dataset(EXPERIMENTS[one].dataset, data_dir, fetched)
-            with screen.progress() as bar:
-                task = bar.add_task(one, total=1.0)
-                finished[one] = reproduce(
-                    one,
-                    out=out,
-                    seeds=range(count),
-                    draws=draws,
-                    data_dir=data_dir,
-                    command=context.obj,
-                    progress=lambda what, done, bar=bar, task=task, one=one: bar.update(  # type: ignore[misc]
-                        task, description=f"{one}, {what}", completed=done
-                    ),
-                    n_features=QUICK_FEATURES if quick else PAPER_FEATURES,
-                    rows=QUICK_ROWS if quick else None,
-                )
+            finished[one] = _run(screen, one, out, range(count), draws, quick, data_dir, context.obj)
         except KeyboardInterrupt:
             kept = f"kept {', '.join(str(out / each) for each in finished)}" if finished else "nothing was finished"
             screen.remark(f"interrupted at {one}: {kept}")
             raise typer.Exit(INTERRUPTED) from None
         _show(screen, finished[one], out / one)
+    if quick:
+        screen.remark("note: a quick look on fewer features and rows; the paper's claims are about the whole")
     screen.write_json({"command": "reproduce", "experiments": list(finished.values())})
+
+
+def _run(
+    screen: Screen,
+    name: str,
+    out: Path,
+    seeds: Sequence[int],
+    draws: int,
+    quick: bool,
+    data_dir: Path | None,
+    command: str,
+) -> dict[str, Any]:
+    with screen.fetching() as fetched:
+        datasets.fetch_dataset(EXPERIMENTS[name].dataset, data_dir, fetched)
+    with screen.progress() as bar:
+        task = bar.add_task(name, total=1.0)
+
+        def report(what: str, fraction: float) -> None:
+            bar.update(task, description=f"{name}, {what}", completed=fraction)
+
+        return reproduce(
+            name,
+            out=out,
+            seeds=seeds,
+            draws=draws,
+            data_dir=data_dir,
+            n_features=QUICK_FEATURES if quick else PAPER_FEATURES,
+            rows=QUICK_ROWS if quick else None,
+            command=command,
+            progress=report,
+        )
 
 
 def _show(screen: Screen, results: Mapping[str, Any], folder: Path) -> None:
@@ -98,9 +115,8 @@ def _show(screen: Screen, results: Mapping[str, Any], folder: Path) -> None:
     screen.say()
     _show_claims(screen, results["claims"])
     took = results["seconds"]
-    screen.say(
-        f"took {took['total']:.0f} s, {100 * took['linear_algebra'] / took['total']:.0f} % of it linear algebra; wrote"
-    )
+    share = took["linear_algebra"] / took["total"]
+    screen.say(f"Wrote, after {took['total']:.0f} s of which {100 * share:.0f} % were linear algebra:")
     screen.files(sorted(folder.iterdir()))
     screen.say()
 
@@ -110,10 +126,9 @@ def _show_claims(screen: Screen, claims: Sequence[Mapping[str, Any]]) -> None:
     shown = table("", "claim and evidence", left=2)
     shown.columns[1].no_wrap = False
     for claim in claims:
-        shown.add_row(
-            _VERDICTS[claim["holds"]], claim["statement"], style="bold red" if claim["holds"] is False else None
-        )
-        shown.add_row("", claim["evidence"], style="dim")
+        style = "bold red" if claim["holds"] is False else None
+        shown.add_row(_VERDICTS[claim["holds"]], Text(claim["statement"]), style=style)
+        shown.add_row("", Text(claim["evidence"]), style="dim")
     screen.show(shown)
     holding = sum(claim["holds"] is True for claim in claims)
     screen.say(f"{holding} of {len(claims)} claims hold.")

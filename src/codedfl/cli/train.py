@@ -24,7 +24,7 @@ from codedfl.problem import Problem, make_problem
 from codedfl.report.rows import score as score_text
 from codedfl.report.rows import seconds as seconds_text
 from codedfl.schemes import CodedKeys, CodedPadded, CodedScheme, Conditions, coded_scheme
-from codedfl.secure_sum import secure_sum_in_process
+from codedfl.secure_sum import secure_moments_in_process
 from codedfl.simulator import simulate
 from codedfl.solvers import SOLVERS, STEPS, ConjugateGradient, GradientDescent, Nesterov
 
@@ -184,7 +184,7 @@ def train(
             gamma=gamma,
             seed=seed,
             concentration=concentration,
-            secure_sum=secure_sum_in_process,
+            secure_moments=secure_moments_in_process,
             progress=say,
         )
     training = _Training(screen, problem, scheme, solver, fleet, target)

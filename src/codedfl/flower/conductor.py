@@ -248,28 +248,27 @@ class Conductor:
             contact.failed(now)
         else:
             try:
-                letters = contact.line.take(reply)
+                self._unpack(server, contact, reply)
             except MessageRefused as error:
-                log.error("a reply of %s is refused: %s", contact.name, error)
-                contact.failed(now)
-                return
-            contact.replied(now)
-            for reason in reply.refusals:
-                log.error("%s refuses a message: %s", contact.name, reason)
-            for letter in letters:
-                self._hand_over(server, contact, letter.wire())
-            if reply.newest:
-                self._hand_over(server, contact, reply.newest)
-            elif reply.refusals and server.phase is Phase.TRAINING:
-                contact.failed(now)  # asked again after a while, not at once and for ever
+                log.error("a message of %s is refused: %s", contact.name, error)
+                contact.refused(now, str(error))
 
-    def _hand_over(self, server: Server, contact: Contact, wire: bytes) -> None:
+    def _unpack(self, server: Server, contact: Contact, reply: Parcel) -> None:
+        now = self._clock()
+        for letter in contact.line.take(reply):
+            self._hand_over(server, letter.wire())
+            contact.line.took()
+        if reply.newest:
+            self._hand_over(server, reply.newest)
+        if reply.refusal:
+            log.error("%s refuses a message: %s", contact.name, reply.refusal)
+            contact.refused(now, reply.refusal)
+        else:
+            contact.replied(now)
+
+    def _hand_over(self, server: Server, wire: bytes) -> None:
         before, refused = (server.phase, server.epoch), set(server.refusals)
-        try:
-            self._post_all(server.receive(wire))
-        except MessageRefused as error:
-            log.error("a message of %s is refused: %s", contact.name, error)
-            return
+        self._post_all(server.receive(wire))
         for name in set(server.refusals) - refused:
             log.error("%s cannot take part: %s", name, server.refusals[name])
         if before[0] is Phase.TRAINING and (server.phase, server.epoch) != before:

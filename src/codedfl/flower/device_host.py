@@ -108,23 +108,18 @@ class DeviceHost:
         return device, line
 
     def _deliver(self, device: Device, line: Line, parcel: Parcel) -> Parcel:
+        """Up to the first message that the device refuses; it changes nothing and is noted."""
         answers: list[bytes] = []
-        refusals: list[str] = []
-        for letter in line.take(parcel):
-            for reply in _received(device, letter.wire(), refusals):
-                line.put(Letter.of(reply))
-        if device.objection:
-            log.error("%s cannot take part: %s", self.name, device.objection)
-        if parcel.newest:
-            answers = _received(device, parcel.newest, refusals)
-        return line.parcel(b"".join(answers), refusals)
-
-
-def _received(device: Device, wire: bytes, refusals: list[str]) -> list[bytes]:
-    """The device's replies; a message it refuses changes nothing and is noted."""
-    try:
-        return device.receive(wire)
-    except MessageRefused as error:
-        log.error("%s refuses a message: %s", device.name, error)
-        refusals.append(str(error))
-        return []
+        try:
+            for letter in line.take(parcel):
+                for reply in device.receive(letter.wire()):
+                    line.put(Letter.of(reply))
+                line.took()
+            if device.objection:
+                log.error("%s cannot take part: %s", self.name, device.objection)
+            if parcel.newest:
+                answers = device.receive(parcel.newest)
+        except MessageRefused as error:
+            log.error("%s refuses a message: %s", device.name, error)
+            return line.parcel(refusal=str(error))
+        return line.parcel(b"".join(answers))

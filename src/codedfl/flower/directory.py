@@ -24,6 +24,7 @@ log = logging.getLogger("codedfl.flower.server")
 
 LOOK_SECONDS = 2.0  # between two looks at who is connected
 MOST_FAILURES = 5  # calls in a row without a reply: that the node is connected is then no sign of life any more
+MOST_REFUSALS = 3  # in a row
 _BACK_OFF = (0.5, 2.0, 5.0, 15.0, 30.0)  # seconds before a call is repeated, by how often it failed
 _GREET_AGAIN = 5.0  # seconds
 _CHALLENGE_BYTES = 16
@@ -39,6 +40,7 @@ class Contact:
     line: Line = field(default_factory=Line)
     call: str | None = None  # the number of the one call it is at work on
     failures: int = 0
+    refusals: int = 0
     not_before: float = 0.0
     heard: float = 0.0  # when it was last known to be there
     hold_until: float = 0.0  # letters that are better sent together wait until then
@@ -57,11 +59,18 @@ class Contact:
         return bool(self.lost) or now - self.heard > after
 
     def replied(self, now: float) -> None:
-        self.call, self.failures, self.not_before, self.heard = None, 0, now, now
+        self.call, self.failures, self.refusals, self.not_before, self.heard = None, 0, 0, now, now
 
     def failed(self, now: float) -> None:
         self.not_before = now + _BACK_OFF[min(self.failures, len(_BACK_OFF) - 1)]
         self.call, self.failures = None, self.failures + 1
+
+    def refused(self, now: float, reason: str) -> None:
+        """A message from or to it was refused: once may be damage on the way, again and again is its nature."""
+        self.failed(now)
+        self.refusals += 1
+        if self.refusals >= MOST_REFUSALS:
+            self.lost = reason
 
 
 class Directory:

@@ -10,7 +10,7 @@ Nothing here does I/O. A ``Line`` is part of its party's saved state.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
@@ -47,14 +47,14 @@ class Parcel:
     first: the number of the first of ``letters``, counted from 0 in each direction.
     confirmed: how many letters of the other side have been taken, and safely stored.
     newest: the current update or the end of the run; in a reply, the answer. Empty if there is none.
-    refusals: in a reply, why messages were refused.
+    refusal: in a reply, why a message was refused, and with it those behind.
     """
 
     first: int
     letters: tuple[Letter, ...]
     confirmed: int
     newest: bytes = b""
-    refusals: tuple[str, ...] = ()
+    refusal: str = ""
 
 
 class Line(Resumable):
@@ -76,7 +76,7 @@ class Line(Resumable):
     def put(self, letter: Letter) -> None:
         self.waiting.append(letter)
 
-    def parcel(self, newest: bytes = b"", refusals: Sequence[str] = (), most_bytes: int | None = None) -> Parcel:
+    def parcel(self, newest: bytes = b"", refusal: str = "", most_bytes: int | None = None) -> Parcel:
         """What waits, oldest first: with ``most_bytes`` no more than fits, but at least one letter."""
         letters: list[Letter] = []
         size = 0
@@ -85,10 +85,10 @@ class Line(Resumable):
             if letters and most_bytes is not None and size > most_bytes:
                 break
             letters.append(letter)
-        return Parcel(self.first, tuple(letters), self.received, newest, tuple(refusals))
+        return Parcel(self.first, tuple(letters), self.received, newest, refusal)
 
     def take(self, parcel: Parcel) -> tuple[Letter, ...]:
-        """Drop what the other side has confirmed; returns its letters that are new here."""
+        """Drop what the other side has confirmed; returns its letters that are new here, for ``took`` one by one."""
         if not self.first <= parcel.confirmed <= self.first + len(self.waiting):
             sent = f"{self.first} to {self.first + len(self.waiting)}"
             raise MessageRefused(f"the letters confirmed must be among those sent ({sent}), got {parcel.confirmed}")
@@ -98,6 +98,8 @@ class Line(Resumable):
             )
         del self.waiting[: parcel.confirmed - self.first]
         self.first = parcel.confirmed
-        fresh = parcel.letters[self.received - parcel.first :]
-        self.received += len(fresh)
-        return fresh
+        return parcel.letters[self.received - parcel.first :]
+
+    def took(self) -> None:
+        """One letter more is taken. One that was refused is not: it may have been damaged, and comes again."""
+        self.received += 1
