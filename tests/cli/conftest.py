@@ -1,0 +1,32 @@
+"""What the tests of the commands share: a folder of their own, and one small trained model."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import pytest
+
+with warnings.catch_warnings():
+    # typer 0.20 imports names from click.utils that click 8.5 deprecates: harmless, but in these tests an error.
+    warnings.filterwarnings("ignore", "'click.utils", DeprecationWarning)
+    import typer as _  # noqa: F401
+
+from command_runner import SMALL, Run, invoke
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run a command in an empty folder, on a machine without the user's data sets."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("CODEDFL_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return invoke
+
+
+@pytest.fixture(scope="session")
+def digits_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model file of six epochs on digits."""
+    folder = tmp_path_factory.mktemp("digits")
+    assert invoke("train", "digits", *SMALL, "--out", folder).exit_code == 0
+    return folder / "model.safetensors"

@@ -1,0 +1,91 @@
+"""Bad input is exit code 2 and one line that names what is wrong; a bug keeps its traceback."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_runner import Run
+from table_files import write_csv
+
+from codedfl.cli import train as train_module
+
+CASES = {
+    "train": "Missing argument 'DATA'.",
+    "nonsense": "No such command 'nonsense'.",
+    "train digits --solver magic": "Invalid value for '--solver': 'magic' is not one of 'gd', 'nesterov', 'cg'.",
+    "train nonsense": "data set must be one of digits, mnist, fashion-mnist or a file, got 'nonsense'",
+    "train none.csv": "data file must exist, got 'none.csv'",
+    "train digits --label x": "label must be left out for the data set 'digits', got 'x'",
+    "train digits --alpha 26": "alpha must be between 1 and the number of devices (25), got 26",
+    "train digits --devices 1": "--devices must be between 2 and the number of training rows (1438), got 1",
+    "train digits --devices 1439": "--devices must be between 2 and the number of training rows (1438), got 1439",
+    "train digits --target 95": "--target must be at most 1, the best score there is, got 95.0",
+    "train digits --epochs 0": "epochs must be at least 1, got 0",
+    "train digits --n-features 0": "Invalid value for '--n-features': 0 is not in the range x>=1.",
+    "train digits --regularisation -1": "regularisation must be at least 0, got -1.0",
+    "train digits --fleet none": "fleet must be a readable TOML file or a shipped fleet (paper), got 'none'",
+    "train digits --partition device": "--device must name a column for --partition device, got none",
+    "train digits --partition dirichlet": "concentration must be a positive number, got None",
+    "train digits --concentration 1": "--concentration must be left out with any partition but dirichlet, got 1.0",
+    "train digits --step paper": "--step must be left out with --solver cg, which finds its own step, got paper",
+    "train digits --features linear --gamma 1": (
+        "--gamma must be left out with --features linear, which has no kernel, got 1.0"
+    ),
+    "train digits --features linear --n-features 9": (
+        "--n-features must be left out with --features linear, which takes the columns, got 9"
+    ),
+    "train garden.csv --label species": "column 'shop' of garden.csv must hold numbers, got 'shop-0' in line 2",
+    "train garden.csv --label species --device shop --devices 3": (
+        "--devices must be left out where a device column says who holds what, got 3"
+    ),
+    "train lonely.csv --device shop": "the device column must name at least two devices, got 1",
+    "train digits --out garden.csv": "--out must be a folder that can be made, got 'garden.csv' (File exists)",
+    "train digits --json .": "--json must be a file that can be written, got '.'",
+    "train digits --json garden.csv/x": "--json must be in a folder that can be made, got 'garden.csv/x' (File exists)",
+    "predict none.safetensors digits": "the model file must exist, got 'none.safetensors'",
+    "evaluate garden.csv digits": (
+        "the model file must be a codedfl model, got 'garden.csv' (Error while deserializing header: header too large)"
+    ),
+    "compare garden.csv --label species --device shop": (
+        "--targets must be given for 'garden', such as 0.8,0.9; got none"
+    ),
+    "compare --targets high": "--targets must be numbers with commas between, got 'high'",
+    "compare --targets 0.9,0.8": "--targets must ascend and lie above 0 and up to 1, got '0.9,0.8'",
+    "compare --targets 95": "--targets must ascend and lie above 0 and up to 1, got '95'",
+    "compare --devices 1": "--devices must be between 2 and the number of training rows (1438), got 1",
+    "reproduce cifar": "Invalid value for 'NAME': 'cifar' is not one of 'mnist', 'fashion-mnist', 'all'.",
+    "data fetch cifar": "Invalid value for 'NAME': 'cifar' is not one of 'digits', 'mnist', 'fashion-mnist'.",
+    "fleet show --samples 24": "--samples must be at least the number of devices (25), got 24",
+    "fleet show --devices 0": "n_devices must be an integer from 1 to 1000000, got 0",
+}
+
+
+@pytest.mark.parametrize("typed", CASES)
+def test_the_whole_message(run: Run, typed: str):
+    write_csv(Path("garden.csv"))
+    Path("lonely.csv").write_text("a,shop,label\n" + "1,only,x\n2,only,y\n" * 10)
+    result = run(*typed.split())
+    assert (result.exit_code, result.stderr) == (2, f"error: {CASES[typed]}\n")
+    assert result.stdout == ""
+
+
+def test_a_label_of_a_named_data_set(run: Run, digits_model: Path):
+    result = run("evaluate", digits_model, "digits", "--label", "x")
+    assert result.stderr == "error: --label must be left out for the data set 'digits', got 'x'\n"
+
+
+def test_without_a_command_there_is_help_and_no_error_line(run: Run):
+    result = run()
+    assert (result.exit_code, result.stderr) == (2, "")
+    assert "Usage: codedfl [OPTIONS] COMMAND" in result.stdout
+
+
+def test_a_bug_keeps_its_traceback(run: Run, monkeypatch: pytest.MonkeyPatch):
+    def broken(*_: Any, **__: Any) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(train_module, "make_problem", broken)
+    with pytest.raises(ZeroDivisionError, match="a bug"):
+        run("train", "digits")

@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_runner import Run
+from table_files import write_csv
+
+from codedfl.cli import compare as compare_module
+from codedfl.cli.conclusion import conclusion
+from codedfl.cli.scheme_choice import paper_alphas, paper_entries
+from codedfl.comparison import train_all
+
+QUICK = ("--n-features", "40", "--seeds", "2", "--draws", "5", "--epochs", "30", "--targets", "0.7,0.8")
+FILES = ["accuracy.png", "accuracy.svg", "report.html", "results.json", "traces.csv"]
+
+
+def test_table_sentence_and_files(run: Run):
+    result = run("compare", *QUICK, "--out", "here")
+    assert result.exit_code == 0
+    assert "digits on the fleet 'paper': time to 80" in result.stdout
+    for label in ("conventional FL", "dropping the slowest 5", "coded-padded, α = 25", "coded-keys, α = 23, CG"):
+        assert label in result.stdout
+    assert "To 80\u202f% accuracy on digits, " in result.stdout
+    assert sorted(path.name for path in Path("here").iterdir()) == FILES
+    assert all(f"  here/{name}\n" in result.stdout for name in FILES)
+    assert result.stderr == ""
+
+
+def test_json_is_what_results_json_holds(run: Run):
+    result = run("compare", *QUICK, "--devices", "10", "--json", "-")
+    results = json.loads(result.stdout)
+    assert results == json.loads(Path("results/compare-digits/results.json").read_text())
+    assert set(results) >= {
+        *("name", "title", "dataset", "command", "fleet", "n_devices", "seeds", "draws", "targets"),
+        *("headline_target", "score_name", "paper", "schemes", "notes", "seconds", "versions"),
+    }
+    assert results["command"] == f"codedfl compare {' '.join(QUICK)} --devices 10 --json -"
+    assert (results["n_devices"], results["seeds"], results["headline_target"]) == (10, [0, 1], 0.8)
+    assert len(results["schemes"]) == 10 * 2, "ten schemes at two targets"
+    wanted = {"dataset", "scheme", "solver", "sharing", "step", "target_accuracy", "epochs_to_target"}
+    wanted |= {"time_to_target_s", "speedup_over_conventional", "sharing_s", "epoch_s_mean", "final_accuracy"}
+    assert all(set(scheme) >= wanted for scheme in results["schemes"])
+
+
+def test_all_ways_of_sharing_have_a_table_each(run: Run):
+    result = run("compare", *QUICK, "--seeds", "1", "--sharing", "all", "--policy", "finish")
+    assert [name for name in ("authors", "per-message", "multicast") if f"Sharing {name}," in result.stdout] == [
+        "authors",
+        "per-message",
+        "multicast",
+    ]
+
+
+def test_a_file_of_the_user_s_with_its_devices(run: Run):
+    path = write_csv(Path("garden.csv"), rows=200)
+    arguments = ("--label", "species", "--device", "shop", "--seeds", "1", "--targets", "0.6", "--n-features", "30")
+    results = json.loads(run("compare", path, *arguments, "--draws", "5", "--epochs", "20", "--json", "-").stdout)
+    assert (results["n_devices"], results["dataset"]) == (4, "garden")
+
+
+def test_ctrl_c_keeps_the_seeds_that_were_finished(run: Run, monkeypatch: pytest.MonkeyPatch):
+    calls: list[int] = []
+
+    def interrupted(*arguments: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return train_all(*arguments)
+
+    monkeypatch.setattr(compare_module, "train_all", interrupted)
+    result = run("compare", *QUICK, "--out", "cut")
+    assert result.exit_code == 130
+    assert result.stderr == "interrupted: these are 1 of 2 feature seeds\n"
+    assert json.loads(Path("cut/results.json").read_text())["seeds"] == [0]
+    calls[:] = [1]
+    result = run("compare", *QUICK, "--out", "cut")
+    assert result.exit_code == 130
+    assert result.stderr == ("interrupted before the first feature seed was finished: there is nothing to keep\n")
+
+
+def test_the_paper_s_schemes_to_scale():
+    assert paper_alphas(25) == [6, 16, 23, 25]
+    assert paper_alphas(100) == [24, 64, 92, 100]
+    assert paper_alphas(2) == [1, 2]
+    for D in range(2, 60):
+        entries = paper_entries(D)
+        assert len(set(entries)) == len(entries)
+        for entry in entries:
+            entry.scheme.check(D)
+
+
+# -- the sentence
+
+
+def scheme(name: str, time: float | None, *, private: bool, speedup: float | None = None) -> dict[str, Any]:
+    return {
+        "scheme": name.split(",")[0],
+        "label": name,
+        "solver": "gd",
+        "sharing": "authors",
+        "step": "paper",
+        "target_accuracy": 0.9,
+        "time_to_target_s": {"median": time},
+        "speedup_over_conventional": {"median": speedup},
+        "final_accuracy": {"median": 0.8},
+        "private": private,
+    }
+
+
+def said(*schemes: dict[str, Any]) -> str:
+    return conclusion(schemes, "digits", 0.9, "authors", "accuracy").replace("\u202f", " ")
+
+
+def test_a_private_scheme_is_first():
+    plain, coded = scheme("conventional", 10.0, private=False), scheme("coded, a = 3", 4.0, private=True, speedup=2.5)
+    assert said(plain, coded, scheme("drop", None, private=False)) == (
+        "To 90 % accuracy on digits, coded (a = 3) is fastest with 4 s, 2.5 times faster than conventional FL (10 s),"
+        " and its server sees only the total; drop never gets there."
+    )
+
+
+def test_conventional_is_first():
+    assert said(scheme("conventional", 2.0, private=False), scheme("coded", 4.0, private=True, speedup=0.5)) == (
+        "To 90 % accuracy on digits, conventional is fastest with 2 s; the fastest whose server sees only the total,"
+        " coded, takes 4 s, 2 times as long."
+    )
+
+
+def test_a_scheme_that_is_not_private_is_first():
+    schemes = (
+        scheme("conventional", None, private=False),
+        scheme("fedl", 3.0, private=False),
+        scheme("coded", None, private=True),
+        scheme("drop", None, private=False),
+    )
+    assert said(*schemes) == (
+        "To 90 % accuracy on digits, fedl is fastest with 3 s, where conventional FL never gets; no scheme whose"
+        " server sees only the total gets there; coded and drop never get there."
+    )
+
+
+def test_nobody_gets_there():
+    assert said(scheme("conventional", None, private=False), scheme("coded", None, private=True)) == (
+        "No scheme reaches 90 % accuracy on digits in half of the seeds: take a lower target or more epochs."
+    )

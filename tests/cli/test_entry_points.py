@@ -1,0 +1,85 @@
+"""The real processes: both ways to start, help, and Ctrl-C as a terminal sends it."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from command_runner import Run, invoke
+
+from codedfl.model import TrainedModel
+
+STARTS = {
+    "console script": [str(Path(sys.executable).with_name("codedfl"))],
+    "module": [sys.executable, "-m", "codedfl"],
+}
+
+
+@pytest.mark.parametrize("start", STARTS)
+def test_both_ways_to_start(start: str):
+    done = subprocess.run([*STARTS[start], "--version"], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == (f"codedfl {version('codedfl')}\n", "")
+
+
+def test_bad_input_of_a_real_process():
+    done = subprocess.run([*STARTS["module"], "train", "nonsense"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == "error: data set must be one of digits, mnist, fashion-mnist or a file, got 'nonsense'\n"
+
+
+def test_ctrl_c_at_a_terminal_keeps_the_model(tmp_path: Path):
+    ours, theirs = pty.openpty()
+    command = ["train", "digits", "--n-features", "40", "--devices", "4", "--solver", "gd", "--epochs", "1000000"]
+    process = subprocess.Popen(
+        [*STARTS["module"], *command, "--out", str(tmp_path)],
+        stdout=subprocess.DEVNULL,
+        stderr=theirs,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
+    )
+    os.close(theirs)
+    seen = b""
+    try:
+        while b"epoch 1" not in seen:  # the bar of the training: at least one epoch is finished
+            seen += os.read(ours, 4096)
+        process.send_signal(signal.SIGINT)
+        while chunk := _read(ours):
+            seen += chunk
+        code = process.wait(timeout=60)
+    finally:
+        process.kill()
+        os.close(ours)
+    assert code == 130
+    last = seen.decode().strip().splitlines()[-1]
+    model = TrainedModel.load(tmp_path / "model.safetensors")
+    kept = f"interrupted: kept {tmp_path}/model.safetensors, the model after epoch {model.provenance['epochs']}"
+    assert last.endswith(kept)
+
+
+def _read(terminal: int) -> bytes:
+    """Empty at the end, where Linux has an error instead."""
+    try:
+        return os.read(terminal, 4096)
+    except OSError:
+        return b""
+
+
+COMMANDS = ["train", "predict", "evaluate", "compare", "reproduce", "data list", "data fetch", "fleet show"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(command: str):
+    result = invoke(*command.split(), "--help")
+    assert result.exit_code == 0
+    assert f"Usage: codedfl {command}" in result.stdout
+
+
+def test_the_list_of_commands_says_what_each_does(run: Run):
+    said = " ".join(run("--help").stdout.split())
+    for command in ("train", "predict", "evaluate", "compare", "reproduce", "data", "fleet"):
+        assert f"│ {command} " in said

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command_runner import Run
+
+OWN = """
+[server]
+mac_rate = 1e9
+
+[[device]]
+name = "[phone]"
+count = 3
+mac_rate = 1e6
+setup_factor = 0
+uplink_rate = 1e6
+downlink_rate = 2e6
+failure_probability = 0
+header_overhead = 0
+"""
+
+
+def test_the_paper_s_fleet_has_the_paper_s_epochs(run: Run):
+    outcome = json.loads(run("fleet", "show", "--json", "-").stdout)
+    assert [(one["name"], one["count"]) for one in outcome["classes"]] == [
+        ("fast", 10),
+        ("medium", 5),
+        ("slow", 5),
+        ("slowest", 5),
+    ]
+    means = {one.get("alpha", one["scheme"]): one["epoch_s_mean"] for one in outcome["epochs"]}
+    assert means == {
+        "conventional": pytest.approx(33, rel=0.03),
+        6: pytest.approx(31.5, rel=0.03),
+        16: pytest.approx(4.3, rel=0.03),
+        23: pytest.approx(2.22, rel=0.03),
+        25: pytest.approx(2.01, rel=0.03),
+    }
+    assert [one["waits_for"] for one in outcome["epochs"]] == [25, 20, 10, 3, 1]
+
+
+def test_in_words(run: Run):
+    result = run("fleet", "show", "--devices", "10")
+    said = [" ".join(line.split()) for line in result.stdout.splitlines()]
+    assert said[0] == "Fleet 'paper': 10 devices; how long each takes to answer, on average"
+    assert said[2].startswith("fast 4 2.5e+07 0.5 5 Mbit/s 10 Mbit/s 10 % 10 %")
+    assert any(line.startswith("conventional FL the last of 10 answers") for line in said)
+    assert any(line.startswith("coded-padded, α = 9 the first 2 of 10 answers") for line in said)
+    assert any(line.startswith("coded-padded, α = 10 the first of 10 answers") for line in said)
+
+
+def test_a_fleet_of_the_user_s_is_computed_by_hand(run: Run):
+    Path("own.toml").write_text(OWN)
+    arguments = ("--n-features", "100", "--n-outputs", "2", "--samples", "300")
+    result = run("fleet", "show", "own.toml", *arguments, "--json", "-")
+    outcome = json.loads(result.stdout)
+    assert "[phone]" in result.stderr, "a name is not markup"
+    numbers, seal = 100 * 2, 12.0
+    # d^2 c MACs and sealing at 1e6 MAC/s; d c numbers of 48 bits down at 2 and up at 1 Mbit/s.
+    coded = (100 * numbers + seal * numbers) / 1e6 + numbers * 48 * (1 / 1e6 + 1 / 2e6)
+    assert outcome["classes"][0]["answer_s"]["coded-padded"] == pytest.approx(coded)
+    assert {one["epoch_s_mean"] for one in outcome["epochs"][1:]} == {pytest.approx(coded)}
+
+
+def test_measured_times_are_marked(run: Run):
+    Path("times.csv").write_text("kind,amount,seconds\ncompute,1000000,0.5\n")
+    Path("own.toml").write_text(OWN + 'trace = "times.csv"\n')
+    result = run("fleet", "show", "own.toml")
+    assert "[phone] *" in result.stdout
+    assert "* with measured times, which replace the numbers of their kind" in result.stdout
+
+
+def test_a_single_device_has_no_code(run: Run):
+    outcome = json.loads(run("fleet", "show", "--devices", "1", "--json", "-").stdout)
+    assert [one["scheme"] for one in outcome["epochs"]] == ["conventional"]

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command_runner import Run
+from table_files import numbers, prices, species, write_csv, write_npz
+
+from codedfl import datasets
+from codedfl.model import TrainedModel
+
+
+def garden_model(run: Run, label: str) -> Path:
+    """A model trained on garden.csv, which stays beside it."""
+    path = write_csv(Path("garden.csv"), label)
+    arguments = ("--device", "shop", "--features", "linear", "--epochs", "8", "--out", "model")
+    assert run("train", path, "--label", label, *arguments).exit_code == 0
+    return Path("model/model.safetensors")
+
+
+def test_a_named_data_set_is_predicted_on_its_test_part(run: Run, digits_model: Path):
+    result = run("predict", digits_model, "digits")
+    lines = result.stdout.splitlines()
+    assert lines[0] == "prediction"
+    expected = TrainedModel.load(digits_model).predict(datasets.load("digits").X_test)
+    assert [int(line) for line in lines[1:]] == expected.tolist()
+    assert result.stderr == ""
+
+
+def test_predictions_go_to_a_file(run: Run, digits_model: Path):
+    result = run("predict", digits_model, "digits", "--out", "new/folder/said.csv")
+    assert result.stdout == "wrote 359 predictions to new/folder/said.csv\n"
+    assert len(Path("new/folder/said.csv").read_text().splitlines()) == 360
+
+
+def test_columns_are_found_by_name_whatever_their_order(run: Run):
+    model = garden_model(run, "species")
+    X = numbers()
+    with open("shuffled.csv", "w", newline="") as stream:
+        lines = csv.writer(stream)
+        lines.writerow(["age", "note", "width", "height"])
+        lines.writerows([age, "text", width, height] for width, height, age in X)
+    said = run("predict", model, "shuffled.csv").stdout.splitlines()[1:]
+    assert said == run("predict", model, "garden.csv").stdout.splitlines()[1:]
+    assert np.mean(np.array(said) == species(X)) > 0.9
+
+
+def test_a_missing_column_is_named(run: Run):
+    model = garden_model(run, "species")
+    Path("narrow.csv").write_text("width,age\n1,2\n")
+    result = run("predict", model, "narrow.csv")
+    assert (result.exit_code, result.stderr) == (
+        2,
+        "error: narrow.csv must have the column 'height', got 'width', 'age'\n",
+    )
+
+
+def test_a_model_and_data_of_another_width(run: Run, digits_model: Path):
+    write_csv(Path("garden.csv"))
+    result = run("evaluate", digits_model, "garden.csv", "--label", "species")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: column 'shop' of garden.csv must hold numbers")
+
+
+def test_evaluation_class_by_class(run: Run, digits_model: Path):
+    result = run("evaluate", digits_model, "digits", "--json", "-")
+    outcome = json.loads(result.stdout)
+    assert set(outcome) == {"command", "model", "data", "rows", "clipped", "score_name", "score", "classes"}
+    data, model = datasets.load("digits"), TrainedModel.load(digits_model)
+    assert outcome["score"] == model.score(data.X_test, data.y_test) == model.provenance["score"]
+    assert [one["class"] for one in outcome["classes"]] == list(range(10))
+    assert sum(one["rows"] for one in outcome["classes"]) == outcome["rows"] == 359
+    right = sum(round(one["recall"] * one["rows"]) for one in outcome["classes"])
+    assert right / 359 == pytest.approx(outcome["score"])
+    said = model.predict(data.X_test)
+    eight = outcome["classes"][8]
+    assert eight["precision"] == np.mean(data.y_test[said == 8] == 8)
+    wrong = said[(data.y_test == 8) & (said != 8)]
+    assert np.sum(wrong == eight["most_often_taken_for"]) == np.bincount(wrong).max()
+    assert " ".join(result.stderr.splitlines()[3].split()) == "class rows recall precision most often taken for"
+
+
+def test_a_file_is_evaluated_whole_with_the_label_it_was_trained_on(run: Run):
+    model = garden_model(run, "species")
+    result = run("evaluate", model, "garden.csv")
+    assert result.exit_code == 0
+    assert "on 120 rows of garden.csv" in result.stdout
+    assert "[bee]" in result.stdout, "a class is not markup"
+    assert result.stderr == (
+        "note: the model was trained on a file of the name 'garden'; if it was this one, the score also counts the"
+        " rows it was trained on\n"
+    )
+
+
+def test_regression_has_errors_instead_of_classes(run: Run):
+    model = garden_model(run, "price")
+    outcome = json.loads(run("evaluate", model, "garden.csv", "--json", "-").stdout)
+    truth = prices(numbers())
+    said = np.array([float(line) for line in run("predict", model, "garden.csv").stdout.splitlines()[1:]])
+    assert outcome["score_name"] == "R^2" and outcome["score"] > 0.99
+    assert outcome["mean_absolute_error"] == pytest.approx(np.mean(np.abs(said - truth)))
+    assert outcome["root_mean_square_error"] == pytest.approx(np.sqrt(np.mean((said - truth) ** 2)))
+    assert "classes" not in outcome
+
+
+def test_a_matrix_has_its_labels_in_y(run: Run):
+    path = write_npz(Path("garden.npz"))
+    run("train", path, "--features", "linear", "--devices", "3", "--out", "model")
+    assert json.loads(run("evaluate", "model/model.safetensors", path, "--json", "-").stdout)["rows"] == 120
+
+
+def test_an_unknown_class_is_refused(run: Run):
+    model = garden_model(run, "species")
+    Path("strange.csv").write_text("width,height,age,species\n1,2,3,wasp\n")
+    result = run("evaluate", model, "strange.csv")
+    assert (result.exit_code, result.stderr) == (2, "error: y must hold the 2 classes only, got 'wasp'\n")
+
+
+def test_values_beyond_the_common_range_are_counted(run: Run):
+    model = garden_model(run, "species")
+    Path("far.csv").write_text("width,height,age,species\n1000,5,3,ant\n-1000,5,3,ant\n0,5,3,ant\n")
+    assert json.loads(run("evaluate", model, "far.csv", "--json", "-").stdout)["clipped"] == 2

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import inspect
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_runner import Run
+
+from codedfl import datasets
+from codedfl.cli import reproduce as reproduce_module
+from codedfl.reproduce import EXPERIMENTS, reproduce
+from made_up_results import entry
+
+CLAIMS = [
+    {"statement": "coding helps [much]", "dataset": "mnist", "target_accuracy": 0.95, "holds": True, "evidence": "2 s"},
+    {"statement": "pigs fly", "dataset": "mnist", "target_accuracy": None, "holds": False, "evidence": "none does"},
+    {"statement": "birds do", "dataset": "mnist", "target_accuracy": None, "holds": None, "evidence": "missing: birds"},
+]
+
+
+def results(name: str) -> dict[str, Any]:
+    experiment = EXPERIMENTS[name]
+    target = experiment.headline_target
+    coded = entry(target, 10.0, dataset=name, speedups=(6.0, 6.5, 7.0), alpha=experiment.paper_alpha)
+    return {
+        "name": name,
+        "title": experiment.title,
+        "dataset": name,
+        "headline_target": target,
+        "score_name": "accuracy",
+        "paper": {"speedup": experiment.paper_speedup, "alpha": experiment.paper_alpha},
+        "schemes": [entry(target, 65.0, dataset=name, speedups=(1.0, 1.0, 1.0)), coded],
+        "claims": CLAIMS,
+        "seconds": {"total": 200.0, "linear_algebra": 150.0},
+    }
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """Replaces the experiment, which takes minutes; its calls are kept, checked against the real signature."""
+    seen: list[dict[str, Any]] = []
+
+    def quickly(*arguments: Any, **options: Any) -> dict[str, Any]:
+        bound = inspect.signature(reproduce).bind(*arguments, **options).arguments
+        seen.append(bound)
+        bound["progress"]("halfway", 0.5)
+        folder = bound["out"] / bound["name"]
+        folder.mkdir()
+        (folder / "report.html").write_text("")
+        return results(bound["name"])
+
+    monkeypatch.setattr(reproduce_module, "reproduce", quickly)
+    monkeypatch.setattr(datasets, "fetch_dataset", lambda *_: {})
+    return seen
+
+
+def test_table_headline_claims_and_files(run: Run, calls: list[dict[str, Any]]):
+    result = run("reproduce", "mnist", "--out", "here", "--data-dir", "mine")
+    assert result.exit_code == 0
+    said = " ".join(result.stdout.replace("\u202f", " ").split())
+    assert "MNIST, Figure 1a: time to 95 % accuracy" in said
+    assert "coded-padded, α = 23" in said and "6.6" in said
+    assert "holds coding helps [much] 2 s fails pigs fly none does not judged birds do missing: birds" in said
+    assert "1 of 3 claims hold." in said
+    assert "Wrote, after 200 s of which 75 % were linear algebra: here/mnist/report.html" in said
+    (call,) = calls
+    assert (list(call["seeds"]), call["draws"], call["n_features"], call["rows"]) == ([0, 1, 2, 3, 4], 200, 2000, None)
+    assert call["data_dir"] == Path("mine")
+    assert call["command"] == "codedfl reproduce mnist --out here --data-dir mine"
+
+
+def test_all_is_both(run: Run, calls: list[dict[str, Any]]):
+    outcome = json.loads(run("reproduce", "all", "--seeds", "2", "--draws", "7", "--json", "-").stdout)
+    assert [call["name"] for call in calls] == ["mnist", "fashion-mnist"]
+    assert [(list(call["seeds"]), call["draws"]) for call in calls] == [([0, 1], 7)] * 2
+    assert outcome == {"command": "reproduce", "experiments": [results("mnist"), results("fashion-mnist")]}
+
+
+def test_a_quick_look_says_so(run: Run, calls: list[dict[str, Any]]):
+    result = run("reproduce", "fashion-mnist", "--quick")
+    assert [(list(call["seeds"]), call["n_features"], call["rows"]) for call in calls] == [([0], 500, 10_000)]
+    assert result.stderr.startswith("note: a quick look on fewer features and rows")
+
+
+def test_ctrl_c_says_what_was_finished(run: Run, calls: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch):
+    quickly = reproduce_module.reproduce
+
+    def interrupted_at_fashion(name: str, **options: Any) -> dict[str, Any]:
+        if name == "fashion-mnist":
+            raise KeyboardInterrupt
+        return quickly(name, **options)
+
+    monkeypatch.setattr(reproduce_module, "reproduce", interrupted_at_fashion)
+    result = run("reproduce", "all", "--out", "here")
+    assert (result.exit_code, result.stderr) == (130, "interrupted at fashion-mnist: kept here/mnist\n")
+    result = run("reproduce", "fashion-mnist", "--out", "here")
+    assert (result.exit_code, result.stderr) == (130, "interrupted at fashion-mnist: nothing was finished\n")
+    assert len(calls) == 1

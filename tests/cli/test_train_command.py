@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from command_runner import SMALL, Run
+from table_files import write_csv, write_npz, write_parquet
+
+from codedfl.cli import train as train_module
+from codedfl.errors import RangeExceeded
+from codedfl.model import TrainedModel
+from codedfl.simulator import simulate
+
+KEYS = {
+    *("command", "dataset", "partition", "seed", "devices", "columns", "label", "scheme", "alpha", "solver", "step"),
+    *("regularisation", "codedfl", "epochs", "score", "task", "train_rows", "test_rows", "n_features", "n_outputs"),
+    *("score_name", "best_score", "best_epoch", "target", "fleet", "virtual_seconds", "clipped", "interrupted"),
+    *("model", "trace"),
+}
+
+
+def read_trace(path: str | Path) -> list[tuple[int, float, float]]:
+    with open(path, newline="") as stream:
+        return [(int(row["epoch"]), float(row["seconds"]), float(row["score"])) for row in csv.DictReader(stream)]
+
+
+def test_the_outcome_in_words(run: Run):
+    result = run("train", "digits", *SMALL)
+    assert result.exit_code == 0
+    said = " ".join(result.stdout.split())
+    assert "digits: 1438 rows to train on, 359 to test on, 10 classes" in said
+    assert "5 of the fleet 'paper', rows sorted by label and cut" in said
+    assert "coded-keys, α = 3: an epoch ends with the first 3 of 5 answers" in said
+    assert "conjugate gradient, at most 6 epochs" in said
+    assert "on the test rows after 6 epochs" in said
+    assert "clipped 0 training values" in said
+    assert "model results/train-digits/model.safetensors" in said
+    assert result.stderr == "", "quiet where stderr is no terminal"
+
+
+def test_model_trace_and_json_agree(run: Run):
+    result = run("train", "digits", *SMALL, "--out", "here", "--json", "-")
+    outcome = json.loads(result.stdout)
+    assert set(outcome) == KEYS
+    assert outcome["command"] == "train" and outcome["alpha"] == 3 and outcome["regularisation"] == 9e-6
+    assert (outcome["epochs"], outcome["interrupted"], outcome["step"]) == (6, False, None)
+    trace = read_trace(outcome["trace"])
+    assert [epoch for epoch, _, _ in trace] == [1, 2, 3, 4, 5, 6]
+    assert trace[-1] == (6, outcome["virtual_seconds"], outcome["score"])
+    assert outcome["best_score"] == max(score for _, _, score in trace) > 0.8
+    assert all(later > earlier for (_, earlier, _), (_, later, _) in itertools.pairwise(trace))
+    model = TrainedModel.load(outcome["model"])
+    assert model.theta.shape == (60, 10)
+    assert model.provenance["score"] == outcome["score"] and model.provenance["scheme"] == "coded-keys"
+    assert "on the test rows" in result.stderr, "with --json - people read stderr"
+
+
+def test_the_same_seed_gives_the_same_model_bit_for_bit(run: Run, digits_model: Path):
+    run("train", "digits", *SMALL, "--out", "again")
+    run("train", "digits", *SMALL, "--out", "other", "--seed", "1")
+    first, again, other = (
+        TrainedModel.load(path).theta
+        for path in (digits_model, Path("again/model.safetensors"), Path("other/model.safetensors"))
+    )
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_the_paper_s_scheme_makes_the_same_model(run: Run, digits_model: Path):
+    run("train", "digits", *SMALL, "--scheme", "coded-padded", "--alpha", "5", "--out", "padded")
+    assert np.array_equal(TrainedModel.load(digits_model).theta, TrainedModel.load("padded/model.safetensors").theta)
+
+
+def test_training_stops_at_the_target(run: Run):
+    result = run("train", "digits", *SMALL, "--target", "0.8", "--json", "-")
+    trace = read_trace(json.loads(result.stdout)["trace"])
+    assert trace[-1][2] >= 0.8 > trace[-2][2]
+
+
+def test_a_target_out_of_reach_is_said(run: Run):
+    result = run("train", "digits", *SMALL, "--target", "1", "--epochs", "2")
+    assert result.exit_code == 0
+    assert "the target 100.0\u202f% was not reached" in result.stdout
+
+
+@pytest.mark.parametrize("solver", ["gd", "nesterov"])
+def test_descent_takes_the_paper_s_step_unless_told(run: Run, solver: str):
+    result = run("train", "digits", *SMALL, "--solver", solver, "--json", "-")
+    assert json.loads(result.stdout)["step"] == "paper"
+
+
+def test_text_labels_and_a_device_column(run: Run):
+    path = write_csv(Path("garden.csv"))
+    arguments = ("train", path, "--label", "species", "--device", "shop", "--n-features", "40", "--epochs", "8")
+    outcome = json.loads(run(*arguments, "--json", "-").stdout)
+    assert (outcome["partition"], outcome["devices"], outcome["alpha"]) == ("device", 4, 2)
+    assert outcome["columns"] == ["width", "height", "age"] and outcome["label"] == "species"
+    assert outcome["train_rows"] + outcome["test_rows"] == 120
+    assert outcome["score"] > 0.9 and outcome["score_name"] == "accuracy"
+    assert outcome["model"] == "results/train-garden/model.safetensors"
+
+
+def test_parquet(run: Run):
+    path = write_parquet(Path("garden.parquet"))
+    outcome = json.loads(run("train", path, "--n-features", "40", "--devices", "3", "--json", "-").stdout)
+    assert outcome["score"] > 0.9 and outcome["n_outputs"] == 2
+
+
+def test_regression_has_its_own_lambda(run: Run):
+    path = write_npz(Path("garden.npz"))
+    result = run("train", path, "--features", "linear", "--devices", "3", "--json", "-")
+    outcome = json.loads(result.stdout)
+    assert (outcome["task"], outcome["score_name"], outcome["regularisation"]) == ("regression", "R^2", 1e-3)
+    assert outcome["score"] > 0.99 and outcome["n_features"] == 4 and outcome["n_outputs"] == 1
+    assert "4 features: the columns and an intercept" in result.stderr
+
+
+def test_few_rows_get_few_features_and_many_the_paper_s(run: Run, monkeypatch: pytest.MonkeyPatch):
+    asked: list[int] = []
+
+    def stop(*_: Any, n_features: int, **__: Any) -> None:
+        asked.append(n_features)
+        raise RangeExceeded("enough")
+
+    monkeypatch.setattr(train_module, "make_problem", stop)
+    run("train", "digits")
+    monkeypatch.setattr("codedfl.cli.inputs.FEW_ROWS", 1000)
+    run("train", "digits")
+    assert asked == [500, 2000]
+
+
+def interrupt_at(epoch: int, error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the hook of that epoch end with an error, after it has done its work."""
+
+    def interrupted(*arguments: Any, on_epoch: Any, **options: Any) -> Any:
+        def hook(now: int, seconds: float, score: float) -> None:
+            on_epoch(now, seconds, score)
+            if now == epoch:
+                raise error
+
+        return simulate(*arguments, on_epoch=hook, **options)
+
+    monkeypatch.setattr(train_module, "simulate", interrupted)
+
+
+def test_ctrl_c_keeps_the_model_so_far(run: Run, monkeypatch: pytest.MonkeyPatch):
+    run("train", "digits", *SMALL, "--epochs", "3", "--out", "short")
+    interrupt_at(3, KeyboardInterrupt(), monkeypatch)
+    result = run("train", "digits", *SMALL, "--out", "cut", "--json", "cut.json")
+    assert result.exit_code == 130
+    assert result.stderr == "interrupted: kept cut/model.safetensors, the model after epoch 3\n"
+    short, cut = (TrainedModel.load(f"{folder}/model.safetensors") for folder in ("short", "cut"))
+    assert np.array_equal(short.theta, cut.theta)
+    assert short.provenance == cut.provenance
+    assert Path("short/trace.csv").read_text() == Path("cut/trace.csv").read_text()
+    assert json.loads(Path("cut.json").read_text())["interrupted"] is True
+
+
+def test_ctrl_c_before_the_first_epoch(run: Run, monkeypatch: pytest.MonkeyPatch):
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(train_module, "simulate", interrupted)
+    result = run("train", "digits", *SMALL, "--out", "cut")
+    assert result.exit_code == 130
+    assert result.stderr == "interrupted: no epoch was finished, so there is no model to keep\n"
+    assert list(Path("cut").iterdir()) == []
+
+
+def test_ctrl_c_while_the_data_are_prepared(run: Run, monkeypatch: pytest.MonkeyPatch):
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(train_module, "make_problem", interrupted)
+    result = run("train", "digits", *SMALL)
+    assert (result.exit_code, result.stderr) == (130, "interrupted: nothing was kept\n")
+
+
+def test_an_error_keeps_the_model_so_far(run: Run, monkeypatch: pytest.MonkeyPatch):
+    interrupt_at(2, RangeExceeded("a number must fit, got a larger one"), monkeypatch)
+    result = run("train", "digits", *SMALL, "--out", "cut")
+    assert result.exit_code == 2
+    assert result.stderr == (
+        "error: a number must fit, got a larger one; kept cut/model.safetensors, the model after epoch 2\n"
+    )
+    assert TrainedModel.load("cut/model.safetensors").provenance["epochs"] == 2
+
+
+def test_a_step_too_large_is_called_so(run: Run):
+    path = write_npz(Path("garden.npz"))
+    result = run("train", path, "--features", "linear", "--devices", "3", "--solver", "gd")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: the step is too large for these features (the update must have")
+    assert "): take --solver cg, which needs none; kept results/train-garden/model.safetensors" in result.stderr
+    assert result.stderr.count("\n") == 1
