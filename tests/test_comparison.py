@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import replace
 
 import pytest
-from small_problems import digits
 
 from codedfl.comparison import Entry, Settings, compare, draw_latencies, summary, train_all
 from codedfl.errors import InvalidInput
 from codedfl.fleet import Fleet
 from codedfl.schemes import CodedKeys, CodedPadded, Conventional, DropSlowest, OneShot
+from small_problems import digits
 
 FLEET = Fleet.load("paper").scaled_to(10)
 ENTRIES = [
@@ -89,7 +90,7 @@ def test_traces_are_rows_of_the_first_convention(outcome):
     assert {entry["seed"] for entry in outcome.traces} == {0, 1}
     last = [entry for entry in outcome.traces if entry["scheme"] == "coded-keys" and entry["seed"] == 0]
     assert [entry["epoch"] for entry in last] == list(range(1, len(last) + 1))
-    assert all(a["seconds"] < b["seconds"] for a, b in zip(last, last[1:], strict=False))
+    assert all(a["seconds"] < b["seconds"] for a, b in itertools.pairwise(last))
 
 
 def test_summary_of_an_unreached_seed():

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from small_problems import digits
 
 from codedfl.central import CentralTotals
 from codedfl.errors import InvalidInput, NotEnoughDevices
 from codedfl.missing_devices import train_allowing_missing
 from codedfl.schemes import CodedKeys, CodedPadded
 from codedfl.solvers import ConjugateGradient
+from small_problems import digits
 
 
 def solver() -> ConjugateGradient:

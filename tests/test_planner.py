@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_problems import digits, totals
 
 from codedfl.errors import InvalidInput
 from codedfl.fleet import Fleet
@@ -16,6 +15,7 @@ from codedfl.planner import Limits, Planning, load_plan, plan, save_plan, time_a
 from codedfl.schemes import Conditions, coded_scheme
 from codedfl.simulator import simulate
 from codedfl.solvers import ConjugateGradient
+from small_problems import digits, totals
 
 PAPER = Fleet.load("paper").scaled_to(10)
 TARGET = 0.9

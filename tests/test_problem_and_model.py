@@ -6,7 +6,6 @@ import re
 
 import numpy as np
 import pytest
-from small_problems import digits
 from sklearn.datasets import load_diabetes
 
 from codedfl import datasets
@@ -17,6 +16,7 @@ from codedfl.model import TrainedModel
 from codedfl.problem import make_problem, score_of
 from codedfl.secure_sum import secure_moments_in_process
 from codedfl.solvers import ConjugateGradient
+from small_problems import digits
 
 
 def regression() -> Dataset:

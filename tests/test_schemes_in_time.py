@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from small_problems import totals
 
 from codedfl.errors import InvalidInput
 from codedfl.fleet import Fleet
@@ -26,6 +25,7 @@ from codedfl.schemes import (
 )
 from codedfl.simulator import trajectory
 from codedfl.solvers import StepSchedule
+from small_problems import totals
 
 PAPER = Fleet.load("paper")
 SHAPE = WorkShape(2000, 10, np.full(25, 2400))

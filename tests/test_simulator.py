@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scenario import repeatable
-from small_problems import digits, totals
 
 from codedfl.fleet import Fleet
 from codedfl.schemes import CodedKeys, CodedPadded, Conditions, Descent, OneShot, WorkShape, epoch_end_times
 from codedfl.simulator import simulate, trajectory
 from codedfl.solvers import STEP_PAPER, ClosedForm, ConjugateGradient, GradientDescent, Nesterov
+from scenario import repeatable
+from small_problems import digits, totals
 
 FLEET = Fleet.load("paper").scaled_to(10)
 AT = Conditions(FLEET)

@@ -98,7 +98,7 @@ def reproduce_beyond(
     for name, experiment in EXPERIMENTS.items():
         data = datasets.load(experiment.dataset, data_dir)
         settings = replace(experiment_settings(experiment, fleet, draws), targets=(experiment.headline_target,))
-        problems = problems_of(data, fleet.n_devices, n_features, seeds, report)
+        problems = problems_of(data, experiment.gamma, fleet.n_devices, n_features, seeds, report)
         trained = train_all(problems, entries, settings, report)
         algebra += trained.seconds
         for chunk_bits in (None, CHUNK_BITS):

@@ -45,6 +45,7 @@ class Experiment:
     paper_alpha: int
     paper_speedup: float
     max_epochs: int
+    gamma: float = PAPER_GAMMA
 
 
 EXPERIMENTS = {
@@ -107,10 +108,12 @@ def reproduce(
     settings = experiment_settings(experiment, fleet, draws)
     entries = _entries(fleet.n_devices)
     report = Stages(progress, len(seeds) + 1)
-    trained = train_all(problems_of(data, fleet.n_devices, n_features, seeds, report), entries, settings, report)
+    trained = train_all(
+        problems_of(data, experiment.gamma, fleet.n_devices, n_features, seeds, report), entries, settings, report
+    )
     report.next_stage()
     outcome = draw_latencies(name, trained, entries, settings)
-    shuffled = _shuffled(name, data, n_features, seeds[0], settings, report)
+    shuffled = _shuffled(name, data, experiment.gamma, n_features, seeds[0], settings, report)
     authors = replace(settings, conventions=("authors",))
     at_cost = {
         factor: draw_latencies(name, trained, entries, replace(authors, fleet=_with_crypto_cost(fleet, factor))).schemes
@@ -175,13 +178,13 @@ def experiment_settings(experiment: Experiment, fleet: Fleet, draws: int) -> Set
 
 
 def problems_of(
-    data: Dataset, n_devices: int, n_features: int, seeds: Sequence[int], report: Stages
+    data: Dataset, gamma: float, n_devices: int, n_features: int, seeds: Sequence[int], report: Stages
 ) -> Iterator[tuple[int, Problem]]:
     """One problem per feature seed, made when it is asked for."""
     for seed in seeds:
         report.next_stage()
         report(f"seed {seed}: features", 0.0)
-        yield seed, _problem(data, n_devices, n_features, seed)
+        yield seed, _problem(data, gamma, n_devices, n_features, seed)
 
 
 def _entries(n_devices: int) -> list[Entry]:
@@ -194,17 +197,19 @@ def _entries(n_devices: int) -> list[Entry]:
     return [*(Entry(scheme) for scheme in (*baselines, *coded)), *beyond, *literal]
 
 
-def _problem(data: Dataset, n_devices: int, n_features: int, seed: int, partition: str = "sorted") -> Problem:
+def _problem(
+    data: Dataset, gamma: float, n_devices: int, n_features: int, seed: int, partition: str = "sorted"
+) -> Problem:
     return make_problem(
-        data, n_devices=n_devices, partition_name=partition, n_features=n_features, gamma=PAPER_GAMMA, seed=seed
+        data, n_devices=n_devices, partition_name=partition, n_features=n_features, gamma=gamma, seed=seed
     )
 
 
 def _shuffled(
-    name: str, data: Dataset, n_features: int, seed: int, settings: Settings, progress: Progress
+    name: str, data: Dataset, gamma: float, n_features: int, seed: int, settings: Settings, progress: Progress
 ) -> Comparison:
     """Conventional FL, dropping the slowest, and coding on data dealt out at random: no client drift to be seen."""
-    problem = _problem(data, settings.fleet.n_devices, n_features, seed, partition="random")
+    problem = _problem(data, gamma, settings.fleet.n_devices, n_features, seed, partition="random")
     alpha = settings.fleet.n_devices - 2
     entries = [Entry(Conventional()), Entry(DropSlowest(DROPPED)), Entry(CodedPadded(alpha))]
     return compare(

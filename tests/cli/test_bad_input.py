@@ -58,6 +58,7 @@ CASES = {
     "reproduce cifar": "Invalid value for 'NAME': 'cifar' is not one of 'mnist', 'fashion-mnist', 'all'.",
     "data fetch cifar": "Invalid value for 'NAME': 'cifar' is not one of 'digits', 'mnist', 'fashion-mnist'.",
     "fleet show --samples 24": "--samples must be at least the number of devices (25), got 24",
+    "fleet show --devices 1": "the number of devices must be at least 2, got 1",
     "fleet show --devices 0": "n_devices must be an integer from 1 to 1000000, got 0",
 }
 

@@ -115,29 +115,30 @@ def said(*schemes: dict[str, Any]) -> str:
 
 
 def test_a_private_scheme_is_first():
-    plain, coded = scheme("conventional", 10.0, private=False), scheme("coded, a = 3", 4.0, private=True, speedup=2.5)
+    plain = scheme("conventional", 13.5, private=False)
+    coded = scheme("coded, a = 3", 4.25, private=True, speedup=3.18)
     assert said(plain, coded, scheme("drop", None, private=False)) == (
-        "To 90 % accuracy on digits, coded (a = 3) is fastest with 4 s, 2.5 times faster than conventional FL (10 s),"
-        " and its server sees only the total; drop never gets there."
+        "To 90 % accuracy on digits, coded (a = 3) is fastest with 4.25 s, 3.18 times faster than conventional FL"
+        " (13.5 s), and its server sees only the total; drop never gets there."
     )
 
 
 def test_conventional_is_first():
-    assert said(scheme("conventional", 2.0, private=False), scheme("coded", 4.0, private=True, speedup=0.5)) == (
-        "To 90 % accuracy on digits, conventional is fastest with 2 s; the fastest whose server sees only the total,"
-        " coded, takes 4 s, 2 times as long."
+    assert said(scheme("conventional", 2.22, private=False), scheme("coded", 4.55, private=True, speedup=0.49)) == (
+        "To 90 % accuracy on digits, conventional is fastest with 2.22 s; the fastest whose server sees only the"
+        " total, coded, takes 4.55 s, 2.05 times as long."
     )
 
 
 def test_a_scheme_that_is_not_private_is_first():
     schemes = (
         scheme("conventional", None, private=False),
-        scheme("fedl", 3.0, private=False),
+        scheme("fedl", 3.14, private=False),
         scheme("coded", None, private=True),
         scheme("drop", None, private=False),
     )
     assert said(*schemes) == (
-        "To 90 % accuracy on digits, fedl is fastest with 3 s, where conventional FL never gets; no scheme whose"
+        "To 90 % accuracy on digits, fedl is fastest with 3.14 s, where conventional FL never gets; no scheme whose"
         " server sees only the total gets there; coded and drop never get there."
     )
 

@@ -112,6 +112,13 @@ def test_a_matrix_has_its_labels_in_y(run: Run):
     assert json.loads(run("evaluate", "model/model.safetensors", path, "--json", "-").stdout)["rows"] == 120
 
 
+def test_a_damaged_matrix_is_refused(run: Run, digits_model: Path):
+    Path("broken.npz").write_bytes(b"PK\x03\x04 and no more")
+    result = run("evaluate", digits_model, "broken.npz")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: broken.npz must be a readable .npz file, got ")
+
+
 def test_an_unknown_class_is_refused(run: Run):
     model = garden_model(run, "species")
     Path("strange.csv").write_text("width,height,age,species\n1,2,3,wasp\n")

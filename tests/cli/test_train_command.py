@@ -101,7 +101,7 @@ def test_text_labels_and_a_device_column(run: Run):
     assert (outcome["partition"], outcome["devices"], outcome["alpha"]) == ("device", 4, 2)
     assert outcome["columns"] == ["width", "height", "age"] and outcome["label"] == "species"
     assert outcome["train_rows"] + outcome["test_rows"] == 120
-    assert outcome["score"] > 0.9 and outcome["score_name"] == "accuracy"
+    assert outcome["score"] > 0.8 and outcome["score_name"] == "accuracy"
     assert outcome["model"] == "results/train-garden/model.safetensors"
 
 
@@ -132,6 +132,15 @@ def test_few_rows_get_few_features_and_many_the_paper_s(run: Run, monkeypatch: p
     monkeypatch.setattr("codedfl.cli.inputs.FEW_ROWS", 1000)
     run("train", "digits")
     assert asked == [500, 2000]
+
+
+def test_a_fleet_of_the_user_s_brings_its_devices(run: Run):
+    links = "setup_factor = 0\nuplink_rate = 1e6\ndownlink_rate = 1e6\nfailure_probability = 0\nheader_overhead = 0\n"
+    Path("own.toml").write_text(f"[server]\nmac_rate = 1e9\n[[device]]\ncount = 4\nmac_rate = 1e6\n{links}")
+    arguments = ("train", "digits", "--fleet", "own.toml", "--n-features", "30", "--epochs", "2", "--json", "-")
+    outcome = json.loads(run(*arguments).stdout)
+    assert (outcome["fleet"], outcome["devices"], outcome["alpha"]) == ("own", 4, 2)
+    assert json.loads(run(*arguments, "--devices", "3").stdout)["devices"] == 3
 
 
 def interrupt_at(epoch: int, error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:

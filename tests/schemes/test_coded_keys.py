@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scenario import Network, Scenario, descent
 
 from codedfl import pads
 from codedfl.errors import MessageRefused, NotEnoughDevices
@@ -15,6 +14,7 @@ from codedfl.protocol.messages import ENVELOPE_BYTES, Kind, Message
 from codedfl.schemes.coded_keys import KeysDevice, KeysServer
 from codedfl.schemes.coded_padded import CONSTANT, GRAM
 from codedfl.solvers import ConjugateGradient
+from scenario import Network, Scenario, descent
 
 
 def keys(**options) -> Scenario:
@@ -90,7 +90,7 @@ def test_training_starts_before_the_slow_devices_are_ready():
 def test_a_missing_upload_holds_up_the_start():
     scenario = keys(alpha=3)
     network = Network.of(scenario)
-    network.run(lambda data: Message.decode(data).kind is Kind.AGREEMENT and False or _shares_of(data, "device-1"))
+    network.run(lambda data: (Message.decode(data).kind is Kind.AGREEMENT and False) or _shares_of(data, "device-1"))
     assert network.server.phase.value == "sharing"
     message = "all 4 devices must share before training: 1 missing (device-1)"
     with pytest.raises(NotEnoughDevices) as caught:

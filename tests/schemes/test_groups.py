@@ -7,10 +7,9 @@ import re
 from dataclasses import replace
 
 import numpy as np
-import oracle
 import pytest
-from scenario import Network, Scenario, descent
 
+import oracle
 from codedfl.errors import InvalidInput, NotEnoughDevices
 from codedfl.gradient_code import GroupedCode, group_sizes, make_code
 from codedfl.in_process import run_in_process
@@ -19,6 +18,7 @@ from codedfl.protocol import Parameters
 from codedfl.protocol.masks import mask_coefficients, mask_senders
 from codedfl.ring import Ring
 from codedfl.schemes.coded_keys import KeysDevice, KeysServer
+from scenario import Network, Scenario, descent
 
 
 def code_of(n_devices: int, alpha: int, groups: int) -> GroupedCode:

@@ -6,13 +6,13 @@ import re
 
 import numpy as np
 import pytest
-from scenario import Network, Scenario, descent
 
 from codedfl.errors import InvalidInput
 from codedfl.protocol import Parameters
 from codedfl.schemes.coded_keys import KeysDevice, KeysServer
 from codedfl.schemes.one_shot import OneShotDevice, OneShotServer
 from codedfl.solvers import ClosedForm
+from scenario import Network, Scenario, descent
 
 LAMBDA = 1e-2
 

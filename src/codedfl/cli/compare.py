@@ -109,9 +109,9 @@ def compare_schemes(
     screen = Screen(json)
     dataset = inputs.load_data(screen, data, data_dir, label=label, device=device)
     folder = make_folder("--out", out or Path("results") / f"compare-{dataset.name}")
-    n_devices = inputs.count_devices(dataset, partition, devices)
+    fleet = inputs.choose_fleet(fleet_name, dataset, partition, devices)
     settings = Settings(
-        inputs.load_fleet(fleet_name, n_devices),
+        fleet,
         _targets(dataset, targets),
         conventions=cast(
             "tuple[SharingConvention, ...]", get_args(SharingConvention) if sharing == ALL else (sharing,)
@@ -123,13 +123,13 @@ def compare_schemes(
         regularisation=inputs.choose_regularisation(dataset, regularisation),
         latency_seed=seed,
     )
-    entries = paper_entries(n_devices)
+    entries = paper_entries(fleet.n_devices)
     wanted = range(seed, seed + seeds)
     size = inputs.count_features(dataset, n_features)
     trained: list[Trained] = []
     interrupted = False
     try:
-        _train(screen, dataset, n_devices, partition, size, wanted, entries, settings, trained)
+        _train(screen, dataset, partition, size, wanted, entries, settings, trained)
     except KeyboardInterrupt:
         interrupted = True
         if not trained:
@@ -140,11 +140,11 @@ def compare_schemes(
         outcome = draw_latencies(dataset.name, together, entries, settings)
     results = {
         "name": f"compare-{dataset.name}",
-        "title": f"{dataset.name} on the fleet {settings.fleet.name!r}",
+        "title": f"{dataset.name} on the fleet {fleet.name!r}",
         "dataset": dataset.name,
         "command": context.obj,
-        "fleet": settings.fleet.name,
-        "n_devices": n_devices,
+        "fleet": fleet.name,
+        "n_devices": fleet.n_devices,
         "n_features": size,
         "n_samples": len(dataset.y_train),
         "seeds": together.seeds,
@@ -198,7 +198,6 @@ def _targets(data: Dataset, text: str | None) -> tuple[float, ...]:
 def _train(
     screen: Screen,
     data: Dataset,
-    n_devices: int,
     partition: str | None,
     n_features: int,
     seeds: Sequence[int],
@@ -213,7 +212,7 @@ def _train(
             bar.update(task, description=f"seed {seed}: features")
             problem = make_problem(
                 data,
-                n_devices=n_devices,
+                n_devices=settings.fleet.n_devices,
                 partition_name=partition,
                 n_features=n_features,
                 seed=seed,

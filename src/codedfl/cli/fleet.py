@@ -59,9 +59,7 @@ def show(
         means = {scheme.name: _mean_answers(scheme, shape, mix)[place] for scheme in (conventional, coded)}
         classes.append(_class_facts(one) | {"answer_s": {name: float(mean) for name, mean in means.items()}})
     rng = np.random.default_rng(seed)
-    schemes: list[Scheme] = [conventional]
-    if D > 1:
-        schemes += [CodedPadded(alpha) for alpha in paper_alphas(D)]
+    schemes: list[Scheme] = [conventional, *(CodedPadded(alpha) for alpha in paper_alphas(D))]
     epochs = [
         {
             "scheme": scheme.name,
@@ -109,9 +107,9 @@ def _mean_answers(scheme: Scheme, shape: WorkShape, fleet: Fleet) -> Seconds:
 
 
 def _mean_epoch(scheme: Scheme, shape: WorkShape, fleet: Fleet, rng: np.random.Generator) -> float:
-    """Phase 1 left out: it makes the first epochs wait for devices that are not ready."""
-    start, ends = epoch_end_times(scheme, shape, Conditions(fleet), _EPOCHS, _DRAWS, rng)
-    return float((ends[:, -1] - start).mean() / _EPOCHS)
+    """From the second epoch on: the first may wait for devices that the sharing phase keeps busy."""
+    _, ends = epoch_end_times(scheme, shape, Conditions(fleet), _EPOCHS, _DRAWS, rng)
+    return float(np.diff(ends, axis=1).mean())
 
 
 def _show_classes(screen: Screen, fleet: Fleet, classes: list[dict[str, Any]]) -> None:

@@ -13,7 +13,6 @@ from codedfl.errors import InvalidInput
 from codedfl.fleet import Fleet
 from codedfl.problem import PAPER_FEATURES, PAPER_REGULARISATION
 
-PAPER_DEVICES = 25
 # Below this many training rows the kernel matrix has no use for the paper's 2000 features.
 FEW_ROWS = 10_000
 FEATURES_FOR_FEW_ROWS = 500
@@ -37,8 +36,13 @@ def load_data(
         )
 
 
-def count_devices(data: Dataset, partition: str | None, devices: int | None) -> int:
-    """D: the wish, 25, or what the device column says."""
+def choose_fleet(name: str, data: Dataset, partition: str | None, devices: int | None) -> Fleet:
+    """The fleet with D devices: what the device column says, or --devices, or as many as the fleet has."""
+    fleet = Fleet.load(name)
+    return fleet.scaled_to(_count_devices(data, partition, devices, fleet.n_devices))
+
+
+def _count_devices(data: Dataset, partition: str | None, devices: int | None, size: int) -> int:
     if partition == "device" and data.device is None:
         raise InvalidInput("--device must name a column for --partition device, got none")
     if data.device is not None and partition in (None, "device"):
@@ -48,7 +52,7 @@ def count_devices(data: Dataset, partition: str | None, devices: int | None) -> 
         if found < 2:
             raise InvalidInput(f"the device column must name at least two devices, got {found}")
         return found
-    wanted = PAPER_DEVICES if devices is None else devices
+    wanted = size if devices is None else devices
     rows = len(data.y_train)
     if not 2 <= wanted <= rows:
         raise InvalidInput(f"--devices must be between 2 and the number of training rows ({rows}), got {wanted}")
@@ -65,7 +69,3 @@ def choose_regularisation(data: Dataset, regularisation: float | None) -> float:
     if regularisation is not None:
         return regularisation
     return PAPER_REGULARISATION if data.task == "classification" else REGRESSION_REGULARISATION
-
-
-def load_fleet(name: str, n_devices: int) -> Fleet:
-    return Fleet.load(name).scaled_to(n_devices)

@@ -49,7 +49,7 @@ Devices = Annotated[
     typer.Option(
         metavar="D",
         help="Number of devices the rows are dealt out to.",
-        show_default="25; with a device column what it says",
+        show_default="as many as the fleet has, paper: 25; with a device column what it says",
         rich_help_panel=FLEET,
     ),
 ]
@@ -58,7 +58,7 @@ FleetName = Annotated[
     typer.Option(
         "--fleet",
         metavar="FLEET",
-        help="paper, or a fleet file (TOML); its mix is scaled to D devices.",
+        help="paper, or a fleet file (TOML). Its mix is scaled to D devices.",
         rich_help_panel=FLEET,
     ),
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import sys
+import zipfile
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -140,9 +141,10 @@ def _columns(model: TrainedModel) -> tuple[str, ...] | None:
 
 
 def _default_label(path: Path) -> str:
-    if path.suffix == ".npz" and path.is_file():
-        with np.load(path, allow_pickle=False) as archive:
-            return "y" if "X" in archive.files else "label"
+    """As in training: y beside a matrix X, else label. What is no archive is for ``read_table`` to refuse."""
+    if path.suffix == ".npz" and zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            return "y" if "X.npy" in archive.namelist() else "label"
     return "label"
 
 

@@ -169,15 +169,14 @@ def train(
         test_fraction=test_fraction,
     )
     folder = make_folder("--out", out or Path("results") / f"train-{dataset.name}")
-    n_devices = inputs.count_devices(dataset, partition, devices)
-    fleet = inputs.load_fleet(fleet_name, n_devices)
-    scheme = coded_scheme(scheme_name, max(1, n_devices - 2) if alpha is None else alpha)
-    scheme.check(n_devices)
+    fleet = inputs.choose_fleet(fleet_name, dataset, partition, devices)
+    scheme = coded_scheme(scheme_name, max(1, fleet.n_devices - 2) if alpha is None else alpha)
+    scheme.check(fleet.n_devices)
     solver = _make_solver(solver_name, epochs, inputs.choose_regularisation(dataset, regularisation), step)
     with screen.busy("preprocessing") as say:
         problem = make_problem(
             dataset,
-            n_devices=n_devices,
+            n_devices=fleet.n_devices,
             partition_name=partition,
             features=features,
             n_features=inputs.count_features(dataset, n_features),

@@ -26,6 +26,7 @@ class Curve:
 
     name: str
     scheme: str
+    solver: str
     seconds: Floats
     median: Floats
     low: Floats
@@ -39,15 +40,15 @@ class Curve:
 
 def curves_of(traces: Iterable[Mapping[str, Any]], dataset: str, step: str) -> list[Curve]:
     """The curves of one data set and one step, in the order of the traces."""
-    points: dict[tuple[str, str], dict[int, dict[int, tuple[float, float]]]] = {}
+    points: dict[tuple[str, str, str], dict[int, dict[int, tuple[float, float]]]] = {}
     for row in traces:
         if row["dataset"] == dataset and row["step"] == step:
-            of_seed = points.setdefault((series_name(row), row["scheme"]), defaultdict(dict))
+            of_seed = points.setdefault((series_name(row), row["scheme"], row["solver"]), defaultdict(dict))
             of_seed[row["seed"]][int(row["epoch"])] = (float(row["seconds"]), float(row["accuracy"]))
-    return [_curve(name, scheme, of_seed) for (name, scheme), of_seed in points.items()]
+    return [_curve(which, of_seed) for which, of_seed in points.items()]
 
 
-def _curve(name: str, scheme: str, of_seed: Mapping[int, Mapping[int, tuple[float, float]]]) -> Curve:
+def _curve(which: tuple[str, str, str], of_seed: Mapping[int, Mapping[int, tuple[float, float]]]) -> Curve:
     last = float(np.median([max(epochs) for epochs in of_seed.values()]))
     seconds = {epoch: at[0] for epochs in of_seed.values() for epoch, at in epochs.items()}
     grid = np.array(sorted(epoch for epoch in seconds if epoch <= last), dtype=np.float64)
@@ -58,8 +59,7 @@ def _curve(name: str, scheme: str, of_seed: Mapping[int, Mapping[int, tuple[floa
         scores.append(np.interp(grid, known, [epochs[int(epoch)][1] for epoch in known]))
     stacked = np.array(scores)
     return Curve(
-        name,
-        scheme,
+        *which,
         np.array([seconds[int(epoch)] for epoch in grid]),
         np.median(stacked, axis=0),
         stacked.min(axis=0),

@@ -1,0 +1,140 @@
+"""What all pictures share: colours, line styles, axes, and the way from a figure to PNG and SVG.
+
+A colour says which scheme, a line style which solver; only the paper's own figure, where one scheme has many curves,
+gives every curve a colour (``figures``). SVG files are the same byte for byte in every run.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.backend_bases import RendererBase
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+
+from codedfl.report.rows import count
+
+INK = "#1b1f24"
+"""Text, axes and the baseline."""
+PAPER = "#fffffe"
+"""The background. A page can replace it and the ink by its own colours: nothing else in the picture has them."""
+
+# Okabe and Ito's colours, safe for the colour-blind; their black is the ink, their yellow does not show on white.
+VERMILLION, BLUE, GREEN, PINK, ORANGE, SKY = "#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"
+COLOURS = (VERMILLION, BLUE, GREEN, PINK, ORANGE, SKY)
+GREY = "#868686"
+DPI = 150
+
+Dashes = tuple[float, tuple[float, ...]]
+SOLID: Dashes = (0, ())
+
+_SCHEME_COLOURS = {
+    "conventional": INK,
+    "conventional-full-batch": GREY,
+    "drop-slowest": GREY,
+    "coded-fedl": ORANGE,
+    "coded-padded": VERMILLION,
+    "coded-keys": BLUE,
+    "one-shot": GREEN,
+}
+_SOLVER_DASHES: dict[str, Dashes] = {"nesterov": (0, (6, 1.5, 1, 1.5)), "cg": (0, (4, 1.5))}
+_SVG_METADATA = ("Creator", "Date", "Format", "Type")  # left out: they date the file or point to other sites
+_RC: dict[Any, Any] = {
+    "font.size": 9.0,
+    "axes.facecolor": PAPER,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "text.parse_math": False,  # a dollar sign in a file's name is a dollar sign
+    "svg.hashsalt": "codedfl",
+    "svg.fonttype": "path",  # the same letters on every machine
+}
+
+
+@dataclass(frozen=True)
+class Pictures:
+    png: bytes
+    svg: str
+
+
+@dataclass(frozen=True)
+class Look:
+    color: str
+    dashes: Dashes = SOLID
+    width: float = 1.6
+
+
+def look_of(scheme: str, solver: str) -> Look:
+    """The scheme's colour, the solver's line style; solid is gradient descent."""
+    return Look(_SCHEME_COLOURS.get(scheme, PINK), _SOLVER_DASHES.get(solver, SOLID))
+
+
+def house_style() -> AbstractContextManager[None]:
+    """Draw and render within it."""
+    return mpl.rc_context(_RC)
+
+
+def blank(width: float, height: float) -> Figure:
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def panels(figure: Figure, columns: int) -> list[Axes]:
+    """Side by side, with one height axis."""
+    return list(figure.subplots(1, columns, sharey=True, squeeze=False)[0])
+
+
+def laid_out(figure: Figure) -> RendererBase:
+    """Settle the layout; what is placed in pixels comes after it."""
+    canvas = figure.canvas
+    assert isinstance(canvas, FigureCanvasAgg)
+    canvas.draw()  # type: ignore[no-untyped-call]
+    renderer: RendererBase = canvas.get_renderer()  # type: ignore[no-untyped-call]
+    return renderer
+
+
+def light_grid(axes: Axes) -> None:
+    axes.grid(True, which="major", color=INK, alpha=0.1, linewidth=0.6)
+
+
+def count_ticks(axis: Axis, text: Callable[[float], str] = count) -> None:
+    axis.set_major_formatter(FuncFormatter(lambda value, _position: text(value)))
+
+
+def log_ticks(axis: Axis, text: Callable[[float], str] = count) -> None:
+    """1, 2, 5, 10, ... in plain numbers. The axis must be logarithmic already."""
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_minor_formatter(NullFormatter())
+    count_ticks(axis, text)
+
+
+def fixed_ticks(axes: Axes, values: Sequence[float]) -> None:
+    """Width ticks at these values only; what lies right of the last is room for names, so the axis ends there."""
+    axes.set_xticks(values)
+    axes.xaxis.set_minor_locator(NullLocator())
+    count_ticks(axes.xaxis)
+    axes.spines["bottom"].set_bounds(values[0], values[-1])
+
+
+def title(axes: Axes, text: str) -> None:
+    axes.set_title(text, loc="left", fontsize=11, fontweight="bold")
+
+
+def render(figure: Figure) -> Pictures:
+    png, svg = io.BytesIO(), io.BytesIO()
+    figure.savefig(png, format="png", dpi=DPI, metadata={"Software": None})
+    figure.savefig(svg, format="svg", facecolor=PAPER, metadata=dict.fromkeys(_SVG_METADATA))
+    return Pictures(png.getvalue(), svg.getvalue().decode())
