@@ -25,7 +25,7 @@ BELOW_REPORT = (*BELOW_DRIVERS, "drivers")
 LAYERS: dict[str, tuple[set[str], tuple[str, ...]]] = {
     "foundation": ({"errors", "matrix_check", "resumable"}, ()),
     "arithmetic": ({"ring_loops", "ring_kernels", "ring", "fixed_point", "paper_arithmetic"}, ("foundation",)),
-    "code": ({"gradient_code", "pads", "sealed", "solvers"}, ("foundation", "arithmetic")),
+    "code": ({"gradient_code", "answer_check", "pads", "sealed", "solvers"}, ("foundation", "arithmetic")),
     "protocol": ({"protocol"}, ("foundation", "arithmetic", "code")),
     "data": (
         {"datasets", "features", "labels", "partition", "preprocessing", "problem", "model"},

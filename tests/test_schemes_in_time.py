@@ -94,16 +94,19 @@ def test_coded_fedl_has_a_deadline():
     assert mean_epoch(CodedFedL(0.8), draws=3) == pytest.approx(0.98, rel=0.02)
 
 
+def sixty_epochs(scheme, partition, at):
+    descent = Descent(StepSchedule(6.0), 1e-4)
+    rng = np.random.default_rng(0)
+    return trajectory(scheme, totals(partition=partition), None, descent, at, rng, max_epochs=60, target=2.0)
+
+
 def test_dropping_the_slowest_loses_accuracy_on_sorted_data_only():
     """Client drift (paper I): the labels of slow devices are not seen when data are sorted by label."""
     at = Conditions(PAPER.scaled_to(10))
     final = {}
     for partition in ("sorted", "random"):
         for scheme in (Conventional(), DropSlowest(3)):
-            run = trajectory(
-                scheme, totals(partition=partition), None, Descent(StepSchedule(6.0), 1e-4), at, np.random.default_rng(0),
-                max_epochs=60, target=2.0,
-            )  # fmt: skip
+            run = sixty_epochs(scheme, partition, at)
             final[partition, scheme.name] = float(run.scores[-10:].mean())
     assert final["sorted", "conventional"] - final["sorted", "drop-slowest"] > 0.1
     assert abs(final["random", "conventional"] - final["random", "drop-slowest"]) < 0.03
@@ -111,12 +114,7 @@ def test_dropping_the_slowest_loses_accuracy_on_sorted_data_only():
 
 def test_coded_fedl_learns_about_what_conventional_does():
     at = Conditions(PAPER.scaled_to(10))
-    scores = [
-        trajectory(
-            scheme, totals(), None, Descent(StepSchedule(6.0), 1e-4), at, np.random.default_rng(0), max_epochs=60, target=2.0
-        ).scores[-10:].mean()
-        for scheme in (Conventional(), CodedFedL(0.5))
-    ]  # fmt: skip
+    scores = [sixty_epochs(scheme, "sorted", at).scores[-10:].mean() for scheme in (Conventional(), CodedFedL(0.5))]
     assert abs(scores[0] - scores[1]) < 0.05
 
 

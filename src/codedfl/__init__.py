@@ -4,7 +4,14 @@ Exact gradients from the fastest D - alpha + 1 devices; the server sees nothing 
 data. DESIGN.md draws the data flow; the names below follow it.
 """
 
-from codedfl.errors import CodedFLError, InvalidInput, MessageRefused, NotEnoughDevices, RangeExceeded
+from codedfl.errors import (
+    CodedFLError,
+    InvalidInput,
+    MessageRefused,
+    NotEnoughDevices,
+    RangeExceeded,
+    WrongAnswers,
+)
 from codedfl.fixed_point import Bounds, FixedPoint
 from codedfl.gradient_code import GradientCode, GroupedCode
 from codedfl.ring import Ring
@@ -78,4 +85,5 @@ __all__ = [  # noqa: RUF022 (data-flow order, not the alphabet)
     "MessageRefused",
     "NotEnoughDevices",
     "RangeExceeded",
+    "WrongAnswers",
 ]

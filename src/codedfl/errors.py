@@ -32,3 +32,15 @@ class NotEnoughDevices(CodedFLError):
         super().__init__(message)
         self.missing = tuple(missing)
         self.model = model
+
+
+class WrongAnswers(CodedFLError):
+    """Answers contradict each other and it cannot be told, or is too late to tell, whose is wrong.
+
+    ``suspects`` are the devices among which the liars are; ``model`` is the last good model, or None before the first.
+    """
+
+    def __init__(self, message: str, suspects: Sequence[str], model: Any = None) -> None:
+        super().__init__(message)
+        self.suspects = tuple(suspects)
+        self.model = model

@@ -71,7 +71,7 @@ class GradientCode:
         self.n_devices = n_devices
         self.alpha = alpha
         self.primes = tuple(primes)
-        self._points: list[list[int]] = []  # w^(-i), where answer i evaluates its polynomial
+        self.points: list[list[int]] = []  # w^(-i), where answer i evaluates its polynomial
         self._row: list[list[int]] = []  # b(w^s), s = 0 .. alpha-1: every row is this, rotated
         self._inverse_beta_0: list[int] = []
         for p in self.primes:
@@ -87,7 +87,7 @@ class GradientCode:
             beta_0 = 1
             for root in roots:
                 beta_0 = beta_0 * -root % p
-            self._points.append([powers[-i % n_devices] for i in range(n_devices)])
+            self.points.append([powers[-i % n_devices] for i in range(n_devices)])
             self._row.append(row)
             self._inverse_beta_0.append(pow(beta_0, -1, p))
         self._decode = lru_cache(maxsize=1024)(self._decoding_coefficients)
@@ -99,6 +99,11 @@ class GradientCode:
     def answers_needed(self) -> int:
         """D - alpha + 1."""
         return self.n_devices - self.alpha + 1
+
+    @property
+    def parts(self) -> list[tuple[GradientCode, list[int]]]:
+        """Each code on its own with the devices that answer under it, in its order: here one, with all."""
+        return [(self, list(range(self.n_devices)))]
 
     def row_support(self, i: int) -> list[int]:
         """Whose data device i answers for: i, i+1, .., i+alpha-1 modulo D."""
@@ -141,7 +146,7 @@ class GradientCode:
         used = list(survivors[: self.answers_needed])
         vector = np.zeros((len(self.primes), len(survivors)), dtype=np.int64)
         for k, p in enumerate(self.primes):
-            y = np.array([self._points[k][i] for i in used], dtype=np.int64)
+            y = np.array([self.points[k][i] for i in used], dtype=np.int64)
             numerator = np.ones_like(y)  # prod_{l != i} -y_l
             denominator = np.ones_like(y)  # prod_{l != i} (y_i - y_l)
             for index, point in enumerate(y):
@@ -179,6 +184,11 @@ class GroupedCode:
     def answers_needed(self) -> int:
         """The least number of answers that can be enough: the sum over the groups."""
         return sum(code.answers_needed for code in self._codes)
+
+    @property
+    def parts(self) -> list[tuple[GradientCode, list[int]]]:
+        """Each group's code with the group's members, in its order."""
+        return [(code, list(range(group, self.n_devices, self.groups))) for group, code in enumerate(self._codes)]
 
     def row_support(self, i: int) -> list[int]:
         group, index = i % self.groups, i // self.groups

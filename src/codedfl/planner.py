@@ -264,7 +264,6 @@ def _timed(scheme: Scheme, solver: str, epochs: int, shape: WorkShape, at: Condi
     start, ends = epoch_end_times(scheme, shape, at, epochs, draws, np.random.default_rng([seed, 2]))
     total = ends[:, -1]
     alpha, groups = (scheme.alpha, scheme.groups) if isinstance(scheme, CodedScheme) else (1, 1)
-    d, c = shape.n_features, shape.n_outputs
     reveals = isinstance(scheme, CodedScheme) and scheme.reveals_gram
     return Plan(
         scheme=scheme.name,
@@ -279,11 +278,16 @@ def _timed(scheme: Scheme, solver: str, epochs: int, shape: WorkShape, at: Condi
         epoch_seconds=float((total - start).mean() / epochs),
         stragglers=(alpha - 1) * groups,
         server_sees="each device's gradient" if not scheme.private else "the total only",
-        gram_directions=d if reveals else min(d, c * epochs),
-        n_features=d,
+        gram_directions=gram_directions(shape, epochs, reveals_gram=reveals),
+        n_features=shape.n_features,
         exposure=alpha,
         **_device_costs(scheme, alpha, epochs, shape, at),
     )
+
+
+def gram_directions(shape: WorkShape, epochs: int, *, reveals_gram: bool) -> int:
+    """Of how many directions of the total Gram matrix the server learns the image: c an epoch, never more than d."""
+    return shape.n_features if reveals_gram else min(shape.n_features, shape.n_outputs * epochs)
 
 
 def _device_costs(scheme: Scheme, alpha: int, epochs: int, shape: WorkShape, at: Conditions) -> dict[str, float]:

@@ -74,7 +74,7 @@ def make_parties(
     )
     scheme.check(problem.n_devices)
     server = scheme.server_type(
-        parameters, problem.device_names, solver, stop_when=stop_when, random_bytes=random_bytes
+        parameters, problem.device_names, solver, stop_when=stop_when, spare=scheme.spare, random_bytes=random_bytes
     )
     devices = [
         scheme.device_type(

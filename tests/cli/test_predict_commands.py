@@ -113,7 +113,7 @@ def test_a_matrix_has_its_labels_in_y(run: Run):
 
 
 def test_a_damaged_matrix_is_refused(run: Run, digits_model: Path):
-    Path("broken.npz").write_bytes(b"PK\x03\x04 and no more")
+    Path("broken.npz").write_bytes(b"no archive at all")
     result = run("evaluate", digits_model, "broken.npz")
     assert result.exit_code == 2
     assert result.stderr.startswith("error: broken.npz must be a readable .npz file, got ")

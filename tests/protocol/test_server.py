@@ -305,9 +305,9 @@ def test_late_repeated_and_stale_answers_are_counted(training: Network):
     assert server.epoch == 2
     # The straggler of epoch 1, and a replay, are late now.
     for name in ("device-3", "device-0"):
-        before = snapshot(server._answers)
+        before = snapshot(server._book.answers)
         assert server.receive(answers[name]) == []
-        assert snapshot(server._answers) == before
+        assert snapshot(server._book.answers) == before
     assert server.ignored == {"repeated answer": 2, "late answer": 2}
 
 

@@ -15,7 +15,6 @@ import click
 from rich.console import Console
 from rich.progress import (
     BarColumn,
-    DownloadColumn,
     Progress,
     ProgressColumn,
     Task,
@@ -88,14 +87,13 @@ class Screen:
         else:
             Path(self._json).write_text(text + "\n", encoding="utf-8")
 
-    def progress(self, *columns: ProgressColumn) -> Progress:
+    def progress(self) -> Progress:
         """A bar with the time passed and the time left; nothing at all where stderr is no terminal."""
         return Progress(
             BarColumn(bar_width=24),
             TimeElapsedColumn(),
             _TimeLeft(),
             TextColumn("{task.description}"),  # last: its length changes
-            *columns,
             console=self.remarks,
             transient=True,
             disable=not self.remarks.is_terminal,
@@ -111,13 +109,14 @@ class Screen:
     @contextmanager
     def fetching(self) -> Iterator[FileProgress]:
         """A bar for each file that is downloaded; none if none is."""
-        with self.progress(DownloadColumn()) as bars:
+        with self.progress() as bars:
             tasks: dict[str, Any] = {}
 
             def report(name: str, have: int, total: int | None) -> None:
                 if name not in tasks:
                     tasks[name] = bars.add_task(name, total=total)
-                bars.update(tasks[name], completed=have, total=total)
+                size = "" if total is None else f", {have / 1e6:.1f} of {total / 1e6:.1f} MB"
+                bars.update(tasks[name], completed=have, total=total, description=name + size)
 
             yield report
 

@@ -235,7 +235,7 @@ class Conductor:
 
     def _take(self, server: Server, contact: Contact, reply: Reply) -> None:
         now = self._clock()
-        if contact.parting and isinstance(reply, Parcel | Refused):
+        if contact.parting and isinstance(reply, Parcel) and not reply.refusal:
             contact.replied(now)
             contact.parted = True
         elif isinstance(reply, Refused):
@@ -257,7 +257,6 @@ class Conductor:
         now = self._clock()
         for letter in contact.line.take(reply):
             self._hand_over(server, letter.wire())
-            contact.line.took()
         if reply.newest:
             self._hand_over(server, reply.newest)
         if reply.refusal:
@@ -300,4 +299,5 @@ class Conductor:
     def _untold(self, server: Server) -> list[str]:
         """Who has not heard yet that the run is over, and so still keeps its secrets."""
         assert server.agreement is not None
-        return [name for name in server.agreement.names if not self._directory.contacts[name].parted]
+        contacts = (self._directory.contacts[name] for name in server.agreement.names)
+        return [contact.name for contact in contacts if not (contact.parted or contact.lost)]

@@ -114,7 +114,6 @@ class DeviceHost:
             for letter in line.take(parcel):
                 for reply in device.receive(letter.wire()):
                     line.put(Letter.of(reply))
-                line.took()
             if device.objection:
                 log.error("%s cannot take part: %s", self.name, device.objection)
             if parcel.newest:

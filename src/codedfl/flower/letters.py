@@ -10,7 +10,7 @@ Nothing here does I/O. A ``Line`` is part of its party's saved state.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
@@ -87,8 +87,12 @@ class Line(Resumable):
             letters.append(letter)
         return Parcel(self.first, tuple(letters), self.received, newest, refusal)
 
-    def take(self, parcel: Parcel) -> tuple[Letter, ...]:
-        """Drop what the other side has confirmed; returns its letters that are new here, for ``took`` one by one."""
+    def take(self, parcel: Parcel) -> Iterator[Letter]:
+        """The other side's letters that are new here; then drops what it has confirmed.
+
+        A letter counts as taken when the next one is asked for. One that is refused in between may have been damaged:
+        nothing behind it is taken, nothing is dropped, and so all of it comes again.
+        """
         if not self.first <= parcel.confirmed <= self.first + len(self.waiting):
             sent = f"{self.first} to {self.first + len(self.waiting)}"
             raise MessageRefused(f"the letters confirmed must be among those sent ({sent}), got {parcel.confirmed}")
@@ -96,10 +100,8 @@ class Line(Resumable):
             raise MessageRefused(
                 f"the next letter must be number {self.received}, got {parcel.first}: some are missing"
             )
+        for letter in parcel.letters[self.received - parcel.first :]:
+            yield letter
+            self.received += 1
         del self.waiting[: parcel.confirmed - self.first]
         self.first = parcel.confirmed
-        return parcel.letters[self.received - parcel.first :]
-
-    def took(self) -> None:
-        """One letter more is taken. One that was refused is not: it may have been damaged, and comes again."""
-        self.received += 1

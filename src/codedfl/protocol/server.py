@@ -1,8 +1,8 @@
 """The server as a state machine: takes a message, returns messages, does no I/O and reads no clock.
 
 It invites, freezes the participant set, relays what devices seal for each other, and trains (paper IV-C): broadcast
-e, go on at the first D - alpha + 1 answers, decode, unpad, step. Decoding is linear and A B = 1, so the pads
-collapse to their sum: the server decodes first and unpads with one product, whatever alpha is.
+e, go on at the first D - alpha + 1 answers (and ``spare`` more to check them with), decode, unpad, step. Decoding is
+linear and A B = 1, so the pads collapse to their sum: the server decodes first and unpads with one product.
 
 After phase 1 it holds ``pad_linear`` (d x d) and ``pad_constant`` on the ring; what they are, the scheme decides
 (``codedfl.schemes``). What to do with an exact gradient is the solver's business (``codedfl.solvers``).
@@ -14,7 +14,7 @@ import hashlib
 import secrets as system_random
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any, ClassVar, NamedTuple
 
@@ -22,9 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codedfl import sealed
-from codedfl.errors import InvalidInput, MessageRefused, NotEnoughDevices, RangeExceeded
-from codedfl.pads import RUN_ID_BYTES
+from codedfl.errors import InvalidInput, MessageRefused, NotEnoughDevices, RangeExceeded, WrongAnswers
+from codedfl.pads import RUN_ID_BYTES, SEED_BYTES
 from codedfl.protocol.agreement import Agreement, Parameters
+from codedfl.protocol.answers import AnswerBook
+from codedfl.protocol.epoch_total import feed_solver, start_solver, unpad
 from codedfl.protocol.messages import (
     MAX_NAME,
     SERVER,
@@ -69,6 +71,8 @@ class Server(Resumable, ABC):
     initial_model: Theta^(1), d x c; None is zero. It is rounded to the ring's grid before use.
     roster: pinned public keys by device name; a device with another key, or not on it, is refused.
     stop_when: called with the model after each epoch; True ends the training (for example: target reached).
+    spare: how many answers beyond D - alpha + 1 to wait for, in each group. 0 waits for none; 1 detects a wrong
+        answer; 2t find out up to t devices that lie, which are then excluded (``liars``).
     """
 
     scheme: ClassVar[str]
@@ -86,7 +90,9 @@ class Server(Resumable, ABC):
         "_joined": MAP,
         "_shared": SET,
         "_ready": SET,
-        "_answers": MAP,
+        "_book": Kept(lambda book: book.state(), AnswerBook.restored),
+        "_before": PLAIN,
+        "spoilt": PLAIN,
         "_sent": TUPLE,
         "_update": PLAIN,
         "_update_digest": PLAIN,
@@ -102,12 +108,15 @@ class Server(Resumable, ABC):
         identity: Identity | None = None,
         roster: Mapping[str, bytes] | None = None,
         stop_when: Callable[[Floats], bool] | None = None,
+        spare: int = 0,
         random_bytes: RandomBytes = system_random.token_bytes,
     ) -> None:
         if parameters.scheme != self.scheme:
             raise InvalidInput(f"parameters.scheme must be {self.scheme!r}, got {parameters.scheme!r}")
         if parameters.reveals_gram != isinstance(solver, GramSolver):
             raise InvalidInput(f"the solver must want X'X itself exactly when the scheme reveals it, got {solver!r}")
+        if not 0 <= spare < parameters.alpha:
+            raise InvalidInput(f"spare must be between 0 and alpha - 1 ({parameters.alpha - 1}), got {spare}")
         if len(set(devices)) != len(devices):
             raise InvalidInput(f"device names must be distinct, got {list(devices)}")
         for name in devices:
@@ -132,7 +141,9 @@ class Server(Resumable, ABC):
         self._joined: dict[str, bytes] = {}
         self._shared: set[int] = set()
         self._ready: set[int] = set()
-        self._answers: dict[int, Planes] = {}
+        self._book = AnswerBook(spare)
+        self._before: Floats | None = None  # the model before the last finished epoch
+        self.spoilt = False  # that epoch was decoded from an answer found wrong since
         self._sent: tuple[Floats, int] = (
             np.zeros((0, 0)),
             0,
@@ -147,17 +158,27 @@ class Server(Resumable, ABC):
 
     @property
     def model(self) -> Floats | None:
-        """Theta after the last finished epoch; None before the first."""
-        return self.solver.model
+        """Theta after the last good epoch; None before the first."""
+        return self._before if self.spoilt else self.solver.model
+
+    @property
+    def liars(self) -> dict[str, int]:
+        """Devices whose wrong answers were found out, with the epoch; they are not asked and not listened to again."""
+        return {self._agreed.names[i]: epoch for i, epoch in self._book.liars.items()}
+
+    @property
+    def disputed(self) -> list[int]:
+        """Epochs whose late answers contradict those used, without showing who lies: raise ``spare`` to know in time."""
+        return sorted(self._book.disputed)
 
     @property
     def ready_devices(self) -> list[str]:
-        return [self._agreed.names[i] for i in sorted(self._ready)]
+        return [self._agreed.names[i] for i in sorted(self._ready - set(self._book.liars))]
 
     @property
     def answered(self) -> list[str]:
         """Whose answer to the current epoch is in; before training, whose shares are."""
-        done = self._answers if self.phase is Phase.TRAINING else self._shared
+        done = self._book.answers if self.phase is Phase.TRAINING else self._shared
         return [self._agreed.names[i] for i in sorted(done)]
 
     @property
@@ -177,8 +198,9 @@ class Server(Resumable, ABC):
         """Handle one wire message.
 
         Late, stale, duplicate and replayed messages are ignored and counted in ``ignored``. Raises
-        ``MessageRefused`` and changes nothing when the message is damaged, forged or out of protocol, and
-        ``RangeExceeded`` when a decoded total breaks its proven bound; ``model`` is then the last good one.
+        ``MessageRefused`` and changes nothing when the message is damaged, forged or out of protocol,
+        ``RangeExceeded`` when a decoded total breaks its proven bound, and ``WrongAnswers`` when answers contradict
+        each other beyond repair; ``model`` is then the last good one.
         """
         message = Message.decode(data)
         handlers = {
@@ -243,16 +265,21 @@ class Server(Resumable, ABC):
                     silent,
                     self.model,
                 )
-        alive = [j for j in range(agreed.n_devices) if agreed.names[j] not in lost or j in self._answers]
-        short = agreed.code.shortfall(alive)
+        book, code = self._book, agreed.code
+        alive = [j for j in range(agreed.n_devices) if agreed.names[j] not in lost or j in book.answers]
+        trusted = [j for j in alive if j not in book.liars]
+        short = book.shortfall(code, trusted)
         if short and self.phase is not Phase.FINISHED:
-            absent = [agreed.names[j] for j in range(agreed.n_devices) if j not in alive]
+            absent = [agreed.names[j] for j in range(agreed.n_devices) if j not in trusted]
+            extra = f" and {book.spare} spare" if book.spare else ""
             raise NotEnoughDevices(
-                f"epoch {self.epoch} needs {agreed.code.answers_needed} answers (D - alpha + 1) but only {len(alive)}"
+                f"epoch {self.epoch} needs {code.answers_needed} answers (D - alpha + 1){extra} but only {len(trusted)}"
                 f" devices are alive: {short} more needed, missing are {', '.join(absent)}",
                 absent,
                 self.model,
             )
+        if self.phase is Phase.TRAINING and not book.shortfall(code, book.answers):
+            self._check_more_can_come(trusted)
 
     # -- joining
 
@@ -327,7 +354,7 @@ class Server(Resumable, ABC):
         return self._start_if_possible()
 
     def _start_if_possible(self) -> list[Outgoing]:
-        enough = not self._agreed.code.shortfall(sorted(self._ready))
+        enough = not self._book.shortfall(self._agreed.code, self._ready)
         if self.phase is not Phase.SHARING or not enough or not self._can_start():
             return []
         self.phase = Phase.TRAINING
@@ -342,7 +369,6 @@ class Server(Resumable, ABC):
         integers, bits = agreed.fixed_point.round_update(np.zeros(shape) if direction is None else direction)
         packed = self._ring.pack(self._ring.from_integers(integers)) if np.any(integers) else b""
         self.epoch += 1
-        self._answers = {}
         self._sent = (integers, bits)
         update = Update(self.epoch, bits, packed).encode()
         self._update_digest = hashlib.sha256(update).digest()
@@ -353,23 +379,82 @@ class Server(Resumable, ABC):
     def _on_answer(self, message: Message) -> list[Outgoing]:
         sender, plaintext = self._open_from_member(message)
         answer = Answer.decode(plaintext)
+        if sender in self._book.liars:
+            self.ignored["answer of an excluded device"] += 1
+            return []
         if self.phase is not Phase.TRAINING or answer.epoch < self.epoch:
             self.ignored["late answer"] += 1
-            return []
+            return self._on_late_answer(sender, answer)
         if answer.epoch > self.epoch or answer.update_digest != self._update_digest:
             raise MessageRefused(f"an answer must be to the update of epoch {self.epoch}, got one to another update")
-        if sender in self._answers:
+        if sender in self._book.answers:
             self.ignored["repeated answer"] += 1
             return []
-        self._answers[sender] = self._ring.unpack(answer.packed, self.parameters.answer_length(self.epoch))
-        if self._agreed.code.shortfall(list(self._answers)):
+        self._book.answers[sender] = self._ring.unpack(answer.packed, self.parameters.answer_length(self.epoch))
+        return self._settle()
+
+    def _settle(self) -> list[Outgoing]:
+        """Finish the epoch if enough answers are in and agree; otherwise wait for more, as long as more can come."""
+        book, code = self._book, self._agreed.code
+        if book.shortfall(code, book.answers):
             return []
+        verdict = book.check(self._ring, code, self.run, self._random_bytes(SEED_BYTES))
+        if not verdict.agreed:
+            self._check_more_can_come(range(self._agreed.n_devices))
+            return []
+        book.exclude(verdict.liars, self.epoch)
         return self._finish_epoch()
 
+    def _check_more_can_come(self, alive: Iterable[int]) -> None:
+        """Raises ``WrongAnswers`` when everybody alive has answered who could tell whose answer is wrong."""
+        book, names = self._book, self._agreed.names
+        verdict = book.check(self._ring, self._agreed.code, self.run, self._random_bytes(SEED_BYTES))
+        if book.outstanding(self._agreed.code, verdict, alive):
+            return
+        self.phase = Phase.FINISHED
+        suspects = [names[i] for i in verdict.undecided]
+        raise WrongAnswers(
+            f"the answers to epoch {self.epoch} must agree on the code: they do not, and there are too few to tell"
+            f" whose is wrong (those of {', '.join(suspects)})",
+            suspects,
+            self.model,
+        )
+
+    def _on_late_answer(self, sender: int, answer: Answer) -> list[Outgoing]:
+        """Nobody waited for it, but it shows whether the last epoch's answers were right."""
+        book, agreed = self._book, self._agreed
+        if self.spoilt or (answer.epoch, answer.update_digest) != book.last:
+            return []
+        planes = self._ring.unpack(answer.packed, self.parameters.answer_length(answer.epoch))
+        liars = book.check_late(self._ring, agreed.code, self.run, sender, planes).liars
+        used = [agreed.names[i] for i in book.used_in_last(liars)]
+        if used:
+            self.phase, self.spoilt = Phase.FINISHED, True
+            raise WrongAnswers(
+                f"epoch {answer.epoch} must not rest on wrong answers: late ones show that it was decoded from that of"
+                f" {', '.join(used)}; the model before it is kept",
+                used,
+                self.model,
+            )
+        # With fewer to wait for, the current epoch may be complete.
+        return self._settle() if liars and self.phase is Phase.TRAINING else []
+
     def _finish_epoch(self) -> list[Outgoing]:
-        total = self._unpad(self._decode())
+        book, agreed = self._book, self._agreed
+        assert self.pad_linear is not None
+        integers, bits = self._sent
+        constant = self.pad_constant if self.epoch == 1 else None
+        total = unpad(
+            self._ring, book.decode(self._ring, agreed.code), constant, self.pad_linear, integers, self.pad_sign
+        )
+        book.close(self.epoch, self._update_digest)
+        before = None if self.model is None else self.model.copy()
         try:
-            self._step(total)
+            if self.epoch == 1:
+                start_solver(self.solver, agreed, total)
+            else:
+                feed_solver(self.solver, agreed, total, integers, bits)
+            self._before = before
             stop = self._stop_when is not None and self.model is not None and self._stop_when(self.model)
             direction = None if stop else self.solver.request()
             if direction is not None:
@@ -378,52 +463,7 @@ class Server(Resumable, ABC):
             self.phase = Phase.FINISHED
             raise
         self.phase = Phase.FINISHED
-        return [self._broadcast(Kind.FINISH, b"", self._agreed.names)]
-
-    def _decode(self) -> Planes:
-        """sum_i a_i answer_i over the first D - alpha + 1 answers: masks cancel, the total of data and pads is left."""
-        survivors = list(self._answers)
-        vector = self._agreed.code.decoding_vector(survivors)
-        total = self._ring.zeros(next(iter(self._answers.values())).shape[1])
-        self._ring.add_scaled(total, vector.tolist(), [self._answers[i] for i in survivors])
-        return total
-
-    def _unpad(self, decoded: Planes) -> Planes:
-        """pad_sign * (decoded - pad_constant - pad_linear e)."""
-        assert self.pad_linear is not None and self.pad_constant is not None
-        ring = self._ring
-        integers, _ = self._sent
-        sign = self.pad_sign
-        total = ring.zeros(decoded.shape[1])
-        ring.add_scaled(total, [[sign]] * len(ring.primes), [decoded])
-        if self.epoch == 1:
-            ring.add_scaled(total, [[-sign]] * len(ring.primes), [self.pad_constant])
-        if np.any(integers):
-            product = ring.product(self.pad_linear, ring.from_integers(integers))
-            ring.add_scaled(total, [[-sign]] * len(ring.primes), [product.reshape(len(ring.primes), -1)])
-        return total
-
-    def _step(self, total: Planes) -> None:
-        agreed, p = self._agreed, self.parameters
-        length = p.n_features * p.n_outputs
-        matrix = total[:, :length].reshape(-1, p.n_features, p.n_outputs)
-        if self.epoch == 1:
-            gradient = agreed.fixed_point.constant_to_reals(matrix, agreed.initial_integers)
-            samples = (
-                p.samples if p.samples is not None else int(self._ring.to_integers(total[:, length : length + 1])[0])
-            )
-            if not agreed.n_devices <= samples <= p.bounds.samples:
-                raise RangeExceeded(
-                    f"the summed sample count must be between {agreed.n_devices} and {p.bounds.samples}, got {samples}"
-                )
-            if isinstance(self.solver, GramSolver):
-                triangle = agreed.fixed_point.gram_to_reals(total[:, p.constant_length :])
-                self.solver.take_gram(triangle)
-            self.solver.start(agreed.initial_model, gradient, samples)
-            return
-        integers, bits = self._sent
-        product = agreed.fixed_point.product_to_reals(matrix, integers, bits)
-        self.solver.receive(np.ldexp(integers, -bits), product)
+        return [self._broadcast(Kind.FINISH, b"", agreed.names)]
 
     # -- reading and writing
 

@@ -5,10 +5,10 @@ Values of the paper are given with their place in it; everything about this run 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from codedfl.report.rows import entries_at, kinds, series_name, target_text
+from codedfl.report.rows import Entry, kinds, series_name
 from codedfl.solvers import STEPS
 
 PAPER_KERNEL_WIDTH = 5.0  # section V: "with 5 as kernel parameter"
@@ -23,8 +23,11 @@ SHARING_NOTES = {
 }
 
 
-def notes_of(results: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Heading and text of each note that applies, the caller's own last."""
+def notes_of(results: Mapping[str, Any], judged: Sequence[Entry], goal: str) -> list[tuple[str, str]]:
+    """Heading and text of each note that applies, the caller's own last.
+
+    ``judged`` are the entries whose seeds should all have reached the ``goal``.
+    """
     found = list(dict.fromkeys(sharing for sharing, _ in kinds(results["schemes"])))
     notes: list[tuple[str, str]] = []
     if results["paper"] is not None:
@@ -50,24 +53,23 @@ def notes_of(results: Mapping[str, Any]) -> list[tuple[str, str]]:
             "One convention applies to all schemes of a table. "
             + " ".join(f"“{name}”: {SHARING_NOTES.get(name, 'as named')}." for name in found),
         ),
-        ("Seeds that never reach the target", _unreached(results)),
+        ("Seeds that never reach the target", _unreached(judged, goal)),
         *(("Note", str(note)) for note in results["notes"]),
     ]
     return notes
 
 
-def _unreached(results: Mapping[str, Any]) -> str:
+def _unreached(judged: Sequence[Entry], goal: str) -> str:
     """How such seeds are counted, and in this run which."""
     rule = (
         "They count as infinitely late in every median, and as a speed-up of 0; none is left out. Speed-ups are taken"
         " seed by seed, over the seeds in which conventional FL reaches the target."
     )
-    schemes, target = results["schemes"], float(results["headline_target"])
-    goal = target_text(target, str(results["score_name"]))
+    several = len({e["dataset"] for e in judged}) > 1
     listed = [
-        f"{series_name(e)} ({sharing}, step {step}) {e['seeds_reached']} of {e['seeds']}"
-        for sharing, step in kinds(schemes)
-        for e in entries_at(schemes, target, sharing, step)
+        f"{series_name(e)} ({e['dataset'] + ', ' if several else ''}{e['sharing']}, step {e['step']})"
+        f" {e['seeds_reached']} of {e['seeds']}"
+        for e in judged
         if e["seeds_reached"] < e["seeds"]
     ]
     if not listed:

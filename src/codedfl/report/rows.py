@@ -18,6 +18,9 @@ NOTHING = "–"
 THIN = "\u202f"  # between thousands: narrow and never broken
 
 SOLVER_NAMES = {"nesterov": "Nesterov", "cg": "CG"}
+SCHEME_NAMES = {"conventional": "conventional FL", "conventional-full-batch": "conventional FL, full batch"}
+DATASET_NAMES = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"}
+_PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,37 @@ def series_name(entry: Entry) -> str:
     return entry["label"] if solver is None else f"{entry['label']}, {solver}"
 
 
+def method_name(scheme: str, solver: str) -> str:
+    """A scheme whatever its alpha, and the solver where it is not gradient descent."""
+    name = SCHEME_NAMES.get(scheme, scheme)
+    return f"{name}, {SOLVER_NAMES[solver]}" if solver in SOLVER_NAMES else name
+
+
+def method_of(curve: str) -> tuple[str, str, str]:
+    """Scheme, solver and groups of a curve that the planner or the study of large fleets named; "" where it has none.
+
+    "coded-keys, cg, 5 groups" has all three.
+    """
+    scheme, solver, groups, *_ = [*curve.split(", "), "", ""]
+    return scheme, solver, groups
+
+
+def curve_name(curve: str) -> str:
+    """The same as it stands in a table or figure, without the groups."""
+    scheme, solver, _ = method_of(curve)
+    return method_name(scheme, solver)
+
+
+def best_variants(entries: Iterable[Entry]) -> list[Entry]:
+    """The fastest of each scheme and solver, in the order of the results."""
+    best: dict[tuple[str, str], Entry] = {}
+    for entry in entries:
+        method = entry["scheme"], entry["solver"]
+        if method not in best or by_time(entry) < by_time(best[method]):
+            best[method] = entry
+    return list(best.values())
+
+
 def unreached(rows: Iterable[Row]) -> list[str]:
     """One phrase per scheme whose seeds did not all reach the target."""
     return [f"{row.name}: {row.seeds}" for row in rows if row.seeds]
@@ -127,6 +161,12 @@ def seconds(value: float | None) -> str:
     return NEVER if value is None else f"{number(value)}{THIN}s"
 
 
+def amount(value: float, unit: str) -> str:
+    """Three digits and a prefix: 12.2 MB."""
+    size, prefix = next(((size, prefix) for size, prefix in _PREFIXES if abs(value) >= 0.9995 * size), (1.0, ""))
+    return f"{number(value / size)}{THIN}{prefix}{unit}"
+
+
 def span(low: float | None, high: float | None) -> str:
     """From low to high; an open end is a seed that never got there."""
     if low is None:
@@ -143,6 +183,15 @@ def percent(fraction: float) -> str:
 def score(value: float, score_name: str) -> str:
     """Accuracy in per cent, R^2 as a number."""
     return f"{100 * value:.1f}{THIN}%" if score_name == "accuracy" else f"{value:.3f}"
+
+
+def packing(chunked: bool) -> str:
+    """How messages travel."""
+    return "in chunks" if chunked else "in one lump"
+
+
+def dataset_name(name: str) -> str:
+    return DATASET_NAMES.get(name, name)
 
 
 def target_value(target: float, score_name: str) -> str:

@@ -12,6 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from codedfl.central import CentralTotals
+from codedfl.errors import InvalidInput
 from codedfl.fleet import Fleet
 from codedfl.gradient_code import group_sizes
 from codedfl.latency import Quorum, crypto_macs
@@ -34,10 +35,12 @@ class CodedScheme(Scheme):
     """alpha: how many devices' data each device can answer for. 1 is uncoded, D is replication.
 
     groups: that many groups with a code each; alpha then counts within a group.
+    spare: answers beyond D - alpha + 1 that the server waits for, in each group, to find wrong ones.
     """
 
     alpha: int
     groups: int = 1
+    spare: int = 0
     exact: ClassVar[bool] = True
     device_type: ClassVar[type[Device]]
     server_type: ClassVar[type[Server]]
@@ -45,19 +48,22 @@ class CodedScheme(Scheme):
 
     @property
     def label(self) -> str:
-        return f"{self.name}, α = {self.alpha}" + (f", {self.groups} groups" if self.groups > 1 else "")
+        groups = f", {self.groups} groups" if self.groups > 1 else ""
+        return f"{self.name}, α = {self.alpha}" + groups + (f", {self.spare} spare" if self.spare else "")
 
     @property
     def parameters(self) -> dict[str, float]:
-        return {"alpha": self.alpha, "groups": self.groups}
+        return {"alpha": self.alpha, "groups": self.groups, "spare": self.spare}
 
     def check(self, n_devices: int) -> None:
         group_sizes(n_devices, self.alpha, self.groups)
+        if not 0 <= self.spare < self.alpha:
+            raise InvalidInput(f"spare must be between 0 and alpha - 1 ({self.alpha - 1}), got {self.spare}")
 
     @property
     def quorum(self) -> Quorum:
-        """alpha - 1 stragglers in each group are not waited for."""
-        return Quorum(self.alpha - 1, self.groups)
+        """alpha - 1 stragglers in each group are not waited for, but for the spare answers."""
+        return Quorum(self.alpha - 1 - self.spare, self.groups)
 
     def epoch_load(self, shape: WorkShape, fleet: Fleet) -> EpochLoad:
         """d^2 c MACs and d c numbers each way; the answer is sealed. Masks are expanded ahead and cost no waiting."""

@@ -1,0 +1,145 @@
+"""Calls and replies as Flower messages, and Flower's grid as a ``Post``.
+
+Small things are one ``ConfigRecord``; every bulk and every update is a record of its own. Flower names records by their
+content, so what goes to many nodes in one push is uploaded once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
+from flwr.serverapp import Grid
+
+from codedfl.errors import MessageRefused
+from codedfl.flower.calls import Call, Dismissal, Failed, Hello, Introduction, Refused, Reply, Step
+from codedfl.flower.letters import Letter, Parcel
+
+HELLO, STEP, DISMISSAL = "query.codedfl_hello", "train.codedfl_step", "query.codedfl_dismissal"
+_T = TypeVar("_T")
+
+
+def call_record(call: Call) -> tuple[str, RecordDict]:
+    """The message type and the content."""
+    if isinstance(call, Hello):
+        return HELLO, RecordDict({"call": ConfigRecord({"version": call.version, "challenge": call.challenge})})
+    if isinstance(call, Dismissal):
+        return DISMISSAL, RecordDict({"call": ConfigRecord({"reason": call.reason})})
+    head = ConfigRecord({"version": call.version, "run": call.run, "scheme": call.scheme, "name": call.name})
+    return STEP, RecordDict({"call": head, **_parcel_records(call.parcel)})
+
+
+def read_call(kind: str, content: RecordDict) -> Call:
+    head = _config(content, "call")
+    if kind == HELLO:
+        return Hello(_field(head, "challenge", bytes), _field(head, "version", int))
+    if kind == DISMISSAL:
+        return Dismissal(_field(head, "reason", str))
+    run, scheme, name = _field(head, "run", bytes), _field(head, "scheme", str), _field(head, "name", str)
+    return Step(run, scheme, name, _read_parcel(content), _field(head, "version", int))
+
+
+def reply_record(reply: Reply) -> RecordDict:
+    if isinstance(reply, Introduction):
+        fields = {"name": reply.name, "public": reply.public, "signature": reply.signature}
+        return RecordDict({"introduction": ConfigRecord(dict(fields))})
+    if isinstance(reply, Parcel):
+        return RecordDict(dict(_parcel_records(reply)))
+    return RecordDict({"refused": ConfigRecord({"reason": reply.reason})})
+
+
+def read_reply(content: RecordDict) -> Reply:
+    """What a node replied; whatever it is that is not well-formed counts as no reply."""
+    try:
+        if "introduction" in content:
+            head = _config(content, "introduction")
+            public, signature = _field(head, "public", bytes), _field(head, "signature", bytes)
+            return Introduction(_field(head, "name", str), public, signature)
+        if "refused" in content:
+            return Refused(_field(_config(content, "refused"), "reason", str)[:1000])
+        return _read_parcel(content)
+    except MessageRefused as error:
+        return Failed(str(error))
+
+
+def _parcel_records(parcel: Parcel) -> dict[str, Any]:
+    records: dict[str, Any] = {
+        "parcel": ConfigRecord(
+            {
+                "first": parcel.first,
+                "confirmed": parcel.confirmed,
+                "refusal": parcel.refusal,
+                "heads": [letter.head for letter in parcel.letters],
+                "bulks": [bool(letter.bulk) for letter in parcel.letters],
+            }
+        )
+    }
+    if parcel.newest:
+        records["newest"] = ConfigRecord({"data": parcel.newest})
+    for index, letter in enumerate(parcel.letters):
+        if letter.bulk:  # an array record is cut into chunks on the way, a config record is not
+            array = Array("uint8", (len(letter.bulk),), "bytes", letter.bulk)
+            records[f"bulk-{index}"] = ArrayRecord({"data": array})
+    return records
+
+
+def _read_parcel(content: RecordDict) -> Parcel:
+    head = _config(content, "parcel")
+    heads, bulks = _field(head, "heads", list), _field(head, "bulks", list)
+    if len(heads) != len(bulks) or not all(isinstance(one, bytes) for one in heads):
+        raise MessageRefused(f"a parcel must hold as many heads as bulks, got {len(heads)} and {len(bulks)}")
+    letters = []
+    for index, (one, bulky) in enumerate(zip(heads, bulks, strict=True)):
+        record = content.array_records.get(f"bulk-{index}")
+        if bulky and (record is None or "data" not in record):
+            raise MessageRefused(f"letter {index} of a parcel must have its bulk, got none")
+        letters.append(Letter(one, record["data"].data if bulky and record is not None else b""))
+    first, confirmed = _field(head, "first", int), _field(head, "confirmed", int)
+    if min(first, confirmed) < 0:
+        raise MessageRefused(f"a parcel's numbers must be at least 0, got {first} and {confirmed}")
+    newest = _field(_config(content, "newest"), "data", bytes) if "newest" in content else b""
+    return Parcel(first, tuple(letters), confirmed, newest, _field(head, "refusal", str)[:1000])
+
+
+def _config(content: RecordDict, name: str) -> Mapping[str, Any]:
+    record = content.config_records.get(name)
+    if record is None:
+        raise MessageRefused(f"a message of codedfl must have a record {name!r}, got {sorted(content)!r:.200}")
+    return record
+
+
+def _field(record: Mapping[str, Any], name: str, kind: type[_T]) -> _T:
+    value = record.get(name)
+    if type(value) is not kind:
+        raise MessageRefused(f"{name} must be of type {kind.__name__}, got {type(value).__name__}")
+    return value
+
+
+class GridPost:
+    """Flower's grid. ``seconds_to_live`` is when Flower itself gives a call up."""
+
+    def __init__(self, grid: Grid, seconds_to_live: float) -> None:
+        self._grid = grid
+        self._seconds_to_live = seconds_to_live
+
+    def nodes(self) -> set[int]:
+        return set(self._grid.get_node_ids())
+
+    def push(self, calls: list[tuple[int, Call]]) -> list[str | None]:
+        messages = []
+        for node, call in calls:
+            kind, content = call_record(call)
+            messages.append(Message(content, node, kind, ttl=self._seconds_to_live))
+        numbers: list[str | None] = [number or None for number in self._grid.push_messages(messages)]
+        return numbers + [None] * (len(calls) - len(numbers))
+
+    def pull(self, numbers: set[str]) -> list[tuple[str, Reply]]:
+        found: list[tuple[str, Reply]] = []
+        for message in self._grid.pull_messages(numbers):
+            number = message.metadata.reply_to_message_id
+            if message.has_error():
+                found.append((number, Failed(f"error {message.error.code}, {message.error.reason or 'no reason given'}")))
+            else:
+                found.append((number, read_reply(message.content)))
+        return found

@@ -1,0 +1,121 @@
+"""The answers the server has to the current epoch, whether they agree, and whose to trust (``answer_check``).
+
+With ``spare`` answers beyond the D - alpha + 1 that decode, they are checked before they are used. Devices found lying
+are excluded for good. Answers that disagree without telling who lies wait for further ones. What is left of the last
+epoch, one number an answer, serves to check answers that come late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import ClassVar
+
+from codedfl.answer_check import Projection, Scalars, Verdict, judge
+from codedfl.gradient_code import GradientCode, GroupedCode
+from codedfl.resumable import MAP, PLAIN, SET, TUPLE, Kept, Resumable, State
+from codedfl.ring import Planes, Ring
+
+Code = GradientCode | GroupedCode
+
+
+class AnswerBook(Resumable):
+    """Answers by the device's position.
+
+    spare: how many answers beyond D - alpha + 1 to wait for, in each group. Fewer when devices were excluded and no
+        more are left; 0 checks nothing in time.
+    """
+
+    _kept: ClassVar[Mapping[str, Kept]] = {
+        "spare": PLAIN,
+        "liars": MAP,
+        "disputed": SET,
+        "answers": MAP,
+        "_seed": PLAIN,
+        "_projected": MAP,
+        "last": TUPLE,
+        "_last_seed": PLAIN,
+        "_last_projected": MAP,
+        "_last_used": SET,
+    }
+
+    def __init__(self, spare: int = 0) -> None:
+        self.spare = spare
+        self.liars: dict[int, int] = {}  # position -> the epoch in which it was found out
+        self.disputed: set[int] = set()  # epochs whose late answers do not agree with those used
+        self.answers: dict[int, Planes] = {}
+        self._seed = b""  # of the projection; drawn when the first check needs it, after the answers were sent
+        self._projected: dict[int, Scalars] = {}
+        self.last: tuple[int, bytes] = (0, b"")  # the last finished epoch, and the digest of its update
+        self._last_seed = b""
+        self._last_projected: dict[int, Scalars] = {}
+        self._last_used: set[int] = set()
+
+    @classmethod
+    def restored(cls, state: State) -> AnswerBook:
+        book = cls()
+        book.restore(state)
+        return book
+
+    def wanted(self, part: GradientCode, members: Iterable[int]) -> int:
+        """How many answers one group must send: spare ones as far as its trusted members go."""
+        trusted = sum(i not in self.liars for i in members)
+        return max(part.answers_needed, min(part.answers_needed + self.spare, trusted))
+
+    def shortfall(self, code: Code, positions: Iterable[int]) -> int:
+        """How many more devices must answer than these, for all groups together."""
+        there = set(positions) - set(self.liars)
+        parts = ((self.wanted(part, members), members) for part, members in code.parts)
+        return sum(max(0, wanted - len(there.intersection(members))) for wanted, members in parts)
+
+    def check(self, ring: Ring, code: Code, run: bytes, fresh_seed: bytes) -> Verdict:
+        """Judge the answers to the current epoch, once enough are in. Liars are not excluded yet: ``exclude`` does."""
+        self._seed = self._seed or fresh_seed
+        missing = [i for i in self.answers if i not in self._projected]
+        project = Projection(ring, self._seed, run, next(iter(self.answers.values())).shape[1])
+        self._projected |= {i: project(self.answers[i]) for i in missing}
+        return judge(code, self._projected)
+
+    def outstanding(self, code: Code, verdict: Verdict, alive: Iterable[int]) -> list[int]:
+        """Who of ``alive`` has not answered yet in the groups whose answers do not agree."""
+        torn = [i for _, members in code.parts if set(members) & set(verdict.undecided) for i in members]
+        return [i for i in alive if i in torn and i not in self.answers and i not in self.liars]
+
+    def exclude(self, positions: Iterable[int], epoch: int) -> None:
+        for i in positions:
+            self.liars.setdefault(i, epoch)
+            self.answers.pop(i, None)
+            self._projected.pop(i, None)
+
+    def decode(self, ring: Ring, code: Code) -> Planes:
+        """sum_i a_i answer_i over D - alpha + 1 answers: masks cancel, the total of data and pads is left."""
+        survivors = list(self.answers)
+        vector = code.decoding_vector(survivors)
+        total = ring.zeros(next(iter(self.answers.values())).shape[1])
+        ring.add_scaled(total, vector.tolist(), [self.answers[i] for i in survivors])
+        return total
+
+    def close(self, epoch: int, digest: bytes) -> None:
+        """The epoch is decoded: forget its answers, keep what late ones are checked with."""
+        self.last, self._last_seed = (epoch, digest), self._seed
+        self._last_projected, self._last_used = self._projected, set(self.answers)
+        self.answers, self._projected, self._seed = {}, {}, b""
+
+    def check_late(self, ring: Ring, code: Code, run: bytes, sender: int, answer: Planes) -> Verdict:
+        """Judge a late answer along with those used; the liars that it shows are excluded."""
+        if sender not in self._last_projected:
+            project = Projection(ring, self._last_seed, run, answer.shape[1])
+            self._last_projected[sender] = project(answer)
+        verdict = judge(code, self._last_projected)
+        epoch, _ = self.last
+        if verdict.agreed:
+            self.disputed.discard(epoch)
+            for i in verdict.liars:
+                self._last_projected.pop(i)
+            self.exclude(verdict.liars, epoch)
+        else:
+            self.disputed.add(epoch)
+        return verdict
+
+    def used_in_last(self, positions: Iterable[int]) -> list[int]:
+        """Those of them whose answers the last finished epoch was decoded from."""
+        return [i for i in positions if i in self._last_used]

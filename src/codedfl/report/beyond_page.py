@@ -1,0 +1,271 @@
+"""The report on what lies beyond the paper: both data sets, all schemes with all solvers, and large fleets.
+
+In the order of a reader's questions: how fast, are the goals met, how do the curves look, what does each scheme take
+(messages in one lump and in chunks side by side, the one-shot floor among them), what about more devices and the
+journal's claim, and how was this made.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from codedfl.report.journal import journal_discussion
+from codedfl.report.notes import notes_of
+from codedfl.report.page import (
+    VERDICTS,
+    Cell,
+    Line,
+    claims_table,
+    definitions,
+    details,
+    figure,
+    page,
+    paragraph,
+    provenance,
+    section,
+    table,
+)
+from codedfl.report.rows import (
+    NOTHING,
+    Entry,
+    Row,
+    best_variants,
+    by_time,
+    curve_name,
+    dataset_name,
+    kinds,
+    method_name,
+    number,
+    packing,
+    rows_at,
+    seconds,
+    series_name,
+    target_text,
+)
+
+Scaling = Sequence[Mapping[str, Any]]
+
+FLOOR = "one-shot"
+
+
+def beyond_page(results: Mapping[str, Any], accuracy: Mapping[str, str], scaling: str | None) -> str:
+    """The page. ``accuracy`` has the figure of each data set, ``scaling`` that of all sizes (None if there is none)."""
+    target_of = {e["dataset"]: target_text(e["target_accuracy"], results["score_name"]) for e in results["schemes"]}
+    judged = of_convention(results["schemes"], kinds(results["schemes"])[0][0], chunked=False)
+    return page(
+        str(results["title"]),
+        beyond_headlines(results),
+        (
+            _goals_section(results["claims"]),
+            *(_dataset_section(results, name, target_of[name], svg) for name, svg in accuracy.items()),
+            "" if scaling is None else _scaling_section(results, scaling),
+            section("Notes", definitions(notes_of(results, judged, "the target"))),
+            provenance(results),
+        ),
+    )
+
+
+def of_convention(schemes: Sequence[Entry], sharing: str, *, chunked: bool, dataset: str | None = None) -> list[Entry]:
+    """The entries of one data set (None: of all) under one convention."""
+    return [
+        e
+        for e in schemes
+        if (e["sharing"], e["chunked"]) == (sharing, chunked) and (dataset is None or e["dataset"] == dataset)
+    ]
+
+
+# -- headline and goals
+
+
+def beyond_headlines(results: Mapping[str, Any]) -> list[str]:
+    """Some sentences for each data set, by the first sharing convention of the results."""
+    return [_headline(results, name) for name in dict.fromkeys(e["dataset"] for e in results["schemes"])]
+
+
+def _headline(results: Mapping[str, Any], dataset: str) -> str:
+    sharing = kinds(results["schemes"])[0][0]
+    lump, chunked = (
+        {
+            (e["scheme"], e["solver"]): e
+            for e in best_variants(of_convention(results["schemes"], sharing, chunked=c, dataset=dataset))
+        }
+        for c in (False, True)
+    )
+    goal = target_text(next(iter(lump.values()))["target_accuracy"], results["score_name"])
+    text = f"{dataset_name(dataset)} to {goal}: "
+    rivals = [e for method, e in lump.items() if method[0] != FLOOR]
+    best = min(rivals, key=by_time)
+    if best["time_to_target_s"]["median"] is None:
+        return f"{text}no scheme gets there in the median seed."
+    method = best["scheme"], best["solver"]
+    text += (
+        f"{series_name(best)} takes {_time(best)}{_times_faster(best)}{_against_same_solver(results, dataset, best)}"
+    )
+    if method in chunked:
+        text += f"; {packing(True)} {_time(chunked[method])}{_times_faster(chunked[method])}"
+    text += "."
+    descent = lump.get((best["scheme"], "gd"))
+    if descent is not None and descent is not best:
+        text += f" With gradient descent it takes {_time(descent)}{_times_faster(descent)}."
+    floor = next((e for (scheme, _), e in lump.items() if scheme == FLOOR), None)
+    if floor is not None:
+        text += f" The floor, {FLOOR}, takes {_time(floor)} and shows the server the whole total Gram matrix"
+        directions = best["gram_directions"]
+        if best["private"] and directions is not None and directions < results["n_features"]:
+            text += f", where {series_name(best)} shows {directions} of {results['n_features']} directions of it"
+        text += "."
+    return text
+
+
+def _time(entry: Entry) -> str:
+    return seconds(entry["time_to_target_s"]["median"])
+
+
+def _times_faster(entry: Entry) -> str:
+    faster = entry["speedup_over_conventional"]["median"]
+    return f", {number(faster)} times faster than conventional FL" if faster else ""
+
+
+def _against_same_solver(results: Mapping[str, Any], dataset: str, best: Entry) -> str:
+    """Against conventional FL with the same solver, where that was a goal."""
+    for claim in results["claims"]:
+        ours = (dataset, best["sharing"], False, best["scheme"], best["solver"], best["solver"])
+        which = ("dataset", "sharing", "chunked", "scheme", "solver", "rival_solver")
+        if tuple(claim[key] for key in which) == ours and claim["speedup"] is not None:
+            rival = method_name(claim["rival"], claim["rival_solver"])
+            return f" and {number(claim['speedup'])} times faster than {rival}"
+    return ""
+
+
+def _goals_section(claims: Sequence[Mapping[str, Any]]) -> str:
+    """A row a goal, a column a convention; every verdict with its evidence below."""
+    if not claims:
+        return ""
+    conventions = list(dict.fromkeys((claim["sharing"], claim["chunked"]) for claim in claims))
+    goals: dict[tuple[Any, ...], dict[tuple[str, bool], Mapping[str, Any]]] = {}
+    for claim in claims:
+        which = tuple(claim[key] for key in ("dataset", "scheme", "solver", "rival", "rival_solver", "goal"))
+        goals.setdefault(which, {})[claim["sharing"], claim["chunked"]] = claim
+    rows: list[Line] = []
+    for (dataset, scheme, solver, rival, rival_solver, goal), found in goals.items():
+        words = [dataset_name(dataset), method_name(scheme, solver), method_name(rival, rival_solver), f"≥ {goal:g}"]
+        rows.append(([*words, *(_verdict(found.get(convention)) for convention in conventions)], ""))
+    over = [("", 4)]
+    for sharing, same in itertools.groupby(sharing for sharing, _ in conventions):
+        over.append((f"sharing {sharing}", len(list(same))))
+    heads = ("data set", "scheme", "times faster than", "goal", *(packing(chunked) for _, chunked in conventions))
+    caption = "Times faster, median over seeds, at the best α. ✓ the goal is met, ✗ it is not."
+    holding = sum(claim["holds"] is True for claim in claims)
+    every = details(f"{holding} of {len(claims)} hold: each with its evidence", claims_table(claims))
+    return section("Goals", table(heads, rows, caption, text_columns=range(3), over=over), every)
+
+
+def _verdict(claim: Mapping[str, Any] | None) -> str | Cell:
+    if claim is None or claim["speedup"] is None:
+        return NOTHING
+    verdict = VERDICTS[claim["holds"]]
+    return Cell(f"{verdict.text[0]} {number(claim['speedup'])}", verdict.kind.removeprefix("text "))
+
+
+# -- one data set
+
+
+def _dataset_section(results: Mapping[str, Any], dataset: str, goal: str, svg: str) -> str:
+    conventions = list(dict.fromkeys(sharing for sharing, _ in kinds(results["schemes"])))
+    caption = (
+        f"Test {results['score_name']} against training time. For every scheme and solver the fastest α; lines are"
+        f" medians over {len(results['seeds'])} feature seeds, bands their whole spread. Messages {packing(False)}, sharing"
+        f" {conventions[0]}. The colour is the scheme, the line style the solver."
+    )
+    tables = [
+        details(f"sharing {sharing}", _scheme_table(results, dataset, sharing), is_open=index == 0)
+        for index, sharing in enumerate(conventions)
+    ]
+    return section(f"{dataset_name(dataset)} at {goal}", figure(svg, caption, f"accuracy-{dataset}"), *tables)
+
+
+def _scheme_table(results: Mapping[str, Any], dataset: str, sharing: str) -> str:
+    """Every variant, fastest first by messages in one lump; the fastest but the floor is marked."""
+    lump, chunked = (
+        of_convention(results["schemes"], sharing, chunked=packing, dataset=dataset) for packing in (False, True)
+    )
+    entries = {series_name(e): e for e in lump}
+    other = {row.name: row for row in _rows(results, chunked)}
+    rows: list[Line] = []
+    marked = False
+    for row in _rows(results, lump):
+        entry = entries[row.name]
+        kind = "floor" if entry["scheme"] == FLOOR else ""
+        if not marked and not kind and entry["seeds_reached"]:
+            kind, marked = "marked", True
+        epochs = f"{row.epochs} ({row.seeds} seeds)" if row.seeds else row.epochs
+        learns = [row.server_sees, _directions(entry, results["n_features"])]
+        rows.append(([row.name, epochs, *_columns(row), *_columns(other.get(row.name)), *learns], kind))
+    timing = ("time, s", "p5–p95", "times faster", "sharing, s", "epoch, s")
+    heads = ("scheme", "epochs", *timing, *timing, "sees", "Gram directions")
+    over = (("", 2), (f"messages {packing(False)}", 5), (f"messages {packing(True)}", 5), ("what the server learns", 2))
+    caption = (
+        f"Time to the target; medians over seeds, percentiles over latencies. In italics the floor: {FLOOR} sends"
+        f" everything once and gives the server the whole total Gram matrix, {results['n_features']} directions."
+    )
+    return table(heads, rows, caption, text_columns=(0, 12), over=over)
+
+
+def _rows(results: Mapping[str, Any], entries: Sequence[Entry]) -> list[Row]:
+    first = entries[0]
+    return rows_at(entries, first["target_accuracy"], first["sharing"], first["step"], results["score_name"])
+
+
+def _columns(row: Row | None) -> list[str]:
+    if row is None:
+        return [NOTHING] * 5
+    return [row.time, row.time_range, row.speedup, row.sharing, row.epoch]
+
+
+def _directions(entry: Entry, n_features: int) -> str:
+    """Conventional FL shows each device's gradient, so the total Gram matrix is not what is at stake."""
+    directions = entry["gram_directions"]
+    if not entry["private"] or directions is None:
+        return NOTHING
+    return "all" if directions >= n_features else str(directions)
+
+
+# -- large fleets
+
+
+def _scaling_section(results: Mapping[str, Any], svg: str) -> str:
+    scaling = results["scaling"]
+    sharing, chunked = scaling[0]["sharing"], scaling[0]["chunked"]
+    caption = (
+        "Times faster than conventional FL at the same size, at the best of a few α; sharing"
+        f" {sharing}, messages {packing(chunked)}. Ringed: what the planner's rule picks, the fastest that does not"
+        " give the server the whole total Gram matrix at once."
+    )
+    tables = []
+    for dataset in dict.fromkeys(row["dataset"] for row in scaling):
+        rows = [row for row in scaling if row["dataset"] == dataset]
+        tables.append(_by_size(rows, _speedup, f"{dataset_name(dataset)}: times faster; ◉ the planner's choice."))
+        tables.append(details("times and variants", _by_size(rows, _variant)))
+    discussion = [paragraph(text) for text in journal_discussion(scaling)]
+    return section("More devices", figure(svg, caption, "scaling"), *discussion, *tables)
+
+
+def _by_size(rows: Scaling, text: Callable[[Mapping[str, Any]], str], caption: str = "") -> str:
+    """A line a scheme, a column a number of devices."""
+    sizes = sorted({row["devices"] for row in rows})
+    lines: list[Line] = []
+    for curve in dict.fromkeys(row["scheme"] for row in rows):
+        of_size = {row["devices"]: text(row) for row in rows if row["scheme"] == curve}
+        lines.append(([curve_name(curve), *(of_size.get(size, NOTHING) for size in sizes)], ""))
+    return table(("scheme", *(f"{size} devices" for size in sizes)), lines, caption)
+
+
+def _speedup(row: Mapping[str, Any]) -> str:
+    return f"{'◉ ' if row['chosen'] else ''}{number(row['speedup'])}"
+
+
+def _variant(row: Mapping[str, Any]) -> str:
+    """The time and the scheme's parameters; its name stands at the line's beginning."""
+    return ", ".join([seconds(row["seconds"]), *row["variant"].split(", ")[1:]])

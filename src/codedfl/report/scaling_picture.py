@@ -1,0 +1,102 @@
+"""Times faster than conventional FL against the number of devices: a curve a scheme, the planner's choice marked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from codedfl.errors import InvalidInput
+from codedfl.report import canvas
+from codedfl.report.canvas import INK, Pictures, look_of
+from codedfl.report.end_labels import EndLabel, write_end_labels
+from codedfl.report.journal import JOURNAL
+from codedfl.report.rows import count, curve_name, dataset_name, method_of
+
+Scaling = Sequence[Mapping[str, Any]]
+
+ROOM = 5.5  # how far right of the last size the names may reach, as a factor
+
+
+def scaling_figure(scaling: Scaling) -> Pictures:
+    """One panel a data set, logarithmic both ways."""
+    names = list(dict.fromkeys(row["dataset"] for row in scaling))
+    if not names:
+        raise InvalidInput("scaling must hold at least one row, got none")
+    with canvas.house_style():
+        figure = canvas.blank(5.6 * len(names), 5.0)
+        all_axes = canvas.panels(figure, len(names))
+        for axes, name in zip(all_axes, names, strict=True):
+            _axes(axes, dataset_name(name), sorted({row["devices"] for row in scaling}))
+        all_axes[0].set_ylabel("times faster than conventional FL")
+        labels = [_draw(axes, name, scaling) for axes, name in zip(all_axes, names, strict=True)]
+        figure.legend(
+            handles=_marks(with_journal=JOURNAL.dataset in names),
+            loc="outside lower left",
+            ncols=2,
+            frameon=False,
+            fontsize=8.5,
+        )
+        renderer = canvas.laid_out(figure)
+        for axes, of_panel in zip(all_axes, labels, strict=True):
+            write_end_labels(axes, renderer, of_panel, [], fontsize=8.0)
+        return canvas.render(figure)
+
+
+def _axes(axes: Axes, title: str, sizes: Sequence[int]) -> None:
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlim(sizes[0] / 1.15, sizes[-1] * ROOM)
+    canvas.fixed_ticks(axes, sizes)
+    canvas.log_ticks(axes.yaxis, lambda value: f"{count(value)}×")
+    canvas.light_grid(axes)
+    axes.set_xlabel("devices")
+    canvas.title(axes, title)
+
+
+def _draw(axes: Axes, dataset: str, scaling: Scaling) -> list[EndLabel]:
+    """The curves of one data set; returns the names to be written at their ends."""
+    labels = []
+    rows = [row for row in scaling if row["dataset"] == dataset]
+    for curve in dict.fromkeys(row["scheme"] for row in rows):
+        scheme, solver, _ = method_of(curve)
+        look = look_of(scheme, solver)
+        points = np.array(
+            sorted((row["devices"], row["speedup"]) for row in rows if row["scheme"] == curve), dtype=float
+        )
+        axes.plot(*points.T, color=look.color, linestyle=look.dashes, linewidth=look.width, marker="o", markersize=3)
+        labels.append(EndLabel(curve_name(curve), look.color, points))
+    chosen = np.array([(row["devices"], row["speedup"]) for row in rows if row["chosen"]], dtype=float)
+    axes.plot(*chosen.T, **_RING)
+    if dataset == JOURNAL.dataset:
+        axes.plot([JOURNAL.devices], [JOURNAL.speedup], **_DIAMOND)
+    return labels
+
+
+_RING: dict[str, Any] = {
+    "linestyle": "none",
+    "marker": "o",
+    "markersize": 10,
+    "markerfacecolor": "none",
+    "markeredgecolor": INK,
+    "markeredgewidth": 1.2,
+}
+_DIAMOND: dict[str, Any] = {
+    "linestyle": "none",
+    "marker": "D",
+    "markersize": 6,
+    "markerfacecolor": "none",
+    "markeredgecolor": INK,
+    "markeredgewidth": 1.2,
+}
+
+
+def _marks(*, with_journal: bool) -> list[Line2D]:
+    found = [Line2D([], [], label="the planner's choice", **_RING)]
+    if with_journal:
+        text = f"the journal's {JOURNAL.speedup:g} at {JOURNAL.devices} devices, in its own setting"
+        found.append(Line2D([], [], label=text, **_DIAMOND))
+    return found
