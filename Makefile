@@ -14,7 +14,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	touch $@
 
 run: $(VENV)/.installed
-	$(BIN)/codedfl compare --out results
+	$(BIN)/codedfl compare
 
 test: check
 	$(BIN)/python -m pytest -n 2 --dist loadgroup

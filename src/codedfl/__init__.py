@@ -4,6 +4,8 @@ Exact gradients from the fastest D - alpha + 1 devices; the server sees nothing 
 data. DESIGN.md draws the data flow; the names below follow it.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from codedfl.errors import (
     CodedFLError,
     InvalidInput,
@@ -41,8 +43,10 @@ from codedfl.in_process import run_in_process
 from codedfl.simulator import make_parties, simulate
 
 # isort: split
-from codedfl.estimators import CodedRidge, CodedRidgeClassifier
 from codedfl.model import TrainedModel
+
+if TYPE_CHECKING:
+    from codedfl.estimators import CodedRidge, CodedRidgeClassifier
 
 __version__ = "0.1.0"
 
@@ -87,3 +91,12 @@ __all__ = [  # noqa: RUF022 (data-flow order, not the alphabet)
     "RangeExceeded",
     "WrongAnswers",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The estimators on demand: scikit-learn takes a second, and a node on Flower starts a process for every call."""
+    if name in ("CodedRidge", "CodedRidgeClassifier"):
+        from codedfl import estimators
+
+        return getattr(estimators, name)
+    raise AttributeError(f"module 'codedfl' has no attribute {name!r}")

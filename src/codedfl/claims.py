@@ -129,8 +129,7 @@ def beats_coded_fedl(schemes: Iterable[Entry], dataset: str, target: float, alph
     coded, fedl = _coded_and_fedl(schemes, dataset, target, alpha, delta)
     if coded is None or fedl is None:
         return _missing(statement, dataset, target, f"coded-padded, α = {alpha} and CodedFedL, δ = {delta:g}")
-    evidence = f"{_timed(coded)}, {_timed(fedl)}: {_ratio(coded, fedl)} times as long"
-    return Claim(statement, dataset, target, _time(coded) < _time(fedl), evidence)
+    return _compared(statement, dataset, target, coded, fedl, _time(coded) < _time(fedl))
 
 
 def slightly_slower_than_coded_fedl(
@@ -145,7 +144,14 @@ def slightly_slower_than_coded_fedl(
     if coded is None or fedl is None:
         return _missing(statement, dataset, target, f"coded-padded, α = {alpha} and CodedFedL, δ = {delta:g}")
     holds = _time(fedl) < _time(coded) <= SLIGHTLY * _time(fedl)
-    evidence = f"{_timed(coded)}, {_timed(fedl)}: {_ratio(coded, fedl)} times as long"
+    return _compared(statement, dataset, target, coded, fedl, holds)
+
+
+def _compared(statement: str, dataset: str, target: float, entry: Entry, other: Entry, holds: bool) -> Claim:
+    """Two schemes at one target; not judged where neither gets there."""
+    if math.isinf(_time(entry)) and math.isinf(_time(other)):
+        return Claim(statement, dataset, target, None, f"neither {entry['label']} nor {other['label']} gets there")
+    evidence = f"{_timed(entry)}, {_timed(other)}: {_ratio(entry, other)} times as long"
     return Claim(statement, dataset, target, holds, evidence)
 
 
@@ -356,7 +362,7 @@ def _timed(entry: Entry) -> str:
 
 def _ratio(entry: Entry, other: Entry) -> str:
     if math.isinf(_time(other)):
-        return "0" if math.isfinite(_time(entry)) else "undefined"
+        return "0"
     return f"{_time(entry) / _time(other):.2f}"
 
 

@@ -35,7 +35,7 @@ DISTINGUISHING = "experiments.attacks.distinguishing"
 class PrivacyRow:
     """One party or set of parties.
 
-    exposed: how many single devices' sums (X'Y; with coded schemes X'X too) it learns beyond its own members'.
+    exposed: how many single devices' sums (G^(1), with it X'Y) it learns beyond those of its own members.
     shown_by: the module whose attack or test carries it out.
     """
 
@@ -75,7 +75,7 @@ def exposed_devices(code: Code, colluders: Collection[int] = (), masks: bool = T
 def privacy_rows(
     scheme: str, n_devices: int, alpha: int = 1, *, groups: int = 1, masks: bool = True, delta: float = 0.1
 ) -> list[PrivacyRow]:
-    """Per party of a scheme what it sees and what follows. ``alpha``, ``groups`` and ``masks`` are for coded schemes."""
+    """Per party what it sees and what follows; ``alpha``, ``groups`` and ``masks`` are for coded schemes."""
     if scheme not in SCHEMES:
         raise InvalidInput(f"scheme must be one of {', '.join(SCHEMES)}, got {scheme!r}")
     if n_devices < 2:
@@ -145,7 +145,8 @@ def _coded_rows(scheme: str, n_devices: int, alpha: int, groups: int, masks: boo
         PrivacyRow(
             "devices without the server",
             "what each of them sees",
-            "nothing: " + ("padded data without the pads" if padded else "pads without the uploads"),
+            "the total less their own data, from the updates, as in conventional FL; "
+            + ("padded data say nothing without the pads" if padded else "pads say nothing without the uploads"),
             0,
             DISTINGUISHING,
         ),
@@ -170,7 +171,7 @@ def _curious_device(sees: str) -> PrivacyRow:
     return PrivacyRow(
         "one device",
         sees,
-        "the direction of the total from the updates; nothing of another device",
+        "the total, from the updates, as in conventional FL; nothing of another device alone",
         0,
         CURIOUS_DEVICE,
     )

@@ -1,6 +1,6 @@
 """Gaussian elimination modulo a prime below 2^24, vectorised over the columns.
 
-Exact in int64: products of two residues stay below 2^48. For rank arguments (``privacy``) and attacks, not for training.
+Exact in int64: products of two residues stay below 2^48. For rank arguments (``privacy``) and attacks only.
 """
 
 from __future__ import annotations

@@ -93,6 +93,7 @@ def simulate(
     rng: np.random.Generator,
     *,
     everyone_computes: bool = False,
+    precision: int | None = None,
     stop_when: Callable[[Floats], bool] | None = None,
     random_bytes: RandomBytes = system_random.token_bytes,
     on_epoch: Callable[[int, float, float], None] | None = None,
@@ -102,7 +103,9 @@ def simulate(
     ``everyone_computes`` also lets the devices compute and send that cannot be in time; it changes nothing but the
     time the simulation takes.
     """
-    server, devices = make_parties(scheme, problem, solver, stop_when=stop_when, random_bytes=random_bytes)
+    server, devices = make_parties(
+        scheme, problem, solver, precision=precision, stop_when=stop_when, random_bytes=random_bytes
+    )
     shape = WorkShape.of(problem)
     shared = scheme.sharing(shape, at, 1, rng)
     load = scheme.epoch_load(shape, at.fleet)

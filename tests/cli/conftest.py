@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 
 import pytest
-
-with warnings.catch_warnings():
-    # typer 0.20 imports names from click.utils that click 8.5 deprecates: harmless, but in these tests an error.
-    warnings.filterwarnings("ignore", "'click.utils", DeprecationWarning)
-    import typer as _  # noqa: F401
-
 from command_runner import SMALL, Run, invoke
 
 

@@ -7,6 +7,7 @@ Nothing is unpickled.
 """
 
 import csv
+import io
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -274,7 +275,8 @@ def _read_parquet(path: Path, wanted: _Wanted) -> Table:
 
 def _open_npz(path: Path) -> Any:
     try:
-        archive = np.load(path, allow_pickle=False)
+        with path.open("rb") as file:  # ours to close: numpy leaves the file of a broken archive open
+            archive = np.load(io.BytesIO(file.read()), allow_pickle=False)
     except (ValueError, OSError, zipfile.BadZipFile) as error:
         raise InvalidInput(f"{path.name} must be a readable .npz file, got {error}") from error
     if not isinstance(archive, np.lib.npyio.NpzFile):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, ConfigRecordValues, Message, RecordDict
 from flwr.serverapp import Grid
 
 from codedfl.errors import MessageRefused
@@ -42,8 +42,12 @@ def read_call(kind: str, content: RecordDict) -> Call:
 
 def reply_record(reply: Reply) -> RecordDict:
     if isinstance(reply, Introduction):
-        fields = {"name": reply.name, "public": reply.public, "signature": reply.signature}
-        return RecordDict({"introduction": ConfigRecord(dict(fields))})
+        fields: dict[str, ConfigRecordValues] = {
+            "name": reply.name,
+            "public": reply.public,
+            "signature": reply.signature,
+        }
+        return RecordDict({"introduction": ConfigRecord(fields)})
     if isinstance(reply, Parcel):
         return RecordDict(dict(_parcel_records(reply)))
     return RecordDict({"refused": ConfigRecord({"reason": reply.reason})})
@@ -139,7 +143,9 @@ class GridPost:
         for message in self._grid.pull_messages(numbers):
             number = message.metadata.reply_to_message_id
             if message.has_error():
-                found.append((number, Failed(f"error {message.error.code}, {message.error.reason or 'no reason given'}")))
+                found.append(
+                    (number, Failed(f"error {message.error.code}, {message.error.reason or 'no reason given'}"))
+                )
             else:
                 found.append((number, read_reply(message.content)))
         return found

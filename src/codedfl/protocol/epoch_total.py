@@ -1,4 +1,4 @@
-"""From what the server decodes to what its solver is told: take the pads off, check the bounds, back to reals (IV-C)."""
+"""From what the server decodes to what its solver is told: pads off, bounds checked, back to reals (paper IV-C)."""
 
 from __future__ import annotations
 

@@ -12,55 +12,38 @@ from __future__ import annotations
 
 import hashlib
 import secrets as system_random
-from abc import ABC, abstractmethod
-from collections import Counter
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from enum import Enum
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from codedfl import sealed
 from codedfl.errors import InvalidInput, MessageRefused, NotEnoughDevices, RangeExceeded, WrongAnswers
-from codedfl.pads import RUN_ID_BYTES, SEED_BYTES
-from codedfl.protocol.agreement import Agreement, Parameters
+from codedfl.pads import SEED_BYTES
+from codedfl.protocol.agreement import Parameters
 from codedfl.protocol.answers import AnswerBook
+from codedfl.protocol.convener import Convener, Outgoing, Phase
 from codedfl.protocol.epoch_total import feed_solver, start_solver, unpad
 from codedfl.protocol.messages import (
-    MAX_NAME,
     SERVER,
     Answer,
     Kind,
     Message,
     Update,
     decode_envelopes,
-    name_length,
-    pack_list,
 )
-from codedfl.resumable import MAP, PLAIN, SET, TUPLE, Kept, Resumable, State, optional
-from codedfl.ring import Planes, Ring
-from codedfl.sealed import PUBLIC_BYTES, Identity, RandomBytes
+from codedfl.resumable import PLAIN, SET, TUPLE, Kept, State
+from codedfl.ring import Planes
+from codedfl.sealed import Identity, RandomBytes
 from codedfl.solvers import GramSolver, Solver
+
+__all__ = ["Outgoing", "Phase", "Server"]
 
 Floats = NDArray[np.float64]
 
 
-class Outgoing(NamedTuple):
-    """A wire message and the devices it goes to; one entry for a broadcast, so that it is uploaded once."""
-
-    receivers: tuple[str, ...]
-    data: bytes
-
-
-class Phase(Enum):
-    JOINING = "joining"
-    SHARING = "sharing"
-    TRAINING = "training"
-    FINISHED = "finished"
-
-
-class Server(Resumable, ABC):
+class Server(Convener):
     """The server's side of a coded scheme.
 
     Parameters
@@ -79,15 +62,10 @@ class Server(Resumable, ABC):
     # +1: the decoded answers are data plus pads; -1: they are pads, and what the server holds is data plus pads.
     pad_sign: ClassVar[int]
     _kept: ClassVar[Mapping[str, Kept]] = {
-        "run": PLAIN,
-        "phase": Kept(lambda phase: phase.value, Phase),
+        **Convener._kept,
         "epoch": PLAIN,
-        "ignored": Kept(dict, Counter),
-        "refusals": MAP,
-        "agreement": optional(Kept(lambda agreement: agreement.encoded, Agreement.decode)),
         "pad_linear": PLAIN,
         "pad_constant": PLAIN,
-        "_joined": MAP,
         "_shared": SET,
         "_ready": SET,
         "_book": Kept(lambda book: book.state(), AnswerBook.restored),
@@ -117,28 +95,19 @@ class Server(Resumable, ABC):
             raise InvalidInput(f"the solver must want X'X itself exactly when the scheme reveals it, got {solver!r}")
         if not 0 <= spare < parameters.alpha:
             raise InvalidInput(f"spare must be between 0 and alpha - 1 ({parameters.alpha - 1}), got {spare}")
-        if len(set(devices)) != len(devices):
-            raise InvalidInput(f"device names must be distinct, got {list(devices)}")
-        for name in devices:
-            if not 1 <= name_length(name) <= MAX_NAME:
-                raise InvalidInput(f"a device's name must have 1 to {MAX_NAME} bytes, got {name!r}")
-        self.parameters = parameters
-        self.expected = tuple(devices)
+        super().__init__(
+            parameters,
+            devices,
+            initial_model=initial_model,
+            identity=identity,
+            roster=roster,
+            random_bytes=random_bytes,
+        )
         self.solver = solver
-        self.identity = identity or Identity.generate(random_bytes)
-        self.run = random_bytes(RUN_ID_BYTES)
-        self.phase = Phase.JOINING
         self.epoch = 0
-        self.ignored: Counter[str] = Counter()
-        self.refusals: dict[str, str] = {}
-        self.agreement: Agreement | None = None
         self.pad_linear: Planes | None = None
         self.pad_constant: Planes | None = None
-        self._initial_model = initial_model
-        self._roster = roster
         self._stop_when = stop_when
-        self._random_bytes = random_bytes
-        self._joined: dict[str, bytes] = {}
         self._shared: set[int] = set()
         self._ready: set[int] = set()
         self._book = AnswerBook(spare)
@@ -168,7 +137,7 @@ class Server(Resumable, ABC):
 
     @property
     def disputed(self) -> list[int]:
-        """Epochs whose late answers contradict those used, without showing who lies: raise ``spare`` to know in time."""
+        """Epochs whose late answers contradict those used, without showing who lies. Spare answers tell in time."""
         return sorted(self._book.disputed)
 
     @property
@@ -182,17 +151,9 @@ class Server(Resumable, ABC):
         return [self._agreed.names[i] for i in sorted(done)]
 
     @property
-    def joined(self) -> list[str]:
-        return [name for name in self.expected if name in self._joined]
-
-    @property
     def unshared(self) -> list[str]:
         """Whose shares are not in yet."""
         return [name for j, name in enumerate(self._agreed.names) if j not in self._shared]
-
-    def invite(self) -> list[Outgoing]:
-        body = pack_list([self.identity.public, self.parameters.encode()])
-        return [self._broadcast(Kind.INVITATION, body, self.expected)]
 
     def receive(self, data: bytes) -> list[Outgoing]:
         """Handle one wire message.
@@ -221,19 +182,8 @@ class Server(Resumable, ABC):
             raise MessageRefused("the message must belong to the frozen participant set: it names another")
         return handler(message)
 
-    def freeze(self) -> list[Outgoing]:
-        """Fix the participant set with those who joined so far, and start phase 1."""
-        if self.phase is not Phase.JOINING:
-            raise InvalidInput(f"the participant set must be frozen once, got a second call while {self.phase.value}")
-        members = {name: self._joined[name] for name in self.expected if name in self._joined}
-        agreement = Agreement.freeze(self.parameters, self.run, self.identity.public, members, self._initial_model)
-        _ = agreement.code, agreement.fixed_point  # a bad alpha is refused before anything is sent
-        self.agreement = agreement
-        self.phase = Phase.SHARING
-        return [self._broadcast(Kind.AGREEMENT, agreement.encoded, agreement.names), *self._open_sharing()]
-
     def repeat(self) -> list[Outgoing]:
-        """The update or the end once more, for whom it still concerns; phase 1's messages drivers keep until delivery."""
+        """The update or the end once more, for whom it concerns; phase 1's messages drivers keep until delivery."""
         if self.phase is Phase.TRAINING:
             asked = (name for name in self.ready_devices if name not in self.answered)
             return [Outgoing(tuple(asked), self._update)]
@@ -281,36 +231,7 @@ class Server(Resumable, ABC):
         if self.phase is Phase.TRAINING and not book.shortfall(code, book.answers):
             self._check_more_can_come(trusted)
 
-    # -- joining
-
-    def _on_join(self, message: Message) -> list[Outgoing]:
-        self._open_from_newcomer(message)
-        if message.sender in self._joined or self.phase is not Phase.JOINING:
-            self.ignored["repeated or late join"] += 1
-            return []
-        self._joined[message.sender] = message.attachment
-        return self.freeze() if set(self._joined) == set(self.expected) else []
-
-    def _on_refusal(self, message: Message) -> list[Outgoing]:
-        self.refusals[message.sender] = self._open_from_newcomer(message).decode(errors="replace")
-        return []
-
-    def _open_from_newcomer(self, message: Message) -> bytes:
-        """A join or refusal brings its public key along; with a roster it must be the pinned one."""
-        name, public = message.sender, message.attachment
-        if name not in self.expected:
-            raise MessageRefused(f"the device must be one of the {len(self.expected)} expected, got {name!r}")
-        if len(public) != PUBLIC_BYTES:
-            raise MessageRefused(f"a public key must have {PUBLIC_BYTES} bytes, got {len(public)}")
-        if self._roster is not None and self._roster.get(name) != public:
-            raise MessageRefused(f"the key of {name!r} must be the one on the roster, got {sealed.fingerprint(public)}")
-        return sealed.open_sealed(self.identity, public, message.context(), message.body)
-
     # -- phase 1
-
-    @abstractmethod
-    def _open_sharing(self) -> list[Outgoing]:
-        """Called once the set is frozen."""
 
     @abstractmethod
     def _take_shares(self, sender: int, message: Message, envelopes: Mapping[str, bytes]) -> bytes:
@@ -464,29 +385,3 @@ class Server(Resumable, ABC):
             raise
         self.phase = Phase.FINISHED
         return [self._broadcast(Kind.FINISH, b"", agreed.names)]
-
-    # -- reading and writing
-
-    @property
-    def _agreed(self) -> Agreement:
-        if self.agreement is None:
-            raise MessageRefused("the participant set must be frozen first, got a later message")
-        return self.agreement
-
-    @property
-    def _agreement_hash(self) -> bytes:
-        return self.agreement.hash if self.agreement else b""
-
-    @property
-    def _ring(self) -> Ring:
-        return self._agreed.fixed_point.ring
-
-    def _open_from_member(self, message: Message) -> tuple[int, bytes]:
-        sender = self._agreed.position(message.sender)
-        public = self._agreed.publics[sender]
-        return sender, sealed.open_sealed(self.identity, public, message.context(), message.body)
-
-    def _broadcast(self, kind: Kind, body: bytes, receivers: tuple[str, ...]) -> Outgoing:
-        agreement = b"" if kind in (Kind.INVITATION, Kind.AGREEMENT) else self._agreement_hash
-        message = Message(kind, self.run, agreement, SERVER, SERVER, body).signed_by(self.identity)
-        return Outgoing(receivers, message.encode())

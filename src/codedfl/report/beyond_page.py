@@ -176,8 +176,8 @@ def _dataset_section(results: Mapping[str, Any], dataset: str, goal: str, svg: s
     conventions = list(dict.fromkeys(sharing for sharing, _ in kinds(results["schemes"])))
     caption = (
         f"Test {results['score_name']} against training time. For every scheme and solver the fastest α; lines are"
-        f" medians over {len(results['seeds'])} feature seeds, bands their whole spread. Messages {packing(False)}, sharing"
-        f" {conventions[0]}. The colour is the scheme, the line style the solver."
+        f" medians over {len(results['seeds'])} feature seeds, bands their whole spread. Messages {packing(False)},"
+        f" sharing {conventions[0]}. The colour is the scheme, the line style the solver."
     )
     tables = [
         details(f"sharing {sharing}", _scheme_table(results, dataset, sharing), is_open=index == 0)

@@ -45,9 +45,12 @@ def write_beyond_report(folder: Path, results: dict[str, Any], traces: Sequence[
     contents = _data(results, traces)
     for name, pictures in accuracy.items():
         contents |= _pictures(f"accuracy-{name}", pictures)
-    scaling = scaling_figure(results["scaling"]) if results["scaling"] else None
-    contents |= _pictures("scaling", scaling) if scaling else {}
-    page = beyond_page(results, {name: pictures.svg for name, pictures in accuracy.items()}, scaling and scaling.svg)
+    scaling_svg = None
+    if results["scaling"]:
+        scaling = scaling_figure(results["scaling"])
+        scaling_svg = scaling.svg
+        contents |= _pictures("scaling", scaling)
+    page = beyond_page(results, {name: pictures.svg for name, pictures in accuracy.items()}, scaling_svg)
     return _write_all(folder, contents | {"report.html": page.encode()})
 
 

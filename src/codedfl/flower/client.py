@@ -1,0 +1,90 @@
+"""The client app: what Flower starts on a node for every call.
+
+A node's own configuration (``flower-supernode --node-config``) says who it is and whom it trusts; nobody else can
+change it: device-name, state-dir, server-key (the server's public key in hex), roster (a file), min-participants,
+allow-gram. In the simulation engine there is none of it, only a partition-id, which then makes the name.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from flwr.app import Context, Message
+from flwr.clientapp import ClientApp
+from flwr.clientapp.typing import Mod
+from numpy.typing import NDArray
+
+from codedfl.errors import InvalidInput, MessageRefused
+from codedfl.flower.calls import Refused
+from codedfl.flower.device_host import DeviceHost, Floats
+from codedfl.flower.keys import load_identity, load_roster, parse_public
+from codedfl.flower.learning import Learning, setting
+from codedfl.flower.logs import use_flower_logs
+from codedfl.flower.records import DISMISSAL, HELLO, STEP, read_call, reply_record
+
+LoadLocalData = Callable[[Context], tuple[NDArray[Any], NDArray[Any]]]
+
+
+def make_client_app(load_local_data: LoadLocalData, mods: list[Mod] | None = None) -> ClientApp:
+    """The Flower client app of a coded training.
+
+    load_local_data: returns the device's raw rows and labels. It is called in phase 1 only, in the node's process;
+        what it returns is dropped as soon as the device has its statistics, and never leaves the node unpadded.
+    mods: Flower's modifiers, around every call.
+    """
+    app = ClientApp()
+
+    def handle(message: Message, context: Context) -> Message:
+        use_flower_logs()
+        try:
+            call = read_call(message.metadata.message_type, message.content)
+            reply = make_host(context, load_local_data).handle(call)
+        except (InvalidInput, MessageRefused) as error:
+            reply = Refused(str(error))
+        return Message(reply_record(reply), reply_to=message)
+
+    for kind in (HELLO, STEP, DISMISSAL):
+        category, action = kind.split(".")
+        register = app.train if category == "train" else app.query
+        register(action, mods=mods)(handle)
+    return app
+
+
+def make_host(context: Context, load_local_data: LoadLocalData) -> DeviceHost:
+    """The device of a node, by its configuration."""
+    node = context.node_config
+
+    def load_rows() -> tuple[Floats, Floats]:
+        return Learning.from_config(context.run_config).rows(*load_local_data(context))
+
+    name = device_name(context)
+    folder = Path(setting(node, "state-dir", str, "") or default_state_dir()) / name
+    server_key, roster = setting(node, "server-key", str, ""), setting(node, "roster", str, "")
+    return DeviceHost(
+        name,
+        load_identity(folder / "device.key"),
+        folder / "runs",
+        load_rows,
+        server_public=parse_public(server_key, "server-key") if server_key else None,
+        roster=load_roster(Path(roster)) if roster else None,
+        min_participants=setting(node, "min-participants", int, 2),
+        allow_gram=setting(node, "allow-gram", bool, False),
+    )
+
+
+def device_name(context: Context) -> str:
+    """device-name of the node's configuration; without it device-i, from the partition-id."""
+    name = setting(context.node_config, "device-name", str, "")
+    if not name:
+        name = f"device-{setting(context.node_config, 'partition-id', int)}"
+    if Path(name).name != name:
+        raise InvalidInput(f"device-name must do as the name of a folder, got {name!r}")
+    return str(name)
+
+
+def default_state_dir() -> Path:
+    """Where the system wants programs to keep state: XDG_STATE_HOME, or .local/state in the home folder."""
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "codedfl"

@@ -1,0 +1,97 @@
+"""The server app: configuration in, model file out, everything between by the ``Conductor``."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+from flwr.app import Context
+from flwr.serverapp import Grid, ServerApp
+from numpy.typing import NDArray
+
+from codedfl.errors import CodedFLError
+from codedfl.flower.conductor import Conductor
+from codedfl.flower.keys import load_identity, load_roster
+from codedfl.flower.logs import use_flower_logs
+from codedfl.flower.private_files import make_private_folder
+from codedfl.flower.records import GridPost
+from codedfl.flower.run_config import RunConfig
+from codedfl.flower.state_folder import StateFolder
+from codedfl.model import TrainedModel
+from codedfl.protocol import Server
+
+Floats = NDArray[np.float64]
+Score = Callable[[TrainedModel], float]
+
+log = logging.getLogger("codedfl.flower.server")
+
+
+def make_server_app(make_score: Callable[[Context], Score | None] | None = None) -> ServerApp:
+    """The Flower server app of a coded training.
+
+    make_score: makes a function that scores a model, for example on test data that the operator of the server has;
+        its scores are logged epoch by epoch, and training stops at ``target`` if the configuration has one.
+    """
+    app = ServerApp()
+
+    @app.main()
+    def main(grid: Grid, context: Context) -> None:
+        use_flower_logs()
+        train(grid, RunConfig.from_config(context.run_config), make_score(context) if make_score else None)
+
+    return app
+
+
+def train(grid: Grid, config: RunConfig, score: Score | None = None) -> Path:
+    """One training on the nodes of a grid; returns the model file. Goes on from the checkpoint if there is one.
+
+    Whatever ends it early, the model so far is saved.
+    """
+    folder = make_private_folder(config.output)
+    identity = load_identity(folder / "server.key")
+    roster = None if config.roster is None else load_roster(config.roster)
+    log.info("the server's public key is %s", identity.public.hex())
+    began = time.monotonic()
+
+    def make_model(theta: Floats) -> TrainedModel:
+        about = {"scheme": config.scheme.name, **config.scheme.parameters, "solver": config.solver}
+        return config.learning.model(theta, codedfl=version("codedfl"), **about)
+
+    def stop_when(theta: Floats) -> bool:
+        return score is not None and 0 < config.target <= score(make_model(theta))
+
+    def make_server(names: Sequence[str]) -> Server:
+        return config.scheme.server_type(
+            config.learning.parameters(config.scheme, config.precision),
+            names,
+            config.make_solver(),
+            identity=identity,
+            roster=roster,
+            stop_when=stop_when,
+            spare=config.scheme.spare,
+        )
+
+    def on_epoch(epoch: int) -> None:
+        scored = ""
+        if score is not None and conductor.model is not None:
+            scored = f", score {score(make_model(conductor.model)):.4f}"
+        log.info("epoch %d after %.1f s%s", epoch, time.monotonic() - began, scored)
+
+    post = GridPost(grid, config.message_seconds)
+    checkpoint = StateFolder(folder / "checkpoint")
+    conductor = Conductor(post, make_server, checkpoint, config.patience, roster=roster, on_epoch=on_epoch)
+    path = folder / "model.safetensors"
+    try:
+        conductor.run()
+    except CodedFLError as error:
+        log.error("the run ends early: %s", error)
+        raise
+    finally:
+        if conductor.model is not None:
+            make_model(conductor.model).save(path)
+            log.info("the model is in %s", path)
+    return path

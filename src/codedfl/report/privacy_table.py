@@ -1,0 +1,36 @@
+"""What each party learns, as a table for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
+from codedfl.errors import InvalidInput
+from codedfl.privacy import PrivacyRow
+
+
+def privacy_table(rows: Sequence[PrivacyRow], title: str = "") -> Table:
+    """One row a party or a collusion; ``rows`` come from ``codedfl.privacy.privacy_rows``."""
+    if not rows:
+        raise InvalidInput("rows must hold at least one party, got none")
+    table = Table(
+        title=title or None,
+        caption="Exposed: single devices whose sums it learns, its own members' not counted. "
+        f"Carried out by: {', '.join(dict.fromkeys(row.shown_by for row in rows))}.",
+        title_justify="left",
+        caption_justify="left",
+        box=SIMPLE_HEAD,
+        show_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+    for heading in ("who", "sees", "what follows"):
+        table.add_column(heading, overflow="fold")
+    table.add_column("exposed", justify="right", no_wrap=True)
+    for row in rows:
+        cells = (row.party, row.sees, row.follows, str(row.exposed))
+        # Text, not markup: what is said may hold brackets.
+        table.add_row(*(Text(cell) for cell in cells), style="bold" if row.exposed else None)
+    return table
