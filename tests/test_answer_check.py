@@ -11,6 +11,7 @@ import pytest
 import oracle
 from codedfl.answer_check import Projection, Verdict, judge, locate
 from codedfl.gradient_code import GradientCode, GroupedCode
+from codedfl.pads import expand
 from codedfl.ring import Ring, ring_primes
 
 RUN, SEED = bytes(range(16)), bytes(range(32))
@@ -117,8 +118,6 @@ def test_a_projection_is_the_product_with_the_expanded_seed(count: int):
     expected = []
     for k, prime in enumerate(ring.primes):
         if count > 5:  # the oracle's ChaCha20 takes minutes for as many; what it expands to is tested in test_pads
-            from codedfl.pads import expand
-
             vector = [int(x) for x in expand(ring, SEED, RUN, "answer check", count)[k]]
         else:
             stream = oracle.pad_residues(SEED, RUN, "answer check", k, prime)

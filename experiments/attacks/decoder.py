@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
+from sklearn.kernel_approximation import RBFSampler
 
 from codedfl.features import RandomFourierFeatures
 
@@ -23,7 +24,11 @@ class Decoder:
     """Ridge regression from public images: features -> (pixels, 1)."""
 
     def __init__(self, feature_map: RandomFourierFeatures, public: Floats) -> None:
-        self.feature_map = feature_map
+        # The map is public: its seed makes everybody the same weights.
+        m = feature_map
+        sampler = RBFSampler(gamma=m.gamma, n_components=m.n_components, random_state=m.seed)
+        sampler.fit(np.zeros((1, m.input_dim)))
+        self._weights, self._offsets, self._scale = sampler.random_weights_, sampler.random_offset_, m.bound
         features = feature_map.transform(public)
         wanted = np.hstack([public, np.ones((len(public), 1))])
         held = np.arange(len(public)) % _HELD_OUT == 0
@@ -38,17 +43,20 @@ class Decoder:
         decoded = class_sum @ self.matrix
         return np.asarray(decoded[:-1] / decoded[-1] if decoded[-1] else decoded[:-1])
 
-    def image(self, features: Floats) -> Floats:
-        """The image in [0, 1] whose features these are, as nearly as descent from the linear guess comes."""
-        W, b, scale = self.feature_map._weights, self.feature_map._offsets, self.feature_map.bound
-        wanted = features / scale
+    def image(self, class_sum: Floats) -> Floats:
+        """The image in [0, 1] whose features these are, as nearly as descent from the linear guess comes.
+
+        A sum of several is divided by their number, as the linear map counts them.
+        """
+        W, b = self._weights, self._offsets
+        wanted = class_sum / (self._scale * max(1, round(float(class_sum @ self.matrix[:, -1]))))
 
         def loss(x: Floats) -> tuple[float, Floats]:
             angles = x @ W + b
             miss = np.cos(angles) - wanted
             return 0.5 * float(miss @ miss), -W @ (miss * np.sin(angles))
 
-        start = np.clip(self.mean_image(features), 0.0, 1.0)
+        start = np.clip(self.mean_image(class_sum), 0.0, 1.0)
         found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(0, 1)] * len(start))
         return np.asarray(found.x)
 

@@ -40,7 +40,7 @@ class Size:
     features: int
 
 
-SIZES = {"mnist": Size(12_000, 10, 1000), "digits": Size(1_437, 10, 200)}
+SIZES = {"mnist": Size(12_000, 25, 1000), "digits": Size(1_437, 15, 200)}
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from codedfl.reproduce import (
     experiment_settings,
     problems_of,
     software_versions,
+    thinned,
 )
 from codedfl.schemes import (
     CodedKeys,
@@ -84,6 +85,7 @@ def reproduce_beyond(
     draws: int = 200,
     data_dir: Path | None = None,
     n_features: int = PAPER_FEATURES,
+    rows: int | None = None,
     fleet: Fleet | None = None,
     command: str = "",
     progress: Progress | None = None,
@@ -98,7 +100,7 @@ def reproduce_beyond(
     scaling: list[dict[str, Any]] = []
     algebra = 0.0
     for name, experiment in EXPERIMENTS.items():
-        data = datasets.load(experiment.dataset, data_dir)
+        data = thinned(datasets.load(experiment.dataset, data_dir), rows)
         settings = replace(experiment_settings(experiment, fleet, draws), targets=(experiment.headline_target,))
         problems = problems_of(data, experiment.gamma, fleet.n_devices, n_features, seeds, report)
         trained = train_all(problems, entries, settings, report)

@@ -104,7 +104,7 @@ def reproduce(
     experiment = EXPERIMENTS[name]
     fleet = fleet or Fleet.load("paper")
     began = time.perf_counter()
-    data = _thinned(datasets.load(experiment.dataset, data_dir), rows)
+    data = thinned(datasets.load(experiment.dataset, data_dir), rows)
     settings = experiment_settings(experiment, fleet, draws)
     entries = _entries(fleet.n_devices)
     report = Stages(progress, len(seeds) + 1)
@@ -225,7 +225,7 @@ def _with_crypto_cost(fleet: Fleet, factor: float) -> Fleet:
     )
 
 
-def _thinned(data: Dataset, rows: int | None) -> Dataset:
+def thinned(data: Dataset, rows: int | None) -> Dataset:
     """Every n-th training row, about ``rows`` of them; None takes all."""
     if rows is None or rows >= len(data.y_train):
         return data

@@ -1,0 +1,1 @@
+"""A Flower app of codedfl: the data sets of the package, or a folder of files on each node."""

@@ -1,0 +1,49 @@
+"""Where a node's rows come from, and what the server scores models on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from flwr.app import Context
+from numpy.typing import NDArray
+
+from codedfl import datasets
+from codedfl.errors import InvalidInput
+from codedfl.model import TrainedModel
+from codedfl.partition import partition
+
+FILES = "files"
+ENDINGS = (".npz", ".csv", ".parquet")
+
+
+def load_local_data(context: Context) -> tuple[NDArray[Any], NDArray[Any]]:
+    """This node's part of a named data set, or all files in its folder."""
+    if context.run_config["data"] == FILES:
+        return load_folder(Path(str(context.node_config.get("data-dir", ""))), str(context.run_config["label"]))
+    data = datasets.load(str(context.run_config["data"]), use_network=False)
+    rng = np.random.default_rng(int(context.run_config["partition-seed"]))
+    number, count = (int(context.node_config[key]) for key in ("partition-id", "num-partitions"))
+    rows = partition(str(context.run_config["partition"]), data.y_train, count, rng)[number]
+    return data.X_train[rows], data.y_train[rows]
+
+
+def load_folder(folder: Path, label: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The rows of all data files of a folder, one after the other; they must have the same columns."""
+    files = sorted(path for path in folder.iterdir() if path.suffix in ENDINGS) if folder.is_dir() else []
+    if not files:
+        raise InvalidInput(f"data-dir must be a folder with {', '.join(ENDINGS)} files, got {str(folder)!r}")
+    first = datasets.read_table(files[0], label)
+    tables = [first, *(datasets.read_table(path, label, columns=first.columns) for path in files[1:])]
+    X, y = (np.concatenate(parts) for parts in zip(*((table.X, table.y) for table in tables), strict=True))
+    return X, y
+
+
+def make_score(context: Context) -> Callable[[TrainedModel], float] | None:
+    """Accuracy (or R^2) on the test rows of a named data set; the server has none of the nodes' files."""
+    if context.run_config["data"] == FILES:
+        return None
+    data = datasets.load(str(context.run_config["data"]), use_network=False)
+    return lambda model: model.score(data.X_test, data.y_test)

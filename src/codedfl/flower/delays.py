@@ -1,0 +1,33 @@
+"""Delays on purpose: a node that behaves as if it were slower, for demonstrations and measurements.
+
+The node's configuration says how slow: ``delay-seconds`` before every answer of phase 2, and ``delay-mean``, the mean
+of an exponential time on top, as in the paper's model of computing (III-B). Drawn by ``delay-seed`` and how many answers
+the node has given, so that two trainings can be put through the same delays.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+from flwr.app import Context, Message, MetricRecord
+from flwr.clientapp.typing import ClientAppCallable
+
+from codedfl.flower.learning import setting
+from codedfl.flower.records import STEP
+
+_COUNT = "codedfl-delays"
+
+
+def injected_delay(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
+    """A Flower mod: waits before the node's work on an update, or on anything else that trains."""
+    trains = message.metadata.message_type.startswith("train")
+    if trains and (message.metadata.message_type != STEP or "newest" in message.content):
+        fixed = setting(context.node_config, "delay-seconds", float, 0.0)
+        mean = setting(context.node_config, "delay-mean", float, 0.0)
+        if fixed or mean:
+            count = int(context.state.metric_records.get(_COUNT, {"count": 0})["count"])  # type: ignore[arg-type]
+            context.state.metric_records[_COUNT] = MetricRecord({"count": count + 1})
+            seed = setting(context.node_config, "delay-seed", int, 0)
+            time.sleep(fixed + mean * np.random.default_rng((seed, count)).standard_exponential())
+    return call_next(message, context)

@@ -1,0 +1,231 @@
+"""A federation on one machine, for tests and demonstrations: a SuperLink and its SuperNodes on the loopback address.
+
+Real programs, TLS and SuperNode authentication as on real machines; nothing listens beyond 127.0.0.1 and nothing needs
+the network. Everything started here, and whatever that starts, is stopped at the end.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+from codedfl.errors import CodedFLError
+from codedfl.flower.certificates import make_certificate, make_node_key
+
+HOST = "127.0.0.1"
+_START_SECONDS = 60.0
+_STOP_SECONDS = 10.0
+# Flower would look for newer versions of itself and report usage.
+_OFFLINE = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "RAY_USAGE_STATS_ENABLED": "0"}
+
+
+class FederationFailed(CodedFLError):
+    """A program of the federation did not start, or ended; the message has the end of its log."""
+
+
+class LocalFederation:
+    """``with LocalFederation(folder, node_configs) as federation: federation.run(app, config)``.
+
+    node_configs: one per SuperNode, what ``--node-config`` gets. Empty makes a SuperLink for the simulation engine.
+    """
+
+    def __init__(self, folder: Path, node_configs: Sequence[Mapping[str, Any]]) -> None:
+        self.folder = folder
+        self._configs = list(node_configs)
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._logs: list[IO[bytes]] = []
+        self._port = _free_port()
+        self._ports = [_free_port() for _ in node_configs]
+        programs = str(Path(sys.executable).parent)
+        self._environment = {
+            **os.environ,
+            **_OFFLINE,
+            "FLWR_HOME": str(folder / "flwr"),
+            "PATH": f"{programs}{os.pathsep}{os.environ.get('PATH', '')}",
+        }
+
+    @property
+    def simulates(self) -> bool:
+        return not self._configs
+
+    def __enter__(self) -> LocalFederation:
+        try:
+            self._start_superlink()
+            for index in range(len(self._configs)):
+                self._register(index)
+            for index in range(len(self._configs)):
+                self.start_node(index)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _start_superlink(self) -> None:
+        home = self.folder / "flwr"
+        home.mkdir(parents=True, exist_ok=True)
+        command = ["flower-superlink", "--host", HOST, "--port", str(self._port)]
+        command += ["--database", str(self.folder / "superlink.db"), "--disable-runtime-dependency-installation"]
+        connection = [f'address = "{HOST}:{self._port}"']
+        if self.simulates:
+            command += ["--simulation", "--insecure"]
+            connection += ["insecure = true"]
+        else:
+            made = make_certificate(self.folder / "certificates", [HOST, "localhost"])
+            command += ["--ssl-ca-certfile", str(made.authority), "--ssl-certfile", str(made.certificate)]
+            command += ["--ssl-keyfile", str(made.key), "--enable-supernode-auth"]
+            connection += [f'root-certificates = "{made.authority}"']
+        lines = ["[superlink]", 'default = "here"', "", "[superlink.here]", *connection]
+        (home / "config.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        self._start("superlink", command)
+        self._wait_for_port("superlink", self._port)
+
+    def _register(self, index: int) -> None:
+        key = make_node_key(self.folder / "node-keys", f"node-{index}")
+        self._flwr("supernode", "register", f"{key}.pub")
+
+    def start_node(self, index: int) -> None:
+        """Start a SuperNode, or start it again after ``kill_node``."""
+        command = ["flower-supernode", "--superlink", f"{HOST}:{self._port}"]
+        command += ["--root-certificates", str(self.folder / "certificates" / "ca.pem")]
+        command += ["--auth-supernode-private-key", str(self.folder / "node-keys" / f"node-{index}")]
+        command += ["--host", HOST, "--port", str(self._ports[index])]
+        command += ["--node-config", _flat(self._configs[index])]
+        self._start(f"node-{index}", command)
+
+    def kill_node(self, index: int) -> None:
+        """As if its plug was pulled: the SuperNode and whatever it has started."""
+        process = self._processes.pop(f"node-{index}")
+        for pid in [process.pid, *_descendants(process.pid)]:
+            _signal(pid, signal.SIGKILL)
+        process.wait()
+
+    def start_run(self, app: Path, config: Mapping[str, Any], engine: Mapping[str, Any] | None = None) -> str:
+        """``flwr run``; returns Flower's number of the run. ``engine`` configures the simulation engine."""
+        command = ["run", str(app), "--format", "json", "--run-config", _flat(config)]
+        if engine:
+            command += ["--federation-config", _flat(engine)]
+        told = self._flwr(*command)
+        found = json.loads(told[told.index("{") :])
+        return str(found["run-id"])
+
+    def follow(self, run: str) -> subprocess.Popen[str]:
+        """The run's log, line by line, until it ends: iterate over ``stdout``."""
+        return subprocess.Popen(
+            ["flwr", "log", run, "--stream"],
+            env=self._environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def status(self, run: str) -> str:
+        """Such as running, finished:completed, finished:failed."""
+        listed = json.loads(self._flwr("ls", "--run-id", run, "--format", "json"))
+        return str(listed["runs"][0]["status"])
+
+    def log_of(self, name: str) -> str:
+        """What a program (superlink, node-0, ...) has written so far."""
+        return (self.folder / "logs" / f"{name}.log").read_text(encoding="utf-8", errors="replace")
+
+    def stop(self) -> None:
+        """End all processes started here: asked first, and after ten seconds ended."""
+        started = {process.pid: name for name, process in self._processes.items()}
+        everyone = {pid for root in started for pid in (root, *_descendants(root))}
+        for process in self._processes.values():
+            process.terminate()
+        deadline = time.monotonic() + _STOP_SECONDS
+        for process in self._processes.values():
+            try:
+                process.wait(max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        for pid in everyone - set(started):
+            _signal(pid, signal.SIGKILL)
+        self._processes.clear()
+        for log in self._logs:
+            log.close()
+        self._logs.clear()
+
+    # -- programs
+
+    def _start(self, name: str, command: list[str]) -> None:
+        logs = self.folder / "logs"
+        logs.mkdir(exist_ok=True)
+        log = (logs / f"{name}.log").open("ab")
+        self._logs.append(log)
+        self._processes[name] = subprocess.Popen(
+            command, env=self._environment, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+        )
+
+    def _wait_for_port(self, name: str, port: int) -> None:
+        deadline = time.monotonic() + _START_SECONDS
+        while time.monotonic() < deadline:
+            if self._processes[name].poll() is not None:
+                break
+            with socket.socket() as probe:
+                if probe.connect_ex((HOST, port)) == 0:
+                    return
+            time.sleep(0.1)
+        raise FederationFailed(f"{name} must listen on port {port}, got none: {self.log_of(name)[-500:]}")
+
+    def _flwr(self, *arguments: str) -> str:
+        done = subprocess.run(
+            ["flwr", *arguments], env=self._environment, capture_output=True, text=True, check=False, timeout=120
+        )
+        if done.returncode:
+            raise FederationFailed(f"flwr {arguments[0]} must succeed, got {done.stdout[-500:]}{done.stderr[-500:]}")
+        return done.stdout
+
+
+def _flat(config: Mapping[str, Any]) -> str:
+    """As ``--run-config`` and ``--node-config`` want it: key=value pairs, values as in TOML."""
+    pairs = [f"{key}={json.dumps(value)}" for key, value in config.items()]
+    for pair in pairs:
+        tomllib.loads(pair)  # a value that TOML cannot hold is refused here, with its name
+    return " ".join(pairs)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])
+
+
+def _descendants(pid: int) -> list[int]:
+    """Processes that this one has started, and theirs; from /proc, so only where there is one."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = entry.read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended meanwhile
+            continue
+        children.setdefault(int(fields[1]), []).append(int(entry.parent.name))
+    found: list[int] = []
+    waiting = [pid]
+    while waiting:
+        waiting += (more := children.get(waiting.pop(), []))
+        found += more
+    return found
+
+
+def _signal(pid: int, what: signal.Signals) -> None:
+    try:
+        os.kill(pid, what)
+    except ProcessLookupError:
+        return
