@@ -17,6 +17,7 @@ from codedfl.features import RandomFourierFeatures
 Floats = NDArray[np.float64]
 
 _HELD_OUT = 5  # one public image in five chooses the ridge
+_DESCENT_STEPS = 200  # what is an image's features converges long before; noise never does
 _RIDGES = np.logspace(-8, 0, 17)
 
 
@@ -57,7 +58,8 @@ class Decoder:
             return 0.5 * float(miss @ miss), -W @ (miss * np.sin(angles))
 
         start = np.clip(self.mean_image(class_sum), 0.0, 1.0)
-        found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(0, 1)] * len(start))
+        options = {"maxiter": _DESCENT_STEPS}
+        found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(0, 1)] * len(start), options=options)
         return np.asarray(found.x)
 
 

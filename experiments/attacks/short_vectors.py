@@ -87,7 +87,9 @@ class ShortVectors:
         ]
 
     def _integers(self, residues: Integers) -> Integers:
-        planes = [np.where(plane > p // 2, plane - p, plane) for plane, p in zip(residues, self.ring.primes, strict=True)]
+        planes = [
+            np.where(plane > p // 2, plane - p, plane) for plane, p in zip(residues, self.ring.primes, strict=True)
+        ]
         return np.asarray(self.ring.to_integers(np.stack(planes).astype(np.float32)), dtype=np.int64)
 
     def _reduce(self) -> None:

@@ -247,6 +247,7 @@ class ClosedForm(Resumable):
     def __init__(self, regularisation: float = 9e-6, regularisations: Sequence[float] = ()) -> None:
         for value in (regularisation, *regularisations):
             _check(1, value)
+        self.epochs = 1
         self.regularisation = regularisation
         self.regularisations = tuple(regularisations)
         self.model: Floats | None = None

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from codedfl import sealed
 from codedfl.errors import InvalidInput
-from codedfl.pads import SEED_BYTES
 from codedfl.protocol import Agreement, Device, Server
 from codedfl.protocol.messages import SERVER, Answer, Kind, Message, Secrets, Update, decode_envelopes
 from codedfl.ring import Planes
@@ -46,12 +45,14 @@ class View:
 
     received: wire messages in the order they came, refused ones too.
     drawn: every random value it drew, in order: its keys, its seeds, the fresh key of every seal.
+    mask_seeds: a device's own and those it was given, by position; a machine forgets them when the run ends.
     """
 
     party: str
     identity: Identity
     received: list[bytes] = field(default_factory=list)
     drawn: list[bytes] = field(default_factory=list)
+    mask_seeds: dict[int, bytes] = field(default_factory=dict)
     agreement: Agreement | None = None
 
     def __repr__(self) -> str:
@@ -97,10 +98,10 @@ class View:
         return found
 
     def drawn_pad_seeds(self) -> dict[str, bytes]:
-        """The server's in coded-padded: the seeds it drew for the devices, right after its own keys and the run."""
+        """The server's in coded-padded: the seeds it drew for the devices, the first it draws after the run's name."""
         names = self.agreed.names
-        seeds = [value for value in self.drawn if len(value) == SEED_BYTES][1 : 1 + len(names)]
-        return dict(zip(names, seeds, strict=True))
+        first = self.drawn.index(self.agreed.run) + 1
+        return dict(zip(names, self.drawn[first : first + len(names)], strict=True))
 
     # -- what a device can read
 
@@ -201,7 +202,11 @@ def _recorded_party(party_type: type[Party], recording: Recording) -> type[Party
         try:
             return party_type.receive(self, data)
         finally:
-            view.agreement = self.agreement if isinstance(self, Server) else self._agreement
+            if isinstance(self, Server):
+                view.agreement = self.agreement
+            else:
+                view.agreement = self._agreement
+                view.mask_seeds |= self._mask_seeds
 
     subclass: Any = type(party_type.__name__, (party_type,), {"__init__": init, "receive": receive})
     made: type[Party] = subclass

@@ -260,3 +260,49 @@ def test_masks_do_not_change_the_model():
         network.run()
         models.append(network.server.model)
     assert np.array_equal(*models)
+
+
+# -- what a collusion breaks (THREAT_MODEL.md)
+
+
+def known_in_collusion(code: GradientCode, colluders: set[int]) -> list[list[int]]:
+    """The functionals that the server knows together with some devices.
+
+    Each brings the mask seeds it holds, and its row of padded data, of which the server knows the pads.
+    """
+    prime, n_devices = code.primes[0], code.n_devices
+    seeds = {k for i in colluders for k in mask_senders(code, i)}
+    opened = {j for i in colluders for j in code.row_support(i)}
+    C = [[0] * n_devices for _ in range(n_devices)]
+    for i in range(n_devices):
+        for k, coefficient in zip(mask_senders(code, i), mask_coefficients(code, i)[0], strict=True):
+            if k not in seeds:
+                C[i][k] = coefficient % prime
+    from_answers = oracle.product(oracle.left_null_space(C, prime), code.matrix()[0].tolist())
+    return oracle.reduced([*from_answers, *(indicator({j}, n_devices) for j in opened)], prime)
+
+
+def indicator(members: set[int], n_devices: int) -> list[int]:
+    return [int(j in members) for j in range(n_devices)]
+
+
+@pytest.mark.parametrize(("n_devices", "alpha"), [*SMALL, (25, 6)])
+def test_one_device_with_the_server_exposes_the_alpha_devices_it_answers_for(n_devices: int, alpha: int):
+    """Those, and the total as always; nothing of anybody else, although it also holds one more mask seed."""
+    code = GradientCode(n_devices, alpha, Ring.for_group_sizes([n_devices]).primes)
+    opened = [indicator({j}, n_devices) for j in range(alpha)]
+    expected = oracle.reduced([*opened, [1] * n_devices], code.primes[0])
+    assert known_in_collusion(code, {0}) == expected
+
+
+@pytest.mark.parametrize(("n_devices", "alpha"), [(8, 1), (9, 2), (11, 3), (25, 6)])
+@pytest.mark.parametrize("between", [1, 2])
+def test_two_devices_with_the_server_also_learn_the_sums_between_them(n_devices: int, alpha: int, between: int):
+    """The chain of masks is cut in two: each arc has its own total. With one device on it, that one is exposed,
+    although neither colluder holds its data."""
+    code = GradientCode(n_devices, alpha, Ring.for_group_sizes([n_devices]).primes)
+    second = alpha + between  # opens second .. second + alpha - 1; alpha .. second - 1 lie between
+    opened = {*range(alpha), *range(second, second + alpha)}
+    arcs = [set(range(alpha, second)), set(range(second + alpha, n_devices))]
+    expected = [indicator({j}, n_devices) for j in opened] + [indicator(arc, n_devices) for arc in arcs]
+    assert known_in_collusion(code, {0, second}) == oracle.reduced(expected, code.primes[0])

@@ -29,7 +29,7 @@ CASES = {
     "train digits --partition device": "--device must name a column for --partition device, got none",
     "train digits --partition dirichlet": "concentration must be a positive number, got None",
     "train digits --concentration 1": "--concentration must be left out with any partition but dirichlet, got 1.0",
-    "train digits --step paper": "--step must be left out with --solver cg, which finds its own step, got paper",
+    "train digits --step paper": "--step must be left out with solver cg, which needs none, got paper",
     "train digits --features linear --gamma 1": (
         "--gamma must be left out with --features linear, which has no kernel, got 1.0"
     ),
@@ -55,7 +55,13 @@ CASES = {
     "compare --targets 0.9,0.8": "--targets must ascend and lie above 0 and up to 1, got '0.9,0.8'",
     "compare --targets 95": "--targets must ascend and lie above 0 and up to 1, got '95'",
     "compare --devices 1": "--devices must be between 2 and the number of training rows (1438), got 1",
-    "reproduce cifar": "Invalid value for 'NAME': 'cifar' is not one of 'mnist', 'fashion-mnist', 'all'.",
+    "train digits --scheme one-shot --solver gd": "--solver must be left out with --scheme one-shot, which needs none,"
+    " got gd",
+    "train digits --plan none.toml": "the plan file must exist, got 'none.toml'",
+    "train digits --plan none.toml --alpha 3": "--alpha must be left out with --plan, which decides it, got 3",
+    "train digits --precision 90": "precision must be at most 58 fraction bits for these bounds, got 90;"
+    " no epoch was finished, so there is no model to keep",
+    "reproduce cifar": "Invalid value for 'NAME': 'cifar' is not one of 'mnist', 'fashion-mnist', 'beyond', 'all'.",
     "data fetch cifar": "Invalid value for 'NAME': 'cifar' is not one of 'digits', 'mnist', 'fashion-mnist'.",
     "fleet show --samples 24": "--samples must be at least the number of devices (25), got 24",
     "fleet show --devices 1": "the number of devices must be at least 2, got 1",

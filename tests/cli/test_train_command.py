@@ -19,7 +19,17 @@ from codedfl.simulator import simulate
 KEYS = {
     *("command", "dataset", "partition", "seed", "devices", "columns", "label", "scheme", "alpha", "solver", "step"),
     *("regularisation", "codedfl", "epochs", "score", "task", "train_rows", "test_rows", "n_features", "n_outputs"),
-    *("score_name", "best_score", "best_epoch", "target", "fleet", "virtual_seconds", "clipped", "interrupted"),
+    *(
+        "groups",
+        "score_name",
+        "best_score",
+        "best_epoch",
+        "target",
+        "fleet",
+        "virtual_seconds",
+        "clipped",
+        "interrupted",
+    ),
     *("model", "trace"),
 }
 
@@ -207,3 +217,21 @@ def test_a_step_too_large_is_called_so(run: Run):
     assert result.stderr.startswith("error: the step is too large for these features (the update must have")
     assert "): take --solver cg, which needs none; kept results/train-garden/model.safetensors" in result.stderr
     assert result.stderr.count("\n") == 1
+
+
+def test_a_plan_file_decides_scheme_alpha_solver_and_epochs(run: Run):
+    Path("plan.toml").write_text(
+        'format = "codedfl-plan-1"\n[plan]\nscheme = "coded-padded"\nalpha = 3\ngroups = 2\n'
+        'solver = "nesterov"\nepochs = 4\n'
+    )
+    result = run("train", "digits", "--devices", 8, "--n-features", 40, "--plan", "plan.toml", "--json", "-")
+    outcome = json.loads(result.stdout)
+    chosen = {key: outcome[key] for key in ("scheme", "alpha", "groups", "solver", "epochs")}
+    assert chosen == {"scheme": "coded-padded", "alpha": 3, "groups": 2, "solver": "nesterov", "epochs": 4}
+
+
+def test_one_shot_needs_one_epoch(run: Run):
+    result = run("train", "digits", "--devices", 5, "--n-features", 40, "--scheme", "one-shot", "--json", "-")
+    outcome = json.loads(result.stdout)
+    assert (outcome["solver"], outcome["epochs"]) == ("closed-form", 1)
+    assert outcome["score"] > 0.7

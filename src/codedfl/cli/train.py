@@ -15,6 +15,15 @@ from numpy.typing import NDArray
 
 from codedfl.cli import inputs, options
 from codedfl.cli.screen import INTERRUPTED, Screen, make_folder, score_name
+from codedfl.cli.training_choice import (
+    CG_EPOCHS,
+    CLOSED_FORM,
+    DESCENT_EPOCHS,
+    AnySolver,
+    choose,
+    make_solver,
+    refuse_unread,
+)
 from codedfl.datasets import Task
 from codedfl.errors import CodedFLError, InvalidInput, RangeExceeded
 from codedfl.features import RandomFourierFeatures
@@ -23,15 +32,18 @@ from codedfl.model import TrainedModel
 from codedfl.problem import Problem, make_problem
 from codedfl.report.rows import score as score_text
 from codedfl.report.rows import seconds as seconds_text
-from codedfl.schemes import CodedKeys, CodedPadded, CodedScheme, Conditions, coded_scheme
+from codedfl.schemes import CodedKeys, CodedPadded, CodedScheme, Conditions, OneShot
 from codedfl.secure_sum import secure_moments_in_process
 from codedfl.simulator import simulate
-from codedfl.solvers import SOLVERS, STEPS, ConjugateGradient, GradientDescent, Nesterov
+from codedfl.solvers import SOLVERS, STEPS
 
 TRAINING = "Training"
-CG_EPOCHS = 50
-DESCENT_EPOCHS = 500
-_SOLVERS = {"gd": "gradient descent", "nesterov": "Nesterov's method", "cg": "conjugate gradient"}
+_SOLVERS = {
+    "gd": "gradient descent",
+    "nesterov": "Nesterov's method",
+    "cg": "conjugate gradient",
+    CLOSED_FORM: "closed form",
+}
 _PARTITIONS = {
     "sorted": "rows sorted by label and cut",
     "dirichlet": "rows dealt out by Dirichlet shares",
@@ -83,15 +95,26 @@ def train(
         ),
     ] = None,
     regularisation: options.Regularisation = None,
-    scheme_name: Annotated[
-        str,
+    plan_file: Annotated[
+        Path | None,
         typer.Option(
-            "--scheme",
-            click_type=click.Choice([CodedPadded.name, CodedKeys.name]),
-            help="The paper's scheme, or the one that codes 32-byte seeds instead of data.",
+            "--plan",
+            metavar="FILE",
+            help="Take scheme, alpha, groups, solver and epochs from a file that codedfl plan wrote.",
             rich_help_panel=TRAINING,
         ),
-    ] = CodedPadded.name,
+    ] = None,
+    scheme_name: Annotated[
+        str | None,
+        typer.Option(
+            "--scheme",
+            click_type=click.Choice([CodedPadded.name, CodedKeys.name, OneShot.name]),
+            help="The paper's scheme, the one that codes 32-byte seeds instead of data, or one answer and a closed "
+            "form (the server then learns the whole total of X'X).",
+            show_default=CodedKeys.name,
+            rich_help_panel=TRAINING,
+        ),
+    ] = None,
     alpha: Annotated[
         int | None,
         typer.Option(
@@ -101,16 +124,26 @@ def train(
             rich_help_panel=TRAINING,
         ),
     ] = None,
+    groups: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Groups with a code each; alpha then counts within a group.",
+            show_default="1",
+            rich_help_panel=TRAINING,
+        ),
+    ] = None,
     solver_name: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--solver",
             click_type=click.Choice(list(SOLVERS)),
             help="What the server does with exact gradients: gradient descent (the paper's), Nesterov's method, "
             "conjugate gradient.",
+            show_default="cg",
             rich_help_panel=TRAINING,
         ),
-    ] = "cg",
+    ] = None,
     step: Annotated[
         str | None,
         typer.Option(
@@ -132,6 +165,15 @@ def train(
         float | None,
         typer.Option(
             help="Stop when the test score (accuracy, or R^2) reaches it, such as 0.95.", rich_help_panel=TRAINING
+        ),
+    ] = None,
+    precision: Annotated[
+        int | None,
+        typer.Option(
+            metavar="BITS",
+            help="Fraction bits of X'X e to ask for; more than two primes give take a third (9 bytes a number).",
+            show_default="what two primes give",
+            rich_help_panel=TRAINING,
         ),
     ] = None,
     devices: options.Devices = None,
@@ -158,7 +200,8 @@ def train(
     screen = Screen(json)
     if target is not None and not target <= 1:
         raise InvalidInput(f"--target must be at most 1, the best score there is, got {target}")
-    _refuse_unread(features, n_features, gamma, partition, concentration, solver_name, step)
+    choice = choose(plan_file, scheme_name, alpha, groups, solver_name, epochs)
+    refuse_unread(features, n_features, gamma, partition, concentration, choice.solver, step)
     dataset = inputs.load_data(
         screen,
         data,
@@ -170,9 +213,10 @@ def train(
     )
     folder = make_folder("--out", out or Path("results") / f"train-{dataset.name}")
     fleet = inputs.choose_fleet(fleet_name, dataset, partition, devices)
-    scheme = coded_scheme(scheme_name, max(1, fleet.n_devices - 2) if alpha is None else alpha)
+    scheme = choice.scheme_for(fleet.n_devices)
     scheme.check(fleet.n_devices)
-    solver = _make_solver(solver_name, epochs, inputs.choose_regularisation(dataset, regularisation), step)
+    solver_name = choice.solver
+    solver = make_solver(solver_name, choice.epochs, inputs.choose_regularisation(dataset, regularisation), step)
     with screen.busy("preprocessing") as say:
         problem = make_problem(
             dataset,
@@ -186,7 +230,7 @@ def train(
             secure_moments=secure_moments_in_process,
             progress=say,
         )
-    training = _Training(screen, problem, scheme, solver, fleet, target)
+    training = _Training(screen, problem, scheme, solver, fleet, target, precision)
     training.introduce(solver_name)
     stopped: KeyboardInterrupt | CodedFLError | None = None
     try:
@@ -198,8 +242,9 @@ def train(
         "label": label,
         "scheme": scheme.name,
         "alpha": scheme.alpha,
+        "groups": scheme.groups,
         "solver": solver_name,
-        "step": None if solver_name == "cg" else step or "paper",
+        "step": step or "paper" if solver_name in ("gd", "nesterov") else None,
         "regularisation": solver.regularisation,
         "codedfl": version("codedfl"),
     }
@@ -217,7 +262,7 @@ def train(
         screen.remark(f"interrupted: {kept}")
         raise typer.Exit(INTERRUPTED)
     why = str(stopped)
-    if isinstance(stopped, RangeExceeded) and solver_name != "cg":
+    if isinstance(stopped, RangeExceeded) and solver_name in ("gd", "nesterov"):
         why = f"the step is too large for these features ({stopped}): take --solver cg, which needs none"
     raise CodedFLError(f"{why}; {kept}") from stopped
 
@@ -229,9 +274,10 @@ class _Training:
     screen: Screen
     problem: Problem
     scheme: CodedScheme
-    solver: GradientDescent | Nesterov | ConjugateGradient
+    solver: AnySolver
     fleet: Fleet
     target: float | None
+    precision: int | None
     epochs: list[int] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
@@ -281,6 +327,7 @@ class _Training:
                 self.solver,
                 Conditions(self.fleet),
                 rng,
+                precision=self.precision,
                 stop_when=None if target is None else lambda theta: self.problem.score(theta) >= target,
                 on_epoch=on_epoch,
             )
@@ -336,33 +383,3 @@ class _Training:
                 ("trace", outcome["trace"]),
             ]
         )
-
-
-def _refuse_unread(
-    features: str,
-    n_features: int | None,
-    gamma: float | None,
-    partition: str | None,
-    concentration: float | None,
-    solver: str,
-    step: str | None,
-) -> None:
-    """An option that would change nothing is a misunderstanding."""
-    unread = [
-        ("--n-features", n_features, features == "linear", "--features linear, which takes the columns"),
-        ("--gamma", gamma, features == "linear", "--features linear, which has no kernel"),
-        ("--concentration", concentration, partition != "dirichlet", "any partition but dirichlet"),
-        ("--step", step, solver == "cg", "--solver cg, which finds its own step"),
-    ]
-    for option, value, is_unread, where in unread:
-        if value is not None and is_unread:
-            raise InvalidInput(f"{option} must be left out with {where}, got {value}")
-
-
-def _make_solver(
-    name: str, epochs: int | None, regularisation: float, step: str | None
-) -> GradientDescent | Nesterov | ConjugateGradient:
-    if name == "cg":
-        return ConjugateGradient(CG_EPOCHS if epochs is None else epochs, regularisation)
-    descent = GradientDescent if name == "gd" else Nesterov
-    return descent(DESCENT_EPOCHS if epochs is None else epochs, regularisation, STEPS[step or "paper"])

@@ -1,8 +1,8 @@
 """Delays on purpose: a node that behaves as if it were slower, for demonstrations and measurements.
 
-The node's configuration says how slow: ``delay-seconds`` before every answer of phase 2, and ``delay-mean``, the mean
-of an exponential time on top, as in the paper's model of computing (III-B). Drawn by ``delay-seed`` and how many answers
-the node has given, so that two trainings can be put through the same delays.
+The node's configuration says how slow: ``delay-seconds`` before every answer of phase 2, and ``delay-mean``, the
+mean of an exponential time on top, as in the paper's model of computing (III-B). Drawn by ``delay-seed`` and how many
+answers the node has given, so that two trainings can be put through the same delays.
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ from codedfl.flower.certificates import make_certificate, make_node_key
 HOST = "127.0.0.1"
 _START_SECONDS = 60.0
 _STOP_SECONDS = 10.0
+_CALL_SECONDS = 120.0
 # Flower would look for newer versions of itself and report usage.
 _OFFLINE = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "RAY_USAGE_STATS_ENABLED": "0"}
 
@@ -61,8 +62,7 @@ class LocalFederation:
     def __enter__(self) -> LocalFederation:
         try:
             self._start_superlink()
-            for index in range(len(self._configs)):
-                self._register(index)
+            self._register_nodes()
             for index in range(len(self._configs)):
                 self.start_node(index)
         except BaseException:
@@ -94,9 +94,14 @@ class LocalFederation:
         self._start("superlink", command)
         self._wait_for_port("superlink", self._port)
 
-    def _register(self, index: int) -> None:
-        key = make_node_key(self.folder / "node-keys", f"node-{index}")
-        self._flwr("supernode", "register", f"{key}.pub")
+    def _register_nodes(self) -> None:
+        """``flwr supernode register`` for each key, in one process: the program takes seconds to start."""
+        folder = self.folder / "node-keys"
+        keys = [f"{make_node_key(folder, f'node-{index}')}.pub" for index in range(len(self._configs))]
+        register = "app(['supernode', 'register', key], standalone_mode=False)"
+        code = f"import sys\nfrom flwr.cli.app import app\nfor key in sys.argv[1:]:\n    {register}\n"
+        if keys:
+            self._call([sys.executable, "-c", code, *keys])
 
     def start_node(self, index: int) -> None:
         """Start a SuperNode, or start it again after ``kill_node``."""
@@ -116,11 +121,13 @@ class LocalFederation:
 
     def start_run(self, app: Path, config: Mapping[str, Any], engine: Mapping[str, Any] | None = None) -> str:
         """``flwr run``; returns Flower's number of the run. ``engine`` configures the simulation engine."""
-        command = ["run", str(app), "--format", "json", "--run-config", _flat(config)]
+        command = ["flwr", "run", str(app), "--format", "json", "--run-config", _flat(config)]
         if engine:
             command += ["--federation-config", _flat(engine)]
-        told = self._flwr(*command)
+        told = self._call(command)
         found = json.loads(told[told.index("{") :])
+        if not found["success"]:
+            raise FederationFailed(f"flwr run must accept the app, got {found['error-message'].strip()}")
         return str(found["run-id"])
 
     def follow(self, run: str) -> subprocess.Popen[str]:
@@ -135,7 +142,7 @@ class LocalFederation:
 
     def status(self, run: str) -> str:
         """Such as running, finished:completed, finished:failed."""
-        listed = json.loads(self._flwr("ls", "--run-id", run, "--format", "json"))
+        listed = json.loads(self._call(["flwr", "ls", "--run-id", run, "--format", "json"]))
         return str(listed["runs"][0]["status"])
 
     def log_of(self, name: str) -> str:
@@ -184,12 +191,13 @@ class LocalFederation:
             time.sleep(0.1)
         raise FederationFailed(f"{name} must listen on port {port}, got none: {self.log_of(name)[-500:]}")
 
-    def _flwr(self, *arguments: str) -> str:
+    def _call(self, command: list[str]) -> str:
         done = subprocess.run(
-            ["flwr", *arguments], env=self._environment, capture_output=True, text=True, check=False, timeout=120
+            command, env=self._environment, capture_output=True, text=True, check=False, timeout=_CALL_SECONDS
         )
         if done.returncode:
-            raise FederationFailed(f"flwr {arguments[0]} must succeed, got {done.stdout[-500:]}{done.stderr[-500:]}")
+            told = done.stdout[-500:] + done.stderr[-500:]
+            raise FederationFailed(f"{Path(command[0]).name} {command[1]} must succeed, got {told}")
         return done.stdout
 
 

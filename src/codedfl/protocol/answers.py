@@ -72,7 +72,8 @@ class AnswerBook(Resumable):
         self._seed = self._seed or fresh_seed
         missing = [i for i in self.answers if i not in self._projected]
         project = Projection(ring, self._seed, run, next(iter(self.answers.values())).shape[1])
-        self._projected |= {i: project(self.answers[i]) for i in missing}
+        scalars = project([self.answers[i] for i in missing])
+        self._projected |= dict(zip(missing, scalars, strict=True))
         return judge(code, self._projected)
 
     def outstanding(self, code: Code, verdict: Verdict, alive: Iterable[int]) -> list[int]:
@@ -104,7 +105,7 @@ class AnswerBook(Resumable):
         """Judge a late answer along with those used; the liars that it shows are excluded."""
         if sender not in self._last_projected:
             project = Projection(ring, self._last_seed, run, answer.shape[1])
-            self._last_projected[sender] = project(answer)
+            (self._last_projected[sender],) = project([answer])
         verdict = judge(code, self._last_projected)
         epoch, _ = self.last
         if verdict.agreed:

@@ -20,7 +20,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from codedfl.report.rows import count
+from codedfl.report.rows import count, method_name
 
 INK = "#1b1f24"
 """Text, axes and the baseline."""
@@ -71,6 +71,9 @@ class Pictures:
 
 @dataclass(frozen=True)
 class Look:
+    """How a curve is drawn and what is written at its end."""
+
+    name: str
     color: str
     dashes: Dashes = SOLID
     width: float = 1.6
@@ -78,7 +81,7 @@ class Look:
 
 def look_of(scheme: str, solver: str) -> Look:
     """The scheme's colour, the solver's line style; solid is gradient descent."""
-    return Look(_SCHEME_COLOURS.get(scheme, PINK), _SOLVER_DASHES.get(solver, SOLID))
+    return Look(method_name(scheme, solver), _SCHEME_COLOURS.get(scheme, PINK), _SOLVER_DASHES.get(solver, SOLID))
 
 
 def house_style() -> AbstractContextManager[None]:

@@ -26,7 +26,8 @@ GAP = 6.0  # points between a curve's end and its name
 RISE = 11.0  # points from one height to the next
 MARGIN = 2.0  # points kept free around a name
 # Offsets in points and alignment: beside the end, then higher and higher, then lower.
-PLACES: tuple[tuple[float, float, str], ...] = (
+Places = tuple[tuple[float, float, str], ...]
+PLACES: Places = (
     (GAP, 0.0, "left"),
     *(
         (shift, sign * (GAP + RISE * level), align)
@@ -34,6 +35,11 @@ PLACES: tuple[tuple[float, float, str], ...] = (
         for level in levels
         for shift, align in ((0.0, "center"), (GAP, "left"), (-GAP, "right"), (4 * GAP, "left"), (-4 * GAP, "right"))
     ),
+)
+# For curves that all end at the right edge: names in a column there, moved up or down.
+BESIDE: Places = (
+    (GAP, 0.0, "left"),
+    *((4 * GAP, sign * 0.5 * RISE * level, "left") for level in range(1, 13) for sign in (1, -1)),
 )
 ALIGNMENT = {"left": 0.0, "center": 0.5, "right": 1.0}
 # What is wrong with a place, from worst to least: a name on a name, out of the frame, a leader through a name, a name
@@ -52,7 +58,7 @@ class EndLabel:
 
 @dataclass(frozen=True)
 class _Place:
-    """One of ``PLACES`` for one name: where it lies, the line back to the curve, and its cost if it were alone."""
+    """One of the places for one name: where it lies, the line back to the curve, and its cost if it were alone."""
 
     x: float
     y: float
@@ -63,16 +69,21 @@ class _Place:
 
 
 def write_end_labels(
-    axes: Axes, renderer: RendererBase, labels: Sequence[EndLabel], avoid: Sequence[Floats], fontsize: float
+    axes: Axes,
+    renderer: RendererBase,
+    labels: Sequence[EndLabel],
+    avoid: Sequence[Floats],
+    fontsize: float,
+    places: Places = PLACES,
 ) -> None:
     """Write every name; call when the limits of the axes are final. ``avoid`` are more lines to keep clear of."""
     lines = [*(label.points for label in labels), *avoid]
     ink = np.concatenate([_dense(np.asarray(axes.transData.transform(line))) for line in lines])
     ends = np.array([axes.transData.transform(label.points[-1]) for label in labels])
-    choices = [_places(axes, renderer, label, ends, ink, fontsize) for label in labels]
+    choices = [_places(axes, renderer, label, ends, ink, fontsize, places) for label in labels]
     for label, place in zip(labels, _arrange(choices), strict=True):
         line: dict[str, Any] = {"arrowstyle": "-", "color": label.color, "lw": 0.6, "shrinkA": 1, "shrinkB": 2}
-        line["relpos"] = (ALIGNMENT[place.align], 0.5 if place.y == 0 else float(place.y < 0))
+        line["relpos"] = (ALIGNMENT[place.align], 0.5 if abs(place.y) < abs(place.x) else float(place.y < 0))
         axes.annotate(
             label.text,
             (float(label.points[-1, 0]), float(label.points[-1, 1])),
@@ -88,7 +99,7 @@ def write_end_labels(
 
 
 def _places(
-    axes: Axes, renderer: RendererBase, label: EndLabel, ends: Floats, ink: Floats, fontsize: float
+    axes: Axes, renderer: RendererBase, label: EndLabel, ends: Floats, ink: Floats, fontsize: float, offered: Places
 ) -> list[_Place]:
     pixels = cast(float, renderer.points_to_pixels(1.0))  # typed as whatever it is given
     frame = axes.get_window_extent(renderer)
@@ -97,7 +108,7 @@ def _places(
     probe.remove()
     end_x, end_y = (float(value) for value in axes.transData.transform(label.points[-1]))
     places: list[_Place] = []
-    for rank, (x, y, align) in enumerate(PLACES):
+    for rank, (x, y, align) in enumerate(offered):
         box = _box(end_x + pixels * x, end_y + pixels * y, size, align, pixels * MARGIN)
         # Names next to their curve need no line back to it.
         steps = range(1, 11) if max(abs(x), abs(y)) > GAP else ()

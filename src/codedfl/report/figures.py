@@ -52,16 +52,17 @@ def looks_in_turn(curves: Sequence[Curve]) -> dict[str, Look]:
     colours = {name: COLOURS[index % len(COLOURS)] for index, name in enumerate(others)}
     return {
         curve.name: Look(
+            name,
             fixed.get(curve.scheme) or colours[curve.name],
             _STYLES.get(curve.scheme, SOLID),
             1.1 if curve.scheme == "drop-slowest" else 1.6,
         )
-        for curve in curves
+        for curve, name in zip(curves, short_names([curve.name for curve in curves]), strict=True)
     }
 
 
 def looks_by_scheme(curves: Sequence[Curve]) -> dict[str, Look]:
-    """A colour a scheme, a line style a solver: for results with one curve of each."""
+    """A colour a scheme, a line style a solver, alpha in the legend only: for results with one curve of each."""
     return {curve.name: look_of(curve.scheme, curve.solver) for curve in curves}
 
 
@@ -98,8 +99,8 @@ def accuracy_figure(
         renderer = canvas.laid_out(figure)
         along_target = np.column_stack((axes.get_xlim(), (target, target)))
         labels = [
-            EndLabel(short, looks[curve.name].color, np.column_stack((curve.seconds, curve.median)))
-            for curve, short in zip(curves, short_names([curve.name for curve in curves]), strict=True)
+            EndLabel(looks[curve.name].name, looks[curve.name].color, np.column_stack((curve.seconds, curve.median)))
+            for curve in curves
         ]
         write_end_labels(axes, renderer, labels, [along_target], fontsize=8.0)
         return canvas.render(figure)

@@ -12,9 +12,9 @@ from matplotlib.lines import Line2D
 from codedfl.errors import InvalidInput
 from codedfl.report import canvas
 from codedfl.report.canvas import INK, Pictures, look_of
-from codedfl.report.end_labels import EndLabel, write_end_labels
+from codedfl.report.end_labels import BESIDE, EndLabel, write_end_labels
 from codedfl.report.journal import JOURNAL
-from codedfl.report.rows import count, curve_name, dataset_name, method_of
+from codedfl.report.rows import count, dataset_name, method_of
 
 Scaling = Sequence[Mapping[str, Any]]
 
@@ -42,7 +42,7 @@ def scaling_figure(scaling: Scaling) -> Pictures:
         )
         renderer = canvas.laid_out(figure)
         for axes, of_panel in zip(all_axes, labels, strict=True):
-            write_end_labels(axes, renderer, of_panel, [], fontsize=8.0)
+            write_end_labels(axes, renderer, of_panel, [], fontsize=8.0, places=BESIDE)
         return canvas.render(figure)
 
 
@@ -68,7 +68,7 @@ def _draw(axes: Axes, dataset: str, scaling: Scaling) -> list[EndLabel]:
             sorted((row["devices"], row["speedup"]) for row in rows if row["scheme"] == curve), dtype=float
         )
         axes.plot(*points.T, color=look.color, linestyle=look.dashes, linewidth=look.width, marker="o", markersize=3)
-        labels.append(EndLabel(curve_name(curve), look.color, points))
+        labels.append(EndLabel(look.name, look.color, points))
     chosen = np.array([(row["devices"], row["speedup"]) for row in rows if row["chosen"]], dtype=float)
     axes.plot(*chosen.T, **_RING)
     if dataset == JOURNAL.dataset:
