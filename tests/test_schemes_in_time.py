@@ -23,6 +23,7 @@ from codedfl.schemes import (
     coded_scheme,
     epoch_end_times,
 )
+from codedfl.schemes.coded_fedl import _wishart_root
 from codedfl.simulator import trajectory
 from codedfl.solvers import StepSchedule
 from small_problems import totals
@@ -127,3 +128,16 @@ def test_only_coded_schemes_run_as_state_machines():
     with pytest.raises(InvalidInput) as caught:
         coded_scheme("conventional", 2)
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("count", [3, 12, 40])
+def test_the_wishart_root_has_the_moments_of_gaussian_parity(count):
+    """G'G of a Gaussian G with ``count`` rows: mean count on the diagonal, variance 2 count there and count beside."""
+    size, draws = 6, 4000
+    rng = np.random.default_rng(0)
+    roots = [_wishart_root(count, size, rng) for _ in range(draws)]
+    products = np.array([root @ root.T for root in roots])
+    mean, variance = products.mean(axis=0), products.var(axis=0)
+    assert np.allclose(mean, count * np.eye(size), atol=6 * np.sqrt(2 * count / draws))
+    expected = count * (np.ones((size, size)) + np.eye(size))
+    assert np.allclose(variance, expected, rtol=0.25)

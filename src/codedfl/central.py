@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.blas import dsyrk
 
 from codedfl.fixed_point import FixedPoint
 from codedfl.problem import MINI_BATCHES, Problem
@@ -32,27 +33,29 @@ class CentralTotals:
         self.fixed_point = format_
         gram = np.zeros((d, d))
         cross = np.zeros((d, c))
-        # Integers of 2^-2feature_bits: sums over devices stay below 2^53 up to rounding that floats forgive.
-        self.batch_gram = np.zeros((MINI_BATCHES, d, d), dtype=np.float32)
+        # Sums per mini-batch in integers of the grid, upper triangles only, added up in place by BLAS.
+        batch_gram = [np.zeros((d, d), order="F") for _ in range(MINI_BATCHES)]
         self.batch_cross = np.zeros((MINI_BATCHES, d, c))
+        self.batch_labels = np.zeros((MINI_BATCHES, c, c))
         self.batch_samples = np.zeros(MINI_BATCHES, dtype=np.int64)
         for device in range(problem.n_devices):
-            device_gram = np.zeros((d, d))
-            device_cross = np.zeros((d, c))
+            rows = problem.rows_of(device)
+            X, Y = format_.grid_features(problem.X[rows]), format_.grid_labels(problem.Y[rows])
+            gram += format_.round_gram(dsyrk(1.0, X.T))
+            cross += format_.round_cross(X.T @ Y)
             for batch in range(MINI_BATCHES):
-                rows = problem.mini_batch(device, batch)
-                X = format_.grid_features(problem.X[rows])
-                Y = format_.grid_labels(problem.Y[rows])
-                batch_gram, batch_cross = X.T @ X, X.T @ Y
-                device_gram += batch_gram
-                device_cross += batch_cross
-                self.batch_gram[batch] += np.ldexp(batch_gram, -2 * format_.feature_bits)
-                self.batch_cross[batch] += np.ldexp(batch_cross, -format_.feature_bits - format_.label_bits)
-                self.batch_samples[batch] += rows.stop - rows.start
-            gram += format_.round_gram(device_gram)
-            cross += format_.round_cross(device_cross)
+                part = problem.mini_batch(device, batch)
+                mine = slice(part.start - rows.start, part.stop - rows.start)
+                batch_gram[batch] = dsyrk(1.0, X[mine].T, beta=1.0, c=batch_gram[batch], overwrite_c=True)
+                self.batch_cross[batch] += np.ldexp(X[mine].T @ Y[mine], -format_.feature_bits - format_.label_bits)
+                self.batch_labels[batch] += problem.Y[part].T @ problem.Y[part]
+                self.batch_samples[batch] += part.stop - part.start
             if progress is not None:
                 progress((device + 1) / problem.n_devices)
+        self.batch_gram = np.stack(
+            [_mirrored(np.ldexp(part, -2 * format_.feature_bits)).astype(np.float32) for part in batch_gram]
+        )
+        gram = _mirrored(gram)
         self.gram: Planes = format_.ring.from_integers(gram)
         self._constant: Planes = format_.ring.from_integers(-cross)
 
@@ -83,3 +86,8 @@ class CentralTotals:
             integers, bits = format_.round_update(direction)
             product = ring.product(self.gram, ring.from_integers(integers))
             solver.receive(np.ldexp(integers, -bits), format_.product_to_reals(product, integers, bits))
+
+
+def _mirrored(upper: Floats) -> Floats:
+    """The symmetric matrix of an upper triangle with zeros below."""
+    return upper + np.triu(upper, 1).T

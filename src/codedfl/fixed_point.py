@@ -25,7 +25,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.blas import dsyrk
 
 from codedfl.errors import InvalidInput, RangeExceeded
 from codedfl.ring import Planes, Ring
@@ -190,6 +189,9 @@ class FixedPoint:
         self._check_rows(X)
         d = self.n_features
         total = np.zeros((d, d), order="F")
+        # Imported here: it takes half a second, and a device that only answers updates never needs it.
+        from scipy.linalg.blas import dsyrk
+
         for start in range(0, len(X), GRAM_BLOCK_ROWS):
             block = self.grid_features(X[start : start + GRAM_BLOCK_ROWS])
             # In place and the upper triangle only: a product and its sum would take twice the memory.

@@ -6,6 +6,7 @@ the network. Everything started here, and whatever that starts, is stopped at th
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
@@ -26,6 +27,7 @@ HOST = "127.0.0.1"
 _START_SECONDS = 60.0
 _STOP_SECONDS = 10.0
 _CALL_SECONDS = 120.0
+_PR_SET_PDEATHSIG = 1
 # Flower would look for newer versions of itself and report usage.
 _OFFLINE = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "RAY_USAGE_STATS_ENABLED": "0"}
 
@@ -177,7 +179,13 @@ class LocalFederation:
         log = (logs / f"{name}.log").open("ab")
         self._logs.append(log)
         self._processes[name] = subprocess.Popen(
-            command, env=self._environment, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            command,
+            env=self._environment,
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            preexec_fn=_end_with_parent,
         )
 
     def _wait_for_port(self, name: str, port: int) -> None:
@@ -213,6 +221,12 @@ def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])
+
+
+def _end_with_parent() -> None:
+    """In a new process: let the system end it when its parent is killed and cannot do so itself. On Linux only."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _descendants(pid: int) -> list[int]:

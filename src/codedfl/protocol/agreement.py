@@ -23,6 +23,11 @@ from codedfl.sealed import PUBLIC_BYTES
 
 Floats = NDArray[np.float64]
 
+# Far beyond what d x d matrices allow, and little enough that no message of a few bytes can make its receiver allocate
+# gigabytes for a model.
+MOST_FEATURES = 2**17
+MOST_MODEL_NUMBERS = 2**24
+
 
 @dataclass(frozen=True)
 class Parameters:
@@ -55,8 +60,15 @@ class Parameters:
     def __post_init__(self) -> None:
         if self.n_features < 1:
             raise InvalidInput(f"n_features must be at least 1, got {self.n_features}")
+        if self.n_features > MOST_FEATURES:
+            raise InvalidInput(f"n_features must be at most {MOST_FEATURES}, got {self.n_features}")
         if self.n_outputs < 1:
             raise InvalidInput(f"n_outputs must be at least 1, got {self.n_outputs}")
+        if self.n_features * self.n_outputs > MOST_MODEL_NUMBERS:
+            raise InvalidInput(
+                f"n_outputs must be at most {MOST_MODEL_NUMBERS // self.n_features} with {self.n_features} features,"
+                f" got {self.n_outputs}"
+            )
         if self.alpha < 1:
             raise InvalidInput(f"alpha must be at least 1, got {self.alpha}")
         if self.groups < 1:

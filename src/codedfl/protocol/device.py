@@ -223,6 +223,8 @@ class Device(Resumable, ABC):
             if message.body == self._agreement.encoded:
                 return []  # the same once more
             raise MessageRefused("a device accepts one agreement a run: a second, different one is refused")
+        if self.objection:  # before anything of the agreement's size is allocated
+            raise MessageRefused(f"the agreement breaks a rule: {self.objection}")
         if unpack_list(message.body, "an agreement")[:1] != [self._invited]:
             raise MessageRefused("the agreement must have the parameters of the invitation: it has others")
         agreement = Agreement.decode(message.body)

@@ -58,6 +58,7 @@ def beyond_page(results: Mapping[str, Any], accuracy: Mapping[str, str], scaling
         str(results["title"]),
         beyond_headlines(results),
         (
+            *(paragraph(_remarks(results, name), "soft") for name in _datasets(results)),
             _goals_section(results["claims"]),
             *(_dataset_section(results, name, target_of[name], svg) for name, svg in accuracy.items()),
             "" if scaling is None else _scaling_section(results, scaling),
@@ -80,43 +81,57 @@ def of_convention(schemes: Sequence[Entry], sharing: str, *, chunked: bool, data
 
 
 def beyond_headlines(results: Mapping[str, Any]) -> list[str]:
-    """Some sentences for each data set, by the first sharing convention of the results."""
-    return [_headline(results, name) for name in dict.fromkeys(e["dataset"] for e in results["schemes"])]
+    """A sentence for each data set, by the first sharing convention of the results, messages in one lump."""
+    return [_headline(results, name) for name in _datasets(results)]
 
 
 def _headline(results: Mapping[str, Any], dataset: str) -> str:
-    sharing = kinds(results["schemes"])[0][0]
-    lump, chunked = (
-        {
-            (e["scheme"], e["solver"]): e
-            for e in best_variants(of_convention(results["schemes"], sharing, chunked=c, dataset=dataset))
-        }
-        for c in (False, True)
-    )
-    goal = target_text(next(iter(lump.values()))["target_accuracy"], results["score_name"])
-    text = f"{dataset_name(dataset)} to {goal}: "
-    rivals = [e for method, e in lump.items() if method[0] != FLOOR]
-    best = min(rivals, key=by_time)
+    methods = _best_of_methods(results, dataset, chunked=False)
+    best = _best_private(methods)
+    start = f"{dataset_name(dataset)} to {target_text(best['target_accuracy'], results['score_name'])}:"
     if best["time_to_target_s"]["median"] is None:
-        return f"{text}no scheme gets there in the median seed."
+        return f"{start} no scheme whose server sees only the total gets there in the median seed."
+    rival = _against_same_solver(results, dataset, best)
+    return f"{start} {method_name(best['scheme'], best['solver'])} takes {_time(best)}{_times_faster(best)}{rival}."
+
+
+def _remarks(results: Mapping[str, Any], dataset: str) -> str:
+    """What the headline leaves out: its alpha, chunks, descent, and the floor."""
+    methods, chunked = (_best_of_methods(results, dataset, chunked=packed) for packed in (False, True))
+    best = _best_private(methods)
     method = best["scheme"], best["solver"]
-    text += (
-        f"{series_name(best)} takes {_time(best)}{_times_faster(best)}{_against_same_solver(results, dataset, best)}"
-    )
+    name = method_name(*method)
+    text = f"{dataset_name(dataset)}: {series_name(best)}, sharing {best['sharing']}, messages {packing(False)}."
     if method in chunked:
-        text += f"; {packing(True)} {_time(chunked[method])}{_times_faster(chunked[method])}"
-    text += "."
-    descent = lump.get((best["scheme"], "gd"))
+        text += f" Sent {packing(True)} it takes {_time(chunked[method])}{_times_faster(chunked[method])}."
+    descent = methods.get((best["scheme"], "gd"))
     if descent is not None and descent is not best:
-        text += f" With gradient descent it takes {_time(descent)}{_times_faster(descent)}."
-    floor = next((e for (scheme, _), e in lump.items() if scheme == FLOOR), None)
+        text += f" With gradient descent instead, {best['scheme']} takes {_time(descent)}{_times_faster(descent)}."
+    floor = next((e for (scheme, _), e in methods.items() if scheme == FLOOR), None)
     if floor is not None:
-        text += f" The floor, {FLOOR}, takes {_time(floor)} and shows the server the whole total Gram matrix"
+        text += f" The {FLOOR} floor takes {_time(floor)} and shows the server the whole total Gram matrix"
         directions = best["gram_directions"]
-        if best["private"] and directions is not None and directions < results["n_features"]:
-            text += f", where {series_name(best)} shows {directions} of {results['n_features']} directions of it"
+        if directions is not None and directions < results["n_features"]:
+            text += f"; {name} shows {directions} of its {results['n_features']} directions"
         text += "."
     return text
+
+
+def _datasets(results: Mapping[str, Any]) -> list[str]:
+    return list(dict.fromkeys(e["dataset"] for e in results["schemes"]))
+
+
+def _best_of_methods(results: Mapping[str, Any], dataset: str, *, chunked: bool) -> dict[tuple[str, str], Entry]:
+    """The fastest alpha of each scheme and solver, under the first sharing convention."""
+    sharing, _ = kinds(results["schemes"])[0]
+    found = of_convention(results["schemes"], sharing, chunked=chunked, dataset=dataset)
+    return {(e["scheme"], e["solver"]): e for e in best_variants(found)}
+
+
+def _best_private(methods: Mapping[tuple[str, str], Entry]) -> Entry:
+    """The fastest whose server sees only the total, the floor aside; any other where there is none."""
+    private = [e for e in methods.values() if e["private"] and e["scheme"] != FLOOR]
+    return min(private or methods.values(), key=by_time)
 
 
 def _time(entry: Entry) -> str:
@@ -159,7 +174,7 @@ def _goals_section(claims: Sequence[Mapping[str, Any]]) -> str:
     caption = "Times faster, median over seeds, at the best α. ✓ the goal is met, ✗ it is not."
     holding = sum(claim["holds"] is True for claim in claims)
     every = details(f"{holding} of {len(claims)} hold: each with its evidence", claims_table(claims))
-    return section("Goals", table(heads, rows, caption, text_columns=range(3), over=over), every)
+    return section("Goals", table(heads, rows, caption, text_columns=range(3), over=over, dense=True), every)
 
 
 def _verdict(claim: Mapping[str, Any] | None) -> str | Cell:
@@ -203,14 +218,15 @@ def _scheme_table(results: Mapping[str, Any], dataset: str, sharing: str) -> str
         epochs = f"{row.epochs} ({row.seeds} seeds)" if row.seeds else row.epochs
         learns = [row.server_sees, _directions(entry, results["n_features"])]
         rows.append(([row.name, epochs, *_columns(row), *_columns(other.get(row.name)), *learns], kind))
-    timing = ("time, s", "p5–p95", "times faster", "sharing, s", "epoch, s")
+    timing = ("time", "p5–p95", "times faster", "sharing", "one epoch")
     heads = ("scheme", "epochs", *timing, *timing, "sees", "Gram directions")
     over = (("", 2), (f"messages {packing(False)}", 5), (f"messages {packing(True)}", 5), ("what the server learns", 2))
     caption = (
-        f"Time to the target; medians over seeds, percentiles over latencies. In italics the floor: {FLOOR} sends"
-        f" everything once and gives the server the whole total Gram matrix, {results['n_features']} directions."
+        "Time to the target in virtual seconds; medians over seeds, percentiles over latencies. In italics the floor:"
+        f" {FLOOR} sends everything once and gives the server the whole total Gram matrix, {results['n_features']}"
+        " directions."
     )
-    return table(heads, rows, caption, text_columns=(0, 12), over=over)
+    return table(heads, rows, caption, text_columns=(0, 12), over=over, dense=True)
 
 
 def _rows(results: Mapping[str, Any], entries: Sequence[Entry]) -> list[Row]:
@@ -248,7 +264,7 @@ def _scaling_section(results: Mapping[str, Any], svg: str) -> str:
         rows = [row for row in scaling if row["dataset"] == dataset]
         tables.append(_by_size(rows, _speedup, f"{dataset_name(dataset)}: times faster; ◉ the planner's choice."))
         tables.append(details("times and variants", _by_size(rows, _variant)))
-    discussion = [paragraph(text) for text in journal_discussion(scaling)]
+    discussion = [paragraph(text) for text in journal_discussion(scaling, results["n_features"])]
     return section("More devices", figure(svg, caption, "scaling"), *discussion, *tables)
 
 

@@ -38,6 +38,8 @@ tbody th.prose { white-space: normal; min-width: 16rem; }
 thead .over { text-align: center; border-bottom: 1px solid var(--line); color: var(--soft); font-weight: 400; }
 .begins { padding-left: 1rem; border-left: 1px solid var(--line); }
 td:last-child:not(.text) { white-space: nowrap; }
+table.dense { font-size: 0.8rem; }
+table.dense td { white-space: nowrap; }
 tr.floor > * { font-style: italic; }
 tr.marked > * { font-weight: 700; background: var(--tint); }
 .holds { color: var(--good); font-weight: 600; white-space: nowrap; }
@@ -86,8 +88,8 @@ def section(heading: str, *content: str) -> str:
     return f"<section>\n<h2>{escape(heading)}</h2>\n" + "\n".join(content) + "\n</section>"
 
 
-def paragraph(text: str) -> str:
-    return f"<p>{escape(text)}</p>"
+def paragraph(text: str, kind: str = "") -> str:
+    return f'<p class="{kind}">{escape(text)}</p>' if kind else f"<p>{escape(text)}</p>"
 
 
 def details(summary: str, content: str, *, is_open: bool = False) -> str:
@@ -121,8 +123,9 @@ def table(
     *,
     text_columns: Collection[int] = (0,),
     over: Sequence[tuple[str, int]] = (),
+    dense: bool = False,
 ) -> str:
-    """A table of escaped cells; ``text_columns`` are set left.
+    """A table of escaped cells; ``text_columns`` are set left, ``dense`` fits many columns of short cells.
 
     ``over`` is a line of headings above the heads, each with the number of columns it spans; a rule sets off each
     that is not empty.
@@ -142,7 +145,8 @@ def table(
         found = [cell if isinstance(cell, Cell) else Cell(cell) for cell in cells]
         rest = "".join(_tag("td", cell, side) for side, cell in zip(sides[1:], found[1:], strict=True))
         body += f'<tr class="{kind}">{_tag("th", found[0], sides[0], "row")}{rest}</tr>\n'
-    return f'<div class="scroll"><table>{title}<thead>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>'
+    kind = ' class="dense"' if dense else ""
+    return f'<div class="scroll"><table{kind}>{title}<thead>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>'
 
 
 def _tag(name: str, cell: Cell, side: str, scope: str = "") -> str:

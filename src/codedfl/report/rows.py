@@ -96,9 +96,14 @@ def series_name(entry: Entry) -> str:
 
 
 def method_name(scheme: str, solver: str) -> str:
-    """A scheme whatever its alpha, and the solver where it is not gradient descent."""
-    name = SCHEME_NAMES.get(scheme, scheme)
-    return f"{name}, {SOLVER_NAMES[solver]}" if solver in SOLVER_NAMES else name
+    """A scheme whatever its alpha, and the solver where it is not gradient descent.
+
+    Conventional FL with another solver is on the full batch always, so that need not be said.
+    """
+    if solver not in SOLVER_NAMES:
+        return SCHEME_NAMES.get(scheme, scheme)
+    known_by = "conventional" if scheme == "conventional-full-batch" else scheme
+    return f"{SCHEME_NAMES.get(known_by, known_by)}, {SOLVER_NAMES[solver]}"
 
 
 def method_of(curve: str) -> tuple[str, str, str]:

@@ -18,7 +18,7 @@ from codedfl.report.rows import count, dataset_name, method_of
 
 Scaling = Sequence[Mapping[str, Any]]
 
-ROOM = 5.5  # how far right of the last size the names may reach, as a factor
+ROOM = 5.0  # how far right of the last size the names may reach, as a factor
 
 
 def scaling_figure(scaling: Scaling) -> Pictures:
@@ -79,7 +79,7 @@ def _draw(axes: Axes, dataset: str, scaling: Scaling) -> list[EndLabel]:
 _RING: dict[str, Any] = {
     "linestyle": "none",
     "marker": "o",
-    "markersize": 10,
+    "markersize": 9,
     "markerfacecolor": "none",
     "markeredgecolor": INK,
     "markeredgewidth": 1.2,

@@ -28,6 +28,7 @@ from codedfl.schemes.scheme import FLOAT_BITS, Conditions, Descent, EpochLoad, F
 from codedfl.solvers import Solver
 
 Singles = NDArray[np.float32]
+Statistics = tuple[Singles, Singles, Floats]  # X'X, X'Y, Y'Y
 
 
 @dataclass(frozen=True)
@@ -83,8 +84,11 @@ class CodedFedL(Scheme):
         problem, fleet = totals.problem, at.fleet
         chosen = self.allocation(WorkShape.of(problem), fleet)
         # Everything processed, as Gram matrices; in an epoch only those who are late have to be taken off.
-        processed = [_processed(problem, chosen, batch) for batch in range(MINI_BATCHES)]
-        parity = [self._parity(problem, chosen, batch, rng) for batch in range(MINI_BATCHES)]
+        parts = []
+        for batch in range(MINI_BATCHES):
+            processed = _processed(problem, chosen, batch, np.ones(fleet.n_devices))
+            lost = _processed(problem, chosen, batch, chosen.return_probability)
+            parts.append((self._parity(totals, batch, lost, rng), processed))
         theta = np.zeros((problem.n_features, problem.n_outputs))
         epoch = 0
         while True:
@@ -92,7 +96,7 @@ class CodedFedL(Scheme):
             epoch += 1
             theta32 = theta.astype(np.float32)
             total = np.zeros(theta.shape)
-            for gram, cross in (parity[batch], processed[batch]):
+            for gram, cross, _ in parts[batch]:
                 total += gram @ theta32 - cross
             # P(T_i <= t*) is exact for each device's load, so who is late can be drawn from it directly.
             late = np.flatnonzero(rng.random(fleet.n_devices) >= chosen.return_probability)
@@ -104,35 +108,40 @@ class CodedFedL(Scheme):
             theta = theta - descent.step(epoch) * (gradient + descent.regularisation * theta)
             yield theta
 
-    def _parity(
-        self, problem: Problem, chosen: LoadAllocation, batch: int, rng: np.random.Generator
-    ) -> tuple[Singles, Singles]:
+    def _parity(self, totals: CentralTotals, batch: int, returned: Statistics, rng: np.random.Generator) -> Statistics:
         """X~'X~ and X~'Y~ of the summed parity of one mini-batch.
 
         Summed over devices, X~ = G (W X) with one Gaussian G for all rows of the batch. With W [X Y] = Q R, G Q is
-        again Gaussian and of the same distribution, so R (from a Cholesky factorisation) is all that is needed:
-        the same parity data in law, at d^2 instead of d m per row.
+        again Gaussian and of the same distribution, so [X~ Y~]'[X~ Y~] = R' S R with S a Wishart matrix: the same
+        parity data in law, without a row of them. W^2 is 1 - P(T_i <= t*) on the points a device processes and 1 on the
+        rest, so R'R is the Gram matrix of the whole batch less that of the processed points weighted by P
+        (``returned``).
         """
-        weights, rows = [], []
-        for device in range(problem.n_devices):
-            mine = problem.mini_batch(device, batch)
-            load = int(chosen.loads[device])
-            weight = np.ones(mine.stop - mine.start, dtype=np.float32)
-            weight[:load] = np.sqrt(1 - chosen.return_probability[device])
-            weights.append(weight)
-            rows.append(np.arange(mine.start, mine.stop))
-        index = np.concatenate(rows)
-        joined = np.hstack([problem.X[index], problem.Y[index].astype(np.float32)])
-        joined *= np.concatenate(weights)[:, None]
-        gram = (joined.T @ joined).astype(np.float64)
+        d, c = totals.problem.n_features, totals.problem.n_outputs
+        gram = np.zeros((d + c, d + c))
+        gram[:d, :d] = totals.batch_gram[batch] - returned[0]
+        gram[:d, d:] = totals.batch_cross[batch] - returned[1]
+        gram[d:, :d] = gram[:d, d:].T
+        gram[d:, d:] = totals.batch_labels[batch] - returned[2]
         # Features are nearly dependent: a shift of the size of float32 rounding keeps the factor real.
-        shift = 1e-5 * np.trace(gram) / len(gram)
-        factor = np.linalg.cholesky(gram + shift * np.eye(len(gram))).T.astype(np.float32)
-        count = max(1, round(self.delta * problem.n_samples / MINI_BATCHES))
-        gaussian = rng.standard_normal((count, len(factor)), dtype=np.float32)
-        coded: Singles = gaussian @ (factor / np.float32(np.sqrt(count)))
-        d = problem.n_features
-        return coded[:, :d].T @ coded[:, :d], coded[:, :d].T @ coded[:, d:]
+        gram[np.diag_indices(d + c)] += 1e-5 * np.trace(gram) / len(gram)
+        factor = np.linalg.cholesky(gram)  # R'
+        count = max(1, round(self.delta * totals.problem.n_samples / MINI_BATCHES))
+        root = factor @ _wishart_root(count, d + c, rng) / np.sqrt(count)
+        top = root[:d].astype(np.float32)
+        return top @ top.T, top @ root[d:].T.astype(np.float32), root[d:] @ root[d:].T
+
+
+def _wishart_root(count: int, size: int, rng: np.random.Generator) -> Floats:
+    """A with A A' distributed as G'G, G Gaussian of ``count`` rows and ``size`` columns.
+
+    With at least as many rows as columns this is Bartlett's triangle; otherwise G' itself is smaller.
+    """
+    if count < size:
+        return rng.standard_normal((size, count))
+    root = np.tril(rng.standard_normal((size, size)), -1)
+    root[np.diag_indices(size)] = np.sqrt(rng.chisquare(count - np.arange(size)))
+    return root
 
 
 def processed_rows(problem: Problem, device: int, batch: int, load: int) -> slice:
@@ -141,10 +150,11 @@ def processed_rows(problem: Problem, device: int, batch: int, load: int) -> slic
     return slice(rows.start, min(rows.stop, rows.start + load))
 
 
-def _processed(problem: Problem, chosen: LoadAllocation, batch: int) -> tuple[Singles, Singles]:
-    """X'X and X'Y of all points of a mini-batch that any device processes."""
+def _processed(problem: Problem, chosen: LoadAllocation, batch: int, weights: Floats) -> Statistics:
+    """X'X, X'Y and Y'Y of all points of a mini-batch that any device processes, each device's with its weight."""
     loads = chosen.loads
     rows = [processed_rows(problem, device, batch, int(loads[device])) for device in range(problem.n_devices)]
-    X = np.concatenate([problem.X[part] for part in rows])
-    Y = np.concatenate([problem.Y[part] for part in rows]).astype(np.float32)
-    return X.T @ X, X.T @ Y
+    scale = np.concatenate([np.full(part.stop - part.start, np.sqrt(w)) for part, w in zip(rows, weights, strict=True)])
+    X = np.concatenate([problem.X[part] for part in rows]) * scale[:, None].astype(np.float32)
+    Y = np.concatenate([problem.Y[part] for part in rows]) * scale[:, None]
+    return X.T @ X, X.T @ Y.astype(np.float32), Y.T @ Y

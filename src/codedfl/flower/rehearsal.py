@@ -1,0 +1,28 @@
+"""A run's configuration in one process, without Flower: what a federation must come to, bit for bit.
+
+For a dry run of a configuration before it goes to the nodes, and for tests of the federation itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codedfl.flower.run_config import RunConfig
+from codedfl.in_process import run_in_process
+
+Floats = NDArray[np.float64]
+
+
+def rehearse(config: RunConfig, parts: Sequence[tuple[NDArray[Any], NDArray[Any]]]) -> Floats:
+    """Theta after the last epoch; ``parts`` are the raw rows and labels of each device."""
+    names = [f"device-{i}" for i in range(len(parts))]
+    scheme = config.scheme
+    server = scheme.server_type(
+        config.learning.parameters(scheme, config.precision), names, config.make_solver(), spare=scheme.spare
+    )
+    devices = [scheme.device_type(name, *config.learning.rows(*part)) for name, part in zip(names, parts, strict=True)]
+    return run_in_process(server, devices)

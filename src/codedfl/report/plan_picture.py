@@ -1,0 +1,128 @@
+"""Time to the target against alpha, as the planner sees it: a curve a scheme and solver, the winner marked.
+
+Conventional FL has no alpha and is a horizontal line. Plans that a limit leaves out are part of the picture, as open
+points. Fleets planned in groups have a panel for each number of groups; alpha then counts within a group.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from codedfl.errors import InvalidInput
+from codedfl.planner import Plan, Planning, time_against_alpha
+from codedfl.report import canvas
+from codedfl.report.canvas import INK, PAPER, Pictures, look_of
+from codedfl.report.end_labels import BESIDE, EndLabel, write_end_labels
+from codedfl.report.plan_table import plan_name
+from codedfl.report.rows import method_of, seconds, target_text
+
+Points = list[tuple[int, float]]
+Curves = dict[str, Points]
+
+ROOM = 0.5  # of the width, for names right of the curves
+TICKS = 7
+_STEPS = [lead * 10**power for power in range(6) for lead in (1, 2, 5)]
+
+_LEFT_OUT: dict[str, Any] = {"marker": "o", "markersize": 4, "markerfacecolor": PAPER, "linestyle": "none"}
+_KEPT: dict[str, Any] = {"marker": "o", "markersize": 4, "linestyle": "none"}
+_WINNER: dict[str, Any] = {
+    "marker": "o",
+    "markersize": 11,
+    "markerfacecolor": "none",
+    "markeredgecolor": INK,
+    "markeredgewidth": 1.4,
+    "linestyle": "none",
+}
+
+
+def plan_figure(planning: Planning, *, title: str = "", score_name: str = "accuracy") -> Pictures:
+    """Draw every plan that was tried; the height is logarithmic."""
+    everything = time_against_alpha(planning)
+    kept = time_against_alpha(Planning(planning.target, planning.plans))
+    uncoded = [made for made in _all_plans(planning) if not made.is_coded]
+    if not everything and not uncoded:
+        raise InvalidInput("planning must hold at least one plan, got none")
+    groups = list(dict.fromkeys(method_of(curve)[2] for curve in everything)) or [""]
+    groups.sort(key=lambda text: int(text.split()[0]) if text else 0)
+    best = planning.plans[0] if planning.plans else None
+    with canvas.house_style():
+        figure = canvas.blank(8.2 if len(groups) == 1 else 5.6 * len(groups), 5.2)
+        all_axes = canvas.panels(figure, len(groups))
+        labels = []
+        for axes, group in zip(all_axes, groups, strict=True):
+            shown = {curve: points for curve, points in everything.items() if method_of(curve)[2] == group}
+            labels.append(_draw(axes, shown, kept, uncoded))
+            if best is not None:
+                _mark(axes, best, shown)
+            whose = "devices of its group" if group else "devices"
+            axes.set_xlabel(f"α, the number of {whose} whose data a device can answer for")
+            words = [title, group] if title else [group or f"Time to {target_text(planning.target, score_name)}"]
+            canvas.title(axes, ", ".join(word for word in words if word))
+        all_axes[0].set_ylabel(f"mean time to {target_text(planning.target, score_name)}, virtual seconds")
+        figure.legend(
+            handles=_marks(best, has_left_out=bool(planning.left_out)),
+            loc="outside lower left",
+            ncols=3,
+            frameon=False,
+            fontsize=8.5,
+        )
+        renderer = canvas.laid_out(figure)
+        for axes, of_panel in zip(all_axes, labels, strict=True):
+            write_end_labels(axes, renderer, of_panel, [], fontsize=8.0, places=BESIDE)
+        return canvas.render(figure)
+
+
+def _all_plans(planning: Planning) -> list[Plan]:
+    return [*planning.plans, *(made for made, _ in planning.left_out)]
+
+
+def _draw(axes: Axes, curves: Curves, kept: Curves, uncoded: list[Plan]) -> list[EndLabel]:
+    """The curves and lines of one panel; returns the names to be written at their ends."""
+    last = max((alpha for points in curves.values() for alpha, _ in points), default=1)
+    axes.set_yscale("log")
+    labels = []
+    for curve, points in curves.items():
+        look = look_of(*method_of(curve)[:2])
+        inside = set(kept.get(curve, ()))
+        axes.plot(*zip(*points, strict=True), color=look.color, linestyle=look.dashes, linewidth=look.width)
+        for style, chosen in ((_KEPT, inside), (_LEFT_OUT, set(points) - inside)):
+            xs, ys = [alpha for alpha, _ in sorted(chosen)], [time for _, time in sorted(chosen)]
+            axes.plot(xs, ys, color=look.color, **style)
+        labels.append(EndLabel(look.name, look.color, np.array(points, dtype=float)))
+    for made in uncoded:
+        look = look_of(made.scheme, made.solver)
+        line = np.array([(1.0, made.seconds_mean), (last, made.seconds_mean)])
+        axes.plot(*line.T, color=look.color, linestyle=look.dashes, linewidth=look.width)
+        labels.append(EndLabel(look.name, look.color, line))
+    axes.set_xlim(1 - 0.03 * last, last * (1 + ROOM))
+    canvas.fixed_ticks(axes, _ticks(last))
+    canvas.log_ticks(axes.yaxis)
+    canvas.light_grid(axes)
+    return labels
+
+
+def _mark(axes: Axes, best: Plan, curves: Curves) -> None:
+    """A ring around the winner, in the panel it belongs to; one that is not coded is marked where its line begins."""
+    if not best.is_coded or any((best.alpha, best.seconds_mean) in points for points in curves.values()):
+        axes.plot([best.alpha], [best.seconds_mean], **_WINNER)
+
+
+def _marks(best: Plan | None, *, has_left_out: bool) -> list[Line2D]:
+    found = []
+    if best is not None:
+        found.append(Line2D([], [], label=f"the winner: {plan_name(best)}, {seconds(best.seconds_mean)}", **_WINNER))
+    if has_left_out:
+        found.append(Line2D([], [], color=INK, label="keeps to the limits", **_KEPT))
+        found.append(Line2D([], [], color=INK, label="left out by a limit", **_LEFT_OUT))
+    return found
+
+
+def _ticks(last: int) -> list[int]:
+    """Round values of alpha, and the first and the last."""
+    step = next(step for step in _STEPS if TICKS * step >= last)
+    between = range(step, last, step)
+    return sorted({1, last, *(alpha for alpha in between if alpha > step / 2 and last - alpha > step / 2)})

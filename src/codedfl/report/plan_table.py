@@ -1,0 +1,110 @@
+"""Plans as tables for the terminal: ranked, with their price and what leaks to whom; and what was left out, and why.
+
+A row has two lines, as its heading has: the time and its spread, bytes up and down, work and memory. That makes ten
+facts fit 80 characters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
+from codedfl.planner import Plan, Planning
+from codedfl.report.rows import SCHEME_NAMES, SOLVER_NAMES, amount, number, span, target_text
+
+FURTHER = 4  # more variants of alpha and groups below the best of each scheme and solver
+SOLVERS = {"gd": "descent", **SOLVER_NAMES}
+SEES = {"the total only": "total only", "each device's gradient": "each device"}
+
+
+def plan_table(planning: Planning, *, title: str = "", score_name: str = "accuracy", further: int = FURTHER) -> Table:
+    """The best variant of each scheme and solver, fastest first; then the ``further`` next of all others.
+
+    The plans are those that keep to the limits; none make an empty table, and ``left_out_table`` says why.
+    """
+    goal = f"time to {target_text(planning.target, score_name)}"
+    table = _table(
+        f"{title}: {goal}" if title else goal.capitalize(),
+        "Virtual seconds; bytes, MACs and memory of a device for the whole training. Stragglers: how many devices need"
+        " not be waited for. Of Gram: how many directions of the total Gram matrix the server learns. Exposes: how many"
+        " devices' data one device gives away that colludes with the server, its own included.",
+    )
+    table.add_column("plan", min_width=15)
+    for heading in ("mean, s\np5–p95", "bytes up\nand down", "MACs\nmemory", "strag-\nglers"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("server sees\nof Gram", no_wrap=True)
+    table.add_column("ex-\nposes", justify="right", no_wrap=True)
+    leaders = _fastest_of_each(planning.plans)
+    others = [made for made in planning.plans if made not in leaders][:further]
+    for made in leaders:
+        table.add_row(*_cells(made), style="bold" if made is leaders[0] else None)
+    if others:
+        table.add_section()
+    for made in others:
+        table.add_row(*_cells(made))
+    return table
+
+
+def left_out_table(planning: Planning) -> Table | None:
+    """The fastest of each scheme and solver that a limit excludes, and solvers short of the target; None if none."""
+    if not planning.left_out and not planning.unreached:
+        return None
+    table = _table("Left out", "")
+    table.add_column("plan", overflow="fold")
+    table.add_column("mean, s", justify="right", no_wrap=True)
+    table.add_column("variants", justify="right", no_wrap=True)
+    table.add_column("why", overflow="fold")
+    reasons = {id(made): why for made, why in planning.left_out}
+    plans = [made for made, _ in planning.left_out]
+    for made in _fastest_of_each(plans):
+        variants = sum((other.scheme, other.solver) == (made.scheme, made.solver) for other in plans)
+        table.add_row(
+            Text(plan_name(made)), Text(number(made.seconds_mean)), str(variants), Text("; ".join(reasons[id(made)]))
+        )
+    for sentence in planning.unreached:
+        table.add_row(Text("–"), Text("never"), Text("–"), Text(sentence))
+    return table
+
+
+def _table(title: str, caption: str) -> Table:
+    return Table(
+        title=title,
+        caption=caption,
+        title_justify="left",
+        caption_justify="left",
+        box=SIMPLE_HEAD,
+        show_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+
+
+def _fastest_of_each(plans: Iterable[Plan]) -> list[Plan]:
+    """The first of each scheme and solver; plans come fastest first."""
+    found: dict[tuple[str, str], Plan] = {}
+    for made in plans:
+        found.setdefault((made.scheme, made.solver), made)
+    return list(found.values())
+
+
+def _cells(made: Plan) -> list[Text]:
+    cells = (
+        plan_name(made, "\n"),
+        f"{number(made.seconds_mean)}\n{span(made.seconds_p5, made.seconds_p95)}",
+        f"{amount(made.upload_bytes, 'B')}\n{amount(made.download_bytes, 'B')}",
+        f"{amount(made.macs, '')}\n{amount(made.memory_bytes, 'B')}",
+        str(made.stragglers),
+        f"{SEES.get(made.server_sees, made.server_sees)}\n{made.gram_directions} of {made.n_features}",
+        str(made.exposure),
+    )
+    return [Text(cell) for cell in cells]  # not markup
+
+
+def plan_name(made: Plan, separator: str = ", ") -> str:
+    """The scheme, then its parameters and the solver."""
+    scheme, *parameters = SCHEME_NAMES.get(made.scheme, made.scheme).split(", ")
+    parameters += [f"α = {made.alpha}"] if made.is_coded else []
+    parameters += [f"{made.groups} groups"] if made.groups > 1 else []
+    return f"{scheme}{separator}{', '.join([*parameters, SOLVERS.get(made.solver, made.solver)])}"
