@@ -8,7 +8,7 @@ import pytest
 from codedfl.fleet import Fleet
 from codedfl.schemes import CodedKeys, CodedPadded, Conditions, Descent, OneShot, WorkShape, epoch_end_times
 from codedfl.simulator import simulate, trajectory
-from codedfl.solvers import STEP_PAPER, ClosedForm, ConjugateGradient, GradientDescent, Nesterov
+from codedfl.solvers import STEP_PAPER, ClosedForm, ConjugateGradient, GradientDescent, Nesterov, StepSchedule
 from scenario import repeatable
 from small_problems import digits, totals
 
@@ -91,3 +91,17 @@ def test_scores_every_fifth_epoch_and_the_first():
         max_epochs=12, target=2.0, score_every=5,
     )  # fmt: skip
     assert run.epochs.tolist() == [1, 5, 10]
+
+
+def test_a_diverging_training_ends_where_its_updates_no_longer_fit():
+    run = trajectory(
+        CodedKeys(8),
+        totals(),
+        GradientDescent(400, 1e-4, StepSchedule(50.0)),
+        DESCENT,
+        AT,
+        np.random.default_rng(0),
+        max_epochs=400,
+        target=2.0,
+    )
+    assert 1 < len(run.epochs) < 400

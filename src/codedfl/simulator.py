@@ -11,15 +11,17 @@ Two ways to the same trace:
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import secrets as system_random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from codedfl.central import CentralTotals
+from codedfl.errors import RangeExceeded
 from codedfl.in_process import run_in_process
 from codedfl.latency import TrainingClock, epoch_arrivals
 from codedfl.problem import Problem
@@ -135,6 +137,12 @@ def simulate(
     return Trace(np.array(epochs), np.array(scores), model, np.array(seconds))
 
 
+def until_diverged(models: Iterator[Floats]) -> Iterator[Floats]:
+    """The models up to the first update that is refused as out of range."""
+    with contextlib.suppress(RangeExceeded):
+        yield from models
+
+
 def trajectory(
     scheme: Scheme,
     totals: CentralTotals,
@@ -148,12 +156,16 @@ def trajectory(
     score_every: int = 1,
     beyond_target: float = 1.1,
 ) -> Trajectory:
-    """Score every ``score_every``-th model until ``max_epochs``, or a little past the target (for the figure)."""
+    """Score every ``score_every``-th model until ``max_epochs``, or a little past the target (for the figure).
+
+    A training that diverges until its updates no longer fit the ring ends there, with the scores it had.
+    """
     epochs: list[int] = []
     scores: list[float] = []
     model = np.zeros((totals.problem.n_features, totals.problem.n_outputs))
     last = max_epochs
-    for epoch, theta in enumerate(itertools.islice(scheme.models(totals, solver, descent, at, rng), max_epochs), 1):
+    models = until_diverged(scheme.models(totals, solver, descent, at, rng))
+    for epoch, theta in enumerate(itertools.islice(models, max_epochs), 1):
         model = theta
         if epoch % score_every and epoch != 1:
             continue

@@ -55,7 +55,9 @@ def valid_inputs() -> dict[Callable[[bytes], object], list[bytes]]:
 DECODERS = [Message, Update, Answer, Secrets, Parameters, Agreement]
 
 
-@pytest.mark.parametrize("decoder", [*(kind.decode for kind in DECODERS), decode_envelopes], ids=str)
+@pytest.mark.parametrize(
+    "decoder", [*(kind.decode for kind in DECODERS), decode_envelopes], ids=lambda decoder: decoder.__qualname__
+)
 def test_decoders_refuse_what_they_do_not_take(decoder: Callable[[bytes], object]):
     counts = fuzz(decoder, valid_inputs()[decoder], damaged_list)
     assert counts["taken"] > 0

@@ -234,7 +234,7 @@ def test_a_second_agreement_is_refused_and_the_same_one_changes_nothing(agreed: 
             "the agreement must have the parameters of the invitation: it has others",
         ),
         (
-            {"parameters": replace(Scenario().parameters, n_features=2**40)},
+            {"parameters": replace(Scenario().parameters, n_features=2**17)},
             "the agreement must have the parameters of the invitation: it has others",
         ),
     ],

@@ -235,9 +235,6 @@ class Device(Resumable, ABC):
         if agreement.public_of(self.name) != self.identity.public:
             raise MessageRefused(f"the agreement must carry the true key of {self.name!r}: it carries another")
         self._check_roster(agreement)
-        objection = self._objection(agreement.parameters)
-        if objection:
-            raise MessageRefused(f"the agreement breaks a rule: {objection}")
         self._agreement = agreement
         self._mask_seeds = {agreement.position(self.name): self._random_bytes(SEED_BYTES)}
         return self._begin_sharing()

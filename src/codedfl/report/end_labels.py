@@ -41,7 +41,6 @@ BESIDE: Places = (
     (GAP, 0.0, "left"),
     *((4 * GAP, sign * 0.5 * RISE * level, "left") for level in range(1, 13) for sign in (1, -1)),
 )
-ROTATION = 1  # orders to place names in begin at every third name
 ALIGNMENT = {"left": 0.0, "center": 0.5, "right": 1.0}
 # What is wrong with a place, from worst to least: a name on a name, out of the frame, a leader through a name, a name
 # right above or below another curve's end (whose own leader may want to pass), on a curve, far from its curve.
@@ -127,8 +126,7 @@ def _arrange(choices: Sequence[Sequence[_Place]]) -> list[_Place]:
     by_end = sorted(range(len(choices)), key=lambda name: choices[name][0].box)
     by_width = sorted(by_end, key=lambda name: choices[name][0].box[2] - choices[name][0].box[0])
     found: list[tuple[float, list[_Place]]] = []
-    starts = (by_end, by_end[::-1], by_width, by_width[::-1])
-    for order in (line[first:] + line[:first] for line in starts for first in range(0, len(line), ROTATION)):
+    for order in (by_end, by_end[::-1], by_width, by_width[::-1]):
         chosen: dict[int, _Place] = {}
         before = None
         while before != chosen:

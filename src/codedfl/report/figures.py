@@ -143,7 +143,7 @@ def _limits(axes: Axes, curves: Sequence[Curve], target: float, targets: Sequenc
     reached = [time for time in (curve.reaches(target) for curve in curves) if np.isfinite(time)]
     if reached and max(reached) > LOG_FROM * min(reached):
         axes.set_xscale("log")
-        axes.set_xlim(first / 1.15, last * 1.5)
+        axes.set_xlim(first / 1.8, last * 1.5)  # room for names on both sides
         canvas.log_ticks(axes.xaxis)
     else:
         axes.set_xlim(0.0, last * 1.12)

@@ -1,0 +1,159 @@
+"""``codedfl plan``: which scheme, alpha, groups and solver for a fleet, a data set and a target."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import click
+import typer
+
+from codedfl.central import CentralTotals
+from codedfl.cli import inputs, options
+from codedfl.cli.screen import Screen, make_folder
+from codedfl.latency import SharingConvention
+from codedfl.planner import Limits, save_plan
+from codedfl.planner import plan as search
+from codedfl.problem import make_problem
+from codedfl.report.plan_picture import plan_figure
+from codedfl.report.plan_table import left_out_table, plan_table
+from codedfl.schemes import Conditions
+from codedfl.secure_sum import secure_moments_in_process
+
+LIMITS = "Limits"
+CHUNK_BITS = 12_000.0
+
+
+def make_plan(
+    data: options.Data = "digits",
+    target: Annotated[float, typer.Option(help="Test accuracy to reach, such as 0.95.")] = 0.95,
+    label: options.Label = None,
+    device: options.Device = None,
+    partition: options.Partition = None,
+    data_dir: options.DataDir = None,
+    n_features: options.NFeatures = None,
+    regularisation: options.Regularisation = None,
+    devices: options.Devices = None,
+    fleet_name: options.FleetName = "paper",
+    sharing: Annotated[
+        str,
+        typer.Option(
+            click_type=click.Choice(["authors", "per-message", "multicast"]),
+            help="How the bulk of phase 1 is timed.",
+            rich_help_panel=options.FLEET,
+        ),
+    ] = "multicast",
+    chunked: Annotated[
+        bool,
+        typer.Option(
+            "--chunked", help="Packets of 1500 bytes with their own retransmissions.", rich_help_panel=options.FLEET
+        ),
+    ] = False,
+    max_exposure: Annotated[
+        int | None,
+        typer.Option(
+            help="Devices whose data one device colluding with the server may give away.", rich_help_panel=LIMITS
+        ),
+    ] = None,
+    max_upload: Annotated[
+        float | None, typer.Option(metavar="BYTES", help="Per device, whole training.", rich_help_panel=LIMITS)
+    ] = None,
+    max_memory: Annotated[
+        float | None, typer.Option(metavar="BYTES", help="Per device.", rich_help_panel=LIMITS)
+    ] = None,
+    allow_gram: Annotated[
+        bool,
+        typer.Option(
+            "--allow-gram", help="Also plans that show the server the whole total of X'X.", rich_help_panel=LIMITS
+        ),
+    ] = False,
+    draws: Annotated[int, typer.Option(min=1, metavar="N", help="Latencies drawn for each plan.")] = 100,
+    seed: options.Seed = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Where plan and picture go.",
+            show_default="results/plan-NAME",
+            rich_help_panel=options.OUTPUT,
+        ),
+    ] = None,
+    json: options.Json = None,
+) -> None:
+    """Search schemes, alpha, groups and solvers for the fastest way to a target.
+
+    DATA is digits, mnist, fashion-mnist, or a .npz, .csv or .parquet file.
+
+    Trains once per solver to learn how many epochs the target takes, then draws latencies on the fleet. Prints what
+    each plan costs a device and what leaks to whom, and writes a plan file that `codedfl train --plan` takes.
+    """
+    screen = Screen(json)
+    dataset = inputs.load_data(screen, data, data_dir, label=label, device=device)
+    folder = make_folder("--out", out or Path("results") / f"plan-{dataset.name}")
+    fleet = inputs.choose_fleet(fleet_name, dataset, partition, devices)
+    with screen.busy("preprocessing") as say:
+        problem = make_problem(
+            dataset,
+            n_devices=fleet.n_devices,
+            partition_name=partition,
+            n_features=inputs.count_features(dataset, n_features),
+            seed=seed,
+            secure_moments=secure_moments_in_process,
+            progress=say,
+        )
+    conditions = Conditions(fleet, _convention(sharing), chunk_bits=CHUNK_BITS if chunked else None)
+    limits = Limits(max_exposure, max_upload, max_memory, allow_gram)
+    with screen.progress() as bar:
+        task = bar.add_task("Gram matrices", total=2.0)
+        totals = CentralTotals(problem, lambda part: bar.update(task, completed=part))
+        planning = search(
+            totals,
+            conditions,
+            target,
+            limits,
+            regularisation=inputs.choose_regularisation(dataset, regularisation),
+            draws=draws,
+            seed=seed,
+            progress=lambda what, part: bar.update(task, description=what, completed=1 + part),
+        )
+    screen.show(plan_table(planning, title=f"{dataset.name} on the fleet {fleet.name!r}"))
+    left_out = left_out_table(planning)
+    if left_out is not None:
+        screen.say()
+        screen.show(left_out)
+    screen.say()
+    best = planning.best
+    screen.sentence(planning.why())
+    plan_file = folder / "plan.toml"
+    context = {"dataset": dataset.name, "target": target, "fleet": fleet.name, "devices": fleet.n_devices}
+    if best.is_coded:
+        save_plan(best, plan_file, **context)
+    pictures = plan_figure(planning, title=f"{dataset.name} on the fleet {fleet.name!r}")
+    written = [plan_file] if best.is_coded else []
+    for name, content in (("time_against_alpha.png", pictures.png), ("time_against_alpha.svg", pictures.svg.encode())):
+        (folder / name).write_bytes(content)
+        written.append(folder / name)
+    screen.say()
+    screen.say("Wrote:")
+    screen.files(written)
+    screen.write_json(
+        {
+            "command": "plan",
+            **context,
+            "best": asdict(best),
+            "why": planning.why(),
+            "plans": [asdict(plan) for plan in planning.plans],
+            "left_out": [{**asdict(plan), "reasons": why} for plan, why in planning.left_out],
+            "unreached": planning.unreached,
+        }
+    )
+
+
+def _convention(name: str) -> SharingConvention:
+    conventions: dict[str, SharingConvention] = {
+        "authors": "authors",
+        "per-message": "per-message",
+        "multicast": "multicast",
+    }
+    return conventions[name]

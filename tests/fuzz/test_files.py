@@ -1,0 +1,177 @@
+"""Every reader of files, under damaged files: fleets, traces, plans, models, tables, IDX, keys, rosters, saved states."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import itertools
+import os
+import struct
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mutation import INPUTS, damaged, fuzz
+
+from codedfl.datasets.idx import read_idx
+from codedfl.datasets.table_file import load_file, read_table
+from codedfl.errors import InvalidInput
+from codedfl.fleet import Fleet, MeasuredTimes
+from codedfl.flower.keys import load_identity, load_roster
+from codedfl.flower.state_folder import StateFolder
+from codedfl.model import TrainedModel
+from codedfl.planner import load_plan
+from codedfl.problem import Problem
+from small_problems import small_problem
+
+FLEET = (Path(__file__).parents[2] / "src/codedfl/fleets/paper.toml").read_bytes()
+TRACE = b"kind,amount,seconds\ncompute,1e6,0.25\nuplink,8000,0.5\n"
+PLAN = b"""format = "codedfl-plan-1"
+devices = 25
+[plan]
+scheme = "coded-keys"
+alpha = 5
+groups = 1
+solver = "cg"
+epochs = 12
+"""
+ROSTER = b"".join(b'"device-%d" = "%s"\n' % (i, bytes([i] * 64).hex().encode()) for i in range(3))
+CSV = b"a,b,label,device\n" + b"".join(
+    b"%d,%.3f,%s,%d\n" % (i, i / 7, b"yes" if i % 2 else b"no", i % 3) for i in range(12)
+)
+IDX = bytes((0, 0, 8, 2)) + struct.pack(">2I", 3, 4) + bytes(range(12))
+
+
+def npz(**arrays: np.ndarray) -> bytes:
+    stream = io.BytesIO()
+    np.savez(stream, **arrays)
+    return stream.getvalue()
+
+
+def model_file(folder: Path) -> bytes:
+    problem: Problem = small_problem()
+    path = folder / "valid.safetensors"
+    TrainedModel.of(problem, np.zeros((problem.n_features, problem.n_outputs))).save(path)
+    return path.read_bytes()
+
+
+def fuzz_file(read: Callable[[Path], object], valid: list[bytes], path: Path, inputs: int = INPUTS) -> None:
+    def decode(data: bytes) -> object:
+        path.write_bytes(data)
+        return read(path)
+
+    counts = fuzz(decode, valid, damaged, inputs)
+    assert counts["taken"] > 0
+    assert counts["refused"] > inputs // 5
+
+
+def test_fleets(tmp_path: Path):
+    fuzz_file(lambda path: Fleet.load(path).mac_rate, [FLEET], tmp_path / "fleet.toml")
+
+
+def test_traces(tmp_path: Path):
+    fuzz_file(MeasuredTimes.load, [TRACE], tmp_path / "trace.csv")
+
+
+def test_plans(tmp_path: Path):
+    fuzz_file(load_plan, [PLAN], tmp_path / "plan.toml")
+
+
+def test_models(tmp_path: Path):
+    fuzz_file(TrainedModel.load, [model_file(tmp_path)], tmp_path / "model.safetensors")
+
+
+def test_csv_tables(tmp_path: Path):
+    fuzz_file(lambda path: load_file(path, device="device"), [CSV], tmp_path / "data.csv")
+    fuzz_file(lambda path: read_table(path, columns=("b", "a")), [CSV], tmp_path / "predict.csv")
+
+
+def test_npz_tables(tmp_path: Path):
+    rng = np.random.default_rng(0)
+    matrix = npz(X=rng.random((8, 3)), y=np.arange(8) % 2, who=np.arange(8) % 3)
+    columns = npz(a=rng.random(8), label=np.array(list("abababab")))
+    fuzz_file(load_file, [matrix, columns], tmp_path / "data.npz")
+
+
+def test_parquet_tables(tmp_path: Path):
+    import pyarrow
+    import pyarrow.parquet
+
+    pyarrow.parquet.write_table(pyarrow.table({"a": [1.0, 2.0] * 4, "label": [0, 1] * 4}), tmp_path / "valid.parquet")
+    fuzz_file(load_file, [(tmp_path / "valid.parquet").read_bytes()], tmp_path / "data.parquet")
+
+
+def test_idx_files(tmp_path: Path):
+    fuzz_file(read_idx, [IDX, gzip.compress(IDX)], tmp_path / "data-idx")
+
+
+def test_key_files(tmp_path: Path):
+    path = tmp_path / "key"
+    path.touch(mode=0o600)
+    fuzz_file(load_identity, [bytes(32).hex().encode() + b"\n"], path)
+
+
+def test_rosters(tmp_path: Path):
+    fuzz_file(load_roster, [ROSTER], tmp_path / "roster.toml")
+
+
+def test_saved_states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    folder = StateFolder(tmp_path / "run")
+    state = {"device": {"epoch": 3, "seeds": [[1, bytes(32)]], "linear": np.ones((80, 80))}, "line": [b"x" * 20_000]}
+    folder.save(state)
+    index = folder.path / "index.msgpack"
+    fuzz_file(lambda _: folder.load(), [index.read_bytes()], index)
+
+
+# -- bombs and escapes
+
+
+def test_a_gzip_bomb_is_not_unpacked(tmp_path: Path):
+    path = tmp_path / "data-idx.gz"
+    path.write_bytes(gzip.compress(IDX + bytes(300 << 20), 9))
+    counts = fuzz(lambda _: read_idx(path), [b""], inputs=1)
+    assert counts == {"taken": 0, "refused": 1}
+
+
+def test_an_array_that_claims_more_than_its_archive_holds_is_refused(tmp_path: Path):
+    header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (100000000, 10), }"
+    header += b" " * (-(len(header) + 11) % 64) + b"\n"
+    array = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + bytes(80)
+    path = tmp_path / "data.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("X.npy", array)
+        archive.writestr("y.npy", npz(y=np.arange(3)))
+    counts = fuzz(lambda _: load_file(path), [b""], inputs=1)
+    assert counts == {"taken": 0, "refused": 1}
+
+
+def test_a_fleet_cannot_ask_for_a_billion_devices(tmp_path: Path):
+    text = FLEET.decode()
+    head, _, device = text.partition("[[device]]")
+    classes = "".join(f"[[device]]{part}" for part in device.split("[[device]]")).replace("count = ", "count = 99999")
+    path = tmp_path / "fleet.toml"
+    path.write_text(head + classes * 9)
+    with pytest.raises(InvalidInput, match=r"device must count at most 1000000 devices in all, got \d+$"):
+        Fleet.load(path)
+
+
+@pytest.mark.parametrize("name", ["../outside", "/etc/hostname", "..", "sub/../../outside"])
+def test_a_saved_state_reads_nothing_outside_its_folder(tmp_path: Path, name: str):
+    (tmp_path / "outside").write_bytes(b"not yours")
+    folder = StateFolder(tmp_path / "run")
+    folder.save({"big": bytes(20_000)})
+    index = folder.path / "index.msgpack"
+    known = next(entry.name for entry in folder.path.iterdir() if entry.name != index.name)
+    padded = name.ljust(len(known), "\x00") if len(name) < len(known) else name
+    for text in itertools.chain([padded], [name]):
+        import msgpack
+
+        content = msgpack.unpackb(index.read_bytes())
+        content["state"]["big"]["$file"] = text
+        index.write_bytes(msgpack.packb(content))
+        with pytest.raises(InvalidInput, match=r"^a saved state must be whole, got a damaged one in "):
+            folder.load()
+        folder.save({"big": bytes(20_000)})
