@@ -1,7 +1,7 @@
 """A federation on this machine: real SuperLink and SuperNodes, TLS, authentication, slow nodes and a killed one.
 
-``make federation`` runs it. It trains digits with coded keys, prints the rounds as they pass, kills one node on the way,
-and checks that the model is the one of the in-process run, bit for bit. Everything it starts, it stops.
+``make federation`` runs it. It trains digits with coded keys, prints the rounds as they pass, kills one node on the
+way, and checks that the model is the one of the in-process run, bit for bit. Everything it starts, it stops.
 """
 
 from __future__ import annotations

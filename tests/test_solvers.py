@@ -177,6 +177,24 @@ def test_conjugate_gradient_converges_though_directions_are_rounded():
     assert errors[50] < 1e-12
 
 
+def test_more_steps_than_dimensions_do_no_harm():
+    """With ten bits the ninth direction of eight dimensions is mostly noise; what was reached is kept."""
+    problem = Ridge(spread=3e-2)
+
+    def rounding(update: np.ndarray) -> np.ndarray:
+        bits = 10 - np.frexp(np.abs(update).max())[1]
+        return np.ldexp(np.rint(np.ldexp(update, bits)), -bits)
+
+    errors = {}
+    for epochs in (1 + 8, 1 + 9, 1 + 20):
+        solver = ConjugateGradient(epochs, LAMBDA, tolerance=1e-10)
+        run(solver, problem, rounding=rounding)
+        errors[epochs] = problem.error(solver.model)
+    assert errors[9] < 1e-7
+    assert errors[10] <= errors[9]
+    assert errors[21] <= errors[9]
+
+
 def test_it_stops_at_its_tolerance_column_by_column():
     problem = Ridge()
     problem.cross[:, 1] = 0.0  # solved by zero from the start

@@ -7,6 +7,7 @@ it takes the answers off the uploads.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Collection
 from dataclasses import replace
 
@@ -32,10 +33,14 @@ EPOCHS = 2  # the constant, and one update with its product
 def run_recorded(
     scheme: CodedScheme, problem: Problem, *, masks: bool = True, only: Collection[str] | None = None
 ) -> Recording:
-    """Train with every device answering every epoch: the server sees all that can be seen."""
+    """Train with every device answering every epoch: the server sees all that can be seen.
+
+    Secrets are drawn from a seed, so that scores repeat.
+    """
     recording = Recording(only)
     solver = ClosedForm() if scheme.reveals_gram else GradientDescent(EPOCHS)
-    server, devices = make_parties(recorded(scheme, recording), problem, solver)
+    source = random.Random(f"{scheme.label} {masks}").randbytes
+    server, devices = make_parties(recorded(scheme, recording), problem, solver, random_bytes=source)
     # There is no public switch on purpose; the parameters are not sent before the invitation.
     server.parameters = replace(server.parameters, masks=masks)
     run_in_process(server, devices)

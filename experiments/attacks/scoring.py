@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-CLEARLY = 0.3  # above the yardstick: a scheme gives a device away
-SIGMAS = 3.0  # standard errors from the yardstick within which a scheme gives nothing away
+CLEARLY = 0.2  # so far above the yardstick, and beyond chance, a scheme gives a device away
+SIGMAS = 4.0  # standard errors: what chance explains when a hundred attempts are made
 
 
 def residual_correlation(picture: Floats, truth: Floats, population: Floats) -> float:
@@ -47,8 +47,11 @@ class Score:
         return cls(float(values.mean()), error, len(values), sum(value is not None for value in correlations))
 
     def gives_away(self, yardstick: Score) -> bool:
-        return self.mean - SIGMAS * self.standard_error > yardstick.mean + CLEARLY
+        return self.mean - yardstick.mean > max(CLEARLY, self._chance(yardstick))
 
     def gives_nothing(self, yardstick: Score) -> bool:
         """Not above the yardstick by more than chance explains."""
-        return self.mean - yardstick.mean <= SIGMAS * float(np.hypot(self.standard_error, yardstick.standard_error))
+        return self.mean - yardstick.mean <= self._chance(yardstick)
+
+    def _chance(self, yardstick: Score) -> float:
+        return SIGMAS * float(np.hypot(self.standard_error, yardstick.standard_error))

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from codedfl.errors import InvalidInput
 from codedfl.fleet import Fleet
 from codedfl.latency import epoch_arrivals
+from codedfl.load_allocation import LoadAllocation
 from codedfl.problem import MINI_BATCHES, Problem
 from codedfl.schemes import CodedFedL, Conventional, ConventionalFullBatch, Descent, DropSlowest, Scheme, WorkShape
 from codedfl.schemes.coded_fedl import processed_rows
@@ -69,13 +70,13 @@ def sent_gradients(
 
 
 def parity_uploads(
-    scheme: CodedFedL, problem: Problem, fleet: Fleet, device: int, rng: np.random.Generator
+    scheme: CodedFedL, problem: Problem, chosen: LoadAllocation, device: int, rng: np.random.Generator
 ) -> list[ParityUpload]:
     """The parity rows one device uploads: delta m / 5 for each of its mini-batches, whatever it holds itself.
 
-    The l_i points that it will process carry the weight sqrt(1 - P(T_i <= t*)), the others 1.
+    The l_i points that it will process (``chosen``, from ``CodedFedL.allocation``) carry the weight
+    sqrt(1 - P(T_i <= t*)), the others 1.
     """
-    chosen = scheme.allocation(WorkShape.of(problem), fleet)
     count = max(1, round(scheme.delta * problem.n_samples / MINI_BATCHES))
     uploads = []
     for batch in range(MINI_BATCHES):
@@ -89,10 +90,9 @@ def parity_uploads(
     return uploads
 
 
-def processed_gradient(scheme: CodedFedL, problem: Problem, fleet: Fleet, device: int) -> SentGradient:
+def processed_gradient(problem: Problem, chosen: LoadAllocation, device: int) -> SentGradient:
     """What a device of CodedFedL answers in the first epoch, besides its parity, if it is in time."""
-    load = int(scheme.allocation(WorkShape.of(problem), fleet).loads[device])
-    rows = processed_rows(problem, device, 0, load)
+    rows = processed_rows(problem, device, 0, int(chosen.loads[device]))
     theta = np.zeros((problem.n_features, problem.n_outputs), dtype=np.float32)
     return SentGradient(device, 1, rows, theta, gradient_on(problem, rows, theta))
 

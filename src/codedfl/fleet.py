@@ -162,6 +162,8 @@ class Fleet:
         _text("name", self.name)
         if not self.classes:
             raise InvalidInput("device must have at least one class, got none")
+        if self.n_devices > _MOST_DEVICES:
+            raise InvalidInput(f"device must count at most {_MOST_DEVICES} devices in all, got {self.n_devices}")
         _number("server_mac_rate", self.server_mac_rate, "positive")
         _number("pad_macs_per_number", self.pad_macs_per_number, "zero or positive")
         _number("seal_macs_per_number", self.seal_macs_per_number, "zero or positive")
@@ -247,7 +249,7 @@ class Fleet:
         """
         try:
             data = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
+        except (ValueError, RecursionError) as error:  # of TOML itself, of endless numbers and nesting
             raise InvalidInput(f"{source}: a fleet must be valid TOML, got: {error}") from error
         with _blame(f"{source}: "):
             _known_keys(data, ("name", "server", "costs", "defaults", "device"))
@@ -341,5 +343,7 @@ def _read_class(index: int, table: Mapping[str, Any], defaults: Mapping[str, Any
         trace = values.get("trace")
         if trace is not None:
             _text("trace", trace)
+            if "\x00" in trace:
+                raise InvalidInput(f"trace must be a file's name, got {trace!r}")
             trace = MeasuredTimes.load(folder / trace)
         return DeviceClass(name=values.get("name", f"class {index}"), trace=trace, **arguments)

@@ -335,14 +335,14 @@ def load_plan(path: Path) -> tuple[CodedScheme, str, int]:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InvalidInput(f"the plan file must exist, got {str(path)!r}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:  # of TOML itself, of endless numbers and nesting
         raise InvalidInput(f"the plan file must be TOML, got {str(path)!r} ({error})") from None
     made = content.get("plan")
     if content.get("format") != "codedfl-plan-1" or not isinstance(made, dict):
         raise InvalidInput(f"the plan file must have format codedfl-plan-1, got {content.get('format')!r}")
     values = []
     for key, kind in (("scheme", str), ("alpha", int), ("groups", int), ("solver", str), ("epochs", int)):
-        if not isinstance(made.get(key), kind):
+        if type(made.get(key)) is not kind:  # bool is an int to isinstance
             raise InvalidInput(f"{key} in the plan file must be of type {kind.__name__}, got {made.get(key)!r}")
         values.append(made[key])
     name, alpha, groups, solver, epochs = values

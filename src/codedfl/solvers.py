@@ -166,8 +166,8 @@ class ConjugateGradient(Resumable):
     the next direction is conjugate to all of them. The server keeps 2 d c numbers per step for it.
 
     Epoch 1 decodes the constant and makes no step, so ``epochs`` = 1 returns Theta^(1). A column stops when its
-    residual falls below ``tolerance`` times its first one. Every ``restart`` steps (at most d) an epoch goes to the
-    true residual, which rounding lets drift, and the directions so far are forgotten; 0 never restarts.
+    residual falls below ``tolerance`` times its first one. Every ``restart`` steps an epoch goes to the true
+    residual, which rounding lets drift, and the directions so far are forgotten; 0 never restarts.
     """
 
     _kept: ClassVar[Mapping[str, Kept]] = {
@@ -200,8 +200,7 @@ class ConjugateGradient(Resumable):
     def request(self) -> Floats | None:
         if self._epoch >= self.epochs or not np.any(self._active()):
             return None
-        # After d steps nothing but rounding noise is conjugate to all directions sent: no use to wait for the restart.
-        self._refreshing = bool(self.restart) and len(self._conjugate) >= min(self.restart, len(self._residual))
+        self._refreshing = bool(self.restart) and len(self._conjugate) >= self.restart
         if self._refreshing:
             assert self.model is not None
             return np.subtract(self.model, self._initial)

@@ -8,12 +8,12 @@ import json
 import math
 import re
 from copy import deepcopy
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from page_reader import Page
 from rich.console import Console
 
 from codedfl import datasets
@@ -29,38 +29,6 @@ from codedfl.schemes import CodedKeys, CodedPadded, Conventional, DropSlowest
 from made_up_results import entry
 
 FILES = ["results.json", "traces.csv", "accuracy.png", "accuracy.svg", "report.html"]
-VOID = {"meta", "br", "hr", "img", "link", "input"}
-
-
-class Page(HTMLParser):
-    """Collects text and attributes; fails on tags that do not match."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.tags: list[str] = []
-        self.attributes: list[tuple[str, str]] = []
-        self.texts: list[str] = []
-        self.feed(html)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.attributes += [(name, value or "") for name, value in attrs]
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.attributes += [(name, value or "") for name, value in attrs]
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if data.strip():
-            self.texts.append(data.strip())
 
 
 def made_up() -> dict[str, Any]:

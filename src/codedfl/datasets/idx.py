@@ -5,15 +5,19 @@ public range is [0, 1]; they are kept as float32, which halves 376 MB and rounds
 """
 
 import gzip
+import math
 import struct
+import zlib
 from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from codedfl.datasets.dataset import Dataset, NamedDataset
 from codedfl.datasets.fetch import fetch_files
+from codedfl.datasets.npz_file import MOST_INFLATION
 from codedfl.datasets.packages import DebianPackage, NpmPackage
 from codedfl.datasets.source import Progress, Source, SourceFile
 from codedfl.errors import InvalidInput
@@ -30,26 +34,40 @@ _NAMES_AND_SIZES = (
 
 def read_idx(path: Path) -> NDArray[np.uint8]:
     """Read an IDX file of unsigned bytes, gzip or not: two zero bytes, type, rank, sizes, values."""
-    content = path.read_bytes()
-    if content.startswith(b"\x1f\x8b"):
-        content = gzip.decompress(content)
-    if len(content) < _HEADER or content[:3] != bytes((0, 0, _UNSIGNED_BYTE)):
-        raise InvalidInput(
-            f"{path.name} must be an IDX file of unsigned bytes, got {content[:_HEADER].hex()} at its start"
-        )
-    rank = content[3]
-    start = _HEADER + 4 * rank
-    if len(content) < start:
-        raise InvalidInput(f"{path.name} must hold a header of {start} bytes, got {len(content)}")
-    shape = struct.unpack(f">{rank}I", content[_HEADER:start])
-    values = np.frombuffer(content, dtype=np.uint8, offset=start)
-    # Python integers: a forged shape must not wrap around to the right size.
-    expected = 1
-    for size in shape:
-        expected *= size
+    size = path.stat().st_size
+    with path.open("rb") as stream:
+        packed = stream.read(2) == b"\x1f\x8b"
+        stream.seek(0)
+        if not packed:
+            return _read_stream(path, stream, most=size)
+        try:
+            return _read_stream(path, gzip.GzipFile(fileobj=stream), most=MOST_INFLATION * size)
+        except (OSError, EOFError, zlib.error) as error:
+            raise InvalidInput(f"{path.name} must be a whole gzip file, got {error}") from error
+
+
+def _read_stream(path: Path, stream: BinaryIO | gzip.GzipFile, most: int) -> NDArray[np.uint8]:
+    """``most`` bytes at most can come of it: what is larger is refused before room is made for it."""
+    head = stream.read(_HEADER)
+    if len(head) < _HEADER or head[:3] != bytes((0, 0, _UNSIGNED_BYTE)):
+        raise InvalidInput(f"{path.name} must be an IDX file of unsigned bytes, got {head.hex()} at its start")
+    rank = head[3]
+    sizes = stream.read(4 * rank)
+    if len(sizes) < 4 * rank:
+        raise InvalidInput(f"{path.name} must hold a header of {_HEADER + 4 * rank} bytes, got {_HEADER + len(sizes)}")
+    shape = struct.unpack(f">{rank}I", sizes)
+    expected = math.prod(shape)  # Python integers: a forged shape must not wrap around to the right size
+    # One more than expected shows that there are more; a bomb's gigabytes stay packed.
+    values = np.frombuffer(stream.read(min(expected, most) + 1), dtype=np.uint8)
     if len(values) != expected:
-        raise InvalidInput(f"{path.name} must hold {expected} values for its shape {shape}, got {len(values)}")
+        raise InvalidInput(
+            f"{path.name} must hold {expected} values for its shape {shape}, got {_count(values, expected)}"
+        )
     return values.reshape(shape)
+
+
+def _count(values: NDArray[np.uint8], expected: int) -> str:
+    return "more" if len(values) > expected else str(len(values))
 
 
 def _load(source: Source, data_dir: Path | None, progress: Progress | None, use_network: bool) -> Dataset:

@@ -48,7 +48,7 @@ def load_roster(path: Path) -> dict[str, bytes]:
     """Public keys by device name, in the file's order."""
     try:
         entries = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:  # of TOML itself, of endless numbers and nesting
         raise InvalidInput(f"the roster must be a readable TOML file, got {str(path)!r} ({error})") from None
     for name in entries:
         if not 1 <= name_length(name) <= MAX_NAME:

@@ -185,6 +185,7 @@ class LocalFederation:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
+            start_new_session=True,  # Ctrl-C must reach us only: we stop them in order
             preexec_fn=_end_with_parent,
         )
 

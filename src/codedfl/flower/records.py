@@ -1,4 +1,4 @@
-"""Calls and replies as Flower messages, and Flower's grid as a ``Post``.
+"""Calls and replies as the content of Flower messages.
 
 Small things are one ``ConfigRecord``; every bulk and every update is a record of its own. Flower names records by their
 content, so what goes to many nodes in one push is uploaded once.
@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from flwr.app import Array, ArrayRecord, ConfigRecord, ConfigRecordValues, Message, RecordDict
-from flwr.serverapp import Grid
+from flwr.app import Array, ArrayRecord, ConfigRecord, ConfigRecordValues, RecordDict
 
 from codedfl.errors import MessageRefused
 from codedfl.flower.calls import Call, Dismissal, Failed, Hello, Introduction, Refused, Reply, Step
@@ -118,34 +117,3 @@ def _field(record: Mapping[str, Any], name: str, kind: type[_T]) -> _T:
     if type(value) is not kind:
         raise MessageRefused(f"{name} must be of type {kind.__name__}, got {type(value).__name__}")
     return value
-
-
-class GridPost:
-    """Flower's grid. ``seconds_to_live`` is when Flower itself gives a call up."""
-
-    def __init__(self, grid: Grid, seconds_to_live: float) -> None:
-        self._grid = grid
-        self._seconds_to_live = seconds_to_live
-
-    def nodes(self) -> set[int]:
-        return set(self._grid.get_node_ids())
-
-    def push(self, calls: list[tuple[int, Call]]) -> list[str | None]:
-        messages = []
-        for node, call in calls:
-            kind, content = call_record(call)
-            messages.append(Message(content, node, kind, ttl=self._seconds_to_live))
-        numbers: list[str | None] = [number or None for number in self._grid.push_messages(messages)]
-        return numbers + [None] * (len(calls) - len(numbers))
-
-    def pull(self, numbers: set[str]) -> list[tuple[str, Reply]]:
-        found: list[tuple[str, Reply]] = []
-        for message in self._grid.pull_messages(numbers):
-            number = message.metadata.reply_to_message_id
-            if message.has_error():
-                found.append(
-                    (number, Failed(f"error {message.error.code}, {message.error.reason or 'no reason given'}"))
-                )
-            else:
-                found.append((number, read_reply(message.content)))
-        return found

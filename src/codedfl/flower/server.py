@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from codedfl.errors import CodedFLError
 from codedfl.flower.conductor import Conductor
+from codedfl.flower.grid_post import GridPost
 from codedfl.flower.keys import load_identity, load_roster
 from codedfl.flower.logs import use_flower_logs
 from codedfl.flower.private_files import make_private_folder
-from codedfl.flower.records import GridPost
 from codedfl.flower.run_config import RunConfig
 from codedfl.flower.state_folder import StateFolder
 from codedfl.model import TrainedModel

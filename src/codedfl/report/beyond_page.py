@@ -48,6 +48,7 @@ from codedfl.report.rows import (
 Scaling = Sequence[Mapping[str, Any]]
 
 FLOOR = "one-shot"
+WITH = " with "
 
 
 def beyond_page(results: Mapping[str, Any], accuracy: Mapping[str, str], scaling: str | None) -> str:
@@ -92,7 +93,8 @@ def _headline(results: Mapping[str, Any], dataset: str) -> str:
     if best["time_to_target_s"]["median"] is None:
         return f"{start} no scheme whose server sees only the total gets there in the median seed."
     rival = _against_same_solver(results, dataset, best)
-    return f"{start} {method_name(best['scheme'], best['solver'])} takes {_time(best)}{_times_faster(best)}{rival}."
+    name = method_name(best["scheme"], best["solver"], WITH)
+    return f"{start} {name} {_takes(best)}{rival}."
 
 
 def _remarks(results: Mapping[str, Any], dataset: str) -> str:
@@ -100,16 +102,16 @@ def _remarks(results: Mapping[str, Any], dataset: str) -> str:
     methods, chunked = (_best_of_methods(results, dataset, chunked=packed) for packed in (False, True))
     best = _best_private(methods)
     method = best["scheme"], best["solver"]
-    name = method_name(*method)
+    name = method_name(*method, WITH)
     text = f"{dataset_name(dataset)}: {series_name(best)}, sharing {best['sharing']}, messages {packing(False)}."
     if method in chunked:
-        text += f" Sent {packing(True)} it takes {_time(chunked[method])}{_times_faster(chunked[method])}."
+        text += f" Sent {packing(True)} it {_takes(chunked[method])}."
     descent = methods.get((best["scheme"], "gd"))
     if descent is not None and descent is not best:
-        text += f" With gradient descent instead, {best['scheme']} takes {_time(descent)}{_times_faster(descent)}."
+        text += f" With gradient descent instead, {best['scheme']} {_takes(descent)}."
     floor = next((e for (scheme, _), e in methods.items() if scheme == FLOOR), None)
     if floor is not None:
-        text += f" The {FLOOR} floor takes {_time(floor)} and shows the server the whole total Gram matrix"
+        text += f" The {FLOOR} floor {_takes(floor)}, and shows the server the whole total Gram matrix"
         directions = best["gram_directions"]
         if directions is not None and directions < results["n_features"]:
             text += f"; {name} shows {directions} of its {results['n_features']} directions"
@@ -134,22 +136,20 @@ def _best_private(methods: Mapping[tuple[str, str], Entry]) -> Entry:
     return min(private or methods.values(), key=by_time)
 
 
-def _time(entry: Entry) -> str:
-    return seconds(entry["time_to_target_s"]["median"])
-
-
-def _times_faster(entry: Entry) -> str:
-    faster = entry["speedup_over_conventional"]["median"]
-    return f", {number(faster)} times faster than conventional FL" if faster else ""
+def _takes(entry: Entry) -> str:
+    median, faster = entry["time_to_target_s"]["median"], entry["speedup_over_conventional"]["median"]
+    if median is None:
+        return "never gets there"
+    return f"takes {seconds(median)}" + (f", {number(faster)} times faster than conventional FL" if faster else "")
 
 
 def _against_same_solver(results: Mapping[str, Any], dataset: str, best: Entry) -> str:
-    """Against conventional FL with the same solver, where that was a goal."""
+    """Against conventional FL with the same solver, where that was a goal and is not the baseline of all speed-ups."""
+    ours = (dataset, best["sharing"], False, best["scheme"], best["solver"], "conventional-full-batch", best["solver"])
+    which = ("dataset", "sharing", "chunked", "scheme", "solver", "rival", "rival_solver")
     for claim in results["claims"]:
-        ours = (dataset, best["sharing"], False, best["scheme"], best["solver"], best["solver"])
-        which = ("dataset", "sharing", "chunked", "scheme", "solver", "rival_solver")
         if tuple(claim[key] for key in which) == ours and claim["speedup"] is not None:
-            rival = method_name(claim["rival"], claim["rival_solver"])
+            rival = method_name(claim["rival"], claim["rival_solver"], WITH)
             return f" and {number(claim['speedup'])} times faster than {rival}"
     return ""
 
@@ -230,6 +230,9 @@ def _scheme_table(results: Mapping[str, Any], dataset: str, sharing: str) -> str
 
 
 def _rows(results: Mapping[str, Any], entries: Sequence[Entry]) -> list[Row]:
+    """Rows of entries that share their target, convention and step."""
+    if not entries:
+        return []
     first = entries[0]
     return rows_at(entries, first["target_accuracy"], first["sharing"], first["step"], results["score_name"])
 

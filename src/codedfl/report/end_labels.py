@@ -41,6 +41,7 @@ BESIDE: Places = (
     (GAP, 0.0, "left"),
     *((4 * GAP, sign * 0.5 * RISE * level, "left") for level in range(1, 13) for sign in (1, -1)),
 )
+STRIDE = 3  # orders begin with every third name: the search is greedy, and other orders find other outcomes
 ALIGNMENT = {"left": 0.0, "center": 0.5, "right": 1.0}
 # What is wrong with a place, from worst to least: a name on a name, out of the frame, a leader through a name, a name
 # right above or below another curve's end (whose own leader may want to pass), on a curve, far from its curve.
@@ -126,7 +127,8 @@ def _arrange(choices: Sequence[Sequence[_Place]]) -> list[_Place]:
     by_end = sorted(range(len(choices)), key=lambda name: choices[name][0].box)
     by_width = sorted(by_end, key=lambda name: choices[name][0].box[2] - choices[name][0].box[0])
     found: list[tuple[float, list[_Place]]] = []
-    for order in (by_end, by_end[::-1], by_width, by_width[::-1]):
+    orders = (by_end, by_end[::-1], by_width, by_width[::-1])
+    for order in (one[first:] + one[:first] for one in orders for first in range(0, len(one), STRIDE)):
         chosen: dict[int, _Place] = {}
         before = None
         while before != chosen:

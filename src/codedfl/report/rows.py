@@ -95,15 +95,15 @@ def series_name(entry: Entry) -> str:
     return entry["label"] if solver is None else f"{entry['label']}, {solver}"
 
 
-def method_name(scheme: str, solver: str) -> str:
-    """A scheme whatever its alpha, and the solver where it is not gradient descent.
+def method_name(scheme: str, solver: str, joint: str = ", ") -> str:
+    """A scheme whatever its alpha, and the solver where it is not gradient descent; in a sentence, joined by "with".
 
     Conventional FL with another solver is on the full batch always, so that need not be said.
     """
     if solver not in SOLVER_NAMES:
         return SCHEME_NAMES.get(scheme, scheme)
     known_by = "conventional" if scheme == "conventional-full-batch" else scheme
-    return f"{SCHEME_NAMES.get(known_by, known_by)}, {SOLVER_NAMES[solver]}"
+    return f"{SCHEME_NAMES.get(known_by, known_by)}{joint}{SOLVER_NAMES[solver]}"
 
 
 def method_of(curve: str) -> tuple[str, str, str]:

@@ -1,0 +1,334 @@
+"""The report beyond the paper: complete files, goals, the floor, large fleets and the journal's claim beside ours."""
+
+from __future__ import annotations
+
+import json
+import re
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from page_reader import Page
+
+from codedfl.beyond import judge_goals
+from codedfl.errors import InvalidInput
+from codedfl.report import beyond_headlines, write_beyond_report
+from codedfl.report.journal import journal_discussion
+from codedfl.report.rows import amount, best_variants, curve_name, method_name, method_of
+from codedfl.report.scaling_picture import scaling_figure
+from made_up_results import entry
+
+FILES = [
+    *("results.json", "traces.csv"),
+    *(f"accuracy-{name}.{kind}" for name in ("mnist", "fashion-mnist") for kind in ("png", "svg")),
+    *("scaling.png", "scaling.svg", "report.html"),
+]
+TARGETS = {"mnist": 0.95, "fashion-mnist": 0.85}
+# scheme, label, solver, seconds, epochs, directions of 2000
+SCHEMES = (
+    ("conventional", "conventional FL", "gd", 8400.0, 250, None),
+    ("conventional-full-batch", "conventional FL, full batch", "cg", 700.0, 10, None),
+    ("coded-padded", "coded-padded, α = 23", "gd", 1250.0, 250, 2000),
+    ("coded-keys", "coded-keys, α = 23", "gd", 600.0, 250, 2000),
+    ("coded-keys", "coded-keys, α = 25", "gd", 560.0, 250, 2000),
+    ("coded-keys", "coded-keys, α = 25", "cg", 70.0, 10, 100),
+    ("one-shot", "one-shot, α = 25", "gd", 50.0, 1, 2000),
+)
+
+
+def made_up() -> dict[str, Any]:
+    schemes = []
+    for dataset, target in TARGETS.items():
+        for chunked in (False, True):
+            for sharing in ("authors", "multicast"):
+                for scheme, label, solver, seconds, epochs, directions in SCHEMES:
+                    time = seconds - chunked
+                    faster = 8400.0 / time
+                    schemes.append(
+                        entry(
+                            target,
+                            time,
+                            dataset=dataset,
+                            speedups=(faster, faster, faster),
+                            final=target + 0.01,
+                            scheme=scheme,
+                            label=label,
+                            solver=solver,
+                            sharing=sharing,
+                            private=not scheme.startswith("conventional"),
+                            epochs_to_target={"median": float(epochs)},
+                            chunked=chunked,
+                            gram_directions=directions,
+                        )
+                    )
+    return {
+        "name": "beyond",
+        "title": "Beyond the paper",
+        "dataset": "mnist, fashion-mnist",
+        "command": "codedfl reproduce beyond",
+        "fleet": "paper",
+        "n_devices": 25,
+        "n_features": 2000,
+        "seeds": [0, 1],
+        "draws": 200,
+        "score_name": "accuracy",
+        "paper": None,
+        "schemes": schemes,
+        "shuffled": [],
+        "sensitivity": [],
+        "claims": judge_goals(schemes),
+        "scaling": made_up_scaling(),
+        "notes": ["a note of the study"],
+        "seconds": {"total": 200.0, "linear_algebra": 150.0},
+        "versions": {"codedfl": "0.1.0"},
+    }
+
+
+def made_up_scaling() -> list[dict[str, Any]]:
+    curves = {"conventional, gd": (1.0, 1.0), "coded-padded, gd": (11.0, 12.5), "coded-keys, cg": (160.0, 38.0)}
+    return [
+        {
+            "dataset": dataset,
+            "devices": devices,
+            "scheme": curve,
+            "variant": f"{curve.split(', ')[0]}, α = 24, 5 groups",
+            "sharing": "multicast",
+            "chunked": True,
+            "seconds": 3000.0 / speedup,
+            "speedup": speedup,
+            "chosen": curve == "coded-keys, cg",
+        }
+        for dataset in TARGETS
+        for curve, speedups in curves.items()
+        for devices, speedup in zip((25, 120), speedups, strict=True)
+    ]
+
+
+def made_up_traces(results: dict[str, Any]) -> list[dict[str, Any]]:
+    """Of the first convention, messages in one lump; one-shot has one epoch."""
+    shown = [one for one in results["schemes"] if one["sharing"] == "authors" and not one["chunked"]]
+    traces = []
+    for one in shown:
+        target, last = one["target_accuracy"], one["time_to_target_s"]["median"] or 1000.0
+        for seed in (0, 1):
+            for epoch in [1] if one["scheme"] == "one-shot" else range(1, 12):
+                traces.append(
+                    {key: one[key] for key in ("dataset", "label", "scheme", "solver", "step")}
+                    | {"seed": seed, "epoch": epoch, "seconds": last * epoch / 11}
+                    | {"accuracy": target + 0.01 - 0.1 / epoch**2 + 0.002 * seed}
+                )
+    return traces
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    results = made_up()
+    return write_beyond_report(tmp_path_factory.mktemp("report") / "new" / "beyond", results, made_up_traces(results))
+
+
+@pytest.fixture(scope="module")
+def page(written: dict[str, Path]) -> Page:
+    return Page(written["report.html"].read_text())
+
+
+def cells_after(page: Page, first: str, count: int, occurrence: int = 0) -> list[str]:
+    start = [index for index, text in enumerate(page.texts) if text == first][occurrence]
+    return page.texts[start + 1 : start + 1 + count]
+
+
+def test_files_are_complete_and_read_back(written: dict[str, Path]) -> None:
+    assert sorted(written) == sorted(FILES)
+    folder = written["report.html"].parent
+    assert sorted(path.name for path in folder.iterdir()) == sorted(FILES)
+    assert json.loads(written["results.json"].read_text()) == made_up()
+    assert all(written[name].read_bytes().startswith(b"\x89PNG") for name in FILES if name.endswith("png"))
+
+
+def test_the_same_results_give_the_same_bytes(written: dict[str, Path], tmp_path: Path) -> None:
+    results = made_up()
+    again = write_beyond_report(tmp_path, results, made_up_traces(results))
+    for name in FILES:
+        assert written[name].read_bytes() == again[name].read_bytes(), name
+
+
+def test_page_needs_nothing_and_its_identifiers_are_unique(written: dict[str, Path], page: Page) -> None:
+    html = written["report.html"].read_text()
+    assert "://" not in html
+    assert not {"script", "link", "img", "iframe", "object"} & set(page.tags)
+    names = [value for name, value in page.attributes if name == "id"]
+    assert len(names) == len(set(names))
+    asked = [value for name, value in page.attributes if name in {"href", "xlink:href"}]
+    asked += re.findall(r"url\(([^)]*)\)", html)
+    assert {value.removeprefix("#") for value in asked} <= set(names)
+
+
+def test_headlines_compare_with_conventional_fl_and_with_its_fair_rival() -> None:
+    first, second = beyond_headlines(made_up())
+    assert first == (
+        "MNIST to 95\u202f% accuracy: coded-keys with CG takes 70.0\u202fs, 120 times faster than conventional FL"
+        " and 10.0 times faster than conventional FL with CG."
+    )
+    assert second.startswith("Fashion-MNIST to 85\u202f% accuracy: coded-keys with CG takes")
+
+
+def test_what_the_headline_leaves_out_follows(page: Page) -> None:
+    text = next(text for text in page.texts if text.startswith("MNIST: coded-keys, α = 25, CG, sharing authors"))
+    assert "Sent in chunks it takes 69.0\u202fs, 122 times faster" in text
+    assert "With gradient descent instead, coded-keys takes 560\u202fs, 15.0 times faster" in text
+    assert "The one-shot floor takes 50.0\u202fs" in text
+    assert "shows 100 of its 2000 directions" in text
+
+
+def test_goals_have_a_verdict_under_every_convention(page: Page) -> None:
+    """12 goals of two conventions and two packings, here all alike but for the second."""
+    assert cells_after(page, "≥ 13", 4) == ["✓ 15.0", "✓ 15.0", "✓ 15.0", "✓ 15.0"]
+    assert cells_after(page, "≥ 150", 4) == ["✗ 120", "✗ 122", "✗ 120", "✗ 122"]
+    assert "20 of 24 hold: each with its evidence" in page.texts
+
+
+def test_goals_against_a_rival_that_never_gets_there_are_not_judged() -> None:
+    results = made_up()
+    for one in results["schemes"]:
+        if one["scheme"] == "conventional-full-batch":
+            one["speedup_over_conventional"] |= {"median": 0.0}
+    judged = [claim for claim in judge_goals(results["schemes"]) if claim["rival"] == "conventional-full-batch"]
+    assert {claim["holds"] for claim in judged} == {None}
+    assert {claim["evidence"] for claim in judged} == {"conventional-full-batch with cg does not reach the target"}
+
+
+def test_schemes_stand_fastest_first_in_lump_and_in_chunks(page: Page) -> None:
+    labels = {f"{label}{', CG' if solver == 'cg' else ''}" for _, label, solver, *_ in SCHEMES}
+    table = page.texts[page.texts.index("one-shot, α = 25") :]  # above it, schemes are named without alpha
+    rows = [text for text in table if text in labels]
+    assert rows[:7] == [
+        "one-shot, α = 25",
+        "coded-keys, α = 25, CG",
+        "coded-keys, α = 25",
+        "coded-keys, α = 23",
+        "conventional FL, full batch, CG",
+        "coded-padded, α = 23",
+        "conventional FL",
+    ]
+    assert cells_after(page, "coded-keys, α = 25, CG", 13) == [
+        *("10", "70.0", "70.0", "120", "0", "2.00", "69.0", "69.0", "122", "0", "2.00", "total only", "100")
+    ]
+    assert cells_after(page, "one-shot, α = 25", 13)[-2:] == ["total only", "all"]
+    assert cells_after(page, "conventional FL, full batch, CG", 13)[-2:] == ["each device", "–"]
+
+
+def test_the_fastest_is_marked_and_the_floor_is_not(written: dict[str, Path]) -> None:
+    html = written["report.html"].read_text()
+    marked = re.findall(r'<tr class="marked"><th[^>]*>([^<]*)<', html)
+    assert marked == ["coded-keys, α = 25, CG"] * 4  # two data sets under two conventions
+    assert re.findall(r'<tr class="floor"><th[^>]*>([^<]*)<', html) == ["one-shot, α = 25"] * 4
+
+
+def test_large_fleets_have_a_table_with_the_choice_marked(page: Page) -> None:
+    assert cells_after(page, "120 devices", 9) == [
+        *("conventional FL", "1.00", "1.00", "coded-padded", "11.0", "12.5", "coded-keys, CG", "◉ 160", "◉ 38.0")
+    ]
+    assert "240\u202fs, α = 24, 5 groups" in page.texts
+
+
+def test_the_journals_claim_stands_beside_our_number() -> None:
+    claim, ahead = journal_discussion(made_up_scaling(), 2000)
+    assert "reports a speed-up of 18 over conventional FL for MNIST at 95\u202f% with 120 devices" in claim
+    assert "(coded-padded, α = 24, 5 groups, gradient descent) is 12.5 times faster (240\u202fs), 0.69 of the" in claim
+    assert "exact setting is not reproduced here" in claim
+    assert ahead == "Ahead of it at 120 devices, in times faster than conventional FL: coded-keys, CG 38.0."
+
+
+def test_a_speed_up_that_falls_is_explained() -> None:
+    scaling = made_up_scaling()
+    for row in scaling:
+        if row["scheme"] == "coded-padded, gd" and row["devices"] == 120:
+            row["speedup"] = 3.3
+    assert journal_discussion(scaling, 2000)[1].startswith("Why it falls from 11.0 at 25 devices to 3.30 at 120:")
+
+
+def test_without_the_journals_size_there_is_no_discussion() -> None:
+    assert journal_discussion([row for row in made_up_scaling() if row["devices"] == 25], 2000) == []
+
+
+def test_without_large_fleets_there_is_no_section(tmp_path: Path) -> None:
+    results = made_up() | {"scaling": []}
+    paths = write_beyond_report(tmp_path, results, made_up_traces(results))
+    assert "scaling.png" not in paths
+    assert "More devices" not in Page(paths["report.html"].read_text()).texts
+    with pytest.raises(InvalidInput, match=r"^scaling must hold at least one row, got none$"):
+        scaling_figure([])
+
+
+def test_schemes_that_never_get_there(tmp_path: Path) -> None:
+    results = made_up()
+    for one in results["schemes"]:
+        if one["scheme"].startswith("coded") and one["dataset"] == "mnist":
+            one["seeds_reached"] = 0
+            one["gram_directions"] = None
+            for key in ("time_to_target_s", "epochs_to_target"):
+                one[key] = dict.fromkeys(one[key])
+            one["speedup_over_conventional"] |= {"median": 0.0}
+    results["claims"] = judge_goals(results["schemes"])
+    page = Page(write_beyond_report(tmp_path, results, made_up_traces(results))["report.html"].read_text())
+    assert (
+        "MNIST to 95\u202f% accuracy: no scheme whose server sees only the total gets there in the median seed."
+        in page.texts
+    )
+    assert any("coded-keys, α = 25, CG (mnist, authors, step paper) 0 of 2" in text for text in page.texts)
+    assert "None" not in page.texts
+
+
+def test_everything_from_outside_is_escaped(tmp_path: Path) -> None:
+    evil = '<script>alert("x")</script>&'
+    results = made_up() | {"title": evil, "command": evil, "fleet": evil, "notes": [evil]}
+    for one in results["schemes"]:
+        one["label"] += evil
+    for claim in results["claims"]:
+        claim["evidence"] = evil
+    for row in results["scaling"]:
+        row["variant"] += evil
+    page = Page(write_beyond_report(tmp_path, results, made_up_traces(results))["report.html"].read_text())
+    assert "script" not in page.tags
+
+
+def test_results_without_schemes_are_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"^results must hold at least one scheme, got none$"):
+        write_beyond_report(tmp_path / "out", made_up() | {"schemes": []}, [])
+    assert not (tmp_path / "out").exists()
+
+
+# -- names and amounts
+
+
+def test_names_of_methods_and_curves() -> None:
+    assert method_of("coded-keys, cg, 5 groups") == ("coded-keys", "cg", "5 groups")
+    assert method_of("one-shot") == ("one-shot", "", "")
+    assert [curve_name(name) for name in ("conventional, gd", "coded-keys, nesterov, 2 groups", "one-shot")] == [
+        "conventional FL",
+        "coded-keys, Nesterov",
+        "one-shot",
+    ]
+    assert method_name("conventional-full-batch", "gd") == "conventional FL, full batch"
+    assert method_name("conventional-full-batch", "cg", " with ") == "conventional FL with CG"
+
+
+def test_best_variants_are_the_fastest_of_each_method() -> None:
+    schemes = deepcopy(made_up()["schemes"][:7])
+    assert [one["label"] for one in best_variants(schemes) if one["scheme"] == "coded-keys"] == [
+        "coded-keys, α = 25"
+    ] * 2
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0\u202fB"),
+        (880e3, "880\u202fkB"),
+        (999.9e3, "1.00\u202fMB"),
+        (13.4e6, "13.4\u202fMB"),
+        (2e12, "2.00\u202fTB"),
+    ],
+)
+def test_amounts(value: float, text: str) -> None:
+    assert amount(value, "B") == text

@@ -1,0 +1,185 @@
+"""Plans as tables and as a picture: ranked, priced, with what leaks, and nothing left out silently."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+from rich.table import Table
+
+from codedfl.errors import InvalidInput
+from codedfl.planner import Limits, Plan, Planning
+from codedfl.report.plan_picture import _ticks, plan_figure
+from codedfl.report.plan_table import left_out_table, plan_name, plan_table
+
+CODED = Plan(
+    scheme="coded-keys",
+    alpha=25,
+    groups=1,
+    solver="cg",
+    epochs=11,
+    seconds_mean=74.9,
+    seconds_p5=64.1,
+    seconds_p95=91.0,
+    sharing_seconds=52.6,
+    epoch_seconds=2.03,
+    upload_bytes=13.4e6,
+    download_bytes=1.32e6,
+    macs=1.15e9,
+    memory_bytes=44.1e6,
+    stragglers=24,
+    server_sees="the total only",
+    gram_directions=110,
+    n_features=2000,
+    exposure=25,
+)
+
+
+def coded(alpha: int, seconds: float, **changes: object) -> Plan:
+    spread = {"seconds_mean": seconds, "seconds_p5": 0.9 * seconds, "seconds_p95": 1.2 * seconds}
+    return replace(CODED, alpha=alpha, exposure=alpha, stragglers=alpha - 1, **(spread | changes))  # type: ignore[arg-type]
+
+
+def conventional(solver: str, seconds: float) -> Plan:
+    scheme = "conventional" if solver == "gd" else "conventional-full-batch"
+    sees = {"server_sees": "each device's gradient", "stragglers": 0, "exposure": 1}
+    return coded(1, seconds, scheme=scheme, solver=solver, **sees)
+
+
+def planned(limits: Limits | None = None, groups: int = 1) -> Planning:
+    """Two schemes, two solvers and one-shot at five alphas, and conventional FL; ranked as the planner does it."""
+    tried = [conventional("gd", 8400.0), conventional("cg", 760.0)]
+    for alpha in (1, 7, 13, 19, 25):
+        for scheme, solver, seconds, directions in (
+            ("coded-keys", "cg", 800.0, 110),
+            ("coded-keys", "gd", 9000.0, 2000),
+            ("coded-padded", "cg", 900.0, 110),
+            ("one-shot", "closed-form", 160.0, 2000),
+        ):
+            which = {"scheme": scheme, "solver": solver, "gram_directions": directions, "groups": groups}
+            tried.append(coded(alpha, seconds / alpha**0.5, **which))
+    outcome = Planning(0.95)
+    for plan in sorted(tried, key=lambda plan: plan.seconds_mean):
+        why = plan.objections(limits or Limits())
+        if why:
+            outcome.left_out.append((plan, why))
+        else:
+            outcome.plans.append(plan)
+    return outcome
+
+
+def printed(table: Table, width: int = 80) -> list[str]:
+    console = Console(width=width, record=True, file=io.StringIO())
+    console.print(table)
+    return console.export_text().splitlines()
+
+
+def names(lines: list[str]) -> list[str]:
+    """Scheme and, from the line below it, parameters."""
+    found = [(index, line.split("  ")[0]) for index, line in enumerate(lines)]
+    return [f"{name} {lines[index + 1].split('  ')[0]}" for index, name in found if name in SCHEMES]
+
+
+SCHEMES = {"coded-keys", "coded-padded", "one-shot", "conventional FL"}
+
+
+def test_the_best_of_each_scheme_and_solver_comes_first_then_the_next() -> None:
+    shown = names(printed(plan_table(planned(), further=3)))
+    assert shown == [
+        "coded-keys α = 25, CG",
+        "coded-padded α = 25, CG",
+        "conventional FL full batch, CG",
+        "conventional FL descent",
+        "coded-keys α = 19, CG",
+        "coded-padded α = 19, CG",
+        "coded-keys α = 13, CG",
+    ]
+
+
+def test_a_row_says_what_a_plan_costs_and_what_leaks() -> None:
+    planning = Planning(0.95, [CODED])
+    lines = printed(plan_table(planning, title="mnist"))
+    assert lines[0].startswith("mnist: time to 95\u202f% accuracy")
+    first = next(index for index, line in enumerate(lines) if line.startswith("coded-keys"))
+    above, below = lines[first].split(), lines[first + 1].split()
+    assert above == ["coded-keys", "74.9", "13.4", "MB", "1.15", "G", "24", "total", "only", "25"]
+    assert below == ["α", "=", "25,", "CG", "64.1–91.0", "1.32", "MB", "44.1", "MB", "110", "of", "2000"]
+
+
+def test_the_table_fits_eighty_characters_without_cutting_a_name() -> None:
+    slow = replace(conventional("nesterov", 20_416.0), seconds_p5=20_142.0, seconds_p95=20_774.0)
+    lines = printed(plan_table(Planning(0.95, [CODED, replace(CODED, groups=40, solver="nesterov"), slow])))
+    assert max(map(len, lines)) <= 80
+    text = " ".join(" ".join(line[:16] for line in lines).split())
+    assert "…" not in "".join(lines)
+    assert "coded-keys α = 25, 40 groups, Nesterov" in text
+
+
+def test_what_is_left_out_is_named_with_its_reasons() -> None:
+    planning = planned(Limits(max_exposure=13))
+    planning.unreached.append("exact with nesterov reached 0.9400 only")
+    table = left_out_table(planning)
+    assert table is not None
+    lines = printed(table, width=120)
+    by_name = {line.split("  ")[0]: line for line in lines}
+    assert "exposure 25 > 13; the server learns the whole total Gram matrix" in by_name["one-shot, α = 25, closed-form"]
+    keys = by_name["coded-keys, α = 25, CG"].split()
+    assert keys[keys.index("CG") + 1 : keys.index("CG") + 3] == ["160", "2"]  # seconds, variants: alpha 19 and 25
+    assert "exact with nesterov reached 0.9400 only" in "\n".join(lines)
+
+
+def test_nothing_left_out_makes_no_table() -> None:
+    assert left_out_table(Planning(0.95, [CODED])) is None
+
+
+def test_no_plan_makes_an_empty_table() -> None:
+    assert plan_table(Planning(0.95)).row_count == 0
+
+
+def test_names_of_plans() -> None:
+    assert plan_name(CODED) == "coded-keys, α = 25, CG"
+    assert plan_name(replace(CODED, groups=5, solver="gd")) == "coded-keys, α = 25, 5 groups, descent"
+    assert plan_name(conventional("cg", 1.0)) == "conventional FL, full batch, CG"
+
+
+# -- the picture
+
+
+@pytest.mark.parametrize("limits", [Limits(), Limits(max_exposure=13), Limits(max_exposure=0)])
+def test_picture_whatever_the_limits_leave(limits: Limits) -> None:
+    planning = planned(limits)
+    first, second = plan_figure(planning), plan_figure(planning)
+    assert first.png.startswith(b"\x89PNG")
+    assert first.svg == second.svg
+
+
+def test_groups_have_a_panel_each() -> None:
+    one, both = planned(groups=2), planned(groups=2)
+    both.plans += planned(groups=5).plans
+    assert plan_figure(both, title="mnist").svg.count('<g id="axes_') == 2
+    assert plan_figure(one).svg.count('<g id="axes_') == 1
+
+
+def test_without_coded_plans_conventional_fl_is_drawn() -> None:
+    plan_figure(Planning(0.95, [conventional("gd", 10.0)]))
+
+
+def test_no_plans_make_no_picture() -> None:
+    with pytest.raises(InvalidInput, match=r"^planning must hold at least one plan, got none$"):
+        plan_figure(Planning(0.95))
+
+
+@pytest.mark.parametrize(
+    ("last", "ticks"),
+    [
+        (1, [1]),
+        (2, [1, 2]),
+        (7, [1, 2, 3, 4, 5, 6, 7]),
+        (25, [1, 5, 10, 15, 20, 25]),
+        (60, [1, 10, 20, 30, 40, 50, 60]),
+    ],
+)
+def test_ticks_are_round(last: int, ticks: list[int]) -> None:
+    assert _ticks(last) == ticks
