@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: run test check bench reproduce nightly clean
+.PHONY: run test check bench reproduce faults fuzz audit nightly clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -27,11 +27,25 @@ check: $(VENV)/.installed
 bench: $(VENV)/.installed
 	$(BIN)/python -m experiments.bench
 	$(BIN)/python -m experiments.memory
+	$(BIN)/python -m experiments.spare_answers
 
 reproduce: $(VENV)/.installed
 	$(BIN)/codedfl reproduce all --out results
 
-nightly: test bench reproduce
+# The same tests as in make test, on many more random schedules and inputs.
+faults: $(VENV)/.installed
+	CODEDFL_FAULT_SCHEDULES=10000 $(BIN)/python -m pytest -n 2 tests/faults
+
+fuzz: $(VENV)/.installed
+	CODEDFL_FUZZ_INPUTS=100000 $(BIN)/python -m pytest -n 2 tests/fuzz
+
+# Licences need no network; vulnerabilities are looked up where pip-audit can be had and reach its service.
+audit: $(VENV)/.installed
+	-test -x $(VENV)-audit/bin/pip-audit || { $(PYTHON) -m venv $(VENV)-audit && \
+	$(VENV)-audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit; }
+	$(BIN)/python -m experiments.audit --pip-audit $(VENV)-audit/bin/pip-audit
+
+nightly: test faults fuzz audit bench reproduce
 
 clean:
-	rm -rf $(VENV) results .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-audit results .pytest_cache .mypy_cache .ruff_cache

@@ -52,7 +52,7 @@ def main(arguments: list[str] | None = None) -> int:
     if devices < 4:
         parser.error(f"--nodes must be at least 4, for one to be killed and one to be slow, got {devices}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the nodes are stopped on the way out
-    config = app_config(devices=devices, alpha=3, epochs=options.epochs, farewell_seconds=20.0)
+    config = app_config(devices=devices, alpha=3, epochs=options.epochs, farewell_seconds=30.0)
     with tempfile.TemporaryDirectory(prefix="codedfl-federation-") as temporary:
         folder = Path(temporary)
         config["output-dir"] = str(folder / "server")
@@ -68,16 +68,11 @@ def main(arguments: list[str] | None = None) -> int:
             changed = {key: value for key, value in config.items() if app_config()[key] != value}
             run = federation.start_run(APP, changed)
             print(f"{time.monotonic() - began:6.1f} s  node {slow} answers {SLOW_SECONDS:g} s late", flush=True)
-            log = federation.follow(run)
-            assert log.stdout is not None
-            for line in log.stdout:
-                text = line.partition(":      ")[2].strip()
-                if text:
-                    print(f"{time.monotonic() - began:6.1f} s  {text}", flush=True)
-                if text.startswith(f"epoch {KILL_AFTER_EPOCH} "):
+            for line in federation.follow(run):
+                print(f"{time.monotonic() - began:6.1f} s  {line}", flush=True)
+                if line.startswith(f"epoch {KILL_AFTER_EPOCH} "):
                     federation.kill_node(killed)
                     print(f"{time.monotonic() - began:6.1f} s  killed node {killed}", flush=True)
-            log.wait()
         model = TrainedModel.load(folder / "server" / "model.safetensors")
         expected = rehearse(RunConfig.from_config(config), local_parts(config, devices))
         left = [path for i in range(devices) if i != killed for path in folder.glob(f"state-{i}/*/runs/*/*")]

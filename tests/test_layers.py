@@ -21,10 +21,13 @@ ROOT = Path(codedfl.__file__).parent
 # Bottom to top: what is in a layer, and which layers it may import besides itself.
 BELOW_SCHEMES = ("foundation", "arithmetic", "code", "protocol", "data", "time")
 BELOW_DRIVERS = (*BELOW_SCHEMES, "schemes")
-BELOW_REPORT = (*BELOW_DRIVERS, "drivers")
+BELOW_REPORT = (*BELOW_DRIVERS, "drivers", "views")
 LAYERS: dict[str, tuple[set[str], tuple[str, ...]]] = {
     "foundation": ({"errors", "matrix_check", "resumable"}, ()),
-    "arithmetic": ({"ring_loops", "ring_kernels", "ring", "fixed_point", "paper_arithmetic"}, ("foundation",)),
+    "arithmetic": (
+        {"ring_loops", "ring_kernels", "ring", "fixed_point", "paper_arithmetic", "row_reduction"},
+        ("foundation",),
+    ),
     "code": ({"gradient_code", "answer_check", "pads", "sealed", "solvers"}, ("foundation", "arithmetic")),
     "protocol": ({"protocol"}, ("foundation", "arithmetic", "code")),
     "data": (
@@ -37,6 +40,7 @@ LAYERS: dict[str, tuple[set[str], tuple[str, ...]]] = {
         {"in_process", "simulator", "comparison", "planner", "secure_sum", "missing_devices", "estimators"},
         BELOW_DRIVERS,
     ),
+    "views": ({"views", "baseline_views", "privacy"}, BELOW_DRIVERS),  # who sees what, for attacks and tables
     "flower": ({"flower"}, BELOW_REPORT),
     "report": ({"report", "claims", "trace"}, BELOW_REPORT),
     "studies": ({"reproduce", "beyond"}, (*BELOW_REPORT, "report")),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -37,15 +38,14 @@ CODED = Plan(
 )
 
 
-def coded(alpha: int, seconds: float, **changes: object) -> Plan:
-    spread = {"seconds_mean": seconds, "seconds_p5": 0.9 * seconds, "seconds_p95": 1.2 * seconds}
-    return replace(CODED, alpha=alpha, exposure=alpha, stragglers=alpha - 1, **(spread | changes))  # type: ignore[arg-type]
+def coded(alpha: int, seconds: float, **changes: Any) -> Plan:
+    times = {"seconds_mean": seconds, "seconds_p5": 0.9 * seconds, "seconds_p95": 1.2 * seconds}
+    return replace(CODED, alpha=alpha, **{"exposure": alpha, "stragglers": alpha - 1, **times, **changes})
 
 
 def conventional(solver: str, seconds: float) -> Plan:
     scheme = "conventional" if solver == "gd" else "conventional-full-batch"
-    sees = {"server_sees": "each device's gradient", "stragglers": 0, "exposure": 1}
-    return coded(1, seconds, scheme=scheme, solver=solver, **sees)
+    return coded(1, seconds, scheme=scheme, solver=solver, server_sees="each device's gradient")
 
 
 def planned(limits: Limits | None = None, groups: int = 1) -> Planning:

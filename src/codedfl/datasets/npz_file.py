@@ -9,7 +9,7 @@ import tokenize
 import zipfile
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,41 +24,53 @@ _DAMAGE = (
 )
 
 
-def open_npz(path: Path) -> Any:
-    try:
-        archive = np.load(path, allow_pickle=False)
-    except _DAMAGE as error:
-        raise InvalidInput(f"{path.name} must be a readable .npz file, got {_one_line(error)}") from error
-    if not isinstance(archive, np.lib.npyio.NpzFile):
-        raise InvalidInput(f"{path.name} must be an .npz archive, got a single array")
-    return archive
+class NpzFile:
+    """An open archive; ``files`` are the names of its arrays. To be used in a ``with`` statement."""
 
+    def __init__(self, path: Path) -> None:
+        with path.open("rb") as stream:
+            if stream.read(6) == np.lib.format.MAGIC_PREFIX:
+                raise InvalidInput(f"{path.name} must be an .npz archive, got a single array")
+        try:
+            self._zip = zipfile.ZipFile(path)
+        except _DAMAGE as error:
+            raise InvalidInput(f"{path.name} must be a readable .npz file, got {_one_line(error)}") from error
+        self._path = path
+        self.files = [name.removesuffix(".npy") for name in self._zip.namelist()]
 
-def read_array(path: Path, archive: Any, name: str) -> NDArray[Any]:
-    """One array of an open archive."""
-    try:
-        entry = archive.zip.getinfo(f"{name}.npy")
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._zip.close()
+
+    def read(self, name: str) -> NDArray[Any]:
+        try:
+            entry = self._zip.getinfo(f"{name}.npy")
+            with self._zip.open(entry) as stream:
+                self._check_claim(name, entry, *_claim(stream))
+            with self._zip.open(entry) as stream:
+                array: NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
+        except InvalidInput:
+            raise
+        except _DAMAGE as error:
+            where = f"array {name!r} of {self._path.name}"
+            raise InvalidInput(f"{where} must be readable, got {_one_line(error)}") from error
+        return array
+
+    def _check_claim(self, name: str, entry: zipfile.ZipInfo, claimed: int, holds_objects: bool) -> None:
+        if holds_objects:
+            raise InvalidInput(f"array {name!r} of {self._path.name} must hold plain numbers or text, got objects")
         stored = entry.compress_type == zipfile.ZIP_STORED
-        possible = path.stat().st_size * (1 if stored else MOST_INFLATION)
-        with archive.zip.open(entry) as stream:
-            claimed, holds_objects = _claimed_bytes(stream)
-    except _DAMAGE as error:
-        raise InvalidInput(f"array {name!r} of {path.name} must be readable, got {_one_line(error)}") from error
-    if holds_objects:
-        raise InvalidInput(f"array {name!r} of {path.name} must hold plain numbers or text, got objects")
-    if claimed > min(entry.file_size, possible):
-        raise InvalidInput(
-            f"array {name!r} of {path.name} must be whole, got {min(entry.file_size, possible)} bytes at most for the"
-            f" {claimed} that its shape needs"
-        )
-    try:
-        array: NDArray[Any] = archive[name]
-    except _DAMAGE as error:
-        raise InvalidInput(f"array {name!r} of {path.name} must be readable, got {_one_line(error)}") from error
-    return array
+        possible = min(entry.file_size, self._path.stat().st_size * (1 if stored else MOST_INFLATION))
+        if claimed > possible:
+            raise InvalidInput(
+                f"array {name!r} of {self._path.name} must be whole, got {possible} bytes at most for the {claimed}"
+                " that its shape needs"
+            )
 
 
-def _claimed_bytes(stream: Any) -> tuple[int, bool]:
+def _claim(stream: Any) -> tuple[int, bool]:
     """What the header says: bytes of data, and whether they are pickled objects."""
     version = np.lib.format.read_magic(stream)
     read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0

@@ -7,7 +7,6 @@ Nothing is unpickled.
 """
 
 import csv
-import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codedfl.datasets.dataset import Dataset, Task, as_labels, check_rows, split_rows
-from codedfl.datasets.npz_file import open_npz, read_array
+from codedfl.datasets.npz_file import NpzFile
 from codedfl.errors import InvalidInput
 
 # Rows parsed at a time: their text takes far more memory than their numbers.
@@ -78,7 +77,7 @@ def load_file(
     test: Table | None = None
     if path.suffix == ".npz" and _has_matrix(path):
         table = _matrix(path, "X", label or "y", device)
-        with open_npz(path) as archive:
+        with NpzFile(path) as archive:
             has_test = "X_test" in archive.files
         test = _matrix(path, "X_test", "y_test", None) if has_test else None
     else:
@@ -276,19 +275,19 @@ def _read_parquet(path: Path, wanted: _Wanted) -> Table:
 def _has_matrix(path: Path) -> bool:
     if not path.is_file():
         raise InvalidInput(f"data file must exist, got {str(path)!r}")
-    with open_npz(path) as archive:
+    with NpzFile(path) as archive:
         return "X" in archive.files
 
 
 def _matrix(path: Path, matrix: str, label: str | None, device: str | None) -> Table:
-    with open_npz(path) as archive:
+    with NpzFile(path) as archive:
         for role, name in (("label", label), ("device", device)):
             if name is not None and name not in archive.files:
                 raise InvalidInput(f"{role} must be an array of {path.name} ({_listed(archive.files)}), got {name!r}")
-        X = read_array(path, archive, matrix)
+        X = archive.read(matrix)
         check_rows(f"{matrix} of {path.name}", X)
-        y = None if label is None else read_array(path, archive, label)
-        ids = None if device is None else read_array(path, archive, device)
+        y = None if label is None else archive.read(label)
+        ids = None if device is None else archive.read(device)
     for name, values in ((label, y), (device, ids)):
         if values is not None and values.shape != (len(X),):
             raise InvalidInput(
@@ -304,8 +303,8 @@ def _read_npz(path: Path, wanted: _Wanted) -> Table:
         if len(wanted_columns) != len(table.columns):
             raise InvalidInput(f"X of {path.name} must have {len(wanted_columns)} columns, got {len(table.columns)}")
         return table
-    with open_npz(path) as archive:
-        names = wanted.numbers(path, list(archive.files))
+    with NpzFile(path) as archive:
+        names = wanted.numbers(path, archive.files)
         extra = [name for name in (wanted.label, wanted.device) if name is not None]
-        columns = {name: read_array(path, archive, name) for name in [*names, *extra]}
+        columns = {name: archive.read(name) for name in [*names, *extra]}
     return _stack(path, columns, names, wanted)

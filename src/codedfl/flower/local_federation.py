@@ -9,13 +9,14 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
@@ -28,6 +29,7 @@ _START_SECONDS = 60.0
 _STOP_SECONDS = 10.0
 _CALL_SECONDS = 120.0
 _PR_SET_PDEATHSIG = 1
+_COLOURED_LEVEL = re.compile(r"^\x1b\[\d+m\w+ *\x1b\[0m *: *")
 # Flower would look for newer versions of itself and report usage.
 _OFFLINE = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "RAY_USAGE_STATS_ENABLED": "0"}
 
@@ -121,6 +123,12 @@ class LocalFederation:
             _signal(pid, signal.SIGKILL)
         process.wait()
 
+    def kill_server_app(self) -> None:
+        """End the process of the server app as a power cut would; the SuperLink goes on."""
+        for pid in _descendants(self._processes["superlink"].pid):
+            if b"flwr-serverapp" in _command_line(pid):
+                _signal(pid, signal.SIGKILL)
+
     def start_run(self, app: Path, config: Mapping[str, Any], engine: Mapping[str, Any] | None = None) -> str:
         """``flwr run``; returns Flower's number of the run. ``engine`` configures the simulation engine."""
         command = ["flwr", "run", str(app), "--format", "json", "--run-config", _flat(config)]
@@ -132,15 +140,18 @@ class LocalFederation:
             raise FederationFailed(f"flwr run must accept the app, got {found['error-message'].strip()}")
         return str(found["run-id"])
 
-    def follow(self, run: str) -> subprocess.Popen[str]:
-        """The run's log, line by line, until it ends: iterate over ``stdout``."""
-        return subprocess.Popen(
-            ["flwr", "log", run, "--stream"],
-            env=self._environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+    def follow(self, run: str) -> Iterator[str]:
+        """The server app's log, line by line as it comes, until the run ends; Flower's colours are taken off."""
+        command = ["flwr", "log", run, "--stream"]
+        with subprocess.Popen(
+            command, env=self._environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        ) as log:
+            assert log.stdout is not None
+            try:
+                for line in log.stdout:
+                    yield _COLOURED_LEVEL.sub("", line).strip()
+            finally:
+                log.kill()
 
     def status(self, run: str) -> str:
         """Such as running, finished:completed, finished:failed."""
@@ -245,6 +256,13 @@ def _descendants(pid: int) -> list[int]:
         waiting += (more := children.get(waiting.pop(), []))
         found += more
     return found
+
+
+def _command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:  # it has ended meanwhile
+        return b""
 
 
 def _signal(pid: int, what: signal.Signals) -> None:

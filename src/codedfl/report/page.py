@@ -47,6 +47,7 @@ tr.marked > * { font-weight: 700; background: var(--tint); }
 .open { color: var(--soft); white-space: nowrap; }
 figure { margin: 1.2rem 0; }
 figure svg { width: 100%; height: auto; color: var(--ink); }
+@media (prefers-color-scheme: dark) { figure svg { filter: brightness(1.3); } }
 figcaption { color: var(--soft); font-size: 0.9rem; }
 details { margin: 0.6rem 0; }
 summary { cursor: pointer; }

@@ -1,0 +1,105 @@
+"""The recorder keeps every byte and changes nothing; a view opens what its owner can open, and no more."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from experiments.attacks.coded_run import coded_sums, decoded_total, true_constants
+
+from codedfl.errors import InvalidInput
+from codedfl.fleet import Fleet
+from codedfl.in_process import run_in_process
+from codedfl.problem import Problem
+from codedfl.protocol.messages import SERVER, Kind, Message
+from codedfl.schemes import CodedKeys, CodedPadded, CodedScheme, Conditions, OneShot
+from codedfl.simulator import make_parties, simulate
+from codedfl.solvers import ClosedForm, GradientDescent, Solver
+from codedfl.views import Recording, recorded
+from small_problems import digits
+
+ALPHA = 3
+SCHEMES = pytest.mark.parametrize(
+    "scheme", [CodedPadded(ALPHA), CodedKeys(ALPHA), OneShot(ALPHA)], ids=lambda s: s.name
+)
+
+
+def problem() -> Problem:
+    return digits(n_devices=6, n_features=12)
+
+
+def solver_for(scheme: CodedScheme) -> Solver:
+    return ClosedForm() if scheme.reveals_gram else GradientDescent(3)
+
+
+def trained(scheme: CodedScheme) -> np.ndarray:
+    server, devices = make_parties(scheme, problem(), solver_for(scheme), random_bytes=random.Random(1).randbytes)
+    return run_in_process(server, devices)
+
+
+@SCHEMES
+def test_recording_changes_no_bit_of_the_model(scheme: CodedScheme):
+    assert np.array_equal(trained(scheme), trained(recorded(scheme, Recording())))
+
+
+@SCHEMES
+def test_in_process_every_party_has_a_view_of_all_it_received(scheme: CodedScheme):
+    recording = Recording()
+    trained(recorded(scheme, recording))
+    assert set(recording.views) == {SERVER, *problem().device_names}
+    kinds = [Message.decode(data).kind for data in recording.server.received]
+    assert kinds.count(Kind.JOIN) == kinds.count(Kind.SHARES) == kinds.count(Kind.READY) == 6
+    assert set(recording.server.answers(1)) == set(problem().device_names)
+    assert bool(recording.server.uploads()) == (scheme.name != "coded-padded")
+
+
+def test_the_simulated_run_is_recorded_too():
+    recording = Recording()
+    at = Conditions(Fleet.load("paper").scaled_to(6))
+    scheme = recorded(CodedKeys(ALPHA), recording)
+    simulate(scheme, problem(), GradientDescent(3), at, np.random.default_rng(0), everyone_computes=True)
+    assert len(recording.server.answers(2)) == 6
+    assert all(len(recording.device(name).updates()) == 3 for name in problem().device_names)
+
+
+@SCHEMES
+def test_the_view_holds_the_total_bit_for_bit(scheme: CodedScheme):
+    recording = Recording([SERVER])
+    trained(recorded(scheme, recording))
+    view = recording.server
+    ring = view.agreed.fixed_point.ring
+    truth = ring.to_integers(true_constants(view, problem())).sum(axis=0)
+    assert np.array_equal(ring.to_integers(decoded_total(view, coded_sums(view))), truth)
+
+
+@SCHEMES
+def test_a_device_is_given_something_of_its_row_of_the_code_only(scheme: CodedScheme):
+    recording = Recording()
+    trained(recorded(scheme, recording))
+    for i, name in enumerate(problem().device_names):
+        view = recording.device(name)
+        row = {problem().device_names[j] for j in view.agreed.code.row_support(i)} - {name}
+        with_pads = {sender for sender, secrets in view.shares().items() if secrets.pad}
+        padded = scheme.name == "coded-padded"
+        assert set(view.padded_data()) == (row if padded else set())
+        assert with_pads == (set() if padded else row)
+        assert len(view.mask_seeds) == ALPHA + 1
+
+
+def test_a_recording_is_of_one_run_and_of_whom_it_is_told():
+    recording = Recording([SERVER])
+    scheme = recorded(CodedKeys(ALPHA), recording)
+    trained(scheme)
+    with pytest.raises(InvalidInput, match="a view must be of a party of the run"):
+        recording.device("device-0")
+    with pytest.raises(InvalidInput, match="a recording must be of one run"):
+        trained(scheme)
+
+
+def test_no_secret_is_in_a_repr():
+    recording = Recording()
+    trained(recorded(CodedKeys(ALPHA), recording))
+    view = recording.device("device-0")
+    text = repr(view) + repr(recording)
+    assert not any(secret.hex() in text or repr(secret) in text for secret in view.drawn)
