@@ -1,4 +1,4 @@
-"""What codedfl stands on: the licence of every package it installs, and known vulnerabilities as far as can be looked up.
+"""What codedfl stands on: the licence of every package it installs, and known vulnerabilities where one can look.
 
 Licences come from the packages' own metadata and need no network. Vulnerabilities are looked up by pip-audit, in an
 environment of its own (``make audit`` makes it), on PyPI; packages that it could not look up are counted, not passed
@@ -23,6 +23,8 @@ from pathlib import Path
 from packaging.requirements import Requirement  # comes with matplotlib
 from rich.console import Console
 from rich.table import Table
+
+MOST_SECONDS = 120  # without a network pip-audit tries for long, package by package
 
 
 def dependencies(name: str, extras: Sequence[str]) -> Iterator[Distribution]:
@@ -59,10 +61,10 @@ def vulnerabilities(pip_audit: Path) -> tuple[list[str], int, int]:
     """Findings, packages looked up, packages that could not be."""
     packages = sysconfig.get_path("purelib")
     command = [str(pip_audit), "--path", packages, "--format", "json", "--progress-spinner", "off"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
     try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=MOST_SECONDS)
         listed = json.loads(done.stdout)["dependencies"]
-    except (json.JSONDecodeError, KeyError):
+    except (json.JSONDecodeError, KeyError, subprocess.TimeoutExpired):
         return [], 0, -1
     skipped = [entry for entry in listed if "skip_reason" in entry]
     found = [f"{e['name']} {e['version']}: {v['id']}" for e in listed for v in e.get("vulns", [])]

@@ -94,7 +94,10 @@ class Scenario:
         return self.server_type(self.parameters, self.names, solver or descent(), **options)
 
     def device(self, index: int, **options: Any) -> Device:
-        options = {"random_bytes": repeatable(f"device {index} {self.seed}")} | options
+        options = {
+            "random_bytes": repeatable(f"device {index} {self.seed}"),
+            "allow_unmasked": not self.masks,
+        } | options
         return self.device_type(self.names[index], *self.data[index], **options)
 
     def devices(self, **options: Any) -> list[Device]:

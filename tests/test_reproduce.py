@@ -88,6 +88,12 @@ def test_claim_the_best_alpha_depends_on_the_length_of_the_training(small):
     assert epochs == sorted(epochs, reverse=True)
 
 
+def test_the_literal_step_is_followed_to_the_end(small):
+    """Half the step takes about twice the epochs, also for conventional FL."""
+    rows = [row for row in small["schemes"] if (row["step"], row["scheme"]) == ("literal", "conventional")]
+    assert all(row["seeds_reached"] == row["seeds"] for row in rows)
+
+
 def test_claims_are_judged_by_both_accountings(small):
     statements = [claim["statement"] for claim in small["claims"]]
     assert sum("(as the paper counts)" in statement for statement in statements) == len(statements) / 2

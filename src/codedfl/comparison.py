@@ -146,7 +146,8 @@ def train_all(
             say(f"seed {seed}: {entry.scheme.label}", (1 + index / len(distinct)) / 2)
             # Descent at the literal step needs about twice the epochs.
             limit = settings.max_epochs * (2 if entry.step == "literal" else 1)
-            if reference is not None and not entry.scheme.exact:
+            drifting = not entry.scheme.exact and not isinstance(entry.scheme, Conventional)
+            if reference is not None and drifting:
                 # A baseline that drifts may never get there: half as long again as conventional FL is long enough.
                 limit = min(limit, math.ceil(1.5 * reference))
             run = trajectory(

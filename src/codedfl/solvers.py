@@ -200,7 +200,9 @@ class ConjugateGradient(Resumable):
     def request(self) -> Floats | None:
         if self._epoch >= self.epochs or not np.any(self._active()):
             return None
-        self._refreshing = bool(self.restart) and len(self._conjugate) >= self.restart
+        # Not in the last epoch: a refreshed model lies on the grid of e, and a step must follow to leave it.
+        due = bool(self.restart) and len(self._conjugate) >= self.restart
+        self._refreshing = due and self._epoch + 1 < self.epochs
         if self._refreshing:
             assert self.model is not None
             return np.subtract(self.model, self._initial)

@@ -12,7 +12,7 @@ from collections import Counter
 import pytest
 from faulty_run import FaultyRun
 
-SCHEDULES = int(os.environ.get("CODEDFL_FAULT_SCHEDULES", "320"))
+SCHEDULES = int(os.environ.get("CODEDFL_FAULT_SCHEDULES", "304"))
 BLOCKS = 16  # as many tests, so that both cores have some
 
 

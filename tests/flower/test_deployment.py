@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from experiments.federation import APP, app_config, local_parts
 
 from codedfl.flower.local_federation import LocalFederation
 from codedfl.flower.rehearsal import rehearse
 from codedfl.flower.run_config import RunConfig
 from codedfl.model import TrainedModel
-from experiments.federation import APP, app_config, local_parts
 
 pytestmark = pytest.mark.xdist_group("flower")
 

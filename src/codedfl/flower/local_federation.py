@@ -238,7 +238,7 @@ def _free_port() -> int:
 def _end_with_parent() -> None:
     """In a new process: let the system end it when its parent is killed and cannot do so itself. On Linux only."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _descendants(pid: int) -> list[int]:

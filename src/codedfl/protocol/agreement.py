@@ -37,7 +37,7 @@ class Parameters:
     ----------
     scheme: name of the coded scheme (``codedfl.schemes``).
     alpha: how many devices' data each device can answer for. 1 is uncoded, D is replication.
-    n_features, n_outputs: d and c. d = 0 is a plain secure sum of the constant part.
+    n_features, n_outputs: d and c, at least 1 each.
     bounds: public bounds on the data.
     precision: fraction bits to ask for; None takes what two primes give.
     samples: m if it is public; None has it securely summed along with G^(1).

@@ -59,6 +59,7 @@ class Device(Resumable, ABC):
     roster: pinned public keys of other devices by name. With it a lying relay is caught: a key that differs is
         refused, and so is a device that is not on it. None trusts the server's word.
     min_participants: refuses a smaller set. Below two, the "total" would be one device's own data.
+    allow_unmasked: takes part in a run without masks; only for experiments that show what they prevent.
     random_bytes: source of all secrets; replaced only in tests and simulations that must be repeatable.
     """
 
@@ -89,6 +90,7 @@ class Device(Resumable, ABC):
         server_public: bytes | None = None,
         roster: Mapping[str, bytes] | None = None,
         min_participants: int = 2,
+        allow_unmasked: bool = False,
         random_bytes: RandomBytes = system_random.token_bytes,
     ) -> None:
         if not 1 <= name_length(name) <= MAX_NAME:
@@ -100,6 +102,7 @@ class Device(Resumable, ABC):
         self._pinned_server = server_public
         self._roster = roster
         self._min_participants = max(2, min_participants)
+        self._allow_unmasked = allow_unmasked
         self._random_bytes = random_bytes
         self._run = b""
         self._server_public = b""
@@ -213,6 +216,8 @@ class Device(Resumable, ABC):
             return f"scheme must be {self.scheme!r} for this device, got {parameters.scheme!r}"
         if parameters.reveals_gram != self.reveals_gram:
             return f"reveals_gram must be {self.reveals_gram} for this device, got {parameters.reveals_gram}"
+        if not parameters.masks and not self._allow_unmasked:
+            return "masks must be on for this device, got off"
         if self._data is None:
             return "the device's data were used in an earlier run: make a new device"
         return objection_of_rows(parameters, *self._data)

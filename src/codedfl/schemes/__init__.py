@@ -38,9 +38,9 @@ SCHEMES: dict[str, Callable[..., Scheme]] = {
 }
 
 
-def coded_scheme(name: str, alpha: int, groups: int = 1) -> CodedScheme:
+def coded_scheme(name: str, alpha: int, groups: int = 1, spare: int = 0) -> CodedScheme:
     """A scheme that runs as real state machines."""
     coded = {scheme.name: scheme for scheme in (CodedPadded, CodedKeys, OneShot)}
     if name not in coded:
         raise InvalidInput(f"scheme must be one of {', '.join(coded)}, got {name!r}")
-    return coded[name](alpha, groups)
+    return coded[name](alpha, groups, spare)

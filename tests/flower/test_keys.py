@@ -1,0 +1,98 @@
+"""Key files, rosters and certificates."""
+
+from __future__ import annotations
+
+import re
+import ssl
+import stat
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import load_ssh_private_key, load_ssh_public_key
+
+from codedfl.errors import InvalidInput
+from codedfl.flower.certificates import make_certificate, make_node_key
+from codedfl.flower.keys import load_identity, load_roster, save_roster
+from codedfl.sealed import Identity
+
+
+def exactly(message: str) -> str:
+    return f"^{re.escape(message)}$"
+
+
+def test_a_key_file_is_made_once_and_closed_to_others(tmp_path: Path):
+    first = load_identity(tmp_path / "keys" / "device.key")
+    assert load_identity(tmp_path / "keys" / "device.key").public == first.public
+    assert load_identity(tmp_path / "keys" / "other.key").public != first.public
+    assert stat.S_IMODE((tmp_path / "keys").stat().st_mode) == 0o700
+    assert stat.S_IMODE((tmp_path / "keys" / "device.key").stat().st_mode) == 0o600
+
+
+def test_a_key_file_that_others_can_read_is_refused(tmp_path: Path):
+    tmp_path.chmod(0o700)
+    path = tmp_path / "device.key"
+    load_identity(path)
+    path.chmod(0o640)
+    with pytest.raises(
+        InvalidInput, match=exactly(f"the key file must be closed to other users (chmod go= {path}), got mode 0640")
+    ):
+        load_identity(path)
+
+
+@pytest.mark.parametrize("content", ["", "xyz", "ab" * 31, "ab" * 33])
+def test_a_damaged_key_file_is_refused(tmp_path: Path, content: str):
+    path = tmp_path / "device.key"
+    path.write_text(content)
+    path.chmod(0o600)
+    message = f"the key file must hold 32 bytes in hex, got something else in {str(path)!r}"
+    with pytest.raises(InvalidInput, match=exactly(message)):
+        load_identity(path)
+
+
+def test_a_roster_comes_back_as_it_was(tmp_path: Path):
+    roster = {name: Identity.generate().public for name in ("device-0", 'a "quoted" one', "Gerät 3")}
+    save_roster(roster, tmp_path / "roster.toml")
+    assert load_roster(tmp_path / "roster.toml") == roster
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a = 3", "'a' on the roster must be a public key of 64 bytes in hex, got '3'"),
+        ('a = "00"', "'a' on the roster must be a public key of 64 bytes in hex, got '00'"),
+        ('"" = "00"', "a name on the roster must have 1 to 64 bytes, got ''"),
+    ],
+)
+def test_a_bad_roster_is_refused(tmp_path: Path, text: str, message: str):
+    (tmp_path / "roster.toml").write_text(text)
+    with pytest.raises(InvalidInput, match=exactly(message)):
+        load_roster(tmp_path / "roster.toml")
+
+
+def test_a_roster_must_be_there(tmp_path: Path):
+    with pytest.raises(InvalidInput, match=r"^the roster must be a readable TOML file, got "):
+        load_roster(tmp_path / "roster.toml")
+
+
+def test_the_certificate_is_for_its_hosts_and_signed_by_its_authority(tmp_path: Path):
+    made = make_certificate(tmp_path / "certificates", ["fl.example.org", "127.0.0.1"])
+    certificate = x509.load_pem_x509_certificate(made.certificate.read_bytes())
+    authority = x509.load_pem_x509_certificate(made.authority.read_bytes())
+    certificate.verify_directly_issued_by(authority)
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.DNSName) == ["fl.example.org"]
+    assert [str(address) for address in names.get_values_for_type(x509.IPAddress)] == ["127.0.0.1"]
+    assert stat.S_IMODE(made.key.stat().st_mode) == 0o600
+    ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(made.certificate, made.key)
+
+
+def test_a_node_key_is_what_flower_wants(tmp_path: Path):
+    path = make_node_key(tmp_path / "keys", "node-0")
+    private = load_ssh_private_key(path.read_bytes(), None)
+    public = load_ssh_public_key(path.with_name("node-0.pub").read_bytes())
+    assert isinstance(private, ec.EllipticCurvePrivateKey) and isinstance(public, ec.EllipticCurvePublicKey)
+    assert private.public_key().public_numbers() == public.public_numbers()
+    assert public.curve.name == "secp384r1"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
