@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +16,10 @@ from numpy.typing import NDArray
 from codedfl import pads
 from codedfl.in_process import run_in_process
 from codedfl.problem import Problem
+from codedfl.protocol import Parameters
 from codedfl.ring import Planes
 from codedfl.schemes import CodedScheme
 from codedfl.schemes.coded_padded import CONSTANT
-from codedfl.simulator import make_parties
 from codedfl.solvers import ClosedForm, GradientDescent
 from codedfl.views import Recording, View, recorded
 
@@ -40,9 +39,28 @@ def run_recorded(
     recording = Recording(only)
     solver = ClosedForm() if scheme.reveals_gram else GradientDescent(EPOCHS)
     source = random.Random(f"{scheme.label} {masks}").randbytes
-    server, devices = make_parties(recorded(scheme, recording), problem, solver, random_bytes=source)
-    # There is no public switch on purpose; the parameters are not sent before the invitation.
-    server.parameters = replace(server.parameters, masks=masks)
+    watched = recorded(scheme, recording)
+    parameters = Parameters(
+        scheme.name,
+        scheme.alpha,
+        problem.n_features,
+        problem.n_outputs,
+        problem.bounds,
+        masks=masks,
+        groups=scheme.groups,
+        reveals_gram=scheme.reveals_gram,
+    )
+    server = watched.server_type(parameters, problem.device_names, solver, random_bytes=source)
+    devices = [
+        watched.device_type(
+            name,
+            problem.X[problem.rows_of(i)],
+            problem.Y[problem.rows_of(i)],
+            random_bytes=source,
+            allow_unmasked=not masks,
+        )
+        for i, name in enumerate(problem.device_names)
+    ]
     run_in_process(server, devices)
     return recording
 

@@ -103,7 +103,7 @@ def _run(
     solver = ClosedForm() if scheme.reveals_gram else GradientDescent(_EPOCHS)
     server = watched.server_type(parameters, names, solver, random_bytes=source(-1))
     devices = [
-        watched.device_type(name, X, Y, random_bytes=source(i))
+        watched.device_type(name, X, Y, random_bytes=source(i), allow_unmasked=fault == "masks off")
         for i, (name, (X, Y)) in enumerate(zip(names, data, strict=True))
     ]
     run_in_process(server, devices)
