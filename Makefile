@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: run test check bench reproduce faults fuzz audit nightly clean
+.PHONY: run test check bench reproduce federation faults fuzz audit nightly clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -20,8 +20,8 @@ test: check
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 check: $(VENV)/.installed
-	$(BIN)/ruff check src tests experiments
-	$(BIN)/ruff format --check src tests experiments
+	$(BIN)/ruff check src tests experiments apps
+	$(BIN)/ruff format --check src tests experiments apps
 	$(BIN)/mypy
 
 bench: $(VENV)/.installed
@@ -31,6 +31,10 @@ bench: $(VENV)/.installed
 
 reproduce: $(VENV)/.installed
 	$(BIN)/codedfl reproduce all --out results
+
+# SuperLink and SuperNodes on this machine, with TLS; one is slow, one is killed.
+federation: $(VENV)/.installed
+	$(BIN)/python -m experiments.federation
 
 # The same tests as in make test, on many more random schedules and inputs.
 faults: $(VENV)/.installed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import random
 from collections.abc import Callable
@@ -163,7 +164,7 @@ def test_a_straggler_skips_to_the_newest_epoch(scenario: Scenario, tmp_path: Pat
     fast = [epoch_of(call) for name, call in post.handled if name == "device-0" and epoch_of(call)]
     assert fast == list(range(1, 13))
     assert 2 <= len(epochs) <= 5
-    assert all(later > earlier + 1 for earlier, later in zip(epochs[:-1], epochs[1:], strict=True))
+    assert all(later > earlier + 1 for earlier, later in itertools.pairwise(epochs))
 
 
 def without_nodes(post: FakePost, nodes: list[int], when: Callable[[], bool]) -> None:

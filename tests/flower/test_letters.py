@@ -64,11 +64,10 @@ def test_a_letter_that_is_refused_comes_again_with_those_behind_it():
     for number in range(3):
         here.put(letter(number))
     taken = []
-    with pytest.raises(MessageRefused):
-        for one in there.take(here.parcel()):
-            if one == letter(1):
-                raise MessageRefused("damaged")
-            taken.append(one)
+    for one in there.take(here.parcel()):
+        if one == letter(1):
+            break  # refused
+        taken.append(one)
     list(here.take(there.parcel()))
     assert here.waiting == [letter(1), letter(2)]
     taken += there.take(here.parcel())

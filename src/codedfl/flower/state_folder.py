@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -108,27 +107,26 @@ class StateFolder:
             return [self._split(entry, names) for entry in value]
         return value
 
-    def _write(self, data: memoryview, names: set[str]) -> dict[str, str]:
+    def _write(self, data: memoryview, names: set[str]) -> dict[str, Any]:
         name = hashlib.sha256(data).hexdigest()
         if name not in names and not (self.path / name).exists():
             write_private(self.path / name, [data])
         names.add(name)
-        return {"$file": name}
+        return {"$file": name, "$size": data.nbytes}
 
     def _join(self, value: Any) -> Any:
         if isinstance(value, list):
             return [self._join(entry) for entry in value]
         if not isinstance(value, dict):
             return value
-        if "$dtype" in value:
-            dtype, shape = np.dtype(value["$dtype"]), tuple(value["$shape"])
-            if "$file" not in value:
-                return np.frombuffer(bytearray(value["$bytes"]), dtype).reshape(shape)
-            path = self.path / Path(value["$file"]).name
-            if path.stat().st_size != math.prod(shape) * dtype.itemsize:
-                raise ValueError(f"{path.name} has another size")
-            # Copy on write: sums go on growing in memory, the file stays as it is.
-            return np.memmap(path, dtype, "c", shape=shape).view(np.ndarray)
         if "$file" in value:
-            return (self.path / Path(value["$file"]).name).read_bytes()
+            path = self.path / Path(value["$file"]).name
+            if path.stat().st_size != value["$size"]:
+                raise ValueError(f"{path.name} has another size")
+            if "$dtype" not in value:
+                return path.read_bytes()
+            # Copy on write: sums go on growing in memory, the file stays as it is.
+            return np.memmap(path, value["$dtype"], "c", shape=tuple(value["$shape"])).view(np.ndarray)
+        if "$dtype" in value:
+            return np.frombuffer(bytearray(value["$bytes"]), value["$dtype"]).reshape(value["$shape"])
         return {key: self._join(entry) for key, entry in value.items()}

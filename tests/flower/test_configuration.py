@@ -1,0 +1,183 @@
+"""From flat configuration to features, labels, scheme and solver; and what is refused on the way."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from experiments.federation import APP, app_config, local_parts
+from flwr.app import ConfigRecord, Context, Message, RecordDict
+
+from codedfl.errors import InvalidInput
+from codedfl.flower.calls import Hello, Introduction, Refused
+from codedfl.flower.client import device_name, make_client_app
+from codedfl.flower.delays import injected_delay
+from codedfl.flower.learning import Learning
+from codedfl.flower.records import HELLO, STEP, call_record, read_reply
+from codedfl.flower.rehearsal import rehearse
+from codedfl.flower.run_config import RunConfig
+from codedfl.planner import load_plan
+from codedfl.solvers import ClosedForm, ConjugateGradient, GradientDescent
+
+CONFIG: dict[str, Any] = {
+    "devices": 4,
+    "alpha": 2,
+    "epochs": 5,
+    "columns": 3,
+    "x-low": -1,
+    "x-high": 1.0,
+    "classes": "yes, no",
+    "features": "linear",
+    "max-samples": 100,
+    "max-samples-per-device": 50,
+}
+
+
+def test_learning_makes_the_same_of_the_same_rows_everywhere():
+    learning = Learning.from_config(CONFIG)
+    X, Y = learning.rows(np.array([[0.0, 1.0, -1.0], [5.0, 0.5, 0.0]]), np.array(["no", "yes"]))
+    assert np.array_equal(X, [[1, 0.5, 1, 0], [1, 1, 0.75, 0.5]])  # the constant, then [0, 1]; 5.0 was clipped
+    assert np.array_equal(Y, [[1, 0], [0, 1]])
+    model = learning.model(np.zeros((4, 2)))
+    assert list(model.predict(np.zeros((1, 3)))) == ["no"]
+
+
+def test_numbers_and_targets_are_read():
+    assert Learning.from_config(CONFIG | {"classes": "3,1,2"}).labels.to_dict() == {
+        "kind": "classes",
+        "classes": [1, 2, 3],
+    }
+    regression = Learning.from_config(CONFIG | {"classes": "", "target-low": 0, "target-high": 10.0})
+    assert regression.task == "regression"
+    assert regression.labels.to_dict() == {"kind": "targets", "low": 0.0, "high": 10.0}
+    kernel = Learning.from_config(CONFIG | {"features": "rbf", "n-features": 30})
+    assert kernel.feature_map.n_features == 30
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"columns": "3"}, "columns must be of type int in the configuration, got '3'"),
+        ({"columns": None}, "columns must be of type int in the configuration, got None"),
+        ({"features": "cubic"}, "features must be rbf or linear, got 'cubic'"),
+        ({"alpha": 5}, "alpha must be between 1 and the number of devices (4), got 5"),
+        ({"scheme": "fast"}, "scheme must be one of coded-padded, coded-keys, one-shot, got 'fast'"),
+        ({"solver": "fast"}, "solver must be one of gd, nesterov, cg, got 'fast'"),
+        ({"step": "fast"}, "step must be one of paper, literal, got 'fast'"),
+        ({"min-devices": 1}, "min-devices must be between 2 and devices (4), got 1"),
+    ],
+)
+def test_a_bad_configuration_is_refused(change: dict[str, Any], message: str):
+    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
+        RunConfig.from_config(CONFIG | change)
+
+
+def test_the_scheme_decides_the_solver():
+    assert isinstance(RunConfig.from_config(CONFIG).make_solver(), ConjugateGradient)
+    assert isinstance(RunConfig.from_config(CONFIG | {"solver": "gd"}).make_solver(), GradientDescent)
+    assert isinstance(RunConfig.from_config(CONFIG | {"scheme": "one-shot"}).make_solver(), ClosedForm)
+
+
+def test_a_plan_file_replaces_scheme_and_solver(tmp_path: Path):
+    path = tmp_path / "plan.toml"
+    plan = 'scheme = "coded-padded"\nalpha = 3\ngroups = 1\nsolver = "nesterov"\nepochs = 7\n'
+    path.write_text('format = "codedfl-plan-1"\n[plan]\n' + plan)
+    scheme, solver, epochs = load_plan(path)
+    config = RunConfig.from_config(CONFIG | {"plan": str(path)})
+    assert (config.scheme, config.solver, config.epochs) == (scheme, solver, epochs)
+
+
+def test_a_rehearsal_trains_the_app_of_the_package():
+    config = app_config(devices=3, alpha=2, epochs=5, n_features=40)
+    theta = rehearse(RunConfig.from_config(config), local_parts(config, 3))
+    data = local_parts(config, 1)[0]
+    assert RunConfig.from_config(config).learning.model(theta).score(*data) > 0.8
+
+
+def test_the_app_names_every_key_that_is_read():
+    """Flower refuses to override what the app does not name."""
+    source = "".join((APP.parent.parent / "src/codedfl/flower" / name).read_text() for name in CONFIGURED)
+    read = set(re.findall(r'setting\(config, "([a-z-]+)"', source)) | set(re.findall(r'config, "([a-z-]+)"', source))
+    assert read - set(app_config()) == set()
+
+
+CONFIGURED = ("run_config.py", "learning.py")
+
+
+# -- the client app
+
+
+def context(node: dict[str, Any], run: dict[str, Any] | None = None) -> Context:
+    return Context(1, 2, node, RecordDict(), run or CONFIG)
+
+
+def answer(node: dict[str, Any], challenge: bytes = b"x") -> Any:
+    kind, content = call_record(Hello(challenge))
+    app = make_client_app(lambda context: (np.zeros((2, 3)), np.array(["yes", "no"])))
+    message = Message(content, 2, kind)
+    message.metadata.__dict__["_message_id"] = "1"
+    return read_reply(app(message, context(node)).content)
+
+
+def test_the_client_app_introduces_its_device(tmp_path: Path):
+    reply = answer({"partition-id": 3, "state-dir": str(tmp_path / "state")})
+    assert isinstance(reply, Introduction) and reply.name == "device-3"
+    assert (tmp_path / "state" / "device-3" / "device.key").is_file()
+    again = answer({"device-name": "a name", "state-dir": str(tmp_path / "state")})
+    assert isinstance(again, Introduction) and again.name == "a name"
+
+
+@pytest.mark.parametrize(
+    ("node", "message"),
+    [
+        ({}, "partition-id must be of type int in the configuration, got None"),
+        ({"device-name": "../up"}, "device-name must do as the name of a folder, got '../up'"),
+        (
+            {"partition-id": 0, "server-key": "00"},
+            "server-key must be a public key of 64 bytes in hex, got '00'",
+        ),
+        (
+            {"partition-id": 0, "min-participants": "3"},
+            "min-participants must be of type int in the configuration, got '3'",
+        ),
+    ],
+)
+def test_a_bad_node_configuration_is_refused(tmp_path: Path, node: dict[str, Any], message: str):
+    assert answer({"state-dir": str(tmp_path / "state")} | node) == Refused(message)
+
+
+def test_nothing_of_the_device_is_in_the_context(tmp_path: Path):
+    kind, content = call_record(Hello(b"x"))
+    app = make_client_app(lambda context: (np.zeros((2, 3)), np.array(["yes", "no"])))
+    message = Message(content, 2, kind)
+    message.metadata.__dict__["_message_id"] = "1"
+    here = context({"partition-id": 3, "state-dir": str(tmp_path / "state")})
+    app(message, here)
+    assert len(here.state) == 0
+    assert device_name(here) == "device-3"
+
+
+def test_delays_are_those_of_the_node_and_only_in_phase_2(monkeypatch: pytest.MonkeyPatch):
+    slept: list[float] = []
+    monkeypatch.setattr("time.sleep", slept.append)
+    here = context({"delay-seconds": 2.0, "delay-mean": 1.0, "delay-seed": 5})
+    update = RecordDict({"newest": ConfigRecord({"data": b""})})
+    for kind, content in ((HELLO, RecordDict()), (STEP, RecordDict()), (STEP, update), (STEP, update)):
+        message = Message(content, 2, kind)
+        assert injected_delay(message, here, lambda message, context: message) is message
+    assert len(slept) == 2 and min(slept) > 2 and slept[0] != slept[1]
+    again = context(dict(here.node_config))
+    injected_delay(Message(update, 2, STEP), again, lambda message, context: message)
+    assert slept[2] == slept[0]
+
+
+def test_a_node_does_not_load_what_an_update_does_not_need():
+    """A process is started for every call: what it imports is waited for."""
+    code = "import sys, codedfl.flower.client; print([m for m in sys.modules if m in ('sklearn', 'matplotlib', 'ray')])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
