@@ -17,7 +17,7 @@ import click
 import typer
 from typer.core import TyperGroup
 
-from codedfl.cli import compare, data, fleet, plan, predict, reproduce, train
+from codedfl.cli import compare, data, fleet, plan, predict, privacy, reproduce, train
 from codedfl.cli.screen import INTERRUPTED
 from codedfl.datasets import DataUnavailable
 from codedfl.errors import CodedFLError
@@ -102,6 +102,7 @@ app.command("predict")(predict.predict)
 app.command("evaluate")(predict.evaluate)
 app.command("compare")(compare.compare_schemes)
 app.command("plan")(plan.make_plan)
+app.command("privacy")(privacy.show_privacy)
 app.command("reproduce")(reproduce.reproduce_paper)
 app.add_typer(data.app, name="data")
 app.add_typer(fleet.app, name="fleet")

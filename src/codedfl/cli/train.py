@@ -167,6 +167,15 @@ def train(
             help="Stop when the test score (accuracy, or R^2) reaches it, such as 0.95.", rich_help_panel=TRAINING
         ),
     ] = None,
+    spare: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            metavar="K",
+            help="Answers to wait for beyond D - alpha + 1: one detects a wrong answer, 2t find t liars.",
+            rich_help_panel=TRAINING,
+        ),
+    ] = 0,
     precision: Annotated[
         int | None,
         typer.Option(
@@ -200,7 +209,7 @@ def train(
     screen = Screen(json)
     if target is not None and not target <= 1:
         raise InvalidInput(f"--target must be at most 1, the best score there is, got {target}")
-    choice = choose(plan_file, scheme_name, alpha, groups, solver_name, epochs)
+    choice = choose(plan_file, scheme_name, alpha, groups, solver_name, epochs, spare)
     refuse_unread(features, n_features, gamma, partition, concentration, choice.solver, step)
     dataset = inputs.load_data(
         screen,

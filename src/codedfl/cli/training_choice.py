@@ -47,10 +47,11 @@ class Choice:
     groups: int
     solver: str
     epochs: int | None
+    spare: int
 
     def scheme_for(self, n_devices: int) -> CodedScheme:
         alpha = max(1, n_devices // self.groups - 2) if self.alpha is None else self.alpha
-        return coded_scheme(self.scheme, alpha, self.groups)
+        return coded_scheme(self.scheme, alpha, self.groups, self.spare)
 
 
 def choose(
@@ -60,6 +61,7 @@ def choose(
     groups: int | None,
     solver: str | None,
     epochs: int | None,
+    spare: int,
 ) -> Choice:
     if plan_file is not None:
         given = {"--scheme": scheme, "--alpha": alpha, "--groups": groups, "--solver": solver}
@@ -67,14 +69,14 @@ def choose(
             if value is not None:
                 raise InvalidInput(f"{option} must be left out with --plan, which decides it, got {value}")
         planned, planned_solver, planned_epochs = load_plan(plan_file)
-        return Choice(planned.name, planned.alpha, planned.groups, planned_solver, epochs or planned_epochs)
+        return Choice(planned.name, planned.alpha, planned.groups, planned_solver, epochs or planned_epochs, spare)
     if scheme == OneShot.name:
         if solver is not None:
             raise InvalidInput(
                 f"--solver must be left out with --scheme {OneShot.name}, which needs none, got {solver}"
             )
         solver = CLOSED_FORM
-    return Choice(scheme or CodedKeys.name, alpha, groups or 1, solver or "cg", epochs)
+    return Choice(scheme or CodedKeys.name, alpha, groups or 1, solver or "cg", epochs, spare)
 
 
 def make_solver(name: str, epochs: int | None, regularisation: float, step: str | None) -> AnySolver:

@@ -35,7 +35,18 @@ class Dismissal:
     reason: str
 
 
-Call = Hello | Step | Dismissal
+@dataclass(frozen=True)
+class Probe:
+    """Measure yourself (``probe``): ``products`` of a d x d with a d x c matrix, and reply with so many bytes."""
+
+    n_features: int
+    n_outputs: int
+    products: int
+    payload: bytes = b""  # only there to be transferred
+    reply_bytes: int = 0
+
+
+Call = Hello | Step | Dismissal | Probe
 
 
 @dataclass(frozen=True)
@@ -45,6 +56,14 @@ class Introduction:
     name: str
     public: bytes
     signature: bytes
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The seconds of each product of a probe; and the bytes it asked for."""
+
+    seconds: tuple[float, ...]
+    payload: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -61,7 +80,7 @@ class Failed:
     reason: str
 
 
-Reply = Introduction | Parcel | Refused | Failed
+Reply = Introduction | Parcel | Measured | Refused | Failed
 
 
 class Post(Protocol):

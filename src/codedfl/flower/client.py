@@ -23,7 +23,7 @@ from codedfl.flower.device_host import DeviceHost, Floats
 from codedfl.flower.keys import load_identity, load_roster, parse_public
 from codedfl.flower.learning import Learning, setting
 from codedfl.flower.logs import use_flower_logs
-from codedfl.flower.records import DISMISSAL, HELLO, STEP, read_call, reply_record
+from codedfl.flower.records import KINDS, read_call, reply_record
 
 LoadLocalData = Callable[[Context], tuple[NDArray[Any], NDArray[Any]]]
 
@@ -46,7 +46,7 @@ def make_client_app(load_local_data: LoadLocalData, mods: list[Mod] | None = Non
             reply = Refused(str(error))
         return Message(reply_record(reply), reply_to=message)
 
-    for kind in (HELLO, STEP, DISMISSAL):
+    for kind in KINDS:
         category, action = kind.split(".")
         register = app.train if category == "train" else app.query
         register(action, mods=mods)(handle)

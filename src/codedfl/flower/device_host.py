@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codedfl.errors import CodedFLError, MessageRefused
-from codedfl.flower.calls import Dismissal, Hello, Introduction, Refused, Reply, Step, introduction_text
+from codedfl.flower.calls import Call, Dismissal, Hello, Introduction, Probe, Refused, Reply, Step, introduction_text
 from codedfl.flower.letters import Letter, Line, Parcel
+from codedfl.flower.probe import answer_probe
 from codedfl.flower.state_folder import StateFolder
 from codedfl.protocol import Device
 from codedfl.protocol.messages import VERSION, Kind, Message
@@ -48,12 +49,14 @@ class DeviceHost:
     min_participants: int = 2
     allow_gram: bool = False
 
-    def handle(self, call: Hello | Step | Dismissal) -> Reply:
+    def handle(self, call: Call) -> Reply:
         """One call. What breaks a rule is refused, in the log and in the reply; the state is then as before."""
         try:
             if isinstance(call, Dismissal):
                 log.error("%s cannot take part: %s", self.name, call.reason)
                 return Refused(call.reason)
+            if isinstance(call, Probe):
+                return answer_probe(call)
             if call.version != VERSION:
                 raise MessageRefused(f"the protocol version must be {VERSION} on this node, got {call.version}")
             if isinstance(call, Hello):

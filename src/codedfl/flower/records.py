@@ -12,10 +12,12 @@ from typing import Any, TypeVar
 from flwr.app import Array, ArrayRecord, ConfigRecord, ConfigRecordValues, RecordDict
 
 from codedfl.errors import MessageRefused
-from codedfl.flower.calls import Call, Dismissal, Failed, Hello, Introduction, Refused, Reply, Step
+from codedfl.flower.calls import Call, Dismissal, Failed, Hello, Introduction, Measured, Probe, Refused, Reply, Step
 from codedfl.flower.letters import Letter, Parcel
 
 HELLO, STEP, DISMISSAL = "query.codedfl_hello", "train.codedfl_step", "query.codedfl_dismissal"
+PROBE = "query.codedfl_probe"
+KINDS = (HELLO, STEP, DISMISSAL, PROBE)
 _T = TypeVar("_T")
 
 
@@ -25,6 +27,10 @@ def call_record(call: Call) -> tuple[str, RecordDict]:
         return HELLO, RecordDict({"call": ConfigRecord({"version": call.version, "challenge": call.challenge})})
     if isinstance(call, Dismissal):
         return DISMISSAL, RecordDict({"call": ConfigRecord({"reason": call.reason})})
+    if isinstance(call, Probe):
+        shape = {"features": call.n_features, "outputs": call.n_outputs, "products": call.products}
+        head = ConfigRecord({**shape, "reply-bytes": call.reply_bytes})
+        return PROBE, RecordDict({"call": head, "payload": ConfigRecord({"data": call.payload})})
     head = ConfigRecord({"version": call.version, "run": call.run, "scheme": call.scheme, "name": call.name})
     return STEP, RecordDict({"call": head, **_parcel_records(call.parcel)})
 
@@ -35,6 +41,10 @@ def read_call(kind: str, content: RecordDict) -> Call:
         return Hello(_field(head, "challenge", bytes), _field(head, "version", int))
     if kind == DISMISSAL:
         return Dismissal(_field(head, "reason", str))
+    if kind == PROBE:
+        numbers = (_field(head, key, int) for key in ("features", "outputs", "products"))
+        payload = _field(_config(content, "payload"), "data", bytes)
+        return Probe(*numbers, payload=payload, reply_bytes=_field(head, "reply-bytes", int))
     run, scheme, name = _field(head, "run", bytes), _field(head, "scheme", str), _field(head, "name", str)
     return Step(run, scheme, name, _read_parcel(content), _field(head, "version", int))
 
@@ -49,6 +59,8 @@ def reply_record(reply: Reply) -> RecordDict:
         return RecordDict({"introduction": ConfigRecord(fields)})
     if isinstance(reply, Parcel):
         return RecordDict(dict(_parcel_records(reply)))
+    if isinstance(reply, Measured):
+        return RecordDict({"measured": ConfigRecord({"seconds": list(reply.seconds), "data": reply.payload})})
     return RecordDict({"refused": ConfigRecord({"reason": reply.reason})})
 
 
@@ -59,6 +71,9 @@ def read_reply(content: RecordDict) -> Reply:
             head = _config(content, "introduction")
             public, signature = _field(head, "public", bytes), _field(head, "signature", bytes)
             return Introduction(_field(head, "name", str), public, signature)
+        if "measured" in content:
+            head = _config(content, "measured")
+            return Measured(tuple(map(float, _field(head, "seconds", list))), _field(head, "data", bytes))
         if "refused" in content:
             return Refused(_field(_config(content, "refused"), "reason", str)[:1000])
         return _read_parcel(content)

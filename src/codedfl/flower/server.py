@@ -13,12 +13,14 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 from numpy.typing import NDArray
 
-from codedfl.errors import CodedFLError
+from codedfl.errors import CodedFLError, InvalidInput
 from codedfl.flower.conductor import Conductor
 from codedfl.flower.grid_post import GridPost
 from codedfl.flower.keys import load_identity, load_roster
+from codedfl.flower.learning import setting
 from codedfl.flower.logs import use_flower_logs
 from codedfl.flower.private_files import make_private_folder
+from codedfl.flower.probe import FleetProbe, ProbeConfig
 from codedfl.flower.run_config import RunConfig
 from codedfl.flower.state_folder import StateFolder
 from codedfl.model import TrainedModel
@@ -29,9 +31,11 @@ Score = Callable[[TrainedModel], float]
 
 log = logging.getLogger("codedfl.flower.server")
 
+_PROBE_SECONDS = 600.0  # a call that takes longer says enough about its node
+
 
 def make_server_app(make_score: Callable[[Context], Score | None] | None = None) -> ServerApp:
-    """The Flower server app of a coded training.
+    """The Flower server app: ``mode = "train"`` trains, ``mode = "probe"`` measures the nodes (``probe``).
 
     make_score: makes a function that scores a model, for example on test data that the operator of the server has;
         its scores are logged epoch by epoch, and training stops at ``target`` if the configuration has one.
@@ -41,9 +45,24 @@ def make_server_app(make_score: Callable[[Context], Score | None] | None = None)
     @app.main()
     def main(grid: Grid, context: Context) -> None:
         use_flower_logs()
-        train(grid, RunConfig.from_config(context.run_config), make_score(context) if make_score else None)
+        mode = setting(context.run_config, "mode", str, "train")
+        if mode == "train":
+            train(grid, RunConfig.from_config(context.run_config), make_score(context) if make_score else None)
+        elif mode == "probe":
+            probe(grid, ProbeConfig.from_config(context.run_config))
+        else:
+            raise InvalidInput(f"mode must be train or probe, got {mode!r}")
 
     return app
+
+
+def probe(grid: Grid, config: ProbeConfig) -> Path:
+    """Measure the nodes of a grid; returns the fleet file."""
+    fleet = FleetProbe(GridPost(grid, _PROBE_SECONDS), config).run()
+    config.file.parent.mkdir(parents=True, exist_ok=True)
+    fleet.save(config.file)
+    log.info("the fleet file is %s", config.file)
+    return config.file
 
 
 def train(grid: Grid, config: RunConfig, score: Score | None = None) -> Path:
