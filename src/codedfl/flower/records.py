@@ -42,9 +42,9 @@ def read_call(kind: str, content: RecordDict) -> Call:
     if kind == DISMISSAL:
         return Dismissal(_field(head, "reason", str))
     if kind == PROBE:
-        numbers = (_field(head, key, int) for key in ("features", "outputs", "products"))
+        d, c, products = (_field(head, key, int) for key in ("features", "outputs", "products"))
         payload = _field(_config(content, "payload"), "data", bytes)
-        return Probe(*numbers, payload=payload, reply_bytes=_field(head, "reply-bytes", int))
+        return Probe(d, c, products, payload, _field(head, "reply-bytes", int))
     run, scheme, name = _field(head, "run", bytes), _field(head, "scheme", str), _field(head, "name", str)
     return Step(run, scheme, name, _read_parcel(content), _field(head, "version", int))
 
