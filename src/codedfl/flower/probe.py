@@ -88,7 +88,7 @@ def time_products(n_features: int, n_outputs: int, count: int) -> list[float]:
 
 
 def mac_rate_and_setup(seconds: Sequence[float], macs: int) -> tuple[float, float]:
-    """tau and the setup factor of III-B: the fastest product is the deterministic part, what others take more, setup."""
+    """tau and setup factor of III-B: the fastest product is the deterministic part, what others take more is setup."""
     fastest = min(seconds)
     return macs / fastest, statistics.fmean(seconds) / fastest - 1
 
