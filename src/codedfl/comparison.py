@@ -192,11 +192,16 @@ def _combine(
 ) -> None:
     runs = trained.runs
     conditions = Conditions(settings.fleet, convention, settings.policy, settings.chunk_bits)
-    timings: dict[Entry, _Timing] = {}
+    # Entries of one scheme (other steps, other solvers) differ in their models only: one set of latencies serves all.
+    longest: dict[Scheme, int] = {}
     for entry in entries:
         epochs = max(int(run.epochs[-1]) for run in runs[entry.models_key])
+        longest[entry.scheme] = max(epochs, longest.get(entry.scheme, 0))
+    by_scheme: dict[Scheme, _Timing] = {}
+    for scheme, epochs in longest.items():
         rng = np.random.default_rng([settings.latency_seed, 1])
-        timings[entry] = _Timing(*epoch_end_times(entry.scheme, trained.shape, conditions, epochs, settings.draws, rng))
+        by_scheme[scheme] = _Timing(*epoch_end_times(scheme, trained.shape, conditions, epochs, settings.draws, rng))
+    timings = {entry: by_scheme[entry.scheme] for entry in entries}
     for entry in entries:
         baseline = _baseline(entries, entry)
         for target in settings.targets:

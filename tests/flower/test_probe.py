@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from fake_post import FakePost, make_hosts
-from scenario import Scenario
 
 from codedfl.errors import InvalidInput, MessageRefused, NotEnoughDevices
 from codedfl.fleet import Fleet
@@ -22,6 +21,7 @@ from codedfl.flower.probe import (
     mac_rate_and_setup,
     time_products,
 )
+from scenario import Scenario
 
 CONFIG = ProbeConfig.from_config(
     {"devices": 3, "join-seconds": 10.0, "probe-features": 50, "probe-outputs": 2, "probe-megabytes": 1.0}

@@ -244,7 +244,7 @@ def test_a_speed_up_that_falls_is_explained() -> None:
     for row in scaling:
         if row["scheme"] == "coded-padded, gd" and row["devices"] == 120:
             row["speedup"] = 3.3
-    assert journal_discussion(scaling, 2000)[1].startswith("Why it falls from 11.0 at 25 devices to 3.30 at 120:")
+    assert journal_discussion(scaling, 2000)[1].startswith("It falls from 11.0 at 25 devices to 3.30 at 120:")
 
 
 def test_without_the_journals_size_there_is_no_discussion() -> None:

@@ -34,7 +34,7 @@ def reproduce_paper(
     seeds: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Feature seeds, from 0 on.", show_default="5; 1 with --quick")
     ] = None,
-    draws: Annotated[int, typer.Option(min=1, metavar="N", help="Latencies drawn for each.")] = 200,
+    draws: Annotated[int, typer.Option(min=1, metavar="N", help="Latencies drawn for each.")] = 100,
     quick: Annotated[
         bool,
         typer.Option(

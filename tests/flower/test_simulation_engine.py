@@ -1,0 +1,39 @@
+"""The same app in Flower's simulation engine: virtual nodes in Ray's processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from experiments.federation import APP, app_config, local_parts
+
+from codedfl.flower.local_federation import LocalFederation
+from codedfl.flower.rehearsal import rehearse
+from codedfl.flower.run_config import RunConfig
+from codedfl.model import TrainedModel
+
+pytestmark = pytest.mark.xdist_group("flower")
+
+DEVICES = 6
+
+
+def test_the_simulation_engine_gives_the_model_of_the_in_process_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))  # virtual nodes have no configuration of their own
+    config = app_config(
+        devices=DEVICES, scheme="coded-padded", alpha=3, epochs=4, n_features=60, output_dir=str(tmp_path / "server")
+    )
+    changes = {key: value for key, value in config.items() if app_config()[key] != value}
+    engine = {"num-supernodes": DEVICES, "client-resources-num-cpus": 1, "init-args-num-cpus": 2}
+    with LocalFederation(tmp_path / "federation", []) as federation:
+        run = federation.start_run(APP, changes, engine)
+        lines = list(federation.follow(run))
+        status = federation.status(run)
+    assert status == "finished:completed", lines
+    model = TrainedModel.load(tmp_path / "server" / "model.safetensors")
+    assert np.array_equal(model.theta, rehearse(RunConfig.from_config(config), local_parts(config, DEVICES)))
+    assert sum(line.startswith("epoch ") for line in lines) == 4
+    assert sorted(path.name for path in (tmp_path / "state" / "codedfl").iterdir()) == [
+        f"device-{i}" for i in range(DEVICES)
+    ]
+    assert not list(tmp_path.glob("state/codedfl/*/runs/*"))
