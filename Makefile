@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: run test check bench reproduce federation faults fuzz audit nightly clean
+.PHONY: run test check bench reproduce federation federation-test faults fuzz audit nightly clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -37,6 +37,9 @@ reproduce: $(VENV)/.installed
 # SuperLink and SuperNodes on this machine, with TLS; one is slow, one is killed.
 federation: $(VENV)/.installed
 	$(BIN)/python -m experiments.federation
+
+federation-test: $(VENV)/.installed
+	$(BIN)/python -m pytest -m deployment tests/flower
 
 # The same tests as in make test, on many more random schedules and inputs.
 faults: $(VENV)/.installed

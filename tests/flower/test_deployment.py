@@ -13,7 +13,7 @@ from codedfl.flower.rehearsal import rehearse
 from codedfl.flower.run_config import RunConfig
 from codedfl.model import TrainedModel
 
-pytestmark = pytest.mark.xdist_group("flower")
+pytestmark = [pytest.mark.deployment, pytest.mark.xdist_group("flower")]
 
 DEVICES = 4
 SLOW, KILLED = 3, 1

@@ -44,7 +44,7 @@ def journal_discussion(scaling: Sequence[Mapping[str, Any]], n_features: int) ->
     if own[-1][1] < own[0][1]:
         paragraphs.append(
             f"It falls from {number(own[0][1])} at {own[0][0]} devices to {number(own[-1][1])} at {own[-1][0]}: an"
-            " epoch ends with the slowest group, and the more groups, the slower the slowest of them, while a coded device"
+            " epoch ends with the slowest group, and the more groups, the slower the slowest, while a coded device"
             f" multiplies a matrix of {n_features} × {n_features} whatever the size of the fleet."
         )
     others = [row for curve, row in here.items() if curve != JOURNAL.curve and row["speedup"] > ours["speedup"]]
