@@ -59,7 +59,9 @@ class Entry:
             return None
         if self.solver == "cg":
             return ConjugateGradient(epochs, regularisation)
-        return SOLVERS[self.solver](epochs, regularisation, step=STEPS[self.step])  # type: ignore[call-arg]
+        # Momentum halves the largest stable step, so Nesterov's method takes the smaller of the two.
+        step = STEPS["literal" if self.solver == "nesterov" else self.step]
+        return SOLVERS[self.solver](epochs, regularisation, step=step)  # type: ignore[call-arg]
 
 
 @dataclass(frozen=True)
