@@ -300,3 +300,20 @@ def test_solvers_have_names():
 @pytest.mark.parametrize("kind", [GradientDescent, Nesterov, ConjugateGradient])
 def test_there_is_no_model_before_the_start(kind: type):
     assert kind(3).model is None
+
+
+@pytest.mark.parametrize("kind", [GradientDescent, Nesterov])
+def test_descent_ends_at_its_gradient_norm(kind):
+    problem = Ridge()
+    solver = kind(5000, LAMBDA, step_for(problem), tolerance=1e-3)
+    epochs = len(run(solver, problem))
+    assert 1 < epochs < 5000
+    first = np.linalg.norm(problem.b)
+    assert np.linalg.norm(problem.A @ solver.model - problem.b) < 2e-3 * first
+
+
+@pytest.mark.parametrize("tolerance", [-0.1, 1.0])
+def test_a_bad_tolerance_is_refused(tolerance):
+    with pytest.raises(InvalidInput) as caught:
+        GradientDescent(3, tolerance=tolerance)
+    assert str(caught.value) == f"tolerance must be at least 0 and below 1, got {tolerance}"

@@ -90,51 +90,28 @@ class GradientDescent(Resumable):
     """Theta <- Theta - mu gradient (paper eq. 5), one step an epoch.
 
     epochs: how many steps; 1 uses G^(1) alone and sends no update at all.
+    tolerance: ends when the gradient's norm has fallen to this part of its first one; 0 goes on to the last epoch.
     """
 
-    _kept: ClassVar[Mapping[str, Kept]] = _DESCENT
+    _kept: ClassVar[Mapping[str, Kept]] = {
+        **_DESCENT,
+        **dict.fromkeys(("_point", "_norm", "_first_norm"), PLAIN),
+    }
 
-    def __init__(self, epochs: int, regularisation: float = 9e-6, step: StepSchedule = STEP_PAPER) -> None:
+    def __init__(
+        self,
+        epochs: int,
+        regularisation: float = 9e-6,
+        step: StepSchedule = STEP_PAPER,
+        tolerance: float = 0.0,
+    ) -> None:
         _check(epochs, regularisation)
+        if not 0 <= tolerance < 1:
+            raise InvalidInput(f"tolerance must be at least 0 and below 1, got {tolerance}")
         self.epochs = epochs
         self.regularisation = regularisation
         self.step = step
-        self.model: Floats | None = None
-        self._epoch = 0
-
-    def start(self, initial: Floats, constant: Floats, samples: int) -> None:
-        self._initial, self._constant, self._samples = initial, constant, samples
-        self.model = initial.copy()
-        self._descend(constant)
-
-    def request(self) -> Floats | None:
-        """e = Theta - Theta^(1) (paper eq. 10)."""
-        if self._epoch >= self.epochs:
-            return None
-        assert self.model is not None
-        return np.subtract(self.model, self._initial)
-
-    def receive(self, sent: Floats, product: Floats) -> None:
-        del sent  # the gradient at the rounded point serves for the unrounded one: they differ by rounding only
-        self._descend(self._constant + product)
-
-    def _descend(self, total_gradient: Floats) -> None:
-        assert self.model is not None
-        self._epoch += 1
-        gradient = total_gradient / self._samples + self.regularisation * self.model
-        self.model = self.model - self.step(self._epoch) * gradient
-
-
-class Nesterov(Resumable):
-    """Accelerated descent with the momentum (t - 1)/(t + 2); the same step schedule as descent."""
-
-    _kept: ClassVar[Mapping[str, Kept]] = {**_DESCENT, "_point": PLAIN}
-
-    def __init__(self, epochs: int, regularisation: float = 9e-6, step: StepSchedule = STEP_PAPER) -> None:
-        _check(epochs, regularisation)
-        self.epochs = epochs
-        self.regularisation = regularisation
-        self.step = step
+        self.tolerance = tolerance
         self.model: Floats | None = None
         self._epoch = 0
 
@@ -144,18 +121,35 @@ class Nesterov(Resumable):
         self._descend(constant)
 
     def request(self) -> Floats | None:
-        return None if self._epoch >= self.epochs else np.subtract(self._point, self._initial)
+        """e = Theta - Theta^(1) (paper eq. 10)."""
+        if self._epoch >= self.epochs or self._norm <= self.tolerance * self._first_norm:
+            return None
+        return np.subtract(self._point, self._initial)
 
     def receive(self, sent: Floats, product: Floats) -> None:
-        del sent
+        del sent  # the gradient at the rounded point serves for the unrounded one: they differ by rounding only
         self._descend(self._constant + product)
 
     def _descend(self, total_gradient: Floats) -> None:
-        assert self.model is not None
         self._epoch += 1
         gradient = total_gradient / self._samples + self.regularisation * self._point
-        previous, self.model = self.model, self._point - self.step(self._epoch) * gradient
-        self._point = self.model + (self._epoch - 1) / (self._epoch + 2) * (self.model - previous)
+        self._norm = float(np.linalg.norm(gradient))
+        if self._epoch == 1:
+            self._first_norm = self._norm
+        self._move(self._point - self.step(self._epoch) * gradient)
+
+    def _move(self, model: Floats) -> None:
+        """The new model, and the point at which the next gradient is wanted: the same."""
+        self.model = self._point = model
+
+
+class Nesterov(GradientDescent):
+    """Accelerated descent with the momentum (t - 1)/(t + 2). Stable up to about half of descent's largest step."""
+
+    def _move(self, model: Floats) -> None:
+        assert self.model is not None
+        self._point = model + (self._epoch - 1) / (self._epoch + 2) * (model - self.model)
+        self.model = model
 
 
 class ConjugateGradient(Resumable):
