@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import pty
+import select
 import signal
 import subprocess
 import sys
+import time
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -41,14 +44,17 @@ def test_ctrl_c_at_a_terminal_keeps_the_model(tmp_path: Path):
         stdout=subprocess.DEVNULL,
         stderr=theirs,
         env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
+        # Where the tests themselves run in the background, SIGINT is ignored, and a child would inherit that.
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
+    deadline = time.monotonic() + 120
     os.close(theirs)
     seen = b""
     try:
         while b"epoch 1" not in seen:  # the bar of the training: at least one epoch is finished
-            seen += os.read(ours, 4096)
+            seen += _read(ours, deadline)
         process.send_signal(signal.SIGINT)
-        while chunk := _read(ours):
+        while chunk := _read(ours, deadline):
             seen += chunk
         code = process.wait(timeout=60)
     finally:
@@ -61,15 +67,28 @@ def test_ctrl_c_at_a_terminal_keeps_the_model(tmp_path: Path):
     assert last.endswith(kept)
 
 
-def _read(terminal: int) -> bytes:
-    """Empty at the end, where Linux has an error instead."""
+def _read(terminal: int, deadline: float) -> bytes:
+    """Empty at the end, where Linux has an error instead; never waits beyond the deadline."""
+    ready, _, _ = select.select([terminal], [], [], max(0.0, deadline - time.monotonic()))
+    assert ready, "the command must come to an end in time"
     try:
         return os.read(terminal, 4096)
     except OSError:
         return b""
 
 
-COMMANDS = ["train", "predict", "evaluate", "compare", "reproduce", "data list", "data fetch", "fleet show"]
+COMMANDS = [
+    "train",
+    "predict",
+    "evaluate",
+    "compare",
+    "plan",
+    "privacy",
+    "reproduce",
+    "data list",
+    "data fetch",
+    "fleet show",
+]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -81,5 +100,5 @@ def test_every_command_has_help(command: str):
 
 def test_the_list_of_commands_says_what_each_does(run: Run):
     said = " ".join(run("--help").stdout.split())
-    for command in ("train", "predict", "evaluate", "compare", "reproduce", "data", "fleet"):
+    for command in ("train", "predict", "evaluate", "compare", "plan", "privacy", "reproduce", "data", "fleet"):
         assert f"│ {command} " in said
