@@ -66,7 +66,7 @@ def test_table_headline_claims_and_files(run: Run, calls: list[dict[str, Any]]):
     assert "1 of 3 claims hold." in said
     assert "Wrote, after 200 s of which 75 % were linear algebra: here/mnist/report.html" in said
     (call,) = calls
-    assert (list(call["seeds"]), call["draws"], call["n_features"], call["rows"]) == ([0, 1, 2, 3, 4], 200, 2000, None)
+    assert (list(call["seeds"]), call["draws"], call["n_features"], call["rows"]) == ([0, 1, 2, 3, 4], 100, 2000, None)
     assert call["data_dir"] == Path("mine")
     assert call["command"] == "codedfl reproduce mnist --out here --data-dir mine"
 

@@ -235,3 +235,9 @@ def test_one_shot_needs_one_epoch(run: Run):
     outcome = json.loads(result.stdout)
     assert (outcome["solver"], outcome["epochs"]) == ("closed-form", 1)
     assert outcome["score"] > 0.7
+
+
+def test_more_precision_than_three_primes_give_is_refused(run: Run):
+    result = run("train", "digits", *SMALL, "--precision", 90)
+    assert result.exit_code == 2
+    assert "fraction bits for these bounds, got 90; no epoch was finished" in result.stderr
