@@ -59,9 +59,9 @@ def test_sums_on_the_grid_are_exact_in_float64(format_: FixedPoint):
     assert b.samples_per_device * x * y <= 2**53
     assert x <= 2**20
     assert y <= 2**20
-    # And hardly a bit of the 53 is wasted: one more on the grid would break the first proof or the 20-bit rule, but for a
-    # bound that is a power of two, which has one to spare.
-    assert x >= 2**19 or b.samples_per_device * (2 * x) ** 2 >= 2**52
+    # And hardly a bit is wasted: with one more on the grid the sum would take 51 of the 53, or x its 20. (The number of
+    # samples counts as the next power of two, half a bit is lost by halving, a bound of 2^k has one to spare.)
+    assert x >= 2**19 or b.samples_per_device * (2 * x) ** 2 >= 2**51
 
 
 @given(format_=derived())
