@@ -155,12 +155,25 @@ class LocalFederation:
 
     def status(self, run: str) -> str:
         """Such as running, finished:completed, finished:failed."""
+        return str(self._listed(run)["status"])
+
+    def traffic(self, run: str) -> int:
+        """Bytes between the SuperLink and the SuperNodes so far, both ways, as Flower counts them."""
+        return int(self._listed(run)["network-traffic"]["total-bytes"])
+
+    def _listed(self, run: str) -> dict[str, Any]:
         listed = json.loads(self._call(["flwr", "ls", "--run-id", run, "--format", "json"]))
-        return str(listed["runs"][0]["status"])
+        found: dict[str, Any] = listed["runs"][0]
+        return found
 
     def log_of(self, name: str) -> str:
         """What a program (superlink, node-0, ...) has written so far."""
         return (self.folder / "logs" / f"{name}.log").read_text(encoding="utf-8", errors="replace")
+
+    def memory(self) -> int:
+        """Bytes that all programs of the federation take now, what they share counted once. On Linux only."""
+        roots = [process.pid for process in self._processes.values()]
+        return sum(_proportional_bytes(pid) for root in roots for pid in (root, *_descendants(root)))
 
     def stop(self) -> None:
         """End all processes started here: asked first, and after ten seconds ended."""
@@ -263,6 +276,14 @@ def _command_line(pid: int) -> bytes:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:  # it has ended meanwhile
         return b""
+
+
+def _proportional_bytes(pid: int) -> int:
+    try:
+        found = re.search(r"^Pss: +(\d+) kB", Path(f"/proc/{pid}/smaps_rollup").read_text(), re.MULTILINE)
+    except OSError:  # it has ended meanwhile
+        return 0
+    return 1024 * int(found[1]) if found else 0
 
 
 def _signal(pid: int, what: signal.Signals) -> None:

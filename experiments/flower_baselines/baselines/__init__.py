@@ -1,0 +1,1 @@
+"""Flower's own strategies on the linear model of the codedfl app."""

@@ -1,0 +1,51 @@
+"""FedAvg over all nodes, plain or under SecAgg+; the score of every round with the time it took."""
+
+from __future__ import annotations
+
+import time
+from logging import INFO
+
+import numpy as np
+from flwr.app import Context
+from flwr.common import log, ndarrays_to_parameters
+from flwr.server import LegacyContext, ServerConfig
+from flwr.server.strategy import FedAvg
+from flwr.server.workflow import DefaultWorkflow, SecAggPlusWorkflow
+from flwr.serverapp import Grid, ServerApp
+
+from codedfl import datasets
+from codedfl.flower.learning import Learning
+
+app = ServerApp()
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    run = context.run_config
+    began = time.monotonic()
+    learning = Learning.from_config(run)
+    data = datasets.load(str(run["data"]), use_network=False)
+    devices = int(run["devices"])
+
+    def evaluate(number: int, arrays: list[np.ndarray], config: dict[str, object]) -> None:
+        del config
+        score = learning.model(np.asarray(arrays[0], dtype=np.float64)).score(data.X_test, data.y_test)
+        log(INFO, "epoch %d after %.1f s, score %.4f", number, time.monotonic() - began, score)
+
+    strategy = FedAvg(
+        fraction_fit=1.0,
+        fraction_evaluate=0.0,
+        min_fit_clients=devices,
+        min_available_clients=devices,
+        evaluate_fn=evaluate,
+        initial_parameters=ndarrays_to_parameters(
+            [np.zeros((learning.feature_map.n_features, learning.labels.n_outputs))]
+        ),
+    )
+    legacy = LegacyContext(context=context, config=ServerConfig(num_rounds=int(run["rounds"])), strategy=strategy)
+    if run["strategy"] == "secagg":
+        # The widest protection that still tolerates one dropout.
+        fit = SecAggPlusWorkflow(num_shares=devices, reconstruction_threshold=devices - 1, clipping_range=8.0)
+        DefaultWorkflow(fit_workflow=fit)(grid, legacy)
+    else:
+        DefaultWorkflow()(grid, legacy)
