@@ -55,7 +55,7 @@ def node_delays(devices: int) -> list[dict[str, float]]:
 
 
 def rounds_to(target: float, config: dict[str, Any], devices: int, steps: int, size: float) -> int:
-    """How many rounds FedAvg needs, found in this process: waiting for everybody, its models do not vary."""
+    """How many rounds FedAvg needs, found in this process: it waits for everybody, so its models are the same."""
     learning = RunConfig.from_config(config).learning
     parts = [learning.rows(*part) for part in local_parts(config, devices)]
     data = datasets.load(config["data"], use_network=False)
@@ -93,6 +93,7 @@ def start_cost(federation: LocalFederation, devices: int) -> float:
     changes = {
         "mode": "probe",
         "devices": devices,
+        "probe-calls": 1,
         "probe-features": 10,
         "probe-megabytes": 0.001,
         "fleet-file": str(federation.folder / "fleet.toml"),
