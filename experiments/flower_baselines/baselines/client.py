@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from flwr.app import Context, Message
 from flwr.client import NumPyClient
+from flwr.client.mod import secaggplus_mod
 from flwr.clientapp import ClientApp
-from flwr.clientapp.mod import secaggplus_mod
 from flwr.clientapp.typing import ClientAppCallable
 
 from codedfl import datasets
