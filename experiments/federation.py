@@ -66,9 +66,9 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"starting a SuperLink with TLS and authentication and {devices} SuperNodes on 127.0.0.1", flush=True)
         with LocalFederation(folder / "federation", nodes) as federation:
             changed = {key: value for key, value in config.items() if app_config()[key] != value}
-            run = federation.start_run(APP, changed)
+            run = federation.flwr.start_run(APP, changed)
             print(f"{time.monotonic() - began:6.1f} s  node {slow} answers {SLOW_SECONDS:g} s late", flush=True)
-            for line in federation.follow(run):
+            for line in federation.flwr.follow(run):
                 print(f"{time.monotonic() - began:6.1f} s  {line}", flush=True)
                 if line.startswith(f"epoch {KILL_AFTER_EPOCH} "):
                     federation.kill_node(killed)

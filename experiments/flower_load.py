@@ -67,11 +67,11 @@ def measure(devices: int, scheme: str) -> tuple[float, float, int] | None:
             watch = MemoryWatch(federation)
             watch.start()
             began = time.monotonic()
-            run = federation.start_run(APP, changes, engine)
-            ends = [float(found[2]) for line in federation.follow(run) if (found := _EPOCH.search(line))]
+            run = federation.flwr.start_run(APP, changes, engine)
+            ends = [float(found[2]) for line in federation.flwr.follow(run) if (found := _EPOCH.search(line))]
             seconds = time.monotonic() - began
             memory = watch.stop()
-            if federation.status(run) != "finished:completed":
+            if federation.flwr.status(run) != "finished:completed":
                 print(federation.log_of("superlink")[-3000:])
                 return None
     return seconds, (ends[-1] - ends[0]) / (EPOCHS - 1), memory

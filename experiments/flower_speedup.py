@@ -75,9 +75,9 @@ def rounds_to(target: float, config: dict[str, Any], devices: int, steps: int, s
 
 
 def run_once(federation: LocalFederation, app: Path, changes: dict[str, Any], name: str, target: float) -> Row:
-    run = federation.start_run(app, changes)
+    run = federation.flwr.start_run(app, changes)
     epochs: list[tuple[int, float, float]] = []
-    for line in federation.follow(run):
+    for line in federation.flwr.follow(run):
         if found := _EPOCH.search(line):
             epochs.append((int(found[1]), float(found[2]), float(found[3])))
             print(f"  {name}: epoch {found[1]} after {found[2]} s, score {found[3]}", flush=True)
@@ -85,7 +85,7 @@ def run_once(federation: LocalFederation, app: Path, changes: dict[str, Any], na
     if reached is None:
         raise SystemExit(f"{name} did not reach {target}: {federation.log_of('superlink')[-2000:]}")
     first = next(seconds for number, seconds, _ in epochs if number == 1)
-    return Row(name, *reached, first, federation.traffic(run) / 1e6)
+    return Row(name, *reached, first, federation.flwr.traffic(run) / 1e6)
 
 
 def start_cost(federation: LocalFederation, devices: int) -> float:
@@ -98,8 +98,8 @@ def start_cost(federation: LocalFederation, devices: int) -> float:
         "probe-megabytes": 0.001,
         "fleet-file": str(federation.folder / "fleet.toml"),
     }
-    run = federation.start_run(APP, changes)
-    found = [re.search(r"a call takes ([\d.]+) s", line) for line in federation.follow(run)]
+    run = federation.flwr.start_run(APP, changes)
+    found = [re.search(r"a call takes ([\d.]+) s", line) for line in federation.flwr.follow(run)]
     return float(np.median([float(one[1]) for one in found if one]))
 
 

@@ -31,6 +31,7 @@ SecureMoments = Callable[[list[NDArray[Any]]], Moments]
 PAPER_REGULARISATION = 9e-6
 PAPER_FEATURES = 2000
 MINI_BATCHES = 5
+_BLOCK = 4096  # rows whose features are in float64 at once
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -194,12 +195,19 @@ def make_problem(
 
 
 def bounded_features(feature_map: FeatureMap, raw: NDArray[Any]) -> Features:
-    """Features as float32, clipped to the largest float32 within the bound: rounding must not step over it."""
-    exact = feature_map.transform(raw)
+    """Features as float32, clipped to the largest float32 within the bound: rounding must not step over it.
+
+    Some rows at a time: in float64 the features of MNIST alone would take a gigabyte.
+    """
     limit = np.float32(feature_map.bound)
     if float(limit) > feature_map.bound:
         limit = np.nextafter(limit, np.float32(0))
-    return np.clip(exact.astype(np.float32), -limit, limit)
+    features = np.empty((len(raw), feature_map.n_features), dtype=np.float32)
+    for start in range(0, len(raw), _BLOCK):
+        part = features[start : start + _BLOCK]
+        part[...] = feature_map.transform(raw[start : start + _BLOCK])
+        np.clip(part, -limit, limit, out=part)
+    return features
 
 
 def _preprocessing(data: Dataset, parts: Sequence[NDArray[Any]], secure_moments: SecureMoments | None) -> Preprocessing:

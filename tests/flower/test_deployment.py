@@ -37,20 +37,20 @@ def test_a_deployment_survives_and_gives_the_model_of_the_in_process_run(tmp_pat
     changes = {key: value for key, value in config.items() if app_config()[key] != value}
     with LocalFederation(tmp_path / "federation", nodes) as federation:
         first: list[str] = []
-        run = federation.start_run(APP, changes)
-        for line in federation.follow(run):
+        run = federation.flwr.start_run(APP, changes)
+        for line in federation.flwr.follow(run):
             first.append(line)
             if line.startswith("epoch 1 "):
                 federation.kill_server_app()
                 break
         assert not (tmp_path / "server" / "model.safetensors").exists()
         second: list[str] = []
-        run = federation.start_run(APP, changes)
-        for line in federation.follow(run):
+        run = federation.flwr.start_run(APP, changes)
+        for line in federation.flwr.follow(run):
             second.append(line)
             if line.startswith("epoch 3 "):
                 federation.kill_node(KILLED)
-        status = federation.status(run)
+        status = federation.flwr.status(run)
         node_log = federation.log_of("node-0")
     assert status == "finished:completed", second
     assert any("goes on from its checkpoint, training" in line for line in second)

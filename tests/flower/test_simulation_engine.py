@@ -26,9 +26,9 @@ def test_the_simulation_engine_gives_the_model_of_the_in_process_run(tmp_path: P
     changes = {key: value for key, value in config.items() if app_config()[key] != value}
     engine = {"num-supernodes": DEVICES, "client-resources-num-cpus": 1, "init-args-num-cpus": 2}
     with LocalFederation(tmp_path / "federation", []) as federation:
-        run = federation.start_run(APP, changes, engine)
-        lines = list(federation.follow(run))
-        status = federation.status(run)
+        run = federation.flwr.start_run(APP, changes, engine)
+        lines = list(federation.flwr.follow(run))
+        status = federation.flwr.status(run)
     assert status == "finished:completed", lines
     model = TrainedModel.load(tmp_path / "server" / "model.safetensors")
     assert np.array_equal(model.theta, rehearse(RunConfig.from_config(config), local_parts(config, DEVICES)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from rich.text import Text
 
 from codedfl.cli import options
 from codedfl.cli.scheme_choice import paper_alphas
-from codedfl.cli.screen import Screen, table
+from codedfl.cli.screen import Screen, check_writable, table
 from codedfl.errors import InvalidInput
 from codedfl.fleet import DeviceClass, Fleet
 from codedfl.latency import Seconds, mean_compute_times, mean_transfer_times
@@ -83,6 +84,57 @@ def show(
             "epochs": epochs,
         }
     )
+
+
+@app.command("probe")
+def probe(
+    devices: Annotated[int, typer.Argument(metavar="D", min=1)],
+    superlink: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="Connection in Flower's configuration.", show_default="its default"),
+    ] = "",
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The fleet file to write.")] = Path("fleet.toml"),
+    name: Annotated[str, typer.Option(metavar="TEXT", help="Of the fleet.")] = "probed",
+    join_seconds: Annotated[
+        float, typer.Option(metavar="S", min=0, help="How long to wait for D nodes; then those that are there.")
+    ] = 300.0,
+    n_features: Annotated[
+        int, typer.Option("--n-features", metavar="d", min=1, help="Product to measure with.")
+    ] = 1000,
+    megabytes: Annotated[float, typer.Option(metavar="MB", min=0.001, help="Payload to measure links with.")] = 4.0,
+    calls: Annotated[int, typer.Option(metavar="N", min=1, help="Of each kind to each node.")] = 3,
+) -> None:
+    """Measure the nodes of a Flower federation and write the fleet file that `codedfl plan` reads.
+
+    D is how many nodes to wait for. Every node is measured alone, by calls like those of a training: its exact
+    products, and both directions of its link. The nodes need codedfl and nothing else; see docs/deploy.md.
+    """
+    check_writable("--out", out)
+    try:
+        from codedfl.flower.flwr_program import FlowerProgram
+        from codedfl.flower.probe_app import probe_fleet
+    except ModuleNotFoundError as error:
+        raise InvalidInput(f"fleet probe needs Flower (pip install 'codedfl[flower]'), got {error}") from None
+    config = {
+        "devices": devices,
+        "join-seconds": join_seconds,
+        "probe-features": n_features,
+        "probe-megabytes": megabytes,
+        "probe-calls": calls,
+        "fleet-name": name,
+    }
+    screen = Screen()
+    with screen.progress() as bar:
+        task = bar.add_task("waiting for the nodes", total=devices)
+
+        def on_device(line: str, measured: int) -> None:
+            screen.remark(line)
+            bar.update(task, completed=measured, description=f"{measured} of {devices} nodes measured")
+
+        found = probe_fleet(FlowerProgram(superlink), config, on_device)
+    found.save(out)
+    screen.say(f"wrote {out}: {found.n_devices} of {devices} nodes")
+    screen.say(f"next: codedfl fleet show {out}; codedfl plan DATA --fleet {out}")
 
 
 def _class_facts(one: DeviceClass) -> dict[str, Any]:

@@ -7,7 +7,6 @@ the network. Everything started here, and whatever that starts, is stopped at th
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import re
 import signal
@@ -15,31 +14,22 @@ import socket
 import subprocess
 import sys
 import time
-import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from codedfl.errors import CodedFLError
 from codedfl.flower.certificates import make_certificate, make_node_key
+from codedfl.flower.flwr_program import FlowerFailed, FlowerProgram, flat
 
 HOST = "127.0.0.1"
 _START_SECONDS = 60.0
 _STOP_SECONDS = 10.0
-_CALL_SECONDS = 120.0
 _PR_SET_PDEATHSIG = 1
-_COLOURED_LEVEL = re.compile(r"^\x1b\[\d+m\w+ *\x1b\[0m *: *")
-# Flower would look for newer versions of itself and report usage.
-_OFFLINE = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "RAY_USAGE_STATS_ENABLED": "0"}
-
-
-class FederationFailed(CodedFLError):
-    """A program of the federation did not start, or ended; the message has the end of its log."""
 
 
 class LocalFederation:
-    """``with LocalFederation(folder, node_configs) as federation: federation.run(app, config)``.
+    """``with LocalFederation(folder, node_configs) as federation: federation.flwr.start_run(app, config)``.
 
     node_configs: one per SuperNode, what ``--node-config`` gets. Empty makes a SuperLink for the simulation engine.
     """
@@ -51,13 +41,7 @@ class LocalFederation:
         self._logs: list[IO[bytes]] = []
         self._port = _free_port()
         self._ports = [_free_port() for _ in node_configs]
-        programs = str(Path(sys.executable).parent)
-        self._environment = {
-            **os.environ,
-            **_OFFLINE,
-            "FLWR_HOME": str(folder / "flwr"),
-            "PATH": f"{programs}{os.pathsep}{os.environ.get('PATH', '')}",
-        }
+        self.flwr = FlowerProgram(FLWR_HOME=str(folder / "flwr"))
 
     @property
     def simulates(self) -> bool:
@@ -105,7 +89,7 @@ class LocalFederation:
         register = "app(['supernode', 'register', key], standalone_mode=False)"
         code = f"import sys\nfrom flwr.cli.app import app\nfor key in sys.argv[1:]:\n    {register}\n"
         if keys:
-            self._call([sys.executable, "-c", code, *keys])
+            self.flwr.call([sys.executable, "-c", code, *keys])
 
     def start_node(self, index: int) -> None:
         """Start a SuperNode, or start it again after ``kill_node``."""
@@ -113,7 +97,7 @@ class LocalFederation:
         command += ["--root-certificates", str(self.folder / "certificates" / "ca.pem")]
         command += ["--auth-supernode-private-key", str(self.folder / "node-keys" / f"node-{index}")]
         command += ["--host", HOST, "--port", str(self._ports[index])]
-        command += ["--node-config", _flat(self._configs[index])]
+        command += ["--node-config", flat(self._configs[index])]
         self._start(f"node-{index}", command)
 
     def kill_node(self, index: int) -> None:
@@ -128,43 +112,6 @@ class LocalFederation:
         for pid in _descendants(self._processes["superlink"].pid):
             if b"flwr-serverapp" in _command_line(pid):
                 _signal(pid, signal.SIGKILL)
-
-    def start_run(self, app: Path, config: Mapping[str, Any], engine: Mapping[str, Any] | None = None) -> str:
-        """``flwr run``; returns Flower's number of the run. ``engine`` configures the simulation engine."""
-        command = ["flwr", "run", str(app), "--format", "json", "--run-config", _flat(config)]
-        if engine:
-            command += ["--federation-config", _flat(engine)]
-        told = self._call(command)
-        found = json.loads(told[told.index("{") :])
-        if not found["success"]:
-            raise FederationFailed(f"flwr run must accept the app, got {found['error-message'].strip()}")
-        return str(found["run-id"])
-
-    def follow(self, run: str) -> Iterator[str]:
-        """The server app's log, line by line as it comes, until the run ends; Flower's colours are taken off."""
-        command = ["flwr", "log", run, "--stream"]
-        with subprocess.Popen(
-            command, env=self._environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        ) as log:
-            assert log.stdout is not None
-            try:
-                for line in log.stdout:
-                    yield _COLOURED_LEVEL.sub("", line).strip()
-            finally:
-                log.kill()
-
-    def status(self, run: str) -> str:
-        """Such as running, finished:completed, finished:failed."""
-        return str(self._listed(run)["status"])
-
-    def traffic(self, run: str) -> int:
-        """Bytes between the SuperLink and the SuperNodes so far, both ways, as Flower counts them."""
-        return int(self._listed(run)["network-traffic"]["total-bytes"])
-
-    def _listed(self, run: str) -> dict[str, Any]:
-        listed = json.loads(self._call(["flwr", "ls", "--run-id", run, "--format", "json"]))
-        found: dict[str, Any] = listed["runs"][0]
-        return found
 
     def log_of(self, name: str) -> str:
         """What a program (superlink, node-0, ...) has written so far."""
@@ -204,7 +151,7 @@ class LocalFederation:
         self._logs.append(log)
         self._processes[name] = subprocess.Popen(
             command,
-            env=self._environment,
+            env=self.flwr.environment,
             cwd=self.folder,
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -222,24 +169,7 @@ class LocalFederation:
                 if probe.connect_ex((HOST, port)) == 0:
                     return
             time.sleep(0.1)
-        raise FederationFailed(f"{name} must listen on port {port}, got none: {self.log_of(name)[-500:]}")
-
-    def _call(self, command: list[str]) -> str:
-        done = subprocess.run(
-            command, env=self._environment, capture_output=True, text=True, check=False, timeout=_CALL_SECONDS
-        )
-        if done.returncode:
-            told = done.stdout[-500:] + done.stderr[-500:]
-            raise FederationFailed(f"{Path(command[0]).name} {command[1]} must succeed, got {told}")
-        return done.stdout
-
-
-def _flat(config: Mapping[str, Any]) -> str:
-    """As ``--run-config`` and ``--node-config`` want it: key=value pairs, values as in TOML."""
-    pairs = [f"{key}={json.dumps(value)}" for key, value in config.items()]
-    for pair in pairs:
-        tomllib.loads(pair)  # a value that TOML cannot hold is refused here, with its name
-    return " ".join(pairs)
+        raise FlowerFailed(f"{name} must listen on port {port}, got none: {self.log_of(name)[-500:]}")
 
 
 def _free_port() -> int:

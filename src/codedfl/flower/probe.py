@@ -27,6 +27,7 @@ from codedfl.ring import Ring
 
 log = logging.getLogger("codedfl.flower.server")
 
+FLEET_LINE = "the fleet as JSON: "  # in the log, before the text of the fleet file
 _POLL_SECONDS = 0.02
 _MOST_FEATURES = 10_000
 _MOST_PRODUCTS = 1000
@@ -40,7 +41,7 @@ class ProbeConfig:
 
     Keys and defaults: devices; join-seconds (300); probe-features (1000) and probe-outputs (10), the shape of the
     product; probe-products (20) in one call; probe-megabytes (4.0); probe-calls (3) of each kind; fleet-file
-    ("fleet.toml"); fleet-name ("probed").
+    ("fleet.toml"; empty writes none: the fleet is in the log anyway); fleet-name ("probed").
     """
 
     devices: int
@@ -50,11 +51,12 @@ class ProbeConfig:
     products: int
     payload_bytes: int
     calls: int
-    file: Path
+    file: Path | None
     name: str
 
     @classmethod
     def from_config(cls, config: Config) -> ProbeConfig:
+        file = setting(config, "fleet-file", str, "fleet.toml")
         made = cls(
             setting(config, "devices", int),
             setting(config, "join-seconds", float, 300.0),
@@ -63,7 +65,7 @@ class ProbeConfig:
             setting(config, "probe-products", int, 20),
             int(setting(config, "probe-megabytes", float, 4.0) * 1e6),
             setting(config, "probe-calls", int, 3),
-            Path(setting(config, "fleet-file", str, "fleet.toml")).absolute(),
+            Path(file).absolute() if file else None,
             setting(config, "fleet-name", str, "probed"),
         )
         for key in ("devices", "n_features", "n_outputs", "products", "payload_bytes", "calls"):

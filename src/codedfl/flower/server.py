@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -14,13 +15,14 @@ from flwr.serverapp import Grid, ServerApp
 from numpy.typing import NDArray
 
 from codedfl.errors import CodedFLError, InvalidInput
+from codedfl.fleet import Fleet
 from codedfl.flower.conductor import Conductor
 from codedfl.flower.grid_post import GridPost
 from codedfl.flower.keys import load_identity, load_roster
 from codedfl.flower.learning import setting
 from codedfl.flower.logs import use_flower_logs
 from codedfl.flower.private_files import make_private_folder
-from codedfl.flower.probe import FleetProbe, ProbeConfig
+from codedfl.flower.probe import FLEET_LINE, FleetProbe, ProbeConfig
 from codedfl.flower.run_config import RunConfig
 from codedfl.flower.state_folder import StateFolder
 from codedfl.model import TrainedModel
@@ -56,13 +58,15 @@ def make_server_app(make_score: Callable[[Context], Score | None] | None = None)
     return app
 
 
-def probe(grid: Grid, config: ProbeConfig) -> Path:
-    """Measure the nodes of a grid; returns the fleet file."""
+def probe(grid: Grid, config: ProbeConfig) -> Fleet:
+    """Measure the nodes of a grid; the fleet is in the log, and in a file if the configuration names one."""
     fleet = FleetProbe(GridPost(grid, _PROBE_SECONDS), config).run()
-    config.file.parent.mkdir(parents=True, exist_ok=True)
-    fleet.save(config.file)
-    log.info("the fleet file is %s", config.file)
-    return config.file
+    if config.file is not None:
+        config.file.parent.mkdir(parents=True, exist_ok=True)
+        fleet.save(config.file)
+        log.info("the fleet file is %s", config.file)
+    log.info("%s%s", FLEET_LINE, json.dumps(fleet.dumps()))
+    return fleet
 
 
 def train(grid: Grid, config: RunConfig, score: Score | None = None) -> Path:
