@@ -26,7 +26,7 @@ from codedfl.partition import partition
 
 APP = Path(__file__).resolve().parent.parent / "apps" / "flower"
 KILL_AFTER_EPOCH = 2
-SLOW_SECONDS = 15.0
+SLOW_SECONDS = 15.0  # several epochs
 
 
 def app_config(**changes: Any) -> dict[str, Any]:

@@ -147,7 +147,7 @@ def main(arguments: list[str] | None = None) -> int:
             rows = [run_once(federation, APP, changed, f"codedfl, coded-keys, alpha {options.alpha}", target)]
             plans = [("FedAvg, 1 local step", "fedavg", 1, 12.0), ("FedAvg, 5 local steps", "fedavg", 5, 8.0)]
             if not options.without_secagg:
-                plans.append(("SecAgg+, 1 local step", "secagg", 1, 12.0))
+                plans.append(("SecAgg+, 5 local steps", "secagg", 5, 8.0))
             for name, strategy, steps, size in plans:
                 rounds = rounds_to(target, config, devices, steps, size) + (2 if strategy == "secagg" else 0)
                 changes = {"strategy": strategy, "rounds": rounds, "local-steps": steps, "step": size}

@@ -21,8 +21,10 @@ from codedfl.flower.learning import Learning
 from codedfl.flower.records import HELLO, STEP, call_record, read_reply
 from codedfl.flower.rehearsal import rehearse
 from codedfl.flower.run_config import RunConfig
+from codedfl.in_process import run_in_process
 from codedfl.planner import load_plan
 from codedfl.solvers import ClosedForm, ConjugateGradient, GradientDescent
+from scenario import Scenario
 
 CONFIG: dict[str, Any] = {
     "devices": 4,
@@ -162,12 +164,23 @@ def test_nothing_of_the_device_is_in_the_context(tmp_path: Path):
     assert device_name(here) == "device-3"
 
 
+def newest_messages() -> tuple[bytes, bytes, bytes]:
+    """An update, the end of the run, and neither."""
+    scenario = Scenario()
+    server = scenario.server()
+    updates: list[bytes] = []
+    run_in_process(server, scenario.devices(), on_epoch=lambda _: updates.extend(out.data for out in server.repeat()))
+    (end,) = {out.data for out in server.repeat()}
+    return updates[0], end, b"?"
+
+
 def test_delays_are_those_of_the_node_and_only_in_phase_2(monkeypatch: pytest.MonkeyPatch):
     slept: list[float] = []
     monkeypatch.setattr("time.sleep", slept.append)
     here = context({"delay-seconds": 2.0, "delay-mean": 1.0, "delay-seed": 5})
-    update = RecordDict({"newest": ConfigRecord({"data": b""})})
-    for kind, content in ((HELLO, RecordDict()), (STEP, RecordDict()), (STEP, update), (STEP, update)):
+    update, end, damaged = (RecordDict({"newest": ConfigRecord({"data": data})}) for data in newest_messages())
+    calls = ((HELLO, RecordDict()), (STEP, RecordDict()), (STEP, end), (STEP, damaged), (STEP, update), (STEP, update))
+    for kind, content in calls:
         message = Message(content, 2, kind)
         assert injected_delay(message, here, lambda message, context: message) is message
     assert len(slept) == 2 and min(slept) > 2 and slept[0] != slept[1]

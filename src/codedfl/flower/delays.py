@@ -13,16 +13,18 @@ import numpy as np
 from flwr.app import Context, Message, MetricRecord
 from flwr.clientapp.typing import ClientAppCallable
 
+from codedfl.errors import MessageRefused
 from codedfl.flower.learning import setting
 from codedfl.flower.records import STEP
+from codedfl.protocol import messages as protocol
 
 _COUNT = "codedfl-delays"
 
 
 def injected_delay(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
-    """A Flower mod: waits before the node's work on an update, or on anything else that trains."""
-    trains = message.metadata.message_type.startswith("train")
-    if trains and (message.metadata.message_type != STEP or "newest" in message.content):
+    """A Flower mod: waits before the node's work on an update, or on any training of another app."""
+    kind = message.metadata.message_type
+    if _brings_an_update(message) if kind == STEP else kind.startswith("train"):
         fixed = setting(context.node_config, "delay-seconds", float, 0.0)
         mean = setting(context.node_config, "delay-mean", float, 0.0)
         if fixed or mean:
@@ -31,3 +33,11 @@ def injected_delay(message: Message, context: Context, call_next: ClientAppCalla
             seed = setting(context.node_config, "delay-seed", int, 0)
             time.sleep(fixed + mean * np.random.default_rng((seed, count)).standard_exponential())
     return call_next(message, context)
+
+
+def _brings_an_update(message: Message) -> bool:
+    record = message.content.config_records.get("newest")
+    try:
+        return record is not None and protocol.Message.decode(record["data"]).kind is protocol.Kind.UPDATE  # type: ignore[arg-type]
+    except MessageRefused:
+        return False  # for the device itself to refuse

@@ -41,7 +41,8 @@ class LocalFederation:
         self._logs: list[IO[bytes]] = []
         self._port = _free_port()
         self._ports = [_free_port() for _ in node_configs]
-        self.flwr = FlowerProgram(FLWR_HOME=str(folder / "flwr"))
+        # A SuperNode looks once a second whether it has a process to start, unless told to look more often.
+        self.flwr = FlowerProgram(FLWR_HOME=str(folder / "flwr"), FLWR_SUPEREXEC_TASK_POLL_INTERVAL="0.2")
 
     @property
     def simulates(self) -> bool:
