@@ -20,7 +20,7 @@ from codedfl.protocol import Agreement, Device, Parameters, Server
 from codedfl.protocol.messages import Kind, Message
 from codedfl.schemes.coded_padded import PaddedDevice, PaddedServer
 from codedfl.sealed import Identity
-from codedfl.solvers import GradientDescent, Solver, StepSchedule
+from codedfl.solvers import ClosedForm, GradientDescent, Solver, StepSchedule
 
 Floats = NDArray[np.float64]
 RandomBytes = Callable[[int], bytes]
@@ -54,6 +54,7 @@ class Scenario:
     claimed_samples: int | None = None  # another m than the true one
     precision: int | None = None
     masks: bool = True
+    groups: int = 1
     bounds: Bounds | None = None
     seed: int = 7
     server_type: type[Server] = PaddedServer
@@ -86,6 +87,7 @@ class Scenario:
             precision=self.precision,
             samples=(self.claimed_samples or sum(self.sizes)) if self.public_samples else None,
             masks=self.masks,
+            groups=self.groups,
             reveals_gram=self.device_type.reveals_gram,
         )
 
@@ -126,6 +128,8 @@ class Scenario:
         totals, format_ = self.totals(agreement), agreement.fixed_point
         room = format_.ring.modulus // 8 // gram_limit(format_)
         constant = np.array(oracle.reals(totals.constant, totals.constant_bits))
+        if isinstance(solver, ClosedForm):
+            solver.take_gram(np.array(oracle.reals(totals.gram, totals.gram_bits))[np.triu_indices(self.d)])
         solver.start(agreement.initial_model, constant, sum(self.sizes))
         models = []
         while True:

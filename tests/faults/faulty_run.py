@@ -23,9 +23,9 @@ from codedfl.protocol import Device, Phase, Server
 from codedfl.protocol.messages import Kind, Message, Update
 from codedfl.resumable import State
 from codedfl.ring import Planes
-from codedfl.schemes.coded_keys import KeysDevice, KeysServer
-from codedfl.schemes.coded_padded import PaddedDevice, PaddedServer
+from codedfl.schemes import CodedKeys, CodedPadded, CodedScheme, OneShot
 from codedfl.sealed import Identity
+from codedfl.solvers import ClosedForm, Solver
 from scenario import Scenario, descent, repeatable
 
 SERVER = ""
@@ -37,39 +37,46 @@ NEWEST_ONLY = (Kind.UPDATE, Kind.ANSWER, Kind.FINISH)  # repeated by their sende
 class Setting(NamedTuple):
     """What a schedule runs on; few enough that the oracle's models can be kept."""
 
-    padded: bool
+    scheme: type[CodedScheme]
     n_devices: int
     alpha: int
+    groups: int
     spare: int
     n_liars: int
 
 
 SETTINGS = [
-    Setting(padded, *shape)
-    for padded in (True, False)
+    Setting(scheme, *shape)
+    for scheme in (CodedPadded, CodedKeys, OneShot)
     for shape in (
-        (2, 1, 0, 0),
-        (3, 2, 0, 0),
-        (3, 2, 1, 1),  # a liar is noticed, nobody can say who
-        (3, 3, 2, 1),
-        (4, 3, 0, 0),
-        (4, 3, 1, 1),
-        (4, 3, 2, 1),
-        (5, 5, 4, 2),
+        (2, 1, 1, 0, 0),
+        (3, 2, 1, 0, 0),
+        (3, 2, 1, 1, 1),  # a liar is noticed, nobody can say who
+        (3, 3, 1, 2, 1),
+        (4, 3, 1, 0, 0),
+        (4, 3, 1, 1, 1),
+        (4, 3, 1, 2, 1),
+        (4, 2, 2, 0, 0),
+        (5, 5, 1, 4, 2),
+        (6, 3, 2, 2, 1),
     )
 ]
 
 
 @cache
 def scenario_of(setting: Setting) -> Scenario:
-    server_type, device_type = (PaddedServer, PaddedDevice) if setting.padded else (KeysServer, KeysDevice)
-    sizes = (2, 3, 1, 2, 2)[: setting.n_devices]
-    return Scenario(sizes, setting.alpha, d=2, c=1, server_type=server_type, device_type=device_type)
+    sizes = (2, 3, 1, 2, 2, 1)[: setting.n_devices]
+    types = {"server_type": setting.scheme.server_type, "device_type": setting.scheme.device_type}
+    return Scenario(sizes, setting.alpha, d=2, c=1, groups=setting.groups, **types)
+
+
+def solver_of(setting: Setting) -> Solver:
+    return ClosedForm(1e-3) if setting.scheme.reveals_gram else descent(EPOCHS)
 
 
 @cache
 def expected_models(setting: Setting) -> list[NDArray[np.float64]]:
-    return scenario_of(setting).expected_models(descent(EPOCHS))
+    return scenario_of(setting).expected_models(solver_of(setting))
 
 
 class FaultyRun:
@@ -83,7 +90,7 @@ class FaultyRun:
         self.secrets = repeatable(f"secrets {seed}")
         self.names = self.scenario.names
         self.liars = self.rng.sample(self.names, self.setting.n_liars)
-        self.lies_from = self.rng.randint(1, EPOCHS)
+        self.lies_from = 1 if self.setting.scheme.reveals_gram else self.rng.randint(1, EPOCHS)
         self.server = self._new_server()
         self.devices = {name: self._new_device(name) for name in self.names}
         self.dead: set[str] = set()
@@ -99,7 +106,7 @@ class FaultyRun:
         options = {"random_bytes": self.secrets, "spare": self.setting.spare}
         if hasattr(self, "server"):
             options["identity"] = self.server.identity
-        return self.scenario.server(descent(EPOCHS), **options)
+        return self.scenario.server(solver_of(self.setting), **options)
 
     def _new_device(self, name: str, identity: Identity | None = None, data_used: bool = False) -> Device:
         data = (None, None) if data_used else self.scenario.data[self.names.index(name)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 from types import MethodType
 
 import numpy as np
@@ -13,7 +12,7 @@ import pytest
 import oracle
 from codedfl.errors import InvalidInput, NotEnoughDevices, WrongAnswers
 from codedfl.in_process import everyone_in_order, run_in_process
-from codedfl.protocol import Device, Parameters, Phase, Server
+from codedfl.protocol import Device, Phase, Server
 from codedfl.protocol.messages import Kind, Message, Update
 from codedfl.ring import Planes
 from codedfl.schemes.coded_keys import KeysDevice, KeysServer
@@ -27,12 +26,6 @@ SCHEMES = pytest.mark.parametrize(
 )
 EPOCHS = 4
 Lie = Callable[[int], bool]
-
-
-class Grouped(Scenario):
-    @property
-    def parameters(self) -> Parameters:
-        return replace(super().parameters, groups=2)
 
 
 def make_liar(device: Device, lies_in: Lie = lambda epoch: epoch >= 2, used_with: Sequence[int] = ()) -> None:
@@ -118,7 +111,7 @@ def test_one_shot_answers_are_checked_too():
 
 
 def test_groups_are_checked_each_on_its_own():
-    scenario = Grouped(sizes=(2, 3, 1, 4, 2, 3), alpha=3, server_type=KeysServer, device_type=KeysDevice)
+    scenario = Scenario(groups=2, sizes=(2, 3, 1, 4, 2, 3), alpha=3, server_type=KeysServer, device_type=KeysDevice)
     server = train(scenario, ["device-0", "device-3"], 2)  # one in each group of three
     assert server.liars == {"device-0": 2, "device-3": 2}
     assert np.array_equal(server.model, scenario.expected_models(descent(EPOCHS))[-1])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -78,16 +77,8 @@ def test_one_group_is_the_plain_code():
     assert np.array_equal(make_code(6, 3, primes).matrix(), GroupedCode(6, 3, primes, 1).matrix())
 
 
-class Grouped(Scenario):
-    groups = 2
-
-    @property
-    def parameters(self) -> Parameters:
-        return replace(super().parameters, groups=self.groups)
-
-
-def grouped() -> Grouped:
-    return Grouped(sizes=(2, 3, 1, 4, 2, 3), alpha=2, server_type=KeysServer, device_type=KeysDevice)
+def grouped() -> Scenario:
+    return Scenario(groups=2, sizes=(2, 3, 1, 4, 2, 3), alpha=2, server_type=KeysServer, device_type=KeysDevice)
 
 
 def test_the_model_is_the_oracles_whoever_straggles():

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from codedfl.errors import InvalidInput
-from codedfl.protocol import Parameters
 from codedfl.schemes.coded_keys import KeysDevice, KeysServer
 from codedfl.schemes.one_shot import OneShotDevice, OneShotServer
 from codedfl.solvers import ClosedForm
@@ -17,16 +17,8 @@ from scenario import Network, Scenario, descent
 LAMBDA = 1e-2
 
 
-class Revealing(Scenario):
-    @property
-    def parameters(self) -> Parameters:
-        from dataclasses import replace
-
-        return replace(super().parameters, reveals_gram=True)
-
-
-def one_shot(**options) -> Revealing:
-    return Revealing(server_type=OneShotServer, device_type=OneShotDevice, **options)
+def one_shot(**options) -> Scenario:
+    return Scenario(server_type=OneShotServer, device_type=OneShotDevice, **options)
 
 
 @pytest.mark.parametrize("options", [{"alpha": 1}, {"alpha": 3}, {"alpha": 4, "public_samples": False}], ids=str)
@@ -66,8 +58,10 @@ def test_a_singular_matrix_is_refused():
 
 def test_a_device_of_another_scheme_never_gives_the_gram_matrix_away():
     """A coded-keys device asked to reveal X'X refuses to join."""
-    scenario = Revealing(server_type=KeysServer, device_type=KeysDevice)
-    network = Network.of(scenario, ClosedForm(LAMBDA))
+    scenario = Scenario(server_type=KeysServer, device_type=KeysDevice)
+    parameters = replace(scenario.parameters, reveals_gram=True)
+    network = Network(KeysServer(parameters, scenario.names, ClosedForm(LAMBDA)), scenario.devices())
+    network.send(network.server.invite())
     network.run()
     assert set(network.server.refusals.values()) == {"reveals_gram must be False for this device, got True"}
 
