@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: run test check bench reproduce federation federation-test faults fuzz audit nightly clean
+.PHONY: run test check bench reproduce federation faults fuzz attacks audit nightly clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -16,8 +16,10 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 run: $(VENV)/.installed
 	$(BIN)/codedfl compare
 
+# The deployment tests start real SuperLinks and SuperNodes, alone: a node must start its processes within 30 s.
 test: check
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -m deployment tests/flower
 
 check: $(VENV)/.installed
 	$(BIN)/ruff check src tests experiments apps
@@ -38,9 +40,6 @@ reproduce: $(VENV)/.installed
 federation: $(VENV)/.installed
 	$(BIN)/python -m experiments.federation
 
-federation-test: $(VENV)/.installed
-	$(BIN)/python -m pytest -m deployment tests/flower
-
 # The same tests as in make test, on many more random schedules and inputs.
 faults: $(VENV)/.installed
 	CODEDFL_FAULT_SCHEDULES=10000 $(BIN)/python -m pytest -n 2 tests/faults
@@ -48,13 +47,17 @@ faults: $(VENV)/.installed
 fuzz: $(VENV)/.installed
 	CODEDFL_FUZZ_INPUTS=100000 $(BIN)/python -m pytest -n 2 tests/fuzz
 
+# Every attack on every scheme, on MNIST: results.json with the scores, and the README's picture.
+attacks: $(VENV)/.installed
+	$(BIN)/python -m experiments.attacks --dataset mnist --out results/attacks
+
 # Licences need no network; vulnerabilities are looked up where pip-audit can be had and reach its service.
 audit: $(VENV)/.installed
 	-test -x $(VENV)-audit/bin/pip-audit || { $(PYTHON) -m venv $(VENV)-audit && \
 	$(VENV)-audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit; }
 	$(BIN)/python -m experiments.audit --pip-audit $(VENV)-audit/bin/pip-audit
 
-nightly: test faults fuzz audit bench reproduce
+nightly: test faults fuzz attacks audit bench reproduce
 
 clean:
 	rm -rf $(VENV) $(VENV)-audit results .pytest_cache .mypy_cache .ruff_cache
