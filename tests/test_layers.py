@@ -37,7 +37,7 @@ LAYERS: dict[str, tuple[set[str], tuple[str, ...]]] = {
     "time": ({"fleet", "latency", "load_allocation"}, ("foundation",)),
     "schemes": ({"central", "schemes"}, BELOW_SCHEMES),
     "drivers": (
-        {"in_process", "simulator", "comparison", "planner", "secure_sum", "missing_devices", "estimators"},
+        {"liar_log", "in_process", "simulator", "comparison", "planner", "secure_sum", "missing_devices", "estimators"},
         BELOW_DRIVERS,
     ),
     "views": ({"views", "baseline_views", "privacy"}, BELOW_DRIVERS),  # who sees what, for attacks and tables

@@ -6,6 +6,7 @@ The simplest driver of the state machines: a queue instead of a network. Virtual
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 
@@ -13,9 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codedfl.errors import InvalidInput
+from codedfl.liar_log import LiarLog
 from codedfl.protocol.device import Device
 from codedfl.protocol.messages import Kind, Message
 from codedfl.protocol.server import Outgoing, Phase, Server
+
+log = logging.getLogger("codedfl.server")
 
 # (epoch, names of the devices asked) -> the names that answer, in the order in which their answers arrive
 ArrivalOrder = Callable[[int, Sequence[str]], Sequence[str]]
@@ -46,6 +50,7 @@ def run_in_process(
         raise InvalidInput(f"device names must be distinct, got {[device.name for device in devices]}")
     if set(by_name) != set(server.expected):
         raise InvalidInput(f"devices must be those the server expects, {list(server.expected)}, got {list(by_name)}")
+    liars = LiarLog(log)
     queue: deque[Outgoing] = deque()
     asked: dict[bytes, set[str]] = {}  # updates wait until nothing else is on its way: then everybody is ready
 
@@ -65,6 +70,7 @@ def run_in_process(
         for reply in by_name[name].receive(data):
             before = server.epoch
             send(server.receive(reply))
+            liars.look(server)
             if server.epoch > before and before and on_epoch is not None:
                 on_epoch(before)
 

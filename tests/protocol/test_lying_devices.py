@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Collection, Sequence
 from types import MethodType
@@ -91,6 +92,20 @@ def test_two_liars_need_four_spare_answers(server_type, device_type):
         server = train(scenario, liars, 4)
         assert np.array_equal(server.model, expected)
         assert server.liars == dict.fromkeys(liars, 2)
+
+
+def test_a_liar_is_named_in_the_log_once(caplog: pytest.LogCaptureFixture):
+    train(Scenario(sizes=(3, 2, 4, 2, 3), alpha=4), ["device-1"], 2)
+    message = "device-1 answered wrongly in epoch 2 and is excluded"
+    assert caplog.record_tuples == [("codedfl.server", logging.ERROR, message)]
+
+
+def test_answers_that_contradict_each_other_are_in_the_log(caplog: pytest.LogCaptureFixture):
+    """One late answer shows that somebody lied, and not who."""
+    train(Scenario(sizes=(3, 2, 4), alpha=2), ["device-2"], 0)
+    assert [text for _, _, text in caplog.record_tuples] == [
+        f"the answers of epoch {epoch} contradict each other, and cannot show who lies" for epoch in (2, 3, 4)
+    ]
 
 
 def test_a_liar_from_the_first_answer_on_is_found():

@@ -20,6 +20,7 @@ from codedfl.flower.calls import Call, Failed, Post, Refused, Reply, Step
 from codedfl.flower.directory import Clock, Contact, Directory
 from codedfl.flower.letters import Letter, Parcel
 from codedfl.flower.state_folder import StateFolder
+from codedfl.liar_log import LiarLog
 from codedfl.protocol import Outgoing, Phase, Server
 from codedfl.protocol.messages import Kind, Message
 
@@ -81,6 +82,7 @@ class Conductor:
         self._clock = clock
         self._sleep = sleep
         self._directory = Directory(post, roster, clock)
+        self._liars = LiarLog(log)
         self._bulk = b""  # of the last letter: those to many devices share one object
         self._join_until = 0.0
         self.server: Server | None = None
@@ -270,6 +272,7 @@ class Conductor:
         self._post_all(server.receive(wire))
         for name in set(server.refusals) - refused:
             log.error("%s cannot take part: %s", name, server.refusals[name])
+        self._liars.look(server)
         if before[0] is Phase.TRAINING and (server.phase, server.epoch) != before:
             self._on_epoch(before[1])
 

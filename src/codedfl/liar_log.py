@@ -1,0 +1,28 @@
+"""Who was found to answer wrongly, in the log, once each: the server's machine does no I/O, so its drivers tell."""
+
+from __future__ import annotations
+
+import logging
+
+from codedfl.protocol.server import Server
+
+
+class LiarLog:
+    """Looks at a server after it has received something, and logs what is new."""
+
+    def __init__(self, log: logging.Logger) -> None:
+        self._log = log
+        self._named: set[str] = set()
+        self._disputed: set[int] = set()
+
+    def look(self, server: Server) -> None:
+        if server.agreement is None:
+            return
+        for name, epoch in server.liars.items():
+            if name not in self._named:
+                self._named.add(name)
+                self._log.error("%s answered wrongly in epoch %d and is excluded", name, epoch)
+        for epoch in server.disputed:
+            if epoch not in self._disputed:
+                self._disputed.add(epoch)
+                self._log.error("the answers of epoch %d contradict each other, and cannot show who lies", epoch)
