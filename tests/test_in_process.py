@@ -117,9 +117,9 @@ class Changed(Scenario):
     [
         (np.zeros((3, 5)), np.zeros((3, 2)), "X must have 4 columns as this run has, got 5"),
         (np.zeros((3, 4)), np.zeros((3, 1)), "Y must have 2 columns as this run has, got 1"),
-        (np.full((3, 4), 1.5), np.zeros((3, 2)), "X must lie within the public bound of +-1, got 1.5"),
-        (np.zeros((3, 4)), np.full((3, 2), -2.0), "Y must lie within the public bound of +-1, got 2"),
-        (np.zeros((6, 4)), np.zeros((6, 2)), "a device must have at most 5 samples, got 6"),
+        (np.full((3, 4), 1.5), np.zeros((3, 2)), "X must lie within the public bound of +-1, got larger values"),
+        (np.zeros((3, 4)), np.full((3, 2), -2.0), "Y must lie within the public bound of +-1, got larger values"),
+        (np.zeros((6, 4)), np.zeros((6, 2)), "a device must have at most 5 samples, got more"),
     ],
 )
 @SCHEMES

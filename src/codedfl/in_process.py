@@ -101,5 +101,7 @@ def run_in_process(
 
 
 def _silent(server: Server, by_name: dict[str, Device]) -> list[str]:
-    """Who did not answer the current epoch (or, before training, is not ready)."""
+    """Who did not answer the current epoch; before training, who has not shared, or else is not ready."""
+    if server.phase is Phase.SHARING and not server.unshared:
+        return [name for name in by_name if name not in server.ready_devices]
     return [name for name in by_name if name not in server.answered]

@@ -29,6 +29,7 @@ ONE_DEVICE = "experiments.attacks.one_device"
 CURIOUS_DEVICE = "experiments.attacks.curious_device"
 COLLUSION = "experiments.attacks.collusion"
 DISTINGUISHING = "experiments.attacks.distinguishing"
+TWO_RUNS = "experiments.attacks.two_runs"
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def _conventional_rows(n_devices: int) -> list[PrivacyRow]:
             n_devices,
             ONE_DEVICE,
         ),
-        _curious_device("every model"),
+        _curious_device("every model", n_devices),
         PrivacyRow("server and a device", "the same as the server", "nothing more", n_devices, ONE_DEVICE),
     ]
 
@@ -110,7 +111,7 @@ def _coded_fedl_rows(n_devices: int, delta: float) -> list[PrivacyRow]:
             n_devices,
             ONE_DEVICE,
         ),
-        _curious_device("every model"),
+        _curious_device("every model", n_devices),
         PrivacyRow("server and a device", "the same as the server", "nothing more", n_devices, ONE_DEVICE),
     ]
 
@@ -125,9 +126,13 @@ def _coded_rows(scheme: str, n_devices: int, alpha: int, groups: int, masks: boo
     )
     if len(alone) > 1:
         learns += f", and {len(alone) - 1} more sums of a few devices: lattice reduction finds single ones"
-    one = exposed_devices(code, [0], masks)
-    # The server's best two partners: where the second sits decides, the first may be any (the code is cyclic).
-    two = max((exposed_devices(code, [0, other], masks) for other in range(1, n_devices)), key=len)
+    # The server's best partners. The code is cyclic within a group and device i is in group i modulo their number, so
+    # the first partner may be any of its group, and one group of each size stands for all.
+    firsts = [sizes.index(size) for size in sorted(set(sizes))]
+    one = max((exposed_devices(code, [first], masks) for first in firsts), key=len)
+    pairs = [[first, other] for first in firsts for other in range(n_devices) if other != first]
+    two = max((exposed_devices(code, pair, masks) for pair in pairs), key=len)
+    sees_updates = scheme != "one-shot"
     return [
         PrivacyRow(
             "server",
@@ -138,17 +143,30 @@ def _coded_rows(scheme: str, n_devices: int, alpha: int, groups: int, masks: boo
             ONE_DEVICE,
         ),
         _curious_device(
-            f"padded data of {alpha - 1} others, mask seeds, every e"
-            if padded
-            else f"32-byte pad seeds of {alpha - 1} others, mask seeds, every e"
+            (f"padded data of {alpha - 1} others" if padded else f"32-byte pad seeds of {alpha - 1} others")
+            + (", mask seeds, every e" if sees_updates else ", mask seeds, no e but zero"),
+            n_devices,
+            sees_updates,
         ),
         PrivacyRow(
-            "devices without the server",
+            "all devices but one, without the server",
             "what each of them sees",
-            "the total less their own data, from the updates, as in conventional FL; "
+            (
+                "the last one's sums: the total, from the updates, less their own, as in conventional FL; fewer learn "
+                "the total of the others only; "
+                if sees_updates
+                else "nothing until the model is published; "
+            )
             + ("padded data say nothing without the pads" if padded else "pads say nothing without the uploads"),
-            0,
+            1 if sees_updates else 0,
             DISTINGUISHING,
+        ),
+        PrivacyRow(
+            "server, after two runs that differ by one device",
+            "two totals",
+            "that device's sums, by subtraction: totals are exact",
+            1,
+            TWO_RUNS,
         ),
         PrivacyRow(
             "server and one device",
@@ -167,14 +185,14 @@ def _coded_rows(scheme: str, n_devices: int, alpha: int, groups: int, masks: boo
     ]
 
 
-def _curious_device(sees: str) -> PrivacyRow:
-    return PrivacyRow(
-        "one device",
-        sees,
-        "the total, from the updates, as in conventional FL; nothing of another device alone",
-        0,
-        CURIOUS_DEVICE,
-    )
+def _curious_device(sees: str, n_devices: int, sees_updates: bool = True) -> PrivacyRow:
+    """With two devices, the total less one's own is the other's."""
+    if not sees_updates:
+        return PrivacyRow("one device", sees, "nothing until the model is published", 0, CURIOUS_DEVICE)
+    learns = "the total, from the updates, as in conventional FL; "
+    alone = n_devices == 2
+    learns += "less its own: the other device" if alone else "nothing of another device alone"
+    return PrivacyRow("one device", sees, learns, int(alone), CURIOUS_DEVICE)
 
 
 def _exposure(exposed: int, answered_for: int, n_devices: int) -> str:

@@ -16,7 +16,8 @@ from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.fixed_point import Bounds
 from codedfl.protocol import Agreement, Device, Server
 from codedfl.protocol.messages import SERVER, Answer, Kind, Message, Secrets, Update, pack_list
-from codedfl.schemes.coded_padded import PaddedDevice
+from codedfl.schemes.coded_keys import KeysDevice, KeysServer
+from codedfl.schemes.coded_padded import PaddedDevice, PaddedServer
 from codedfl.sealed import Identity, fingerprint
 from scenario import Network, Scenario, decoded, descent, repeatable, snapshot
 
@@ -712,7 +713,21 @@ def test_bounds_are_those_of_the_invitation():
     scenario = Scenario(bounds=Bounds(0.5, 1.0, 14, 5))
     network = Network.of(scenario)
     network.run()
-    largest = {name: np.abs(x).max() for name, (x, _) in zip(scenario.names, scenario.data, strict=True)}
-    assert network.server.refusals == {
-        name: f"X must lie within the public bound of +-0.5, got {largest[name]:g}" for name in scenario.names
-    }
+    assert network.server.refusals == dict.fromkeys(
+        scenario.names, "X must lie within the public bound of +-0.5, got larger values"
+    )
+
+
+@pytest.mark.parametrize("types", [(PaddedServer, PaddedDevice), (KeysServer, KeysDevice)], ids=["padded", "keys"])
+def test_an_end_in_the_middle_of_phase_1_leaves_no_secrets(types: tuple[type[Server], type[Device]]):
+    network = Network.of(Scenario(server_type=types[0], device_type=types[1]))
+    network.run_until(Kind.SHARE)
+    device = network.devices["device-0"]
+    assert device._mask_seeds and not device.ready
+    server = network.server
+    end = Message(Kind.FINISH, server.run, server.agreement.hash, "", "").signed_by(server.identity)
+    assert device.receive(end.encode()) == []
+    left = device.state()
+    secrets = ("_mask_seeds", "_pad_seeds", "_gram_sum", "_constant_sum", "linear", "constant")
+    assert not any(left.get(name) for name in secrets)
+    assert device._data is None

@@ -14,7 +14,7 @@ from codedfl import sealed
 from codedfl.errors import InvalidInput, MessageRefused, NotEnoughDevices, RangeExceeded
 from codedfl.fixed_point import Bounds
 from codedfl.protocol import Phase, Server
-from codedfl.protocol.messages import SERVER, Answer, Kind, Message, Update, encode_envelopes
+from codedfl.protocol.messages import SERVER, Answer, Kind, Message, Update, decode_envelopes, encode_envelopes
 from codedfl.schemes.coded_padded import PaddedServer
 from codedfl.sealed import Identity, fingerprint
 from codedfl.solvers import GradientDescent, StepSchedule
@@ -257,7 +257,11 @@ def test_shares_for_somebody_outside_the_set_are_refused_whole(sharing: Network)
     true = Message.decode(sharing.up["device-0"][0])
     bad = true.with_body(encode_envelopes({"device-3": b"x", "mallory": b"y"}))
     data = bad.signed_by(sharing.devices["device-0"].identity).encode()
-    refused(sharing.server, data, "the device must be one of the 4 of this run, got 'mallory'")
+    rule = "the shares of 'device-0' must be for those who need its seeds under this code: missing or too many are "
+    refused(sharing.server, data, f"{rule}'device-2', 'mallory'")
+    one_short = dict.fromkeys(list(decode_envelopes(true.body))[1:], b"x")
+    data = true.with_body(encode_envelopes(one_short)).signed_by(sharing.devices["device-0"].identity).encode()
+    refused(sharing.server, data, f"{rule}'device-2'")
     sharing.run()
     assert sharing.server.phase is Phase.FINISHED  # the true shares were still welcome
 

@@ -398,10 +398,15 @@ class Device(Resumable, ABC):
         """Forget every secret of the run."""
         message.check_signature(self._server_public)
         self.finished = True
+        self._forget_secrets()
+        return []
+
+    def _forget_secrets(self) -> None:
+        """Also in the middle of phase 1; schemes add what they hold beyond this."""
         self._mask_seeds = {}
         self._prepared_mask = None
+        self._data, self.data_used = None, True
         self.linear = self.constant = None
-        return []
 
     # -- writing to the server
 

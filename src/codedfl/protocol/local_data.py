@@ -30,7 +30,10 @@ def checked_rows(name: str, X: ArrayLike, Y: ArrayLike) -> tuple[Floats, Floats]
 
 
 def objection_of_rows(parameters: Parameters, X: Floats, Y: Floats) -> str:
-    """Why rows checked before cannot take part in a run with these parameters; empty when they can."""
+    """Why rows checked before cannot take part in a run with these parameters; empty when they can.
+
+    The server gets to read it, so it says nothing of the rows but their number of columns.
+    """
     bounds = parameters.bounds
     for what, values, columns, bound in (
         ("X", X, parameters.n_features, bounds.features),
@@ -38,9 +41,8 @@ def objection_of_rows(parameters: Parameters, X: Floats, Y: Floats) -> str:
     ):
         if values.shape[1] != columns:
             return f"{what} must have {columns} columns as this run has, got {values.shape[1]}"
-        largest = float(np.abs(values).max())
-        if largest > bound:
-            return f"{what} must lie within the public bound of +-{bound:g}, got {largest:g}"
+        if np.abs(values).max() > bound:
+            return f"{what} must lie within the public bound of +-{bound:g}, got larger values"
     if len(X) > bounds.samples_per_device:
-        return f"a device must have at most {bounds.samples_per_device} samples, got {len(X)}"
+        return f"a device must have at most {bounds.samples_per_device} samples, got more"
     return ""

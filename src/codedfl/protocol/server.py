@@ -25,6 +25,7 @@ from codedfl.protocol.agreement import Parameters
 from codedfl.protocol.answers import AnswerBook
 from codedfl.protocol.convener import Convener, Outgoing, Phase
 from codedfl.protocol.epoch_total import feed_solver, start_solver, unpad
+from codedfl.protocol.masks import mask_receivers
 from codedfl.protocol.messages import (
     SERVER,
     Answer,
@@ -249,9 +250,14 @@ class Server(Convener):
             self.ignored["repeated shares"] += 1
             return []
         envelopes = decode_envelopes(message.body)
-        for name in envelopes:
-            if name != SERVER:
-                agreed.position(name)  # refuses names outside the set, before anything is kept
+        # One envelope too few would leave its receiver waiting for ever.
+        wanted = {agreed.names[i] for i in mask_receivers(agreed.code, sender) if i != sender}
+        if set(envelopes) - {SERVER} != wanted:
+            odd = sorted((set(envelopes) - {SERVER}) ^ wanted)
+            raise MessageRefused(
+                f"the shares of {message.sender!r} must be for those who need its seeds under this code:"
+                f" missing or too many are {', '.join(map(repr, odd))[:200]}"
+            )
         bulk = self._take_shares(sender, message, envelopes)
         self._shared.add(sender)
         column = {agreed.names[i] for i in agreed.code.column_support(sender)}

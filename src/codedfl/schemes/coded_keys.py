@@ -68,6 +68,10 @@ class KeysDevice(Device):
     def _shares_complete(self) -> bool:
         return set(self._pad_seeds) == set(self._agreed.code.row_support(self._position))
 
+    def _forget_secrets(self) -> None:
+        super()._forget_secrets()
+        self._pad_seeds = {}
+
     def _finish_sharing(self) -> None:
         ring, code, p = self._ring, self._agreed.code, self._agreed.parameters
         seeds = [self._pad_seeds[j] for j in code.row_support(self._position)]

@@ -106,6 +106,10 @@ class PaddedDevice(Device):
     def _shares_complete(self) -> bool:
         return self._held == set(self._agreed.code.row_support(self._position))
 
+    def _forget_secrets(self) -> None:
+        super()._forget_secrets()
+        self._gram_sum = self._constant_sum = None
+
     def _finish_sharing(self) -> None:
         assert self._gram_sum is not None
         self.linear = self._ring.symmetric(self._gram_sum, self._agreed.parameters.n_features)
