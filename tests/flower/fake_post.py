@@ -27,7 +27,8 @@ class Killed(Exception):
 class FakePost:
     """``hosts`` by node id. A host is called anew from its folder each time, as a new process would be.
 
-    delay: seconds a node takes for a call. fault: "", "lose call", "lose reply", "damage call" or "damage reply".
+    delay: seconds a node takes for a call. fault: "", "lose call", "lose reply", "damage call" or "damage reply";
+        the latter two with " start" behind hit the first byte of each message, else the one in the middle.
     tick: called before everything the server app asks for; tests kill the server app there.
     """
 
@@ -79,8 +80,9 @@ class FakePost:
         host = self.hosts.get(node)
         what = "lose call" if host is None else self.fault(host, call)
         if host is not None and what != "lose call":
-            reply = host.handle(damaged(call) if what == "damage call" else call)
-            reply = damaged(reply) if what == "damage reply" else reply
+            start = what.endswith(" start")
+            reply = host.handle(damaged(call, start) if what.startswith("damage call") else call)
+            reply = damaged(reply, start) if what.startswith("damage reply") else reply
             self.handled.append((host.name, call))
             if what != "lose reply":
                 del self._pending[number]
@@ -92,19 +94,19 @@ class FakePost:
         self.now += EXPIRES / 20  # not at once
 
 
-def damaged(what: Any) -> Any:
+def damaged(what: Any, start: bool) -> Any:
     """The same with one bit flipped in every message it carries."""
     if isinstance(what, Step):
-        return replace(what, parcel=damaged(what.parcel))
+        return replace(what, parcel=damaged(what.parcel, start))
     if not isinstance(what, Parcel):
         return what
-    letters = tuple(Letter(flipped(letter.head), letter.bulk) for letter in what.letters)
-    return replace(what, letters=letters, newest=flipped(what.newest))
+    letters = tuple(Letter(flipped(letter.head, start), letter.bulk) for letter in what.letters)
+    return replace(what, letters=letters, newest=flipped(what.newest, start))
 
 
-def flipped(data: bytes) -> bytes:
-    middle = len(data) // 2
-    return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :] if data else data
+def flipped(data: bytes, start: bool) -> bytes:
+    place = 0 if start else len(data) // 2
+    return data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :] if data else data
 
 
 def make_hosts(scenario: Scenario, folder: Path, **options: Any) -> dict[int, DeviceHost]:
@@ -123,9 +125,11 @@ def make_conductor(
     """A server app that starts, or goes on from the checkpoint in ``folder``."""
     identity = load_identity(folder / "server" / "identity.key")
 
+    spare = options.pop("spare", 0)
+
     def make_server(names: Any) -> Server:
         assert sorted(names) == list(names)
-        return scenario.server_type(scenario.parameters, names, make_solver(), identity=identity)
+        return scenario.server_type(scenario.parameters, names, make_solver(), identity=identity, spare=spare)
 
     patience = options.pop("patience", Patience(scenario.n_devices, scenario.n_devices, 600.0, 30.0, 30.0))
     checkpoint = StateFolder(folder / "server" / "checkpoint")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import subprocess
 import sys
@@ -14,10 +15,11 @@ from experiments.federation import APP, app_config, local_parts
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 
 from codedfl.errors import InvalidInput
-from codedfl.flower.calls import Hello, Introduction, Refused
-from codedfl.flower.client import device_name, make_client_app
+from codedfl.flower.calls import Hello, Introduction, Refused, Step
+from codedfl.flower.client import device_name, make_client_app, make_host
 from codedfl.flower.delays import injected_delay
 from codedfl.flower.learning import Learning
+from codedfl.flower.letters import Parcel
 from codedfl.flower.records import HELLO, STEP, call_record, read_reply
 from codedfl.flower.rehearsal import rehearse
 from codedfl.flower.run_config import RunConfig
@@ -42,11 +44,47 @@ CONFIG: dict[str, Any] = {
 
 def test_learning_makes_the_same_of_the_same_rows_everywhere():
     learning = Learning.from_config(CONFIG)
-    X, Y = learning.rows(np.array([[0.0, 1.0, -1.0], [5.0, 0.5, 0.0]]), np.array(["no", "yes"]))
-    assert np.array_equal(X, [[1, 0.5, 1, 0], [1, 1, 0.75, 0.5]])  # the constant, then [0, 1]; 5.0 was clipped
+    X, Y = learning.rows(np.array([[0.0, 1.0, -1.0], [1.0, 0.5, 0.0]]), np.array(["no", "yes"]))
+    assert np.array_equal(X, [[1, 0.5, 1, 0], [1, 1, 0.75, 0.5]])  # the constant, then [0, 1]
     assert np.array_equal(Y, [[1, 0], [0, 1]])
     model = learning.model(np.zeros((4, 2)))
     assert list(model.predict(np.zeros((1, 3)))) == ["no"]
+
+
+def test_values_beyond_their_public_range_are_clipped_only_if_the_run_says_so(caplog: pytest.LogCaptureFixture):
+    config = CONFIG | {"classes": "", "target-low": 0.0, "target-high": 1.0}
+    rows = np.array([[0.0, 1.5, -1.0], [5.0, 0.5, 0.0]]), np.array([0.5, -3.0])
+    message = (
+        "the rows must lie within x-low to x-high and target-low to target-high, unless clip is true,"
+        " got 2 features and 1 targets beyond"
+    )
+    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
+        Learning.from_config(config).rows(*rows)
+    X, Y = Learning.from_config(config | {"clip": True}).rows(*rows)
+    assert np.array_equal(X, [[1, 0.5, 1, 0], [1, 1, 0.75, 0.5]])
+    assert np.array_equal(Y, [[0], [-1]])
+    told = ("codedfl.flower.device", logging.WARNING, "clipped to their public ranges: 2 features and 1 targets")
+    assert caplog.record_tuples == [told]
+
+
+def test_nodes_whose_files_have_another_order_of_columns_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(str(APP))
+    from codedfl_app.data import load_local_data
+
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    (tmp_path / "one" / "rows.csv").write_text("a,b,label\n1,2,yes\n")
+    (tmp_path / "two" / "rows.csv").write_text("b,label,more,a\n2,yes,7,1\n")
+    run = app_config(data="files", column_names="a, b")
+    for name in ("one", "two"):
+        X, y = load_local_data(context({"data-dir": str(tmp_path / name)}, run))
+        assert X.tolist() == [[1.0, 2.0]] and y.tolist() == ["yes"]
+
+
+def test_the_server_key_is_the_same_for_all_runs(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("XDG_STATE_HOME", "/state")
+    assert RunConfig.from_config(CONFIG).server_key == Path("/state/codedfl/server.key")
+    assert RunConfig.from_config(CONFIG | {"server-key-file": "/keys/mine"}).server_key == Path("/keys/mine")
 
 
 def test_numbers_and_targets_are_read():
@@ -71,6 +109,7 @@ def test_numbers_and_targets_are_read():
         ({"scheme": "fast"}, "scheme must be one of coded-padded, coded-keys, one-shot, got 'fast'"),
         ({"solver": "fast"}, "solver must be one of gd, nesterov, cg, got 'fast'"),
         ({"step": "fast"}, "step must be one of paper, literal, got 'fast'"),
+        ({"spare": 2}, "spare must be between 0 and alpha - 1 (1), got 2"),
         ({"min-devices": 1}, "min-devices must be between 2 and devices (4), got 1"),
     ],
 )
@@ -139,6 +178,8 @@ def test_the_client_app_introduces_its_device(tmp_path: Path):
     [
         ({}, "partition-id must be of type int in the configuration, got None"),
         ({"device-name": "../up"}, "device-name must do as the name of a folder, got '../up'"),
+        ({"device-name": ".."}, "device-name must do as the name of a folder, got '..'"),
+        ({"device-name": "a\nb"}, "device-name must do as the name of a folder, got 'a\\nb'"),
         (
             {"partition-id": 0, "server-key": "00"},
             "server-key must be a public key of 64 bytes in hex, got '00'",
@@ -151,6 +192,33 @@ def test_the_client_app_introduces_its_device(tmp_path: Path):
 )
 def test_a_bad_node_configuration_is_refused(tmp_path: Path, node: dict[str, Any], message: str):
     assert answer({"state-dir": str(tmp_path / "state")} | node) == Refused(message)
+
+
+SECRET = "4711-secret"
+
+
+def of_an_unknown_class(context: Context) -> Any:
+    return np.zeros((2, 3)), np.array(["yes", SECRET])
+
+
+def with_a_bug(context: Context) -> Any:
+    raise KeyError(SECRET)
+
+
+@pytest.mark.parametrize(
+    ("load", "text"),
+    [
+        (of_an_unknown_class, f"InvalidInput: y must hold the 2 classes only, got '{SECRET}'"),
+        (with_a_bug, f"KeyError: '{SECRET}'"),
+    ],
+)
+def test_what_is_wrong_with_rows_stays_on_the_node(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, load: Any, text: str
+):
+    host = make_host(context({"partition-id": 0, "state-dir": str(tmp_path / "state")}), load)
+    reply = host.handle(Step(bytes(16), "coded-keys", "device-0", Parcel(0, (), 0)))
+    assert reply == Refused("its rows cannot be used: see the node's log")
+    assert ("codedfl.flower.device", logging.ERROR, f"device-0: {text}") in caplog.record_tuples
 
 
 def test_nothing_of_the_device_is_in_the_context(tmp_path: Path):

@@ -63,5 +63,6 @@ def test_a_deployment_survives_and_gives_the_model_of_the_in_process_run(tmp_pat
     assert not (tmp_path / "server" / "checkpoint").exists()
     for path in [tmp_path / "server", tmp_path / "state-0" / "device-0"]:
         assert path.stat().st_mode & 0o777 == 0o700
-    for path in [tmp_path / "server" / "server.key", tmp_path / "state-0" / "device-0" / "device.key"]:
+    server_key = tmp_path / "federation" / "state" / "codedfl" / "server.key"
+    for path in [server_key, tmp_path / "state-0" / "device-0" / "device.key"]:
         assert path.stat().st_mode & 0o777 == 0o600

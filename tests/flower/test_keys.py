@@ -6,6 +6,7 @@ import re
 import ssl
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography import x509
@@ -15,6 +16,7 @@ from cryptography.hazmat.primitives.serialization import load_ssh_private_key, l
 from codedfl.errors import InvalidInput
 from codedfl.flower.certificates import make_certificate, make_node_key
 from codedfl.flower.keys import load_identity, load_roster, save_roster
+from codedfl.flower.private_files import write_private
 from codedfl.sealed import Identity
 
 
@@ -28,6 +30,37 @@ def test_a_key_file_is_made_once_and_closed_to_others(tmp_path: Path):
     assert load_identity(tmp_path / "keys" / "other.key").public != first.public
     assert stat.S_IMODE((tmp_path / "keys").stat().st_mode) == 0o700
     assert stat.S_IMODE((tmp_path / "keys" / "device.key").stat().st_mode) == 0o600
+
+
+def test_of_two_processes_that_make_a_key_file_the_first_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = tmp_path / "keys" / "device.key"
+    write = write_private
+    others: list[Identity] = []
+
+    def write_after_another(candidate: Path, pieces: Any) -> None:
+        monkeypatch.setattr("codedfl.flower.keys.write_private", write)
+        others.append(load_identity(path))
+        write(candidate, pieces)
+
+    monkeypatch.setattr("codedfl.flower.keys.write_private", write_after_another)
+    assert load_identity(path).public == others[0].public
+    assert [entry.name for entry in path.parent.iterdir()] == ["device.key"]
+
+
+def test_existing_keys_and_certificates_are_not_overwritten(tmp_path: Path):
+    key = make_node_key(tmp_path / "keys", "node-0")
+    made = make_certificate(tmp_path / "tls", ["localhost"])
+    before = key.read_bytes(), made.key.read_bytes()
+    rule = "a key or certificate must not be overwritten: delete it first, got "
+    with pytest.raises(InvalidInput, match=exactly(f"{rule}{str(key)!r}")):
+        make_node_key(tmp_path / "keys", "node-0")
+    with pytest.raises(InvalidInput, match=exactly(f"{rule}{str(made.authority)!r}")):
+        make_certificate(tmp_path / "tls", ["localhost"])
+    made.authority.unlink()
+    made.certificate.unlink()
+    with pytest.raises(InvalidInput, match=exactly(f"{rule}{str(made.key)!r}")):
+        make_certificate(tmp_path / "tls", ["localhost"])
+    assert (key.read_bytes(), made.key.read_bytes()) == before
 
 
 def test_a_key_file_that_others_can_read_is_refused(tmp_path: Path):

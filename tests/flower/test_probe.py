@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from codedfl.fleet import Fleet
 from codedfl.flower.calls import Call, Measured, Probe, Refused
 from codedfl.flower.device_host import DeviceHost
 from codedfl.flower.probe import (
+    FLEET_LINE,
     FleetProbe,
     ProbeConfig,
     answer_probe,
@@ -71,6 +73,59 @@ def test_a_node_that_refuses_is_left_out(
     assert [one.name for one in probe.run().classes] == ["device-0", "device-2"]
     expected = ("codedfl.flower.server", logging.ERROR, "device-1 cannot be measured: no")
     assert expected in caplog.record_tuples
+
+
+@pytest.mark.parametrize(
+    "seconds", [(), (0.0,) * 20, (float("nan"),) * 20, (float("inf"),) * 20, (-1.0,) * 20, (1.0,) * 19]
+)
+def test_a_node_with_odd_measurements_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, seconds: tuple[float, ...]
+):
+    probe, _ = make_probe(tmp_path)
+    handle = DeviceHost.handle
+
+    def odd(self: DeviceHost, call: Call) -> object:
+        is_odd = self.name == "device-1" and isinstance(call, Probe) and call.products
+        return Measured(seconds) if is_odd else handle(self, call)
+
+    monkeypatch.setattr(DeviceHost, "handle", odd)
+    assert [one.name for one in probe.run().classes] == ["device-0", "device-2"]
+    reason = "device-1 cannot be measured: got another reply than asked for"
+    assert ("codedfl.flower.server", logging.ERROR, reason) in caplog.record_tuples
+
+
+def test_a_node_whose_rate_no_fleet_can_have_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    probe, _ = make_probe(tmp_path)
+    handle = DeviceHost.handle
+
+    def odd(self: DeviceHost, call: Call) -> object:
+        is_odd = self.name == "device-1" and isinstance(call, Probe) and call.products
+        return Measured((1e-320,) * 20) if is_odd else handle(self, call)
+
+    monkeypatch.setattr(DeviceHost, "handle", odd)
+    assert [one.name for one in probe.run().classes] == ["device-0", "device-2"]
+    assert any(text.startswith("device-1 cannot be measured: ") for _, _, text in caplog.record_tuples)
+
+
+def test_what_a_node_says_cannot_begin_a_line_of_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    probe, post = make_probe(tmp_path)
+    post.hosts[101] = replace(post.hosts[101], name=f"a\n{FLEET_LINE}")
+    handle = DeviceHost.handle
+
+    def refusing(self: DeviceHost, call: Call) -> object:
+        is_odd = self.name == "device-2" and isinstance(call, Probe)
+        return Refused(f"no\r\n{FLEET_LINE}\u2028\x1b") if is_odd else handle(self, call)
+
+    monkeypatch.setattr(DeviceHost, "handle", refusing)
+    assert [one.name for one in probe.run().classes] == ["device-0"]
+    texts = [text for logger, _, text in caplog.record_tuples if logger == "codedfl.flower.server"]
+    assert all(text.isprintable() for text in texts)
+    assert f"device-2 cannot be measured: no\\r\\n{FLEET_LINE}\\u2028\\x1b" in texts
+    assert f"node 101 cannot take part: a device's name must be printable, got 'a\\n{FLEET_LINE}'" in texts
 
 
 def test_without_nodes_there_is_no_fleet(tmp_path: Path):

@@ -55,6 +55,11 @@ def test_the_fleet_comes_back_in_the_log():
     assert ProbeConfig.from_config(flwr.config).file is None
 
 
+def test_a_device_called_like_the_line_with_the_fleet_is_not_taken_for_it():
+    lines = [f'{FLEET_LINE}"x": 1e+06 MAC/s, up', f"{FLEET_LINE}{{}} cannot be measured: no", *GOOD]
+    assert probe_fleet(StandIn(lines), {"devices": 2}) == FLEET
+
+
 def test_a_probe_that_ends_without_a_fleet_says_what_the_log_said_last():
     with pytest.raises(FlowerFailed, match=r"^the probe must end with a fleet, got one / two / three$"):
         probe_fleet(StandIn(["zero", "one", "two", "three"]), {"devices": 2})

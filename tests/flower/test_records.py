@@ -15,14 +15,16 @@ from codedfl.flower.calls import Call, Dismissal, Failed, Hello, Introduction, R
 from codedfl.flower.grid_post import GridPost
 from codedfl.flower.letters import Letter, Parcel
 from codedfl.flower.records import STEP, call_record, read_call, read_reply, reply_record
+from codedfl.pads import RUN_ID_BYTES
 
+RUN = bytes(range(RUN_ID_BYTES))
 PARCEL = Parcel(3, (Letter(b"one"), Letter(b"two", bytes(range(256)) * 50_000), Letter(b"three")), 5, b"newest")
 
 CALLS: list[Call] = [
     Hello(b"challenge"),
     Dismissal("because"),
-    Step(b"run", "coded-keys", "device-0", PARCEL),
-    Step(b"run", "coded-keys", "device-0", Parcel(0, (), 0)),
+    Step(RUN, "coded-keys", "device-0", PARCEL),
+    Step(RUN, "coded-keys", "device-0", Parcel(0, (), 0)),
 ]
 REPLIES: list[Reply] = [
     Introduction("a", b"public", b"signature"),
@@ -53,14 +55,14 @@ def test_a_reply_comes_out_as_it_went_in(reply: Reply):
 
 def test_the_same_bulk_to_two_nodes_is_one_object():
     """Flower uploads an object once however many messages of a push contain it."""
-    contents = [call_record(Step(b"run", "coded-padded", name, PARCEL))[1] for name in ("a", "b")]
+    contents = [call_record(Step(RUN, "coded-padded", name, PARCEL))[1] for name in ("a", "b")]
     assert contents[0]["bulk-1"].object_id == contents[1]["bulk-1"].object_id
     assert contents[0]["newest"].object_id == contents[1]["newest"].object_id
     assert contents[0]["call"].object_id != contents[1]["call"].object_id
 
 
 def changed(**fields: Any) -> RecordDict:
-    content = call_record(Step(b"run", "coded-keys", "a", PARCEL))[1]
+    content = call_record(Step(RUN, "coded-keys", "a", PARCEL))[1]
     for name, value in fields.items():
         content["parcel"][name] = value
     return content
@@ -70,6 +72,7 @@ def changed(**fields: Any) -> RecordDict:
     ("content", "message"),
     [
         (RecordDict(), r"^a message of codedfl must have a record 'call', got \[\]$"),
+        (call_record(Step(bytes(5000), "coded-keys", "a", PARCEL))[1], r"^a run id must have 16 bytes, got 5000$"),
         (changed(first="0"), r"^first must be of type int, got str$"),
         (changed(first=-1), r"^a parcel's numbers must be at least 0, got -1 and 5$"),
         (changed(heads=[b"one"]), r"^a parcel must hold as many heads as bulks, got 1 and 3$"),
@@ -85,6 +88,11 @@ def test_a_malformed_call_is_refused(content: RecordDict, message: str):
 def test_a_malformed_reply_is_no_reply():
     reply = read_reply(RecordDict({"nonsense": ConfigRecord({"a": 1})}))
     assert reply == Failed("a message of codedfl must have a record 'parcel', got ['nonsense']")
+
+
+def test_seconds_that_are_no_numbers_are_no_reply():
+    reply = read_reply(RecordDict({"measured": ConfigRecord({"seconds": ["x"], "data": b""})}))
+    assert reply == Failed("seconds must be numbers, got something else")
 
 
 class FakeGrid:

@@ -18,8 +18,7 @@ pytestmark = [pytest.mark.deployment, pytest.mark.xdist_group("flower")]
 DEVICES = 6
 
 
-def test_the_simulation_engine_gives_the_model_of_the_in_process_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))  # virtual nodes have no configuration of their own
+def test_the_simulation_engine_gives_the_model_of_the_in_process_run(tmp_path: Path):
     config = app_config(
         devices=DEVICES, scheme="coded-padded", alpha=3, epochs=4, n_features=60, output_dir=str(tmp_path / "server")
     )
@@ -33,7 +32,6 @@ def test_the_simulation_engine_gives_the_model_of_the_in_process_run(tmp_path: P
     model = TrainedModel.load(tmp_path / "server" / "model.safetensors")
     assert np.array_equal(model.theta, rehearse(RunConfig.from_config(config), local_parts(config, DEVICES)))
     assert sum(line.startswith("epoch ") for line in lines) == 4
-    assert sorted(path.name for path in (tmp_path / "state" / "codedfl").iterdir()) == [
-        f"device-{i}" for i in range(DEVICES)
-    ]
-    assert not list(tmp_path.glob("state/codedfl/*/runs/*"))
+    state = tmp_path / "federation" / "state" / "codedfl"  # virtual nodes have no configuration of their own
+    assert sorted(path.name for path in state.iterdir()) == [*(f"device-{i}" for i in range(DEVICES)), "server.key"]
+    assert not list(state.glob("*/runs/*"))

@@ -137,6 +137,52 @@ def test_a_wiped_folder_is_gone_and_its_files_were_overwritten(tmp_path: Path):
     assert folder.load() is None
 
 
+def test_what_a_save_replaces_is_overwritten(tmp_path: Path):
+    folder = StateFolder(tmp_path / "state")
+    folder.save(some_state(0))
+    still_open = [path.open("rb") for path in folder.path.iterdir()]
+    folder.save(some_state(1))
+    for stream in still_open:
+        with stream:
+            assert not any(stream.read())
+    assert same(folder.load(), some_state(1))
+
+
+def test_an_array_in_use_does_not_change_when_its_file_is_overwritten(tmp_path: Path):
+    folder = StateFolder(tmp_path / "state")
+    folder.save(some_state())
+    in_use = folder.load()
+    folder.save(some_state(1))
+    assert same(in_use, some_state())
+    in_use = folder.load()
+    folder.wipe()
+    assert same(in_use, some_state(1))
+
+
+def test_a_wipe_cut_short_leaves_no_state_and_can_be_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    real, files = os.fsync, 4
+    for crash_at in range(1, files + 1):  # the first is that of the folder, which has lost its index
+        folder = StateFolder(tmp_path / f"state-{crash_at}")
+        folder.save(some_state())
+        count = 0
+
+        def fsync(handle: int, crash_at: int = crash_at) -> None:
+            nonlocal count
+            count += 1
+            if count > crash_at:
+                raise KeyboardInterrupt
+            real(handle)
+
+        monkeypatch.setattr(os, "fsync", fsync)
+        with pytest.raises(KeyboardInterrupt):
+            folder.wipe()
+        monkeypatch.setattr(os, "fsync", real)
+        assert folder.path.exists()
+        assert StateFolder(folder.path).load() is None
+        folder.wipe()
+        assert not folder.path.exists()
+
+
 @pytest.mark.parametrize("damage", [b"", b"not msgpack", b"\x80"])
 def test_a_damaged_state_is_refused(tmp_path: Path, damage: bytes):
     folder = StateFolder(tmp_path / "state")

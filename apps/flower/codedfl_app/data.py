@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from codedfl import datasets
 from codedfl.errors import InvalidInput
+from codedfl.flower.learning import setting
 from codedfl.model import TrainedModel
 from codedfl.partition import partition
 
@@ -22,20 +23,26 @@ ENDINGS = (".npz", ".csv", ".parquet")
 def load_local_data(context: Context) -> tuple[NDArray[Any], NDArray[Any]]:
     """This node's part of a named data set, or all files in its folder."""
     if context.run_config["data"] == FILES:
-        return load_folder(Path(str(context.node_config.get("data-dir", ""))), str(context.run_config["label"]))
+        names = setting(context.run_config, "column-names", str, "")
+        columns = tuple(name.strip() for name in names.split(",")) if names else None
+        folder = Path(setting(context.node_config, "data-dir", str, ""))
+        return load_folder(folder, str(context.run_config["label"]), columns)
     data = datasets.load(str(context.run_config["data"]), use_network=False)
     rng = np.random.default_rng(int(context.run_config["partition-seed"]))
-    number, count = (int(context.node_config[key]) for key in ("partition-id", "num-partitions"))
+    number, count = (setting(context.node_config, key, int) for key in ("partition-id", "num-partitions"))
     rows = partition(str(context.run_config["partition"]), data.y_train, count, rng)[number]
     return data.X_train[rows], data.y_train[rows]
 
 
-def load_folder(folder: Path, label: str) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The rows of all data files of a folder, one after the other; they must have the same columns."""
+def load_folder(folder: Path, label: str, columns: tuple[str, ...] | None = None) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The rows of all data files of a folder, one after the other.
+
+    columns: their columns, in this order; None takes those of the first file, in its order.
+    """
     files = sorted(path for path in folder.iterdir() if path.suffix in ENDINGS) if folder.is_dir() else []
     if not files:
         raise InvalidInput(f"data-dir must be a folder with {', '.join(ENDINGS)} files, got {str(folder)!r}")
-    first = datasets.read_table(files[0], label)
+    first = datasets.read_table(files[0], label, columns=columns)
     tables = [first, *(datasets.read_table(path, label, columns=first.columns) for path in files[1:])]
     X, y = (np.concatenate(parts) for parts in zip(*((table.X, table.y) for table in tables), strict=True))
     return X, y

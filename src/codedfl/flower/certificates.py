@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from codedfl.errors import InvalidInput
 from codedfl.flower.private_files import make_private_folder, write_private
 
 _PEM = serialization.Encoding.PEM
@@ -39,6 +40,8 @@ def make_certificate(folder: Path, hosts: Sequence[str], days: int = 365) -> Sup
     """
     make_private_folder(folder)
     made = SuperLinkCertificate(folder / "ca.pem", folder / "superlink.pem", folder / "superlink.key")
+    for path in (made.authority, made.certificate, made.key):
+        _check_new(path)
     authority_key, key = ec.generate_private_key(_CURVE()), ec.generate_private_key(_CURVE())
     authority_name, name = _named("codedfl federation authority"), _named(hosts[0])
     now = datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=5)  # clocks differ
@@ -77,13 +80,20 @@ def make_certificate(folder: Path, hosts: Sequence[str], days: int = 365) -> Sup
 def make_node_key(folder: Path, name: str) -> Path:
     """A SuperNode's authentication key in OpenSSH's form, with the public one beside it in ``.pub``."""
     make_private_folder(folder)
-    key = ec.generate_private_key(_CURVE())
     path = folder / name
+    _check_new(path)
+    key = ec.generate_private_key(_CURVE())
     openssh, open_ = serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
     write_private(path, [key.private_bytes(_PEM, openssh, open_)])
     public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
     path.with_name(f"{name}.pub").write_bytes(public + b"\n")
     return path
+
+
+def _check_new(path: Path) -> None:
+    """What uses a key stops working when another takes its place."""
+    if path.exists():
+        raise InvalidInput(f"a key or certificate must not be overwritten: delete it first, got {str(path)!r}")
 
 
 def _named(text: str) -> x509.Name:

@@ -7,7 +7,7 @@ allow-gram. In the simulation engine there is none of it, only a partition-id, w
 
 from __future__ import annotations
 
-import os
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,15 +17,20 @@ from flwr.clientapp import ClientApp
 from flwr.clientapp.typing import Mod
 from numpy.typing import NDArray
 
-from codedfl.errors import InvalidInput, MessageRefused
+from codedfl.errors import CodedFLError, InvalidInput, MessageRefused
 from codedfl.flower.calls import Refused
 from codedfl.flower.device_host import DeviceHost, Floats
 from codedfl.flower.keys import load_identity, load_roster, parse_public
 from codedfl.flower.learning import Learning, setting
-from codedfl.flower.logs import use_flower_logs
+from codedfl.flower.logs import one_line, use_flower_logs
+from codedfl.flower.private_files import default_state_dir
 from codedfl.flower.records import KINDS, read_call, reply_record
 
 LoadLocalData = Callable[[Context], tuple[NDArray[Any], NDArray[Any]]]
+
+log = logging.getLogger("codedfl.flower.device")
+
+ROWS_REFUSED = "its rows cannot be used: see the node's log"
 
 
 def make_client_app(load_local_data: LoadLocalData, mods: list[Mod] | None = None) -> ClientApp:
@@ -56,11 +61,18 @@ def make_client_app(load_local_data: LoadLocalData, mods: list[Mod] | None = Non
 def make_host(context: Context, load_local_data: LoadLocalData) -> DeviceHost:
     """The device of a node, by its configuration."""
     node = context.node_config
+    name = device_name(context)
 
     def load_rows() -> tuple[Floats, Floats]:
-        return Learning.from_config(context.run_config).rows(*load_local_data(context))
+        """What is wrong with rows may name a value of theirs: that text stays in the log of the node."""
+        learning = Learning.from_config(context.run_config)
+        try:
+            return learning.rows(*load_local_data(context))
+        except Exception as error:  # of the user's loader it may be any
+            ours = isinstance(error, CodedFLError)
+            log.error("%s: %s: %s", name, type(error).__name__, one_line(error), exc_info=not ours)
+            raise InvalidInput(ROWS_REFUSED) from None
 
-    name = device_name(context)
     folder = Path(setting(node, "state-dir", str, "") or default_state_dir()) / name
     server_key, roster = setting(node, "server-key", str, ""), setting(node, "roster", str, "")
     return DeviceHost(
@@ -80,11 +92,6 @@ def device_name(context: Context) -> str:
     name = setting(context.node_config, "device-name", str, "")
     if not name:
         name = f"device-{setting(context.node_config, 'partition-id', int)}"
-    if Path(name).name != name:
+    if Path(name).name != name or name == ".." or not name.isprintable():
         raise InvalidInput(f"device-name must do as the name of a folder, got {name!r}")
     return str(name)
-
-
-def default_state_dir() -> Path:
-    """Where the system wants programs to keep state: XDG_STATE_HOME, or .local/state in the home folder."""
-    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "codedfl"

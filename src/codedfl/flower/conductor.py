@@ -10,15 +10,23 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from codedfl.errors import InvalidInput, MessageRefused, NotEnoughDevices
+from codedfl.errors import (
+    CodedFLError,
+    InvalidInput,
+    MessageRefused,
+    NotEnoughDevices,
+    RangeExceeded,
+    WrongAnswers,
+)
 from codedfl.flower.calls import Call, Failed, Post, Refused, Reply, Step
 from codedfl.flower.directory import Clock, Contact, Directory
 from codedfl.flower.letters import Letter, Parcel
+from codedfl.flower.logs import one_line
 from codedfl.flower.state_folder import StateFolder
 from codedfl.liar_log import LiarLog
 from codedfl.protocol import Outgoing, Phase, Server
@@ -42,6 +50,7 @@ class Patience:
     min_devices: with so many it starts after ``join_seconds`` without the others.
     gone_seconds: a device without a sign of life for so long counts as gone, until it comes back.
     farewell_seconds: at the end, how long to wait for those who have not heard of it.
+    call_seconds: while a call is out for longer, its node must reply: being connected is no sign of life then.
     """
 
     devices: int
@@ -49,6 +58,7 @@ class Patience:
     join_seconds: float = 300.0
     gone_seconds: float = 300.0
     farewell_seconds: float = 60.0
+    call_seconds: float = 600.0
 
     def __post_init__(self) -> None:
         if not 2 <= self.min_devices <= self.devices:
@@ -81,10 +91,11 @@ class Conductor:
         self._on_epoch = on_epoch
         self._clock = clock
         self._sleep = sleep
-        self._directory = Directory(post, roster, clock)
+        self._directory = Directory(post, roster, clock, patience.call_seconds)
         self._liars = LiarLog(log)
         self._bulk = b""  # of the last letter: those to many devices share one object
         self._join_until = 0.0
+        self._failure: CodedFLError | None = None  # what ended the run for good
         self.server: Server | None = None
 
     @property
@@ -96,21 +107,30 @@ class Conductor:
         """Train to the end and return the model.
 
         Raises ``NotEnoughDevices`` when too many are gone; the checkpoint stays, so that the same call goes on from
-        there when they are back.
+        there when they are back. ``WrongAnswers`` and ``RangeExceeded`` end the run for good: they are raised when the
+        devices have been told, and ``model`` is then the last good one.
         """
         server = self.server = self._resumed() or self._gathered()
         self._join_until = self._clock() + self._patience.join_seconds
         while server.phase is not Phase.FINISHED:
             self._turn(server)
             self._give_up_if_hopeless(server)
-        until = self._clock() + self._patience.farewell_seconds
-        while self._untold(server) and self._clock() < until:
-            self._turn(server)
-        if untold := self._untold(server):
-            log.warning("not told that the run is over, and so not wiped: %s", ", ".join(untold))
+        self._say_farewell(server)
         self._checkpoint.wipe()
+        if self._failure is not None:
+            raise self._failure
         assert server.model is not None
         return server.model
+
+    def _say_farewell(self, server: Server) -> None:
+        until = self._clock() + self._patience.farewell_seconds
+        while any(contact.node is not None or not contact.lost for contact in self._untold(server)):
+            if self._clock() >= until:
+                break
+            self._turn(server)
+        if untold := self._untold(server):
+            names = ", ".join(contact.name for contact in untold)
+            log.warning("not told that the run is over, and so not wiped: %s", names)
 
     def _turn(self, server: Server) -> None:
         self._directory.look()
@@ -125,11 +145,18 @@ class Conductor:
         if state is None:
             return None
         server = self._make_server(state["names"])
-        server.restore(state["server"])
+        try:
+            server.restore(state["server"])
+        except InvalidInput:
+            raise InvalidInput(
+                "output-dir must not hold the checkpoint of another configuration:"
+                f" choose another or delete {self._checkpoint.path}"
+            ) from None
         for (name, public), line in zip(state["publics"], state["lines"], strict=True):
             contact = self._directory.contacts[name] = Contact(name, public, heard=self._clock())
             contact.line.restore(line)
         self._directory.closed = True
+        self._failure = CodedFLError(state["failure"]) if state["failure"] else None
         log.info("run %s goes on from its checkpoint, %s, epoch %d", server.run.hex(), server.phase.value, server.epoch)
         return server
 
@@ -138,21 +165,20 @@ class Conductor:
         contacts, wait = self._directory.contacts, self._patience
         until = self._clock() + wait.join_seconds
         log.info("waiting for %d devices", wait.devices)
-        while len(contacts) < wait.devices and (self._clock() < until or not contacts):
+        while len(contacts) < wait.devices and self._clock() < until:
             self._directory.look()
             self._pull({})
             self._sleep(POLL_SECONDS)
         if len(contacts) < wait.min_devices:
             raise NotEnoughDevices(
                 f"at least {wait.min_devices} devices must be there after {wait.join_seconds:g} s,"
-                f" got {len(contacts)} ({', '.join(sorted(contacts))})",
+                f" got {len(contacts)} ({', '.join(sorted(contacts)) or 'none'})",
                 (),
             )
         self._directory.closed = True
         server = self._make_server(sorted(contacts))
         log.info("run %s with %d devices", server.run.hex(), len(contacts))
         self._post_all(server.invite())
-        self._save(server)
         return server
 
     def _freeze_if_joined(self, server: Server) -> None:
@@ -199,9 +225,13 @@ class Conductor:
             waits = bool(contact.line.waiting) and not (together and now < contact.hold_until)
             if not contact.is_idle(now) or contact.parted or not (waits or contact.name in newest):
                 continue
+            if contact.lost and not over:
+                continue
             assert contact.node is not None
-            contact.parting = over
+            contact.parting, contact.called = over, now
             parcel = contact.line.parcel(newest.get(contact.name, b""), most_bytes=MOST_BYTES)
+            if contact.lost:  # it may be lost because it refuses these letters: the end must not wait behind them
+                parcel = replace(parcel, letters=())
             calls.append((contact.node, Step(server.run, server.scheme, contact.name, parcel)))
             called.append(contact)
         if calls:
@@ -214,14 +244,14 @@ class Conductor:
 
     def _receive(self, server: Server) -> bool:
         """Take what has come in; returns whether anything has."""
-        before = (server.phase, server.epoch, self._letters_taken())
+        before = (server.phase, server.epoch, self._letters_taken(), self._failure)
         at_work = {contact.call: contact for contact in self._directory.contacts.values() if contact.call is not None}
         replies = self._pull(at_work)
         for contact, reply in replies:
             self._take(server, contact, reply)
         if server.phase is Phase.JOINING:
             self._freeze_if_joined(server)
-        if (server.phase, server.epoch, self._letters_taken()) != before:
+        if (server.phase, server.epoch, self._letters_taken(), self._failure) != before:
             self._save(server)
         return bool(replies)
 
@@ -241,19 +271,22 @@ class Conductor:
             contact.replied(now)
             contact.parted = True
         elif isinstance(reply, Refused):
-            log.error("%s refuses: %s", contact.name, reply.reason)
-            contact.replied(now)
-            contact.lost = reply.reason
+            log.error("%s refuses: %s", contact.name, one_line(reply.reason))
+            contact.refused(now, reply.reason)
         elif not isinstance(reply, Parcel):
             reason = reply.reason if isinstance(reply, Failed) else "the reply must be a parcel, got something else"
-            log.warning("%s did not reply: %s", contact.name, reason)
+            log.warning("%s did not reply: %s", contact.name, one_line(reason))
             contact.failed(now)
         else:
             try:
                 self._unpack(server, contact, reply)
             except MessageRefused as error:
-                log.error("a message of %s is refused: %s", contact.name, error)
+                log.error("a message of %s is refused: %s", contact.name, one_line(error))
                 contact.refused(now, str(error))
+            except (WrongAnswers, RangeExceeded) as error:  # the replies behind it are still taken: they end calls
+                contact.replied(now)
+                self._failure = error
+                self._liars.look(server)
 
     def _unpack(self, server: Server, contact: Contact, reply: Parcel) -> None:
         now = self._clock()
@@ -262,7 +295,7 @@ class Conductor:
         if reply.newest:
             self._hand_over(server, reply.newest)
         if reply.refusal:
-            log.error("%s refuses a message: %s", contact.name, reply.refusal)
+            log.error("%s refuses a message: %s", contact.name, one_line(reply.refusal))
             contact.refused(now, reply.refusal)
         else:
             contact.replied(now)
@@ -271,7 +304,7 @@ class Conductor:
         before, refused = (server.phase, server.epoch), set(server.refusals)
         self._post_all(server.receive(wire))
         for name in set(server.refusals) - refused:
-            log.error("%s cannot take part: %s", name, server.refusals[name])
+            log.error("%s cannot take part: %s", name, one_line(server.refusals[name]))
         self._liars.look(server)
         if before[0] is Phase.TRAINING and (server.phase, server.epoch) != before:
             self._on_epoch(before[1])
@@ -282,6 +315,9 @@ class Conductor:
         return sum(contact.line.received for contact in self._directory.contacts.values())
 
     def _save(self, server: Server) -> None:
+        """Nothing before the participants are fixed: who was refused then can mend it, and the run be started anew."""
+        if server.phase is Phase.JOINING:
+            return
         contacts = self._directory.contacts
         self._checkpoint.save(
             {
@@ -289,6 +325,7 @@ class Conductor:
                 "publics": [[name, contact.public] for name, contact in contacts.items()],
                 "lines": [contact.line.state() for contact in contacts.values()],
                 "server": server.state(),
+                "failure": str(self._failure or ""),
             }
         )
 
@@ -296,11 +333,17 @@ class Conductor:
         return contact.is_gone(self._clock(), self._patience.gone_seconds)
 
     def _give_up_if_hopeless(self, server: Server) -> None:
-        if server.phase is not Phase.JOINING:
-            server.check_enough([name for name, contact in self._directory.contacts.items() if self._gone(contact)])
+        if server.phase is Phase.JOINING:
+            return
+        gone = [name for name, contact in self._directory.contacts.items() if self._gone(contact)]
+        try:
+            server.check_enough(gone)
+        except WrongAnswers as error:
+            self._failure = error
+            self._save(server)
 
-    def _untold(self, server: Server) -> list[str]:
+    def _untold(self, server: Server) -> list[Contact]:
         """Who has not heard yet that the run is over, and so still keeps its secrets."""
         assert server.agreement is not None
         contacts = (self._directory.contacts[name] for name in server.agreement.names)
-        return [contact.name for contact in contacts if not (contact.parted or contact.lost)]
+        return [contact for contact in contacts if not contact.parted]

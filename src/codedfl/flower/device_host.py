@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from codedfl.errors import CodedFLError, MessageRefused
 from codedfl.flower.calls import Call, Dismissal, Hello, Introduction, Probe, Refused, Reply, Step, introduction_text
 from codedfl.flower.letters import Letter, Line, Parcel
+from codedfl.flower.logs import one_line
 from codedfl.flower.probe import answer_probe
 from codedfl.flower.state_folder import StateFolder
 from codedfl.protocol import Device
@@ -53,7 +54,7 @@ class DeviceHost:
         """One call. What breaks a rule is refused, in the log and in the reply; the state is then as before."""
         try:
             if isinstance(call, Dismissal):
-                log.error("%s cannot take part: %s", self.name, call.reason)
+                log.error("%s cannot take part: %s", self.name, one_line(call.reason))
                 return Refused(call.reason)
             if isinstance(call, Probe):
                 return answer_probe(call)
@@ -64,7 +65,7 @@ class DeviceHost:
                 return Introduction(self.name, self.identity.public, signature)
             return self._step(call)
         except CodedFLError as error:
-            log.error("%s refuses: %s", self.name, error)
+            log.error("%s refuses: %s", self.name, one_line(error))
             return Refused(str(error))
 
     def _step(self, call: Step) -> Parcel:
@@ -118,10 +119,10 @@ class DeviceHost:
                 for reply in device.receive(letter.wire()):
                     line.put(Letter.of(reply))
             if device.objection:
-                log.error("%s cannot take part: %s", self.name, device.objection)
+                log.error("%s cannot take part: %s", self.name, one_line(device.objection))
             if parcel.newest:
                 answers = device.receive(parcel.newest)
         except MessageRefused as error:
-            log.error("%s refuses a message: %s", device.name, error)
+            log.error("%s refuses a message: %s", device.name, one_line(error))
             return line.parcel(refusal=str(error))
         return line.parcel(b"".join(answers))

@@ -15,6 +15,7 @@ from codedfl import sealed
 from codedfl.errors import MessageRefused
 from codedfl.flower.calls import Dismissal, Hello, Introduction, Post, Refused, Reply, introduction_text
 from codedfl.flower.letters import Letter, Line
+from codedfl.flower.logs import one_line
 from codedfl.protocol.messages import MAX_NAME, name_length
 from codedfl.sealed import PUBLIC_BYTES, fingerprint
 
@@ -39,12 +40,13 @@ class Contact:
     node: int | None = None
     line: Line = field(default_factory=Line)
     call: str | None = None  # the number of the one call it is at work on
+    called: float = 0.0  # when that was sent
     failures: int = 0
     refusals: int = 0
     not_before: float = 0.0
     heard: float = 0.0  # when it was last known to be there
     hold_until: float = 0.0  # letters that are better sent together wait until then
-    lost: str = ""  # why it can never answer again
+    lost: str = ""  # why it is not asked any more, unless it comes back at another node
     parting: bool = False  # the call it is at work on tells it that the run is over
     parted: bool = False  # it has heard so
 
@@ -53,10 +55,14 @@ class Contact:
         self.line.put(letter)
 
     def is_idle(self, now: float) -> bool:
-        return self.node is not None and self.call is None and not self.lost and now >= self.not_before
+        return self.node is not None and self.call is None and now >= self.not_before
 
     def is_gone(self, now: float, after: float) -> bool:
         return bool(self.lost) or now - self.heard > after
+
+    def hangs(self, now: float, after: float) -> bool:
+        """Its call has been out for so long that its node being connected is no sign of life any more."""
+        return self.call is not None and now - self.called > after
 
     def replied(self, now: float) -> None:
         self.call, self.failures, self.refusals, self.not_before, self.heard = None, 0, 0, now, now
@@ -74,14 +80,20 @@ class Contact:
 
 
 class Directory:
-    """The devices known so far. ``closed`` turns newcomers away, once the participants are fixed."""
+    """The devices known so far. ``closed`` turns newcomers away, once the participants are fixed.
 
-    def __init__(self, post: Post, roster: Mapping[str, bytes] | None, clock: Clock) -> None:
+    call_seconds: a node that is at work on one call for longer must reply before it counts as alive again.
+    """
+
+    def __init__(
+        self, post: Post, roster: Mapping[str, bytes] | None, clock: Clock, call_seconds: float = float("inf")
+    ) -> None:
         self.contacts: dict[str, Contact] = {}
         self.closed = False
         self._post = post
         self._roster = roster
         self._clock = clock
+        self._call_seconds = call_seconds
         self._looked = -LOOK_SECONDS
         self._greeted: dict[int, float] = {}  # node -> when to greet it again
         self._hellos: dict[str, tuple[int, bytes]] = {}  # call -> node, challenge; no challenge in a dismissal
@@ -100,7 +112,7 @@ class Directory:
         nodes = self._post.nodes()
         for contact in self.contacts.values():
             if contact.node in nodes:
-                if contact.failures < MOST_FAILURES:
+                if contact.failures < MOST_FAILURES and not contact.hangs(now, self._call_seconds):
                     contact.heard = now
             elif contact.node is not None:
                 log.warning("%s is not connected any more", contact.name)
@@ -124,23 +136,26 @@ class Directory:
         if not challenge:
             return
         if isinstance(reply, Refused):
-            log.error("node %d cannot take part: %s", node, reply.reason)
+            log.error("node %d cannot take part: %s", node, one_line(reply.reason))
         elif isinstance(reply, Introduction):
             try:
                 self._meet(node, challenge, reply)
             except MessageRefused as error:
-                log.error("node %d cannot take part: %s", node, error)
+                log.error("node %d cannot take part: %s", node, one_line(error))
                 (dismissal,) = self._post.push([(node, Dismissal(str(error)))])
                 if dismissal is not None:
                     self._hellos[dismissal] = (node, b"")
         else:
-            log.warning("node %d did not introduce itself: %s", node, getattr(reply, "reason", "got another reply"))
+            reason = one_line(getattr(reply, "reason", "got another reply"))
+            log.warning("node %d did not introduce itself: %s", node, reason)
             self._greeted[node] = self._clock() + _GREET_AGAIN
 
     def _meet(self, node: int, challenge: bytes, reply: Introduction) -> None:
         name, public = reply.name, reply.public
         if not 1 <= name_length(name) <= MAX_NAME:
             raise MessageRefused(f"a device's name must have 1 to {MAX_NAME} bytes, got {name[:80]!r}")
+        if not name.isprintable():  # it begins lines of logs
+            raise MessageRefused(f"a device's name must be printable, got {name!r}")
         if len(public) != PUBLIC_BYTES:
             raise MessageRefused(f"a public key must have {PUBLIC_BYTES} bytes, got {len(public)}")
         sealed.verify(public, introduction_text(challenge, name), reply.signature)
@@ -159,6 +174,7 @@ class Directory:
             )
         if contact.node != node:
             contact.node, contact.call = node, None
+            contact.lost, contact.refusals = "", 0
             log.info("%s is at node %d, key %s", name, node, fingerprint(public))
         contact.heard = contact.not_before = self._clock()
         contact.failures = 0

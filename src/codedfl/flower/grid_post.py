@@ -18,6 +18,7 @@ from flwr.app import Message
 from flwr.serverapp import Grid
 
 from codedfl.flower.calls import Call, Failed, Reply
+from codedfl.flower.logs import one_line
 from codedfl.flower.records import call_record, read_reply
 
 log = logging.getLogger("codedfl.flower.server")
@@ -83,7 +84,7 @@ class GridPost:
             try:
                 replies = list(self._read(self._grid.pull_messages(list(numbers))))
             except Exception as error:  # whatever the network does: the next poll is the remedy
-                log.warning("replies could not be pulled: %s", error)
+                log.warning("replies could not be pulled: %s", one_line(error))
                 replies = []
             self._found.put((numbers, replies))
             self._idle.release()

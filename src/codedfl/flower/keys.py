@@ -7,8 +7,10 @@ is what operators read to each other. Without a roster the first key seen under 
 
 from __future__ import annotations
 
+import os
 import secrets
 import tomllib
+from contextlib import suppress
 from pathlib import Path
 
 from codedfl.errors import InvalidInput
@@ -20,9 +22,7 @@ from codedfl.sealed import KEY_BYTES, PUBLIC_BYTES, Identity
 def load_identity(path: Path) -> Identity:
     """The identity in a key file of mode 0600; a new one if there is no such file."""
     if not path.exists():
-        make_private_folder(path.parent)
-        write_private(path, [secrets.token_bytes(KEY_BYTES).hex().encode() + b"\n"])
-        sync_folder(path.parent)
+        _make_key_file(path)
     check_private(path, "the key file")
     try:
         secret = bytes.fromhex(path.read_text(encoding="ascii"))
@@ -31,6 +31,17 @@ def load_identity(path: Path) -> Identity:
     if len(secret) != KEY_BYTES:
         raise InvalidInput(f"the key file must hold {KEY_BYTES} bytes in hex, got something else in {str(path)!r}")
     return Identity(secret)
+
+
+def _make_key_file(path: Path) -> None:
+    """Of two processes that make the same one, the first wins: the other's key must not replace what is in use."""
+    make_private_folder(path.parent)
+    candidate = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    write_private(candidate, [secrets.token_bytes(KEY_BYTES).hex().encode() + b"\n"])
+    with suppress(FileExistsError):
+        os.link(candidate, path)
+    candidate.unlink()
+    sync_folder(path.parent)
 
 
 def parse_public(text: object, what: str) -> bytes:

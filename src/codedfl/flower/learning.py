@@ -6,6 +6,7 @@ therefore in the configuration of the run, which Flower hands to the server and 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,8 @@ from codedfl.schemes import CodedScheme
 
 Floats = NDArray[np.float64]
 Config = Mapping[str, Any]  # flat, kebab-case: Flower's run configuration
+
+log = logging.getLogger("codedfl.flower.device")
 
 
 def setting(config: Config, key: str, kind: type, default: Any = None) -> Any:
@@ -46,6 +49,7 @@ class Learning:
     labels: Labels
     bounds: Bounds
     task: str
+    clip: bool = False  # what lies beyond the public ranges; else such rows are refused
 
     @classmethod
     def from_config(cls, config: Config) -> Learning:
@@ -53,6 +57,7 @@ class Learning:
 
         classes: the public list, separated by commas; whole numbers if all of them are. Empty for regression.
         max-samples, max-samples-per-device: public bounds on the rows in all and on one device.
+        clip (false): values beyond their public range are clipped to it; else rows with such values are refused.
         """
         columns = setting(config, "columns", int)
         preprocessing = Preprocessing.from_range(
@@ -78,12 +83,23 @@ class Learning:
         samples = setting(config, "max-samples", int)
         per_device = setting(config, "max-samples-per-device", int)
         bounds = Bounds(feature_map.bound, labels.bound, samples, per_device)
-        return cls(preprocessing, feature_map, labels, bounds, "classification" if classes else "regression")
+        task = "classification" if classes else "regression"
+        return cls(preprocessing, feature_map, labels, bounds, task, setting(config, "clip", bool, False))
 
     def rows(self, X: NDArray[Any], y: NDArray[Any]) -> tuple[Floats, Floats]:
         """A device's features and labels of its raw rows."""
-        scaled, _ = self.preprocessing.apply(np.asarray(X))
-        return bounded_features(self.feature_map, scaled).astype(np.float64), self.labels.encode(np.asarray(y))
+        X, y = np.asarray(X), np.asarray(y)
+        scaled, clipped = self.preprocessing.apply(X)
+        encoded = self.labels.encode(y)
+        beyond = int(clipped.sum()), self.labels.count_clipped(y)
+        if any(beyond):
+            if not self.clip:
+                raise InvalidInput(
+                    "the rows must lie within x-low to x-high and target-low to target-high, unless clip is true,"
+                    f" got {beyond[0]} features and {beyond[1]} targets beyond"
+                )
+            log.warning("clipped to their public ranges: %d features and %d targets", *beyond)
+        return bounded_features(self.feature_map, scaled).astype(np.float64), encoded
 
     def parameters(self, scheme: CodedScheme, precision: int | None = None) -> Parameters:
         return Parameters(

@@ -42,7 +42,11 @@ class LocalFederation:
         self._port = _free_port()
         self._ports = [_free_port() for _ in node_configs]
         # A SuperNode looks once a second whether it has a process to start, unless told to look more often.
-        self.flwr = FlowerProgram(FLWR_HOME=str(folder / "flwr"), FLWR_SUPEREXEC_TASK_POLL_INTERVAL="0.2")
+        self.flwr = FlowerProgram(
+            FLWR_HOME=str(folder / "flwr"),
+            FLWR_SUPEREXEC_TASK_POLL_INTERVAL="0.2",
+            XDG_STATE_HOME=str(folder / "state"),  # keys of the server and of virtual nodes
+        )
 
     @property
     def simulates(self) -> bool:

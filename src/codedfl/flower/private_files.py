@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from codedfl.errors import InvalidInput
@@ -12,13 +14,36 @@ from codedfl.errors import InvalidInput
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
+def default_state_dir() -> Path:
+    """Where the system wants programs to keep state: XDG_STATE_HOME, or .local/state in the home folder."""
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "codedfl"
+
+
 def make_private_folder(path: Path) -> Path:
-    """The folder with mode 0700, made if it is not there; one that others can look into is refused."""
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    """The folder with mode 0700, made if it is not there; one that others can look into is refused.
+
+    Missing folders above it get the same mode: one of them may be asked for next, by another party on this machine.
+    """
+    for folder in (*reversed(path.parents), path):
+        folder.mkdir(mode=0o700, exist_ok=True)
     if not path.is_dir():
         raise InvalidInput(f"the private folder must be a folder, got {str(path)!r}")
     check_private(path, "the private folder")
     return path
+
+
+@contextmanager
+def sole_user(path: Path, what: str) -> Iterator[None]:
+    """Keep a folder to this process: a second one that wants it is refused, and not made to wait."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InvalidInput(f"{what} must not be in use by another process, got {str(path)!r}") from None
+        yield
+    finally:
+        os.close(handle)
 
 
 def check_private(path: Path, what: str) -> None:

@@ -9,6 +9,7 @@ model has no place for it. A link whose payload makes no measurable difference g
 from __future__ import annotations
 
 import logging
+import math
 import secrets
 import statistics
 import time
@@ -23,6 +24,7 @@ from codedfl.fleet import DeviceClass, Fleet
 from codedfl.flower.calls import Measured, Post, Probe
 from codedfl.flower.directory import Clock, Contact, Directory
 from codedfl.flower.learning import Config, setting
+from codedfl.flower.logs import one_line
 from codedfl.ring import Ring
 
 log = logging.getLogger("codedfl.flower.server")
@@ -113,6 +115,12 @@ def answer_probe(call: Probe) -> Measured:
     return Measured(tuple(seconds), secrets.token_bytes(call.reply_bytes))
 
 
+def _fits(reply: Measured, call: Probe) -> bool:
+    """Whether a node's word can be put into a fleet: as much as was asked for, and times that can be divided by."""
+    usable = all(math.isfinite(seconds) and seconds > 0 for seconds in reply.seconds)
+    return usable and len(reply.seconds) == call.products and len(reply.payload) == call.reply_bytes
+
+
 class FleetProbe:
     """Measures the nodes behind a ``Post``, one after the other."""
 
@@ -173,20 +181,26 @@ class FleetProbe:
             seconds[kind] = statistics.median(times)
         rate, setup = mac_rate_and_setup(computing, config.n_features**2 * config.n_outputs)
         down, up = (link_rate(len(payload), seconds[kind], seconds["empty"]) for kind in ("down", "up"))
+        try:
+            found = DeviceClass(contact.name, 1, rate, setup, up, down, 0.0, 0.0)
+        except InvalidInput as error:
+            log.error("%s cannot be measured: %s", contact.name, one_line(error))
+            return None
         log.info(
             "%s: %.3g MAC/s, up %.3g bit/s, down %.3g bit/s; a call takes %.2f s of its own",
             *(contact.name, rate, up, down, seconds["empty"]),
         )
-        return DeviceClass(contact.name, 1, rate, setup, up, down, 0.0, 0.0)
+        return found
 
     def _answer(self, contact: Contact, call: Probe) -> Measured | None:
         assert contact.node is not None
         (number,) = self._post.push([(contact.node, call)])
         while number is not None:
             for _, reply in self._post.pull({number}):
-                if isinstance(reply, Measured):
+                if isinstance(reply, Measured) and _fits(reply, call):
                     return reply
-                log.error("%s cannot be measured: %s", contact.name, getattr(reply, "reason", "got another reply"))
+                reason = getattr(reply, "reason", "got another reply than asked for")
+                log.error("%s cannot be measured: %s", contact.name, one_line(reason))
                 return None
             self._sleep(_POLL_SECONDS)
         log.error("%s cannot be measured: it is not connected any more", contact.name)

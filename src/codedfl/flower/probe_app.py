@@ -64,8 +64,8 @@ def probe_fleet(
     try:
         for line in flwr.follow(run):
             lines.append(line)
-            if line.startswith(FLEET_LINE):
-                return Fleet.loads(json.loads(line.removeprefix(FLEET_LINE)), source="the probed fleet")
+            if (fleet := _fleet_in(line)) is not None:
+                return fleet
             if _MEASURED.match(line) or "cannot" in line:
                 measured += bool(_MEASURED.match(line))
                 on_device(line, measured)
@@ -73,6 +73,17 @@ def probe_fleet(
         flwr.stop(run)  # or the nodes would go on
         raise
     raise FlowerFailed(f"the probe must end with a fleet, got {' / '.join(lines[-3:]) or 'an empty log'}")
+
+
+def _fleet_in(line: str) -> Fleet | None:
+    """A device may be called as the line with the fleet begins: what follows a name is no JSON."""
+    if not line.startswith(FLEET_LINE):
+        return None
+    try:
+        text = json.loads(line.removeprefix(FLEET_LINE))
+    except ValueError:
+        return None
+    return Fleet.loads(text, source="the probed fleet")
 
 
 def write_probe_app(folder: Path, config: Config) -> Path:

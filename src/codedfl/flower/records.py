@@ -14,6 +14,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, ConfigRecordValues, Recor
 from codedfl.errors import MessageRefused
 from codedfl.flower.calls import Call, Dismissal, Failed, Hello, Introduction, Measured, Probe, Refused, Reply, Step
 from codedfl.flower.letters import Letter, Parcel
+from codedfl.pads import RUN_ID_BYTES
 
 HELLO, STEP, DISMISSAL = "query.codedfl_hello", "train.codedfl_step", "query.codedfl_dismissal"
 PROBE = "query.codedfl_probe"
@@ -46,6 +47,8 @@ def read_call(kind: str, content: RecordDict) -> Call:
         payload = _field(_config(content, "payload"), "data", bytes)
         return Probe(d, c, products, payload, _field(head, "reply-bytes", int))
     run, scheme, name = _field(head, "run", bytes), _field(head, "scheme", str), _field(head, "name", str)
+    if len(run) != RUN_ID_BYTES:  # it names a folder
+        raise MessageRefused(f"a run id must have {RUN_ID_BYTES} bytes, got {len(run)}")
     return Step(run, scheme, name, _read_parcel(content), _field(head, "version", int))
 
 
@@ -73,7 +76,10 @@ def read_reply(content: RecordDict) -> Reply:
             return Introduction(_field(head, "name", str), public, signature)
         if "measured" in content:
             head = _config(content, "measured")
-            return Measured(tuple(map(float, _field(head, "seconds", list))), _field(head, "data", bytes))
+            seconds = _field(head, "seconds", list)
+            if not all(type(one) in (int, float) for one in seconds):
+                raise MessageRefused("seconds must be numbers, got something else")
+            return Measured(tuple(map(float, seconds)), _field(head, "data", bytes))
         if "refused" in content:
             return Refused(_field(_config(content, "refused"), "reason", str)[:1000])
         return _read_parcel(content)

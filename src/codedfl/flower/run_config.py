@@ -8,6 +8,7 @@ from pathlib import Path
 from codedfl.errors import InvalidInput
 from codedfl.flower.conductor import Patience
 from codedfl.flower.learning import Config, Learning, setting
+from codedfl.flower.private_files import default_state_dir
 from codedfl.planner import load_plan
 from codedfl.problem import PAPER_REGULARISATION
 from codedfl.schemes import CodedScheme, coded_scheme
@@ -20,9 +21,10 @@ class RunConfig:
 
     Keys and defaults, besides those of ``Learning.from_config``: devices; min-devices (0: all of them); scheme
     ("coded-keys"); alpha; groups (1); spare (0); solver ("cg"); epochs; step ("paper"); regularisation (9e-6);
-    plan ("": a plan file, which then decides scheme, alpha, groups, solver and epochs); precision (0: what two primes
-    give); join-seconds (300), gone-seconds (300), farewell-seconds (60), message-seconds (3600); roster (""); target
-    (0: train to the last epoch); output-dir ("codedfl-run"), where key, checkpoint and model go.
+    plan ("": a plan file, which then decides scheme, alpha, groups, spare, solver and epochs); precision (0: what two
+    primes give); join-seconds (300), gone-seconds (300), farewell-seconds (60), call-seconds (600), message-seconds
+    (3600); roster (""); target (0: train to the last epoch); output-dir ("codedfl-run"), where checkpoint and model
+    go; server-key-file ("": server.key in ``default_state_dir``), the same for all runs, so that nodes can pin it.
     """
 
     learning: Learning
@@ -37,6 +39,7 @@ class RunConfig:
     roster: Path | None
     target: float
     output: Path
+    server_key: Path
 
     @classmethod
     def from_config(cls, config: Config) -> RunConfig:
@@ -48,6 +51,7 @@ class RunConfig:
                 setting(config, "scheme", str, "coded-keys"),
                 setting(config, "alpha", int),
                 setting(config, "groups", int, 1),
+                setting(config, "spare", int, 0),
             )
             solver, epochs = setting(config, "solver", str, "cg"), setting(config, "epochs", int)
         if solver not in SOLVERS:
@@ -57,7 +61,7 @@ class RunConfig:
             raise InvalidInput(f"step must be one of {', '.join(STEPS)}, got {step!r}")
         devices = setting(config, "devices", int)
         scheme.check(devices)
-        roster = setting(config, "roster", str, "")
+        roster, key_file = setting(config, "roster", str, ""), setting(config, "server-key-file", str, "")
         return cls(
             learning=Learning.from_config(config),
             scheme=scheme,
@@ -72,11 +76,13 @@ class RunConfig:
                 setting(config, "join-seconds", float, 300.0),
                 setting(config, "gone-seconds", float, 300.0),
                 setting(config, "farewell-seconds", float, 60.0),
+                setting(config, "call-seconds", float, 600.0),
             ),
             message_seconds=setting(config, "message-seconds", float, 3600.0),
             roster=Path(roster) if roster else None,
             target=setting(config, "target", float, 0.0),
             output=Path(setting(config, "output-dir", str, "codedfl-run")).absolute(),
+            server_key=Path(key_file) if key_file else default_state_dir() / "server.key",
         )
 
     def make_solver(self) -> Solver:

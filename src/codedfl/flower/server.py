@@ -20,8 +20,8 @@ from codedfl.flower.conductor import Conductor
 from codedfl.flower.grid_post import GridPost
 from codedfl.flower.keys import load_identity, load_roster
 from codedfl.flower.learning import setting
-from codedfl.flower.logs import use_flower_logs
-from codedfl.flower.private_files import make_private_folder
+from codedfl.flower.logs import one_line, use_flower_logs
+from codedfl.flower.private_files import make_private_folder, sole_user
 from codedfl.flower.probe import FLEET_LINE, FleetProbe, ProbeConfig
 from codedfl.flower.run_config import RunConfig
 from codedfl.flower.state_folder import StateFolder
@@ -74,8 +74,13 @@ def train(grid: Grid, config: RunConfig, score: Score | None = None) -> Path:
 
     Whatever ends it early, the model so far is saved.
     """
-    folder = make_private_folder(config.output)
-    identity = load_identity(folder / "server.key")
+    with sole_user(make_private_folder(config.output), "output-dir"):
+        return _train(grid, config, score)
+
+
+def _train(grid: Grid, config: RunConfig, score: Score | None) -> Path:
+    folder = config.output
+    identity = load_identity(config.server_key)
     roster = None if config.roster is None else load_roster(config.roster)
     log.info("the server's public key is %s", identity.public.hex())
     began = time.monotonic()
@@ -111,7 +116,7 @@ def train(grid: Grid, config: RunConfig, score: Score | None = None) -> Path:
     try:
         conductor.run()
     except CodedFLError as error:
-        log.error("the run ends early: %s", error)
+        log.error("the run ends early: %s", one_line(error))
         raise
     finally:
         if conductor.model is not None:

@@ -3,13 +3,18 @@
 Large arrays and byte strings lie in files named by their SHA-256, so what has not changed is not written again, and
 are memory-mapped when read: a device that answers an update reads ``linear`` once, from the page cache. The index names
 them and is replaced in one stroke after they are safe, so a crash at any moment leaves the old state or the new one.
+
+States hold secrets, so no file is given up before it is overwritten with zeros. What a copy-on-write file system or a
+flash drive keeps beside is beyond reach.
 """
 
 from __future__ import annotations
 
 import fcntl
 import hashlib
+import mmap
 import os
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +28,7 @@ from codedfl.flower.private_files import make_private_folder, sync_folder, write
 from codedfl.resumable import State
 
 _INDEX = "index.msgpack"
+_FORMER = "index.former"  # the last index, until it is overwritten
 _FORMAT = "codedfl-state-1"
 _LARGE = 1 << 14  # bytes: what is larger gets a file of its own
 _ZEROS = bytes(1 << 20)
@@ -33,6 +39,7 @@ class StateFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._mapped: list[tuple[str, weakref.ref[np.memmap[Any, Any]]]] = []
 
     def __repr__(self) -> str:
         return f"<StateFolder {str(self.path)!r}>"
@@ -69,27 +76,48 @@ class StateFolder:
         make_private_folder(self.path)
         names = {_INDEX}
         packed = msgpack.packb({"format": _FORMAT, "state": self._split(state, names)})
+        self._hold_former_index()
         sync_folder(self.path)
         write_private(self.path / _INDEX, [packed])
         sync_folder(self.path)
         for entry in self.path.iterdir():
             if entry.name not in names:
-                entry.unlink()
+                self._erase(entry)
 
     def wipe(self) -> None:
-        """Overwrite and remove everything. What a copy-on-write file system or a flash drive keeps is beyond reach."""
+        """Overwrite and remove everything, the index first: a wipe cut short leaves no state, and can be repeated."""
         if not self.path.exists():
             return
+        if (self.path / _INDEX).exists():
+            (self.path / _INDEX).replace(self.path / _FORMER)
+            sync_folder(self.path)
         for entry in self.path.iterdir():
-            size = entry.stat().st_size
-            with entry.open("r+b") as stream:
-                for start in range(0, size, len(_ZEROS)):
-                    stream.write(_ZEROS[: size - start])
-                stream.flush()
-                os.fsync(stream.fileno())
-            entry.unlink()
+            self._erase(entry)
         self.path.rmdir()
         self.path.with_name(self.path.name + ".lock").unlink(missing_ok=True)
+
+    def _hold_former_index(self) -> None:
+        """Give the index a second name, or its blocks would be free before they are overwritten."""
+        index, former = self.path / _INDEX, self.path / _FORMER
+        if not index.exists():
+            return
+        if former.exists():  # a save was cut short
+            if former.samefile(index):
+                return
+            self._erase(former)
+        os.link(index, former)
+
+    def _erase(self, entry: Path) -> None:
+        for name, reference in self._mapped:
+            if name == entry.name and (array := reference()) is not None:
+                _unshare(array)
+        size = entry.stat().st_size
+        with entry.open("r+b") as stream:
+            for start in range(0, size, len(_ZEROS)):
+                stream.write(_ZEROS[: size - start])
+            stream.flush()
+            os.fsync(stream.fileno())
+        entry.unlink()
 
     # -- large values beside the index
 
@@ -126,7 +154,15 @@ class StateFolder:
             if "$dtype" not in value:
                 return path.read_bytes()
             # Copy on write: sums go on growing in memory, the file stays as it is.
-            return np.memmap(path, value["$dtype"], "c", shape=tuple(value["$shape"])).view(np.ndarray)
+            mapped = np.memmap(path, value["$dtype"], "c", shape=tuple(value["$shape"]))
+            self._mapped.append((path.name, weakref.ref(mapped)))
+            return mapped.view(np.ndarray)
         if "$dtype" in value:
             return np.frombuffer(bytearray(value["$bytes"]), value["$dtype"]).reshape(value["$shape"])
         return {key: self._join(entry) for key, entry in value.items()}
+
+
+def _unshare(array: np.memmap[Any, Any]) -> None:
+    """Have the system copy every page that still is the file's, so that who uses the array does not see the zeros."""
+    octets = array.reshape(-1).view(np.uint8)
+    octets[:: mmap.PAGESIZE] |= 0
