@@ -79,7 +79,7 @@ def measure(devices: int, scheme: str) -> tuple[float, float, int] | None:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--nodes", type=int, nargs="+", default=[10, 50, 100, 200, 400])
+    parser.add_argument("--nodes", type=int, nargs="+", default=[10, 100, 200, 400, 800])
     parser.add_argument("--scheme", default="coded-keys")
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
