@@ -21,8 +21,9 @@ from codedfl.schemes import CodedKeys, CodedPadded, CodedScheme, OneShot
 from experiments.attacks import curious_device, one_device
 from experiments.attacks.collusion import collude
 from experiments.attacks.decoder import Decoder
-from experiments.attacks.distinguishing import compare_worlds
-from experiments.attacks.one_device import Finding, best_of, cases_for, score_attempt, yardstick
+from experiments.attacks.distinguishing import compare_worlds, faults_for
+from experiments.attacks.entries import recovered_entries
+from experiments.attacks.one_device import Finding, best_of, cases_for, score_attempt, server_view, yardstick
 from experiments.attacks.picture import AWAY, SAFE, Strip, draw
 from experiments.attacks.scoring import Score
 from experiments.attacks.setting import SIZES, SPLITS, Setting, Size, make_setting
@@ -37,7 +38,7 @@ PICTURED = (
     ("coded-keys", True, "decoded total", "the total, everybody's average"),
 )
 RUNS = 1000  # per world of the distinguishing test
-FAULTY_RUNS = 100  # with a pad reused on purpose or masks off, far fewer tell
+FAULTY_RUNS = 20  # with pads or masks broken on purpose, far fewer tell
 _COLLUSION_FEATURES = 60  # the arithmetic is the same for every entry
 
 
@@ -55,6 +56,8 @@ def attack_split(
         server = [score_attempt(case, one, setting, decoder) for one in one_device.attempts_on(case, setting, rng)]
         findings += server
         best = best_of(server)
+        coded = isinstance(case.scheme, CodedScheme)
+        entries = recovered_entries(server_view(case, setting), setting.problem) if coded else []
         device: list[Finding] = []
         if case.masks and setting.split != "few":
             attempts = curious_device.attempts_on(case, setting, totals, rng)
@@ -66,16 +69,17 @@ def attack_split(
                 **case.scheme.parameters,
                 "masks": case.masks,
                 "claims_privacy": case.claims_privacy,
-                "server": {finding.attempt: asdict(finding.score) for finding in server},
+                "server": {finding.attempt: finding.score.summary() for finding in server},
                 "server_best": best.attempt,
                 "server_gives_away": best.score.gives_away(measure),
                 "server_learns_nothing_more": all(finding.score.gives_nothing(measure) for finding in server),
-                "device": {finding.attempt: asdict(finding.score) for finding in device},
+                "entries": [{**asdict(one), "beyond_chance": one.beyond_chance} for one in entries],
+                "device": {finding.attempt: finding.score.summary() for finding in device},
                 "device_learns_nothing_more": all(finding.score.gives_nothing(measure) for finding in device),
             }
         )
         console.print(f"  {case.label}: server {_text(best.score)} by {best.attempt}")
-    return {"yardstick": asdict(measure), "schemes": rows}, findings
+    return {"yardstick": measure.summary(), "schemes": rows}, findings
 
 
 def collusions(dataset: str, seed: int) -> list[dict[str, Any]]:
@@ -93,16 +97,18 @@ def collusions(dataset: str, seed: int) -> list[dict[str, Any]]:
 
 
 def worlds(runs: int, seed: int) -> list[dict[str, Any]]:
-    schemes: tuple[CodedScheme, ...] = (CodedPadded(2), CodedKeys(2))
-    found = [one for scheme in schemes for one in compare_worlds(scheme, runs, seed)]
-    for fault in ("pads reused", "masks off"):
-        found += [one for scheme in schemes for one in compare_worlds(scheme, min(runs, FAULTY_RUNS), seed, fault)]
+    """Every coded scheme, and one with groups; as they are, and with every fault that can be provoked."""
+    found = []
+    for scheme in (CodedPadded(2), CodedKeys(2), OneShot(2), CodedPadded(2, groups=2)):
+        found += compare_worlds(scheme, runs, seed)
+        for fault in faults_for(scheme):
+            found += compare_worlds(scheme, min(runs, FAULTY_RUNS), seed, fault)
     return [{**asdict(one), "distinguishable": one.distinguishable} for one in found]
 
 
 def strips_of(setting: Setting, findings: Sequence[Finding]) -> list[Strip]:
-    """The digits of the device with few samples, and what is shown of them by the attempts named in ``PICTURED``."""
-    targets = setting.targets()
+    """The digits of the first device with few samples, and what the attempts in ``PICTURED`` show of them."""
+    targets = [target for target in setting.targets() if target.device == 0]
     strips = [Strip("one device's digits, as they are", [setting.mean_image(target) for target in targets])]
     for scheme, masks, attempt, note in PICTURED:
         finding = next(
@@ -110,7 +116,7 @@ def strips_of(setting: Setting, findings: Sequence[Finding]) -> list[Strip]:
         )
         colour = SAFE if finding.case.claims_privacy else AWAY
         images = [finding.pictures.get(target) for target in targets]
-        strips.append(Strip(finding.case.label, images, colour, f"{note}: {finding.score.mean:.2f}"))
+        strips.append(Strip(finding.case.label, images, colour, f"{note}: {round(finding.score.mean, 2) + 0.0:.2f}"))
     return strips
 
 
@@ -157,10 +163,10 @@ def verdicts(record: dict[str, Any]) -> dict[str, bool]:
     ours = [row for row in rows if row["claims_privacy"]]
     bare = [row for row in rows if not row["masks"]]
     clean = [one for one in record["distinguishing"] if one["fault"] == "none"]
-    faulty: dict[tuple[str, str], bool] = {}
+    faulty: dict[tuple[str, int, str], bool] = {}
     for one in record["distinguishing"]:
         if one["fault"] != "none":
-            key = (one["scheme"], one["fault"])
+            key = (one["scheme"], one["groups"], one["fault"])
             faulty[key] = faulty.get(key, False) or one["distinguishable"]
     return {
         "conventional FL and CodedFedL give single devices away, on every split": all(
@@ -173,6 +179,12 @@ def verdicts(record: dict[str, Any]) -> dict[str, bool]:
             any(row["server_gives_away"] for row in bare if row["label"] == label)
             for label in {row["label"] for row in bare}
         ),
+        "with masks, no number of G^(1), X'X or X'X e of a device is found, but by chance": not any(
+            entry["beyond_chance"] for row in ours for entry in row["entries"]
+        ),
+        "with masks off, lattice reduction finds those of X'X and X'X e where it finds those of G^(1)": all(
+            _found_alike(row["entries"]) for row in bare
+        ),
         "a device learns nothing beyond the total, in any scheme": all(
             row["device_learns_nothing_more"] for row in rows
         ),
@@ -180,8 +192,14 @@ def verdicts(record: dict[str, Any]) -> dict[str, bool]:
             one["as_predicted"] for one in record["collusions"]
         ),
         "two worlds with the same total look the same to others": not any(one["distinguishable"] for one in clean),
-        "the same test tells them apart when a pad is reused or masks are off": all(faulty.values()),
+        "the same test tells them apart when pads are reused, masks repeated or off": all(faulty.values()),
     }
+
+
+def _found_alike(entries: Sequence[dict[str, Any]]) -> bool:
+    """Whether lattice reduction finds all of G^(1) and all of the rest, or not all of G^(1)."""
+    whole = [one["recovered"] == one["attempted"] for one in entries if one["attack"] == "lattice reduction"]
+    return all(whole) or not whole[0]
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
 """The server and some devices put together what they have: the documented limit, carried out.
 
 A colluding device i answers for alpha devices. Of these the two hold pads and padded data (in coded-padded the server
-has the pads and the device the data, in coded-keys it is the other way round), so G_j comes out bit for bit. With those
-taken off, the coded sums of the others can be solved, for there are fewer of them than equations: what comes out is
-G_j + z_j, masked. The masks known to the set are those of a stretch's ends, so it learns the total of every stretch of
-neighbours between two devices already known. With one colluding device there is one stretch: all the others.
+has the pads and the device the data, in coded-keys it is the other way round), so X_j'X_j and G_j come out bit for bit.
+With those taken off, the coded sums of the others can be solved, in every epoch, for there are fewer of them than
+equations: what comes out is the part_j of ``coded_run`` plus z_j, masked. The masks known to the set are those of a
+stretch's ends, so it learns the total of every stretch of neighbours between two devices already known. With one
+colluding device there is one stretch: all the others.
 A stretch of one is a device exposed: with alpha = D - 1, or when two colluding devices leave one between them.
 """
 
@@ -22,14 +23,24 @@ from codedfl.protocol.messages import SERVER
 from codedfl.ring import Planes
 from codedfl.row_reduction import reduced
 from codedfl.schemes import CodedScheme
-from codedfl.schemes.coded_padded import CONSTANT
-from codedfl.views import Recording, View
-from experiments.attacks.coded_run import coded_sums, run_recorded, true_constants
+from codedfl.views import Recording, Statistics, View
+from experiments.attacks.coded_run import (
+    answered_part,
+    coded_sums,
+    epochs_of,
+    expanded_pads,
+    run_recorded,
+    true_statistics,
+)
 
 
 @dataclass(frozen=True)
 class Exposure:
-    """Whose G^(1) a collusion found bit for bit, and whose it should by the threat model's linear algebra."""
+    """Whose answers' content a collusion found bit for bit, and whose it should by the threat model's linear algebra.
+
+    found: every number of G^(1) and of X'X e (in one-shot of X'X itself), in all epochs.
+    found_gram: the whole of X'X.
+    """
 
     scheme: str
     alpha: int
@@ -38,11 +49,14 @@ class Exposure:
     answered_for: list[int]
     predicted: list[int]
     found: list[int]
-    masked_guesses_right: int  # of the others, how many were right when taken as they are: none, ever
+    predicted_gram: list[int]
+    found_gram: list[int]
+    masked_entries_right: int  # of the others' numbers, how many were right when taken as they are: none, ever
 
     @property
     def as_predicted(self) -> bool:
-        return self.found == self.predicted and self.masked_guesses_right == 0
+        same = self.found == self.predicted and self.found_gram == self.predicted_gram
+        return same and self.masked_entries_right == 0
 
 
 def collude(scheme: CodedScheme, problem: Problem, colluders: Sequence[int]) -> Exposure:
@@ -50,54 +64,69 @@ def collude(scheme: CodedScheme, problem: Problem, colluders: Sequence[int]) -> 
     recording = run_recorded(scheme, problem, only=[SERVER, *names])
     server = recording.server
     agreed = server.agreed
-    truth = true_constants(server, problem)
-    own = {i: np.ascontiguousarray(truth[:, i]) for i in colluders}  # a device knows its own
-    known = {**_unpadded(recording, names), **own}
+    truth = [true_statistics(server, problem, j) for j in range(agreed.n_devices)]
+    true_numbers = [_all_epochs(server, one) for one in truth]
+    own = {i: truth[i] for i in colluders}  # a device knows its own
+    unpadded = {**_unpadded(recording, names), **own}
+    known = {j: _all_epochs(server, one) for j, one in unpadded.items()}
     left = [j for j in range(agreed.n_devices) if j not in known]
     masked = _masked_others(server, recording, names, known, left)
     for stretch in _stretches(left, agreed.n_devices):
         if len(stretch) == 1:
             known[stretch[0]] = masked[stretch[0]][1]
-    right = [j for j, found in sorted(known.items()) if np.array_equal(found, truth[:, j])]
+    right = [j for j, found in sorted(known.items()) if np.array_equal(found, true_numbers[j])]
+    whole = [j for j, one in sorted(unpadded.items()) if np.array_equal(one.gram, truth[j].gram)]
+    answered_for = sorted({j for i in colluders for j in agreed.code.row_support(i)})
+    predicted = sorted(exposed_devices(agreed.code, colluders))
     return Exposure(
         scheme.name,
         scheme.alpha,
         agreed.n_devices,
         list(colluders),
-        sorted({j for i in colluders for j in agreed.code.row_support(i)}),
-        sorted(exposed_devices(agreed.code, colluders)),
+        answered_for,
+        predicted,
         right,
-        sum(np.array_equal(masked[j][0], truth[:, j]) for j in left if j not in known),
+        # One-shot's answers hold X'X; otherwise only those whose pads and padded data are known give it away whole.
+        predicted if scheme.reveals_gram else answered_for,
+        right if scheme.reveals_gram else whole,
+        sum(int(np.all(masked[j][0] == true_numbers[j], axis=0).sum()) for j in left if j not in known),
     )
 
 
-def _unpadded(recording: Recording, names: Sequence[str]) -> dict[int, Planes]:
-    """G_j of the devices that a colluding one answers for: padded data of one side, pads of the other."""
+def _all_epochs(view: View, held: Statistics) -> Planes:
+    """What all answers of the run would be of these statistics alone, one behind the other."""
+    return np.concatenate([answered_part(view, held, epoch) for epoch in epochs_of(view)], axis=1)
+
+
+def _unpadded(recording: Recording, names: Sequence[str]) -> dict[int, Statistics]:
+    """X_j'X_j and G_j of the devices that a colluding one answers for: padded data of one side, pads of the other."""
     server = recording.server
     agreed = server.agreed
     ring, uploads = agreed.fixed_point.ring, server.uploads()
     found = {}
     for name in names:
         device = recording.device(name)
-        data = {j: held.constant for j, held in (uploads or device.padded_data()).items()}
+        padded = uploads or device.padded_data()
         seeds = {j: secrets.pad for j, secrets in device.shares().items()} if uploads else server.drawn_pad_seeds()
-        for j, planes in data.items():
+        for j, held in padded.items():
             if seeds.get(j):
-                pad = pads.expand(ring, seeds[j], agreed.run, CONSTANT, planes.shape[1])
-                found[agreed.position(j)] = ring.add(planes, pad, sign=-1)
+                pad = expanded_pads(server, seeds[j])
+                found[agreed.position(j)] = Statistics(
+                    ring.add(held.gram, pad.gram, sign=-1), ring.add(held.constant, pad.constant, sign=-1)
+                )
     return found
 
 
 def _masked_others(
     server: View, recording: Recording, names: Sequence[str], known: dict[int, Planes], left: list[int]
 ) -> dict[int, tuple[Planes, Planes]]:
-    """For the others: G_j + z_j as it comes out, and the same with the known masks taken off."""
+    """For the others: part_j + z_j of all epochs as they come out, and the same with the known masks taken off."""
     agreed = server.agreed
     ring, code, n = agreed.fixed_point.ring, agreed.code, agreed.n_devices
-    sums = coded_sums(server)
+    sums = np.concatenate([coded_sums(server, epoch) for epoch in epochs_of(server)], axis=2)
     length = sums.shape[2]
     sign = -1 if server.uploads() else 1  # of the masks in the coded sums
-    masks = _known_masks(server, recording, names, length)
+    masks = _known_masks(server, recording, names)
 
     def mask_of(j: int) -> Planes:
         """z_j as far as the set knows it; an unknown m counts as 0."""
@@ -120,11 +149,21 @@ def _masked_others(
     return result
 
 
-def _known_masks(server: View, recording: Recording, names: Sequence[str], length: int) -> dict[int, Planes]:
+def _known_masks(server: View, recording: Recording, names: Sequence[str]) -> dict[int, Planes]:
+    """The masks of all epochs, one behind the other, of the devices whose seeds the set holds."""
     agreed = server.agreed
-    ring, count = agreed.fixed_point.ring, agreed.parameters.answer_length(1)
+    ring, p = agreed.fixed_point.ring, agreed.parameters
     seeds = {j: seed for name in names for j, seed in recording.device(name).mask_seeds.items()}
-    return {j: pads.expand(ring, seed, agreed.run, "mask|1", count)[:, :length] for j, seed in seeds.items()}
+    return {
+        j: np.concatenate(
+            [
+                pads.expand(ring, seed, agreed.run, f"mask|{epoch}", p.answer_length(epoch))
+                for epoch in epochs_of(server)
+            ],
+            axis=1,
+        )
+        for j, seed in seeds.items()
+    }
 
 
 def _stretches(left: list[int], n_devices: int) -> list[list[int]]:

@@ -1,21 +1,27 @@
 """Two worlds that differ in who holds which data: can another party tell them apart from its view?
 
 Devices 0 and 1 swap their local data; the total, which the server may learn, is the same in both worlds. Each world is
-run many times with fresh secrets, and every number in the views of the server and of device 2, and random combinations
-of them modulo p (for what no single number shows), are compared between the worlds: by Kolmogorov and Smirnov's test,
-and by a chi-square test on bins. Bonferroni's correction makes ``LEVEL`` the probability that worlds that are the same
-are called different.
+run many times with fresh secrets, and the numbers in the views of the server and of device 2 are compared between the
+worlds, by Kolmogorov and Smirnov's test and by a chi-square test on bins:
 
-The test has teeth: with the pads used again in every run (the run's name and the secrets of the server and device 0
-repeated on purpose), or with masks off, the same test tells the worlds apart.
+* every number by itself, also every coded sum of every epoch with the pads taken off (``coded_run.coded_sums``): under
+  fresh pads an answer is uniform whatever the masks do, so only what is left without them says something of the masks;
+* sums and differences of two numbers at the same place, of two devices or of two epochs: a mask used twice drops out;
+* random combinations of all numbers modulo p, for what no pair shows.
+
+Bonferroni's correction makes ``LEVEL`` the probability that worlds that are the same are called different.
+
+The test has teeth: the same test tells the worlds apart under each of the faults in ``Fault``. "pads reused" has the
+run's name and the secrets of the server and of device 0 repeated in every run.
 """
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,21 +29,21 @@ from scipy import stats
 
 from codedfl.fixed_point import Bounds
 from codedfl.in_process import run_in_process
-from codedfl.protocol import Parameters
+from codedfl.protocol import Device, Parameters
+from codedfl.ring import Planes
 from codedfl.schemes import CodedScheme
 from codedfl.solvers import ClosedForm, GradientDescent
 from codedfl.views import Recording, View, recorded
-from experiments.attacks.coded_run import coded_sums
+from experiments.attacks.coded_run import EPOCHS, coded_sums, epochs_of
 
 Floats = NDArray[np.float64]
-Fault = Literal["none", "pads reused", "masks off"]
+Fault = Literal["none", "pads reused", "masks off", "masks off after epoch 1", "same masks every epoch"]
 
 LEVEL = 0.001
-DEVICES, FEATURES, OUTPUTS, ROWS = 3, 2, 1, 2
+FEATURES, OUTPUTS, ROWS = 2, 1, 2
 OBSERVER = "device-2"
 _BINS = 16
 _COMBINATIONS = 8
-_EPOCHS = 2
 
 
 @dataclass(frozen=True)
@@ -46,6 +52,7 @@ class Comparison:
 
     scheme: str
     alpha: int
+    groups: int
     party: str
     fault: Fault
     runs_per_world: int
@@ -57,10 +64,20 @@ class Comparison:
         return self.p_value < LEVEL
 
 
+def faults_for(scheme: CodedScheme) -> list[Fault]:
+    """What can be broken on purpose; one-shot has no later epoch for two of them."""
+    late = ("masks off after epoch 1", "same masks every epoch")
+    return [fault for fault in get_args(Fault)[1:] if not (scheme.reveals_gram and fault in late)]
+
+
 def compare_worlds(scheme: CodedScheme, runs: int, seed: int, fault: Fault = "none") -> list[Comparison]:
-    """The views of the server and of device 2 in ``runs`` runs of each world."""
+    """The views of the server and of device 2 in ``runs`` runs of each world.
+
+    A party that is given no number that could depend on data (device 2 in one-shot: only seeds) is left out.
+    """
     rng = np.random.default_rng(seed)
-    data = [(rng.uniform(-1, 1, (ROWS, FEATURES)), rng.uniform(-1, 1, (ROWS, OUTPUTS))) for _ in range(DEVICES)]
+    devices = max(3, 2 * scheme.groups)  # with groups, the two that swap are in different ones
+    data = [(rng.uniform(-1, 1, (ROWS, FEATURES)), rng.uniform(-1, 1, (ROWS, OUTPUTS))) for _ in range(devices)]
     swapped = [data[1], data[0], *data[2:]]
     seen: dict[str, list[Floats]] = {"server": [], OBSERVER: []}
     for world, held in enumerate((data, swapped)):
@@ -72,7 +89,7 @@ def compare_worlds(scheme: CodedScheme, runs: int, seed: int, fault: Fault = "no
         for party, rows in views.items():
             seen[party].append(np.array(rows))
     return [
-        Comparison(scheme.name, scheme.alpha, party, fault, runs, *_smallest_p(worlds, rng))
+        Comparison(scheme.name, scheme.alpha, scheme.groups, party, fault, runs, *_smallest_p(worlds, rng))
         for party, worlds in seen.items()
         if worlds[0].shape[1]
     ]
@@ -83,8 +100,9 @@ def _run(
 ) -> Recording:
     recording = Recording(["", OBSERVER])
     watched = recorded(scheme, recording)
-    names = [f"device-{i}" for i in range(DEVICES)]
-    samples = DEVICES * ROWS
+    device_type = _broken(watched.device_type, fault)
+    names = [f"device-{i}" for i in range(len(data))]
+    samples = len(data) * ROWS
     parameters = Parameters(
         scheme.name,
         scheme.alpha,
@@ -93,6 +111,7 @@ def _run(
         Bounds(1.0, 1.0, samples, ROWS),
         samples=samples,
         masks=fault != "masks off",
+        groups=scheme.groups,
         reveals_gram=scheme.reveals_gram,
     )
 
@@ -100,37 +119,67 @@ def _run(
         """Fresh secrets; for the fault, the server (party -1) and device 0 draw the same in every run."""
         return random.Random(party).randbytes if fault == "pads reused" and party <= 0 else fresh
 
-    solver = ClosedForm() if scheme.reveals_gram else GradientDescent(_EPOCHS)
+    solver = ClosedForm() if scheme.reveals_gram else GradientDescent(EPOCHS)
     server = watched.server_type(parameters, names, solver, random_bytes=source(-1))
     devices = [
-        watched.device_type(name, X, Y, random_bytes=source(i), allow_unmasked=fault == "masks off")
+        device_type(name, X, Y, random_bytes=source(i), allow_unmasked=fault == "masks off")
         for i, (name, (X, Y)) in enumerate(zip(names, data, strict=True))
     ]
     run_in_process(server, devices)
     return recording
 
 
+def _broken(device_type: type[Device], fault: Fault) -> type[Device]:
+    """A device whose masks go wrong from the second epoch on, if that is the fault."""
+
+    def unmasked(self: Device, epoch: int, count: int) -> Planes:
+        return device_type._mask(self, epoch, count) if epoch == 1 else self._ring.zeros(count)
+
+    def repeated(self: Device, epoch: int, count: int) -> Planes:
+        del epoch
+        return device_type._mask(self, 1, count)
+
+    methods = {"masks off after epoch 1": unmasked, "same masks every epoch": repeated}
+    if fault not in methods:
+        return device_type
+    broken: Any = type(device_type.__name__, (device_type,), {"_mask": methods[fault]})
+    made: type[Device] = broken
+    return made
+
+
 def _server_numbers(view: View) -> Floats:
-    """Residues of the first prime in [0, 1): uploads, answers of all epochs, and the coded sums without their pads."""
-    planes = [coded_sums(view)]
-    planes += [part for upload in view.uploads().values() for part in (upload.gram, upload.constant)]
-    epochs = range(1, 2 if view.agreed.parameters.reveals_gram else _EPOCHS + 1)
-    planes += [answer for epoch in epochs for _, answer in sorted(view.answers(epoch).items())]
-    return _fractions(view, planes)
+    """Coded sums without their pads, answers as they came, uploads."""
+    uploads, epochs = view.uploads(), epochs_of(view)
+    answers = [np.stack([answer for _, answer in sorted(view.answers(epoch).items())], axis=1) for epoch in epochs]
+    kinds = [[coded_sums(view, epoch) for epoch in epochs], answers]
+    if uploads:
+        kinds += [[np.stack([getattr(one, part) for one in uploads.values()], axis=1)] for part in ("gram", "constant")]
+    return _with_pairs(view, kinds)
 
 
 def _device_numbers(view: View) -> Floats:
-    """The padded data it was given; in coded-keys it is given none, only seeds that depend on no data."""
-    planes = [part for held in view.padded_data().values() for part in (held.gram, held.constant)]
-    if not planes:
-        seeds = [secrets.pad for secrets in view.shares().values() if secrets.pad]
-        return np.array([int.from_bytes(seed[:8], "little") / 2**64 for seed in seeds])
-    return _fractions(view, planes)
+    """The padded data it was given (none in coded-keys and one-shot), and every e."""
+    held = list(view.padded_data().values())
+    kinds = [[np.stack([getattr(one, part) for one in held], axis=1)] for part in ("gram", "constant") if held]
+    # The first e is 0 and says nothing.
+    updates = [view.update_on_ring(epoch) for epoch in epochs_of(view) if epoch > 1]
+    return _with_pairs(view, [*kinds, *([update.reshape(len(update), 1, -1)] for update in updates)])
 
 
-def _fractions(view: View, planes: list[NDArray[np.float32]]) -> Floats:
+def _with_pairs(view: View, kinds: list[list[Planes]]) -> Floats:
+    """All numbers in [0, 1), and sums and differences modulo 1 of two at the same place of devices or epochs.
+
+    A kind is a list over epochs of (P, devices, numbers); its first prime is taken.
+    """
     prime = view.agreed.fixed_point.ring.primes[0]
-    return np.concatenate([plane[0].reshape(-1).astype(np.float64) % prime / prime for plane in planes])
+    found: list[NDArray[np.int64]] = []
+    for planes in kinds:
+        epochs = [plane[0].astype(np.int64) for plane in planes]
+        pairs = [pair for numbers in epochs for pair in itertools.combinations(numbers, 2)]
+        pairs += list(itertools.combinations(epochs, 2))
+        found += epochs
+        found += [one + sign * other for one, other in pairs for sign in (1, -1)]
+    return np.concatenate([np.zeros(0), *(numbers.reshape(-1) % prime / prime for numbers in found)])
 
 
 def _smallest_p(worlds: list[Floats], rng: np.random.Generator) -> tuple[int, float]:

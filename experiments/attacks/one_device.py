@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +42,7 @@ from experiments.attacks.coded_run import class_sum, coded_sums, column, decoded
 from experiments.attacks.decoder import Decoder
 from experiments.attacks.scoring import Score, residual_correlation
 from experiments.attacks.setting import Setting, Target
-from experiments.attacks.short_vectors import ShortVectors
+from experiments.attacks.short_vectors import Grid, ShortVectors
 
 Floats = NDArray[np.float64]
 
@@ -91,14 +92,22 @@ def cases_for(n_devices: int) -> list[Case]:
     few, many = max(2, n_devices // 4), n_devices - 2
     baselines = (Conventional(), ConventionalFullBatch(), DropSlowest(n_devices // 5), CodedFedL(0.1), CodedFedL(0.8))
     ours = (CodedPadded(few), CodedPadded(many), CodedKeys(few), CodedKeys(many), OneShot(few))
-    bare = (CodedPadded(few), CodedPadded(many), CodedKeys(few))
+    bare = (CodedPadded(few), CodedPadded(many), CodedKeys(few), OneShot(few))
     return [*(Case(scheme) for scheme in (*baselines, *ours)), *(Case(scheme, masks=False) for scheme in bare)]
+
+
+@lru_cache(maxsize=1)
+def server_view(case: Case, setting: Setting) -> View:
+    """What the server of a coded scheme sees; kept for the next attack on the same case."""
+    assert isinstance(case.scheme, CodedScheme)
+    only = [SERVER]
+    return run_recorded(case.scheme, setting.problem, masks=case.masks, only=only, curious_requests=True).server
 
 
 def attempts_on(case: Case, setting: Setting, rng: np.random.Generator) -> Iterator[Attempt]:
     targets = setting.targets()
     if isinstance(case.scheme, CodedScheme):
-        yield from _on_coded(case.scheme, case.masks, setting, targets)
+        yield from _on_coded(server_view(case, setting), targets)
     elif isinstance(case.scheme, CodedFedL):
         yield from _on_parity(case.scheme, setting, targets, rng)
     else:
@@ -131,22 +140,21 @@ def _on_parity(
         yield Attempt("first gradient", dict(found), rows)
 
 
-def _on_coded(scheme: CodedScheme, masks: bool, setting: Setting, targets: list[Target]) -> Iterator[Attempt]:
-    view = run_recorded(scheme, setting.problem, masks=masks, only=[SERVER]).server
-    sums = coded_sums(view)
+def _on_coded(view: View, targets: list[Target]) -> Iterator[Attempt]:
+    sums = coded_sums(view, epoch=1)
     total = decoded_total(view, sums)
     labels = sorted({target.label for target in targets})
     totals = {label: class_sum(view, column(view, total, label)) for label in labels}
     yield Attempt("decoded total", {target: totals[target.label] for target in targets}, {})
     yield Attempt("own answer", {target: _own_answer(view, sums, target) for target in targets}, {})
-    attacker = ShortVectors(view)
+    attacker, grid = ShortVectors(view), Grid.of_constant(view)
     unit = 2.0**-view.agreed.fixed_point.constant_bits
     solved: dict[str, Callable[..., NDArray[np.int64] | None]] = {
         "lattice reduction": attacker.lattice,
         "sparse solves": attacker.sparse,
     }
     for name, solve in solved.items():
-        by_label = {label: solve(column(view, sums, label)) for label in labels}
+        by_label = {label: solve(column(view, sums, label), grid) for label in labels}
         found: dict[Target, Floats | None] = {}
         for target in targets:
             short = by_label[target.label]
@@ -171,15 +179,15 @@ def picture_of(decoder: Decoder, setting: Setting, found: Floats) -> Floats:
 
 def score_attempt(case: Case, attempt: Attempt, setting: Setting, decoder: Decoder) -> Finding:
     pictures: dict[Target, Floats] = {}
-    correlations: list[float | None] = []
+    correlations: dict[Target, float | None] = {}
     for target, found in attempt.found.items():
         if found is None or not found.any():  # an all-zero sum is no picture
-            correlations.append(None)
+            correlations[target] = None
             continue
         pictures[target] = picture_of(decoder, setting, found)
         truth = setting.mean_image(target, attempt.rows.get(target.device))
-        correlations.append(residual_correlation(pictures[target], truth, setting.population_mean(target.label)))
-    return Finding(case, attempt.name, Score.of(correlations), pictures)
+        correlations[target] = residual_correlation(pictures[target], truth, setting.population_mean(target.label))
+    return Finding(case, attempt.name, Score(correlations), pictures)
 
 
 def yardstick(setting: Setting, decoder: Decoder) -> Score:
@@ -187,13 +195,13 @@ def yardstick(setting: Setting, decoder: Decoder) -> Score:
     problem = setting.problem
     total = problem.X.T.astype(np.float64) @ problem.Y
     pictures = {label: picture_of(decoder, setting, total[:, label]) for label in range(problem.n_outputs)}
-    return Score.of(
-        [
-            residual_correlation(
+    return Score(
+        {
+            target: residual_correlation(
                 pictures[target.label], setting.mean_image(target), setting.population_mean(target.label)
             )
             for target in setting.targets()
-        ]
+        }
     )
 
 

@@ -2,21 +2,27 @@
 
 On label-sorted data the total alone resembles a device's class mean. So the population's mean image of the class (and
 the grey level) is removed from the picture and from the truth, and what is left is correlated: 1 is the device's own
-deviation from the population, 0 is nothing. The yardstick is the same score for an attacker who has only the total.
+deviation from the population, 0 is nothing. The yardstick is the same score for an attacker who has only the total;
+both are compared target by target, so that targets that are easy for everybody do not count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+
+from experiments.attacks.setting import Target
 
 Floats = NDArray[np.float64]
 
 CLEARLY = 0.2  # so far above the yardstick, and beyond chance, a scheme gives a device away
 SIGMAS = 4.0  # standard errors: what chance explains when a hundred attempts are made
+MOST_BY_CHANCE = 0.1  # but never more than this: with few targets, chance would explain anything
+ROUNDING = 0.005  # the total that comes off the ring is rounded, that of the yardstick is not
 
 
 def residual_correlation(picture: Floats, truth: Floats, population: Floats) -> float:
@@ -30,28 +36,50 @@ def residual_correlation(picture: Floats, truth: Floats, population: Floats) -> 
     return float(left[0] @ left[1]) / (lengths[0] * lengths[1])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Score:
-    """Residual correlations over targets. ``attempted`` counts the targets, also those where nothing was found."""
+    """The residual correlation of each target; None where the attack found nothing, which counts as 0."""
 
-    mean: float
-    standard_error: float
-    attempted: int
-    found: int
+    correlations: Mapping[Target, float | None]
 
-    @classmethod
-    def of(cls, correlations: Sequence[float | None]) -> Score:
-        """None is a target for which the attack found nothing: it counts as 0."""
-        values = np.array([0.0 if value is None else value for value in correlations])
-        error = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
-        return cls(float(values.mean()), error, len(values), sum(value is not None for value in correlations))
+    @cached_property
+    def mean(self) -> float:
+        return _mean_and_error(list(self._values.values()))[0]
+
+    @cached_property
+    def standard_error(self) -> float:
+        return _mean_and_error(list(self._values.values()))[1]
+
+    @property
+    def found(self) -> int:
+        """How many targets the attack found anything of."""
+        return sum(value is not None for value in self.correlations.values())
+
+    @cached_property
+    def _values(self) -> dict[Target, float]:
+        return {target: value or 0.0 for target, value in self.correlations.items()}
+
+    def summary(self) -> dict[str, float]:
+        """For results files."""
+        numbers = {"attempted": len(self.correlations), "found": self.found}
+        return {"mean": self.mean, "standard_error": self.standard_error, **numbers}
+
+    def above(self, yardstick: Score) -> tuple[float, float]:
+        """Mean and standard error of the differences to the yardstick, over the targets of this score."""
+        return _mean_and_error([value - yardstick._values[target] for target, value in self._values.items()])
 
     def gives_away(self, yardstick: Score) -> bool:
-        return self.mean - yardstick.mean > max(CLEARLY, self._chance(yardstick))
+        difference, error = self.above(yardstick)
+        return difference > max(CLEARLY, SIGMAS * error)
 
     def gives_nothing(self, yardstick: Score) -> bool:
-        """Not above the yardstick by more than chance explains."""
-        return self.mean - yardstick.mean <= self._chance(yardstick)
+        """Not above the yardstick by more than chance and rounding explain."""
+        difference, error = self.above(yardstick)
+        return difference <= min(MOST_BY_CHANCE, max(ROUNDING, SIGMAS * error))
 
-    def _chance(self, yardstick: Score) -> float:
-        return SIGMAS * float(np.hypot(self.standard_error, yardstick.standard_error))
+
+def _mean_and_error(values: list[float]) -> tuple[float, float]:
+    """The mean with its standard error; 0 for a single value."""
+    numbers = np.array(values)
+    error = float(numbers.std(ddof=1) / np.sqrt(len(numbers))) if len(numbers) > 1 else 0.0
+    return float(numbers.mean()), error

@@ -2,7 +2,7 @@
 
 * sorted: cut by label as in the paper; a device has one to three classes.
 * shuffled: all devices alike.
-* few: the first device has ten samples, one of each class; the rest are shuffled over the others.
+* few: the first devices have ten samples each, one of each class; the rest are shuffled over the others.
 
 The attacker has the test images as public data of the same kind. The yardstick is given them as well.
 """
@@ -24,7 +24,7 @@ from codedfl.problem import Problem, make_problem
 Floats = NDArray[np.float64]
 
 SPLITS = ("sorted", "shuffled", "few")
-FEW_DEVICE = 0
+FEW_DEVICES = 5  # so many that a score over their classes has a small standard error
 # A class mean of fewer samples is as good as a single image; those are the split "few".
 LEAST_SAMPLES = 10
 # A device that holds all of a class has the population's mean: nothing is left to find out.
@@ -68,13 +68,13 @@ class Setting:
         return round(self.images.shape[1] ** 0.5)
 
     def targets(self) -> list[Target]:
-        """Every class of every device that has enough of it, and not all; in "few", those of the small device."""
+        """Every class of every device that has enough of it, and not all; in "few", those of the small devices."""
         found = []
         for device in range(self.problem.n_devices):
             for label in range(self.problem.n_outputs):
                 count = len(self.rows(Target(device, label)))
                 share = count / int(np.count_nonzero(self.labels == label))
-                wanted = device == FEW_DEVICE if self.split == "few" else count >= LEAST_SAMPLES
+                wanted = device < FEW_DEVICES if self.split == "few" else count >= LEAST_SAMPLES
                 if wanted and count and share <= MOST_SHARE:
                     found.append(Target(device, label))
         return found[:: -(-len(found) // MOST_TARGETS)]
@@ -109,9 +109,10 @@ def make_setting(dataset: str, split: str, seed: int = 0, size: Size | None = No
     elif split == "shuffled":
         parts = at_random(len(y), size.devices, rng)
     else:
-        first = np.array([np.flatnonzero(y == label)[0] for label in np.unique(y)])
-        others = np.setdiff1d(np.arange(len(y)), first)
-        parts = [first, *(others[part] for part in at_random(len(others), size.devices - 1, rng))]
+        of_class = [np.flatnonzero(y == label) for label in np.unique(y)]
+        small = [np.array([rows[device] for rows in of_class]) for device in range(FEW_DEVICES)]
+        others = np.setdiff1d(np.arange(len(y)), np.concatenate(small))
+        parts = [*small, *(others[part] for part in at_random(len(others), size.devices - FEW_DEVICES, rng))]
     order = np.concatenate(parts)
     device = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
     grouped = replace(data, X_train=X[order], y_train=y[order], device=device)

@@ -1,5 +1,7 @@
 """Single devices from coded sums B g modulo M, g small: by lattice reduction, and by small sparse solves.
 
+g is any number of the devices' parts (``coded_run``): of G^(1), of X'X or of X'X e.
+
 * Lattice: g is short against M, so it is the short one among all solutions of B x = y. LLL reduces the lattice of
   B x = 0 once per code; for every entry any solution is brought close to zero (Babai's rounding).
 * Sparse: on label-sorted data a class lives on a few neighbouring devices. For each window of neighbours the small
@@ -8,6 +10,8 @@
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import flint
 import numpy as np
@@ -24,24 +28,57 @@ Integers = NDArray[np.int64]
 _PROBE = 8
 
 
+@dataclass(frozen=True)
+class Grid:
+    """What is public about one device's numbers: multiples of 2^``shift`` ring units, at most ``largest`` of them."""
+
+    shift: int
+    largest: int
+
+    @classmethod
+    def of_constant(cls, server: View) -> Grid:
+        """With labels 0 and 1, X'Y is a sum of gridded features: a multiple of the features' unit."""
+        format_ = server.agreed.fixed_point
+        shift = max(0, format_.constant_bits - format_.feature_bits)
+        return cls(shift, format_.bounds.samples_per_device << GRID_BITS)
+
+    @classmethod
+    def of_gram(cls, server: View) -> Grid:
+        return cls(0, _gram_of_one_device(server))
+
+    @classmethod
+    def of_product(cls, server: View, epoch: int) -> Grid:
+        """X'X is whole, so X'X e is a multiple of every power of two that divides e."""
+        e = server.agreed.fixed_point.ring.to_integers(server.update_on_ring(epoch))
+        divisor = int(np.gcd.reduce(e, axis=None))
+        shift = (divisor & -divisor).bit_length() - 1
+        return cls(shift, _gram_of_one_device(server) * int(np.abs(e >> shift).sum(axis=0).max()))
+
+    def fits(self, found: Integers | None) -> bool:
+        """Whether these, in multiples of 2^shift, can be numbers of single devices."""
+        return found is not None and int(np.abs(found).max()) <= self.largest
+
+
+def _gram_of_one_device(server: View) -> int:
+    """The proven limit on the total, scaled to the rows that one device may have."""
+    format_ = server.agreed.fixed_point
+    return format_.gram_limit * format_.bounds.samples_per_device // format_.bounds.samples + 1
+
+
 class ShortVectors:
-    """The attacks for the code of one run, on entries that are multiples of 2^``shift`` ring units."""
+    """The attacks for the code of one run."""
 
     def __init__(self, server: View) -> None:
         agreed = server.agreed
-        format_ = agreed.fixed_point
-        self.ring: Ring = format_.ring
+        self.ring: Ring = agreed.fixed_point.ring
         self.matrices = agreed.code.matrix()
         self.n = agreed.n_devices
         self.rank = agreed.code.answers_needed
-        # With labels 0 and 1, X'Y is a sum of gridded features: a multiple of the features' unit.
-        self.shift = max(0, format_.constant_bits - format_.feature_bits)
-        self.small = agreed.parameters.bounds.samples_per_device << GRID_BITS
         self._reduce()
 
-    def lattice(self, sums: Planes) -> Integers:
+    def lattice(self, sums: Planes, grid: Grid) -> Integers:
         """Short x with B x = sums, for each entry: (P, D, d) -> (D, d) in ring units."""
-        residues = self._divided(sums)
+        residues = self._divided(sums, grid)
         forms = [
             reduced(np.hstack([B, y]), p, pivot_columns=self.n)[0][: self.rank, self.n :]
             for B, y, p in zip(self.matrices, residues, self.ring.primes, strict=True)
@@ -49,21 +86,21 @@ class ShortVectors:
         solution = np.zeros((self.n, sums.shape[2]), dtype=np.int64)
         solution[: self.rank] = self._integers(np.stack(forms))
         nearest = np.rint(solution.T.astype(np.float64) @ self._inverse).astype(np.int64)
-        return (solution - (nearest @ self._basis).T) << self.shift
+        return (solution - (nearest @ self._basis).T) << grid.shift
 
-    def sparse(self, sums: Planes) -> Integers | None:
+    def sparse(self, sums: Planes, grid: Grid) -> Integers | None:
         """The same from windows of neighbours, smallest first; None if no window gives small numbers."""
-        residues = self._divided(sums)
+        residues = self._divided(sums, grid)
         for width in range(1, self.rank + 1):
             for first in range(self.n):
                 window = [(first + k) % self.n for k in range(width)]
                 # A few entries rule out nearly every wrong window before all are solved.
-                if not self._is_small(self._solve(window, [plane[:, :_PROBE] for plane in residues])):
+                if not grid.fits(self._solve(window, [plane[:, :_PROBE] for plane in residues])):
                     continue
                 found = self._solve(window, residues)
-                if found is not None and self._is_small(found):
+                if found is not None and grid.fits(found):
                     full = np.zeros((self.n, sums.shape[2]), dtype=np.int64)
-                    full[window] = found << self.shift
+                    full[window] = found << grid.shift
                     return full
         return None
 
@@ -77,12 +114,9 @@ class ShortVectors:
             forms.append(form[:, len(window) :])
         return self._integers(np.stack(forms))
 
-    def _is_small(self, found: Integers | None) -> bool:
-        return found is not None and int(np.abs(found).max()) <= self.small
-
-    def _divided(self, sums: Planes) -> list[Integers]:
+    def _divided(self, sums: Planes, grid: Grid) -> list[Integers]:
         return [
-            np.asarray(plane, dtype=np.int64) * pow(2**self.shift, -1, p) % p
+            np.asarray(plane, dtype=np.int64) * pow(2**grid.shift, -1, p) % p
             for plane, p in zip(sums, self.ring.primes, strict=True)
         ]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
-from codedfl.errors import InvalidInput
+from codedfl.errors import CodedFLError, InvalidInput
 
 State = dict[str, Any]
 
@@ -57,10 +57,18 @@ class Resumable:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from a state of an object of the same class, made with the same arguments."""
+        if not isinstance(state, Mapping):
+            raise InvalidInput(f"state must be a table, got {type(state).__name__}")
         if state.get("owner") != self._owner:
             raise InvalidInput(f"state must be that of {self._owner!r:.80}, got one of {state.get('owner')!r:.80}")
         odd = {"owner", *self._kept} ^ set(state)
         if odd:
             raise InvalidInput(f"state must be of this version, got one that differs in {', '.join(sorted(odd))}")
+        found = {}
         for name, kept in self._kept.items():
-            setattr(self, name, kept.load(state[name]))
+            try:
+                found[name] = kept.load(state[name])
+            except (TypeError, ValueError, AttributeError, OverflowError, CodedFLError):
+                raise InvalidInput(f"{name} must be as it was saved, got another kind of value") from None
+        for name, value in found.items():  # all of it or nothing
+            setattr(self, name, value)

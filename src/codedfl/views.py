@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import secrets as system_random
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
@@ -46,6 +46,7 @@ class View:
     received: wire messages in the order they came, refused ones too.
     drawn: every random value it drew, in order: its keys, its seeds, the fresh key of every seal.
     mask_seeds: a device's own and those it was given, by position; a machine forgets them when the run ends.
+    sent_updates: the server's own updates as it broadcast them. The rest it sends is relayed or in ``drawn``.
     """
 
     party: str
@@ -53,6 +54,7 @@ class View:
     received: list[bytes] = field(default_factory=list)
     drawn: list[bytes] = field(default_factory=list)
     mask_seeds: dict[int, bytes] = field(default_factory=dict)
+    sent_updates: list[bytes] = field(default_factory=list)
     agreement: Agreement | None = None
 
     def __repr__(self) -> str:
@@ -118,15 +120,29 @@ class View:
                 found[message.sender] = self._statistics(message.sender, secrets, message.attachment)
         return found
 
+    # -- what everybody can read
+
     def updates(self) -> dict[int, Floats]:
-        """A device's: e of every epoch as reals."""
-        p, ring, found = self.agreed.parameters, self.agreed.fixed_point.ring, {}
+        """e of every epoch as reals."""
+        ring = self.agreed.fixed_point.ring
+        return {
+            update.epoch: np.ldexp(ring.to_integers(planes).astype(np.float64), -update.fraction_bits)
+            for update, planes in self._updates()
+        }
+
+    def update_on_ring(self, epoch: int) -> Planes:
+        """e of one epoch as it was sent, shape (P, d, c)."""
+        for update, planes in self._updates():
+            if update.epoch == epoch:
+                return planes
+        raise InvalidInput(f"epoch must be one that {self!r} holds an update of, got {epoch}")
+
+    def _updates(self) -> Iterator[tuple[Update, Planes]]:
+        p, ring = self.agreed.parameters, self.agreed.fixed_point.ring
         shape = (p.n_features, p.n_outputs)
-        for message in self.messages(Kind.UPDATE):
+        for message in (*self.messages(Kind.UPDATE), *map(Message.decode, self.sent_updates)):
             update = Update.decode(message.body)
-            integers = ring.to_integers(ring.unpack(update.packed, *shape)) if update.packed else np.zeros(shape)
-            found[update.epoch] = np.ldexp(integers.astype(np.float64), -update.fraction_bits)
-        return found
+            yield update, ring.unpack(update.packed, *shape) if update.packed else ring.zeros(*shape)
 
     # -- with its own key only
 
@@ -173,7 +189,7 @@ def recorded(scheme: CodedScheme, recording: Recording) -> CodedScheme:
         "server_type": _recorded_party(scheme.server_type, recording),
     }
     scheme_type: Any = type(type(scheme).__name__, (type(scheme),), types)
-    watched: CodedScheme = scheme_type(scheme.alpha, scheme.groups)
+    watched: CodedScheme = scheme_type(**asdict(scheme))
     return watched
 
 
@@ -204,6 +220,8 @@ def _recorded_party(party_type: type[Party], recording: Recording) -> type[Party
         finally:
             if isinstance(self, Server):
                 view.agreement = self.agreement
+                if self._update and self._update not in view.sent_updates[-1:]:
+                    view.sent_updates.append(self._update)
             else:
                 view.agreement = self._agreement
                 view.mask_seeds |= self._mask_seeds

@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 import pytest
-from experiments.attacks.coded_run import coded_sums, decoded_total, true_constants
+from experiments.attacks.coded_run import coded_sums, decoded_total, true_parts
 
 from codedfl.errors import InvalidInput
 from codedfl.fleet import Fleet
@@ -43,6 +43,16 @@ def test_recording_changes_no_bit_of_the_model(scheme: CodedScheme):
     assert np.array_equal(trained(scheme), trained(recorded(scheme, Recording())))
 
 
+@pytest.mark.parametrize("scheme", [CodedKeys(ALPHA, spare=2), CodedPadded(2, groups=3)], ids=lambda s: s.label)
+def test_recording_keeps_every_parameter_of_the_scheme(scheme: CodedScheme):
+    recording = Recording()
+    watched = recorded(scheme, recording)
+    assert watched.parameters == scheme.parameters
+    server, _ = make_parties(watched, problem(), solver_for(scheme), random_bytes=random.Random(1).randbytes)
+    assert server._book.spare == scheme.spare
+    assert server.parameters.groups == scheme.groups
+
+
 @SCHEMES
 def test_in_process_every_party_has_a_view_of_all_it_received(scheme: CodedScheme):
     recording = Recording()
@@ -69,8 +79,13 @@ def test_the_view_holds_the_total_bit_for_bit(scheme: CodedScheme):
     trained(recorded(scheme, recording))
     view = recording.server
     ring = view.agreed.fixed_point.ring
-    truth = ring.to_integers(true_constants(view, problem())).sum(axis=0)
-    assert np.array_equal(ring.to_integers(decoded_total(view, coded_sums(view))), truth)
+    epochs = (1,) if scheme.reveals_gram else (1, 2, 3)
+    for epoch in epochs:
+        truth = ring.to_integers(true_parts(view, problem(), epoch)).sum(axis=0)
+        assert np.any(truth)
+        assert np.array_equal(ring.to_integers(decoded_total(view, coded_sums(view, epoch))), truth)
+    with pytest.raises(InvalidInput, match=rf"^epoch must be one that <View .*> holds an update of, got {epoch + 1}$"):
+        view.update_on_ring(epoch + 1)
 
 
 @SCHEMES

@@ -193,6 +193,19 @@ def test_a_damaged_state_is_refused(tmp_path: Path, damage: bytes):
         folder.load()
 
 
+@pytest.mark.parametrize("which", ["the index", "a large value"])
+def test_a_flipped_bit_is_refused(tmp_path: Path, which: str):
+    folder = StateFolder(tmp_path / "run")
+    folder.save({"epoch": 3, "linear": np.ones((80, 80))})
+    index = folder.path / "index.msgpack"
+    file = index if which == "the index" else next(path for path in folder.path.iterdir() if path != index)
+    data = bytearray(file.read_bytes())
+    data[-3] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(InvalidInput, match=r"^a saved state must be whole, got a damaged one in "):
+        folder.load()
+
+
 def test_a_cut_file_is_refused(tmp_path: Path):
     folder = StateFolder(tmp_path / "state")
     folder.save(some_state())

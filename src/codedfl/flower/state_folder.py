@@ -1,8 +1,9 @@
 """A party's state on disk: one small index and one file per large value, in a folder closed to other users.
 
-Large arrays and byte strings lie in files named by their SHA-256, so what has not changed is not written again, and
-are memory-mapped when read: a device that answers an update reads ``linear`` once, from the page cache. The index names
-them and is replaced in one stroke after they are safe, so a crash at any moment leaves the old state or the new one.
+Large arrays and byte strings lie in files named by their SHA-256, so what has not changed is not written again, damage
+is noticed, and they are memory-mapped when read: a device that answers an update takes ``linear`` from the page cache.
+The index begins with its own SHA-256, names the files and is replaced in one stroke after they are safe, so a crash at
+any moment leaves the old state or the new one.
 
 States hold secrets, so no file is given up before it is overwritten with zeros. What a copy-on-write file system or a
 flash drive keeps beside is beyond reach.
@@ -29,9 +30,10 @@ from codedfl.resumable import State
 
 _INDEX = "index.msgpack"
 _FORMER = "index.former"  # the last index, until it is overwritten
-_FORMAT = "codedfl-state-1"
+_FORMAT = "codedfl-state-2"
 _LARGE = 1 << 14  # bytes: what is larger gets a file of its own
 _ZEROS = bytes(1 << 20)
+_DIGEST_BYTES = 32
 
 
 class StateFolder:
@@ -62,6 +64,9 @@ class StateFolder:
         except FileNotFoundError:
             return None
         try:
+            digest, packed = packed[:_DIGEST_BYTES], packed[_DIGEST_BYTES:]
+            if hashlib.sha256(packed).digest() != digest:
+                raise ValueError("the index does not match its digest")
             content = msgpack.unpackb(packed, strict_map_key=True)
             if content["format"] != _FORMAT:
                 raise InvalidInput(f"a saved state must have format {_FORMAT}, got {content['format']!r:.40}")
@@ -78,7 +83,7 @@ class StateFolder:
         packed = msgpack.packb({"format": _FORMAT, "state": self._split(state, names)})
         self._hold_former_index()
         sync_folder(self.path)
-        write_private(self.path / _INDEX, [packed])
+        write_private(self.path / _INDEX, [hashlib.sha256(packed).digest(), packed])
         sync_folder(self.path)
         for entry in self.path.iterdir():
             if entry.name not in names:
@@ -151,6 +156,9 @@ class StateFolder:
             path = self.path / Path(value["$file"]).name
             if path.stat().st_size != value["$size"]:
                 raise ValueError(f"{path.name} has another size")
+            with path.open("rb") as stream:  # a flipped bit would make a wrong model; reading it once costs little
+                if hashlib.file_digest(stream, "sha256").hexdigest() != path.name:
+                    raise ValueError(f"{path.name} does not match its digest")
             if "$dtype" not in value:
                 return path.read_bytes()
             # Copy on write: sums go on growing in memory, the file stays as it is.
