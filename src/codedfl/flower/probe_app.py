@@ -24,7 +24,7 @@ name = "codedfl-probe"
 version = "0.1.0"
 description = "Measure the nodes of a federation."
 license = {{ file = "LICENSE" }}
-dependencies = ["codedfl[flower]", "flwr>=1.41,<1.42"]
+dependencies = ["flwr>=1.41,<1.42"]
 
 [tool.flwr.app]
 publisher = "codedfl"
