@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: run test check bench reproduce federation faults fuzz attacks audit nightly clean
+.PHONY: run test check bench reproduce federation federation-restart faults fuzz attacks audit nightly clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -57,7 +57,11 @@ audit: $(VENV)/.installed
 	$(VENV)-audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit; }
 	$(BIN)/python -m experiments.audit --pip-audit $(VENV)-audit/bin/pip-audit
 
-nightly: test faults fuzz attacks audit bench reproduce
+# A killed node that must come back for the run to end.
+federation-restart: $(VENV)/.installed
+	$(BIN)/python -m experiments.federation --comes-back
+
+nightly: test federation-restart faults fuzz attacks audit bench reproduce
 
 clean:
 	rm -rf $(VENV) $(VENV)-audit results .pytest_cache .mypy_cache .ruff_cache

@@ -2,6 +2,9 @@
 
 ``make federation`` runs it. It trains digits with coded keys, prints the rounds as they pass, kills one node on the
 way, and checks that the model is the one of the in-process run, bit for bit. Everything it starts, it stops.
+
+``--comes-back`` starts the killed node again, as systemd would, and takes alpha = 1: the code then tolerates nobody,
+and the run can only end if the node rejoins with the state it had.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ import argparse
 import signal
 import sys
 import tempfile
+import threading
 import time
 import tomllib
 from pathlib import Path
@@ -26,6 +30,7 @@ from codedfl.partition import partition
 
 APP = Path(__file__).resolve().parent.parent / "apps" / "flower"
 KILL_AFTER_EPOCH = 2
+RESTART_SECONDS = 10.0
 SLOW_SECONDS = 15.0  # several epochs
 
 
@@ -43,16 +48,25 @@ def local_parts(config: dict[str, Any], devices: int) -> list[tuple[Any, Any]]:
     return [(data.X_train[rows], data.y_train[rows]) for rows in parts]
 
 
+def keep_running(federation: LocalFederation, node: int, over: threading.Event) -> None:
+    """As a service manager does: a node whose old connection is still remembered is refused for about a minute."""
+    while not over.wait(RESTART_SECONDS):
+        if not federation.node_runs(node):
+            federation.start_node(node)
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--nodes", type=int, default=5)
     parser.add_argument("--epochs", type=int, default=8)
+    parser.add_argument("--comes-back", action="store_true", help="start the killed node again; alpha = 1")
     options = parser.parse_args(arguments)
     devices = options.nodes
     if devices < 4:
         parser.error(f"--nodes must be at least 4, for one to be killed and one to be slow, got {devices}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the nodes are stopped on the way out
-    config = app_config(devices=devices, alpha=3, epochs=options.epochs, farewell_seconds=30.0)
+    alpha = 1 if options.comes_back else 3
+    config = app_config(devices=devices, alpha=alpha, epochs=options.epochs, farewell_seconds=30.0)
     with tempfile.TemporaryDirectory(prefix="codedfl-federation-") as temporary:
         folder = Path(temporary)
         config["output-dir"] = str(folder / "server")
@@ -62,6 +76,7 @@ def main(arguments: list[str] | None = None) -> int:
         ]
         slow, killed = devices - 1, 1
         nodes[slow]["delay-seconds"] = SLOW_SECONDS
+        over = threading.Event()
         began = time.monotonic()
         print(f"starting a SuperLink with TLS and authentication and {devices} SuperNodes on 127.0.0.1", flush=True)
         with LocalFederation(folder / "federation", nodes) as federation:
@@ -73,9 +88,18 @@ def main(arguments: list[str] | None = None) -> int:
                 if line.startswith(f"epoch {KILL_AFTER_EPOCH} "):
                     federation.kill_node(killed)
                     print(f"{time.monotonic() - began:6.1f} s  killed node {killed}", flush=True)
+                    if options.comes_back:
+                        keeper = threading.Thread(target=keep_running, args=(federation, killed, over), daemon=True)
+                        keeper.start()
+            over.set()
         model = TrainedModel.load(folder / "server" / "model.safetensors")
         expected = rehearse(RunConfig.from_config(config), local_parts(config, devices))
-        left = [path for i in range(devices) if i != killed for path in folder.glob(f"state-{i}/*/runs/*/*")]
+        left = [
+            path
+            for i in range(devices)
+            if i != killed or options.comes_back
+            for path in folder.glob(f"state-{i}/*/runs/*/*")
+        ]
     same = np.array_equal(model.theta, expected)
     data = datasets.load(config["data"], use_network=False)
     print(f"accuracy {model.score(data.X_test, data.y_test):.4f}; the in-process run's model, bit for bit: {same}")

@@ -112,6 +112,10 @@ class LocalFederation:
             _signal(pid, signal.SIGKILL)
         process.wait()
 
+    def node_runs(self, index: int) -> bool:
+        process = self._processes.get(f"node-{index}")
+        return process is not None and process.poll() is None
+
     def kill_server_app(self) -> None:
         """End the process of the server app as a power cut would; the SuperLink goes on."""
         for pid in _descendants(self._processes["superlink"].pid):
