@@ -1,6 +1,9 @@
-"""Flower's messages can be made inside of a run only; the tests pretend to be in one."""
+"""Flower's messages can be made inside of a run only; the tests pretend to be in one, and leave the logs alone."""
 
 from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
 
 import pytest
 from flwr.supercore.task_identity import TaskIdentity
@@ -10,3 +13,14 @@ from flwr.supercore.task_identity import TaskIdentity
 def in_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("_run_id", 1), ("_node_id", 1), ("_task_id", 1)):
         monkeypatch.setattr(TaskIdentity, name, value)
+
+
+@pytest.fixture(autouse=True)
+def logs_as_before() -> Iterator[None]:
+    """The apps hand codedfl's logs over to Flower; the next test must find them where pytest looks."""
+    ours = logging.getLogger("codedfl")
+    level, propagate, handlers = ours.level, ours.propagate, ours.handlers
+    ours.setLevel(logging.INFO)
+    yield
+    ours.setLevel(level)
+    ours.propagate, ours.handlers = propagate, handlers

@@ -84,7 +84,7 @@ def _train(grid: Grid, config: RunConfig, score: Score | None) -> Path:
     roster = None if config.roster is None else load_roster(config.roster)
     log.info("the server's public key is %s", identity.public.hex())
     if roster is None:
-        log.warning("there is no roster: the first key seen under a name counts, and a lying relay could invent devices")
+        log.warning("no roster: the first key seen under a name counts, and a lying relay could invent devices")
     began = time.monotonic()
 
     def make_model(theta: Floats) -> TrainedModel:
