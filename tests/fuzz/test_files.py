@@ -136,6 +136,31 @@ def test_saved_states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     fuzz_file(load, [content], index)
 
 
+# -- what a hundred thousand inputs have found
+
+
+def test_a_parquet_file_whose_names_are_no_text_is_refused(tmp_path: Path):
+    import pyarrow
+    import pyarrow.parquet
+
+    path = tmp_path / "data.parquet"
+    pyarrow.parquet.write_table(pyarrow.table({"a": [1.0, 2.0], "label": [0, 1]}), path)
+    path.write_bytes(path.read_bytes().replace(b"label", b"l\xe1bel"))
+    with pytest.raises(InvalidInput, match=r"^data\.parquet must be a Parquet file, got "):
+        load_file(path)
+
+
+def test_a_saved_array_of_an_odd_type_is_refused(tmp_path: Path):
+    folder = StateFolder(tmp_path / "run")
+    folder.save({"small": np.zeros(3)})
+    index = folder.path / "index.msgpack"
+    content = index.read_bytes()[32:]
+    assert b"<f8" in content
+    index.write_bytes(with_digest(content.replace(b"<f8", b",f8")))
+    with pytest.raises(InvalidInput, match=r"^a saved state must be whole, got a damaged one in "):
+        folder.load()
+
+
 # -- bombs and escapes
 
 

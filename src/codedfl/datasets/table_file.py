@@ -256,19 +256,19 @@ def _read_parquet(path: Path, wanted: _Wanted) -> Table:
             names = wanted.numbers(path, list(file.schema_arrow.names))
             extra = [name for name in (wanted.label, wanted.device) if name is not None]
             table = file.read(columns=[*names, *extra])
-    except (pyarrow.ArrowException, OSError) as error:
+        columns = {}
+        for name in table.column_names:
+            column = table.column(name)
+            if column.null_count:
+                raise InvalidInput(f"column {name!r} of {path.name} must have no gaps, got {column.null_count}")
+            if pyarrow.types.is_dictionary(column.type):
+                column = column.cast(column.type.value_type)
+            values = column.to_numpy()
+            is_text = pyarrow.types.is_string(column.type) or pyarrow.types.is_large_string(column.type)
+            columns[name] = values.astype(np.str_) if is_text else values
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:  # names and texts are decoded late
         first_line = str(error).partition("\n")[0]
         raise InvalidInput(f"{path.name} must be a Parquet file, got {first_line}") from error
-    columns = {}
-    for name in table.column_names:
-        column = table.column(name)
-        if column.null_count:
-            raise InvalidInput(f"column {name!r} of {path.name} must have no gaps, got {column.null_count}")
-        if pyarrow.types.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)
-        values = column.to_numpy()
-        is_text = pyarrow.types.is_string(column.type) or pyarrow.types.is_large_string(column.type)
-        columns[name] = values.astype(np.str_) if is_text else values
     return _stack(path, columns, names, wanted)
 
 

@@ -15,6 +15,7 @@ import fcntl
 import hashlib
 import mmap
 import os
+import re
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,6 +35,7 @@ _FORMAT = "codedfl-state-2"
 _LARGE = 1 << 14  # bytes: what is larger gets a file of its own
 _ZEROS = bytes(1 << 20)
 _DIGEST_BYTES = 32
+_DTYPE = re.compile(r"[<>|][biuf][1248]")  # numpy makes a little language of these, with errors of its own
 
 
 class StateFolder:
@@ -152,6 +154,8 @@ class StateFolder:
             return [self._join(entry) for entry in value]
         if not isinstance(value, dict):
             return value
+        if not _DTYPE.fullmatch(value.get("$dtype", "|u1")):
+            raise ValueError(f"the type of an array must be one that is saved, got {value['$dtype']!r:.20}")
         if "$file" in value:
             path = self.path / Path(value["$file"]).name
             if path.stat().st_size != value["$size"]:
