@@ -26,7 +26,7 @@ from codedfl.flower.probe import (
 from scenario import Scenario
 
 CONFIG = ProbeConfig.from_config(
-    {"devices": 3, "join-seconds": 10.0, "probe-features": 50, "probe-outputs": 2, "probe-megabytes": 1.0}
+    {"devices": 3, "join-seconds": 10.0, "probe-features": 50, "probe-outputs": 2, "probe-megabytes": 4.0}
 )
 
 
@@ -49,7 +49,7 @@ def test_the_links_come_out_as_they_are(tmp_path: Path):
     assert [one.name for one in fleet.classes] == ["device-0", "device-1", "device-2"]
     assert fleet.uplink_rate == pytest.approx([1e6, 1e6, 1e7], rel=0.05)
     assert fleet.downlink_rate[:2] == pytest.approx([4e6, 4e6], rel=0.05)
-    assert fleet.downlink_rate[2] == pytest.approx(8e6 / 0.25)  # 0.2 s are not noticeable: it has at least this rate
+    assert fleet.downlink_rate[2] == pytest.approx(32e6 / 3)  # 0.8 s are not noticeable: it has at least this rate
     assert fleet.mac_rate.min() > 1e6 and fleet.server_mac_rate > 1e6
     assert (fleet.failure_probability == 0).all() and (fleet.setup_factor >= 0).all()
 
@@ -143,7 +143,7 @@ def test_the_model_of_computing_is_fitted():
 
 def test_a_link_too_fast_to_notice_gets_a_rate_it_has_at_least():
     assert link_rate(1_000_000, 5.0, 1.0) == 2e6
-    assert link_rate(1_000_000, 1.0, 1.1) == 8e6 / 0.25
+    assert link_rate(1_000_000, 1.0, 1.1) == 8e6 / 3
 
 
 def test_a_node_measures_itself():
