@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from codedfl import pads
 from codedfl.in_process import run_in_process
 from codedfl.problem import Problem
-from codedfl.protocol import Parameters
 from codedfl.ring import Planes
 from codedfl.schemes import CodedScheme
 from codedfl.schemes.coded_padded import CONSTANT, GRAM
+from codedfl.simulator import make_parties
 from codedfl.solvers import ClosedForm, GradientDescent
 from codedfl.views import Recording, Statistics, View, recorded
 
@@ -73,28 +73,7 @@ def run_recorded(
     honest = ClosedForm() if scheme.reveals_gram else GradientDescent(EPOCHS)
     solver = curious if curious_requests and not scheme.reveals_gram else honest
     source = random.Random(f"{scheme.label} {masks}").randbytes
-    watched = recorded(scheme, recording)
-    parameters = Parameters(
-        scheme.name,
-        scheme.alpha,
-        problem.n_features,
-        problem.n_outputs,
-        problem.bounds,
-        masks=masks,
-        groups=scheme.groups,
-        reveals_gram=scheme.reveals_gram,
-    )
-    server = watched.server_type(parameters, problem.device_names, solver, random_bytes=source)
-    devices = [
-        watched.device_type(
-            name,
-            problem.X[problem.rows_of(i)],
-            problem.Y[problem.rows_of(i)],
-            random_bytes=source,
-            allow_unmasked=not masks,
-        )
-        for i, name in enumerate(problem.device_names)
-    ]
+    server, devices = make_parties(recorded(scheme, recording), problem, solver, masks=masks, random_bytes=source)
     run_in_process(server, devices)
     return recording
 

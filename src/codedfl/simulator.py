@@ -60,10 +60,15 @@ def make_parties(
     solver: Solver,
     *,
     precision: int | None = None,
+    masks: bool = True,
     stop_when: Callable[[Floats], bool] | None = None,
     random_bytes: RandomBytes = system_random.token_bytes,
 ) -> tuple[Server, list[Device]]:
-    """Server and devices of a coded scheme on this problem. ``random_bytes`` replaces the system's randomness."""
+    """Server and devices of a coded scheme on this problem.
+
+    masks: off only to show what they prevent.
+    random_bytes: replaces the system's randomness.
+    """
     parameters = Parameters(
         scheme.name,
         scheme.alpha,
@@ -71,6 +76,7 @@ def make_parties(
         problem.n_outputs,
         problem.bounds,
         precision=precision,
+        masks=masks,
         groups=scheme.groups,
         reveals_gram=scheme.reveals_gram,
     )
@@ -80,7 +86,11 @@ def make_parties(
     )
     devices = [
         scheme.device_type(
-            name, problem.X[problem.rows_of(i)], problem.Y[problem.rows_of(i)], random_bytes=random_bytes
+            name,
+            problem.X[problem.rows_of(i)],
+            problem.Y[problem.rows_of(i)],
+            allow_unmasked=not masks,
+            random_bytes=random_bytes,
         )
         for i, name in enumerate(problem.device_names)
     ]

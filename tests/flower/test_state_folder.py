@@ -95,27 +95,31 @@ def test_what_has_not_changed_is_not_written_again(tmp_path: Path):
     assert {name for name in after if after[name] != before.get(name)} == {"index.msgpack"}
 
 
+def cut_after(power: pytest.MonkeyPatch, writes: int) -> None:
+    """The process ends at the first write to the disk behind so many."""
+    real, count = os.fsync, 0
+
+    def fsync(handle: int) -> None:
+        nonlocal count
+        count += 1
+        if count > writes:
+            raise KeyboardInterrupt
+        real(handle)
+
+    power.setattr(os, "fsync", fsync)
+
+
 def test_a_crash_at_any_write_leaves_the_old_state_or_the_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    real = os.fsync
     for crash_at in range(12):
         folder = StateFolder(tmp_path / f"state-{crash_at}")
         folder.save(some_state(0))
-        count = 0
-
-        def fsync(handle: int, crash_at: int = crash_at) -> None:
-            nonlocal count
-            count += 1
-            if count > crash_at:
-                raise KeyboardInterrupt
-            real(handle)
-
-        monkeypatch.setattr(os, "fsync", fsync)
         try:
-            folder.save(some_state(1))
+            with monkeypatch.context() as power:
+                cut_after(power, crash_at)
+                folder.save(some_state(1))
             saved = True
         except KeyboardInterrupt:
             saved = False
-        monkeypatch.setattr(os, "fsync", real)
         found = StateFolder(folder.path).load()
         assert same(found, some_state(1)) or (not saved and same(found, some_state(0)))
         folder.save(some_state(2))  # and what the crash left lying about is cleared away
@@ -160,23 +164,14 @@ def test_an_array_in_use_does_not_change_when_its_file_is_overwritten(tmp_path: 
 
 
 def test_a_wipe_cut_short_leaves_no_state_and_can_be_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    real, files = os.fsync, 4
+    files = 4
     for crash_at in range(1, files + 1):  # the first is that of the folder, which has lost its index
         folder = StateFolder(tmp_path / f"state-{crash_at}")
         folder.save(some_state())
-        count = 0
-
-        def fsync(handle: int, crash_at: int = crash_at) -> None:
-            nonlocal count
-            count += 1
-            if count > crash_at:
-                raise KeyboardInterrupt
-            real(handle)
-
-        monkeypatch.setattr(os, "fsync", fsync)
-        with pytest.raises(KeyboardInterrupt):
-            folder.wipe()
-        monkeypatch.setattr(os, "fsync", real)
+        with monkeypatch.context() as power:
+            cut_after(power, crash_at)
+            with pytest.raises(KeyboardInterrupt):
+                folder.wipe()
         assert folder.path.exists()
         assert StateFolder(folder.path).load() is None
         folder.wipe()
