@@ -24,7 +24,7 @@ from experiments.attacks.decoder import Decoder
 from experiments.attacks.distinguishing import compare_worlds, faults_for
 from experiments.attacks.entries import recovered_entries
 from experiments.attacks.one_device import Finding, best_of, cases_for, score_attempt, server_view, yardstick
-from experiments.attacks.picture import AWAY, SAFE, Strip, draw
+from experiments.attacks.picture import AWAY, SAFE, Strip, draw, save
 from experiments.attacks.scoring import Score
 from experiments.attacks.setting import SIZES, SPLITS, Setting, Size, make_setting
 
@@ -145,8 +145,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         record["splits"][split], findings = attack_split(setting, decoder, options.seed, console)
         if split == "few":
             title = "What a curious server gets of one device (1.00: its very digits, 0.00: no more than the total)"
-            figure = draw(strips_of(setting, findings), setting.side, title)
-            figure.savefig(options.out / "attack.png", dpi=130)
+            save(draw(strips_of(setting, findings), setting.side, title), options.out / "attack.png")
     record["collusions"] = collusions(options.dataset, options.seed)
     record["distinguishing"] = worlds(options.runs, options.seed)
     record["verdicts"] = verdicts(record)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
+from PIL import Image
 
 Floats = NDArray[np.float64]
 
@@ -15,6 +18,7 @@ GREY = "#595959"
 AWAY, SAFE = "#B2182B", "#0072B2"  # told apart with every kind of colour blindness
 _LABEL_WIDTH = 2.9  # inches to the left of the digits
 _DIGIT = 0.56
+_COLOURS = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,3 +52,12 @@ def draw(strips: Sequence[Strip], side: int, title: str) -> Figure:
             if image is not None:
                 axes.imshow(np.clip(image, 0, 1).reshape(side, side), cmap="gray_r", vmin=0, vmax=1)
     return figure
+
+
+def save(figure: Figure, path: Path) -> None:
+    """As a PNG of few colours: what is mostly grey noise would take three times the room in full colour."""
+    drawn = BytesIO()
+    figure.savefig(drawn, dpi=130)
+    # Maximum coverage keeps the few coloured letters among all the grey.
+    few = Image.open(drawn).convert("RGB").quantize(_COLOURS, method=Image.Quantize.MAXCOVERAGE)
+    few.save(path, optimize=True)
