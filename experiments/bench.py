@@ -39,8 +39,9 @@ from rich.console import Console
 from rich.table import Table
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # comes with scikit-learn
 
-from codedfl import pads
-from codedfl.ring import BYTES_PER_RESIDUE, Planes, Ring
+from codedfl.crypto import pads
+from codedfl.exact.ring import BYTES_PER_RESIDUE, Ring
+from codedfl.typing import Planes
 
 DEVICES = 25  # and alpha: the paper's D, at full replication
 FEATURES = 2000

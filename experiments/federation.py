@@ -21,12 +21,12 @@ from typing import Any
 
 import numpy as np
 
-from codedfl import datasets
-from codedfl.flower.local_federation import LocalFederation
+from codedfl.data import datasets
+from codedfl.data.model import TrainedModel
+from codedfl.data.partition import partition
+from codedfl.engine.run_config import RunConfig
 from codedfl.flower.rehearsal import rehearse
-from codedfl.flower.run_config import RunConfig
-from codedfl.model import TrainedModel
-from codedfl.partition import partition
+from experiments.local_federation import LocalFederation
 
 APP = Path(__file__).resolve().parent.parent / "apps" / "flower"
 KILL_AFTER_EPOCH = 2

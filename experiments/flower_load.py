@@ -19,8 +19,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from codedfl.flower.local_federation import LocalFederation
 from experiments.federation import APP, app_config
+from experiments.local_federation import LocalFederation
 
 EPOCHS = 3
 CALLS = 4 + EPOCHS + 1  # introduction, invitation, agreement, shares; the end

@@ -22,11 +22,11 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from codedfl import datasets
-from codedfl.fleet import Fleet
-from codedfl.flower.local_federation import LocalFederation
-from codedfl.flower.run_config import RunConfig
+from codedfl.data import datasets
+from codedfl.engine.run_config import RunConfig
+from codedfl.fleet.fleet import Fleet
 from experiments.federation import APP, app_config, local_parts
+from experiments.local_federation import LocalFederation
 
 BASELINES = Path(__file__).resolve().parent / "flower_baselines"
 FAST_SECONDS = 0.25

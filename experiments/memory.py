@@ -27,11 +27,11 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from codedfl.fixed_point import Bounds
-from codedfl.in_process import run_in_process
+from codedfl.exact.fixed_point import Bounds
 from codedfl.protocol import Device, Parameters
+from codedfl.run.in_process import run_in_process
 from codedfl.schemes import CodedScheme, coded_scheme
-from codedfl.solvers import GradientDescent
+from codedfl.solve.descent import GradientDescent
 
 SAMPLES = 2400
 CLASSES = 10

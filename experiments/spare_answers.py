@@ -30,18 +30,18 @@ from rich.console import Console
 from rich.table import Table
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # comes with scikit-learn
 
-from codedfl import sealed
-from codedfl.answer_check import Verdict
-from codedfl.fixed_point import Bounds
-from codedfl.fleet import Fleet
+from codedfl.code.answer_check import Verdict
+from codedfl.crypto import sealed
+from codedfl.crypto.sealed import Identity
+from codedfl.exact.fixed_point import Bounds
+from codedfl.fleet.fleet import Fleet
 from codedfl.protocol import Agreement, Parameters
 from codedfl.protocol.answers import AnswerBook
 from codedfl.protocol.messages import SERVER, Answer, Kind, Message, Update
-from codedfl.ring import Planes
+from codedfl.protocol.schemes.coded_keys import KeysServer
 from codedfl.schemes import CodedKeys, Conditions, WorkShape, epoch_end_times
-from codedfl.schemes.coded_keys import KeysServer
-from codedfl.sealed import Identity
-from codedfl.solvers import GradientDescent
+from codedfl.solve.descent import GradientDescent
+from codedfl.typing import Planes
 
 DEVICES, FEATURES, CLASSES, SAMPLES = 25, 2000, 10, 60_000
 GOAL = 0.10

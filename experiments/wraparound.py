@@ -11,7 +11,7 @@ whole row of X'X e, in every epoch. This script counts them:
    and multiply by e; the server subtracts the same done to the keys. That order favours the paper: b (Xi e) is not
    (b Xi) e in this arithmetic, and a server that took them for equal (step (b) of IV-C) would retrieve nothing;
 3. the total that the server decodes (eq. 11), for each choice of D - alpha + 1 of those answers;
-4. cases 1 and 3 on the exact ring (``codedfl.ring``), against int64 arithmetic that knows neither ring nor pads.
+4. cases 1 and 3 on the exact ring (``codedfl.exact.ring``), against int64 arithmetic that knows neither ring nor pads.
 
 A row counts as spoilt when its error exceeds what truncation and the rounded code can explain: a proven bound, see
 ``PaperAnswer.tolerance`` and ``decode_paper``. The constant part C_i (eq. 8) is left out: it has d c numbers, not d^2.
@@ -40,16 +40,19 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from codedfl import datasets, pads
-from codedfl.features import RandomFourierFeatures, default_gamma
-from codedfl.fixed_point import Bounds, FixedPoint
-from codedfl.gradient_code import GradientCode, RandomRealCode, check_alpha
-from codedfl.labels import Labels
-from codedfl.paper_arithmetic import Integers, PaperFixedPoint
-from codedfl.partition import by_sorted_label
-from codedfl.ring import Planes, Ring
-from codedfl.solvers import GradientDescent
+from codedfl.code.gradient_code import GradientCode, check_alpha
+from codedfl.crypto import pads
+from codedfl.data import datasets
+from codedfl.data.features import RandomFourierFeatures, default_gamma
+from codedfl.data.labels import Labels
+from codedfl.data.partition import by_sorted_label
+from codedfl.exact.fixed_point import Bounds, FixedPoint
+from codedfl.exact.ring import Ring
+from codedfl.solve.descent import GradientDescent
+from codedfl.typing import Planes
 from experiments.code_accuracy import round_code
+from experiments.paper_arithmetic import Integers, PaperFixedPoint
+from experiments.random_real_code import RandomRealCode
 
 Floats = NDArray[np.float64]
 

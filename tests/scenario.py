@@ -15,12 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 import oracle
-from codedfl.fixed_point import Bounds, FixedPoint
+from codedfl.crypto.sealed import Identity
+from codedfl.exact.fixed_point import Bounds, FixedPoint
 from codedfl.protocol import Agreement, Device, Parameters, Server
 from codedfl.protocol.messages import Kind, Message
-from codedfl.schemes.coded_padded import PaddedDevice, PaddedServer
-from codedfl.sealed import Identity
-from codedfl.solvers import ClosedForm, GradientDescent, Solver, StepSchedule
+from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
+from codedfl.solve.closed_form import ClosedForm
+from codedfl.solve.descent import GradientDescent, StepSchedule
+from codedfl.solve.solver import Solver
 
 Floats = NDArray[np.float64]
 RandomBytes = Callable[[int], bytes]

@@ -1,7 +1,6 @@
-"""Layers import downwards only, state machines do no I/O, and only ``codedfl.flower`` knows flwr.
+"""A folder is a layer: folders import downwards only, state machines do no I/O, and only ``codedfl.flower`` knows flwr.
 
-Read from the source, not from what happens to be imported. A new module or package at the top of ``codedfl`` must be
-given a place in ``LAYERS``, or the first test fails.
+Read from the source, not from what happens to be imported. This test knows folders, never modules.
 """
 
 from __future__ import annotations
@@ -18,35 +17,26 @@ import codedfl
 
 ROOT = Path(codedfl.__file__).parent
 
-# Bottom to top: what is in a layer, and which layers it may import besides itself.
-BELOW_SCHEMES = ("foundation", "arithmetic", "code", "protocol", "data", "time")
-BELOW_DRIVERS = (*BELOW_SCHEMES, "schemes")
-BELOW_REPORT = (*BELOW_DRIVERS, "drivers", "views")
-LAYERS: dict[str, tuple[set[str], tuple[str, ...]]] = {
-    "foundation": ({"errors", "matrix_check", "resumable"}, ()),
-    "arithmetic": (
-        {"ring_loops", "ring_kernels", "ring", "fixed_point", "paper_arithmetic", "row_reduction"},
-        ("foundation",),
-    ),
-    "code": ({"gradient_code", "answer_check", "pads", "sealed", "solvers"}, ("foundation", "arithmetic")),
-    "protocol": ({"protocol"}, ("foundation", "arithmetic", "code")),
-    "data": (
-        {"datasets", "features", "labels", "partition", "preprocessing", "problem", "model"},
-        ("foundation", "arithmetic"),  # the public bounds of ``fixed_point``
-    ),
-    "time": ({"fleet", "latency", "load_allocation"}, ("foundation",)),
-    "schemes": ({"central", "schemes"}, BELOW_SCHEMES),
-    "drivers": (
-        {"liar_log", "in_process", "simulator", "comparison", "planner", "secure_sum", "missing_devices", "estimators"},
-        BELOW_DRIVERS,
-    ),
-    "views": ({"views", "baseline_views", "privacy"}, BELOW_DRIVERS),  # who sees what, for attacks and tables
-    "flower": ({"flower"}, BELOW_REPORT),
-    "report": ({"report", "claims", "trace"}, BELOW_REPORT),
-    "studies": ({"reproduce", "beyond"}, (*BELOW_REPORT, "report")),
-    "command line": ({"cli", "__main__"}, (*BELOW_REPORT, "flower", "report", "studies")),
-}
-LAYER_OF = {module: layer for layer, (modules, _) in LAYERS.items() for module in modules}
+# Bottom to top; a folder may import what stands above it in this list, and itself.
+FOUNDATION = {"errors", "typing", "checks", "state", "files"}
+LAYERS = [
+    "exact",
+    "crypto",
+    "code",
+    "data",
+    "solve",
+    "protocol",
+    "fleet",
+    "schemes",
+    "run",
+    "privacy",
+    "study",
+    "report",
+    "engine",
+    "flower",
+    "cli",
+]
+TOP = {"__main__", "__init__"}
 
 # What a state machine has no business with: clocks, files, networks, other processes, hidden randomness.
 IO_MODULES = {
@@ -85,7 +75,7 @@ def imports(name: str) -> Iterator[tuple[str, int]]:
                 here = ["codedfl", *name.split(".")] if name else ["codedfl"]
                 kept = here[: len(here) - node.level + package]
                 base = ".".join([*kept, base] if base else kept)
-            # "from codedfl import pads" imports a module; "from codedfl.pads import expand" a name of one.
+            # "from codedfl import pads" imports a module; "from codedfl.crypto.pads import expand" a name of one.
             for alias in node.names:
                 full = f"{base}.{alias.name}"
                 yield (full if full.removeprefix("codedfl.") in modules() else base), node.lineno
@@ -98,40 +88,38 @@ def internal_imports(name: str) -> Iterator[tuple[str, int]]:
             yield target.removeprefix("codedfl").removeprefix("."), line
 
 
-def test_every_module_has_a_layer():
-    unplaced = {name.split(".")[0] for name in modules() if name} - set(LAYER_OF)
-    assert not unplaced, f"give these a place in LAYERS of {Path(__file__).name}: {sorted(unplaced)}"
+def rank(name: str) -> int:
+    """0 for the foundation, then the place of the folder in ``LAYERS``."""
+    top = name.split(".")[0]
+    return 0 if top in FOUNDATION else 1 + LAYERS.index(top)
 
 
-def test_no_module_is_in_two_layers():
-    assert sum(len(members) for members, _ in LAYERS.values()) == len(LAYER_OF)
+def test_every_folder_is_a_layer():
+    folders = {path.name for path in ROOT.iterdir() if path.is_dir() and any(path.glob("*.py"))}
+    assert folders == set(LAYERS)
 
 
-def test_layers_are_listed_bottom_to_top():
-    seen: list[str] = []
-    for layer, (_, below) in LAYERS.items():
-        assert set(below) <= set(seen), layer
-        seen.append(layer)
+def test_only_the_foundation_lies_flat():
+    assert {path.stem for path in ROOT.glob("*.py")} - TOP == FOUNDATION
 
 
-@pytest.mark.parametrize("name", [name for name in modules() if name])
+@pytest.mark.parametrize("name", [name for name in modules() if name and name not in TOP])
 def test_imports_go_downwards_only(name: str):
-    layer = LAYER_OF.get(name.split(".")[0])
-    assert layer is not None, "see test_every_module_has_a_layer"
-    allowed = {layer, *LAYERS[layer][1]}
     wrong = [
         f"line {line}: {target or 'codedfl itself'}"
         for target, line in internal_imports(name)
-        if LAYER_OF.get(target.split(".")[0]) not in allowed
+        if not target or rank(target) > rank(name)
     ]
-    assert not wrong, f"{name} ({layer}) must import only from {sorted(allowed)}"
+    assert not wrong, f"{name} must import only what lies below it"
 
 
 def test_there_are_no_import_cycles():
     graph = {name: {target for target, _ in internal_imports(name) if target != name} for name in modules()}
     # A package's __init__ re-exports its modules; that they live in it is no dependency.
     order = list(TopologicalSorter(graph).static_order())  # raises CycleError, which names the cycle
-    assert order.index("errors") < order.index("ring") < order.index("pads") < order.index("protocol.device")
+    assert (
+        order.index("errors") < order.index("exact.ring") < order.index("crypto.pads") < order.index("protocol.device")
+    )
 
 
 @pytest.mark.parametrize("name", [name for name in modules() if name.split(".")[0] in ("protocol", "schemes")])
@@ -169,11 +157,18 @@ def test_pickle_is_used_nowhere():
 
 
 def test_the_reader_sees_all_forms_of_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    source = "import os.path\nfrom codedfl import pads\nfrom codedfl.ring import Ring\nfrom . import masks\n"
-    source += "from ..errors import InvalidInput\ndef f():\n    import time\n"
+    source = "import os.path\nfrom codedfl.crypto import pads\nfrom codedfl.exact.ring import Ring\n"
+    source += "from . import answers\nfrom ..errors import InvalidInput\ndef f():\n    import time\n"
     file = tmp_path / "example.py"
     file.write_text(source)
     monkeypatch.setitem(modules(), "protocol.example", file)
     seen = {target for target, _ in imports("protocol.example")}
-    assert seen == {"os.path", "codedfl.pads", "codedfl.ring", "codedfl.protocol.masks", "codedfl.errors", "time"}
+    assert seen == {
+        "os.path",
+        "codedfl.crypto.pads",
+        "codedfl.exact.ring",
+        "codedfl.protocol.answers",
+        "codedfl.errors",
+        "time",
+    }
     tree.cache_clear()

@@ -1,1 +1,1 @@
-"""Attacks on the schemes, one file each, on what a party really sees (``codedfl.views``)."""
+"""Attacks on the schemes, one file each, on what a party really sees (``experiments.views``)."""

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from codedfl.central import CentralTotals
 from codedfl.schemes import CodedKeys, CodedPadded, CodedScheme, OneShot
+from codedfl.schemes.central import CentralTotals
 from experiments.attacks import curious_device, one_device
 from experiments.attacks.collusion import collude
 from experiments.attacks.decoder import Decoder

@@ -15,15 +15,16 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from codedfl import pads
-from codedfl.in_process import run_in_process
-from codedfl.problem import Problem
-from codedfl.ring import Planes
+from codedfl.crypto import pads
+from codedfl.data.problem import Problem
+from codedfl.protocol.schemes.coded_padded import CONSTANT, GRAM
+from codedfl.run.in_process import run_in_process
+from codedfl.run.parties import make_parties
 from codedfl.schemes import CodedScheme
-from codedfl.schemes.coded_padded import CONSTANT, GRAM
-from codedfl.simulator import make_parties
-from codedfl.solvers import ClosedForm, GradientDescent
-from codedfl.views import Recording, Statistics, View, recorded
+from codedfl.solve.closed_form import ClosedForm
+from codedfl.solve.descent import GradientDescent
+from codedfl.typing import Planes
+from experiments.views import Recording, Statistics, View, recorded
 
 Floats = NDArray[np.float64]
 Residues = NDArray[np.int64]

@@ -16,14 +16,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codedfl import pads
-from codedfl.privacy import exposed_devices
-from codedfl.problem import Problem
+from codedfl.crypto import pads
+from codedfl.data.problem import Problem
+from codedfl.privacy.exposure import exposed_devices
+from codedfl.privacy.row_reduction import reduced
 from codedfl.protocol.messages import SERVER
-from codedfl.ring import Planes
-from codedfl.row_reduction import reduced
 from codedfl.schemes import CodedScheme
-from codedfl.views import Recording, Statistics, View
+from codedfl.typing import Planes
 from experiments.attacks.coded_run import (
     answered_part,
     coded_sums,
@@ -32,6 +31,7 @@ from experiments.attacks.coded_run import (
     run_recorded,
     true_statistics,
 )
+from experiments.views import Recording, Statistics, View
 
 
 @dataclass(frozen=True)

@@ -15,15 +15,15 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from codedfl import pads
-from codedfl.central import CentralTotals
+from codedfl.crypto import pads
+from codedfl.protocol.schemes.coded_padded import CONSTANT
 from codedfl.schemes import CodedScheme, Conditions, Descent, Scheme
-from codedfl.schemes.coded_padded import CONSTANT
-from codedfl.solvers import STEP_PAPER, GradientDescent
-from codedfl.views import View
+from codedfl.schemes.central import CentralTotals
+from codedfl.solve.descent import STEP_PAPER, GradientDescent
 from experiments.attacks.coded_run import class_sum, column, run_recorded
 from experiments.attacks.one_device import Attempt, Case
 from experiments.attacks.setting import Setting, Target
+from experiments.views import View
 
 Floats = NDArray[np.float64]
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from sklearn.kernel_approximation import RBFSampler
 
-from codedfl.features import RandomFourierFeatures
+from codedfl.data.features import RandomFourierFeatures
 
 Floats = NDArray[np.float64]
 

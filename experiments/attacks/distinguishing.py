@@ -27,14 +27,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from codedfl.fixed_point import Bounds
-from codedfl.in_process import run_in_process
+from codedfl.exact.fixed_point import Bounds
 from codedfl.protocol import Device, Parameters
-from codedfl.ring import Planes
+from codedfl.run.in_process import run_in_process
 from codedfl.schemes import CodedScheme
-from codedfl.solvers import ClosedForm, GradientDescent
-from codedfl.views import Recording, View, recorded
+from codedfl.solve.closed_form import ClosedForm
+from codedfl.solve.descent import GradientDescent
+from codedfl.typing import Planes
 from experiments.attacks.coded_run import EPOCHS, coded_sums, epochs_of
+from experiments.views import Recording, View, recorded
 
 Floats = NDArray[np.float64]
 Fault = Literal["none", "pads reused", "masks off", "masks off after epoch 1", "same masks every epoch"]

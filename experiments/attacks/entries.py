@@ -18,12 +18,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codedfl.problem import Problem
-from codedfl.ring import Planes
-from codedfl.views import View
+from codedfl.data.problem import Problem
+from codedfl.typing import Planes
 from experiments.attacks.coded_run import coded_sums, true_parts
 from experiments.attacks.scoring import SIGMAS
 from experiments.attacks.short_vectors import Grid, ShortVectors
+from experiments.views import View
 
 SAMPLE = 40  # numbers of each kind, evenly spread; each is of every device
 _NEAR = 50  # units: so near to the truth, one miss is as likely as another

@@ -21,7 +21,6 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from codedfl.baseline_views import parity_uploads, processed_gradient, sent_gradients
 from codedfl.protocol.messages import SERVER
 from codedfl.schemes import (
     CodedFedL,
@@ -36,13 +35,14 @@ from codedfl.schemes import (
     Scheme,
     WorkShape,
 )
-from codedfl.solvers import STEP_PAPER
-from codedfl.views import View
+from codedfl.solve.descent import STEP_PAPER
 from experiments.attacks.coded_run import class_sum, coded_sums, column, decoded_total, run_recorded
 from experiments.attacks.decoder import Decoder
 from experiments.attacks.scoring import Score, residual_correlation
 from experiments.attacks.setting import Setting, Target
 from experiments.attacks.short_vectors import Grid, ShortVectors
+from experiments.baseline_views import parity_uploads, processed_gradient, sent_gradients
+from experiments.views import View
 
 Floats = NDArray[np.float64]
 

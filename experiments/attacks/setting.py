@@ -15,11 +15,11 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from codedfl import datasets
-from codedfl.datasets import Dataset
-from codedfl.fleet import Fleet
-from codedfl.partition import at_random, by_sorted_label
-from codedfl.problem import Problem, make_problem
+from codedfl.data import datasets
+from codedfl.data.datasets import Dataset
+from codedfl.data.partition import at_random, by_sorted_label
+from codedfl.data.problem import Problem, make_problem
+from codedfl.fleet.fleet import Fleet
 
 Floats = NDArray[np.float64]
 

@@ -17,10 +17,11 @@ import flint
 import numpy as np
 from numpy.typing import NDArray
 
-from codedfl.fixed_point import GRID_BITS
-from codedfl.ring import Planes, Ring
-from codedfl.row_reduction import reduced
-from codedfl.views import View
+from codedfl.exact.fixed_point import GRID_BITS
+from codedfl.exact.ring import Ring
+from codedfl.privacy.row_reduction import reduced
+from codedfl.typing import Planes
+from experiments.views import View
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -12,11 +12,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from codedfl.fixed_point import FixedPoint
-from codedfl.in_process import run_in_process
+from codedfl.exact.fixed_point import FixedPoint
 from codedfl.protocol import Parameters
+from codedfl.run.in_process import run_in_process
 from codedfl.schemes import CodedScheme
-from codedfl.solvers import GradientDescent
+from codedfl.solve.descent import GradientDescent
 
 Floats = NDArray[np.float64]
 Rows = tuple[Floats, Floats]

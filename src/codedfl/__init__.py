@@ -6,22 +6,15 @@ data. DESIGN.md draws the data flow; the names below follow it.
 
 from typing import TYPE_CHECKING, Any
 
-from codedfl.errors import (
-    CodedFLError,
-    InvalidInput,
-    MessageRefused,
-    NotEnoughDevices,
-    RangeExceeded,
-    WrongAnswers,
-)
-from codedfl.fixed_point import Bounds, FixedPoint
-from codedfl.gradient_code import GradientCode, GroupedCode
-from codedfl.ring import Ring
-from codedfl.sealed import Identity
+from codedfl.code.gradient_code import GradientCode, GroupedCode
+from codedfl.crypto.sealed import Identity
+from codedfl.errors import CodedFLError, InvalidInput, MessageRefused, NotEnoughDevices, RangeExceeded, WrongAnswers
+from codedfl.exact.fixed_point import Bounds, FixedPoint
+from codedfl.exact.ring import Ring
 
 # isort: split
-from codedfl.datasets import Dataset
-from codedfl.problem import Problem, make_problem
+from codedfl.data.datasets import Dataset
+from codedfl.data.problem import Problem, make_problem
 
 # isort: split
 from codedfl.protocol import Agreement, Device, Parameters, Server
@@ -35,18 +28,21 @@ from codedfl.schemes import (
     DropSlowest,
     OneShot,
 )
-from codedfl.solvers import ClosedForm, ConjugateGradient, GradientDescent, Nesterov, StepSchedule
+from codedfl.solve.closed_form import ClosedForm
+from codedfl.solve.descent import GradientDescent, Nesterov, StepSchedule
+from codedfl.solve.krylov import ConjugateGradient
 
 # isort: split
-from codedfl.fleet import Fleet
-from codedfl.in_process import run_in_process
-from codedfl.simulator import make_parties, simulate
+from codedfl.fleet.fleet import Fleet
+from codedfl.run.in_process import run_in_process
+from codedfl.run.parties import make_parties
+from codedfl.run.simulator import simulate
 
 # isort: split
-from codedfl.model import TrainedModel
+from codedfl.data.model import TrainedModel
 
 if TYPE_CHECKING:
-    from codedfl.estimators import CodedRidge, CodedRidgeClassifier
+    from codedfl.run.estimators import CodedRidge, CodedRidgeClassifier
 
 __version__ = "0.1.0"
 
@@ -96,7 +92,7 @@ __all__ = [  # noqa: RUF022 (data-flow order, not the alphabet)
 def __getattr__(name: str) -> Any:
     """The estimators on demand: scikit-learn takes a second, and a node on Flower starts a process for every call."""
     if name in ("CodedRidge", "CodedRidgeClassifier"):
-        from codedfl import estimators
+        from codedfl.run import estimators
 
         return getattr(estimators, name)
     raise AttributeError(f"module 'codedfl' has no attribute {name!r}")

@@ -15,8 +15,8 @@ from experiments.attacks.one_device import Case, Finding, score_attempt, server_
 from experiments.attacks.scoring import Score, residual_correlation
 from experiments.attacks.setting import Setting, Size, Target, make_setting
 
-from codedfl.central import CentralTotals
 from codedfl.schemes import CodedFedL, CodedKeys, CodedPadded, CodedScheme, ConventionalFullBatch, OneShot
+from codedfl.schemes.central import CentralTotals
 
 MASKED = pytest.mark.parametrize("scheme", [CodedPadded(3), CodedKeys(3), OneShot(3)], ids=lambda s: s.name)
 

@@ -7,16 +7,19 @@ import random
 import numpy as np
 import pytest
 from experiments.attacks.coded_run import coded_sums, decoded_total, true_parts
+from experiments.views import Recording, recorded
 
+from codedfl.data.problem import Problem
 from codedfl.errors import InvalidInput
-from codedfl.fleet import Fleet
-from codedfl.in_process import run_in_process
-from codedfl.problem import Problem
+from codedfl.fleet.fleet import Fleet
 from codedfl.protocol.messages import SERVER, Kind, Message
+from codedfl.run.in_process import run_in_process
+from codedfl.run.parties import make_parties
+from codedfl.run.simulator import simulate
 from codedfl.schemes import CodedKeys, CodedPadded, CodedScheme, Conditions, OneShot
-from codedfl.simulator import make_parties, simulate
-from codedfl.solvers import ClosedForm, GradientDescent, Solver
-from codedfl.views import Recording, recorded
+from codedfl.solve.closed_form import ClosedForm
+from codedfl.solve.descent import GradientDescent
+from codedfl.solve.solver import Solver
 from small_problems import digits
 
 ALPHA = 3

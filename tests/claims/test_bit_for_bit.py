@@ -15,10 +15,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codedfl.in_process import run_in_process
 from codedfl.protocol import Server
-from codedfl.schemes.coded_keys import KeysDevice, KeysServer
-from codedfl.solvers import ConjugateGradient, Nesterov, Solver, StepSchedule
+from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
+from codedfl.run.in_process import run_in_process
+from codedfl.solve.descent import Nesterov, StepSchedule
+from codedfl.solve.krylov import ConjugateGradient
+from codedfl.solve.solver import Solver
 from scenario import Scenario, descent
 
 EPOCHS = 5

@@ -1,4 +1,4 @@
-"""Models stay what they were: one digest for each scheme and solver, taken with version 0.1 before the house was rebuilt.
+"""Models stay what they were: a digest for each scheme and solver, taken with version 0.1.
 
 The data are small integers and the solvers add and multiply entry by entry, so the bits do not depend on the machine's
 BLAS; only the closed form goes through LAPACK and is compared to nine digits. A digest that changes means that users'
@@ -13,12 +13,15 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from codedfl.in_process import run_in_process
 from codedfl.protocol import Device, Server
-from codedfl.schemes.coded_keys import KeysDevice, KeysServer
-from codedfl.schemes.coded_padded import PaddedDevice, PaddedServer
-from codedfl.schemes.one_shot import OneShotDevice, OneShotServer
-from codedfl.solvers import ClosedForm, ConjugateGradient, GradientDescent, Nesterov, Solver, StepSchedule
+from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
+from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
+from codedfl.protocol.schemes.one_shot import OneShotDevice, OneShotServer
+from codedfl.run.in_process import run_in_process
+from codedfl.solve.closed_form import ClosedForm
+from codedfl.solve.descent import GradientDescent, Nesterov, StepSchedule
+from codedfl.solve.krylov import ConjugateGradient
+from codedfl.solve.solver import Solver
 from scenario import Scenario
 
 STEP = StepSchedule(0.3, 0.5, (6,))

@@ -29,9 +29,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from codedfl.fixed_point import FixedPoint
+from codedfl.exact.fixed_point import FixedPoint
 from codedfl.protocol.messages import Kind, Update
-from codedfl.solvers import GradientDescent, StepSchedule
+from codedfl.solve.descent import GradientDescent, StepSchedule
 from scenario import Network, Scenario, decoded
 
 EPOCHS, STEP, REGULARISATION = 60, 0.8, 1e-3

@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 
 import oracle
-from codedfl import sealed
-from codedfl.gradient_code import GradientCode, GroupedCode
-from codedfl.protocol.masks import mask_coefficients, mask_senders
+from codedfl.code.gradient_code import GradientCode, GroupedCode
+from codedfl.code.masks import mask_coefficients, mask_senders
+from codedfl.crypto import sealed
+from codedfl.exact.ring import Ring
 from codedfl.protocol.messages import Answer, Kind
-from codedfl.ring import Ring
 from scenario import Network, Scenario, decoded, repeatable
 
 # -- by linear algebra

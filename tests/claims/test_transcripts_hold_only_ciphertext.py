@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from codedfl import sealed
+from codedfl.crypto import sealed
+from codedfl.crypto.sealed import Identity
 from codedfl.errors import MessageRefused
 from codedfl.protocol import Device, Server
 from codedfl.protocol.messages import SERVER, Kind, Message, Secrets, decode_envelopes
-from codedfl.sealed import Identity
 from scenario import Network, Scenario, decoded
 
 D, ALPHA, FEATURES, OUTPUTS = 6, 4, 40, 3

@@ -11,7 +11,7 @@ from table_files import write_csv
 from codedfl.cli import compare as compare_module
 from codedfl.cli.conclusion import conclusion
 from codedfl.cli.scheme_choice import paper_alphas, paper_entries
-from codedfl.comparison import train_all
+from codedfl.study.comparison import train_all
 
 QUICK = ("--n-features", "40", "--seeds", "2", "--draws", "5", "--epochs", "30", "--targets", "0.7,0.8")
 FILES = ["accuracy.png", "accuracy.svg", "report.html", "results.json", "traces.csv"]

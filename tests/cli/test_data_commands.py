@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from command_runner import Run
 
-from codedfl import datasets
-from codedfl.datasets import fetch
-from codedfl.datasets.mirror import MirrorError
+from codedfl.data import datasets
+from codedfl.data.datasets import fetch
+from codedfl.data.datasets.mirror import MirrorError
 
 
 def without_network(*_: Any) -> None:

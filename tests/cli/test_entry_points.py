@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from command_runner import Run, invoke
 
-from codedfl.model import TrainedModel
+from codedfl.data.model import TrainedModel
 
 STARTS = {
     "console script": [str(Path(sys.executable).with_name("codedfl"))],

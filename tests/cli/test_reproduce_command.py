@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from command_runner import Run
 
-from codedfl import datasets
 from codedfl.cli import reproduce as reproduce_module
-from codedfl.reproduce import EXPERIMENTS, reproduce
+from codedfl.data import datasets
+from codedfl.study.reproduce import EXPERIMENTS, reproduce
 from made_up_results import entry
 
 CLAIMS = [
@@ -42,16 +42,18 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """Replaces the experiment, which takes minutes; its calls are kept, checked against the real signature."""
     seen: list[dict[str, Any]] = []
 
-    def quickly(*arguments: Any, **options: Any) -> dict[str, Any]:
+    def quickly(*arguments: Any, **options: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         bound = inspect.signature(reproduce).bind(*arguments, **options).arguments
         seen.append(bound)
         bound["progress"]("halfway", 0.5)
-        folder = bound["out"] / bound["name"]
-        folder.mkdir()
+        return results(bound["name"]), []
+
+    def write(folder: Path, _results: dict[str, Any], _traces: list[dict[str, Any]]) -> None:
+        folder.mkdir(parents=True)
         (folder / "report.html").write_text("")
-        return results(bound["name"])
 
     monkeypatch.setattr(reproduce_module, "reproduce", quickly)
+    monkeypatch.setattr(reproduce_module, "write_report", write)
     monkeypatch.setattr(datasets, "fetch_dataset", lambda *_: {})
     return seen
 
@@ -87,7 +89,7 @@ def test_a_quick_look_says_so(run: Run, calls: list[dict[str, Any]]):
 def test_ctrl_c_says_what_was_finished(run: Run, calls: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch):
     quickly = reproduce_module.reproduce
 
-    def interrupted_at_fashion(name: str, **options: Any) -> dict[str, Any]:
+    def interrupted_at_fashion(name: str, **options: Any) -> Any:
         if name == "fashion-mnist":
             raise KeyboardInterrupt
         return quickly(name, **options)

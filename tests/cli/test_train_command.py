@@ -12,9 +12,9 @@ from command_runner import SMALL, Run
 from table_files import write_csv, write_npz, write_parquet
 
 from codedfl.cli import train as train_module
+from codedfl.data.model import TrainedModel
 from codedfl.errors import RangeExceeded
-from codedfl.model import TrainedModel
-from codedfl.simulator import simulate
+from codedfl.run.simulator import simulate
 
 KEYS = {
     *("command", "dataset", "partition", "seed", "devices", "columns", "label", "scheme", "alpha", "solver", "step"),

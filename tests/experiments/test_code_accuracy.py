@@ -8,10 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from experiments.paper_arithmetic import PaperFixedPoint
+from experiments.random_real_code import RandomRealCode
 
-from codedfl.gradient_code import GradientCode, RandomRealCode
-from codedfl.paper_arithmetic import PaperFixedPoint
-from codedfl.ring import Ring
+from codedfl.code.gradient_code import GradientCode
+from codedfl.exact.ring import Ring
 from experiments import code_accuracy
 
 HALF = Fraction(1, 2)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from experiments.paper_arithmetic import PaperFixedPoint
 
-from codedfl.fixed_point import Bounds, FixedPoint
-from codedfl.paper_arithmetic import PaperFixedPoint
+from codedfl.exact.fixed_point import Bounds, FixedPoint
 from experiments import wraparound
 
 # A range of +-512 instead of +-2^23, so that 60 x 60 Gram matrices wrap under many pads.

@@ -18,14 +18,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from codedfl.crypto.sealed import Identity
 from codedfl.errors import CodedFLError, MessageRefused, NotEnoughDevices, WrongAnswers
 from codedfl.protocol import Device, Phase, Server
 from codedfl.protocol.messages import Kind, Message, Update
-from codedfl.resumable import State
-from codedfl.ring import Planes
 from codedfl.schemes import CodedKeys, CodedPadded, CodedScheme, OneShot
-from codedfl.sealed import Identity
-from codedfl.solvers import ClosedForm, Solver
+from codedfl.solve.closed_form import ClosedForm
+from codedfl.solve.solver import Solver
+from codedfl.state import State
+from codedfl.typing import Planes
 from scenario import Scenario, descent, repeatable
 
 SERVER = ""

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from codedfl.flower.calls import Call, Failed, Hello, Reply, Step
-from codedfl.flower.conductor import Conductor, Patience
-from codedfl.flower.device_host import DeviceHost
-from codedfl.flower.keys import load_identity
-from codedfl.flower.letters import Letter, Parcel
-from codedfl.flower.state_folder import StateFolder
+from codedfl.engine.calls import Call, Failed, Hello, Reply, Step
+from codedfl.engine.conductor import Conductor, Patience
+from codedfl.engine.device_host import DeviceHost
+from codedfl.engine.keys import load_identity
+from codedfl.engine.letters import Letter, Parcel
+from codedfl.engine.state_folder import StateFolder
 from codedfl.protocol import Server
 from scenario import Scenario
 

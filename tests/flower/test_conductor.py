@@ -14,18 +14,18 @@ import numpy as np
 import pytest
 from fake_post import FakePost, Killed, is_step, make_conductor, make_hosts
 
+from codedfl.engine.calls import Call, Refused, Reply, Step
+from codedfl.engine.conductor import Patience
+from codedfl.engine.device_host import DeviceHost
+from codedfl.engine.directory import MOST_REFUSALS
+from codedfl.engine.keys import load_identity
 from codedfl.errors import CodedFLError, InvalidInput, NotEnoughDevices, RangeExceeded, WrongAnswers
-from codedfl.flower.calls import Call, Refused, Reply, Step
-from codedfl.flower.conductor import Patience
-from codedfl.flower.device_host import DeviceHost
-from codedfl.flower.directory import MOST_REFUSALS
-from codedfl.flower.keys import load_identity
-from codedfl.in_process import run_in_process
 from codedfl.protocol import Phase
 from codedfl.protocol.epoch_total import feed_solver
 from codedfl.protocol.messages import Kind, Message, Update
-from codedfl.schemes.coded_keys import KeysDevice, KeysServer
-from codedfl.schemes.coded_padded import PaddedDevice, PaddedServer
+from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
+from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
+from codedfl.run.in_process import run_in_process
 from scenario import Scenario, descent
 
 SCHEMES = {"coded-padded": (PaddedServer, PaddedDevice), "coded-keys": (KeysServer, KeysDevice)}
@@ -252,7 +252,7 @@ def test_a_node_of_another_version_is_refused_in_both_logs(
     def handle(self: DeviceHost, call: object) -> object:
         with monkeypatch.context() as other:
             if self.name == "device-4":
-                other.setattr("codedfl.flower.device_host.VERSION", 9)
+                other.setattr("codedfl.engine.device_host.VERSION", 9)
             return old_handle(self, call)
 
     monkeypatch.setattr(DeviceHost, "handle", handle)

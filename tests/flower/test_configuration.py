@@ -14,18 +14,20 @@ import pytest
 from experiments.federation import APP, app_config, local_parts
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 
+from codedfl.engine.calls import Hello, Introduction, Refused, Step
+from codedfl.engine.learning import Learning
+from codedfl.engine.letters import Parcel
+from codedfl.engine.run_config import RunConfig
 from codedfl.errors import InvalidInput
-from codedfl.flower.calls import Hello, Introduction, Refused, Step
 from codedfl.flower.client import device_name, make_client_app, make_host
 from codedfl.flower.delays import injected_delay
-from codedfl.flower.learning import Learning
-from codedfl.flower.letters import Parcel
 from codedfl.flower.records import HELLO, STEP, call_record, read_reply
 from codedfl.flower.rehearsal import rehearse
-from codedfl.flower.run_config import RunConfig
-from codedfl.in_process import run_in_process
-from codedfl.planner import load_plan
-from codedfl.solvers import ClosedForm, ConjugateGradient, GradientDescent
+from codedfl.run.in_process import run_in_process
+from codedfl.solve.closed_form import ClosedForm
+from codedfl.solve.descent import GradientDescent
+from codedfl.solve.krylov import ConjugateGradient
+from codedfl.study.plan_file import load_plan
 from scenario import Scenario
 
 CONFIG: dict[str, Any] = {
@@ -142,7 +144,7 @@ def test_a_rehearsal_trains_the_app_of_the_package():
 
 def test_the_app_names_every_key_that_is_read():
     """Flower refuses to override what the app does not name."""
-    source = "".join((APP.parent.parent / "src/codedfl/flower" / name).read_text() for name in CONFIGURED)
+    source = "".join((APP.parent.parent / "src/codedfl/engine" / name).read_text() for name in CONFIGURED)
     read = set(re.findall(r'setting\(config, "([a-z-]+)"', source)) | set(re.findall(r'config, "([a-z-]+)"', source))
     assert read - set(app_config()) == set()
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from experiments.federation import APP, app_config, local_parts
+from experiments.local_federation import LocalFederation
 
-from codedfl.flower.local_federation import LocalFederation
+from codedfl.data.model import TrainedModel
+from codedfl.engine.run_config import RunConfig
 from codedfl.flower.rehearsal import rehearse
-from codedfl.flower.run_config import RunConfig
-from codedfl.model import TrainedModel
 
 pytestmark = [pytest.mark.deployment, pytest.mark.xdist_group("flower")]
 

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
+from codedfl.engine.letters import Letter, Line, Parcel
 from codedfl.errors import MessageRefused
-from codedfl.flower.letters import Letter, Line, Parcel
 from codedfl.protocol.messages import Kind, Message
 from scenario import Scenario
 

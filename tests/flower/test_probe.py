@@ -10,11 +10,9 @@ from pathlib import Path
 import pytest
 from fake_post import FakePost, make_hosts
 
-from codedfl.errors import InvalidInput, MessageRefused, NotEnoughDevices
-from codedfl.fleet import Fleet
-from codedfl.flower.calls import Call, Measured, Probe, Refused
-from codedfl.flower.device_host import DeviceHost
-from codedfl.flower.probe import (
+from codedfl.engine.calls import Call, Measured, Probe, Refused
+from codedfl.engine.device_host import DeviceHost
+from codedfl.engine.probe import (
     FLEET_LINE,
     FleetProbe,
     ProbeConfig,
@@ -23,6 +21,8 @@ from codedfl.flower.probe import (
     mac_rate_and_setup,
     time_products,
 )
+from codedfl.errors import InvalidInput, MessageRefused, NotEnoughDevices
+from codedfl.fleet.fleet import Fleet
 from scenario import Scenario
 
 CONFIG = ProbeConfig.from_config(

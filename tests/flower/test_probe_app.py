@@ -12,10 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 from codedfl.cli.app import app
+from codedfl.engine.probe import FLEET_LINE, ProbeConfig
 from codedfl.errors import InvalidInput
-from codedfl.fleet import DeviceClass, Fleet
+from codedfl.fleet.fleet import DeviceClass, Fleet
 from codedfl.flower.flwr_program import FlowerFailed, FlowerProgram, flat
-from codedfl.flower.probe import FLEET_LINE, ProbeConfig
 from codedfl.flower.probe_app import probe_fleet, write_probe_app
 
 FLEET = Fleet("mine", (DeviceClass("phone", 1, 1e6, 0.5, 2e6, 3e6, 0.0, 0.0),), 1e9)

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from flwr.app import ConfigRecord, Error, Message, RecordDict
 
+from codedfl.crypto.pads import RUN_ID_BYTES
+from codedfl.engine.calls import Call, Dismissal, Failed, Hello, Introduction, Refused, Reply, Step
+from codedfl.engine.letters import Letter, Parcel
 from codedfl.errors import MessageRefused
-from codedfl.flower.calls import Call, Dismissal, Failed, Hello, Introduction, Refused, Reply, Step
 from codedfl.flower.grid_post import GridPost
-from codedfl.flower.letters import Letter, Parcel
 from codedfl.flower.records import STEP, call_record, read_call, read_reply, reply_record
-from codedfl.pads import RUN_ID_BYTES
 
 RUN = bytes(range(RUN_ID_BYTES))
 PARCEL = Parcel(3, (Letter(b"one"), Letter(b"two", bytes(range(256)) * 50_000), Letter(b"three")), 5, b"newest")

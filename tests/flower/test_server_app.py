@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from experiments.federation import app_config
 
+from codedfl.engine.keys import load_identity
+from codedfl.engine.private_files import make_private_folder, sole_user
+from codedfl.engine.run_config import RunConfig
 from codedfl.errors import InvalidInput, NotEnoughDevices
-from codedfl.flower.keys import load_identity
-from codedfl.flower.private_files import make_private_folder, sole_user
-from codedfl.flower.run_config import RunConfig
 from codedfl.flower.server import train
 
 

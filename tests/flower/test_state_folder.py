@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from codedfl.engine.state_folder import StateFolder
 from codedfl.errors import InvalidInput
-from codedfl.flower.state_folder import StateFolder
 
 
 def some_state(seed: int = 0) -> dict[str, object]:

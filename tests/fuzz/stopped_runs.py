@@ -6,8 +6,8 @@ import copy
 
 from codedfl.protocol import Device, Server
 from codedfl.protocol.messages import Kind
-from codedfl.schemes.coded_keys import KeysDevice, KeysServer
-from codedfl.schemes.coded_padded import PaddedDevice, PaddedServer
+from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
+from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
 from scenario import Network, Scenario, descent
 
 

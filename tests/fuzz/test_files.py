@@ -17,17 +17,17 @@ import numpy as np
 import pytest
 from mutation import INPUTS, damaged, fuzz
 
-from codedfl.datasets.idx import read_idx
-from codedfl.datasets.table_file import load_file, read_table
+from codedfl.data.datasets.idx import read_idx
+from codedfl.data.datasets.table_file import load_file, read_table
+from codedfl.data.model import TrainedModel
+from codedfl.engine.keys import load_identity, load_roster
+from codedfl.engine.state_folder import StateFolder
 from codedfl.errors import InvalidInput
-from codedfl.fleet import Fleet, MeasuredTimes
-from codedfl.flower.keys import load_identity, load_roster
-from codedfl.flower.state_folder import StateFolder
-from codedfl.model import TrainedModel
-from codedfl.planner import load_plan
+from codedfl.fleet.fleet import Fleet, MeasuredTimes
+from codedfl.study.plan_file import load_plan
 from small_problems import digits
 
-FLEET = (Path(__file__).parents[2] / "src/codedfl/fleets/paper.toml").read_bytes()
+FLEET = (Path(__file__).parents[2] / "src/codedfl/fleet/paper.toml").read_bytes()
 TRACE = b"kind,amount,seconds\ncompute,1e6,0.25\nuplink,8000,0.5\n"
 PLAN = b"""format = "codedfl-plan-1"
 devices = 25

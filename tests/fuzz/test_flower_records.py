@@ -11,9 +11,9 @@ import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 from mutation import INPUTS, fuzz, packed, rewritten
 
+from codedfl.engine.calls import Dismissal, Failed, Hello, Introduction, Measured, Probe, Refused, Step
+from codedfl.engine.letters import Letter, Line, Parcel
 from codedfl.errors import CodedFLError
-from codedfl.flower.calls import Dismissal, Failed, Hello, Introduction, Measured, Probe, Refused, Step
-from codedfl.flower.letters import Letter, Line, Parcel
 from codedfl.flower.records import KINDS, call_record, read_call, read_reply, reply_record
 
 _LARGEST = 1 << 16

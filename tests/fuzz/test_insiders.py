@@ -15,18 +15,9 @@ import pytest
 from mutation import INPUTS, damaged, damaged_list, fuzz
 from stopped_runs import Frozen, stopped_at
 
-from codedfl import sealed
-from codedfl.protocol.messages import (
-    SERVER,
-    Answer,
-    Kind,
-    Message,
-    Secrets,
-    Update,
-    decode_envelopes,
-    encode_envelopes,
-)
-from codedfl.sealed import Identity
+from codedfl.crypto import sealed
+from codedfl.crypto.sealed import Identity
+from codedfl.protocol.messages import SERVER, Answer, Kind, Message, Secrets, Update, decode_envelopes, encode_envelopes
 from scenario import Network, repeatable
 
 SENDER, RECEIVER = "device-1", "device-0"  # device 0 answers for device 1

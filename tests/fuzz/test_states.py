@@ -17,7 +17,7 @@ from stopped_runs import scenario_of, stopped_at
 from codedfl.errors import MessageRefused
 from codedfl.protocol import Device, Server
 from codedfl.protocol.messages import Kind
-from codedfl.resumable import State
+from codedfl.state import State
 from scenario import Network, descent
 
 BOTH = pytest.mark.parametrize("padded", [False, True], ids=["coded-keys", "coded-padded"])

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codedfl.crypto.sealed import Identity
 from codedfl.errors import InvalidInput, MessageRefused
-from codedfl.fixed_point import Bounds
+from codedfl.exact.fixed_point import Bounds
 from codedfl.protocol import Agreement, Parameters
-from codedfl.sealed import Identity
 from scenario import Scenario, names_of
 
 BOUNDS = Bounds(1.0, 2.0, 100, 40)

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 import oracle
-from codedfl import sealed
+from codedfl.crypto import sealed
+from codedfl.crypto.sealed import Identity, fingerprint
 from codedfl.errors import InvalidInput, MessageRefused
-from codedfl.fixed_point import Bounds
+from codedfl.exact.fixed_point import Bounds
 from codedfl.protocol import Agreement, Device, Server
 from codedfl.protocol.messages import SERVER, Answer, Kind, Message, Secrets, Update, pack_list
-from codedfl.schemes.coded_keys import KeysDevice, KeysServer
-from codedfl.schemes.coded_padded import PaddedDevice, PaddedServer
-from codedfl.sealed import Identity, fingerprint
+from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
+from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
 from scenario import Network, Scenario, decoded, descent, repeatable, snapshot
 
 X, Y = np.full((3, 4), 0.5), np.full((3, 2), 0.25)

@@ -12,14 +12,14 @@ import pytest
 
 import oracle
 from codedfl.errors import InvalidInput, NotEnoughDevices, WrongAnswers
-from codedfl.in_process import everyone_in_order, run_in_process
 from codedfl.protocol import Device, Phase, Server
 from codedfl.protocol.messages import Kind, Message, Update
-from codedfl.ring import Planes
-from codedfl.schemes.coded_keys import KeysDevice, KeysServer
-from codedfl.schemes.coded_padded import PaddedDevice, PaddedServer
-from codedfl.schemes.one_shot import OneShotDevice, OneShotServer
-from codedfl.solvers import ClosedForm
+from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
+from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
+from codedfl.protocol.schemes.one_shot import OneShotDevice, OneShotServer
+from codedfl.run.in_process import everyone_in_order, run_in_process
+from codedfl.solve.closed_form import ClosedForm
+from codedfl.typing import Planes
 from scenario import Network, Scenario, descent
 
 SCHEMES = pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codedfl.crypto.sealed import Identity, fingerprint
 from codedfl.errors import MessageRefused
 from codedfl.protocol.messages import (
     MAX_NAME,
@@ -26,7 +27,6 @@ from codedfl.protocol.messages import (
     encode_envelopes,
     unpack_list,
 )
-from codedfl.sealed import Identity, fingerprint
 
 ALICE = Identity(bytes([1]) * 32)
 RUN, AGREEMENT = bytes(range(16)), bytes(range(32))

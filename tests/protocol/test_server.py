@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 import oracle
-from codedfl import sealed
+from codedfl.crypto import sealed
+from codedfl.crypto.sealed import Identity, fingerprint
 from codedfl.errors import InvalidInput, MessageRefused, NotEnoughDevices, RangeExceeded
-from codedfl.fixed_point import Bounds
+from codedfl.exact.fixed_point import Bounds
 from codedfl.protocol import Phase, Server
 from codedfl.protocol.messages import SERVER, Answer, Kind, Message, Update, decode_envelopes, encode_envelopes
-from codedfl.schemes.coded_padded import PaddedServer
-from codedfl.sealed import Identity, fingerprint
-from codedfl.solvers import GradientDescent, StepSchedule
+from codedfl.protocol.schemes.coded_padded import PaddedServer
+from codedfl.solve.descent import GradientDescent, StepSchedule
 from scenario import Network, Scenario, decoded, descent, gram_limit, names_of, repeatable, snapshot
 
 EVE = Identity(bytes([66]) * 32)

@@ -10,14 +10,17 @@ import msgpack
 import numpy as np
 import pytest
 
+from codedfl.crypto.sealed import Identity
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.protocol import Device, Phase, Server
 from codedfl.protocol.messages import SERVER, Kind, Message, Update
-from codedfl.schemes.coded_keys import KeysDevice, KeysServer
-from codedfl.schemes.coded_padded import PaddedDevice, PaddedServer
-from codedfl.schemes.one_shot import OneShotDevice, OneShotServer
-from codedfl.sealed import Identity
-from codedfl.solvers import ClosedForm, ConjugateGradient, GradientDescent, Nesterov, Solver
+from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
+from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
+from codedfl.protocol.schemes.one_shot import OneShotDevice, OneShotServer
+from codedfl.solve.closed_form import ClosedForm
+from codedfl.solve.descent import GradientDescent, Nesterov
+from codedfl.solve.krylov import ConjugateGradient
+from codedfl.solve.solver import Solver
 from scenario import STEP, Network, Scenario, descent, repeatable, snapshot
 
 REGULARISATION = 1e-3

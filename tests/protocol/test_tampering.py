@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from codedfl.errors import MessageRefused
 from codedfl.protocol import Device, Phase, Server
 from codedfl.protocol.messages import Kind, Message
-from codedfl.schemes.coded_keys import KeysDevice, KeysServer
-from codedfl.schemes.coded_padded import PaddedDevice, PaddedServer
+from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
+from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
 from scenario import Network, Scenario, descent, snapshot
 
 SCHEMES = pytest.mark.parametrize(

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from page_reader import Page
 
-from codedfl.beyond import judge_goals
 from codedfl.errors import InvalidInput
 from codedfl.report import beyond_headlines, write_beyond_report
 from codedfl.report.journal import journal_discussion
 from codedfl.report.rows import amount, best_variants, curve_name, method_name, method_of
 from codedfl.report.scaling_picture import scaling_figure
+from codedfl.study.beyond import judge_goals
 from made_up_results import entry
 
 FILES = [

@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.table import Table
 
 from codedfl.errors import InvalidInput
-from codedfl.planner import Limits, Plan, Planning
 from codedfl.report.plan_picture import _ticks, plan_figure
 from codedfl.report.plan_table import left_out_table, plan_name, plan_table
+from codedfl.study.planner import Limits, Plan, Planning
 
 CODED = Plan(
     scheme="coded-keys",

@@ -16,16 +16,16 @@ import pytest
 from page_reader import Page
 from rich.console import Console
 
-from codedfl import datasets
-from codedfl.comparison import Entry, Settings, compare
+from codedfl.data import datasets
+from codedfl.data.problem import make_problem
 from codedfl.errors import InvalidInput
-from codedfl.fleet import Fleet
-from codedfl.problem import make_problem
+from codedfl.fleet.fleet import Fleet
 from codedfl.report import accuracy_figure, comparison_table, headline, report_page, write_report
 from codedfl.report.curves import curves_of
 from codedfl.report.figures import short_names
 from codedfl.report.rows import count, number, rows_at, span
 from codedfl.schemes import CodedKeys, CodedPadded, Conventional, DropSlowest
+from codedfl.study.comparison import Entry, Settings, compare
 from made_up_results import entry
 
 FILES = ["results.json", "traces.csv", "accuracy.png", "accuracy.svg", "report.html"]

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codedfl import pads
+from codedfl.crypto import pads
 from codedfl.errors import MessageRefused, NotEnoughDevices
-from codedfl.in_process import run_in_process
 from codedfl.protocol.messages import ENVELOPE_BYTES, Kind, Message
-from codedfl.schemes.coded_keys import KeysDevice, KeysServer
-from codedfl.schemes.coded_padded import CONSTANT, GRAM
-from codedfl.solvers import ConjugateGradient
+from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
+from codedfl.protocol.schemes.coded_padded import CONSTANT, GRAM
+from codedfl.run.in_process import run_in_process
+from codedfl.solve.krylov import ConjugateGradient
 from scenario import Network, Scenario, descent
 
 
@@ -118,7 +118,7 @@ def test_a_device_with_a_seed_and_all_traffic_cannot_open_an_upload():
         for data in network.device_saw["device-0"]
         if Message.decode(data).kind is Kind.SHARE and Message.decode(data).sender == victim
     )
-    from codedfl import sealed
+    from codedfl.crypto import sealed
     from codedfl.protocol.messages import Secrets, decode_envelopes
 
     opened = sealed.open_sealed(spy.identity, agreement.public_of(victim), share.context(), share.body)

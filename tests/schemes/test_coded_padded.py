@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracle
-from codedfl import sealed
+from codedfl.crypto import sealed
+from codedfl.crypto.sealed import SEAL_OVERHEAD, bulk_size
 from codedfl.protocol.messages import (
     ENVELOPE_BYTES,
     MAX_NAME,
@@ -22,7 +23,6 @@ from codedfl.protocol.messages import (
     Update,
     decode_envelopes,
 )
-from codedfl.sealed import SEAL_OVERHEAD, bulk_size
 from scenario import Network, RandomBytes, Scenario, decoded, descent, names_of, repeatable
 
 

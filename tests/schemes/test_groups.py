@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import oracle
+from codedfl.code.gradient_code import GroupedCode, group_sizes, make_code
+from codedfl.code.masks import mask_coefficients, mask_senders
 from codedfl.errors import InvalidInput, NotEnoughDevices
-from codedfl.gradient_code import GroupedCode, group_sizes, make_code
-from codedfl.in_process import run_in_process
-from codedfl.latency import Quorum
+from codedfl.exact.ring import Ring
+from codedfl.fleet.clock import Quorum
 from codedfl.protocol import Parameters
-from codedfl.protocol.masks import mask_coefficients, mask_senders
-from codedfl.ring import Ring
-from codedfl.schemes.coded_keys import KeysDevice, KeysServer
+from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
+from codedfl.run.in_process import run_in_process
 from scenario import Network, Scenario, descent
 
 

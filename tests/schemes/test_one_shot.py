@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from codedfl.errors import InvalidInput
-from codedfl.schemes.coded_keys import KeysDevice, KeysServer
-from codedfl.schemes.one_shot import OneShotDevice, OneShotServer
-from codedfl.solvers import ClosedForm
+from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
+from codedfl.protocol.schemes.one_shot import OneShotDevice, OneShotServer
+from codedfl.solve.closed_form import ClosedForm
 from scenario import Network, Scenario, descent
 
 LAMBDA = 1e-2

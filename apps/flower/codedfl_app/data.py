@@ -10,11 +10,11 @@ import numpy as np
 from flwr.app import Context
 from numpy.typing import NDArray
 
-from codedfl import datasets
+from codedfl.data import datasets
+from codedfl.data.model import TrainedModel
+from codedfl.data.partition import partition
+from codedfl.engine.learning import setting
 from codedfl.errors import InvalidInput
-from codedfl.flower.learning import setting
-from codedfl.model import TrainedModel
-from codedfl.partition import partition
 
 FILES = "files"
 ENDINGS = (".npz", ".csv", ".parquet")

@@ -12,10 +12,10 @@ from flwr.client.mod import secaggplus_mod
 from flwr.clientapp import ClientApp
 from flwr.clientapp.typing import ClientAppCallable
 
-from codedfl import datasets
+from codedfl.data import datasets
+from codedfl.data.partition import partition
+from codedfl.engine.learning import Learning
 from codedfl.flower.delays import injected_delay
-from codedfl.flower.learning import Learning
-from codedfl.partition import partition
 
 
 def load_rows(context: Context) -> tuple[np.ndarray, np.ndarray]:

@@ -13,8 +13,8 @@ from flwr.server.strategy import FedAvg
 from flwr.server.workflow import DefaultWorkflow, SecAggPlusWorkflow
 from flwr.serverapp import Grid, ServerApp
 
-from codedfl import datasets
-from codedfl.flower.learning import Learning
+from codedfl.data import datasets
+from codedfl.engine.learning import Learning
 
 app = ServerApp()
 

@@ -19,7 +19,7 @@ from typer.core import TyperGroup
 
 from codedfl.cli import compare, data, fleet, plan, predict, privacy, reproduce, train
 from codedfl.cli.screen import INTERRUPTED
-from codedfl.datasets import DataUnavailable
+from codedfl.data.datasets import DataUnavailable
 from codedfl.errors import CodedFLError
 
 BAD_INPUT = 2

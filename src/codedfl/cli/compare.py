@@ -14,15 +14,16 @@ from codedfl.cli import inputs, options
 from codedfl.cli.conclusion import conclusion
 from codedfl.cli.scheme_choice import paper_entries
 from codedfl.cli.screen import INTERRUPTED, Screen, make_folder, score_name
-from codedfl.comparison import Entry, Settings, Trained, draw_latencies, train_all
-from codedfl.datasets import Dataset
+from codedfl.data.datasets import Dataset
+from codedfl.data.problem import make_problem
 from codedfl.errors import InvalidInput
-from codedfl.latency import SharingConvention, StragglerPolicy
-from codedfl.problem import make_problem
+from codedfl.fleet.clock import StragglerPolicy
+from codedfl.fleet.latency import SharingConvention
 from codedfl.report import write_report
 from codedfl.report.tables import comparison_table
-from codedfl.reproduce import software_versions
-from codedfl.secure_sum import secure_moments_in_process
+from codedfl.run.secure_sum import secure_moments_in_process
+from codedfl.study.comparison import Entry, Settings, Trained, draw_latencies, train_all
+from codedfl.study.reproduce import software_versions
 
 COMPARISON = "Comparison"
 ALL = "all"

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 import click
 import typer
 
-from codedfl import datasets
 from codedfl.cli import options
 from codedfl.cli.screen import Screen
-from codedfl.datasets import NAMED, DataUnavailable
+from codedfl.data import datasets
+from codedfl.data.datasets import NAMED, DataUnavailable
 
 app = typer.Typer(help="List and fetch the data sets that have a name.", no_args_is_help=True)
 

@@ -13,10 +13,11 @@ from codedfl.cli import options
 from codedfl.cli.scheme_choice import paper_alphas
 from codedfl.cli.screen import Screen, check_writable, table
 from codedfl.errors import InvalidInput
-from codedfl.fleet import DeviceClass, Fleet
-from codedfl.latency import Seconds, mean_compute_times, mean_transfer_times
+from codedfl.fleet.fleet import DeviceClass, Fleet
+from codedfl.fleet.latency import mean_compute_times, mean_transfer_times
 from codedfl.report.rows import seconds
 from codedfl.schemes import CodedPadded, Conditions, Conventional, Scheme, WorkShape, epoch_end_times
+from codedfl.typing import Seconds
 
 app = typer.Typer(help="Look at a fleet: a mix of devices and their links.", no_args_is_help=True)
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
-from codedfl import datasets
 from codedfl.cli.screen import Screen
-from codedfl.datasets import Dataset
+from codedfl.data import datasets
+from codedfl.data.datasets import Dataset
+from codedfl.data.problem import PAPER_FEATURES, PAPER_REGULARISATION
 from codedfl.errors import InvalidInput
-from codedfl.fleet import Fleet
-from codedfl.problem import PAPER_FEATURES, PAPER_REGULARISATION
+from codedfl.fleet.fleet import Fleet
 
 # Below this many training rows the kernel matrix has no use for the paper's 2000 features.
 FEW_ROWS = 10_000

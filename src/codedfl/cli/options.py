@@ -8,7 +8,7 @@ from typing import Annotated
 import click
 import typer
 
-from codedfl.partition import PARTITIONS
+from codedfl.data.partition import PARTITIONS
 
 DATA = "Data"
 MODEL = "Model"

@@ -9,17 +9,18 @@ from typing import Annotated
 import click
 import typer
 
-from codedfl.central import CentralTotals
 from codedfl.cli import inputs, options
 from codedfl.cli.screen import Screen, make_folder
-from codedfl.latency import SharingConvention
-from codedfl.planner import Limits, save_plan
-from codedfl.planner import plan as search
-from codedfl.problem import make_problem
+from codedfl.data.problem import make_problem
+from codedfl.fleet.latency import SharingConvention
 from codedfl.report.plan_picture import plan_figure
 from codedfl.report.plan_table import left_out_table, plan_table
+from codedfl.run.secure_sum import secure_moments_in_process
 from codedfl.schemes import Conditions
-from codedfl.secure_sum import secure_moments_in_process
+from codedfl.schemes.central import CentralTotals
+from codedfl.study.plan_file import save_plan
+from codedfl.study.planner import Limits
+from codedfl.study.planner import plan as search
 
 LIMITS = "Limits"
 CHUNK_BITS = 12_000.0

@@ -13,14 +13,14 @@ import typer
 from numpy.typing import NDArray
 from rich.text import Text
 
-from codedfl import datasets
 from codedfl.cli import inputs, options
 from codedfl.cli.screen import Screen, check_writable, score_name, table
-from codedfl.datasets.dataset import as_labels
+from codedfl.data import datasets
+from codedfl.data.datasets.dataset import as_labels
+from codedfl.data.labels import ClassLabels
+from codedfl.data.model import TrainedModel
+from codedfl.data.problem import score_of
 from codedfl.errors import InvalidInput
-from codedfl.labels import ClassLabels
-from codedfl.model import TrainedModel
-from codedfl.problem import score_of
 from codedfl.report.rows import score as score_text
 
 # Rows at a time: the bar moves, and the features of a large file are never in memory all at once.

@@ -11,8 +11,8 @@ import typer
 from codedfl.cli import options
 from codedfl.cli.screen import Screen
 from codedfl.errors import InvalidInput
-from codedfl.fleet import Fleet
-from codedfl.privacy import privacy_rows
+from codedfl.fleet.fleet import Fleet
+from codedfl.privacy.exposure import privacy_rows
 from codedfl.report.privacy_table import privacy_table
 from codedfl.schemes import SCHEMES, CodedKeys, CodedScheme
 

@@ -10,14 +10,14 @@ import click
 import typer
 from rich.text import Text
 
-from codedfl import datasets
-from codedfl.beyond import reproduce_beyond
 from codedfl.cli import options
 from codedfl.cli.screen import INTERRUPTED, Screen, make_folder, table
-from codedfl.problem import PAPER_FEATURES
-from codedfl.report import headline
+from codedfl.data import datasets
+from codedfl.data.problem import PAPER_FEATURES
+from codedfl.report import headline, write_beyond_report, write_report
 from codedfl.report.tables import comparison_table
-from codedfl.reproduce import EXPERIMENTS, reproduce
+from codedfl.study.beyond import reproduce_beyond
+from codedfl.study.reproduce import EXPERIMENTS, reproduce
 
 ALL = "all"
 BEYOND = "beyond"
@@ -92,9 +92,8 @@ def _run(
         def report(what: str, fraction: float) -> None:
             bar.update(task, description=f"{name}, {what}", completed=fraction)
 
-        return reproduce(
+        results, traces = reproduce(
             name,
-            out=out,
             seeds=seeds,
             draws=draws,
             data_dir=data_dir,
@@ -103,6 +102,8 @@ def _run(
             command=command,
             progress=report,
         )
+    write_report(out / name, results, traces)
+    return results
 
 
 def _run_beyond(
@@ -120,8 +121,7 @@ def _run_beyond(
             datasets.fetch_dataset(experiment.dataset, data_dir, fetched)
     with screen.progress() as bar:
         task = bar.add_task(name, total=1.0)
-        return reproduce_beyond(
-            out=out,
+        results, traces = reproduce_beyond(
             seeds=seeds,
             draws=draws,
             data_dir=data_dir,
@@ -130,6 +130,8 @@ def _run_beyond(
             command=command,
             progress=lambda what, part: bar.update(task, description=f"{name}, {what}", completed=part),
         )
+    write_beyond_report(out / name, results, traces)
+    return results
 
 
 def _show_beyond(screen: Screen, results: Mapping[str, Any], folder: Path) -> None:

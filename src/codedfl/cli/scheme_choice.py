@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from codedfl.comparison import Entry
 from codedfl.schemes import CodedFedL, CodedKeys, CodedPadded, Conventional, DropSlowest
+from codedfl.study.comparison import Entry
 
 _PAPER_DEVICES = 25
 _PAPER_ALPHAS = (6, 16, 23, 25)

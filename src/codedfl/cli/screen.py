@@ -24,7 +24,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from codedfl.datasets import Progress as FileProgress
+from codedfl.data.datasets import FileProgress
 from codedfl.errors import InvalidInput
 
 STDOUT = "-"

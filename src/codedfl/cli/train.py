@@ -24,18 +24,19 @@ from codedfl.cli.training_choice import (
     make_solver,
     refuse_unread,
 )
-from codedfl.datasets import Task
+from codedfl.data.datasets import Task
+from codedfl.data.features import RandomFourierFeatures
+from codedfl.data.model import TrainedModel
+from codedfl.data.problem import Problem, make_problem
 from codedfl.errors import CodedFLError, InvalidInput, RangeExceeded
-from codedfl.features import RandomFourierFeatures
-from codedfl.fleet import Fleet
-from codedfl.model import TrainedModel
-from codedfl.problem import Problem, make_problem
+from codedfl.fleet.fleet import Fleet
 from codedfl.report.rows import score as score_text
 from codedfl.report.rows import seconds as seconds_text
+from codedfl.run.secure_sum import secure_moments_in_process
+from codedfl.run.simulator import simulate
 from codedfl.schemes import CodedKeys, CodedPadded, CodedScheme, Conditions, OneShot
-from codedfl.secure_sum import secure_moments_in_process
-from codedfl.simulator import simulate
-from codedfl.solvers import SOLVERS, STEPS
+from codedfl.solve.descent import STEPS
+from codedfl.solve.registry import SOLVERS
 
 TRAINING = "Training"
 _SOLVERS = {

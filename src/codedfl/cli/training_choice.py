@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from codedfl.errors import InvalidInput
-from codedfl.planner import load_plan
 from codedfl.schemes import CodedKeys, CodedScheme, OneShot, coded_scheme
-from codedfl.solvers import STEPS, ClosedForm, ConjugateGradient, GradientDescent, Nesterov
+from codedfl.solve.closed_form import ClosedForm
+from codedfl.solve.descent import STEPS, GradientDescent, Nesterov
+from codedfl.solve.krylov import ConjugateGradient
+from codedfl.study.plan_file import load_plan
 
 AnySolver = GradientDescent | Nesterov | ConjugateGradient | ClosedForm
 

@@ -7,9 +7,9 @@ records or in its ``Context`` stays in a private folder on each node.
 
 from __future__ import annotations
 
+from codedfl.engine.learning import Learning
+from codedfl.engine.run_config import RunConfig
 from codedfl.flower.client import make_client_app
-from codedfl.flower.learning import Learning
-from codedfl.flower.run_config import RunConfig
 from codedfl.flower.server import make_server_app
 
 __all__ = ["Learning", "RunConfig", "make_client_app", "make_server_app"]

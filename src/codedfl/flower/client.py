@@ -17,14 +17,15 @@ from flwr.clientapp import ClientApp
 from flwr.clientapp.typing import Mod
 from numpy.typing import NDArray
 
+from codedfl.engine.calls import Refused
+from codedfl.engine.device_host import DeviceHost
+from codedfl.engine.keys import load_identity, load_roster, parse_public
+from codedfl.engine.learning import Learning, setting
+from codedfl.engine.logs import one_line, use_flower_logs
+from codedfl.engine.private_files import default_state_dir
 from codedfl.errors import CodedFLError, InvalidInput, MessageRefused
-from codedfl.flower.calls import Refused
-from codedfl.flower.device_host import DeviceHost, Floats
-from codedfl.flower.keys import load_identity, load_roster, parse_public
-from codedfl.flower.learning import Learning, setting
-from codedfl.flower.logs import one_line, use_flower_logs
-from codedfl.flower.private_files import default_state_dir
 from codedfl.flower.records import KINDS, read_call, reply_record
+from codedfl.typing import Floats
 
 LoadLocalData = Callable[[Context], tuple[NDArray[Any], NDArray[Any]]]
 

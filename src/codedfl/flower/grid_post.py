@@ -17,8 +17,8 @@ from collections.abc import Iterable
 from flwr.app import Message
 from flwr.serverapp import Grid
 
-from codedfl.flower.calls import Call, Failed, Reply
-from codedfl.flower.logs import one_line
+from codedfl.engine.calls import Call, Failed, Reply
+from codedfl.engine.logs import one_line
 from codedfl.flower.records import call_record, read_reply
 
 log = logging.getLogger("codedfl.flower.server")

@@ -13,10 +13,10 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from codedfl.fleet import Fleet
+from codedfl.engine.learning import Config
+from codedfl.engine.probe import FLEET_LINE, ProbeConfig
+from codedfl.fleet.fleet import Fleet
 from codedfl.flower.flwr_program import FlowerFailed, FlowerProgram
-from codedfl.flower.learning import Config
-from codedfl.flower.probe import FLEET_LINE, ProbeConfig
 
 _PYPROJECT = """\
 [project]

@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, ConfigRecordValues, RecordDict
 
+from codedfl.crypto.pads import RUN_ID_BYTES
+from codedfl.engine.calls import Call, Dismissal, Failed, Hello, Introduction, Measured, Probe, Refused, Reply, Step
+from codedfl.engine.letters import Letter, Parcel
 from codedfl.errors import MessageRefused
-from codedfl.flower.calls import Call, Dismissal, Failed, Hello, Introduction, Measured, Probe, Refused, Reply, Step
-from codedfl.flower.letters import Letter, Parcel
-from codedfl.pads import RUN_ID_BYTES
 
 HELLO, STEP, DISMISSAL = "query.codedfl_hello", "train.codedfl_step", "query.codedfl_dismissal"
 PROBE = "query.codedfl_probe"

@@ -8,13 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from codedfl.flower.run_config import RunConfig
-from codedfl.in_process import run_in_process
-
-Floats = NDArray[np.float64]
+from codedfl.engine.run_config import RunConfig
+from codedfl.run.in_process import run_in_process
+from codedfl.typing import Floats
 
 
 def rehearse(config: RunConfig, parts: Sequence[tuple[NDArray[Any], NDArray[Any]]]) -> Floats:

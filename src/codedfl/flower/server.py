@@ -9,26 +9,24 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-import numpy as np
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
-from numpy.typing import NDArray
 
+from codedfl.data.model import TrainedModel
+from codedfl.engine.conductor import Conductor
+from codedfl.engine.keys import load_identity, load_roster
+from codedfl.engine.learning import setting
+from codedfl.engine.logs import one_line, use_flower_logs
+from codedfl.engine.private_files import make_private_folder, sole_user
+from codedfl.engine.probe import FLEET_LINE, FleetProbe, ProbeConfig
+from codedfl.engine.run_config import RunConfig
+from codedfl.engine.state_folder import StateFolder
 from codedfl.errors import CodedFLError, InvalidInput
-from codedfl.fleet import Fleet
-from codedfl.flower.conductor import Conductor
+from codedfl.fleet.fleet import Fleet
 from codedfl.flower.grid_post import GridPost
-from codedfl.flower.keys import load_identity, load_roster
-from codedfl.flower.learning import setting
-from codedfl.flower.logs import one_line, use_flower_logs
-from codedfl.flower.private_files import make_private_folder, sole_user
-from codedfl.flower.probe import FLEET_LINE, FleetProbe, ProbeConfig
-from codedfl.flower.run_config import RunConfig
-from codedfl.flower.state_folder import StateFolder
-from codedfl.model import TrainedModel
 from codedfl.protocol import Server
+from codedfl.typing import Floats
 
-Floats = NDArray[np.float64]
 Score = Callable[[TrainedModel], float]
 
 log = logging.getLogger("codedfl.flower.server")

@@ -12,16 +12,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from codedfl.code.gradient_code import GradientCode, GroupedCode, group_sizes, make_code
+from codedfl.crypto.pads import RUN_ID_BYTES
+from codedfl.crypto.sealed import PUBLIC_BYTES
 from codedfl.errors import InvalidInput, MessageRefused
-from codedfl.fixed_point import Bounds, FixedPoint, column_norm
-from codedfl.gradient_code import GradientCode, GroupedCode, group_sizes, make_code
-from codedfl.pads import RUN_ID_BYTES
+from codedfl.exact.fixed_point import Bounds, FixedPoint, column_norm
 from codedfl.protocol.messages import MAX_NAME, check_types, name_length, pack_list, unpack_list
-from codedfl.sealed import PUBLIC_BYTES
-
-Floats = NDArray[np.float64]
+from codedfl.typing import Floats
 
 # Far beyond what d x d matrices allow, and little enough that no message of a few bytes can make its receiver allocate
 # gigabytes for a model.

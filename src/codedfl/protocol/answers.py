@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
-from codedfl.answer_check import Projection, Scalars, Verdict, judge
-from codedfl.gradient_code import GradientCode, GroupedCode
-from codedfl.resumable import MAP, PLAIN, SET, TUPLE, Kept, Resumable, State
-from codedfl.ring import Planes, Ring
-
-Code = GradientCode | GroupedCode
+from codedfl.code.answer_check import Projection, Scalars, Verdict, judge
+from codedfl.code.gradient_code import Code, GradientCode
+from codedfl.exact.ring import Ring
+from codedfl.state import MAP, PLAIN, SET, TUPLE, Kept, Resumable, State
+from codedfl.typing import Planes
 
 
 class AnswerBook(Resumable):

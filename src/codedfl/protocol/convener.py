@@ -12,19 +12,15 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import ClassVar, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from codedfl import sealed
+from codedfl.crypto import sealed
+from codedfl.crypto.pads import RUN_ID_BYTES
+from codedfl.crypto.sealed import PUBLIC_BYTES, Identity
 from codedfl.errors import InvalidInput, MessageRefused
-from codedfl.pads import RUN_ID_BYTES
+from codedfl.exact.ring import Ring
 from codedfl.protocol.agreement import Agreement, Parameters
 from codedfl.protocol.messages import MAX_NAME, SERVER, Kind, Message, name_length, pack_list
-from codedfl.resumable import MAP, PLAIN, Kept, Resumable, optional
-from codedfl.ring import Ring
-from codedfl.sealed import PUBLIC_BYTES, Identity, RandomBytes
-
-Floats = NDArray[np.float64]
+from codedfl.state import MAP, PLAIN, Kept, Resumable, optional
+from codedfl.typing import Floats, RandomBytes
 
 
 class Outgoing(NamedTuple):

@@ -18,14 +18,16 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from codedfl import sealed
+from codedfl.code.masks import combined_mask, mask_receivers, mask_senders
+from codedfl.crypto import sealed
+from codedfl.crypto.pads import RUN_ID_BYTES, SEED_BYTES
+from codedfl.crypto.sealed import Identity
 from codedfl.errors import InvalidInput, MessageRefused
-from codedfl.pads import RUN_ID_BYTES, SEED_BYTES
+from codedfl.exact.ring import Ring
 from codedfl.protocol.agreement import Agreement, Parameters
 from codedfl.protocol.local_data import checked_rows, objection_of_rows
-from codedfl.protocol.masks import combined_mask, mask_receivers, mask_senders
 from codedfl.protocol.messages import (
     MAX_NAME,
     SERVER,
@@ -39,11 +41,8 @@ from codedfl.protocol.messages import (
     name_length,
     unpack_list,
 )
-from codedfl.resumable import MAP, PLAIN, TUPLE, Kept, Resumable, optional
-from codedfl.ring import Planes, Ring
-from codedfl.sealed import Identity, RandomBytes
-
-Floats = NDArray[np.float64]
+from codedfl.state import MAP, PLAIN, TUPLE, Kept, Resumable, optional
+from codedfl.typing import Floats, Planes, RandomBytes
 
 
 class Device(Resumable, ABC):

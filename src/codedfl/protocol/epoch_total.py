@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from codedfl.errors import RangeExceeded
+from codedfl.exact.ring import Ring
 from codedfl.protocol.agreement import Agreement
-from codedfl.ring import Planes, Ring
-from codedfl.solvers import GramSolver, Solver
-
-Floats = NDArray[np.float64]
+from codedfl.solve.solver import GramSolver, Solver
+from codedfl.typing import Floats, Planes
 
 
 def unpad(

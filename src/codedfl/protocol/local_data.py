@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from codedfl.errors import InvalidInput
 from codedfl.protocol.agreement import Parameters
-
-Floats = NDArray[np.float64]
+from codedfl.typing import Floats
 
 
 def checked_rows(name: str, X: ArrayLike, Y: ArrayLike) -> tuple[Floats, Floats]:

@@ -18,8 +18,8 @@ from typing import Any
 
 import msgpack
 
+from codedfl.crypto.sealed import Identity, digest_of, verify
 from codedfl.errors import MessageRefused
-from codedfl.sealed import Identity, digest_of, verify
 
 MAGIC = "codedfl"
 VERSION = 1

@@ -5,7 +5,7 @@ e, go on at the first D - alpha + 1 answers (and ``spare`` more to check them wi
 linear and A B = 1, so the pads collapse to their sum: the server decodes first and unpads with one product.
 
 After phase 1 it holds ``pad_linear`` (d x d) and ``pad_constant`` on the ring; what they are, the scheme decides
-(``codedfl.schemes``). What to do with an exact gradient is the solver's business (``codedfl.solvers``).
+(``codedfl.schemes``). What to do with an exact gradient is the solver's business (``codedfl.solve.solvers``).
 """
 
 from __future__ import annotations
@@ -17,31 +17,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from codedfl.code.masks import mask_receivers
+from codedfl.crypto.pads import SEED_BYTES
+from codedfl.crypto.sealed import Identity
 from codedfl.errors import InvalidInput, MessageRefused, NotEnoughDevices, RangeExceeded, WrongAnswers
-from codedfl.pads import SEED_BYTES
 from codedfl.protocol.agreement import Parameters
 from codedfl.protocol.answers import AnswerBook
 from codedfl.protocol.convener import Convener, Outgoing, Phase
 from codedfl.protocol.epoch_total import feed_solver, start_solver, unpad
-from codedfl.protocol.masks import mask_receivers
-from codedfl.protocol.messages import (
-    SERVER,
-    Answer,
-    Kind,
-    Message,
-    Update,
-    decode_envelopes,
-)
-from codedfl.resumable import PLAIN, SET, TUPLE, Kept, State
-from codedfl.ring import Planes
-from codedfl.sealed import Identity, RandomBytes
-from codedfl.solvers import GramSolver, Solver
+from codedfl.protocol.messages import SERVER, Answer, Kind, Message, Update, decode_envelopes
+from codedfl.solve.solver import GramSolver, Solver
+from codedfl.state import PLAIN, SET, TUPLE, Kept, State
+from codedfl.typing import Floats, Planes, RandomBytes
 
 __all__ = ["Outgoing", "Phase", "Server"]
-
-Floats = NDArray[np.float64]
 
 
 class Server(Convener):

@@ -13,11 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from codedfl.report.rows import series_name
-
-Floats = NDArray[np.float64]
+from codedfl.typing import Floats
 
 
 @dataclass(frozen=True, eq=False)

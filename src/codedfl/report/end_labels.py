@@ -16,9 +16,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backend_bases import RendererBase
 from matplotlib.transforms import Bbox
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from codedfl.typing import Floats
+
 Box = tuple[float, float, float, float]  # left, bottom, right, top, in pixels
 Point = tuple[float, float]
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from codedfl.report.rows import Entry, kinds, series_name
-from codedfl.solvers import STEPS
+from codedfl.solve.descent import STEPS
 
 PAPER_KERNEL_WIDTH = 5.0  # section V: "with 5 as kernel parameter"
 

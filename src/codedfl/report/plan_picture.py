@@ -13,12 +13,12 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from codedfl.errors import InvalidInput
-from codedfl.planner import Plan, Planning, time_against_alpha
 from codedfl.report import canvas
 from codedfl.report.canvas import INK, PAPER, Pictures, look_of
 from codedfl.report.end_labels import BESIDE, EndLabel, write_end_labels
 from codedfl.report.plan_table import plan_name
 from codedfl.report.rows import method_of, seconds, target_text
+from codedfl.study.planner import Plan, Planning, time_against_alpha
 
 Points = list[tuple[int, float]]
 Curves = dict[str, Points]

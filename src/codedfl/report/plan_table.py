@@ -12,8 +12,8 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from codedfl.planner import Plan, Planning
 from codedfl.report.rows import SCHEME_NAMES, SOLVER_NAMES, amount, number, span, target_text
+from codedfl.study.planner import Plan, Planning
 
 FURTHER = 4  # more variants of alpha and groups below the best of each scheme and solver
 SOLVERS = {"gd": "descent", **SOLVER_NAMES}

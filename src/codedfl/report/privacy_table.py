@@ -9,11 +9,11 @@ from rich.table import Table
 from rich.text import Text
 
 from codedfl.errors import InvalidInput
-from codedfl.privacy import PrivacyRow
+from codedfl.privacy.exposure import PrivacyRow
 
 
 def privacy_table(rows: Sequence[PrivacyRow], title: str = "") -> Table:
-    """One row a party or a collusion; ``rows`` come from ``codedfl.privacy.privacy_rows``."""
+    """One row a party or a collusion; ``rows`` come from ``codedfl.privacy.exposure.privacy_rows``."""
     if not rows:
         raise InvalidInput("rows must hold at least one party, got none")
     table = Table(

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from codedfl.errors import InvalidInput
+from codedfl.schemes.baselines.coded_fedl import CodedFedL
+from codedfl.schemes.baselines.conventional import Conventional, ConventionalFullBatch
+from codedfl.schemes.baselines.drop_slowest import DropSlowest
 from codedfl.schemes.coded import CodedScheme
-from codedfl.schemes.coded_fedl import CodedFedL
 from codedfl.schemes.coded_keys import CodedKeys
 from codedfl.schemes.coded_padded import CodedPadded
-from codedfl.schemes.conventional import Conventional, ConventionalFullBatch
-from codedfl.schemes.drop_slowest import DropSlowest
 from codedfl.schemes.one_shot import OneShot
 from codedfl.schemes.scheme import Conditions, Descent, Scheme, WorkShape, epoch_end_times
 

@@ -11,23 +11,17 @@ from typing import ClassVar
 
 import numpy as np
 
-from codedfl.central import CentralTotals
+from codedfl.code.gradient_code import group_sizes
 from codedfl.errors import InvalidInput
-from codedfl.fleet import Fleet
-from codedfl.gradient_code import group_sizes
-from codedfl.latency import Quorum, crypto_macs
+from codedfl.fleet.clock import Quorum
+from codedfl.fleet.fleet import Fleet
+from codedfl.fleet.latency import crypto_macs
 from codedfl.protocol.device import Device
 from codedfl.protocol.server import Server
-from codedfl.schemes.scheme import (
-    RING_BITS,
-    Conditions,
-    Descent,
-    EpochLoad,
-    Floats,
-    Scheme,
-    WorkShape,
-)
-from codedfl.solvers import Solver
+from codedfl.schemes.central import CentralTotals
+from codedfl.schemes.scheme import RING_BITS, Conditions, Descent, EpochLoad, Scheme, WorkShape
+from codedfl.solve.solver import Solver
+from codedfl.typing import Floats
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,15 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from codedfl.central import CentralTotals
+from codedfl.data.problem import Problem
 from codedfl.errors import InvalidInput
-from codedfl.fleet import Fleet
-from codedfl.latency import Quorum, Seconds, SharingConvention, StragglerPolicy, TrainingClock, epoch_arrivals
-from codedfl.problem import Problem
-from codedfl.solvers import Solver, StepSchedule
-
-Floats = NDArray[np.float64]
+from codedfl.fleet.clock import Quorum, StragglerPolicy, TrainingClock
+from codedfl.fleet.fleet import Fleet
+from codedfl.fleet.latency import SharingConvention, epoch_arrivals
+from codedfl.schemes.central import CentralTotals
+from codedfl.solve.descent import StepSchedule
+from codedfl.solve.solver import Solver
+from codedfl.typing import Floats, Seconds
 
 FLOAT_BITS = 32
 RING_BITS = 48

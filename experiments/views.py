@@ -1,0 +1,231 @@
+"""What each party of a coded run sees: every byte it receives and every secret it draws or is given.
+
+``recorded`` turns a scheme into the same scheme whose server and devices keep a record; the state machines are not
+changed, and every driver that makes its parties from a scheme (``simulator.make_parties``, ``simulator.simulate``)
+records without knowing it. A ``View`` then opens all that its owner can open, and no more: it works with the owner's
+keys alone. Attacks are written on views (``experiments/attacks``), so an attacker has what a party has, to the byte.
+
+A record holds secrets in plain. It is for experiments and tests; nothing in the library writes one to a file.
+The schemes without state machines are in ``baseline_views``.
+"""
+
+from __future__ import annotations
+
+import secrets as system_random
+from collections.abc import Collection, Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codedfl.crypto import sealed
+from codedfl.crypto.sealed import Identity
+from codedfl.errors import InvalidInput
+from codedfl.protocol import Agreement, Device, Server
+from codedfl.protocol.messages import SERVER, Answer, Kind, Message, Secrets, Update, decode_envelopes
+from codedfl.schemes import CodedScheme
+from codedfl.typing import Planes, RandomBytes
+
+Floats = NDArray[np.float64]
+Party = TypeVar("Party", Server, Device)
+
+
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """X'X as a triangle and the constant part, on the ring: of one device, padded or not."""
+
+    gram: Planes
+    constant: Planes
+
+
+@dataclass(eq=False)
+class View:
+    """One party's record. ``party`` is its name, ``SERVER`` for the server.
+
+    received: wire messages in the order they came, refused ones too.
+    drawn: every random value it drew, in order: its keys, its seeds, the fresh key of every seal.
+    mask_seeds: a device's own and those it was given, by position; a machine forgets them when the run ends.
+    sent_updates: the server's own updates as it broadcast them. The rest it sends is relayed or in ``drawn``.
+    """
+
+    party: str
+    identity: Identity
+    received: list[bytes] = field(default_factory=list)
+    drawn: list[bytes] = field(default_factory=list)
+    mask_seeds: dict[int, bytes] = field(default_factory=dict)
+    sent_updates: list[bytes] = field(default_factory=list)
+    agreement: Agreement | None = None
+
+    def __repr__(self) -> str:
+        owner = f"device {self.party!r}" if self.party else "the server"
+        return f"<View of {owner}: {len(self.received)} messages, {self.received_bytes} bytes>"
+
+    @property
+    def received_bytes(self) -> int:
+        return sum(len(data) for data in self.received)
+
+    @property
+    def agreed(self) -> Agreement:
+        if self.agreement is None:
+            raise InvalidInput(f"{self!r} must reach the agreement before it can be read, got a run that stopped")
+        return self.agreement
+
+    def messages(self, kind: Kind) -> Iterator[Message]:
+        for data in self.received:
+            message = Message.decode(data)
+            if message.kind is kind:
+                yield message
+
+    # -- what the server can read
+
+    def answers(self, epoch: int) -> dict[str, Planes]:
+        """The server's: each device's answer of one epoch as it came, coded and masked."""
+        ring, found = self.agreed.fixed_point.ring, {}
+        for message in self.messages(Kind.ANSWER):
+            answer = Answer.decode(self._open(message))
+            if answer.epoch == epoch:
+                found[message.sender] = ring.unpack(answer.packed, self.agreed.parameters.answer_length(epoch))
+        return found
+
+    def uploads(self) -> dict[str, Statistics]:
+        """The server's in coded-keys and one-shot: U_j and V_j of each device; none in coded-padded."""
+        found = {}
+        for message in self.messages(Kind.SHARES):
+            envelope = decode_envelopes(message.body).get(SERVER)
+            if envelope is not None:
+                header = Message(Kind.SHARES, message.run, message.agreement, message.sender, SERVER)
+                secrets = Secrets.decode(self._open(header.with_body(envelope)))
+                found[message.sender] = self._statistics(message.sender, secrets, message.attachment)
+        return found
+
+    def drawn_pad_seeds(self) -> dict[str, bytes]:
+        """The server's in coded-padded: the seeds it drew for the devices, the first it draws after the run's name."""
+        names = self.agreed.names
+        first = self.drawn.index(self.agreed.run) + 1
+        return dict(zip(names, self.drawn[first : first + len(names)], strict=True))
+
+    # -- what a device can read
+
+    def shares(self) -> dict[str, Secrets]:
+        """A device's: the secrets that others sealed to it."""
+        return {message.sender: Secrets.decode(self._open(message)) for message in self.messages(Kind.SHARE)}
+
+    def padded_data(self) -> dict[str, Statistics]:
+        """A device's in coded-padded: Phi_j and Psi_j of those it answers for; none in coded-keys."""
+        found = {}
+        for message in self.messages(Kind.SHARE):
+            secrets = Secrets.decode(self._open(message))
+            if secrets.content_key:
+                found[message.sender] = self._statistics(message.sender, secrets, message.attachment)
+        return found
+
+    # -- what everybody can read
+
+    def updates(self) -> dict[int, Floats]:
+        """e of every epoch as reals."""
+        ring = self.agreed.fixed_point.ring
+        return {
+            update.epoch: np.ldexp(ring.to_integers(planes).astype(np.float64), -update.fraction_bits)
+            for update, planes in self._updates()
+        }
+
+    def update_on_ring(self, epoch: int) -> Planes:
+        """e of one epoch as it was sent, shape (P, d, c)."""
+        for update, planes in self._updates():
+            if update.epoch == epoch:
+                return planes
+        raise InvalidInput(f"epoch must be one that {self!r} holds an update of, got {epoch}")
+
+    def _updates(self) -> Iterator[tuple[Update, Planes]]:
+        p, ring = self.agreed.parameters, self.agreed.fixed_point.ring
+        shape = (p.n_features, p.n_outputs)
+        for message in (*self.messages(Kind.UPDATE), *map(Message.decode, self.sent_updates)):
+            update = Update.decode(message.body)
+            yield update, ring.unpack(update.packed, *shape) if update.packed else ring.zeros(*shape)
+
+    # -- with its own key only
+
+    def _open(self, message: Message) -> bytes:
+        public = self.agreed.server_public if message.sender == SERVER else self.agreed.public_of(message.sender)
+        return sealed.open_sealed(self.identity, public, message.context(), message.body)
+
+    def _statistics(self, sender: str, secrets: Secrets, bulk: bytes) -> Statistics:
+        agreed = self.agreed
+        ring, p = agreed.fixed_point.ring, agreed.parameters
+        context = Message(Kind.SHARES, agreed.run, agreed.hash, sender, SERVER).context()
+        plain = memoryview(sealed.decrypt_bulk(secrets.content_key, context, secrets.digest, bulk))
+        split = p.triangle_length * ring.bytes_per_number
+        return Statistics(ring.unpack(plain[:split], p.triangle_length), ring.unpack(plain[split:], p.constant_length))
+
+
+class Recording:
+    """The views of the parties of one run, by name.
+
+    only: whom to record; None records all. Devices of coded-padded hold alpha times the bulk, the server only once.
+    """
+
+    def __init__(self, only: Collection[str] | None = None) -> None:
+        self.only = only
+        self.views: dict[str, View] = {}
+
+    def __repr__(self) -> str:
+        return f"<Recording of {len(self.views)} parties>"
+
+    @property
+    def server(self) -> View:
+        return self.device(SERVER)
+
+    def device(self, name: str) -> View:
+        if name not in self.views:
+            raise InvalidInput(f"a view must be of a party of the run, {list(self.views)}, got {name!r}")
+        return self.views[name]
+
+
+def recorded(scheme: CodedScheme, recording: Recording) -> CodedScheme:
+    """The same scheme; what its parties see is kept in ``recording``. One recording is for one run."""
+    types = {
+        "device_type": _recorded_party(scheme.device_type, recording),
+        "server_type": _recorded_party(scheme.server_type, recording),
+    }
+    scheme_type: Any = type(type(scheme).__name__, (type(scheme),), types)
+    watched: CodedScheme = scheme_type(**asdict(scheme))
+    return watched
+
+
+def _recorded_party(party_type: type[Party], recording: Recording) -> type[Party]:
+    """A subclass that writes down what it draws and receives, and otherwise is the same."""
+
+    def init(self: Party, *args: Any, random_bytes: RandomBytes = system_random.token_bytes, **options: Any) -> None:
+        drawn: list[bytes] = []
+
+        def draw(count: int) -> bytes:
+            drawn.append(random_bytes(count))
+            return drawn[-1]
+
+        party_type.__init__(self, *args, random_bytes=draw, **options)
+        name = SERVER if isinstance(self, Server) else self.name
+        if name in recording.views:
+            raise InvalidInput(f"a recording must be of one run, got {name or 'the server'!r} a second time")
+        if recording.only is None or name in recording.only:
+            recording.views[name] = View(name, self.identity, drawn=drawn)
+
+    def receive(self: Party, data: bytes) -> Any:
+        view = recording.views.get(SERVER if isinstance(self, Server) else self.name)
+        if view is None:
+            return party_type.receive(self, data)
+        view.received.append(data)
+        try:
+            return party_type.receive(self, data)
+        finally:
+            if isinstance(self, Server):
+                view.agreement = self.agreement
+                if self._update and self._update not in view.sent_updates[-1:]:
+                    view.sent_updates.append(self._update)
+            else:
+                view.agreement = self._agreement
+                view.mask_seeds |= self._mask_seeds
+
+    subclass: Any = type(party_type.__name__, (party_type,), {"__init__": init, "receive": receive})
+    made: type[Party] = subclass
+    return made

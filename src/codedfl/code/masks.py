@@ -1,0 +1,52 @@
+"""Zero-sum masks: of all the answers the server sees, only the total is left.
+
+A code over a ring is exact, but plaintexts are tiny compared with M, so that lattice reduction would recover single
+devices from the coded partial sums (tests/claims/test_server_learns_only_the_total.py shows it). Therefore device j
+draws a mask seed; m_j(run, epoch) is the ring matrix it expands to, and z_j = m_j - m_(j+1), indices cyclic, so the
+z_j sum to zero. Device i adds sum_j b_ij z_j to its answer. On decoding, the masks cancel whichever devices
+answered. Collecting the terms of m_k: device i adds sum_k (b_ik - b_i,k-1) m_k.
+
+With groups the chain of masks runs through all of them: the server learns no group's total either.
+
+An epoch number must be answered once only and for one e; the device enforces it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from codedfl.code.gradient_code import Code
+from codedfl.crypto.pads import add_expanded
+from codedfl.exact.ring import Ring
+from codedfl.typing import Planes
+
+
+def mask_senders(code: Code, i: int) -> list[int]:
+    """Whose mask seeds device i needs: those it answers for, and the next one of each."""
+    support = code.row_support(i)
+    return sorted({*support, *((j + 1) % code.n_devices for j in support)})
+
+
+def mask_receivers(code: Code, j: int) -> list[int]:
+    """Who needs device j's mask seed: the holders of column j and of column j - 1 of the code."""
+    return sorted({*code.column_support(j), *code.column_support((j - 1) % code.n_devices)})
+
+
+def mask_coefficients(code: Code, i: int) -> list[list[int]]:
+    """For each prime, b_ik - b_i,k-1 along ``mask_senders(i)``."""
+    support = code.row_support(i)
+    rows = []
+    for row in code.coefficients(i):
+        b = dict(zip(support, row, strict=True))
+        rows.append([b.get(k, 0) - b.get((k - 1) % code.n_devices, 0) for k in mask_senders(code, i)])
+    return rows
+
+
+def combined_mask(
+    ring: Ring, code: Code, i: int, seeds: Mapping[int, bytes], run: bytes, epoch: int, count: int
+) -> Planes:
+    """What device i adds to its answer of ``count`` numbers in ``epoch``."""
+    total = ring.zeros(count)
+    ordered = [seeds[k] for k in mask_senders(code, i)]
+    add_expanded(ring, total, mask_coefficients(code, i), ordered, run, f"mask|{epoch}")
+    return total

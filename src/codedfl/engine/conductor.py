@@ -1,0 +1,338 @@
+"""The server app's work: moves letters between the server's state machine and the nodes, and survives.
+
+One call at a time to each node: a node works first in, first out and nothing can be taken back, so a straggler that is
+still at work on an old epoch gets the newest update next, whatever came between. The state is on the disk before
+anything that follows from it leaves, so a conductor that is killed at any moment goes on from its checkpoint.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from codedfl.engine.calls import Call, Failed, Post, Refused, Reply, Step
+from codedfl.engine.directory import Clock, Contact, Directory
+from codedfl.engine.letters import Letter, Parcel
+from codedfl.engine.logs import one_line
+from codedfl.engine.state_folder import StateFolder
+from codedfl.errors import CodedFLError, InvalidInput, MessageRefused, NotEnoughDevices, RangeExceeded, WrongAnswers
+from codedfl.protocol import Outgoing, Phase, Server
+from codedfl.protocol.messages import Kind, Message
+from codedfl.run.liar_log import LiarLog
+from codedfl.typing import Floats
+
+log = logging.getLogger("codedfl.flower.server")
+
+POLL_SECONDS = 0.1
+# Shares of several senders for one device are collected this long: each call costs its node the start of a process.
+LINGER_SECONDS = 1.0
+MOST_BYTES = 64 << 20  # letters in one call
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long to wait for whom.
+
+    devices: how many to wait for; the run starts as soon as so many are there.
+    min_devices: with so many it starts after ``join_seconds`` without the others.
+    gone_seconds: a device without a sign of life for so long counts as gone, until it comes back.
+    farewell_seconds: at the end, how long to wait for those who have not heard of it.
+    call_seconds: while a call is out for longer, its node must reply: being connected is no sign of life then.
+    """
+
+    devices: int
+    min_devices: int
+    join_seconds: float = 300.0
+    gone_seconds: float = 300.0
+    farewell_seconds: float = 60.0
+    call_seconds: float = 600.0
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.min_devices <= self.devices:
+            raise InvalidInput(f"min-devices must be between 2 and devices ({self.devices}), got {self.min_devices}")
+
+
+class Conductor:
+    """Conducts one run from the first node to the last epoch.
+
+    make_server: makes the state machine for the devices of these names.
+    on_epoch: told the number of each finished epoch.
+    """
+
+    def __init__(
+        self,
+        post: Post,
+        make_server: Callable[[Sequence[str]], Server],
+        checkpoint: StateFolder,
+        patience: Patience,
+        *,
+        roster: Mapping[str, bytes] | None = None,
+        on_epoch: Callable[[int], None] = lambda _: None,
+        clock: Clock = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._post = post
+        self._make_server = make_server
+        self._checkpoint = checkpoint
+        self._patience = patience
+        self._on_epoch = on_epoch
+        self._clock = clock
+        self._sleep = sleep
+        self._directory = Directory(post, roster, clock, patience.call_seconds)
+        self._liars = LiarLog(log)
+        self._bulk = b""  # of the last letter: those to many devices share one object
+        self._join_until = 0.0
+        self._failure: CodedFLError | None = None  # what ended the run for good
+        self.server: Server | None = None
+
+    @property
+    def model(self) -> Floats | None:
+        """The last good model; None before the first epoch."""
+        return None if self.server is None else self.server.model
+
+    def run(self) -> Floats:
+        """Train to the end and return the model.
+
+        Raises ``NotEnoughDevices`` when too many are gone; the checkpoint stays, so that the same call goes on from
+        there when they are back. ``WrongAnswers`` and ``RangeExceeded`` end the run for good: they are raised when the
+        devices have been told, and ``model`` is then the last good one.
+        """
+        server = self.server = self._resumed() or self._gathered()
+        self._join_until = self._clock() + self._patience.join_seconds
+        while server.phase is not Phase.FINISHED:
+            self._turn(server)
+            self._give_up_if_hopeless(server)
+        self._say_farewell(server)
+        self._checkpoint.wipe()
+        if self._failure is not None:
+            raise self._failure
+        assert server.model is not None
+        return server.model
+
+    def _say_farewell(self, server: Server) -> None:
+        until = self._clock() + self._patience.farewell_seconds
+        while any(contact.node is not None or not contact.lost for contact in self._untold(server)):
+            if self._clock() >= until:
+                break
+            self._turn(server)
+        if untold := self._untold(server):
+            names = ", ".join(contact.name for contact in untold)
+            log.warning("not told that the run is over, and so not wiped: %s", names)
+
+    def _turn(self, server: Server) -> None:
+        self._directory.look()
+        self._send(server)
+        if not self._receive(server):
+            self._sleep(POLL_SECONDS)
+
+    # -- beginning
+
+    def _resumed(self) -> Server | None:
+        state = self._checkpoint.load()
+        if state is None:
+            return None
+        server = self._make_server(state["names"])
+        try:
+            server.restore(state["server"])
+        except InvalidInput:
+            raise InvalidInput(
+                "output-dir must not hold the checkpoint of another configuration:"
+                f" choose another or delete {self._checkpoint.path}"
+            ) from None
+        for (name, public), line in zip(state["publics"], state["lines"], strict=True):
+            contact = self._directory.contacts[name] = Contact(name, public, heard=self._clock())
+            contact.line.restore(line)
+        self._directory.closed = True
+        self._failure = CodedFLError(state["failure"]) if state["failure"] else None
+        log.info("run %s goes on from its checkpoint, %s, epoch %d", server.run.hex(), server.phase.value, server.epoch)
+        return server
+
+    def _gathered(self) -> Server:
+        """Wait for the devices and invite them."""
+        contacts, wait = self._directory.contacts, self._patience
+        until = self._clock() + wait.join_seconds
+        log.info("waiting for %d devices", wait.devices)
+        while len(contacts) < wait.devices and self._clock() < until:
+            self._directory.look()
+            self._pull({})
+            self._sleep(POLL_SECONDS)
+        if len(contacts) < wait.min_devices:
+            raise NotEnoughDevices(
+                f"at least {wait.min_devices} devices must be there after {wait.join_seconds:g} s,"
+                f" got {len(contacts)} ({', '.join(sorted(contacts)) or 'none'})",
+                (),
+            )
+        self._directory.closed = True
+        server = self._make_server(sorted(contacts))
+        log.info("run %s with %d devices", server.run.hex(), len(contacts))
+        self._post_all(server.invite())
+        return server
+
+    def _freeze_if_joined(self, server: Server) -> None:
+        """Fix the participants without those who refused or are gone; ``Server`` does it by itself when all are in."""
+        open_ = [name for name in server.expected if name not in server.joined and name not in server.refusals]
+        waiting = [name for name in open_ if not self._gone(self._directory.contacts[name])]
+        if waiting and self._clock() < self._join_until:
+            return
+        if len(server.joined) < self._patience.min_devices:
+            absent = [name for name in server.expected if name not in server.joined]
+            raise NotEnoughDevices(
+                f"at least {self._patience.min_devices} devices must join, got {len(server.joined)};"
+                f" missing are {', '.join(absent)}",
+                absent,
+            )
+        self._post_all(server.freeze())
+        self._save(server)
+
+    # -- sending
+
+    def _post_all(self, outgoing: Sequence[Outgoing]) -> None:
+        """Put letters on the lines. Updates and the end are not letters: ``Server.repeat`` has the newest."""
+        now = self._clock()
+        for receivers, data in outgoing:
+            kind = Message.decode(data).kind
+            if kind in (Kind.UPDATE, Kind.FINISH):
+                continue
+            letter = Letter.of(data)
+            if letter.bulk and letter.bulk == self._bulk:
+                letter = letter._replace(bulk=self._bulk)
+            self._bulk = letter.bulk
+            for name in receivers:
+                hold = now + LINGER_SECONDS if kind is Kind.SHARE else now
+                self._directory.contacts[name].put(letter, hold)
+
+    def _send(self, server: Server) -> None:
+        now = self._clock()
+        newest = {name: data for receivers, data in server.repeat() for name in receivers}
+        over = server.phase is Phase.FINISHED
+        together = server.phase is Phase.SHARING and bool(server.unshared)
+        calls: list[tuple[int, Call]] = []
+        called: list[Contact] = []
+        for contact in self._directory.contacts.values():
+            waits = bool(contact.line.waiting) and not (together and now < contact.hold_until)
+            if not contact.is_idle(now) or contact.parted or not (waits or contact.name in newest):
+                continue
+            if contact.lost and not over:
+                continue
+            assert contact.node is not None
+            contact.parting, contact.called = over, now
+            parcel = contact.line.parcel(newest.get(contact.name, b""), most_bytes=MOST_BYTES)
+            if contact.lost:  # it may be lost because it refuses these letters: the end must not wait behind them
+                parcel = replace(parcel, letters=())
+            calls.append((contact.node, Step(server.run, server.scheme, contact.name, parcel)))
+            called.append(contact)
+        if calls:
+            for contact, number in zip(called, self._post.push(calls), strict=True):
+                contact.call = number
+                if number is None:
+                    contact.failed(now)
+
+    # -- receiving
+
+    def _receive(self, server: Server) -> bool:
+        """Take what has come in; returns whether anything has."""
+        before = (server.phase, server.epoch, self._letters_taken(), self._failure)
+        at_work = {contact.call: contact for contact in self._directory.contacts.values() if contact.call is not None}
+        replies = self._pull(at_work)
+        for contact, reply in replies:
+            self._take(server, contact, reply)
+        if server.phase is Phase.JOINING:
+            self._freeze_if_joined(server)
+        if (server.phase, server.epoch, self._letters_taken(), self._failure) != before:
+            self._save(server)
+        return bool(replies)
+
+    def _pull(self, at_work: Mapping[str, Contact]) -> list[tuple[Contact, Reply]]:
+        numbers = set(at_work) | self._directory.calls
+        found = []
+        for number, reply in self._post.pull(numbers) if numbers else ():
+            if number in at_work:
+                found.append((at_work[number], reply))
+            else:
+                self._directory.take(number, reply)
+        return found
+
+    def _take(self, server: Server, contact: Contact, reply: Reply) -> None:
+        now = self._clock()
+        if contact.parting and isinstance(reply, Parcel) and not reply.refusal:
+            contact.replied(now)
+            contact.parted = True
+        elif isinstance(reply, Refused):
+            log.error("%s refuses: %s", contact.name, one_line(reply.reason))
+            contact.refused(now, reply.reason)
+        elif not isinstance(reply, Parcel):
+            reason = reply.reason if isinstance(reply, Failed) else "the reply must be a parcel, got something else"
+            log.warning("%s did not reply: %s", contact.name, one_line(reason))
+            contact.failed(now)
+        else:
+            try:
+                self._unpack(server, contact, reply)
+            except MessageRefused as error:
+                log.error("a message of %s is refused: %s", contact.name, one_line(error))
+                contact.refused(now, str(error))
+            except (WrongAnswers, RangeExceeded) as error:  # the replies behind it are still taken: they end calls
+                contact.replied(now)
+                self._failure = error
+                self._liars.look(server)
+
+    def _unpack(self, server: Server, contact: Contact, reply: Parcel) -> None:
+        now = self._clock()
+        for letter in contact.line.take(reply):
+            self._hand_over(server, letter.wire())
+        if reply.newest:
+            self._hand_over(server, reply.newest)
+        if reply.refusal:
+            log.error("%s refuses a message: %s", contact.name, one_line(reply.refusal))
+            contact.refused(now, reply.refusal)
+        else:
+            contact.replied(now)
+
+    def _hand_over(self, server: Server, wire: bytes) -> None:
+        before, refused = (server.phase, server.epoch), set(server.refusals)
+        self._post_all(server.receive(wire))
+        for name in set(server.refusals) - refused:
+            log.error("%s cannot take part: %s", name, one_line(server.refusals[name]))
+        self._liars.look(server)
+        if before[0] is Phase.TRAINING and (server.phase, server.epoch) != before:
+            self._on_epoch(before[1])
+
+    # -- what is kept, and who is gone
+
+    def _letters_taken(self) -> int:
+        return sum(contact.line.received for contact in self._directory.contacts.values())
+
+    def _save(self, server: Server) -> None:
+        """Nothing before the participants are fixed: who was refused then can mend it, and the run be started anew."""
+        if server.phase is Phase.JOINING:
+            return
+        contacts = self._directory.contacts
+        self._checkpoint.save(
+            {
+                "names": list(server.expected),
+                "publics": [[name, contact.public] for name, contact in contacts.items()],
+                "lines": [contact.line.state() for contact in contacts.values()],
+                "server": server.state(),
+                "failure": str(self._failure or ""),
+            }
+        )
+
+    def _gone(self, contact: Contact) -> bool:
+        return contact.is_gone(self._clock(), self._patience.gone_seconds)
+
+    def _give_up_if_hopeless(self, server: Server) -> None:
+        if server.phase is Phase.JOINING:
+            return
+        gone = [name for name, contact in self._directory.contacts.items() if self._gone(contact)]
+        try:
+            server.check_enough(gone)
+        except WrongAnswers as error:
+            self._failure = error
+            self._save(server)
+
+    def _untold(self, server: Server) -> list[Contact]:
+        """Who has not heard yet that the run is over, and so still keeps its secrets."""
+        assert server.agreement is not None
+        contacts = (self._directory.contacts[name] for name in server.agreement.names)
+        return [contact for contact in contacts if not contact.parted]

@@ -1,0 +1,97 @@
+"""The configuration of a run on Flower: flat, kebab-case, the same for the server app and for the nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from codedfl.data.problem import PAPER_REGULARISATION
+from codedfl.engine.conductor import Patience
+from codedfl.engine.learning import Config, Learning, setting
+from codedfl.engine.private_files import default_state_dir
+from codedfl.errors import InvalidInput
+from codedfl.schemes import CodedScheme, coded_scheme
+from codedfl.solve.closed_form import ClosedForm
+from codedfl.solve.descent import STEPS
+from codedfl.solve.krylov import ConjugateGradient
+from codedfl.solve.registry import SOLVERS
+from codedfl.solve.solver import Solver
+from codedfl.study.plan_file import load_plan
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """What the server app reads; the public part that devices share with it is ``learning``.
+
+    Keys and defaults, besides those of ``Learning.from_config``: devices; min-devices (0: all of them); scheme
+    ("coded-keys"); alpha; groups (1); spare (0); solver ("cg"); epochs; step ("paper"); regularisation (9e-6);
+    plan ("": a plan file, which then decides scheme, alpha, groups, spare, solver and epochs); precision (0: what two
+    primes give); join-seconds (300), gone-seconds (300), farewell-seconds (60), call-seconds (600), message-seconds
+    (3600); roster (""); target (0: train to the last epoch); output-dir ("codedfl-run"), where checkpoint and model
+    go; server-key-file ("": server.key in ``default_state_dir``), the same for all runs, so that nodes can pin it.
+    """
+
+    learning: Learning
+    scheme: CodedScheme
+    solver: str
+    epochs: int
+    step: str
+    regularisation: float
+    precision: int | None
+    patience: Patience
+    message_seconds: float
+    roster: Path | None
+    target: float
+    output: Path
+    server_key: Path
+
+    @classmethod
+    def from_config(cls, config: Config) -> RunConfig:
+        plan = setting(config, "plan", str, "")
+        if plan:
+            scheme, solver, epochs = load_plan(Path(plan))
+        else:
+            scheme = coded_scheme(
+                setting(config, "scheme", str, "coded-keys"),
+                setting(config, "alpha", int),
+                setting(config, "groups", int, 1),
+                setting(config, "spare", int, 0),
+            )
+            solver, epochs = setting(config, "solver", str, "cg"), setting(config, "epochs", int)
+        if solver not in SOLVERS:
+            raise InvalidInput(f"solver must be one of {', '.join(SOLVERS)}, got {solver!r}")
+        step = setting(config, "step", str, "paper")
+        if step not in STEPS:
+            raise InvalidInput(f"step must be one of {', '.join(STEPS)}, got {step!r}")
+        devices = setting(config, "devices", int)
+        scheme.check(devices)
+        roster, key_file = setting(config, "roster", str, ""), setting(config, "server-key-file", str, "")
+        return cls(
+            learning=Learning.from_config(config),
+            scheme=scheme,
+            solver=solver,
+            epochs=epochs,
+            step=step,
+            regularisation=setting(config, "regularisation", float, PAPER_REGULARISATION),
+            precision=setting(config, "precision", int, 0) or None,
+            patience=Patience(
+                devices,
+                setting(config, "min-devices", int, 0) or devices,
+                setting(config, "join-seconds", float, 300.0),
+                setting(config, "gone-seconds", float, 300.0),
+                setting(config, "farewell-seconds", float, 60.0),
+                setting(config, "call-seconds", float, 600.0),
+            ),
+            message_seconds=setting(config, "message-seconds", float, 3600.0),
+            roster=Path(roster) if roster else None,
+            target=setting(config, "target", float, 0.0),
+            output=Path(setting(config, "output-dir", str, "codedfl-run")).absolute(),
+            server_key=Path(key_file) if key_file else default_state_dir() / "server.key",
+        )
+
+    def make_solver(self) -> Solver:
+        if self.scheme.reveals_gram:
+            return ClosedForm(self.regularisation)
+        if self.solver == "cg":
+            return ConjugateGradient(self.epochs, self.regularisation)
+        return SOLVERS[self.solver](self.epochs, self.regularisation, step=STEPS[self.step])  # type: ignore[call-arg]

@@ -1,0 +1,180 @@
+"""A party's state on disk: one small index and one file per large value, in a folder closed to other users.
+
+Large arrays and byte strings lie in files named by their SHA-256, so what has not changed is not written again, damage
+is noticed, and they are memory-mapped when read: a device that answers an update takes ``linear`` from the page cache.
+The index begins with its own SHA-256, names the files and is replaced in one stroke after they are safe, so a crash at
+any moment leaves the old state or the new one.
+
+States hold secrets, so no file is given up before it is overwritten with zeros. What a copy-on-write file system or a
+flash drive keeps beside is beyond reach.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import mmap
+import os
+import re
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import numpy as np
+
+from codedfl.engine.private_files import make_private_folder, sync_folder, write_private
+from codedfl.errors import InvalidInput
+from codedfl.state import State
+
+_INDEX = "index.msgpack"
+_FORMER = "index.former"  # the last index, until it is overwritten
+_FORMAT = "codedfl-state-2"
+_LARGE = 1 << 14  # bytes: what is larger gets a file of its own
+_ZEROS = bytes(1 << 20)
+_DIGEST_BYTES = 32
+_DTYPE = re.compile(r"[<>|][biuf][1248]")  # numpy makes a little language of these, with errors of its own
+
+
+class StateFolder:
+    """One state in one folder; made, with mode 0700, by the first ``save``."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._mapped: list[tuple[str, weakref.ref[np.memmap[Any, Any]]]] = []
+
+    def __repr__(self) -> str:
+        return f"<StateFolder {str(self.path)!r}>"
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep out a second process: one that was left behind when its node was killed may still be at work."""
+        make_private_folder(self.path.parent)
+        handle = os.open(self.path.with_name(self.path.name + ".lock"), os.O_WRONLY | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
+
+    def load(self) -> State | None:
+        """The state last saved; None if there is none."""
+        try:
+            packed = (self.path / _INDEX).read_bytes()
+        except FileNotFoundError:
+            return None
+        try:
+            digest, packed = packed[:_DIGEST_BYTES], packed[_DIGEST_BYTES:]
+            if hashlib.sha256(packed).digest() != digest:
+                raise ValueError("the index does not match its digest")
+            content = msgpack.unpackb(packed, strict_map_key=True)
+            if content["format"] != _FORMAT:
+                raise InvalidInput(f"a saved state must have format {_FORMAT}, got {content['format']!r:.40}")
+            state: State = self._join(content["state"])
+        except (ValueError, KeyError, TypeError, OSError, msgpack.UnpackException) as error:
+            if isinstance(error, InvalidInput):
+                raise
+            raise InvalidInput(f"a saved state must be whole, got a damaged one in {str(self.path)!r}") from error
+        return state
+
+    def save(self, state: State) -> None:
+        make_private_folder(self.path)
+        names = {_INDEX}
+        packed = msgpack.packb({"format": _FORMAT, "state": self._split(state, names)})
+        self._hold_former_index()
+        sync_folder(self.path)
+        write_private(self.path / _INDEX, [hashlib.sha256(packed).digest(), packed])
+        sync_folder(self.path)
+        for entry in self.path.iterdir():
+            if entry.name not in names:
+                self._erase(entry)
+
+    def wipe(self) -> None:
+        """Overwrite and remove everything, the index first: a wipe cut short leaves no state, and can be repeated."""
+        if not self.path.exists():
+            return
+        if (self.path / _INDEX).exists():
+            (self.path / _INDEX).replace(self.path / _FORMER)
+            sync_folder(self.path)
+        for entry in self.path.iterdir():
+            self._erase(entry)
+        self.path.rmdir()
+        self.path.with_name(self.path.name + ".lock").unlink(missing_ok=True)
+
+    def _hold_former_index(self) -> None:
+        """Give the index a second name, or its blocks would be free before they are overwritten."""
+        index, former = self.path / _INDEX, self.path / _FORMER
+        if not index.exists():
+            return
+        if former.exists():  # a save was cut short
+            if former.samefile(index):
+                return
+            self._erase(former)
+        os.link(index, former)
+
+    def _erase(self, entry: Path) -> None:
+        for name, reference in self._mapped:
+            if name == entry.name and (array := reference()) is not None:
+                _unshare(array)
+        size = entry.stat().st_size
+        with entry.open("r+b") as stream:
+            for start in range(0, size, len(_ZEROS)):
+                stream.write(_ZEROS[: size - start])
+            stream.flush()
+            os.fsync(stream.fileno())
+        entry.unlink()
+
+    # -- large values beside the index
+
+    def _split(self, value: Any, names: set[str]) -> Any:
+        """The same structure for msgpack, with large values written to files and named in their place."""
+        if isinstance(value, np.ndarray):
+            flat = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
+            about = {"$dtype": value.dtype.str, "$shape": list(value.shape)}
+            return about | (self._write(flat.data, names) if flat.size > _LARGE else {"$bytes": flat.tobytes()})
+        if isinstance(value, bytes) and len(value) > _LARGE:
+            return self._write(memoryview(value), names)
+        if isinstance(value, dict):
+            return {key: self._split(entry, names) for key, entry in value.items()}
+        if isinstance(value, list):
+            return [self._split(entry, names) for entry in value]
+        return value
+
+    def _write(self, data: memoryview, names: set[str]) -> dict[str, Any]:
+        name = hashlib.sha256(data).hexdigest()
+        if name not in names and not (self.path / name).exists():
+            write_private(self.path / name, [data])
+        names.add(name)
+        return {"$file": name, "$size": data.nbytes}
+
+    def _join(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self._join(entry) for entry in value]
+        if not isinstance(value, dict):
+            return value
+        if not _DTYPE.fullmatch(value.get("$dtype", "|u1")):
+            raise ValueError(f"the type of an array must be one that is saved, got {value['$dtype']!r:.20}")
+        if "$file" in value:
+            path = self.path / Path(value["$file"]).name
+            if path.stat().st_size != value["$size"]:
+                raise ValueError(f"{path.name} has another size")
+            with path.open("rb") as stream:  # a flipped bit would make a wrong model; reading it once costs little
+                if hashlib.file_digest(stream, "sha256").hexdigest() != path.name:
+                    raise ValueError(f"{path.name} does not match its digest")
+            if "$dtype" not in value:
+                return path.read_bytes()
+            # Copy on write: sums go on growing in memory, the file stays as it is.
+            mapped = np.memmap(path, value["$dtype"], "c", shape=tuple(value["$shape"]))
+            self._mapped.append((path.name, weakref.ref(mapped)))
+            return mapped.view(np.ndarray)
+        if "$dtype" in value:
+            return np.frombuffer(bytearray(value["$bytes"]), value["$dtype"]).reshape(value["$shape"])
+        return {key: self._join(entry) for key, entry in value.items()}
+
+
+def _unshare(array: np.memmap[Any, Any]) -> None:
+    """Have the system copy every page that still is the file's, so that who uses the array does not see the zeros."""
+    octets = array.reshape(-1).view(np.uint8)
+    octets[:: mmap.PAGESIZE] |= 0

@@ -1,0 +1,178 @@
+"""Kernels of the exact ring that replaces the fixed-point product of the paper (II-A, IV-A).
+
+A ring number is held as its residues modulo two or three primes p < 2^24. A matrix of ring numbers is that many
+float32 *planes* of centred residues, |r| <= (p - 1)/2, which a float32 holds exactly. Every kernel works on one
+plane and one prime in one thread, without the interpreter's lock, and is exact: ``codedfl.exact.loops`` says why.
+Which primes they are, and the way back to integers, is the business of ``codedfl.exact.ring``.
+
+Arrays must be contiguous and of the type named, and those written to are written in place.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from codedfl.errors import InvalidInput
+from codedfl.exact import loops
+from codedfl.exact.loops import Bytes, Doubles, Four, Plane
+
+__all__ = [
+    "add_packed_product",
+    "add_product",
+    "aligned_zeros",
+    "pack",
+    "product",
+    "reduce",
+    "residues_from_stream",
+    "square_from_triangle",
+    "triangle_from_square",
+    "unpack",
+]
+
+Coefficients = Sequence[int] | npt.NDArray[np.int64]
+_Scalar = TypeVar("_Scalar", bound=np.generic)
+_Array = TypeVar("_Array", bound=npt.NDArray[Any])
+
+_ALIGNMENT = 64  # bytes: a cache line, and the widest vector
+
+
+@overload
+def aligned_zeros(shape: int | tuple[int, ...]) -> Plane: ...
+@overload
+def aligned_zeros(shape: int | tuple[int, ...], dtype: type[_Scalar]) -> npt.NDArray[_Scalar]: ...
+def aligned_zeros(shape: int | tuple[int, ...], dtype: type[np.generic] = np.float32) -> npt.NDArray[Any]:
+    """Zeros that start on a 64-byte boundary; planes that do not can halve the speed of the product."""
+    kind = np.dtype(dtype)
+    size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
+    raw = np.zeros(size + _ALIGNMENT, dtype=np.uint8)
+    offset = -raw.ctypes.data % _ALIGNMENT
+    return raw[offset : offset + size].view(kind).reshape(shape)
+
+
+def product(matrix: Plane, update_t: Plane, prime: int, out: Plane) -> None:
+    """out = matrix @ update_t.T modulo prime: the coded gradient's product of IV-C, the work of every epoch.
+
+    The shapes are (rows, d), (c, d) and (rows, c). d = 0 gives zeros; rows = 0 or c = 0 leaves nothing to do.
+    """
+    rows, d = matrix.shape
+    columns = len(update_t)
+    _require("matrix", matrix, np.float32, (rows, d))
+    _require("update_t", update_t, np.float32, (columns, d))
+    _require("out", out, np.float32, (rows, columns))
+    # Converted once, not once per tile; columns of zeros fill the last tile.
+    update = aligned_zeros((-(-columns // loops.COLUMNS) * loops.COLUMNS, d), np.float64)
+    update[:columns] = update_t
+    loops.product(_frozen(matrix), update, float(prime), out)
+
+
+def reduce(values: Doubles, prime: int, out: Plane) -> None:
+    """Centred residues of integer-valued float64 numbers of any finite size, below 2^50 the fastest."""
+    _require("values", values, np.float64, (values.size,))
+    _require("out", out, np.float32, values.shape)
+    loops.reduce(_frozen(values), float(prime), out)
+
+
+def add_product(acc: Plane, coefficients: Coefficients, terms: Sequence[Plane] | Plane, prime: int) -> None:
+    """acc += sum of coefficients[j] * terms[j] modulo prime: the encoding of equations C and C-bar (IV-B).
+
+    acc and the terms are one-dimensional planes of one length; coefficients are any integers. No terms, no
+    change.
+    """
+    _require("acc", acc, np.float32, (acc.size,))
+    for term in terms:
+        _require("each term", term, np.float32, acc.shape)
+    for four, their_terms in _fours(coefficients, terms, prime):
+        loops.add_four(acc, four, their_terms, float(prime))
+
+
+def add_packed_product(acc: Plane, coefficients: Coefficients, packed: Sequence[Bytes], prime: int) -> None:
+    """The same as `add_product` for terms in the form of `pack`, unpacked on the fly.
+
+    A 24-bit number that is not below the prime counts as its residue; `unpack` is the one that refuses it.
+    """
+    _require("acc", acc, np.float32, (acc.size,))
+    for term in packed:
+        _require("each packed term", term, np.uint8, (3 * acc.size,))
+    for four, their_terms in _fours(coefficients, packed, prime):
+        loops.add_four_packed(acc, four, their_terms, np.int32(prime))
+
+
+def pack(plane: Plane, prime: int) -> Bytes:
+    """The wire form of a one-dimensional plane: residues in [0, prime), three bytes each, little endian."""
+    _require("plane", plane, np.float32, (plane.size,))
+    packed = np.empty(3 * plane.size, dtype=np.uint8)
+    loops.pack(_frozen(plane), np.int32(prime), packed)
+    return packed
+
+
+def unpack(packed: Bytes, prime: int, out: Plane) -> bool:
+    """Undo `pack`. False, and anything in out, when a 24-bit number is not below the prime."""
+    _require("out", out, np.float32, (out.size,))
+    _require("packed", packed, np.uint8, (3 * out.size,))
+    return bool(loops.unpack(_frozen(packed), np.int32(prime), out))
+
+
+def residues_from_stream(stream: Bytes, prime: int, out: Plane, start: int) -> int:
+    """Rejection sampling: uniform residues into out[start:] from uniform bytes (the keys of IV-B).
+
+    Every three bytes are a little-endian candidate; those not below the prime are skipped. Returns the index
+    after the last residue: out.size when out is full, less when the stream ran out. The residues depend on the
+    sequence of candidates alone, not on its division into calls. Beyond the index returned out is scratch.
+    """
+    _require("stream", stream, np.uint8, (stream.size // 3 * 3,))
+    _require("out", out, np.float32, (out.size,))
+    if not 0 <= start <= out.size:
+        raise InvalidInput(f"start must be between 0 and {out.size}, got {start}")
+    return int(loops.residues_from_stream(_frozen(stream), np.int32(prime), out, start))
+
+
+def square_from_triangle(triangle: Plane, out: Plane) -> None:
+    """The symmetric matrix out (d, d) from its upper triangle, row after row."""
+    d = len(out)
+    _require("out", out, np.float32, (d, d))
+    _require("triangle", triangle, np.float32, (d * (d + 1) // 2,))
+    loops.square_from_triangle(_frozen(triangle), out)
+
+
+def triangle_from_square(square: Plane, out: Plane) -> None:
+    """The upper triangle of a square matrix, row after row; what lies below the diagonal is not read."""
+    d = len(square)
+    _require("square", square, np.float32, (d, d))
+    _require("out", out, np.float32, (d * (d + 1) // 2,))
+    loops.triangle_from_square(_frozen(square), out)
+
+
+def _require(name: str, array: npt.NDArray[Any], dtype: type[np.generic], shape: tuple[int, ...]) -> None:
+    # The loops check nothing and use addresses: any other array would have them read or write foreign memory.
+    if array.dtype != dtype or array.shape != shape or not array.flags.c_contiguous:
+        kind = f"{'' if array.flags.c_contiguous else 'non-'}contiguous {array.dtype}"
+        raise InvalidInput(
+            f"{name} must be a contiguous {np.dtype(dtype)} array of shape {shape}, got a {kind} one of {array.shape}"
+        )
+
+
+def _frozen(array: _Array) -> _Array:
+    """A read-only view. Received bytes are read-only, other arrays not, and numba compiles for each kind."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _fours(
+    coefficients: Coefficients, terms: Sequence[_Array] | _Array, prime: int
+) -> Iterator[tuple[Four[float], Four[_Array]]]:
+    """Four centred coefficients and their terms at a time: acc is read and written a quarter as often.
+
+    The last group is filled up with zero times its last term, which by then is in the cache.
+    """
+    residues = [int(c) % prime for c in coefficients]
+    pairs = [
+        (float(c - prime if c > prime // 2 else c), _frozen(term)) for c, term in zip(residues, terms, strict=True)
+    ]
+    for first in range(0, len(pairs), 4):
+        group = pairs[first : first + 4]
+        group += [(0.0, group[-1][1])] * (4 - len(group))
+        (c0, t0), (c1, t1), (c2, t2), (c3, t3) = group
+        yield (c0, c1, c2, c3), (t0, t1, t2, t3)

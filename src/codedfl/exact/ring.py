@@ -1,0 +1,178 @@
+"""The exact ring Z_M, M a product of two or three primes just under 2^24 (replaces the paper's Z_<k>, IV-A).
+
+The paper truncates products of padded numbers, which fails whenever a padded number wraps (see
+``paper_arithmetic`` and ``experiments/wraparound.py``). Here nothing is truncated before it is unpadded: numbers
+are integers modulo M, kept as one float32 plane of centred residues per prime. A ring array of shape (a, b) is
+therefore a float32 array of shape (P, a, b). Every prime is 1 modulo the number of devices, so that the gradient
+code exists modulo each (``gradient_code``).
+
+This module knows nothing of reals (``fixed_point``) or of randomness (``pads``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codedfl.errors import InvalidInput, MessageRefused
+from codedfl.exact import kernels
+from codedfl.typing import Planes
+
+PRIME_CEILING = 2**24
+BYTES_PER_RESIDUE = 3
+
+
+def is_prime(n: int) -> bool:
+    """Trial division: n is below 2^24, so at most 4096 candidates."""
+    return n >= 2 and all(n % q for q in range(2, math.isqrt(n) + 1))
+
+
+@lru_cache(maxsize=256)
+def ring_primes(divisor: int, count: int) -> tuple[int, ...]:
+    """The ``count`` largest primes below 2^24 that are 1 modulo ``divisor``, largest first."""
+    if not 1 <= divisor < 2**16:
+        raise InvalidInput(f"the number of devices must be between 1 and {2**16 - 1}, got {divisor}")
+    primes: list[int] = []
+    candidate = (PRIME_CEILING - 2) // divisor * divisor + 1
+    while len(primes) < count and candidate > PRIME_CEILING // 2:
+        if is_prime(candidate):
+            primes.append(candidate)
+        candidate -= divisor
+    if len(primes) < count:
+        raise InvalidInput(f"no {count} primes between 2^23 and 2^24 are 1 modulo {divisor}: use smaller groups")
+    return tuple(primes)
+
+
+@dataclass(frozen=True)
+class Ring:
+    """Integers modulo the product of ``primes``; an element is a tuple of centred residues."""
+
+    primes: tuple[int, ...]
+
+    @classmethod
+    def for_group_sizes(cls, sizes: Sequence[int], planes: int = 2) -> Ring:
+        """The ring whose primes are 1 modulo every size (one size, D, unless devices form groups)."""
+        return cls(ring_primes(math.lcm(*sizes), planes))
+
+    @cached_property
+    def modulus(self) -> int:
+        return math.prod(self.primes)
+
+    @property
+    def bytes_per_number(self) -> int:
+        """On the wire: 6 (48 bits) for two primes, 9 for three."""
+        return BYTES_PER_RESIDUE * len(self.primes)
+
+    def __repr__(self) -> str:
+        return f"<Ring of {' * '.join(map(str, self.primes))}, {math.log2(self.modulus):.2f} bits>"
+
+    def zeros(self, *shape: int) -> Planes:
+        return kernels.aligned_zeros((len(self.primes), *shape))
+
+    # -- integers <-> residues
+
+    def from_integers(self, values: NDArray[Any]) -> Planes:
+        """Residues of an array of integers: int64 below 2^53, or integer-valued float64 of any size."""
+        floats = np.ascontiguousarray(values, dtype=np.float64)
+        planes = self.zeros(*floats.shape)
+        for plane, prime in zip(planes, self.primes, strict=True):
+            kernels.reduce(floats.reshape(-1), prime, plane.reshape(-1))
+        return planes
+
+    def to_integers(self, planes: Planes) -> NDArray[Any]:
+        """The representative in (-M/2, M/2): int64 for two primes, Python integers (dtype object) for three.
+
+        Garner's mixed-radix form with centred digits: x = r1 + p1 (t2 + p2 t3), |t| <= (p - 1)/2, is itself
+        centred, so no final comparison with M/2 is needed.
+        """
+        residues = planes.astype(np.int64)
+        value: NDArray[Any] = residues[0]
+        radix = self.primes[0]
+        for residue, prime in zip(residues[1:], self.primes[1:], strict=True):
+            # (residue - value) is below 2^49 in size here, or reduced first once value outgrows int64.
+            difference = (residue - (value % prime).astype(np.int64)) % prime
+            digit = difference * pow(radix, -1, prime) % prime
+            digit -= np.where(digit > prime // 2, prime, 0)
+            if radix > PRIME_CEILING:  # two primes are used up: the third digit no longer fits 64 bits
+                value, digit = value.astype(object), digit.astype(object)
+            value = value + radix * digit
+            radix *= prime
+        return value
+
+    # -- arithmetic
+
+    def add(self, left: Planes, right: Planes, sign: int = 1) -> Planes:
+        """left + sign * right."""
+        total = kernels.aligned_zeros(left.shape)
+        total[...] = left
+        self.add_scaled(total, [[sign]] * len(self.primes), [right])
+        return total
+
+    def add_scaled(self, total: Planes, coefficients: Sequence[Sequence[int]], terms: Sequence[Planes]) -> None:
+        """total += sum_j coefficients[prime][j] * terms[j], in place."""
+        for k, prime in enumerate(self.primes):
+            kernels.add_product(
+                total[k].reshape(-1),
+                [int(x) % prime for x in coefficients[k]],
+                [term[k].reshape(-1) for term in terms],
+                prime,
+            )
+
+    def add_scaled_packed(
+        self, total: Planes, coefficients: Sequence[Sequence[int]], packed: Sequence[bytes | memoryview]
+    ) -> None:
+        """The same for terms in their wire form (``pack``), unpacked on the fly."""
+        count = total[0].size
+        for k, prime in enumerate(self.primes):
+            slices = [self._plane_bytes(data, k, count) for data in packed]
+            kernels.add_packed_product(total[k].reshape(-1), [int(x) % prime for x in coefficients[k]], slices, prime)
+
+    def product(self, matrix: Planes, update: Planes) -> Planes:
+        """matrix (P, rows, d) times update (P, d, c) -> (P, rows, c); the device's whole work in an epoch."""
+        result = self.zeros(matrix.shape[1], update.shape[2])
+        for k, prime in enumerate(self.primes):
+            columns = kernels.aligned_zeros((update.shape[2], update.shape[1]))
+            columns[...] = update[k].T
+            kernels.product(matrix[k], columns, prime, result[k])
+        return result
+
+    def symmetric(self, triangle: Planes, size: int) -> Planes:
+        """The full symmetric matrix (P, size, size) of its row-major upper triangle (P, size(size+1)/2)."""
+        square = self.zeros(size, size)
+        for k in range(len(self.primes)):
+            kernels.square_from_triangle(triangle[k], square[k])
+        return square
+
+    # -- wire form
+
+    def pack(self, planes: Planes) -> bytes:
+        """All residues of the first prime, then of the next: 24 bits each, little endian, in [0, p)."""
+        return b"".join(
+            kernels.pack(plane.reshape(-1), prime).tobytes() for plane, prime in zip(planes, self.primes, strict=True)
+        )
+
+    def unpack(self, data: bytes | memoryview, *shape: int) -> Planes:
+        """Refuses a wrong length and residues outside [0, p)."""
+        count = math.prod(shape)
+        self.check_packed_length(data, count)
+        planes = self.zeros(*shape)
+        for k, prime in enumerate(self.primes):
+            if not kernels.unpack(self._plane_bytes(data, k, count), prime, planes[k].reshape(-1)):
+                raise MessageRefused(f"ring numbers must be residues below {prime}, got a larger one")
+        return planes
+
+    def check_packed_length(self, data: bytes | memoryview, count: int) -> None:
+        if len(data) != count * self.bytes_per_number:
+            raise MessageRefused(
+                f"{count} ring numbers must take {count * self.bytes_per_number} bytes, got {len(data)}"
+            )
+
+    def _plane_bytes(self, data: bytes | memoryview, plane: int, count: int) -> NDArray[np.uint8]:
+        width = BYTES_PER_RESIDUE * count
+        return np.frombuffer(data, dtype=np.uint8, count=width, offset=plane * width)

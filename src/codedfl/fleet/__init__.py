@@ -1,0 +1,1 @@
+"""Who the devices are, how long things take on them, and when an epoch ends."""

@@ -1,0 +1,1 @@
+"""What each party and each collusion can compute, by linear algebra."""

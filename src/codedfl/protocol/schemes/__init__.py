@@ -1,0 +1,1 @@
+"""The state machines of each coded scheme: what differs is phase 1."""

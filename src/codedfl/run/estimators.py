@@ -1,0 +1,401 @@
+"""Ridge regression and classification on devices' data, as scikit-learn estimators.
+
+``fit(X, y, device=ids)`` deals the rows out to devices and runs the real protocol in this process: column means and
+variances by secure sums, then a coded scheme (``codedfl.schemes``) with its keys, pads, masks and exact ring. Nothing
+is simulated but the network: everybody answers and in order, which changes nothing, since the gradients are exact
+whoever straggles. What comes out is the ridge solution on all rows together, up to rounding.
+
+It does not model time (``codedfl.run.simulator``), nor run on real machines (``codedfl.flower``).
+"""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from codedfl.data.features import FeatureMap, LinearFeatures, RandomFourierFeatures, default_gamma
+from codedfl.data.labels import ClassLabels, Labels, TargetLabels
+from codedfl.data.model import TrainedModel
+from codedfl.data.partition import by_device_column
+from codedfl.data.preprocessing import DEFAULT_CLIP, Moments, Preprocessing
+from codedfl.data.problem import Problem, bounded_features
+from codedfl.errors import InvalidInput
+from codedfl.run.in_process import run_in_process
+from codedfl.run.parties import make_parties
+from codedfl.run.secure_sum import secure_moments_in_process
+from codedfl.schemes import CodedScheme, coded_scheme
+from codedfl.solve.closed_form import ClosedForm
+from codedfl.solve.descent import GradientDescent, Nesterov, StepSchedule
+from codedfl.solve.krylov import ConjugateGradient
+from codedfl.solve.registry import SOLVERS
+from codedfl.solve.solver import Solver
+from codedfl.typing import Floats
+
+
+class _CodedRidge(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """What both estimators share: everything but the labels. The parameters are described at ``CodedRidge``."""
+
+    model_: TrainedModel
+
+    def __init__(
+        self,
+        *,
+        scheme: str = "coded-keys",
+        alpha: int | None = None,
+        n_devices: int = 5,
+        features: str = "linear",
+        n_features: int = 500,
+        gamma: float | None = None,
+        solver: str = "cg",
+        epochs: int = 100,
+        regularisation: float = 1e-4,
+        fit_intercept: bool = True,
+        clip: float = 30.0,
+        precision: int | None = 36,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.scheme = scheme
+        self.alpha = alpha
+        self.n_devices = n_devices
+        self.features = features
+        self.n_features = n_features
+        self.gamma = gamma
+        self.solver = solver
+        self.epochs = epochs
+        self.regularisation = regularisation
+        self.fit_intercept = fit_intercept
+        self.clip = clip
+        self.precision = precision
+        self.random_state = random_state
+
+    def _train(
+        self, X: Floats, y: NDArray[Any], labels: Labels, moments: Moments, parts: dict[str, NDArray[np.int64]]
+    ) -> None:
+        """Run the protocol on the rows of each device and keep the model."""
+        order = np.concatenate(list(parts.values()))
+        preprocessing = Preprocessing.from_moments(moments, self.clip)
+        prepared, clipped = preprocessing.apply(X[order])
+        feature_map = self._feature_map(preprocessing)
+        scheme = self._scheme(len(parts))
+        rows = bounded_features(feature_map, prepared)
+        problem = Problem(
+            name=type(self).__name__,
+            X=rows,
+            Y=labels.encode(y[order]),
+            offsets=np.cumsum([0, *map(len, parts.values())]),
+            device_names=tuple(parts),
+            X_test=rows[:0],
+            y_test=y[:0],
+            feature_map=feature_map,
+            labels=labels,
+            preprocessing=preprocessing,
+            task="classification" if isinstance(labels, ClassLabels) else "regression",
+            clipped=int(clipped.sum()) + labels.count_clipped(y),
+            provenance={"estimator": type(self).__name__, "devices": len(parts)},
+        )
+        server, devices = make_parties(scheme, problem, self._solver(scheme, feature_map), precision=self.precision)
+        theta = run_in_process(server, devices)
+        self.model_ = TrainedModel.of(problem, theta, scheme=scheme.label, epochs=server.epoch)
+        self.n_iter_ = server.epoch
+        self.n_clipped_ = problem.clipped
+        self.devices_ = problem.device_names
+
+    def _parts(self, X: Floats, device: ArrayLike | None) -> dict[str, NDArray[np.int64]]:
+        """The row numbers of each device by its name; refuses what the protocol cannot protect or run."""
+        if len(X) < 2:
+            raise InvalidInput(f"X must have at least 2 samples, one for each of two devices, got {len(X)} sample")
+        parts = self._dealt(len(X)) if device is None else _by_id(X, device)
+        self._scheme(len(parts)).check(len(parts))
+        return parts
+
+    def _dealt(self, rows: int) -> dict[str, NDArray[np.int64]]:
+        if self.n_devices < 2:
+            raise InvalidInput(f"n_devices must be at least 2, to hide one's data in the sum, got {self.n_devices}")
+        dealt = np.array_split(np.arange(rows), min(self.n_devices, rows))
+        return {f"device-{i}": part for i, part in enumerate(dealt)}
+
+    def _scheme(self, n_devices: int) -> CodedScheme:
+        alpha = max(1, n_devices - 2) if self.alpha is None else self.alpha
+        if not isinstance(alpha, numbers.Integral):
+            raise InvalidInput(f"alpha must be a number of devices (regularisation weighs |Theta|^2), got {alpha!r}")
+        return coded_scheme(self.scheme, int(alpha))
+
+    def _feature_map(self, preprocessing: Preprocessing) -> FeatureMap:
+        columns = preprocessing.n_columns
+        if self.features == "linear":
+            return LinearFeatures(columns, preprocessing.bound, self.fit_intercept)
+        if self.features == "rbf":
+            gamma = default_gamma(columns, 2 * DEFAULT_CLIP) if self.gamma is None else self.gamma
+            return RandomFourierFeatures(columns, self.n_features, gamma, self._seed())
+        raise InvalidInput(f"features must be linear or rbf, got {self.features!r}")
+
+    def _seed(self) -> int:
+        """An integer is the seed itself, so that ``RBFSampler`` of the same seed draws the same features."""
+        if isinstance(self.random_state, numbers.Integral):
+            return int(self.random_state)
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _solver(self, scheme: CodedScheme, feature_map: FeatureMap) -> Solver:
+        if self.solver not in SOLVERS:
+            raise InvalidInput(f"solver must be one of {', '.join(SOLVERS)}, got {self.solver!r}")
+        if scheme.reveals_gram:
+            return ClosedForm(self.regularisation)
+        if self.solver == "cg":
+            return ConjugateGradient(self.epochs, self.regularisation)
+        # No eigenvalue of X'X/m exceeds its trace, and that is public: 1 for each standardised column and for the
+        # constant one; d times the square of the bound, which is 2, for random features.
+        trace = feature_map.n_features if self.features == "linear" else 2.0
+        step = StepSchedule(1.0 / (trace + self.regularisation))
+        descent = GradientDescent if self.solver == "gd" else Nesterov
+        return descent(self.epochs, self.regularisation, step)
+
+    def _scores(self, X: ArrayLike) -> Floats:
+        check_is_fitted(self)
+        return self.model_.scores(validate_data(self, X, dtype=np.float64, reset=False))
+
+    def _lines(self) -> tuple[Floats, Floats]:
+        """Slopes (c x columns) and constants (c) that turn raw columns into the model's scores."""
+        check_is_fitted(self)
+        model = self.model_
+        if not isinstance(model.feature_map, LinearFeatures):
+            raise AttributeError("coef_ and intercept_ belong to features='linear', got a model of random features")
+        scale, columns = model.preprocessing.scale, model.preprocessing.n_columns
+        slopes = model.theta[-columns:].T / np.where(scale > 0, scale, np.inf)
+        at_mean = model.feature_map.transform(np.zeros((1, columns))) @ model.theta
+        return slopes, at_mean[0] - slopes @ model.preprocessing.shift
+
+
+class CodedRidge(RegressorMixin, _CodedRidge):  # type: ignore[misc]
+    """Ridge regression over devices that never show their data.
+
+    Minimises 1/(2m) |X Theta - y|^2 + regularisation/2 |Theta|^2 over all m rows together, on standardised columns.
+    That is ``sklearn.linear_model.Ridge(alpha=m * regularisation)`` behind a ``StandardScaler``, up to rounding (some
+    four digits) and to values beyond ``clip``.
+
+    Parameters
+    ----------
+    scheme : {"coded-keys", "coded-padded", "one-shot"}, default="coded-keys"
+        "one-shot" solves in closed form, for which it shows the server the total of X'X; it ignores ``solver`` and
+        ``epochs``.
+    alpha : int or None, default=None
+        How many devices' data each device can answer for: the server waits for the first D - alpha + 1. 1 is uncoded,
+        D is replication. None takes D - 2, but at least 1. The model is the same whatever alpha is. It is not the
+        ``alpha`` of ``Ridge``: that is ``regularisation``.
+    n_devices : int, default=5
+        Devices that the rows are dealt out to, as they come and as evenly as possible, when ``fit`` is given no
+        ``device``. At least 2; of fewer rows than devices each makes one.
+    features : {"linear", "rbf"}, default="linear"
+        The columns themselves, or random Fourier features of a Gaussian kernel on them.
+    n_features : int, default=500
+        Number of random features; "linear" ignores it. The work of a device grows with its square.
+    gamma : float or None, default=None
+        Of the kernel exp(-gamma |x - x'|^2) on standardised columns; "linear" ignores it. None is 0.245 / columns.
+    solver : {"cg", "gd", "nesterov"}, default="cg"
+        Conjugate gradient stops by itself. The descents make all their epochs, at the largest constant step that
+        public bounds prove to converge, and need many.
+    epochs : int, default=100
+        At most so many exchanges with the devices. 1 of "cg" leaves the model at zero; for linear features about
+        columns + 2 are enough.
+    regularisation : float, default=1e-4
+        Weight of |Theta|^2 against the *mean* squared error: alpha of ``Ridge`` is m times it, and 1 there is 1e-4
+        here at 10 000 rows. 0 is least squares.
+    fit_intercept : bool, default=True
+        Add a constant column to linear features. Its weight is regularised like the others, which matters little, as
+        columns and target are centred by their means anyway; False drops the column, not the centring. "rbf" has none.
+    clip : float, default=30.0
+        Columns, and the target in training, are clipped at so many standard deviations from their mean: the exact ring
+        needs bounds. More costs digits. Among clip^2 rows or fewer no value lies beyond.
+    precision : int or None, default=36
+        Fraction bits to ask of the ring; conjugate gradient needs more epochs with fewer. None takes what two primes
+        give, which shortens messages by a third.
+    random_state : int, RandomState instance or None, default=None
+        Draws the random features; the model depends on nothing else that is random. An integer gives the features of
+        ``RBFSampler(random_state=...)``.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features_in_,)
+        Slopes in raw units, 0 for a constant column; linear features only. ``predict`` differs from X coef_ +
+        intercept_ where a column lies beyond ``clip``.
+    intercept_ : float, linear features only
+    n_features_in_ : int
+        Number of columns seen by ``fit``; ``feature_names_in_`` has their names, if all have one.
+    n_iter_ : int
+        Epochs made; fewer than ``epochs`` when conjugate gradient was done.
+    devices_ : tuple of str
+        Names of the devices that took part, in the code's order.
+    n_clipped_ : int
+        How many training values were clipped.
+    model_ : TrainedModel
+        The model as the rest of codedfl has it; it saves to a file without pickle.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from codedfl.run.estimators import CodedRidge
+    >>> X = np.arange(12.0).reshape(6, 2) ** 2
+    >>> y = X @ [1.0, 2.0] + 3.0
+    >>> model = CodedRidge().fit(X, y, device=["ward-a", "ward-a", "ward-b", "ward-b", "ward-c", "ward-c"])
+    >>> model.devices_
+    ('ward-a', 'ward-b', 'ward-c')
+    >>> bool(model.score(X, y) > 0.999)
+    True
+    """
+
+    def fit(self, X: ArrayLike, y: ArrayLike, device: ArrayLike | None = None) -> Self:
+        """Train on the rows of all devices.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_columns)
+            At least two rows, in any units: means and variances are summed securely. Constant columns have no effect.
+        y : array-like of shape (n_samples,)
+            Numbers; the same one everywhere is predicted everywhere.
+        device : array-like of shape (n_samples,), default=None
+            Who holds each row: at least two different numbers or texts of up to 64 bytes. None deals the rows out.
+
+        Returns
+        -------
+        self : fitted
+        """
+        table, target = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        target = target.astype(np.float64)
+        parts = self._parts(table, device)
+        both = np.column_stack((table, target))
+        moments = secure_moments_in_process([both[rows] for rows in parts.values()])
+        columns = Moments(moments.count, moments.mean[:-1], moments.variance[:-1])
+        labels = _target_labels(float(moments.mean[-1]), float(moments.variance[-1]), self.clip)
+        self._train(table, target, labels, columns, parts)
+        return self
+
+    def predict(self, X: ArrayLike) -> Floats:
+        """Targets in their own unit, one per row of X."""
+        scores = self._scores(X)
+        return np.asarray(self.model_.labels.decode(scores))
+
+    @property
+    def coef_(self) -> Floats:
+        slopes, _ = self._lines()
+        zero, one = self.model_.labels.decode(np.array([[0.0], [1.0]]))
+        return np.asarray(slopes[0] * (one - zero))
+
+    @property
+    def intercept_(self) -> float:
+        _, constants = self._lines()
+        return float(self.model_.labels.decode(constants[:, None])[0])
+
+
+class CodedRidgeClassifier(ClassifierMixin, _CodedRidge):  # type: ignore[misc]
+    """Classification by ridge regression on one-hot labels, over devices that never show their data.
+
+    The classes of ``sklearn.linear_model.RidgeClassifier(alpha=m * regularisation)`` behind a ``StandardScaler``, up
+    to rounding, to values beyond ``clip``, and to the constant column's weight, which is regularised here: a factor
+    1 / (1 + regularisation) on each class's mean. ``fit_intercept=False`` leaves that column out; the mean of all
+    columns then scores 0 for every class.
+
+    Parameters, and attributes but for those below, are those of ``CodedRidge``. The list of classes becomes public.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The classes, ascending; ``model_`` has them as whole numbers or text.
+    coef_ : ndarray of shape (1, n_features_in_) or (n_classes, n_features_in_)
+        Slopes of ``decision_function`` in raw units; only with linear features.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        Its values where all columns are 0; only with linear features.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from codedfl.run.estimators import CodedRidgeClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> bool(CodedRidgeClassifier(n_devices=3).fit(X, y).score(X, y) > 0.8)
+    True
+    """
+
+    def fit(self, X: ArrayLike, y: ArrayLike, device: ArrayLike | None = None) -> Self:
+        """Train on the rows of all devices.
+
+        Parameters
+        ----------
+        X, device : as in ``CodedRidge.fit``
+        y : array-like of shape (n_samples,)
+            At least two classes: whole numbers, truth values or text.
+
+        Returns
+        -------
+        self : fitted
+        """
+        table, target = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(target)
+        parts = self._parts(table, device)
+        classes, codes = np.unique(target, return_inverse=True)
+        if len(classes) < 2:
+            raise InvalidInput(f"y must hold at least two classes, got one class only: {classes.tolist()[0]!r}")
+        labels = _class_labels(classes)
+        moments = secure_moments_in_process([table[rows] for rows in parts.values()])
+        self._train(table, np.asarray(labels.classes)[codes], labels, moments, parts)
+        self.classes_ = classes
+        return self
+
+    def decision_function(self, X: ArrayLike) -> Floats:
+        """Scores that are 1 for a sure yes and -1 for a sure no, as ``RidgeClassifier`` has them.
+
+        One number a row for two classes (above 0 is the second), one per class for more (the largest wins).
+        """
+        return self._margins(self._scores(X), offset=1.0)
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Classes, one per row of X."""
+        decision = self.decision_function(X)
+        winners = (decision > 0).astype(np.int64) if decision.ndim == 1 else np.argmax(decision, axis=1)
+        return np.asarray(self.classes_[winners])
+
+    @property
+    def coef_(self) -> Floats:
+        slopes, _ = self._lines()
+        return np.atleast_2d(self._margins(slopes.T, offset=0.0).T)
+
+    @property
+    def intercept_(self) -> Floats:
+        _, constants = self._lines()
+        return np.ravel(self._margins(constants[None, :], offset=1.0))
+
+    def _margins(self, scores: Floats, offset: float) -> Floats:
+        """Scores for labels in {0, 1} as scores for labels in {-1, 1}."""
+        if scores.shape[1] == 2:
+            return np.asarray(scores[:, 1] - scores[:, 0])
+        return 2.0 * scores - offset
+
+
+def _by_id(X: Floats, device: ArrayLike) -> dict[str, NDArray[np.int64]]:
+    """Row numbers by device, in the order of the ids."""
+    ids = column_or_1d(device)
+    check_consistent_length(X, ids)
+    for row, one in enumerate(ids.tolist()):
+        if one is None or one != one:  # NaN is how tables write a missing number
+            raise InvalidInput(f"device must name the device of each row, got {one} in row {row}")
+    if ids.dtype.kind == "O":
+        ids = ids.astype(str)
+    parts = by_device_column(ids)
+    if len(parts) < 2:
+        raise InvalidInput(f"device must name at least two devices, to hide one's data in the sum, got {ids[0]} only")
+    return {str(ids[rows[0]]): rows for rows in parts}
+
+
+def _target_labels(mean: float, variance: float, clip: float) -> TargetLabels:
+    """The range mean -+ clip deviations. A constant target has none and takes its size for one, or 1 if it is 0."""
+    reach = clip * variance**0.5 or abs(mean) or 1.0
+    return Labels.for_targets(mean - reach, mean + reach)
+
+
+def _class_labels(classes: NDArray[Any]) -> ClassLabels:
+    """Classes as a model file can hold them: whole numbers (which floats in class labels are) or text."""
+    return Labels.for_classes(classes.astype(np.int64 if classes.dtype.kind in "biuf" else str))

@@ -1,0 +1,55 @@
+"""Server and devices of a coded scheme on one problem."""
+
+from __future__ import annotations
+
+import secrets as system_random
+from collections.abc import Callable
+
+from codedfl.data.problem import Problem
+from codedfl.protocol import Device, Parameters, Server
+from codedfl.schemes import CodedScheme
+from codedfl.solve.solver import Solver
+from codedfl.typing import Floats, RandomBytes
+
+
+def make_parties(
+    scheme: CodedScheme,
+    problem: Problem,
+    solver: Solver,
+    *,
+    precision: int | None = None,
+    masks: bool = True,
+    stop_when: Callable[[Floats], bool] | None = None,
+    random_bytes: RandomBytes = system_random.token_bytes,
+) -> tuple[Server, list[Device]]:
+    """Server and devices of a coded scheme on this problem.
+
+    masks: off only to show what they prevent.
+    random_bytes: replaces the system's randomness.
+    """
+    parameters = Parameters(
+        scheme.name,
+        scheme.alpha,
+        problem.n_features,
+        problem.n_outputs,
+        problem.bounds,
+        precision=precision,
+        masks=masks,
+        groups=scheme.groups,
+        reveals_gram=scheme.reveals_gram,
+    )
+    scheme.check(problem.n_devices)
+    server = scheme.server_type(
+        parameters, problem.device_names, solver, stop_when=stop_when, spare=scheme.spare, random_bytes=random_bytes
+    )
+    devices = [
+        scheme.device_type(
+            name,
+            problem.X[problem.rows_of(i)],
+            problem.Y[problem.rows_of(i)],
+            allow_unmasked=not masks,
+            random_bytes=random_bytes,
+        )
+        for i, name in enumerate(problem.device_names)
+    ]
+    return server, devices

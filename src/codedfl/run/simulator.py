@@ -1,0 +1,144 @@
+"""A scheme on a fleet in virtual time (paper V): who answers when, and what model comes of it.
+
+Two ways to the same trace:
+
+* ``simulate`` runs the real state machines, the real ring arithmetic and the real wire format, with every answer
+  delivered in the order in which the latency model lets it arrive. No clock is read and nothing sleeps, so a day of
+  training passes in seconds. Devices whose answers cannot be among the first D - alpha + 1 need not compute.
+* ``trajectory`` computes the models centrally (``central``), once, and scores them; any number of latencies can be
+  drawn for it (``schemes.epoch_end_times``). For coded schemes the models are the same bit for bit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import secrets as system_random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codedfl.data.problem import Problem
+from codedfl.errors import RangeExceeded
+from codedfl.fleet.clock import TrainingClock
+from codedfl.fleet.latency import epoch_arrivals
+from codedfl.run.in_process import run_in_process
+from codedfl.run.parties import make_parties
+from codedfl.schemes import CodedScheme, Conditions, Descent, Scheme, WorkShape
+from codedfl.schemes.central import CentralTotals
+from codedfl.solve.solver import Solver
+from codedfl.typing import Floats, RandomBytes
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """Test scores along a training: the ``epochs`` scored (from 1) and the final model."""
+
+    epochs: NDArray[np.int64]
+    scores: Floats
+    model: Floats
+
+    def epochs_to(self, target: float) -> int | None:
+        """The first scored epoch at or above the target; None if it was never reached."""
+        reached = np.flatnonzero(self.scores >= target)
+        return int(self.epochs[reached[0]]) if len(reached) else None
+
+
+@dataclass(frozen=True, eq=False)
+class Trace(Trajectory):
+    """The same with the virtual ``seconds`` at the end of each epoch."""
+
+    seconds: Floats
+
+
+def simulate(
+    scheme: CodedScheme,
+    problem: Problem,
+    solver: Solver,
+    at: Conditions,
+    rng: np.random.Generator,
+    *,
+    everyone_computes: bool = False,
+    precision: int | None = None,
+    stop_when: Callable[[Floats], bool] | None = None,
+    random_bytes: RandomBytes = system_random.token_bytes,
+    on_epoch: Callable[[int, float, float], None] | None = None,
+) -> Trace:
+    """Run the protocol on virtual time; ``on_epoch`` is told epoch, seconds and score.
+
+    ``everyone_computes`` also lets the devices compute and send that cannot be in time; it changes nothing but the
+    time the simulation takes.
+    """
+    server, devices = make_parties(
+        scheme, problem, solver, precision=precision, stop_when=stop_when, random_bytes=random_bytes
+    )
+    shape = WorkShape.of(problem)
+    shared = scheme.sharing(shape, at, 1, rng)
+    load = scheme.epoch_load(shape, at.fleet)
+    clock = TrainingClock(shared.start, shared.ready, at.policy)
+    epochs: list[int] = []
+    seconds: list[float] = []
+    scores: list[float] = []
+
+    def arrivals(epoch: int, names: Sequence[str]) -> Sequence[str]:
+        del epoch
+        durations = epoch_arrivals(at.fleet, load.macs, load.bits_down, load.bits_up, 1, rng, at.chunk_bits)
+        times = clock.advance(durations, load.quorum)[0]
+        order = np.argsort(times, kind="stable")
+        counted = order if everyone_computes else order[times[order] <= clock.now[0]]
+        asked = set(names)
+        return [problem.device_names[i] for i in counted if problem.device_names[i] in asked]
+
+    def record(epoch: int) -> None:
+        assert server.model is not None
+        epochs.append(epoch)
+        seconds.append(float(clock.now[0]))
+        scores.append(problem.score(server.model))
+        if on_epoch is not None:
+            on_epoch(epoch, seconds[-1], scores[-1])
+
+    model = run_in_process(server, devices, arrivals, record)
+    return Trace(np.array(epochs), np.array(scores), model, np.array(seconds))
+
+
+def until_diverged(models: Iterator[Floats]) -> Iterator[Floats]:
+    """The models up to the first update that is refused as out of range."""
+    with contextlib.suppress(RangeExceeded):
+        yield from models
+
+
+def trajectory(
+    scheme: Scheme,
+    totals: CentralTotals,
+    solver: Solver | None,
+    descent: Descent,
+    at: Conditions,
+    rng: np.random.Generator,
+    *,
+    max_epochs: int,
+    target: float = 1.0,
+    score_every: int = 1,
+    beyond_target: float = 1.1,
+) -> Trajectory:
+    """Score every ``score_every``-th model until ``max_epochs``, or a little past the target (for the figure).
+
+    A training that diverges until its updates no longer fit the ring ends there, with the scores it had.
+    """
+    epochs: list[int] = []
+    scores: list[float] = []
+    model = np.zeros((totals.problem.n_features, totals.problem.n_outputs))
+    last = max_epochs
+    models = until_diverged(scheme.models(totals, solver, descent, at, rng))
+    for epoch, theta in enumerate(itertools.islice(models, max_epochs), 1):
+        model = theta
+        if epoch % score_every and epoch != 1:
+            continue
+        epochs.append(epoch)
+        scores.append(totals.problem.score(theta))
+        if scores[-1] >= target and last == max_epochs:
+            last = min(max_epochs, int(np.ceil(epoch * beyond_target)))
+        if epoch >= last:
+            break
+    return Trajectory(np.array(epochs), np.array(scores), model)

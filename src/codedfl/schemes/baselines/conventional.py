@@ -1,0 +1,91 @@
+"""Conventional federated gradient descent (paper III-A): everybody computes, the server waits for the slowest.
+
+As in the paper's experiment: float32, mini-batches of a fifth of the local data, no phase 1. The server sees every
+device's gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from codedfl.data.problem import MINI_BATCHES
+from codedfl.fleet.clock import Quorum
+from codedfl.fleet.fleet import Fleet
+from codedfl.fleet.latency import crypto_macs
+from codedfl.schemes.central import CentralTotals
+from codedfl.schemes.scheme import FLOAT_BITS, Conditions, Descent, EpochLoad, Scheme, WorkShape
+from codedfl.solve.solver import Solver
+from codedfl.typing import Floats
+
+
+@dataclass(frozen=True)
+class Conventional(Scheme):
+    """The baseline of every speed-up."""
+
+    name: ClassVar[str] = "conventional"
+    private: ClassVar[bool] = False
+
+    @property
+    def label(self) -> str:
+        return "conventional FL"
+
+    def epoch_load(self, shape: WorkShape, fleet: Fleet) -> EpochLoad:
+        """2 (n_i/5) d c MACs: X Theta, then X' times the residual, on one mini-batch."""
+        return mini_batch_load(shape, fleet, Quorum(0))
+
+    def models(
+        self, totals: CentralTotals, solver: Solver | None, descent: Descent, at: Conditions, rng: np.random.Generator
+    ) -> Iterator[Floats]:
+        """Mini-batch descent; everybody is always in time, so the sums over devices suffice."""
+        del solver, at, rng
+        theta = np.zeros((totals.problem.n_features, totals.problem.n_outputs))
+        epoch = 0
+        while True:
+            batch = epoch % MINI_BATCHES
+            epoch += 1
+            product = totals.batch_gram[batch] @ theta.astype(np.float32)
+            gradient = (product - totals.batch_cross[batch]) / totals.batch_samples[batch]
+            theta = theta - descent.step(epoch) * (gradient + descent.regularisation * theta)
+            yield theta
+
+
+@dataclass(frozen=True)
+class ConventionalFullBatch(Scheme):
+    """Conventional FL on all local data with a stored Gram matrix: exact, so it can run any solver.
+
+    The fair rival of a coded scheme with conjugate gradient: the same solver, but waiting for everybody.
+    """
+
+    name: ClassVar[str] = "conventional-full-batch"
+    exact: ClassVar[bool] = True
+    private: ClassVar[bool] = False
+
+    @property
+    def label(self) -> str:
+        return "conventional FL, full batch"
+
+    def epoch_load(self, shape: WorkShape, fleet: Fleet) -> EpochLoad:
+        """d^2 c MACs in float32, as in the coded schemes."""
+        numbers = shape.model_numbers
+        bits = numbers * FLOAT_BITS
+        macs = shape.n_features * numbers + crypto_macs(fleet, sealed_bits=bits)
+        return EpochLoad(macs, bits, bits, Quorum(0))
+
+    def models(
+        self, totals: CentralTotals, solver: Solver | None, descent: Descent, at: Conditions, rng: np.random.Generator
+    ) -> Iterator[Floats]:
+        """The exact total: what float32 sums would add is below what any solver here notices."""
+        del descent, at, rng
+        assert solver is not None
+        return totals.train(solver)
+
+
+def mini_batch_load(shape: WorkShape, fleet: Fleet, quorum: Quorum) -> EpochLoad:
+    """One mini-batch in float32, the model down and the gradient up."""
+    numbers = shape.model_numbers
+    macs = 2 * (shape.samples / MINI_BATCHES) * numbers + crypto_macs(fleet, sealed_bits=numbers * FLOAT_BITS)
+    return EpochLoad(macs, numbers * FLOAT_BITS, numbers * FLOAT_BITS, quorum)

@@ -1,0 +1,83 @@
+"""Conventional descent that goes on without the slowest devices (mentioned and omitted in the paper's section V).
+
+Fast, but on data sorted by label the labels of slow devices are hardly ever seen: the model drifts towards the fast
+ones ("client drift"), and no number of epochs makes up for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codedfl.data.problem import MINI_BATCHES, Problem
+from codedfl.errors import InvalidInput
+from codedfl.fleet.clock import Quorum
+from codedfl.fleet.fleet import Fleet
+from codedfl.fleet.latency import epoch_arrivals
+from codedfl.schemes.baselines.conventional import mini_batch_load
+from codedfl.schemes.central import CentralTotals
+from codedfl.schemes.scheme import Conditions, Descent, EpochLoad, Scheme, WorkShape
+from codedfl.solve.solver import Solver
+from codedfl.typing import Floats
+
+
+@dataclass(frozen=True)
+class DropSlowest(Scheme):
+    """dropped: how many devices each epoch goes on without. 0 is conventional FL."""
+
+    dropped: int
+    name: ClassVar[str] = "drop-slowest"
+    private: ClassVar[bool] = False
+
+    @property
+    def label(self) -> str:
+        return f"dropping the slowest {self.dropped}"
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        return {"dropped": self.dropped}
+
+    def check(self, n_devices: int) -> None:
+        if not 0 <= self.dropped < n_devices:
+            raise InvalidInput(f"dropped must be between 0 and {n_devices - 1}, got {self.dropped}")
+
+    def epoch_load(self, shape: WorkShape, fleet: Fleet) -> EpochLoad:
+        return mini_batch_load(shape, fleet, Quorum(self.dropped))
+
+    def models(
+        self, totals: CentralTotals, solver: Solver | None, descent: Descent, at: Conditions, rng: np.random.Generator
+    ) -> Iterator[Floats]:
+        """Descent on the mini-batches of those who were in time, drawn anew each epoch."""
+        del solver
+        problem, fleet = totals.problem, at.fleet
+        load = self.epoch_load(WorkShape.of(problem), fleet)
+        theta = np.zeros((problem.n_features, problem.n_outputs))
+        epoch = 0
+        while True:
+            batch = epoch % MINI_BATCHES
+            epoch += 1
+            arrivals = epoch_arrivals(fleet, load.macs, load.bits_down, load.bits_up, 1, rng, at.chunk_bits)[0]
+            dropped = np.argsort(arrivals)[fleet.n_devices - self.dropped :]
+            # All devices' gradient less that of the few dropped: the same sum with far less to read.
+            lost, lost_samples = gradient_of(problem, dropped, batch, theta)
+            everyone = totals.batch_gram[batch] @ theta.astype(np.float32) - totals.batch_cross[batch]
+            gradient, samples = everyone - lost, int(totals.batch_samples[batch]) - lost_samples
+            theta = theta - descent.step(epoch) * (gradient / samples + descent.regularisation * theta)
+            yield theta
+
+
+def gradient_of(problem: Problem, devices: NDArray[np.intp], batch: int, theta: Floats) -> tuple[Floats, int]:
+    """The devices' summed gradient on one mini-batch, computed in float32 as they would, and its sample count."""
+    total = np.zeros(theta.shape)
+    samples = 0
+    theta32 = theta.astype(np.float32)
+    for device in devices:
+        rows = problem.mini_batch(int(device), batch)
+        X = problem.X[rows]
+        total += X.T @ (X @ theta32 - problem.Y[rows].astype(np.float32))
+        samples += len(X)
+    return total, samples

@@ -1,0 +1,91 @@
+"""The totals that the protocol would decode, computed in one place: the fast mode of the simulator.
+
+A coded scheme gives the server exactly sum_i X_i'X_i e, whichever devices answer. So its models do not depend on
+who straggles, and computing them centrally, with the same rounding and the same ring product, gives the same model
+bit for bit (tests/test_central.py). Many latencies can then be drawn for one trajectory.
+
+The sums per mini-batch serve the baselines, which work in floats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from scipy.linalg.blas import dsyrk
+
+from codedfl.data.problem import MINI_BATCHES, Problem
+from codedfl.exact.fixed_point import FixedPoint
+from codedfl.solve.closed_form import ClosedForm
+from codedfl.solve.solver import Solver
+from codedfl.typing import Floats, Planes
+
+
+class CentralTotals:
+    """Sums over all devices of X'X and X'Y, as rounded by each device, and per mini-batch in floats."""
+
+    def __init__(self, problem: Problem, progress: Callable[[float], None] | None = None) -> None:
+        self.problem = problem
+        d, c = problem.n_features, problem.n_outputs
+        format_ = FixedPoint.derive(problem.bounds, d, problem.n_devices)
+        self.fixed_point = format_
+        gram = np.zeros((d, d))
+        cross = np.zeros((d, c))
+        # Sums per mini-batch in integers of the grid, upper triangles only, added up in place by BLAS.
+        batch_gram = [np.zeros((d, d), order="F") for _ in range(MINI_BATCHES)]
+        self.batch_cross = np.zeros((MINI_BATCHES, d, c))
+        self.batch_labels = np.zeros((MINI_BATCHES, c, c))
+        self.batch_samples = np.zeros(MINI_BATCHES, dtype=np.int64)
+        for device in range(problem.n_devices):
+            rows = problem.rows_of(device)
+            X, Y = format_.grid_features(problem.X[rows]), format_.grid_labels(problem.Y[rows])
+            gram += format_.round_gram(dsyrk(1.0, X.T))
+            cross += format_.round_cross(X.T @ Y)
+            for batch in range(MINI_BATCHES):
+                part = problem.mini_batch(device, batch)
+                mine = slice(part.start - rows.start, part.stop - rows.start)
+                batch_gram[batch] = dsyrk(1.0, X[mine].T, beta=1.0, c=batch_gram[batch], overwrite_c=True)
+                self.batch_cross[batch] += np.ldexp(X[mine].T @ Y[mine], -format_.feature_bits - format_.label_bits)
+                self.batch_labels[batch] += problem.Y[part].T @ problem.Y[part]
+                self.batch_samples[batch] += part.stop - part.start
+            if progress is not None:
+                progress((device + 1) / problem.n_devices)
+        self.batch_gram = np.stack(
+            [_mirrored(np.ldexp(part, -2 * format_.feature_bits)).astype(np.float32) for part in batch_gram]
+        )
+        gram = _mirrored(gram)
+        self.gram: Planes = format_.ring.from_integers(gram)
+        self._constant: Planes = format_.ring.from_integers(-cross)
+
+    def ridge(self, regularisation: float) -> Floats:
+        """What one-shot's server computes from the same totals: the closed-form solution."""
+        d, c = self.problem.n_features, self.problem.n_outputs
+        format_ = self.fixed_point
+        solver = ClosedForm(regularisation)
+        upper = np.triu_indices(d)
+        solver.take_gram(format_.gram_to_reals(np.ascontiguousarray(self.gram[:, upper[0], upper[1]])))
+        zero = np.zeros((d, c))
+        solver.start(zero, format_.constant_to_reals(self._constant, zero), self.problem.n_samples)
+        assert solver.model is not None
+        return solver.model
+
+    def train(self, solver: Solver) -> Iterator[Floats]:
+        """The model after each epoch, from Theta^(1) = 0: bit for bit what the protocol's server computes."""
+        d, c = self.problem.n_features, self.problem.n_outputs
+        format_, ring = self.fixed_point, self.fixed_point.ring
+        zero = np.zeros((d, c))
+        solver.start(zero, format_.constant_to_reals(self._constant, zero), self.problem.n_samples)
+        while True:
+            assert solver.model is not None
+            yield solver.model
+            direction = solver.request()
+            if direction is None:
+                return
+            integers, bits = format_.round_update(direction)
+            product = ring.product(self.gram, ring.from_integers(integers))
+            solver.receive(np.ldexp(integers, -bits), format_.product_to_reals(product, integers, bits))
+
+
+def _mirrored(upper: Floats) -> Floats:
+    """The symmetric matrix of an upper triangle with zeros below."""
+    return upper + np.triu(upper, 1).T

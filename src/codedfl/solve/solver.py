@@ -1,0 +1,62 @@
+"""What a solver is to the server: it asks for exact products X'X e and makes a model of them (paper III-A).
+
+A solver never sees data. It is started with G^(1) = X'X Theta^(1) - X'Y and m, then asks for the product of X'X with
+one d x c matrix after the other until it has enough. What it gets back are the matrix *as sent* (on the ring's
+grid) and its exact product, so rounding never makes the two disagree.
+
+minimise  1/(2m) |X Theta - Y|^2 + lambda/2 |Theta|^2,   gradient (X'X Theta - X'Y)/m + lambda Theta
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol, runtime_checkable
+
+from codedfl.errors import InvalidInput
+from codedfl.state import State
+from codedfl.typing import Floats
+
+
+class Solver(Protocol):
+    """One epoch is one ``start`` or one ``request``/``receive`` pair."""
+
+    @property
+    def model(self) -> Floats | None:
+        """Theta after the last finished epoch; None before ``start``."""
+        ...
+
+    def start(self, initial: Floats, constant: Floats, samples: int) -> None:
+        """Epoch 1: Theta^(1), sum of G_i^(1), m."""
+        ...
+
+    def request(self) -> Floats | None:
+        """The matrix whose product with X'X is wanted next; None when finished."""
+        ...
+
+    def receive(self, sent: Floats, product: Floats) -> None:
+        """``product`` = X'X ``sent``, where ``sent`` is the request as rounded to the ring's grid."""
+        ...
+
+    def state(self) -> State:
+        """What a fresh solver with the same arguments needs to go on; see ``codedfl.state``."""
+        ...
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from there."""
+        ...
+
+
+@runtime_checkable
+class GramSolver(Protocol):
+    """A solver that needs the total of X'X itself, before ``start``; only a scheme that reveals it can serve one."""
+
+    def take_gram(self, triangle: Floats) -> None:
+        """The row-major upper triangle of sum_i X_i'X_i."""
+        ...
+
+
+def _check(epochs: int, regularisation: float) -> None:
+    if epochs < 1:
+        raise InvalidInput(f"epochs must be at least 1, got {epochs}")
+    if not regularisation >= 0:
+        raise InvalidInput(f"regularisation must be at least 0, got {regularisation}")

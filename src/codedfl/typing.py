@@ -1,0 +1,32 @@
+"""Types that every layer speaks of. Named here once, so that signatures read alike from the ring to the report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+"""Real numbers: models, updates, scores."""
+
+Singles = NDArray[np.float32]
+"""Features as they are kept, and what the baselines compute with."""
+
+Integers = NDArray[np.int64]
+
+Planes = NDArray[np.float32]
+"""Ring numbers: one plane of centred residues for each prime in front of the array's own shape (``exact.ring``)."""
+
+Seconds = NDArray[np.float64]
+"""Virtual time, usually (draws, devices)."""
+
+Rows = NDArray[Any]
+"""Raw rows or labels as a table has them."""
+
+RandomBytes = Callable[[int], bytes]
+"""A source of secrets: ``secrets.token_bytes``, or a repeatable one in tests."""
+
+Progress = Callable[[str, float], None]
+"""Told what is being done, and which fraction of the whole is over."""

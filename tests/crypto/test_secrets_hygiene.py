@@ -1,0 +1,143 @@
+"""Secrets come from the system's generator, show in no repr, log line or error, and lie in files of mode 0600."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codedfl.crypto.sealed import Identity
+from codedfl.engine.keys import load_identity
+from codedfl.engine.state_folder import StateFolder
+from codedfl.errors import CodedFLError
+from codedfl.protocol import Device, Server
+from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
+from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
+from scenario import Network, Scenario, descent
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "flower"))
+from fake_post import FakePost, make_conductor, make_hosts
+
+SCHEMES = pytest.mark.parametrize(
+    ("server_type", "device_type"), [(PaddedServer, PaddedDevice), (KeysServer, KeysDevice)]
+)
+
+
+class Recorder:
+    """The system's generator, with a memory."""
+
+    def __init__(self) -> None:
+        self.drawn: list[bytes] = []
+
+    def __call__(self, size: int) -> bytes:
+        self.drawn.append(secrets.token_bytes(size))
+        return self.drawn[-1]
+
+    def shown_in(self, text: str, public: bytes = b"") -> list[bytes]:
+        """Which secrets a text gives away: as hex, or as Python writes bytes (eight in a row are enough)."""
+        return [
+            secret
+            for secret in self.drawn
+            if secret != public and any(form in text for form in (secret[:8].hex(), repr(secret[:8])[2:-1]))
+        ]
+
+
+def everything_below(value: Any, depth: int = 0) -> Iterator[Any]:
+    """An object and what it holds, as a debugger would list it."""
+    yield value
+    if depth < 4 and type(value).__module__.startswith("codedfl"):
+        for held in vars(value).values() if hasattr(value, "__dict__") else ():
+            if type(held).__module__.startswith("codedfl"):
+                yield from everything_below(held, depth + 1)
+
+
+@SCHEMES
+def test_no_repr_and_no_error_shows_a_secret(server_type: type[Server], device_type: type[Device]):
+    recorder = Recorder()
+    scenario = Scenario(server_type=server_type, device_type=device_type)
+    server = scenario.server(descent(2), random_bytes=recorder)
+    network = Network(server, scenario.devices(random_bytes=recorder))
+    network.send(server.invite())
+    texts: list[str] = []
+
+    def look(receiver: Server | Device, data: bytes) -> None:
+        for party in (receiver, server):
+            texts.extend(repr(value) for value in everything_below(party))
+        for damaged in (data[:-1], data[:-20] + bytes(20), data.replace(server.run, bytes(16))):
+            try:
+                receiver.receive(damaged)
+            except CodedFLError as error:
+                texts.append(str(error))
+
+    network.before = look
+    network.run()
+    assert len(texts) > 200
+    assert len(recorder.drawn) > 30
+    assert recorder.shown_in("\n".join(texts), public=server.run) == []
+
+
+def test_the_search_finds_a_secret_where_there_is_one():
+    recorder = Recorder()
+    secret = recorder(32)
+    assert recorder.shown_in(f"seed {secret!r}") == [secret]
+    assert recorder.shown_in(f"seed {secret.hex()}") == [secret]
+
+
+@SCHEMES
+def test_logs_of_real_machines_show_no_secret(
+    server_type: type[Server],
+    device_type: type[Device],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    recorder = Recorder()
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    for kind in (Server, Device):
+        monkeypatch.setitem(kind.__init__.__kwdefaults__, "random_bytes", recorder)
+    caplog.set_level(logging.DEBUG)
+    scenario = Scenario(server_type=server_type, device_type=device_type)
+    faults = iter(["", "damage call", "", "damage reply"] * 200)
+    post = FakePost(make_hosts(scenario, tmp_path), fault=lambda *_: next(faults))
+    conductor = make_conductor(scenario, post, tmp_path, descent)
+    conductor.run()
+    assert len(recorder.drawn) > 30
+    assert caplog.text
+    run = next(secret for secret in recorder.drawn if len(secret) == 16)  # its name, which everybody may know
+    assert recorder.shown_in(caplog.text, public=run) == []
+
+
+def test_secrets_are_drawn_from_the_system():
+    for party in (Server, Device):
+        assert party.__init__.__kwdefaults__["random_bytes"] is secrets.token_bytes
+    assert Identity.generate.__func__.__defaults__ == (secrets.token_bytes,)
+
+
+@pytest.fixture
+def _careless_umask() -> Iterator[None]:
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.usefixtures("_careless_umask")
+def test_files_with_secrets_are_closed_to_others(tmp_path: Path):
+    load_identity(tmp_path / "keys" / "identity.key")
+    folder = StateFolder(tmp_path / "state" / "run")
+    with folder.locked():
+        folder.save({"seed": bytes(32), "bulk": bytes(20_000)})
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(files) == 4  # key, index, bulk, lock
+    assert {mode_of(path) for path in files} == {0o600}
+    assert {mode_of(path) for path in tmp_path.rglob("*") if path.is_dir()} == {0o700}

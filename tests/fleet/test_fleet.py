@@ -1,0 +1,266 @@
+"""Fleets: the shipped one, other sizes, files with every kind of mistake."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from codedfl.errors import InvalidInput
+from codedfl.fleet.fleet import DeviceClass, Fleet, MeasuredTimes
+
+SMALL = """\
+[server]
+mac_rate = 1e12
+
+[defaults]
+setup_factor = 0.5
+uplink_rate = 5e6
+downlink_rate = 10e6
+failure_probability = 0.1
+header_overhead = 0.1
+
+[[device]]
+count = 2
+mac_rate = 1e6
+
+[[device]]
+name = "odd"
+count = 1
+mac_rate = 2e6
+failure_probability = 0
+"""
+
+
+def test_the_papers_fleet_has_the_papers_values():
+    fleet = Fleet.load("paper")
+    assert fleet.n_devices == 25
+    assert fleet.mac_rate.tolist() == [25e6] * 10 + [5e6] * 5 + [2.5e6] * 5 + [1.25e6] * 5
+    assert fleet.server_mac_rate == 8.24e12
+    assert fleet.pad_macs_per_number == 13
+    for values, expected in (
+        (fleet.setup_factor, 0.5),
+        (fleet.uplink_rate, 5e6),
+        (fleet.downlink_rate, 10e6),
+        (fleet.failure_probability, 0.1),
+        (fleet.header_overhead, 0.1),
+    ):
+        assert values.tolist() == [expected] * 25
+    assert fleet.class_of_device.tolist() == [0] * 10 + [1] * 5 + [2] * 5 + [3] * 5
+
+
+def test_repr():
+    paper = Fleet.load("paper")
+    assert repr(paper) == "<Fleet 'paper': 25 devices, 1.25e+06 to 2.5e+07 MAC/s>"
+    assert repr(paper.scaled_to(1)) == "<Fleet 'paper': 1 device, 2.5e+07 MAC/s>"
+
+
+def test_arrays_are_read_only():
+    with pytest.raises(ValueError, match="read-only"):
+        Fleet.load("paper").mac_rate[0] = 1
+
+
+@pytest.mark.parametrize(
+    ("n_devices", "counts"),
+    [
+        (120, [48, 24, 24, 24]),
+        (1000, [400, 200, 200, 200]),
+        (25, [10, 5, 5, 5]),
+        (7, [3, 2, 1, 1]),  # 2.8, 1.4, 1.4, 1.4: ties go to the first class
+        (1, [1]),
+    ],
+)
+def test_scaled_to_keeps_the_mix(n_devices: int, counts: list[int]):
+    fleet = Fleet.load("paper").scaled_to(n_devices)
+    assert fleet.n_devices == n_devices
+    assert [c.count for c in fleet.classes] == counts
+
+
+def test_scaled_to_refuses_an_empty_fleet():
+    with pytest.raises(InvalidInput, match=r"^n_devices must be an integer from 1 to 1000000, got 0$"):
+        Fleet.load("paper").scaled_to(0)
+
+
+def test_defaults_give_way_to_a_classs_own_values():
+    fleet = Fleet.loads(SMALL, name="small")
+    assert fleet.failure_probability.tolist() == [0.1, 0.1, 0.0]
+    assert [c.name for c in fleet.classes] == ["class 0", "odd"]
+    assert fleet.name == "small"
+
+
+def test_the_cost_factors_are_charged_unless_the_file_says_otherwise():
+    assert Fleet.loads(SMALL).pad_macs_per_number == 13
+    free = Fleet.loads(SMALL + "[costs]\npad_macs_per_number = 0\nseal_macs_per_number = 0\n")
+    assert (free.pad_macs_per_number, free.seal_macs_per_number) == (0, 0)
+
+
+def test_dumps_and_loads_are_inverse():
+    paper = Fleet.load("paper")
+    assert Fleet.loads(paper.dumps()) == paper
+    odd = replace(paper, name='"quoted"\n\\ \x7f é', pad_macs_per_number=1e-20)
+    assert Fleet.loads(odd.dumps()) == odd
+
+
+def test_save_and_load_with_a_trace_beside_it(tmp_path: Path):
+    (tmp_path / "times.csv").write_text("kind,amount,seconds\ncompute,1000,0.5\ncompute,10,0.1\nuplink,100,2\n")
+    (tmp_path / "lab.toml").write_text(SMALL + 'trace = "times.csv"\n')
+    fleet = Fleet.load(tmp_path / "lab.toml")
+    assert fleet.name == "lab"
+    assert fleet.classes[0].trace is None
+    trace = fleet.classes[1].trace
+    assert trace is not None
+    assert {k: v.tolist() for k, v in trace.seconds_per_unit.items()} == {
+        "compute": [0.0005, 0.01],
+        "uplink": [0.02],
+    }
+    (tmp_path / "sub").mkdir()
+    fleet.save(tmp_path / "sub" / "copy.toml")
+    assert 'trace = "../times.csv"' in (tmp_path / "sub" / "copy.toml").read_text()
+    assert Fleet.load(str(tmp_path / "sub" / "copy.toml")) == fleet
+    assert Fleet.loads(fleet.dumps()) == fleet
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("mac_rate = 2e6", "mac_rate = 0", "device[1].mac_rate must be positive, got 0"),
+        ("mac_rate = 2e6", "mac_rate = -1e6", "device[1].mac_rate must be positive, got -1000000.0"),
+        ("mac_rate = 2e6", "mac_rate = nan", "device[1].mac_rate must be a finite number, got nan"),
+        ("mac_rate = 2e6", "mac_rate = inf", "device[1].mac_rate must be a finite number, got inf"),
+        ("mac_rate = 2e6", "mac_rate = true", "device[1].mac_rate must be a finite number, got True"),
+        ("mac_rate = 2e6", 'mac_rate = "2e6"', "device[1].mac_rate must be a finite number, got '2e6'"),
+        ("mac_rate = 2e6\n", "", "device[1].mac_rate must be given, got nothing"),
+        (
+            "failure_probability = 0\n",
+            "failure_probability = 1.2\n",
+            "device[1].failure_probability must be in [0, 1), got 1.2",
+        ),
+        (
+            "failure_probability = 0.1",
+            "failure_probability = 1",
+            "defaults.failure_probability must be in [0, 1), got 1",
+        ),
+        (
+            "setup_factor = 0.5",
+            "setup_factor = -0.5",
+            "defaults.setup_factor must be zero or positive, got -0.5",
+        ),
+        (
+            "header_overhead = 0.1",
+            "header_overhead = -1",
+            "defaults.header_overhead must be zero or positive, got -1",
+        ),
+        ("uplink_rate = 5e6", "uplink_rate = 0", "defaults.uplink_rate must be positive, got 0"),
+        ("downlink_rate = 10e6", "downlink_rate = []", "defaults.downlink_rate must be a finite number, got []"),
+        ("count = 1", "count = 0", "device[1].count must be an integer from 1 to 1000000, got 0"),
+        ("count = 1", "count = 1.5", "device[1].count must be an integer from 1 to 1000000, got 1.5"),
+        ("count = 1", "count = true", "device[1].count must be an integer from 1 to 1000000, got True"),
+        ('name = "odd"', 'name = ""', "device[1].name must be a non-empty string, got ''"),
+        ("mac_rate = 1e12", "mac_rate = 0", "server.mac_rate must be positive, got 0"),
+        ("mac_rate = 1e12", "", "server.mac_rate must be given, got nothing"),
+        (
+            "mac_rate = 1e12",
+            "mac_rate = 1e12\ncores = 4",
+            "server.cores is not a known key (mac_rate), got 4",
+        ),
+        (
+            "[server]",
+            "[costs]\npad_macs_per_number = -1\n[server]",
+            "costs.pad_macs_per_number must be zero or positive, got -1",
+        ),
+        (
+            "[server]",
+            "[costs]\npads = 1\n[server]",
+            "costs.pads is not a known key (pad_macs_per_number, seal_macs_per_number), got 1",
+        ),
+        ("[server]", "name = 7\n[server]", "name must be a non-empty string, got 7"),
+        (
+            "[server]",
+            "devices = 3\n[server]",
+            "devices is not a known key (name, server, costs, defaults, device), got 3",
+        ),
+        ("[server]\nmac_rate = 1e12", "server = 3", "server must be a table, got 3"),
+        (
+            "count = 1",
+            "count = 1\nmac_rte = 3e6",
+            "device[1].mac_rte is not a known key (name, count, mac_rate, setup_factor, uplink_rate, "
+            "downlink_rate, failure_probability, header_overhead, trace), got 3000000.0",
+        ),
+        ("count = 1", "count = 1\ntrace = 4", "device[1].trace must be a non-empty string, got 4"),
+    ],
+)
+def test_a_bad_value_is_named_with_its_file_key_and_rule(old: str, new: str, message: str):
+    text = SMALL[::-1].replace(old[::-1], new[::-1], 1)[::-1]  # the last occurrence
+    with pytest.raises(InvalidInput) as caught:
+        Fleet.loads(text, source="lab.toml")
+    assert str(caught.value) == f"lab.toml: {message}"
+
+
+def test_a_fleet_has_devices():
+    text = SMALL[: SMALL.index("[[device]]")]
+    with pytest.raises(InvalidInput, match=r"^lab.toml: device must have at least one class, got none$"):
+        Fleet.loads(text, source="lab.toml")
+    with pytest.raises(InvalidInput, match=r"^lab.toml: device must be an array of tables, got \{'count': 3\}$"):
+        Fleet.loads(text + "[device]\ncount = 3\n", source="lab.toml")
+
+
+def test_an_integer_beyond_floats_is_refused():
+    text = SMALL.replace("mac_rate = 2e6", f"mac_rate = {10**400}")
+    with pytest.raises(InvalidInput, match=r"^fleet: device\[1\].mac_rate must be a finite number, got 10+$"):
+        Fleet.loads(text)
+
+
+def test_text_that_is_not_toml():
+    with pytest.raises(InvalidInput, match=r"^lab.toml: a fleet must be valid TOML, got: .*at line 2, column 1.*"):
+        Fleet.loads("[server]\n= 3", source="lab.toml")
+
+
+def test_a_fleet_that_does_not_exist(tmp_path: Path):
+    path = str(tmp_path / "none.toml")
+    message = f"fleet must be a readable TOML file or a shipped fleet (paper), got {path!r}"
+    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
+        Fleet.load(path)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("kind,seconds\n", ": columns must be kind, amount, seconds, got ['kind', 'seconds']"),
+        ("", ": columns must be kind, amount, seconds, got []"),
+        ("kind,amount,seconds\n", ": there must be at least one row, got none"),
+        (
+            "kind,amount,seconds\ncompute,1,1\nup,3,4\n",
+            " line 3: kind must be one of compute, uplink, downlink, got 'up'",
+        ),
+        ("kind,amount,seconds\ncompute,0,1\n", " line 2: amount must be positive, got 0.0"),
+        ("kind,amount,seconds\ncompute,1,nan\n", " line 2: seconds must be a finite number, got nan"),
+        ("kind,amount,seconds\ncompute,1,fast\n", " line 2: seconds must be a finite number, got 'fast'"),
+        ("kind,amount,seconds\ncompute,1\n", " line 2: seconds must be a finite number, got None"),
+    ],
+)
+def test_a_bad_trace_is_named_with_its_line(tmp_path: Path, rows: str, message: str):
+    path = tmp_path / "times.csv"
+    path.write_text(rows)
+    with pytest.raises(InvalidInput) as caught:
+        MeasuredTimes.load(path)
+    assert str(caught.value) == f"trace {path}{message}"
+    (tmp_path / "lab.toml").write_text(SMALL + 'trace = "times.csv"\n')
+    with pytest.raises(InvalidInput, match=r"lab\.toml: device\[1\]\.trace /.*times\.csv"):
+        Fleet.load(tmp_path / "lab.toml")
+
+
+def test_a_missing_trace(tmp_path: Path):
+    path = tmp_path / "none.csv"
+    with pytest.raises(InvalidInput, match=f"^trace must be a readable CSV file, got {re.escape(repr(str(path)))}$"):
+        MeasuredTimes.load(path)
+
+
+def test_a_class_made_in_code_is_checked_too():
+    with pytest.raises(InvalidInput, match=r"^failure_probability must be in \[0, 1\), got 1.2$"):
+        DeviceClass("x", 1, 1e6, 0.5, 1e6, 1e6, 1.2, 0.1)
+    made = DeviceClass("x", np.int64(3), np.float64(1e6), 0.5, 1e6, 1e6, 0.0, 0.0)
+    fleet = Fleet("lab", (made,), 1e12)
+    assert Fleet.loads(fleet.dumps()) == fleet

@@ -1,0 +1,96 @@
+"""What ``codedfl privacy`` says, checked by exhaustive linear algebra on small fleets."""
+
+from __future__ import annotations
+
+import io
+import itertools
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from codedfl.code.gradient_code import GradientCode, group_sizes, make_code
+from codedfl.errors import InvalidInput
+from codedfl.exact.ring import Ring
+from codedfl.privacy.exposure import exposed_devices, known_functionals, privacy_rows
+from codedfl.privacy.row_reduction import left_null_space, multiplied, reduced
+from codedfl.report.privacy_table import privacy_table
+from codedfl.schemes import SCHEMES
+
+SMALL = [(n, alpha) for n in range(2, 9) for alpha in range(1, n + 1)]
+
+
+def code_of(n: int, alpha: int) -> GradientCode:
+    return GradientCode(n, alpha, Ring.for_group_sizes([n]).primes)
+
+
+@pytest.mark.parametrize(("n", "alpha"), SMALL)
+def test_the_server_alone_knows_the_total(n: int, alpha: int):
+    assert known_functionals(code_of(n, alpha)).tolist() == [[1] * n]
+    assert len(known_functionals(code_of(n, alpha), masks=False)) == n - alpha + 1
+
+
+@pytest.mark.parametrize(("n", "alpha"), SMALL)
+def test_one_colluding_device_exposes_those_it_answers_for_and_the_last_one_left(n: int, alpha: int):
+    code = code_of(n, alpha)
+    for i in range(n):
+        row = set(code.row_support(i))
+        # With one device left, the total less the known ones is that device.
+        expected = set(range(n)) if alpha == n - 1 else row
+        assert exposed_devices(code, [i]) == expected
+        if alpha < n - 1:
+            assert len(known_functionals(code, [i])) == alpha + 1  # and the total of the others
+
+
+@pytest.mark.parametrize(("n", "alpha", "groups"), [(10, 3, 2), (12, 3, 3), (12, 2, 4), (12, 4, 3)])
+def test_groups_expose_no_more(n: int, alpha: int, groups: int):
+    code = make_code(n, alpha, Ring.for_group_sizes(group_sizes(n, alpha, groups)).primes, groups)
+    for i in range(n):
+        assert exposed_devices(code, [i]) == set(code.row_support(i))
+        assert len(known_functionals(code, [i])) == alpha + 1
+
+
+@pytest.mark.parametrize(("n", "alpha"), [(8, 1), (8, 2), (9, 3)])
+def test_two_colluding_devices_also_expose_one_that_they_leave_between_them(n: int, alpha: int):
+    code = code_of(n, alpha)
+    for pair in itertools.combinations(range(n), 2):
+        held = {j for i in pair for j in code.row_support(i)}
+        between = {j for j in set(range(n)) - held if {(j - 1) % n, (j + 1) % n} <= held}
+        assert exposed_devices(code, pair) == held | between
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_every_scheme_has_a_table(scheme: str):
+    rows = privacy_rows(scheme, 10, 4)
+    console = Console(width=100, record=True, file=io.StringIO())
+    console.print(privacy_table(rows, scheme))
+    text = console.export_text()
+    assert "server" in text and "one device" in text
+    server = rows[0]
+    assert server.exposed == (0 if scheme in ("coded-padded", "coded-keys", "one-shot") else 10)
+
+
+def test_the_table_says_when_a_collusion_exposes_everybody():
+    by_party = {row.party: row for row in privacy_rows("coded-keys", 5, 4)}
+    assert by_party["server and one device"].exposed == 4
+    assert "1 more by subtraction" in by_party["server and one device"].follows
+
+
+def test_bad_arguments_are_named():
+    with pytest.raises(InvalidInput, match="scheme must be one of"):
+        privacy_rows("nonsense", 5)
+    with pytest.raises(InvalidInput, match="the number of devices must be at least 2, got 1"):
+        privacy_rows("conventional", 1)
+    with pytest.raises(InvalidInput, match="rows must hold at least one party, got none"):
+        privacy_table([])
+
+
+def test_row_reduction_against_its_definition():
+    rng, prime = np.random.default_rng(0), 16777153
+    matrix = rng.integers(0, prime, (6, 3)) @ rng.integers(0, 5, (3, 7)) % prime
+    form, pivots = reduced(matrix, prime)
+    assert len(pivots) == len(form) == 3
+    assert np.array_equal(form[:, pivots], np.eye(3, dtype=np.int64))
+    null = left_null_space(matrix, prime)
+    assert len(null) == 3
+    assert not multiplied(null, matrix, prime).any()

@@ -1,0 +1,277 @@
+"""The scikit-learn estimators: the rules of the house of scikit-learn, and the numbers of its own ridge."""
+
+from __future__ import annotations
+
+import doctest
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sklearn
+from numpy.typing import NDArray
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
+from sklearn.kernel_approximation import RBFSampler
+from sklearn.linear_model import Ridge, RidgeClassifier
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.utils.estimator_checks import check_regressors_train, parametrize_with_checks
+
+from codedfl.data.model import TrainedModel
+from codedfl.run import estimators
+from codedfl.run.estimators import CodedRidge, CodedRidgeClassifier
+
+Floats = NDArray[np.float64]
+
+
+def expected_failures(estimator: Any) -> dict[str, str]:
+    if isinstance(estimator, CodedRidge):
+        return {
+            "check_regressors_train": "sets alpha = 0.01, taking it for Ridge's; here it is a number of devices,"
+            " and the check passes where alpha is left alone (test_the_check_that_sets_alpha)"
+        }
+    return {}
+
+
+# Two devices, so that the hundred checks with their hundreds of trainings take seconds.
+@parametrize_with_checks(
+    [CodedRidge(n_devices=2), CodedRidgeClassifier(n_devices=2)], expected_failed_checks=expected_failures
+)
+def test_scikit_learn_checks(estimator: Any, check: Callable[[Any], None]) -> None:
+    check(estimator)
+
+
+class LeftAlone(CodedRidge):
+    """An ``alphas`` is what keeps ``check_regressors_train`` from setting alpha."""
+
+    alphas = None
+
+
+@pytest.mark.parametrize("options", [{}, {"readonly_memmap": True}, {"readonly_memmap": True, "X_dtype": "float32"}])
+def test_the_check_that_sets_alpha(options: dict[str, Any]) -> None:
+    check_regressors_train("LeftAlone", LeftAlone(n_devices=2), **options)
+
+
+# -- the same predictions as scikit-learn
+
+
+def ridge(X: Floats, y: Floats, regularisation: float) -> Pipeline:
+    return make_pipeline(StandardScaler(), Ridge(alpha=len(X) * regularisation)).fit(X, y)
+
+
+@pytest.fixture(scope="module")
+def diabetes() -> tuple[Floats, Floats]:
+    X, y = load_diabetes(return_X_y=True)
+    return X, y
+
+
+@pytest.mark.parametrize("scheme", ["coded-keys", "coded-padded", "one-shot"])
+@pytest.mark.parametrize("regularisation", [0.0, 1e-4, 0.1])
+def test_predicts_as_ridge(diabetes: tuple[Floats, Floats], scheme: str, regularisation: float) -> None:
+    X, y = diabetes
+    model = CodedRidge(scheme=scheme, regularisation=regularisation).fit(X, y)
+    expected = ridge(X, y, regularisation).predict(X)
+    np.testing.assert_allclose(model.predict(X), expected, rtol=0, atol=1e-4 * y.std())
+    np.testing.assert_allclose(X @ model.coef_ + model.intercept_, expected, rtol=0, atol=1e-4 * y.std())
+    assert model.n_iter_ <= (1 if scheme == "one-shot" else X.shape[1] + 3)
+    assert model.n_clipped_ == 0
+
+
+@pytest.mark.parametrize("shift", [0.0, -1e4])
+def test_units_do_not_matter(diabetes: tuple[Floats, Floats], shift: float) -> None:
+    X, y = diabetes
+    scale = 10.0 ** np.linspace(-6, 6, X.shape[1])
+    plain = CodedRidge().fit(X, y).predict(X)
+    for unit in (1e-6, 1e6):
+        other = CodedRidge().fit((X + shift) * scale, (y + shift) * unit).predict((X + shift) * scale)
+        np.testing.assert_allclose(other / unit - shift, plain, rtol=0, atol=1e-4 * y.std())
+
+
+def test_constant_columns_have_no_effect(diabetes: tuple[Floats, Floats]) -> None:
+    X, y = diabetes
+    constant = np.tile([0.0, 0.1, 1e6, -1e-6], (len(X), 1))
+    model = CodedRidge().fit(np.hstack((X, constant)), y)
+    assert (model.coef_[-4:] == 0).all()
+    np.testing.assert_array_equal(
+        model.predict(np.hstack((X, constant + 1e9))), model.predict(np.hstack((X, constant)))
+    )
+    np.testing.assert_allclose(model.predict(np.hstack((X, constant))), CodedRidge().fit(X, y).predict(X), atol=1e-3)
+
+
+@pytest.mark.parametrize("value", [0.0, 3.3, -1e9])
+def test_a_constant_target_is_predicted(value: float) -> None:
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    assert CodedRidge().fit(X, np.full(20, value)).predict(X) == pytest.approx(value, rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("load", [load_iris, load_breast_cancer])
+def test_classifies_as_ridge_classifier(load: Callable[..., tuple[Floats, NDArray[Any]]]) -> None:
+    X, y = load(return_X_y=True)
+    regularisation = 1e-4
+    model = CodedRidgeClassifier(regularisation=regularisation).fit(X, y)
+    other = make_pipeline(StandardScaler(), RidgeClassifier(alpha=len(X) * regularisation)).fit(X, y)
+    np.testing.assert_allclose(model.decision_function(X), other.decision_function(X), rtol=0, atol=1e-3)
+    assert (model.predict(X) == other.predict(X)).mean() > 0.99
+    lines = X @ model.coef_.T + model.intercept_
+    np.testing.assert_allclose(np.squeeze(lines), model.decision_function(X), rtol=0, atol=1e-9)
+    outputs = 1 if len(model.classes_) == 2 else len(model.classes_)
+    assert (model.coef_.shape, model.intercept_.shape) == ((outputs, X.shape[1]), (outputs,))
+
+
+def test_the_constant_column_is_regularised_too() -> None:
+    X, y = load_iris(return_X_y=True)
+    for intercept in (True, False):
+        model = CodedRidgeClassifier(regularisation=0.1, fit_intercept=intercept).fit(X, y)
+        Z = StandardScaler().fit_transform(X)
+        Z = np.hstack((np.ones((len(Z), int(intercept))), Z))
+        other = Ridge(alpha=len(X) * 0.1, fit_intercept=False).fit(Z, np.eye(3)[y])
+        np.testing.assert_allclose(model.decision_function(X), 2 * other.predict(Z) - 1, rtol=0, atol=1e-4)
+
+
+def test_random_features_are_those_of_rbf_sampler(diabetes: tuple[Floats, Floats]) -> None:
+    X, y = diabetes
+    model = CodedRidge(features="rbf", n_features=60, gamma=0.05, random_state=7, regularisation=1e-3).fit(X, y)
+    other = make_pipeline(
+        StandardScaler(),
+        RBFSampler(n_components=60, gamma=0.05, random_state=7),
+        Ridge(alpha=len(X) * 1e-3, fit_intercept=False),
+    ).fit(X, y - y.mean())
+    np.testing.assert_allclose(model.predict(X), other.predict(X) + y.mean(), rtol=0, atol=1e-3 * y.std())
+    assert not hasattr(model, "coef_")
+    assert not hasattr(model, "intercept_")
+
+
+@pytest.mark.parametrize(("solver", "close"), [("gd", 0.1), ("nesterov", 0.02)])
+@pytest.mark.parametrize("features", ["linear", "rbf"])
+def test_the_descents_converge_without_being_told_a_step(
+    diabetes: tuple[Floats, Floats], solver: str, close: float, features: str
+) -> None:
+    X, y = diabetes
+    common = {"n_devices": 2, "features": features, "n_features": 20, "random_state": 0, "regularisation": 0.05}
+    model = CodedRidge(solver=solver, epochs=40, **common).fit(X, y)
+    assert np.abs(model.predict(X) - CodedRidge(**common).fit(X, y).predict(X)).max() < close * y.std()
+    assert model.n_iter_ == 40
+
+
+def test_outliers_are_clipped_and_counted() -> None:
+    X = np.random.default_rng(0).normal(size=(100, 2))
+    X[3, 1] = 50.0
+    y = X[:, 0].copy()
+    assert CodedRidge().fit(X, y).n_clipped_ == 0
+    model = CodedRidge(clip=5.0).fit(X, y)
+    assert model.n_clipped_ == 1
+    assert np.array_equal(model.predict([[0.0, 1e3]]), model.predict([[0.0, 1e6]]))
+
+
+# -- devices
+
+
+def test_who_holds_which_rows_changes_rounding_only(diabetes: tuple[Floats, Floats]) -> None:
+    X, y = diabetes
+    expected = CodedRidge().fit(X, y).predict(X)
+    wards = np.random.default_rng(1).choice(["ward-c", "ward-a", "ward-b"], len(X))
+    for device in (wards, wards.astype(object), np.arange(len(X)) % 4, list(np.arange(len(X)) // 200)):
+        model = CodedRidge().fit(X, y, device=device)
+        assert model.devices_ == tuple(str(one) for one in np.unique(device))
+        np.testing.assert_allclose(model.predict(X), expected, rtol=0, atol=1e-4 * y.std())
+
+
+@pytest.mark.parametrize(
+    ("options", "rows", "devices", "alpha"),
+    [
+        ({}, 20, 5, 3),
+        ({}, 3, 3, 1),
+        ({}, 2, 2, 1),
+        ({"n_devices": 7, "alpha": 7}, 20, 7, 7),
+        ({"n_devices": 2}, 20, 2, 1),
+    ],
+)
+def test_how_many_devices_and_alpha(options: dict[str, int], rows: int, devices: int, alpha: int) -> None:
+    X = np.random.default_rng(0).normal(size=(rows, 1))
+    model = CodedRidge(**options).fit(X, X[:, 0])
+    assert model.devices_ == tuple(f"device-{i}" for i in range(devices))
+    assert model.model_.provenance["scheme"] == f"coded-keys, α = {alpha}"
+    assert model.predict(X) == pytest.approx(X[:, 0], abs=1e-3)
+
+
+X6, Y6 = np.arange(12.0).reshape(6, 2) ** 2, np.arange(6.0)
+
+
+@pytest.mark.parametrize(("options", "fit", "message"), [
+    ({}, {"device": ["a"] * 6}, "device must name at least two devices, to hide one's data in the sum, got a only"),
+    ({}, {"device": [1, 1, np.nan, 2, 2, 2]}, "device must name the device of each row, got nan in row 2"),
+    ({}, {"device": np.array(["a", None] * 3)}, "device must name the device of each row, got None in row 1"),
+    ({"n_devices": 1}, {}, "n_devices must be at least 2, to hide one's data in the sum, got 1"),
+    ({"alpha": 6}, {}, "alpha must be between 1 and the number of devices (5), got 6"),
+    ({"alpha": 1.0}, {}, "alpha must be a number of devices (regularisation weighs |Theta|^2), got 1.0"),
+    ({"scheme": "none"}, {}, "scheme must be one of coded-padded, coded-keys, one-shot, got 'none'"),
+    ({"solver": "svd"}, {}, "solver must be one of gd, nesterov, cg, got 'svd'"),
+    ({"features": "poly"}, {}, "features must be linear or rbf, got 'poly'"),
+    ({"regularisation": -1.0}, {}, "regularisation must be at least 0, got -1.0"),
+    ({"clip": 0.0}, {}, "clip must be a positive number of standard deviations, got 0.0"),
+])  # fmt: skip
+def test_what_is_refused(options: dict[str, Any], fit: dict[str, Any], message: str) -> None:
+    for estimator, y in ((CodedRidge(**options), Y6), (CodedRidgeClassifier(**options), Y6 > 2)):
+        with pytest.raises(ValueError) as refused:  # noqa: PT011 (the whole message is compared below)
+            estimator.fit(X6, y, **fit)
+        assert str(refused.value) == message
+
+
+def test_too_little_is_refused() -> None:
+    with pytest.raises(
+        ValueError, match=r"^X must have at least 2 samples, one for each of two devices, got 1 sample$"
+    ):
+        CodedRidge().fit(X6[:1], Y6[:1])
+    with pytest.raises(ValueError, match=r"^y must hold at least two classes, got one class only: 'yes'$"):
+        CodedRidgeClassifier().fit(X6, ["yes"] * 6)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        CodedRidge().fit(X6, Y6, device=[1, 2])
+
+
+# -- labels, files
+
+
+@pytest.mark.parametrize("names", [[False, True], ["no", "yes"], [-1.0, 3.0], np.array(["b", "c"], dtype=object)])
+def test_classes_come_back_as_they_were(names: Any, tmp_path: Path) -> None:
+    y = np.asarray(names)[(X6[:, 0] > 10).astype(int)]
+    model = CodedRidgeClassifier().fit(X6, y)
+    assert model.classes_.dtype == y.dtype
+    assert model.predict(X6).tolist() == y.tolist()
+    model.model_.save(tmp_path / "model")
+    assert TrainedModel.load(tmp_path / "model").predict(X6).tolist() == y.tolist()
+
+
+# -- inside scikit-learn's machinery
+
+
+def test_in_a_pipeline_with_devices() -> None:
+    X, y = load_iris(return_X_y=True)
+    pipeline = make_pipeline(FunctionTransformer(np.log1p), CodedRidgeClassifier(regularisation=1e-3))
+    pipeline.fit(X, y, codedridgeclassifier__device=np.arange(len(X)) % 3)
+    assert pipeline[-1].devices_ == ("0", "1", "2")
+    assert pipeline.score(X, y) > 0.8
+
+
+def test_grid_search_routes_devices_to_the_folds(diabetes: tuple[Floats, Floats]) -> None:
+    X, y = diabetes
+    device = np.arange(len(X)) % 3
+    weights = [1e-3, 10.0]
+    with sklearn.config_context(enable_metadata_routing=True):
+        estimator = CodedRidge(solver="cg", epochs=20).set_fit_request(device=True)
+        search = GridSearchCV(make_pipeline(StandardScaler(), estimator), {"codedridge__regularisation": weights}, cv=2)
+        search.fit(X, y, device=device)
+    assert search.best_params_ == {"codedridge__regularisation": 1e-3}
+    assert search.best_estimator_[-1].devices_ == ("0", "1", "2")
+    # Each fold has half of the rows, on which Ridge's alpha is half as large for the same regularisation.
+    theirs = [
+        cross_val_score(make_pipeline(StandardScaler(), Ridge(alpha=len(X) / 2 * one)), X, y, cv=2).mean()
+        for one in weights
+    ]
+    assert search.cv_results_["mean_test_score"] == pytest.approx(theirs, abs=1e-3)
+
+
+def test_the_examples_in_the_docstrings() -> None:
+    result = doctest.testmod(estimators)
+    assert (result.failed, result.attempted > 0) == (0, True)

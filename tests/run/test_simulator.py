@@ -1,0 +1,109 @@
+"""Virtual time: the real protocol and the fast mode make the same model bit for bit, on the same clock."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from codedfl.fleet.fleet import Fleet
+from codedfl.run.simulator import simulate, trajectory
+from codedfl.schemes import CodedKeys, CodedPadded, Conditions, Descent, OneShot, WorkShape, epoch_end_times
+from codedfl.solve.closed_form import ClosedForm
+from codedfl.solve.descent import STEP_PAPER, GradientDescent, Nesterov, StepSchedule
+from codedfl.solve.krylov import ConjugateGradient
+from scenario import repeatable
+from small_problems import digits, totals
+
+FLEET = Fleet.load("paper").scaled_to(10)
+AT = Conditions(FLEET)
+DESCENT = Descent(STEP_PAPER, 1e-4)
+
+
+def solvers():
+    return {
+        "gd": lambda: GradientDescent(6, 1e-4),
+        "nesterov": lambda: Nesterov(6, 1e-4),
+        "cg": lambda: ConjugateGradient(8, 1e-4, restart=3),
+    }
+
+
+@pytest.mark.parametrize("solver", solvers())
+@pytest.mark.parametrize("scheme", [CodedPadded(8), CodedKeys(8), CodedKeys(3, groups=2)], ids=lambda s: s.label)
+def test_fast_mode_is_the_protocol_bit_for_bit(scheme, solver):
+    make = solvers()[solver]
+    real = simulate(scheme, digits(), make(), AT, np.random.default_rng(1))
+    fast = trajectory(scheme, totals(), make(), DESCENT, AT, np.random.default_rng(2), max_epochs=50, target=2.0)
+    assert np.array_equal(real.model, fast.model)
+    assert np.array_equal(real.scores, fast.scores)
+    assert np.array_equal(real.epochs, fast.epochs)
+
+
+def test_one_shot_too():
+    real = simulate(OneShot(8), digits(), ClosedForm(1e-4), AT, np.random.default_rng(1))
+    assert np.array_equal(real.model, totals().ridge(1e-4))
+    assert len(real.epochs) == 1
+
+
+@pytest.mark.parametrize("policy", ["restart", "finish"])
+def test_devices_that_cannot_be_in_time_need_not_compute(policy):
+    at = Conditions(FLEET, policy=policy)
+    lazy, eager = (
+        simulate(
+            CodedPadded(7),
+            digits(),
+            GradientDescent(5, 1e-4),
+            at,
+            np.random.default_rng(3),
+            everyone_computes=everyone,
+            random_bytes=repeatable("same"),
+        )
+        for everyone in (False, True)
+    )
+    assert np.array_equal(lazy.model, eager.model)
+    assert np.array_equal(lazy.seconds, eager.seconds)
+
+
+def test_both_modes_read_the_same_clock():
+    """With the same generator, the protocol's epochs end when the vectorised latencies say."""
+    scheme = CodedPadded(8)
+    real = simulate(scheme, digits(), GradientDescent(5, 1e-4), AT, np.random.default_rng(4))
+    start, ends = epoch_end_times(scheme, WorkShape.of(digits()), AT, 5, 1, np.random.default_rng(4))
+    assert np.array_equal(real.seconds, ends[0])
+    assert real.seconds[0] > start[0]
+
+
+def test_a_seed_repeats_everything():
+    runs = [simulate(CodedKeys(8), digits(), GradientDescent(3, 1e-4), AT, np.random.default_rng(5)) for _ in range(2)]
+    assert np.array_equal(runs[0].seconds, runs[1].seconds)
+    assert np.array_equal(runs[0].model, runs[1].model)
+
+
+def test_trajectory_stops_past_the_target():
+    run = trajectory(
+        CodedKeys(8), totals(), ConjugateGradient(50, 1e-4), DESCENT, AT, np.random.default_rng(0),
+        max_epochs=50, target=0.8, beyond_target=1.0,
+    )  # fmt: skip
+    assert run.epochs_to(0.8) == run.epochs[-1]
+    assert run.epochs_to(2.0) is None
+
+
+def test_scores_every_fifth_epoch_and_the_first():
+    run = trajectory(
+        CodedKeys(8), totals(), GradientDescent(12, 1e-4), DESCENT, AT, np.random.default_rng(0),
+        max_epochs=12, target=2.0, score_every=5,
+    )  # fmt: skip
+    assert run.epochs.tolist() == [1, 5, 10]
+
+
+def test_a_diverging_training_ends_where_its_updates_no_longer_fit():
+    run = trajectory(
+        CodedKeys(8),
+        totals(),
+        GradientDescent(400, 1e-4, StepSchedule(50.0)),
+        DESCENT,
+        AT,
+        np.random.default_rng(0),
+        max_epochs=400,
+        target=2.0,
+    )
+    assert 1 < len(run.epochs) < 400

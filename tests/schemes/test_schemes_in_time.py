@@ -1,0 +1,143 @@
+"""The schemes' loads and phases on the paper's fleet: the epoch times and sharing times the paper's figures rest on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from codedfl.errors import InvalidInput
+from codedfl.fleet.fleet import Fleet
+from codedfl.run.simulator import trajectory
+from codedfl.schemes import (
+    SCHEMES,
+    CodedFedL,
+    CodedKeys,
+    CodedPadded,
+    Conditions,
+    Conventional,
+    ConventionalFullBatch,
+    Descent,
+    DropSlowest,
+    WorkShape,
+    coded_scheme,
+    epoch_end_times,
+)
+from codedfl.schemes.baselines.coded_fedl import _wishart_root
+from codedfl.solve.descent import StepSchedule
+from small_problems import totals
+
+PAPER = Fleet.load("paper")
+SHAPE = WorkShape(2000, 10, np.full(25, 2400))
+
+
+def mean_epoch(scheme, draws=60) -> float:
+    """Mean length of an epoch once every device is through with phase 1: the slowest take a few epochs longer."""
+    _, ends = epoch_end_times(scheme, SHAPE, Conditions(PAPER), 150, draws, np.random.default_rng(0))
+    return float(np.diff(ends[:, 50:]).mean())
+
+
+@pytest.mark.parametrize(
+    ("scheme", "seconds"),
+    [
+        (Conventional(), 33.0),
+        (CodedPadded(6), 31.5),
+        (CodedPadded(16), 4.3),
+        (CodedPadded(23), 2.22),
+        (CodedPadded(25), 2.01),
+        (ConventionalFullBatch(), 69.0),
+    ],
+    ids=lambda value: getattr(value, "label", value),
+)
+def test_epoch_times_of_the_paper_within_three_percent(scheme, seconds):
+    assert mean_epoch(scheme) == pytest.approx(seconds, rel=0.03)
+
+
+def test_authors_sharing_is_31_6_seconds_a_recipient():
+    start, _ = epoch_end_times(CodedPadded(23), SHAPE, Conditions(PAPER), 1, 10, np.random.default_rng(0))
+    assert start.mean() == pytest.approx(22 * 31.617, rel=1e-3)
+
+
+def test_coded_keys_upload_once_whatever_alpha():
+    """Without the cost of crypto training starts after the mean upload of 23.7 s, for any alpha; not alpha - 1 of them.
+
+    Coded-padded needs 31.6 s for every recipient.
+    """
+    free = replace(PAPER, pad_macs_per_number=0.0, seal_macs_per_number=0.0)
+    for alpha in (1, 23, 25):
+        start, _ = epoch_end_times(CodedKeys(alpha), SHAPE, Conditions(free), 1, 3, np.random.default_rng(0))
+        assert start.mean() == pytest.approx(23.71, rel=1e-3)
+
+
+def test_chunks_make_one_lump_faster():
+    lump, chunked = (
+        epoch_end_times(
+            CodedKeys(25), SHAPE, Conditions(PAPER, "per-message", chunk_bits=chunk), 1, 2000, np.random.default_rng(0)
+        )[0].mean()
+        for chunk in (None, 12_000)
+    )
+    assert chunked < lump
+
+
+def test_free_crypto_is_faster():
+    free = replace(PAPER, pad_macs_per_number=0.0, seal_macs_per_number=0.0)
+    costly, cheap = (
+        epoch_end_times(CodedKeys(23), SHAPE, Conditions(fleet), 1, 500, np.random.default_rng(0))[0].mean()
+        for fleet in (PAPER, free)
+    )
+    assert cheap == pytest.approx(23.7, rel=0.01)
+    assert costly > cheap
+
+
+def test_coded_fedl_has_a_deadline():
+    assert mean_epoch(CodedFedL(0.1), draws=3) == pytest.approx(19.3, rel=0.02)
+    assert mean_epoch(CodedFedL(0.8), draws=3) == pytest.approx(0.98, rel=0.02)
+
+
+def sixty_epochs(scheme, partition, at):
+    descent = Descent(StepSchedule(6.0), 1e-4)
+    rng = np.random.default_rng(0)
+    return trajectory(scheme, totals(partition=partition), None, descent, at, rng, max_epochs=60, target=2.0)
+
+
+def test_dropping_the_slowest_loses_accuracy_on_sorted_data_only():
+    """Client drift (paper I): the labels of slow devices are not seen when data are sorted by label."""
+    at = Conditions(PAPER.scaled_to(10))
+    final = {}
+    for partition in ("sorted", "random"):
+        for scheme in (Conventional(), DropSlowest(3)):
+            run = sixty_epochs(scheme, partition, at)
+            final[partition, scheme.name] = float(run.scores[-10:].mean())
+    assert final["sorted", "conventional"] - final["sorted", "drop-slowest"] > 0.1
+    assert abs(final["random", "conventional"] - final["random", "drop-slowest"]) < 0.03
+
+
+def test_coded_fedl_learns_about_what_conventional_does():
+    at = Conditions(PAPER.scaled_to(10))
+    scores = [sixty_epochs(scheme, "sorted", at).scores[-10:].mean() for scheme in (Conventional(), CodedFedL(0.5))]
+    assert abs(scores[0] - scores[1]) < 0.05
+
+
+def test_every_scheme_is_registered_by_its_name():
+    assert {name: scheme.name for name, scheme in SCHEMES.items()} == {name: name for name in SCHEMES}
+
+
+def test_only_coded_schemes_run_as_state_machines():
+    message = "scheme must be one of coded-padded, coded-keys, one-shot, got 'conventional'"
+    with pytest.raises(InvalidInput) as caught:
+        coded_scheme("conventional", 2)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("count", [3, 12, 40])
+def test_the_wishart_root_has_the_moments_of_gaussian_parity(count):
+    """G'G of a Gaussian G with ``count`` rows: mean count on the diagonal, variance 2 count there and count beside."""
+    size, draws = 6, 4000
+    rng = np.random.default_rng(0)
+    roots = [_wishart_root(count, size, rng) for _ in range(draws)]
+    products = np.array([root @ root.T for root in roots])
+    mean, variance = products.mean(axis=0), products.var(axis=0)
+    assert np.allclose(mean, count * np.eye(size), atol=6 * np.sqrt(2 * count / draws))
+    expected = count * (np.ones((size, size)) + np.eye(size))
+    assert np.allclose(variance, expected, rtol=0.25)

@@ -1,0 +1,158 @@
+"""The planner: what it recommends, what it leaves out and why, and that its times are the simulator's."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from codedfl.errors import InvalidInput
+from codedfl.fleet.fleet import Fleet
+from codedfl.run.simulator import simulate
+from codedfl.schemes import Conditions, coded_scheme
+from codedfl.solve.krylov import ConjugateGradient
+from codedfl.study.plan_file import load_plan, save_plan
+from codedfl.study.planner import Limits, Planning, plan, time_against_alpha
+from small_problems import digits, totals
+
+PAPER = Fleet.load("paper").scaled_to(10)
+TARGET = 0.9
+D = 200
+
+
+def planned(fleet: Fleet = PAPER, limits: Limits | None = None, **options) -> Planning:
+    at = Conditions(fleet, "multicast")
+    return plan(totals(n_features=D), at, TARGET, limits, regularisation=1e-4, **({"draws": 60} | options))
+
+
+@pytest.fixture(scope="module")
+def paper_plan() -> Planning:
+    return planned()
+
+
+def test_on_the_papers_fleet_coded_keys_win(paper_plan):
+    best = paper_plan.best
+    assert best.scheme == "coded-keys"
+    assert best.server_sees == "the total only"
+    assert best.exposure == best.alpha
+    assert best.gram_directions == min(D, 10 * best.epochs)
+    assert "conventional FL needs" in paper_plan.why()
+
+
+def test_plans_are_ranked(paper_plan):
+    times = [made.seconds_mean for made in paper_plan.plans]
+    assert times == sorted(times)
+    assert all(made.seconds_p5 <= made.seconds_mean <= made.seconds_p95 for made in paper_plan.plans)
+
+
+def test_gram_revealing_plans_need_leave(paper_plan):
+    """One-shot, and descent beyond d/c epochs, give the server all of X'X."""
+    reasons = {made.scheme: why for made, why in paper_plan.left_out}
+    assert reasons["one-shot"] == ["the server learns the whole total Gram matrix"]
+    assert all(not made.reveals_gram or not made.is_coded for made in paper_plan.plans)
+    allowed = planned(limits=Limits(allow_gram=True), solvers=("cg",), draws=5)
+    assert "one-shot" in {made.scheme for made in allowed.plans}
+
+
+def test_limits_are_kept():
+    limits = Limits(max_exposure=4, max_upload=1e6, max_memory=1e7)
+    made = planned(limits=limits, solvers=("cg",), draws=5)
+    assert all(p.exposure <= 4 and p.upload_bytes <= 1e6 and p.memory_bytes <= 1e7 for p in made.plans)
+    assert any("exposure" in reason for _, why in made.left_out for reason in why)
+
+
+def test_impossible_limits_say_why():
+    made = planned(limits=Limits(max_upload=1.0), solvers=("cg",), draws=5)
+    with pytest.raises(InvalidInput, match=re.escape("at least one plan must keep to the limits, got none (")):
+        _ = made.best
+
+
+def without_stragglers() -> Fleet:
+    """Ten devices alike, without setup time or lost packets."""
+    alike = replace(PAPER.classes[0], count=10, mac_rate=25e6, setup_factor=0.0, failure_probability=0.0, name="alike")
+    return replace(PAPER, classes=(alike,), name="alike")
+
+
+def test_without_stragglers_it_recommends_not_to_code():
+    made = planned(without_stragglers(), draws=5)
+    assert not made.best.is_coded
+    assert "Coding does not pay on this fleet" in made.why()
+
+
+def one_slow() -> Fleet:
+    fast = replace(PAPER.classes[0], count=9, name="fast")
+    slow = replace(PAPER.classes[0], count=1, mac_rate=1e5, name="slow")
+    return replace(PAPER, classes=(fast, slow), name="one slow")
+
+
+@pytest.mark.parametrize("fleet", [PAPER, without_stragglers(), one_slow()], ids=lambda fleet: fleet.name)
+def test_predicted_and_simulated_times_agree_within_five_percent(fleet):
+    """The plan's mean against the mean of real protocol runs on virtual time."""
+    made = planned(fleet, solvers=("cg",), draws=400)
+    coded = next(p for p in made.plans if p.is_coded and p.alpha > 1)
+    scheme = coded_scheme(coded.scheme, coded.alpha, coded.groups)
+    at = Conditions(fleet, "multicast")
+    problem = digits(n_features=D)
+    measured = [
+        simulate(scheme, problem, ConjugateGradient(coded.epochs, 1e-4), at, np.random.default_rng(seed)).seconds[-1]
+        for seed in range(40)
+    ]
+    assert np.mean(measured) == pytest.approx(coded.seconds_mean, rel=0.05)
+
+
+def test_plan_files_round_trip(paper_plan, tmp_path: Path):
+    path = tmp_path / "plan.toml"
+    best = paper_plan.best
+    save_plan(best, path, dataset='with "quotes"', target=TARGET)
+    scheme, solver, epochs = load_plan(path)
+    assert (scheme.name, scheme.alpha, scheme.groups) == (best.scheme, best.alpha, best.groups)
+    assert (solver, epochs) == (best.solver, best.epochs)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("a = [", "the plan file must be TOML"),
+        ("a = 1", "the plan file must have format codedfl-plan-1, got None"),
+        ('format = "codedfl-plan-1"\n[plan]\nscheme = 3', "scheme in the plan file must be of type str, got 3"),
+    ],
+)
+def test_bad_plan_files_are_refused(tmp_path: Path, content, message):
+    path = tmp_path / "plan.toml"
+    path.write_text(content)
+    with pytest.raises(InvalidInput, match=re.escape(message)):
+        load_plan(path)
+
+
+def test_missing_plan_file(tmp_path: Path):
+    with pytest.raises(InvalidInput, match="the plan file must exist"):
+        load_plan(tmp_path / "none.toml")
+
+
+def test_large_fleets_are_planned_in_groups():
+    from codedfl.study.planner import _candidates
+
+    grouped = [scheme for scheme, _ in _candidates(120, {("exact", "cg"): 10})]
+    assert {getattr(scheme, "groups", None) for scheme in grouped} >= {2, 5}
+
+
+def test_the_picture_has_a_curve_for_every_scheme_and_solver(paper_plan):
+    curves = time_against_alpha(paper_plan)
+    assert {"coded-keys, cg", "coded-padded, gd", "one-shot, closed-form"} <= set(curves)
+    assert all(curve == sorted(curve) for curve in curves.values())
+
+
+@pytest.mark.parametrize("target", [0.0, 1.5])
+def test_bad_targets_are_refused(target):
+    with pytest.raises(InvalidInput, match=re.escape(f"target must be between 0 and 1, got {target}")):
+        plan(totals(n_features=D), Conditions(PAPER), target)
+
+
+def test_the_fleet_must_fit_the_problem():
+    with pytest.raises(
+        InvalidInput, match=re.escape("the fleet must have as many devices as the problem (10), got 25")
+    ):
+        plan(totals(n_features=D), Conditions(Fleet.load("paper")), 0.9)
