@@ -6,7 +6,6 @@ import logging
 import os
 import secrets
 import stat
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,10 +19,8 @@ from codedfl.errors import CodedFLError
 from codedfl.protocol import Device, Server
 from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
 from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
-from scenario import Network, Scenario, descent
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "flower"))
 from fake_post import FakePost, make_conductor, make_hosts
+from scenario import Network, Scenario, descent
 
 SCHEMES = pytest.mark.parametrize(
     ("server_type", "device_type"), [(PaddedServer, PaddedDevice), (KeysServer, KeysDevice)]

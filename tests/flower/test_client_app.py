@@ -1,4 +1,4 @@
-"""From flat configuration to features, labels, scheme and solver; and what is refused on the way."""
+"""The client app on a node and the app of the package: what they are told, what they refuse, what stays on the node."""
 
 from __future__ import annotations
 
@@ -15,58 +15,19 @@ from experiments.federation import APP, app_config, local_parts
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 
 from codedfl.engine.calls import Hello, Introduction, Refused, Step
-from codedfl.engine.learning import Learning
 from codedfl.engine.letters import Parcel
 from codedfl.engine.run_config import RunConfig
-from codedfl.errors import InvalidInput
 from codedfl.flower.client import device_name, make_client_app, make_host
 from codedfl.flower.delays import injected_delay
 from codedfl.flower.records import HELLO, STEP, call_record, read_reply
 from codedfl.flower.rehearsal import rehearse
 from codedfl.run.in_process import run_in_process
-from codedfl.solve.closed_form import ClosedForm
-from codedfl.solve.descent import GradientDescent
-from codedfl.solve.krylov import ConjugateGradient
-from codedfl.study.plan_file import load_plan
+from run_settings import CONFIG
 from scenario import Scenario
 
-CONFIG: dict[str, Any] = {
-    "devices": 4,
-    "alpha": 2,
-    "epochs": 5,
-    "columns": 3,
-    "x-low": -1,
-    "x-high": 1.0,
-    "classes": "yes, no",
-    "features": "linear",
-    "max-samples": 100,
-    "max-samples-per-device": 50,
-}
 
-
-def test_learning_makes_the_same_of_the_same_rows_everywhere():
-    learning = Learning.from_config(CONFIG)
-    X, Y = learning.rows(np.array([[0.0, 1.0, -1.0], [1.0, 0.5, 0.0]]), np.array(["no", "yes"]))
-    assert np.array_equal(X, [[1, 0.5, 1, 0], [1, 1, 0.75, 0.5]])  # the constant, then [0, 1]
-    assert np.array_equal(Y, [[1, 0], [0, 1]])
-    model = learning.model(np.zeros((4, 2)))
-    assert list(model.predict(np.zeros((1, 3)))) == ["no"]
-
-
-def test_values_beyond_their_public_range_are_clipped_only_if_the_run_says_so(caplog: pytest.LogCaptureFixture):
-    config = CONFIG | {"classes": "", "target-low": 0.0, "target-high": 1.0}
-    rows = np.array([[0.0, 1.5, -1.0], [5.0, 0.5, 0.0]]), np.array([0.5, -3.0])
-    message = (
-        "the rows must lie within x-low to x-high and target-low to target-high, unless clip is true,"
-        " got 2 features and 1 targets beyond"
-    )
-    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
-        Learning.from_config(config).rows(*rows)
-    X, Y = Learning.from_config(config | {"clip": True}).rows(*rows)
-    assert np.array_equal(X, [[1, 0.5, 1, 0], [1, 1, 0.75, 0.5]])
-    assert np.array_equal(Y, [[0], [-1]])
-    told = ("codedfl.flower.device", logging.WARNING, "clipped to their public ranges: 2 features and 1 targets")
-    assert caplog.record_tuples == [told]
+def context(node: dict[str, Any], run: dict[str, Any] | None = None) -> Context:
+    return Context(1, 2, node, RecordDict(), run or CONFIG)
 
 
 def test_nodes_whose_files_have_another_order_of_columns_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -83,63 +44,14 @@ def test_nodes_whose_files_have_another_order_of_columns_agree(tmp_path: Path, m
         assert X.tolist() == [[1.0, 2.0]] and y.tolist() == ["yes"]
 
 
-def test_the_server_key_is_the_same_for_all_runs(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("XDG_STATE_HOME", "/state")
-    assert RunConfig.from_config(CONFIG).server_key == Path("/state/codedfl/server.key")
-    assert RunConfig.from_config(CONFIG | {"server-key-file": "/keys/mine"}).server_key == Path("/keys/mine")
-
-
-def test_numbers_and_targets_are_read():
-    assert Learning.from_config(CONFIG | {"classes": "3,1,2"}).labels.to_dict() == {
-        "kind": "classes",
-        "classes": [1, 2, 3],
-    }
-    regression = Learning.from_config(CONFIG | {"classes": "", "target-low": 0, "target-high": 10.0})
-    assert regression.task == "regression"
-    assert regression.labels.to_dict() == {"kind": "targets", "low": 0.0, "high": 10.0}
-    kernel = Learning.from_config(CONFIG | {"features": "rbf", "n-features": 30})
-    assert kernel.feature_map.n_features == 30
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"columns": "3"}, "columns must be of type int in the configuration, got '3'"),
-        ({"columns": None}, "columns must be of type int in the configuration, got None"),
-        ({"features": "cubic"}, "features must be rbf or linear, got 'cubic'"),
-        ({"alpha": 5}, "alpha must be between 1 and the number of devices (4), got 5"),
-        ({"scheme": "fast"}, "scheme must be one of coded-padded, coded-keys, one-shot, got 'fast'"),
-        ({"solver": "fast"}, "solver must be one of gd, nesterov, cg, got 'fast'"),
-        ({"step": "fast"}, "step must be one of paper, literal, got 'fast'"),
-        ({"spare": 2}, "spare must be between 0 and alpha - 1 (1), got 2"),
-        ({"min-devices": 1}, "min-devices must be between 2 and devices (4), got 1"),
-    ],
-)
-def test_a_bad_configuration_is_refused(change: dict[str, Any], message: str):
-    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
-        RunConfig.from_config(CONFIG | change)
-
-
-def test_the_scheme_decides_the_solver():
-    assert isinstance(RunConfig.from_config(CONFIG).make_solver(), ConjugateGradient)
-    assert isinstance(RunConfig.from_config(CONFIG | {"solver": "gd"}).make_solver(), GradientDescent)
-    assert isinstance(RunConfig.from_config(CONFIG | {"scheme": "one-shot"}).make_solver(), ClosedForm)
-
-
-def test_a_plan_file_replaces_scheme_and_solver(tmp_path: Path):
-    path = tmp_path / "plan.toml"
-    plan = 'scheme = "coded-padded"\nalpha = 3\ngroups = 1\nsolver = "nesterov"\nepochs = 7\n'
-    path.write_text('format = "codedfl-plan-1"\n[plan]\n' + plan)
-    scheme, solver, epochs = load_plan(path)
-    config = RunConfig.from_config(CONFIG | {"plan": str(path)})
-    assert (config.scheme, config.solver, config.epochs) == (scheme, solver, epochs)
-
-
 def test_a_rehearsal_trains_the_app_of_the_package():
     config = app_config(devices=3, alpha=2, epochs=5, n_features=40)
     theta = rehearse(RunConfig.from_config(config), local_parts(config, 3))
     data = local_parts(config, 1)[0]
     assert RunConfig.from_config(config).learning.model(theta).score(*data) > 0.8
+
+
+CONFIGURED = ("run_config.py", "learning.py")
 
 
 def test_the_app_names_every_key_that_is_read():
@@ -149,14 +61,7 @@ def test_the_app_names_every_key_that_is_read():
     assert read - set(app_config()) == set()
 
 
-CONFIGURED = ("run_config.py", "learning.py")
-
-
 # -- the client app
-
-
-def context(node: dict[str, Any], run: dict[str, Any] | None = None) -> Context:
-    return Context(1, 2, node, RecordDict(), run or CONFIG)
 
 
 def answer(node: dict[str, Any], challenge: bytes = b"x") -> Any:

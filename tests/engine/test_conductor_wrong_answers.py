@@ -1,0 +1,85 @@
+"""Answers that are wrong beyond repair: the devices are told, and the last good model stays."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from codedfl.errors import CodedFLError, RangeExceeded, WrongAnswers
+from codedfl.protocol import Phase
+from codedfl.protocol.epoch_total import feed_solver
+from codedfl.protocol.messages import Update
+from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
+from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
+from codedfl.run.in_process import run_in_process
+from fake_post import FakePost, Killed, leftovers, make_conductor, make_hosts
+from scenario import Scenario, descent
+
+SCHEMES = {"coded-padded": (PaddedServer, PaddedDevice), "coded-keys": (KeysServer, KeysDevice)}
+
+
+@pytest.fixture
+def lied_to(monkeypatch: pytest.MonkeyPatch, no_power_cuts: None) -> Scenario:
+    """One redundant answer shows that somebody lies from epoch 3 on, but not who."""
+    honest = KeysDevice._masked_answer
+
+    def answer(self: KeysDevice, update: Update) -> Any:
+        planes = honest(self, update)
+        if self.name == "device-1" and update.epoch >= 3:
+            planes[0, 0] += 1 if planes[0, 0] < 0 else -1
+        return planes
+
+    monkeypatch.setattr(KeysDevice, "_masked_answer", answer)
+    return Scenario(sizes=(3, 5, 2, 4), alpha=2, d=40, server_type=KeysServer, device_type=KeysDevice)
+
+
+def test_when_answers_contradict_each_other_the_devices_are_told_and_the_good_model_stays(
+    lied_to: Scenario, tmp_path: Path
+):
+    conductor = make_conductor(lied_to, FakePost(make_hosts(lied_to, tmp_path)), tmp_path, descent, spare=1)
+    with pytest.raises(WrongAnswers, match=r"^the answers to epoch 3 must agree on the code"):
+        conductor.run()
+    assert leftovers(tmp_path) == []
+    assert np.array_equal(conductor.model, run_in_process(lied_to.server(descent(2)), lied_to.devices()))
+
+
+def test_when_a_total_breaks_its_bound_the_devices_are_told_and_the_good_model_stays(
+    scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    totals = itertools.count(2)  # the first epoch's starts the solver
+
+    def feed(*arguments: Any) -> None:
+        if next(totals) == 3:
+            raise RangeExceeded("the total must be within its bound, got another")
+        feed_solver(*arguments)
+
+    monkeypatch.setattr("codedfl.protocol.server.feed_solver", feed)
+    conductor = make_conductor(scenario, FakePost(make_hosts(scenario, tmp_path)), tmp_path, descent)
+    with pytest.raises(RangeExceeded, match=r"^the total must be within its bound, got another$"):
+        conductor.run()
+    assert leftovers(tmp_path) == []
+    monkeypatch.undo()
+    assert np.array_equal(conductor.model, run_in_process(scenario.server(descent(2)), scenario.devices()))
+
+
+def test_a_run_that_ended_for_good_is_not_resumed_as_if_it_had_not(lied_to: Scenario, tmp_path: Path):
+    post = FakePost(make_hosts(lied_to, tmp_path))
+    first = make_conductor(lied_to, post, tmp_path, descent, spare=1)
+
+    def tick() -> None:
+        if first.server is not None and first.server.phase is Phase.FINISHED:
+            raise Killed
+
+    post.tick = tick
+    with pytest.raises(Killed):
+        first.run()
+    post.tick = lambda: None
+    again = make_conductor(lied_to, post, tmp_path, descent, spare=1)
+    with pytest.raises(CodedFLError, match=r"^the answers to epoch 3 must agree on the code"):
+        again.run()
+    assert np.array_equal(again.model, first.model)
+    assert leftovers(tmp_path) == []
