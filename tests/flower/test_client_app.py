@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -162,10 +160,3 @@ def test_delays_are_those_of_the_node_and_only_in_phase_2(monkeypatch: pytest.Mo
     again = context(dict(here.node_config))
     injected_delay(Message(update, 2, STEP), again, lambda message, context: message)
     assert slept[2] == slept[0]
-
-
-def test_a_node_does_not_load_what_an_update_does_not_need():
-    """A process is started for every call: what it imports is waited for."""
-    code = "import sys, codedfl.flower.client; print([m for m in sys.modules if m in ('sklearn', 'matplotlib', 'ray')])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"

@@ -20,7 +20,7 @@ from codedfl.engine.state_folder import StateFolder
 from codedfl.errors import CodedFLError, MessageRefused
 from codedfl.protocol import Device
 from codedfl.protocol.messages import VERSION, Kind, Message
-from codedfl.schemes import coded_scheme
+from codedfl.protocol.schemes import machines_of
 from codedfl.state import State
 from codedfl.typing import Floats
 
@@ -90,11 +90,11 @@ class DeviceHost:
             return reply
 
     def _restored(self, scheme: str, state: State | None) -> tuple[Device, Line]:
-        kind = coded_scheme(scheme, 1)
-        if kind.reveals_gram and not self.allow_gram:
+        device_type = machines_of(scheme).device_type
+        if device_type.reveals_gram and not self.allow_gram:
             raise MessageRefused(f"scheme must not show the server X'X unless the node allows it, got {scheme!r}")
         rows = (None, None) if state is not None and state["device"]["data_used"] else self.load_rows()
-        device = kind.device_type(
+        device = device_type(
             self.name,
             *rows,
             identity=self.identity,

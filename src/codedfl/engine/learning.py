@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,10 @@ from codedfl.data.problem import bounded_features
 from codedfl.errors import InvalidInput
 from codedfl.exact.fixed_point import Bounds
 from codedfl.protocol import Parameters
-from codedfl.schemes import CodedScheme
 from codedfl.typing import Floats
+
+if TYPE_CHECKING:  # a node needs no schemes' costs and times
+    from codedfl.schemes import CodedScheme
 
 Config = Mapping[str, Any]  # flat, kebab-case: Flower's run configuration
 
