@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from pathlib import Path
 from types import ModuleType
 
@@ -15,6 +16,8 @@ from codedfl.schemes import CodedScheme, Scheme
 from codedfl.solve.solver import Solver
 from codedfl.version import __version__
 from wording import exactly
+
+ROOT = Path(__file__).parents[1]
 
 
 def names_for_type_checkers(package: ModuleType) -> set[str]:
@@ -44,6 +47,12 @@ def test_the_doors_are_public():
     assert (codedfl.Solver, codedfl.Scheme, codedfl.CodedScheme) == (Solver, Scheme, CodedScheme)
 
 
-def test_the_version_is_one():
+def test_the_version_has_one_place():
+    """What cannot read it there, a citation and an app of Flower's, is compared with it."""
     assert codedfl.__version__ == __version__
-    assert re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+)?", __version__)
+    release, development = re.fullmatch(r"(\d+\.\d+\.\d+)(\.dev\d+)?", __version__).groups()
+    assert f"\nversion: {release}{development or ''}\n" in (ROOT / "CITATION.cff").read_text()
+    package, app = (tomllib.loads((ROOT / name / "pyproject.toml").read_text()) for name in (".", "apps/flower"))
+    assert package["project"]["dynamic"] == ["version"]
+    assert package["tool"]["hatch"]["version"]["path"] == "src/codedfl/version.py"
+    assert app["project"]["version"] == release

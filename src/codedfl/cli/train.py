@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -37,6 +36,7 @@ from codedfl.run.simulator import simulate
 from codedfl.schemes import CodedKeys, CodedPadded, CodedScheme, Conditions, OneShot
 from codedfl.solve.descent import STEPS
 from codedfl.solve.registry import SOLVERS
+from codedfl.version import __version__
 
 TRAINING = "Training"
 _SOLVERS = {
@@ -256,7 +256,7 @@ def train(
         "solver": solver_name,
         "step": step or "paper" if solver_name in ("gd", "nesterov") else None,
         "regularisation": solver.regularisation,
-        "codedfl": version("codedfl"),
+        "codedfl": __version__,
     }
     outcome = training.save(folder, about, interrupted=stopped is not None)
     if outcome is not None:

@@ -27,6 +27,7 @@ from codedfl.schemes import CodedFedL, CodedKeys, CodedPadded, Conventional, Dro
 from codedfl.study.claims import paper_claims
 from codedfl.study.comparison import Comparison, Entry, Settings, compare, draw_latencies, train_all
 from codedfl.typing import Progress
+from codedfl.version import __version__
 
 PAPER_GAMMA = 0.02  # "5 as kernel parameter" is sigma: gamma = 1 / (2 * 5^2)
 SENSITIVITY = (0.0, 1.0, 4.0)  # times the fleet's cost of pads and sealing
@@ -250,5 +251,6 @@ class Stages:
 def software_versions() -> dict[str, str]:
     return {
         "python": platform.python_version(),
-        **{name: version(name) for name in ("codedfl", "numpy", "scikit-learn")},
+        "codedfl": __version__,
+        **{name: version(name) for name in ("numpy", "scikit-learn")},
     }
