@@ -30,7 +30,9 @@ from codedfl.schemes import (
 )
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.descent import GradientDescent, Nesterov, StepSchedule
-from codedfl.solve.krylov import ConjugateGradient
+from codedfl.solve.krylov import BlockKrylov, ConjugateGradient
+from codedfl.solve.registry import SolverKind, SolverSettings, make_solver, register_solver
+from codedfl.solve.solver import Solver
 
 # isort: split
 from codedfl.fleet.fleet import Fleet
@@ -70,8 +72,14 @@ __all__ = [  # noqa: RUF022 (data-flow order, not the alphabet)
     "GradientDescent",
     "Nesterov",
     "ConjugateGradient",
+    "BlockKrylov",
     "ClosedForm",
     "StepSchedule",
+    "Solver",
+    "SolverKind",
+    "SolverSettings",
+    "make_solver",
+    "register_solver",
     "Fleet",
     "Conditions",
     "run_in_process",
