@@ -15,6 +15,8 @@ CASES = {
     "train": "Missing argument 'DATA'.",
     "nonsense": "No such command 'nonsense'.",
     "train digits --solver magic": "solver must be one of gd, nesterov, cg, block-krylov, closed-form, got 'magic'",
+    "train digits --solver closed-form": "solver must do without X'X itself, which this scheme does not reveal, got"
+    " closed-form",
     "train nonsense": "data set must be one of digits, mnist, fashion-mnist or a file, got 'nonsense'",
     "train none.csv": "data file must exist, got 'none.csv'",
     "train digits --label x": "label must be left out for the data set 'digits', got 'x'",

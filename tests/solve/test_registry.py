@@ -47,7 +47,9 @@ def fresh_registry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def offer(monkeypatch: pytest.MonkeyPatch, **entries: str) -> None:
     found = [EntryPoint(name.replace("_", "-"), value, registry.ENTRY_POINTS) for name, value in entries.items()]
-    monkeypatch.setattr(registry, "entry_points", lambda group: found if group == registry.ENTRY_POINTS else [])
+    monkeypatch.setattr(
+        "importlib.metadata.entry_points", lambda group: found if group == registry.ENTRY_POINTS else []
+    )
 
 
 @pytest.mark.parametrize(
@@ -65,7 +67,7 @@ def test_what_is_known_of_each(name: str, kind: type, words: str, epochs: int, t
     assert (known.words, known.default_epochs, known.takes_step, known.needs_gram) == (
         words, epochs, takes_step, needs_gram,
     )  # fmt: skip
-    solver = make_solver(name, regularisation=0.25)
+    solver = make_solver(name, regularisation=0.25, gram=needs_gram)
     assert type(solver) is kind
     assert (solver.epochs, solver.regularisation) == (epochs, 0.25)
     assert isinstance(solver, registry.GramSolver) == needs_gram
@@ -107,6 +109,14 @@ def test_an_object_is_copied_so_that_it_serves_many_runs():
     assert solver_kind(ClosedForm(1.0)).needs_gram
 
 
+def test_where_the_gram_matrix_is_shown_the_closed_form_stands_in():
+    for solver in ("gd", "block-krylov", BlockKrylov(9)):
+        made = make_solver(solver, regularisation=0.25, gram=True)
+        assert type(made) is ClosedForm and made.regularisation == 0.25
+    mine = make_solver(ClosedForm(0.5, [1.0]), regularisation=0.25, gram=True)
+    assert mine.regularisations == (1.0,)
+
+
 def test_a_started_object_is_refused():
     used = GradientDescent(3, LAMBDA)
     run(used, Ridge())
@@ -121,6 +131,11 @@ def test_a_started_object_is_refused():
         ("cg", {"step": "paper"}, "step must be left out with solver cg, which needs none, got paper"),
         ("gd", {"step": "huge"}, "step must be one of paper, literal, got 'huge'"),
         ("gd", {"epochs": 0}, "epochs must be at least 1, got 0"),
+        (
+            "closed-form",
+            {},
+            "solver must do without X'X itself, which this scheme does not reveal, got closed-form",
+        ),
     ],
 )
 def test_what_is_refused(name: str, options: dict[str, object], message: str):

@@ -214,7 +214,9 @@ def train(
     scheme.check(fleet.n_devices)
     weight = inputs.choose_regularisation(dataset, regularisation)
     total_epochs = choice.solver.default_epochs if choice.epochs is None else choice.epochs
-    solver = make_solver(choice.solver.name, epochs=total_epochs, regularisation=weight, step=step)
+    solver = make_solver(
+        choice.solver.name, epochs=total_epochs, regularisation=weight, step=step, gram=scheme.reveals_gram
+    )
     with screen.busy("preprocessing") as say:
         problem = make_problem(
             dataset,

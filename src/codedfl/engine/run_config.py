@@ -12,7 +12,7 @@ from codedfl.engine.private_files import default_state_dir
 from codedfl.errors import InvalidInput
 from codedfl.schemes import CodedScheme, coded_scheme
 from codedfl.solve.descent import STEPS
-from codedfl.solve.registry import CLOSED_FORM, DEFAULT_SOLVER, make_solver, solver_kind
+from codedfl.solve.registry import DEFAULT_SOLVER, make_solver, solver_kind
 from codedfl.solve.solver import Solver
 from codedfl.study.plan_file import load_plan
 
@@ -89,6 +89,10 @@ class RunConfig:
         )
 
     def make_solver(self) -> Solver:
-        if self.scheme.reveals_gram:
-            return make_solver(CLOSED_FORM, regularisation=self.regularisation)
-        return make_solver(self.solver, epochs=self.epochs, regularisation=self.regularisation, step=self.step or None)
+        return make_solver(
+            self.solver,
+            epochs=self.epochs,
+            regularisation=self.regularisation,
+            step=self.step or None,
+            gram=self.scheme.reveals_gram,
+        )

@@ -35,7 +35,7 @@ from codedfl.run.parties import make_parties
 from codedfl.run.secure_sum import secure_moments_in_process
 from codedfl.schemes import CodedScheme, coded_scheme
 from codedfl.solve.krylov import BlockKrylov
-from codedfl.solve.registry import CLOSED_FORM, DEFAULT_SOLVER, make_solver, solver_kind
+from codedfl.solve.registry import DEFAULT_SOLVER, make_solver, solver_kind
 from codedfl.solve.solver import Converging, Solver
 from codedfl.typing import Floats
 
@@ -154,8 +154,13 @@ class _CodedRidge(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
     def _solver(self, scheme: CodedScheme) -> Solver:
         wanted = float(np.clip(self.regularisation / 100, *_TOLERANCES))
         tolerance = None if solver_kind(self.solver).takes_step else wanted  # the descents would hardly ever reach it
-        chosen = make_solver(self.solver, epochs=self.epochs, regularisation=self.regularisation, tolerance=tolerance)
-        return make_solver(CLOSED_FORM, regularisation=self.regularisation) if scheme.reveals_gram else chosen
+        return make_solver(
+            self.solver,
+            epochs=self.epochs,
+            regularisation=self.regularisation,
+            tolerance=tolerance,
+            gram=scheme.reveals_gram,
+        )
 
     def _warn_unless_converged(self, solver: Solver, problem: Problem) -> None:
         if isinstance(solver, Converging) and solver.converged is False:

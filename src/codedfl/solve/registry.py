@@ -10,7 +10,6 @@ import copy
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 
 from codedfl.errors import InvalidInput
 from codedfl.solve import krylov
@@ -119,6 +118,7 @@ def make_solver(
     epochs: int | None = None,
     step: str | StepSchedule | None = None,
     tolerance: float | None = None,
+    gram: bool = False,
 ) -> Solver:
     """A fresh solver.
 
@@ -135,10 +135,17 @@ def make_solver(
         is taken as it is; None derives one from the largest eigenvalue, at the price of a few epochs.
     tolerance : float or None
         See ``SolverSettings``.
+    gram : bool
+        Whether the scheme shows the server X'X itself. The closed form then stands in for a solver that has no use for
+        it; otherwise a solver that needs it is refused.
     """
+    kind = solver_kind(solver)
+    if gram and not kind.needs_gram:
+        return ClosedForm(regularisation)
+    if kind.needs_gram and not gram:
+        raise InvalidInput(f"solver must do without X'X itself, which this scheme does not reveal, got {kind.name}")
     if not isinstance(solver, str):
         return _fresh(solver)
-    kind = solver_kind(solver)
     if step is not None and not kind.takes_step:
         raise InvalidInput(f"step must be left out with solver {kind.name}, which needs none, got {step}")
     epochs = kind.default_epochs if epochs is None else epochs
@@ -165,6 +172,8 @@ def _load_entry_points() -> None:
     if _loaded:
         return
     _loaded = True
+    from importlib.metadata import entry_points  # here: it takes 20 ms, and a device never gets here
+
     for entry in entry_points(group=ENTRY_POINTS):
         try:
             kind = entry.load()
