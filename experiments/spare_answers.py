@@ -40,7 +40,7 @@ from codedfl.protocol.answers import AnswerBook
 from codedfl.protocol.messages import SERVER, Answer, Kind, Message, Update
 from codedfl.protocol.schemes.coded_keys import KeysServer
 from codedfl.schemes import CodedKeys, Conditions, WorkShape, epoch_end_times
-from codedfl.solve.descent import GradientDescent
+from codedfl.solve.descent import STEP_PAPER, GradientDescent
 from codedfl.typing import Planes
 
 DEVICES, FEATURES, CLASSES, SAMPLES = 25, 2000, 10, 60_000
@@ -82,7 +82,7 @@ class _Bench:
         bounds = Bounds((2 / FEATURES) ** 0.5, 1.0, SAMPLES, SAMPLES // DEVICES)
         parameters = Parameters("coded-keys", alpha, FEATURES, CLASSES, bounds, samples=SAMPLES)
         names = [f"device-{i}" for i in range(DEVICES)]
-        self.server = KeysServer(parameters, names, GradientDescent(1000), spare=spare)
+        self.server = KeysServer(parameters, names, GradientDescent(1000, 9e-6, STEP_PAPER), spare=spare)
         self.keys = {name: Identity.generate() for name in names}
         members = {name: key.public for name, key in self.keys.items()}
         self.agreed = Agreement.freeze(parameters, self.server.run, self.server.identity.public, members)

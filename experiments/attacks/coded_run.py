@@ -22,7 +22,7 @@ from codedfl.run.in_process import run_in_process
 from codedfl.run.parties import make_parties
 from codedfl.schemes import CodedScheme
 from codedfl.solve.closed_form import ClosedForm
-from codedfl.solve.descent import GradientDescent
+from codedfl.solve.descent import STEP_PAPER, GradientDescent
 from codedfl.typing import Planes
 from experiments.views import Recording, Statistics, View, recorded
 
@@ -71,7 +71,7 @@ def run_recorded(
     """
     recording = Recording(only)
     curious = SingleColumns(problem.n_features, problem.n_outputs)
-    honest = ClosedForm() if scheme.reveals_gram else GradientDescent(EPOCHS)
+    honest = ClosedForm(9e-6) if scheme.reveals_gram else GradientDescent(EPOCHS, 9e-6, STEP_PAPER)
     solver = curious if curious_requests and not scheme.reveals_gram else honest
     source = random.Random(f"{scheme.label} {masks}").randbytes
     server, devices = make_parties(recorded(scheme, recording), problem, solver, masks=masks, random_bytes=source)

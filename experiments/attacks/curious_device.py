@@ -53,7 +53,7 @@ def attempts_on(case: Case, setting: Setting, totals: CentralTotals, rng: np.ran
 def _first_step(scheme: Scheme, setting: Setting, totals: CentralTotals, rng: np.random.Generator) -> Floats:
     """Theta after the first epoch of a baseline, which every device is sent."""
     descent, at = Descent(STEP_PAPER, _REGULARISATION), Conditions(setting.fleet)
-    return next(iter(scheme.models(totals, GradientDescent(1), descent, at, rng)))
+    return next(iter(scheme.models(totals, GradientDescent(1, _REGULARISATION, STEP_PAPER), descent, at, rng)))
 
 
 def _from_shares(view: View, targets: list[Target]) -> Iterator[Attempt]:

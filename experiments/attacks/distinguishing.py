@@ -32,7 +32,7 @@ from codedfl.protocol import Device, Parameters
 from codedfl.run.in_process import run_in_process
 from codedfl.schemes import CodedScheme
 from codedfl.solve.closed_form import ClosedForm
-from codedfl.solve.descent import GradientDescent
+from codedfl.solve.descent import STEP_PAPER, GradientDescent
 from codedfl.typing import Planes
 from experiments.attacks.coded_run import EPOCHS, coded_sums, epochs_of
 from experiments.views import Recording, View, recorded
@@ -120,7 +120,7 @@ def _run(
         """Fresh secrets; for the fault, the server (party -1) and device 0 draw the same in every run."""
         return random.Random(party).randbytes if fault == "pads reused" and party <= 0 else fresh
 
-    solver = ClosedForm() if scheme.reveals_gram else GradientDescent(EPOCHS)
+    solver = ClosedForm(9e-6) if scheme.reveals_gram else GradientDescent(EPOCHS, 9e-6, STEP_PAPER)
     server = watched.server_type(parameters, names, solver, random_bytes=source(-1))
     devices = [
         device_type(name, X, Y, random_bytes=source(i), allow_unmasked=fault == "masks off")

@@ -38,8 +38,13 @@ __all__ = [  # noqa: RUF022 (data-flow order, not the alphabet)
     "GradientDescent",
     "Nesterov",
     "ConjugateGradient",
+    "BlockKrylov",
     "ClosedForm",
     "StepSchedule",
+    "SolverKind",
+    "SolverSettings",
+    "make_solver",
+    "register_solver",
     "Fleet",
     "Conditions",
     "run_in_process",
@@ -94,7 +99,8 @@ if TYPE_CHECKING:
     )
     from codedfl.solve.closed_form import ClosedForm
     from codedfl.solve.descent import GradientDescent, Nesterov, StepSchedule
-    from codedfl.solve.krylov import ConjugateGradient
+    from codedfl.solve.krylov import BlockKrylov, ConjugateGradient
+    from codedfl.solve.registry import SolverKind, SolverSettings, make_solver, register_solver
     from codedfl.solve.solver import Solver
 else:  # hidden from type checkers, which would take every name for a good one
     __getattr__, __dir__ = names_on_demand(
@@ -115,7 +121,8 @@ else:  # hidden from type checkers, which would take every name for a good one
             ],
             "codedfl.solve.solver": ["Solver"],
             "codedfl.solve.descent": ["GradientDescent", "Nesterov", "StepSchedule"],
-            "codedfl.solve.krylov": ["ConjugateGradient"],
+            "codedfl.solve.krylov": ["BlockKrylov", "ConjugateGradient"],
+            "codedfl.solve.registry": ["SolverKind", "SolverSettings", "make_solver", "register_solver"],
             "codedfl.solve.closed_form": ["ClosedForm"],
             "codedfl.fleet.fleet": ["Fleet"],
             "codedfl.run.in_process": ["run_in_process"],

@@ -15,7 +15,7 @@ from codedfl.engine.run_config import RunConfig
 from codedfl.errors import InvalidInput
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.descent import GradientDescent
-from codedfl.solve.krylov import ConjugateGradient
+from codedfl.solve.krylov import BlockKrylov
 from codedfl.study.plan_file import load_plan
 from run_settings import CONFIG
 
@@ -71,8 +71,9 @@ def test_numbers_and_targets_are_read():
         ({"features": "cubic"}, "features must be rbf or linear, got 'cubic'"),
         ({"alpha": 5}, "alpha must be between 1 and the number of devices (4), got 5"),
         ({"scheme": "fast"}, "scheme must be one of coded-padded, coded-keys, one-shot, got 'fast'"),
-        ({"solver": "fast"}, "solver must be one of gd, nesterov, cg, got 'fast'"),
-        ({"step": "fast"}, "step must be one of paper, literal, got 'fast'"),
+        ({"solver": "fast"}, "solver must be one of gd, nesterov, cg, block-krylov, closed-form, got 'fast'"),
+        ({"step": "fast"}, "step must be empty (derived) or one of paper, literal, got 'fast'"),
+        ({"step": "paper"}, "step must be empty with solver block-krylov, which needs none, got 'paper'"),
         ({"spare": 2}, "spare must be between 0 and alpha - 1 (1), got 2"),
         ({"min-devices": 1}, "min-devices must be between 2 and devices (4), got 1"),
     ],
@@ -83,7 +84,7 @@ def test_a_bad_configuration_is_refused(change: dict[str, Any], message: str):
 
 
 def test_the_scheme_decides_the_solver():
-    assert isinstance(RunConfig.from_config(CONFIG).make_solver(), ConjugateGradient)
+    assert isinstance(RunConfig.from_config(CONFIG).make_solver(), BlockKrylov)
     assert isinstance(RunConfig.from_config(CONFIG | {"solver": "gd"}).make_solver(), GradientDescent)
     assert isinstance(RunConfig.from_config(CONFIG | {"scheme": "one-shot"}).make_solver(), ClosedForm)
 

@@ -14,15 +14,7 @@ from numpy.typing import NDArray
 
 from codedfl.cli import inputs, options
 from codedfl.cli.screen import INTERRUPTED, Screen, make_folder, score_name
-from codedfl.cli.training_choice import (
-    CG_EPOCHS,
-    CLOSED_FORM,
-    DESCENT_EPOCHS,
-    AnySolver,
-    choose,
-    make_solver,
-    refuse_unread,
-)
+from codedfl.cli.training_choice import choose, refuse_unread
 from codedfl.data.datasets import Task
 from codedfl.data.features import RandomFourierFeatures
 from codedfl.data.model import TrainedModel
@@ -35,16 +27,11 @@ from codedfl.run.secure_sum import secure_moments_in_process
 from codedfl.run.simulator import simulate
 from codedfl.schemes import CodedKeys, CodedPadded, CodedScheme, Conditions, OneShot
 from codedfl.solve.descent import STEPS
-from codedfl.solve.registry import SOLVERS
+from codedfl.solve.registry import DEFAULT_SOLVER, make_solver
+from codedfl.solve.solver import Solver
 from codedfl.version import __version__
 
 TRAINING = "Training"
-_SOLVERS = {
-    "gd": "gradient descent",
-    "nesterov": "Nesterov's method",
-    "cg": "conjugate gradient",
-    CLOSED_FORM: "closed form",
-}
 _PARTITIONS = {
     "sorted": "rows sorted by label and cut",
     "dirichlet": "rows dealt out by Dirichlet shares",
@@ -138,10 +125,10 @@ def train(
         str | None,
         typer.Option(
             "--solver",
-            click_type=click.Choice(list(SOLVERS)),
-            help="What the server does with exact gradients: gradient descent (the paper's), Nesterov's method, "
-            "conjugate gradient.",
-            show_default="cg",
+            metavar="NAME",
+            help="What the server does with exact gradients: block-krylov, cg (conjugate gradient), nesterov "
+            "(Nesterov's method), gd (gradient descent, the paper's), or one that another package adds.",
+            show_default=DEFAULT_SOLVER,
             rich_help_panel=TRAINING,
         ),
     ] = None,
@@ -149,16 +136,16 @@ def train(
         str | None,
         typer.Option(
             click_type=click.Choice(list(STEPS)),
-            help="Step of gd and nesterov: 12, which fits the paper's figures, or 6, which its text states.",
-            show_default="paper",
+            help="Step of gd: 12, which fits the paper's figures, or 6, which its text states; nesterov takes half.",
+            show_default="derived from the largest eigenvalue of X'X, in five epochs",
             rich_help_panel=TRAINING,
         ),
     ] = None,
     epochs: Annotated[
         int | None,
         typer.Option(
-            help="At most so many; cg ends by itself when it has converged.",
-            show_default=f"{CG_EPOCHS} for cg, {DESCENT_EPOCHS} for the others",
+            help="At most so many; block-krylov and cg end by themselves when they have converged.",
+            show_default="50 for block-krylov and cg, 500 for the descents",
             rich_help_panel=TRAINING,
         ),
     ] = None,
@@ -225,8 +212,11 @@ def train(
     fleet = inputs.choose_fleet(fleet_name, dataset, partition, devices)
     scheme = choice.scheme_for(fleet.n_devices)
     scheme.check(fleet.n_devices)
-    solver_name = choice.solver
-    solver = make_solver(solver_name, choice.epochs, inputs.choose_regularisation(dataset, regularisation), step)
+    weight = inputs.choose_regularisation(dataset, regularisation)
+    total_epochs = choice.solver.default_epochs if choice.epochs is None else choice.epochs
+    solver = make_solver(
+        choice.solver.name, epochs=total_epochs, regularisation=weight, step=step, gram=scheme.reveals_gram
+    )
     with screen.busy("preprocessing") as say:
         problem = make_problem(
             dataset,
@@ -240,8 +230,8 @@ def train(
             secure_moments=secure_moments_in_process,
             progress=say,
         )
-    training = _Training(screen, problem, scheme, solver, fleet, target, precision)
-    training.introduce(solver_name)
+    training = _Training(screen, problem, scheme, solver, total_epochs, fleet, target, precision)
+    training.introduce(choice.solver.words, weight)
     stopped: KeyboardInterrupt | CodedFLError | None = None
     try:
         training.run(np.random.default_rng(seed))
@@ -253,9 +243,9 @@ def train(
         "scheme": scheme.name,
         "alpha": scheme.alpha,
         "groups": scheme.groups,
-        "solver": solver_name,
-        "step": step or "paper" if solver_name in ("gd", "nesterov") else None,
-        "regularisation": solver.regularisation,
+        "solver": choice.solver.name,
+        "step": step or "derived" if choice.solver.takes_step else None,
+        "regularisation": weight,
         "codedfl": __version__,
     }
     outcome = training.save(folder, about, interrupted=stopped is not None)
@@ -272,8 +262,8 @@ def train(
         screen.remark(f"interrupted: {kept}")
         raise typer.Exit(INTERRUPTED)
     why = str(stopped)
-    if isinstance(stopped, RangeExceeded) and solver_name in ("gd", "nesterov"):
-        why = f"the step is too large for these features ({stopped}): take --solver cg, which needs none"
+    if isinstance(stopped, RangeExceeded) and step is not None:
+        why = f"the step is too large for these features ({stopped}): leave out --step, which then suits them"
     raise CodedFLError(f"{why}; {kept}") from stopped
 
 
@@ -284,7 +274,8 @@ class _Training:
     screen: Screen
     problem: Problem
     scheme: CodedScheme
-    solver: AnySolver
+    solver: Solver
+    total_epochs: int
     fleet: Fleet
     target: float | None
     precision: int | None
@@ -297,7 +288,7 @@ class _Training:
     def score_name(self) -> str:
         return score_name(self.problem.task)
 
-    def introduce(self, solver_name: str) -> None:
+    def introduce(self, solver: str, regularisation: float) -> None:
         problem, D, alpha = self.problem, self.problem.n_devices, self.scheme.alpha
         what = f"{problem.n_outputs} classes" if problem.task == "classification" else "a number to predict"
         features = "features: the columns and an intercept"
@@ -308,14 +299,14 @@ class _Training:
             [
                 ("data", f"{problem.name}: {rows}, {what}"),
                 ("devices", f"{D} of the fleet {self.fleet.name!r}, {_PARTITIONS[problem.provenance['partition']]}"),
-                ("model", f"{problem.n_features} {features}, lambda = {self.solver.regularisation:g}"),
+                ("model", f"{problem.n_features} {features}, lambda = {regularisation:g}"),
                 ("scheme", f"{self.scheme.label}: an epoch ends with the first {D - alpha + 1} of {D} answers"),
-                ("solver", f"{_SOLVERS[solver_name]}, at most {self.solver.epochs} epochs"),
+                ("solver", f"{solver}, at most {self.total_epochs} epochs"),
             ]
         )
 
     def run(self, rng: np.random.Generator) -> None:
-        total, target = self.solver.epochs, self.target
+        total, target = self.total_epochs, self.target
         with self.screen.progress() as bar:
             # How long this machine takes for the sharing phase is not known before it is over: the bar only moves.
             task = bar.add_task("sharing phase", total=None)

@@ -7,16 +7,8 @@ from pathlib import Path
 
 from codedfl.errors import InvalidInput
 from codedfl.schemes import CodedKeys, CodedScheme, OneShot, coded_scheme
-from codedfl.solve.closed_form import ClosedForm
-from codedfl.solve.descent import STEPS, GradientDescent, Nesterov
-from codedfl.solve.krylov import ConjugateGradient
+from codedfl.solve.registry import CLOSED_FORM, DEFAULT_SOLVER, SolverKind, solver_kind
 from codedfl.study.plan_file import load_plan
-
-AnySolver = GradientDescent | Nesterov | ConjugateGradient | ClosedForm
-
-CG_EPOCHS = 50
-DESCENT_EPOCHS = 500
-CLOSED_FORM = "closed-form"
 
 
 def refuse_unread(
@@ -25,7 +17,7 @@ def refuse_unread(
     gamma: float | None,
     partition: str | None,
     concentration: float | None,
-    solver: str,
+    solver: SolverKind,
     step: str | None,
 ) -> None:
     """An option that would change nothing is a misunderstanding."""
@@ -33,7 +25,7 @@ def refuse_unread(
         ("--n-features", n_features, features == "linear", "--features linear, which takes the columns"),
         ("--gamma", gamma, features == "linear", "--features linear, which has no kernel"),
         ("--concentration", concentration, partition != "dirichlet", "any partition but dirichlet"),
-        ("--step", step, solver in ("cg", CLOSED_FORM), f"solver {solver}, which needs none"),
+        ("--step", step, not solver.takes_step, f"solver {solver.name}, which needs none"),
     ]
     for option, value, is_unread, where in unread:
         if value is not None and is_unread:
@@ -47,7 +39,7 @@ class Choice:
     scheme: str
     alpha: int | None
     groups: int
-    solver: str
+    solver: SolverKind
     epochs: int | None
     spare: int
 
@@ -71,20 +63,13 @@ def choose(
             if value is not None:
                 raise InvalidInput(f"{option} must be left out with --plan, which decides it, got {value}")
         planned, planned_solver, planned_epochs = load_plan(plan_file)
-        return Choice(planned.name, planned.alpha, planned.groups, planned_solver, epochs or planned_epochs, spare)
+        return Choice(
+            planned.name, planned.alpha, planned.groups, solver_kind(planned_solver), epochs or planned_epochs, spare
+        )
     if scheme == OneShot.name:
         if solver is not None:
             raise InvalidInput(
                 f"--solver must be left out with --scheme {OneShot.name}, which needs none, got {solver}"
             )
         solver = CLOSED_FORM
-    return Choice(scheme or CodedKeys.name, alpha, groups or 1, solver or "cg", epochs, spare)
-
-
-def make_solver(name: str, epochs: int | None, regularisation: float, step: str | None) -> AnySolver:
-    if name == CLOSED_FORM:
-        return ClosedForm(regularisation)
-    if name == "cg":
-        return ConjugateGradient(CG_EPOCHS if epochs is None else epochs, regularisation)
-    descent = GradientDescent if name == "gd" else Nesterov
-    return descent(DESCENT_EPOCHS if epochs is None else epochs, regularisation, STEPS[step or "paper"])
+    return Choice(scheme or CodedKeys.name, alpha, groups or 1, solver_kind(solver or DEFAULT_SOLVER), epochs, spare)

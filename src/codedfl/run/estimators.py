@@ -11,11 +11,13 @@ It does not model time (``codedfl.run.simulator``), nor run on real machines (``
 from __future__ import annotations
 
 import numbers
+import warnings
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -27,16 +29,21 @@ from codedfl.data.partition import by_device_column
 from codedfl.data.preprocessing import DEFAULT_CLIP, Moments, Preprocessing
 from codedfl.data.problem import Problem, bounded_features
 from codedfl.errors import InvalidInput
+from codedfl.exact.fixed_point import FixedPoint
 from codedfl.run.in_process import run_in_process
 from codedfl.run.parties import make_parties
 from codedfl.run.secure_sum import secure_moments_in_process
 from codedfl.schemes import CodedScheme, coded_scheme
-from codedfl.solve.closed_form import ClosedForm
-from codedfl.solve.descent import GradientDescent, Nesterov, StepSchedule
-from codedfl.solve.krylov import ConjugateGradient
-from codedfl.solve.registry import SOLVERS
-from codedfl.solve.solver import Solver
+from codedfl.solve.krylov import BlockKrylov
+from codedfl.solve.registry import DEFAULT_SOLVER, make_solver, solver_kind
+from codedfl.solve.solver import Converging, Solver
 from codedfl.typing import Floats
+
+# Columns are standardised, so that the largest eigenvalue of X'X/m is at least about 1. An error of the solution may be
+# 1/lambda times the residual: the residual is taken down to a hundredth of lambda, within these limits.
+_TOLERANCES = (1e-10, 1e-6)
+# X'X is known to its rounding; where it curves less than so many times that, the slopes lose their second digit.
+_RESOLVED = 100
 
 
 class _CodedRidge(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -53,7 +60,7 @@ class _CodedRidge(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         features: str = "linear",
         n_features: int = 500,
         gamma: float | None = None,
-        solver: str = "cg",
+        solver: str | Solver = DEFAULT_SOLVER,
         epochs: int = 100,
         regularisation: float = 1e-4,
         fit_intercept: bool = True,
@@ -100,8 +107,10 @@ class _CodedRidge(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
             clipped=int(clipped.sum()) + labels.count_clipped(y),
             provenance={"estimator": type(self).__name__, "devices": len(parts)},
         )
-        server, devices = make_parties(scheme, problem, self._solver(scheme, feature_map), precision=self.precision)
+        solver = self._solver(scheme)
+        server, devices = make_parties(scheme, problem, solver, precision=self.precision)
         theta = run_in_process(server, devices)
+        self._warn_unless_converged(solver, problem)
         self.model_ = TrainedModel.of(problem, theta, scheme=scheme.label, epochs=server.epoch)
         self.n_iter_ = server.epoch
         self.n_clipped_ = problem.clipped
@@ -142,19 +151,35 @@ class _CodedRidge(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
             return int(self.random_state)
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
-    def _solver(self, scheme: CodedScheme, feature_map: FeatureMap) -> Solver:
-        if self.solver not in SOLVERS:
-            raise InvalidInput(f"solver must be one of {', '.join(SOLVERS)}, got {self.solver!r}")
-        if scheme.reveals_gram:
-            return ClosedForm(self.regularisation)
-        if self.solver == "cg":
-            return ConjugateGradient(self.epochs, self.regularisation)
-        # No eigenvalue of X'X/m exceeds its trace, and that is public: 1 for each standardised column and for the
-        # constant one; d times the square of the bound, which is 2, for random features.
-        trace = feature_map.n_features if self.features == "linear" else 2.0
-        step = StepSchedule(1.0 / (trace + self.regularisation))
-        descent = GradientDescent if self.solver == "gd" else Nesterov
-        return descent(self.epochs, self.regularisation, step)
+    def _solver(self, scheme: CodedScheme) -> Solver:
+        wanted = float(np.clip(self.regularisation / 100, *_TOLERANCES))
+        tolerance = None if solver_kind(self.solver).takes_step else wanted  # the descents would hardly ever reach it
+        return make_solver(
+            self.solver,
+            epochs=self.epochs,
+            regularisation=self.regularisation,
+            tolerance=tolerance,
+            gram=scheme.reveals_gram,
+        )
+
+    def _warn_unless_converged(self, solver: Solver, problem: Problem) -> None:
+        if isinstance(solver, Converging) and solver.converged is False:
+            advice = "give more epochs, or more regularisation"
+            warnings.warn(f"epochs={self.epochs} were too few to converge: {advice}", ConvergenceWarning, stacklevel=4)
+        if isinstance(solver, BlockKrylov) and solver.smallest_curvature < _RESOLVED * self._rounding(problem):
+            what = f"columns are collinear up to rounding (X'X/m has an eigenvalue of {solver.smallest_curvature:.1e})"
+            advice = "their slopes are not to be trusted: give more regularisation, or more precision"
+            warnings.warn(f"{what}, so that {advice}", ConvergenceWarning, stacklevel=4)
+
+    def _rounding(self, problem: Problem) -> float:
+        """How far the eigenvalues of X'X/m are to be expected from those of the rows as they are.
+
+        Each device rounds X'X once: a random symmetric matrix, whose norm is twice the deviation of its entries times
+        sqrt(d). The rows are on a grid too, whose variance small eigenvalues cannot fall below.
+        """
+        format_ = FixedPoint.derive(problem.bounds, problem.n_features, problem.n_devices, precision=self.precision)
+        deviation = (problem.n_devices / 12) ** 0.5 * 2.0**-format_.gram_bits / problem.n_samples
+        return float(2 * problem.n_features**0.5 * deviation + 4.0**-format_.feature_bits / 12)
 
     def _scores(self, X: ArrayLike) -> Floats:
         check_is_fitted(self)
@@ -197,12 +222,15 @@ class CodedRidge(RegressorMixin, _CodedRidge):  # type: ignore[misc]
         Number of random features; "linear" ignores it. The work of a device grows with its square.
     gamma : float or None, default=None
         Of the kernel exp(-gamma |x - x'|^2) on standardised columns; "linear" ignores it. None is 0.245 / columns.
-    solver : {"cg", "gd", "nesterov"}, default="cg"
-        Conjugate gradient stops by itself. The descents make all their epochs, at the largest constant step that
-        public bounds prove to converge, and need many.
+    solver : {"block-krylov", "cg", "gd", "nesterov"} or Solver, default="block-krylov"
+        The Krylov solvers stop by themselves: when the residual is below a hundredth of ``regularisation``, or a
+        millionth if that is less, but never further than 1e-10. The descents make all their epochs, five of them to
+        derive their step from the largest eigenvalue of X'X, and need many. Or an object that was never started
+        (``codedfl.Solver``), with its own epochs, regularisation and tolerance; a copy of it is used.
     epochs : int, default=100
-        At most so many exchanges with the devices. 1 of "cg" leaves the model at zero; for linear features about
-        columns + 2 are enough.
+        At most so many exchanges with the devices. 1 leaves the model at zero; for linear features about columns + 2
+        are enough. A ``ConvergenceWarning`` tells when a Krylov solver would have needed more, and when the columns are
+        so nearly collinear that the rounding of X'X decides about the slopes.
     regularisation : float, default=1e-4
         Weight of |Theta|^2 against the *mean* squared error: alpha of ``Ridge`` is m times it, and 1 there is 1e-4
         here at 10 000 rows. 0 is least squares.
@@ -213,7 +241,7 @@ class CodedRidge(RegressorMixin, _CodedRidge):  # type: ignore[misc]
         Columns, and the target in training, are clipped at so many standard deviations from their mean: the exact ring
         needs bounds. More costs digits. Among clip^2 rows or fewer no value lies beyond.
     precision : int or None, default=36
-        Fraction bits to ask of the ring; conjugate gradient needs more epochs with fewer. None takes what two primes
+        Fraction bits to ask of the ring; the Krylov solvers need more epochs with fewer. None takes what two primes
         give, which shortens messages by a third.
     random_state : int, RandomState instance or None, default=None
         Draws the random features; the model depends on nothing else that is random. An integer gives the features of
@@ -228,7 +256,7 @@ class CodedRidge(RegressorMixin, _CodedRidge):  # type: ignore[misc]
     n_features_in_ : int
         Number of columns seen by ``fit``; ``feature_names_in_`` has their names, if all have one.
     n_iter_ : int
-        Epochs made; fewer than ``epochs`` when conjugate gradient was done.
+        Epochs made; fewer than ``epochs`` when the solver was done before.
     devices_ : tuple of str
         Names of the devices that took part, in the code's order.
     n_clipped_ : int

@@ -55,6 +55,16 @@ class GramSolver(Protocol):
         ...
 
 
+@runtime_checkable
+class Converging(Protocol):
+    """A solver that knows whether it has arrived."""
+
+    @property
+    def converged(self) -> bool | None:
+        """Whether it ended by itself, as near to the solution as it was asked to come; None if it was not asked."""
+        ...
+
+
 def _check(epochs: int, regularisation: float) -> None:
     if epochs < 1:
         raise InvalidInput(f"epochs must be at least 1, got {epochs}")

@@ -27,23 +27,24 @@ from codedfl.run.simulator import Trajectory, trajectory
 from codedfl.schemes import Conditions, Conventional, Descent, OneShot, Scheme, WorkShape, epoch_end_times
 from codedfl.schemes.central import CentralTotals
 from codedfl.solve.descent import STEPS
-from codedfl.solve.krylov import ConjugateGradient
-from codedfl.solve.registry import SOLVERS
+from codedfl.solve.registry import make_solver, solver_kind
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One curve: a scheme, the solver the server runs (descent for the baselines), and the step's name."""
+    """One curve: a scheme, the solver the server runs (descent for the baselines), and the step's name.
+
+    The solver is a name, or an object that was never started.
+    """
 
     scheme: Scheme
-    solver: str = "gd"
+    solver: str | Solver = "gd"
     step: str = "paper"
 
     def __post_init__(self) -> None:
-        if self.solver not in SOLVERS:
-            raise InvalidInput(f"solver must be one of {', '.join(SOLVERS)}, got {self.solver!r}")
+        solver_kind(self.solver)
         if self.step not in STEPS:
             raise InvalidInput(f"step must be one of {', '.join(STEPS)}, got {self.step!r}")
         if self.solver != "gd" and not self.scheme.exact:
@@ -56,14 +57,15 @@ class Entry:
             return (OneShot.name, self.solver, self.step)
         return ("exact" if self.scheme.exact else self.scheme, self.solver, self.step)
 
+    @property
+    def solver_name(self) -> str:
+        return solver_kind(self.solver).name
+
     def make_solver(self, epochs: int, regularisation: float) -> Solver | None:
         if not self.scheme.exact:
             return None
-        if self.solver == "cg":
-            return ConjugateGradient(epochs, regularisation)
-        # Momentum halves the largest stable step, so Nesterov's method takes the smaller of the two.
-        step = STEPS["literal" if self.solver == "nesterov" else self.step]
-        return SOLVERS[self.solver](epochs, regularisation, step=step)  # type: ignore[call-arg]
+        step = self.step if solver_kind(self.solver).takes_step else None
+        return make_solver(self.solver, epochs=epochs, regularisation=regularisation, step=step)
 
 
 @dataclass(frozen=True)
@@ -163,7 +165,7 @@ def train_all(
                 np.random.default_rng([settings.latency_seed, seed]),
                 max_epochs=limit,
                 target=settings.targets[-1],
-                score_every=1 if entry.solver == "cg" else settings.score_every,
+                score_every=settings.score_every if solver_kind(entry.solver).takes_step else 1,
             )
             runs[key].append(run)
             if isinstance(entry.scheme, Conventional) and entry.step == "paper":
@@ -219,7 +221,7 @@ def _combine(
                     "scheme": entry.scheme.name,
                     "label": entry.scheme.label,
                     **entry.scheme.parameters,
-                    "solver": entry.solver,
+                    "solver": entry.solver_name,
                     "sharing": convention,
                     "step": entry.step,
                     "target_accuracy": target,
@@ -301,7 +303,7 @@ def _trace_rows(
             "dataset": dataset,
             "label": entry.scheme.label,
             "scheme": entry.scheme.name,
-            "solver": entry.solver,
+            "solver": entry.solver_name,
             "step": entry.step,
             "seed": seed,
             "epoch": int(epoch),

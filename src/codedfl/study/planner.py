@@ -31,12 +31,14 @@ from codedfl.schemes import (
 from codedfl.schemes.central import CentralTotals
 from codedfl.schemes.scheme import FLOAT_BITS, RING_BITS
 from codedfl.solve.descent import STEPS
+from codedfl.solve.registry import solver_kind
+from codedfl.solve.solver import Solver
 from codedfl.study.comparison import Entry
 from codedfl.typing import Progress
 
 GROUP_SIZE = 25  # candidates for large fleets: groups of about this many devices, and of twice as many
 ALPHAS_TRIED = 14
-MAX_EPOCHS = {"gd": 1000, "nesterov": 400, "cg": 60}
+EPOCHS_TRIED = 2  # times a solver's default
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,7 @@ def plan(
     target: float,
     limits: Limits | None = None,
     *,
-    solvers: Sequence[str] = ("gd", "nesterov", "cg"),
+    solvers: Sequence[str | Solver] = ("gd", "nesterov", "cg"),
     step: str = "paper",
     regularisation: float = PAPER_REGULARISATION,
     draws: int = 100,
@@ -192,7 +194,7 @@ def _epochs_to_target(
     totals: CentralTotals,
     at: Conditions,
     target: float,
-    solvers: Sequence[str],
+    solvers: Sequence[str | Solver],
     step: str,
     regularisation: float,
     seed: int,
@@ -205,8 +207,8 @@ def _epochs_to_target(
     kinds = [Entry(Conventional(), step=step), Entry(OneShot(1), step=step)]
     kinds += [Entry(CodedKeys(1), solver, step) for solver in solvers]
     for done, entry in enumerate(kinds):
-        say(f"training with {entry.solver}", done / len(kinds) / 2)
-        limit = 1 if isinstance(entry.scheme, OneShot) else MAX_EPOCHS[entry.solver]
+        say(f"training with {entry.solver_name}", done / len(kinds) / 2)
+        limit = 1 if isinstance(entry.scheme, OneShot) else EPOCHS_TRIED * solver_kind(entry.solver).default_epochs
         run = trajectory(
             entry.scheme,
             totals,
@@ -222,9 +224,9 @@ def _epochs_to_target(
         reached = run.epochs_to(target)
         if reached is None:
             best = float(run.scores.max())
-            outcome.unreached.append(f"{_models_of(entry.scheme)} with {entry.solver} reached {best:.4f} only")
+            outcome.unreached.append(f"{_models_of(entry.scheme)} with {entry.solver_name} reached {best:.4f} only")
         else:
-            found[_models_of(entry.scheme), entry.solver] = reached
+            found[_models_of(entry.scheme), entry.solver_name] = reached
     return found
 
 
