@@ -301,7 +301,7 @@ def test_draws_in_parts_are_draws(monkeypatch: pytest.MonkeyPatch):
 def test_pads_and_sealing_run_beside_the_links(convention: str):
     """1000 numbers at 1e6 MAC/s without setup time: 13 MACs a pad, 13 to seal or open."""
     fleet = alike(4, setup_factor=0)
-    macs_to_send = crypto_macs(fleet, pads=1000, sealed_bits=2000 * 48)
+    macs_to_send = crypto_macs(fleet, pad_bits=1000 * 48, sealed_bits=2000 * 48)
     macs_to_receive = crypto_macs(fleet, sealed_bits=2000 * 48)
     assert (macs_to_send, macs_to_receive) == (13_000 + 26_000, 26_000)
 

@@ -27,6 +27,11 @@ from codedfl.errors import InvalidInput
 
 MeasuredKind = Literal["compute", "uplink", "downlink"]
 
+RATED_BITS = 48
+"""A fleet's MAC rates and crypto costs are for ring numbers of so many bits, two primes, as in the paper (V).
+
+What a run really sends and multiplies follows from its ring (``schemes.WorkShape``); longer numbers cost in proportion.
+"""
 PAD_MACS_PER_NUMBER = 13.0
 """ChaCha20 on the six bytes of a number over one MAC of our ring product, on a core with AVX2.
 
@@ -34,7 +39,7 @@ PAD_MACS_PER_NUMBER = 13.0
 ratio rises. Reports show 0, 1 and 4 times this cost.
 """
 SEAL_MACS_PER_NUMBER = 13.0
-"""The same for sealing or opening one number of 48 bits."""
+"""The same for sealing or opening one number."""
 
 _MOST_DEVICES = 1_000_000
 

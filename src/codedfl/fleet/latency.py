@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from codedfl.errors import InvalidInput
-from codedfl.fleet.fleet import Fleet, MeasuredKind
+from codedfl.fleet.fleet import RATED_BITS, Fleet, MeasuredKind
 from codedfl.typing import Seconds
 
 Direction = Literal["up", "down"]
@@ -28,7 +28,6 @@ retransmissions. ``multicast``: a device uploads its bulk once and the central s
 recipient.
 """
 
-NUMBER_BITS = 48  # of a ring number on the wire, the unit of the fleet's crypto costs
 _MESSAGES_AT_ONCE = 1_000_000  # relayed messages held in memory: some 30 MB
 
 
@@ -102,12 +101,18 @@ def epoch_arrivals(
     return down + compute + transfer_times(fleet, bits_up, "up", draws, rng, chunk_bits)
 
 
-def crypto_macs(fleet: Fleet, *, pads: float = 0, sealed_bits: float = 0) -> float:
-    """MACs charged for expanding ``pads`` pad numbers of 48 bits and for sealing or opening ``sealed_bits``.
+def ring_macs(macs: float, number_bits: int) -> float:
+    """``macs`` MACs on ring numbers, in the fleet's unit: three primes take half as long again as two."""
+    return macs * number_bits / RATED_BITS
 
-    The fleet's factors are per number of 48 bits; sealing goes by the byte, so a float of 32 bits costs two thirds.
+
+def crypto_macs(fleet: Fleet, *, pad_bits: float = 0, sealed_bits: float = 0) -> float:
+    """MACs charged for expanding pads of ``pad_bits`` and for sealing or opening ``sealed_bits``.
+
+    The fleet's factors are per number of ``RATED_BITS``; ciphers go by the byte, so a float of 32 bits costs two
+    thirds of one and a number of three primes one and a half.
     """
-    return pads * fleet.pad_macs_per_number + sealed_bits / NUMBER_BITS * fleet.seal_macs_per_number
+    return (pad_bits * fleet.pad_macs_per_number + sealed_bits * fleet.seal_macs_per_number) / RATED_BITS
 
 
 def upload_times(

@@ -74,7 +74,7 @@ def simulate(
     server, devices = make_parties(
         scheme, problem, solver, precision=precision, stop_when=stop_when, random_bytes=random_bytes
     )
-    shape = WorkShape.of(problem)
+    shape = WorkShape.of(problem, precision)
     shared = scheme.sharing(shape, at, 1, rng)
     load = scheme.epoch_load(shape, at.fleet)
     clock = TrainingClock(shared.start, shared.ready, at.policy)

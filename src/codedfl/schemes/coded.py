@@ -15,11 +15,11 @@ from codedfl.code.gradient_code import group_sizes
 from codedfl.errors import InvalidInput
 from codedfl.fleet.clock import Quorum
 from codedfl.fleet.fleet import Fleet
-from codedfl.fleet.latency import crypto_macs
+from codedfl.fleet.latency import crypto_macs, ring_macs
 from codedfl.protocol.device import Device
 from codedfl.protocol.server import Server
 from codedfl.schemes.central import CentralTotals
-from codedfl.schemes.scheme import RING_BITS, Conditions, Descent, EpochLoad, Scheme, WorkShape
+from codedfl.schemes.scheme import Conditions, Descent, EpochLoad, Scheme, WorkShape
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats
 
@@ -61,10 +61,9 @@ class CodedScheme(Scheme):
 
     def epoch_load(self, shape: WorkShape, fleet: Fleet) -> EpochLoad:
         """d^2 c MACs and d c numbers each way; the answer is sealed. Masks are expanded ahead and cost no waiting."""
-        numbers = shape.model_numbers
-        macs = shape.n_features * numbers + crypto_macs(fleet, sealed_bits=numbers * RING_BITS)
-        bits = numbers * RING_BITS
-        return EpochLoad(macs, bits, bits, self.quorum)
+        bits = shape.model_bits
+        product = ring_macs(shape.n_features * shape.model_numbers, shape.number_bits)
+        return EpochLoad(product + crypto_macs(fleet, sealed_bits=bits), bits, bits, self.quorum)
 
     def models(
         self, totals: CentralTotals, solver: Solver | None, descent: Descent, at: Conditions, rng: np.random.Generator

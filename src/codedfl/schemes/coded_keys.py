@@ -6,12 +6,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from codedfl.fleet.latency import compute_times, crypto_macs, upload_times
+from codedfl.fleet.latency import compute_times, crypto_macs, ring_macs, upload_times
 from codedfl.protocol.device import Device
 from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
 from codedfl.protocol.server import Server
 from codedfl.schemes.coded import CodedScheme
-from codedfl.schemes.scheme import RING_BITS, Conditions, Sharing, WorkShape
+from codedfl.schemes.scheme import Conditions, Sharing, WorkShape
 
 
 class CodedKeys(CodedScheme):
@@ -27,16 +27,17 @@ class CodedKeys(CodedScheme):
         A device's own pad is drawn before the run, like its Gram matrix (paper V: preprocessing is offline). Seeds
         are 32 bytes: their transfer is not counted.
         """
-        fleet, bulk = at.fleet, shape.bulk_numbers
+        fleet = at.fleet
         uploaded = upload_times(
             fleet,
-            bulk,
-            RING_BITS,
+            shape.bulk_numbers,
+            shape.number_bits,
             at.sharing,
             draws,
             rng,
-            macs=crypto_macs(fleet, sealed_bits=bulk * RING_BITS),
+            macs=crypto_macs(fleet, sealed_bits=shape.bulk_bits),
             chunk_bits=at.chunk_bits,
         )
-        expanded = compute_times(fleet, self.alpha * (crypto_macs(fleet, pads=bulk) + bulk), draws, rng)
+        one_pad = crypto_macs(fleet, pad_bits=shape.bulk_bits) + ring_macs(shape.bulk_numbers, shape.number_bits)
+        expanded = compute_times(fleet, self.alpha * one_pad, draws, rng)
         return Sharing(np.maximum(uploaded.max(axis=1), self.quorum.time(expanded)), expanded)

@@ -6,12 +6,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from codedfl.fleet.latency import crypto_macs, sharing_times
+from codedfl.fleet.latency import crypto_macs, ring_macs, sharing_times
 from codedfl.protocol.device import Device
 from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
 from codedfl.protocol.server import Server
 from codedfl.schemes.coded import CodedScheme
-from codedfl.schemes.scheme import RING_BITS, Conditions, Sharing, WorkShape
+from codedfl.schemes.scheme import Conditions, Sharing, WorkShape
 
 
 class CodedPadded(CodedScheme):
@@ -27,18 +27,19 @@ class CodedPadded(CodedScheme):
         The device's own pads and their sealing come before the first byte, opening and adding up after it. Training
         starts when enough devices are ready to decode, as the state machines do.
         """
-        fleet, bulk = at.fleet, shape.bulk_numbers
+        fleet, bits = at.fleet, shape.bulk_bits
         shares = self.alpha - 1
+        one_sum = ring_macs(shape.bulk_numbers, shape.number_bits)
         ready = sharing_times(
             fleet,
-            bulk,
-            RING_BITS,
+            shape.bulk_numbers,
+            shape.number_bits,
             shares,
             at.sharing,
             draws,
             rng,
-            macs_to_send=crypto_macs(fleet, pads=bulk, sealed_bits=bulk * RING_BITS if shares else 0),
-            macs_to_receive=shares * (crypto_macs(fleet, sealed_bits=bulk * RING_BITS) + bulk),
+            macs_to_send=crypto_macs(fleet, pad_bits=bits, sealed_bits=bits if shares else 0),
+            macs_to_receive=shares * (crypto_macs(fleet, sealed_bits=bits) + one_sum),
             chunk_bits=at.chunk_bits,
             groups=self.groups,
         )

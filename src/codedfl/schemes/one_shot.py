@@ -20,7 +20,7 @@ from codedfl.protocol.schemes.one_shot import OneShotDevice, OneShotServer
 from codedfl.protocol.server import Server
 from codedfl.schemes.central import CentralTotals
 from codedfl.schemes.coded_keys import CodedKeys
-from codedfl.schemes.scheme import RING_BITS, Conditions, Descent, EpochLoad, WorkShape
+from codedfl.schemes.scheme import Conditions, Descent, EpochLoad, WorkShape
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats
 
@@ -36,7 +36,7 @@ class OneShot(CodedKeys):
 
     def epoch_load(self, shape: WorkShape, fleet: Fleet) -> EpochLoad:
         """Nothing to compute, the bulk to send; an almost empty request comes down."""
-        bits = shape.bulk_numbers * RING_BITS
+        bits = shape.bulk_bits
         return EpochLoad(crypto_macs(fleet, sealed_bits=bits), 0, bits, self.quorum)
 
     def models(

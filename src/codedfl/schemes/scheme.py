@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from codedfl.data.problem import Problem
 from codedfl.errors import InvalidInput
+from codedfl.exact.fixed_point import FixedPoint
+from codedfl.exact.ring import BYTES_PER_RESIDUE
 from codedfl.fleet.clock import Quorum, StragglerPolicy, TrainingClock
 from codedfl.fleet.fleet import Fleet
 from codedfl.fleet.latency import SharingConvention, epoch_arrivals
@@ -25,20 +27,25 @@ from codedfl.solve.solver import Solver
 from codedfl.typing import Floats, Seconds
 
 FLOAT_BITS = 32
-RING_BITS = 48
 
 
 @dataclass(frozen=True, eq=False)
 class WorkShape:
-    """The sizes that latencies depend on: d, c and the samples of each device."""
+    """The sizes that latencies depend on: d, c, the samples of each device, and the bits of a ring number.
+
+    ``number_bits`` is 48 for two primes, which nearly every run takes, and 72 for three (a high ``precision``).
+    """
 
     n_features: int
     n_outputs: int
     samples: NDArray[np.int64]
+    number_bits: int = 8 * 2 * BYTES_PER_RESIDUE
 
     @classmethod
-    def of(cls, problem: Problem) -> WorkShape:
-        return cls(problem.n_features, problem.n_outputs, problem.samples_of_device)
+    def of(cls, problem: Problem, precision: int | None = None) -> WorkShape:
+        """What a run on this problem has; ``precision`` as in ``Parameters``."""
+        ring = FixedPoint.derive(problem.bounds, problem.n_features, problem.n_devices, precision=precision).ring
+        return cls(problem.n_features, problem.n_outputs, problem.samples_of_device, 8 * ring.bytes_per_number)
 
     @property
     def model_numbers(self) -> int:
@@ -49,6 +56,15 @@ class WorkShape:
     def bulk_numbers(self) -> int:
         """d(d+1)/2 + d c: what a device of a coded scheme shares in phase 1."""
         return self.n_features * (self.n_features + 1) // 2 + self.model_numbers
+
+    @property
+    def model_bits(self) -> int:
+        """Of an update or an answer on the ring."""
+        return self.model_numbers * self.number_bits
+
+    @property
+    def bulk_bits(self) -> int:
+        return self.bulk_numbers * self.number_bits
 
 
 @dataclass(frozen=True)

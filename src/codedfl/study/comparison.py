@@ -143,7 +143,7 @@ def train_all(
     for seed, problem in problems:
         tick = time.perf_counter()
         totals = CentralTotals(problem, functools.partial(_half, say, f"seed {seed}: Gram matrices"))
-        shape = WorkShape.of(problem)
+        shape = WorkShape.of(problem, totals.precision)
         seeds.append(seed)
         reference: int | None = None  # epochs that conventional FL took on this problem, once it has run
         for index, (key, entry) in enumerate(distinct.items()):

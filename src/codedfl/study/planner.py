@@ -14,6 +14,8 @@ import numpy as np
 
 from codedfl.data.problem import PAPER_REGULARISATION
 from codedfl.errors import InvalidInput
+from codedfl.exact.ring import BYTES_PER_RESIDUE
+from codedfl.fleet.latency import crypto_macs, ring_macs
 from codedfl.run.simulator import trajectory
 from codedfl.schemes import (
     CodedKeys,
@@ -29,7 +31,7 @@ from codedfl.schemes import (
     epoch_end_times,
 )
 from codedfl.schemes.central import CentralTotals
-from codedfl.schemes.scheme import FLOAT_BITS, RING_BITS
+from codedfl.schemes.scheme import FLOAT_BITS
 from codedfl.solve.descent import STEPS
 from codedfl.study.comparison import Entry
 from codedfl.typing import Progress
@@ -165,7 +167,7 @@ def plan(
     say = progress or (lambda _what, _fraction: None)
     limits = limits or Limits()
     outcome = Planning(target)
-    shape = WorkShape.of(totals.problem)
+    shape = WorkShape.of(totals.problem, totals.precision)
     epochs = _epochs_to_target(totals, at, target, solvers, step, regularisation, seed, say, outcome)
     candidates = list(_candidates(at.fleet.n_devices, epochs))
     for done, (scheme, solver) in enumerate(candidates):
@@ -295,16 +297,18 @@ def _device_costs(scheme: Scheme, alpha: int, epochs: int, shape: WorkShape, at:
         samples = int(shape.samples.max())
         held = d * d if scheme.exact else samples * (d + shape.n_outputs)
         return {"upload_bytes": upload, "download_bytes": download, "macs": macs, "memory_bytes": held * FLOAT_BITS / 8}
-    bulk = shape.bulk_numbers * RING_BITS / 8
+    bulk = shape.bulk_bits / 8
     upload += bulk
     pads = alpha if isinstance(scheme, CodedKeys) else 1
     if isinstance(scheme, CodedPadded):
         # The wire carries the bulk up once; the conventions that send it to each recipient pay for each.
         download += (alpha - 1) * bulk
         upload += (alpha - 2) * bulk if at.sharing != "multicast" and alpha > 1 else 0
-    macs += shape.bulk_numbers * pads * (at.fleet.pad_macs_per_number + 1)
-    # Two float32 planes of d x d, and the shared bulk once on its way.
-    return {"upload_bytes": upload, "download_bytes": download, "macs": macs, "memory_bytes": 8.0 * d * d + bulk}
+    macs += pads * (crypto_macs(at.fleet, pad_bits=shape.bulk_bits) + ring_macs(shape.bulk_numbers, shape.number_bits))
+    # A float32 plane of d x d for each prime, and the shared bulk once on its way.
+    planes = shape.number_bits // (8 * BYTES_PER_RESIDUE)
+    memory = 4.0 * planes * d * d + bulk
+    return {"upload_bytes": upload, "download_bytes": download, "macs": macs, "memory_bytes": memory}
 
 
 def time_against_alpha(planning: Planning) -> dict[str, list[tuple[int, float]]]:
