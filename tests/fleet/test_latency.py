@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from codedfl.code.gradient_code import coded_quorum
+from codedfl.code.quorum import Quorum
 from codedfl.errors import InvalidInput
-from codedfl.fleet.clock import kth_fastest, training_times
 from codedfl.fleet.fleet import DeviceClass, Fleet, MeasuredTimes
 from codedfl.fleet.latency import (
     authors_sharing_time,
@@ -50,13 +51,13 @@ def alike(count: int, **changes: float) -> Fleet:
 
 def test_a_conventional_epoch_takes_33_s():
     arrivals = epoch_arrivals(PAPER, 2 * 480 * MODEL, 32 * MODEL, 32 * MODEL, 20_000, rng())
-    assert kth_fastest(arrivals, D).mean() == pytest.approx(33, rel=0.03)
+    assert arrivals.max(axis=1).mean() == pytest.approx(33, rel=0.03)
 
 
 @pytest.mark.parametrize(("alpha", "seconds"), [(6, 31.5), (16, 4.3), (23, 2.22), (25, 2.01)])
 def test_coded_epochs_take_the_papers_times(alpha: int, seconds: float):
     arrivals = epoch_arrivals(PAPER, FEATURES**2 * CLASSES, 48 * MODEL, 48 * MODEL, 20_000, rng())
-    assert kth_fastest(arrivals, D - alpha + 1).mean() == pytest.approx(seconds, rel=0.03)
+    assert coded_quorum(D, alpha).time(arrivals).mean() == pytest.approx(seconds, rel=0.03)
 
 
 # Distributions
@@ -90,7 +91,7 @@ def test_order_statistics_of_identical_exponentials(k: int):
     """E[k-th of n] = mean (H_n - H_(n-k)); the shift is known, so the exponential part stands alone."""
     times = compute_times(alike(10), 2e6, 40_000, rng()) - 2
     harmonic = sum(1 / (10 - i) for i in range(k))
-    assert kth_fastest(times, k).mean() == pytest.approx(1.0 * harmonic, rel=0.02)
+    assert Quorum.all_but(10, 10 - k).time(times).mean() == pytest.approx(1.0 * harmonic, rel=0.02)
 
 
 @pytest.mark.parametrize(("direction", "rate"), [("up", 5e6), ("down", 10e6)])
@@ -173,57 +174,6 @@ def test_measured_times_are_drawn_and_scaled(measured: Fleet):
 def test_a_kind_without_measurements_keeps_its_distribution(measured: Fleet):
     times = transfer_times(measured, 5e6, "up", 20_000, rng())
     np.testing.assert_allclose(times.mean(axis=0), 1.1 / 0.9, rtol=0.02)
-
-
-# A whole training
-
-
-def test_restarting_stragglers_make_epochs_independent():
-    arrivals = rng().exponential(size=(40, 6, 5))
-    ends = training_times(arrivals, 6, 3)
-    np.testing.assert_allclose(ends, np.sort(arrivals, axis=2)[:, :, 2].cumsum(axis=1))
-    np.testing.assert_allclose(ends, training_times(lambda epoch: arrivals[:, epoch], 6, 3, "restart"))
-
-
-def finish_by_events(durations: np.ndarray, wait_for: int) -> list[float]:
-    """The finish policy for one draw as a plain event loop."""
-    epochs, devices = durations.shape
-    current, answers, ends = 0, 0, []
-    busy = {i: (float(durations[0, i]), 0) for i in range(devices)}  # until when, with which epoch
-    idle: set[int] = set()
-    while True:
-        i = min(busy, key=lambda j: busy[j])
-        now, epoch = busy.pop(i)
-        idle.add(i)
-        if epoch == current:
-            answers += 1
-            if answers == wait_for:
-                ends.append(now)
-                current, answers = current + 1, 0
-                if current == epochs:
-                    return ends
-                took = idle
-            else:
-                took = set()  # it has answered this epoch and waits for the next
-        else:
-            took = {i}
-        for j in took:
-            busy[j] = (now + float(durations[current, j]), current)
-        idle = idle - took
-
-
-@pytest.mark.parametrize("wait_for", [1, 2, 4, 7])
-def test_finishing_stragglers_agree_with_an_event_loop(wait_for: int):
-    speeds = np.array([1, 1, 2, 3, 5, 10, 30.0])
-    durations = rng().exponential(size=(30, 40, 7)) * speeds + speeds
-    ends = training_times(durations, 40, wait_for, "finish")
-    for draw in range(30):
-        np.testing.assert_allclose(ends[draw], finish_by_events(durations[draw], wait_for))
-
-
-def test_waiting_for_all_makes_the_policies_agree():
-    arrivals = rng().exponential(size=(20, 5, 4))
-    np.testing.assert_allclose(training_times(arrivals, 5, 4, "finish"), training_times(arrivals, 5, 4))
 
 
 # The sharing phase
@@ -357,19 +307,6 @@ def test_one_upload():
             "direction must be up or down, got 'left'",
         ),
         (lambda: transfer_times(PAPER, 1, "up", 1, rng(), 0), "chunk_bits must be positive, got 0"),
-        (
-            lambda: kth_fastest(np.ones((2, 3)), 4),
-            "k must be between 1 and the number of devices (3), got 4",
-        ),
-        (
-            lambda: training_times(np.ones((2, 3, 4)), 3, 2, "nap"),
-            "policy must be restart or finish, got 'nap'",
-        ),
-        (
-            lambda: training_times(np.ones((2, 3, 4)), 5, 2),
-            "arrivals must have the shape (draws, 5, D), got (2, 3, 4)",
-        ),
-        (lambda: training_times(np.ones((2, 3, 4)), 0, 2), "epochs must be a positive integer, got 0"),
         (
             lambda: sharing_times(PAPER, 1, 1, 25, "authors", 1, rng()),
             "recipients must be between 0 and the other devices (24), got 25",

@@ -11,9 +11,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from codedfl.code.gradient_code import group_sizes
+from codedfl.code.gradient_code import coded_quorum, group_sizes
+from codedfl.code.quorum import Quorum
 from codedfl.errors import InvalidInput
-from codedfl.fleet.clock import Quorum
 from codedfl.fleet.fleet import Fleet
 from codedfl.fleet.latency import crypto_macs, ring_macs
 from codedfl.protocol.device import Device
@@ -54,16 +54,15 @@ class CodedScheme(Scheme):
         if not 0 <= self.spare < self.alpha:
             raise InvalidInput(f"spare must be between 0 and alpha - 1 ({self.alpha - 1}), got {self.spare}")
 
-    @property
-    def quorum(self) -> Quorum:
-        """alpha - 1 stragglers in each group are not waited for, but for the spare answers."""
-        return Quorum(self.alpha - 1 - self.spare, self.groups)
+    def quorum(self, n_devices: int) -> Quorum:
+        """Which answers end an epoch: the server's own rule, for alpha - 1 stragglers in each group less the spare."""
+        return coded_quorum(n_devices, self.alpha, self.groups).with_spare(self.spare)
 
     def epoch_load(self, shape: WorkShape, fleet: Fleet) -> EpochLoad:
         """d^2 c MACs and d c numbers each way; the answer is sealed. Masks are expanded ahead and cost no waiting."""
         bits = shape.model_bits
         product = ring_macs(shape.n_features * shape.model_numbers, shape.number_bits)
-        return EpochLoad(product + crypto_macs(fleet, sealed_bits=bits), bits, bits, self.quorum)
+        return EpochLoad(product + crypto_macs(fleet, sealed_bits=bits), bits, bits, self.quorum(fleet.n_devices))
 
     def models(
         self, totals: CentralTotals, solver: Solver | None, descent: Descent, at: Conditions, rng: np.random.Generator

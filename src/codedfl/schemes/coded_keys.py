@@ -40,4 +40,4 @@ class CodedKeys(CodedScheme):
         )
         one_pad = crypto_macs(fleet, pad_bits=shape.bulk_bits) + ring_macs(shape.bulk_numbers, shape.number_bits)
         expanded = compute_times(fleet, self.alpha * one_pad, draws, rng)
-        return Sharing(np.maximum(uploaded.max(axis=1), self.quorum.time(expanded)), expanded)
+        return Sharing(np.maximum(uploaded.max(axis=1), self.quorum(fleet.n_devices).time(expanded)), expanded)

@@ -43,4 +43,4 @@ class CodedPadded(CodedScheme):
             chunk_bits=at.chunk_bits,
             groups=self.groups,
         )
-        return Sharing(self.quorum.time(ready), ready)
+        return Sharing(self.quorum(fleet.n_devices).time(ready), ready)

@@ -37,7 +37,7 @@ class OneShot(CodedKeys):
     def epoch_load(self, shape: WorkShape, fleet: Fleet) -> EpochLoad:
         """Nothing to compute, the bulk to send; an almost empty request comes down."""
         bits = shape.bulk_bits
-        return EpochLoad(crypto_macs(fleet, sealed_bits=bits), 0, bits, self.quorum)
+        return EpochLoad(crypto_macs(fleet, sealed_bits=bits), 0, bits, self.quorum(fleet.n_devices))
 
     def models(
         self, totals: CentralTotals, solver: Solver | None, descent: Descent, at: Conditions, rng: np.random.Generator

@@ -14,11 +14,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from codedfl.code.quorum import Quorum
 from codedfl.data.problem import Problem
 from codedfl.errors import InvalidInput
 from codedfl.exact.fixed_point import FixedPoint
 from codedfl.exact.ring import BYTES_PER_RESIDUE
-from codedfl.fleet.clock import Quorum, StragglerPolicy, TrainingClock
+from codedfl.fleet.clock import StragglerPolicy, TrainingClock
 from codedfl.fleet.fleet import Fleet
 from codedfl.fleet.latency import SharingConvention, epoch_arrivals
 from codedfl.schemes.central import CentralTotals

@@ -16,9 +16,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from codedfl.code.quorum import Quorum
 from codedfl.data.problem import MINI_BATCHES, Problem
 from codedfl.errors import InvalidInput
-from codedfl.fleet.clock import Quorum
 from codedfl.fleet.fleet import Fleet
 from codedfl.fleet.latency import crypto_macs, upload_times
 from codedfl.schemes.baselines.conventional import mini_batch_load
@@ -72,7 +72,7 @@ class CodedFedL(Scheme):
         return Sharing(uploaded.max(axis=1), uploaded)
 
     def epoch_load(self, shape: WorkShape, fleet: Fleet) -> EpochLoad:
-        base = mini_batch_load(shape, fleet, Quorum(0))
+        base = mini_batch_load(shape, fleet, Quorum.all_but(fleet.n_devices))
         chosen = self.allocation(shape, fleet)
         macs = chosen.loads.astype(np.float64) * (2 * shape.model_numbers)
         return EpochLoad(macs, base.bits_down, base.bits_up, base.quorum, deadline=chosen.deadline)

@@ -12,8 +12,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from codedfl.code.quorum import Quorum
 from codedfl.data.problem import MINI_BATCHES
-from codedfl.fleet.clock import Quorum
 from codedfl.fleet.fleet import Fleet
 from codedfl.fleet.latency import crypto_macs
 from codedfl.schemes.central import CentralTotals
@@ -35,7 +35,7 @@ class Conventional(Scheme):
 
     def epoch_load(self, shape: WorkShape, fleet: Fleet) -> EpochLoad:
         """2 (n_i/5) d c MACs: X Theta, then X' times the residual, on one mini-batch."""
-        return mini_batch_load(shape, fleet, Quorum(0))
+        return mini_batch_load(shape, fleet, Quorum.all_but(fleet.n_devices))
 
     def models(
         self, totals: CentralTotals, solver: Solver | None, descent: Descent, at: Conditions, rng: np.random.Generator
@@ -73,7 +73,7 @@ class ConventionalFullBatch(Scheme):
         numbers = shape.model_numbers
         bits = numbers * FLOAT_BITS
         macs = shape.n_features * numbers + crypto_macs(fleet, sealed_bits=bits)
-        return EpochLoad(macs, bits, bits, Quorum(0))
+        return EpochLoad(macs, bits, bits, Quorum.all_but(fleet.n_devices))
 
     def models(
         self, totals: CentralTotals, solver: Solver | None, descent: Descent, at: Conditions, rng: np.random.Generator

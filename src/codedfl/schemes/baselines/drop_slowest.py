@@ -13,9 +13,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from codedfl.code.quorum import Quorum
 from codedfl.data.problem import MINI_BATCHES, Problem
 from codedfl.errors import InvalidInput
-from codedfl.fleet.clock import Quorum
 from codedfl.fleet.fleet import Fleet
 from codedfl.fleet.latency import epoch_arrivals
 from codedfl.schemes.baselines.conventional import mini_batch_load
@@ -46,7 +46,7 @@ class DropSlowest(Scheme):
             raise InvalidInput(f"dropped must be between 0 and {n_devices - 1}, got {self.dropped}")
 
     def epoch_load(self, shape: WorkShape, fleet: Fleet) -> EpochLoad:
-        return mini_batch_load(shape, fleet, Quorum(self.dropped))
+        return mini_batch_load(shape, fleet, Quorum.all_but(fleet.n_devices, self.dropped))
 
     def models(
         self, totals: CentralTotals, solver: Solver | None, descent: Descent, at: Conditions, rng: np.random.Generator
