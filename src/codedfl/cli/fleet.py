@@ -14,7 +14,7 @@ from codedfl.cli.scheme_choice import paper_alphas
 from codedfl.cli.screen import Screen, check_writable, table
 from codedfl.errors import InvalidInput
 from codedfl.fleet.fleet import DeviceClass, Fleet
-from codedfl.fleet.latency import mean_compute_times, mean_transfer_times
+from codedfl.fleet.latency import FleetLatency, mean_arrivals
 from codedfl.report.rows import seconds
 from codedfl.schemes import CodedPadded, Conditions, Conventional, Scheme, WorkShape, epoch_end_times
 from codedfl.typing import Seconds
@@ -155,8 +155,7 @@ def _class_facts(one: DeviceClass) -> dict[str, Any]:
 def _mean_answers(scheme: Scheme, shape: WorkShape, fleet: Fleet) -> Seconds:
     """(D,) mean seconds from an update to the answer: download, compute, upload."""
     load = scheme.epoch_load(shape, fleet)
-    down = mean_transfer_times(fleet, load.bits_down, "down")
-    return down + mean_compute_times(fleet, load.macs) + mean_transfer_times(fleet, load.bits_up, "up")
+    return mean_arrivals(FleetLatency(fleet), load.macs, load.bits_down, load.bits_up)
 
 
 def _mean_epoch(scheme: Scheme, shape: WorkShape, fleet: Fleet, rng: np.random.Generator) -> float:

@@ -29,13 +29,14 @@ class TrainingClock:
         self._busy_until = ready  # under restart this never grows: only phase 1 keeps a device busy
         self._policy = policy
 
-    def answers(self, durations: Seconds) -> Seconds:
-        """(draws, D) times at which each device's answer to an update broadcast now would arrive."""
-        return np.maximum(self._busy_until, self.now[:, None]) + durations
+    @property
+    def starts(self) -> Seconds:
+        """(draws, D) when each device would begin with an update broadcast now."""
+        return np.maximum(self._busy_until, self.now[:, None])
 
     def advance(self, durations: Seconds, quorum: Quorum) -> Seconds:
         """Let one epoch pass: it ends when the quorum is complete. Returns the answers' times."""
-        answers = self.answers(durations)
+        answers = self.starts + durations
         self.now = quorum.time(answers)
         if self._policy == "finish":
             # A device still busy when the epoch ends never takes its update: it goes on to a later one.

@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from codedfl.data.problem import Problem
 from codedfl.errors import RangeExceeded
 from codedfl.fleet.clock import TrainingClock
-from codedfl.fleet.latency import epoch_arrivals
 from codedfl.run.in_process import run_in_process
 from codedfl.run.parties import make_parties
 from codedfl.schemes import CodedScheme, Conditions, Descent, Scheme, WorkShape
@@ -84,8 +83,7 @@ def simulate(
 
     def arrivals(epoch: int, names: Sequence[str]) -> Sequence[str]:
         del epoch
-        durations = epoch_arrivals(at.fleet, load.macs, load.bits_down, load.bits_up, 1, rng, at.chunk_bits)
-        times = clock.advance(durations, load.quorum)[0]
+        times = clock.advance(load.arrivals(at, 1, rng, clock.starts), load.quorum)[0]
         order = np.argsort(times, kind="stable")
         counted = order if everyone_computes else order[times[order] <= clock.now[0]]
         asked = set(names)

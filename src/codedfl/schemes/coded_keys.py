@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from codedfl.fleet.latency import compute_times, crypto_macs, ring_macs, upload_times
+from codedfl.fleet.latency import crypto_macs, ring_macs, upload_times
 from codedfl.protocol.device import Device
 from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
 from codedfl.protocol.server import Server
@@ -29,9 +29,8 @@ class CodedKeys(CodedScheme):
         """
         fleet = at.fleet
         uploaded = upload_times(
-            fleet,
-            shape.bulk_numbers,
-            shape.number_bits,
+            at.times,
+            shape.bulk_bits,
             at.sharing,
             draws,
             rng,
@@ -39,5 +38,5 @@ class CodedKeys(CodedScheme):
             chunk_bits=at.chunk_bits,
         )
         one_pad = crypto_macs(fleet, pad_bits=shape.bulk_bits) + ring_macs(shape.bulk_numbers, shape.number_bits)
-        expanded = compute_times(fleet, self.alpha * one_pad, draws, rng)
+        expanded = at.times.compute_times(self.alpha * one_pad, draws, rng)
         return Sharing(np.maximum(uploaded.max(axis=1), self.quorum(fleet.n_devices).time(expanded)), expanded)

@@ -31,9 +31,8 @@ class CodedPadded(CodedScheme):
         shares = self.alpha - 1
         one_sum = ring_macs(shape.bulk_numbers, shape.number_bits)
         ready = sharing_times(
-            fleet,
-            shape.bulk_numbers,
-            shape.number_bits,
+            at.times,
+            bits,
             shares,
             at.sharing,
             draws,

@@ -21,7 +21,7 @@ from codedfl.exact.fixed_point import FixedPoint
 from codedfl.exact.ring import BYTES_PER_RESIDUE
 from codedfl.fleet.clock import StragglerPolicy, TrainingClock
 from codedfl.fleet.fleet import Fleet
-from codedfl.fleet.latency import SharingConvention, epoch_arrivals
+from codedfl.fleet.latency import FleetLatency, LatencyModel, SharingConvention, epoch_arrivals
 from codedfl.schemes.central import CentralTotals
 from codedfl.solve.descent import StepSchedule
 from codedfl.solve.solver import Solver
@@ -70,12 +70,22 @@ class WorkShape:
 
 @dataclass(frozen=True)
 class Conditions:
-    """How the simulation is run: on which fleet, and by which conventions."""
+    """How the simulation is run: on which fleet, and by which conventions.
+
+    latency: how long things take; None is the fleet's own model. The fleet then still says who the devices are and
+        what crypto costs them.
+    """
 
     fleet: Fleet
     sharing: SharingConvention = "authors"
     policy: StragglerPolicy = "restart"
     chunk_bits: float | None = None
+    latency: LatencyModel | None = None
+
+    @property
+    def times(self) -> LatencyModel:
+        """The model in force."""
+        return FleetLatency(self.fleet) if self.latency is None else self.latency
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +112,10 @@ class EpochLoad:
     bits_up: float
     quorum: Quorum
     deadline: float | None = None
+
+    def arrivals(self, at: Conditions, draws: int, rng: np.random.Generator, now: float | Seconds = 0.0) -> Seconds:
+        """(draws, D) times from each device's start, at ``now``, to its answer."""
+        return epoch_arrivals(at.times, self.macs, self.bits_down, self.bits_up, draws, rng, at.chunk_bits, now)
 
 
 @dataclass(frozen=True)
@@ -167,7 +181,6 @@ def epoch_end_times(
         if load.deadline is not None:
             clock.advance_by(load.deadline)
         else:
-            durations = epoch_arrivals(at.fleet, load.macs, load.bits_down, load.bits_up, draws, rng, at.chunk_bits)
-            clock.advance(durations, load.quorum)
+            clock.advance(load.arrivals(at, draws, rng, clock.starts), load.quorum)
         ends[:, epoch] = clock.now
     return shared.start, ends

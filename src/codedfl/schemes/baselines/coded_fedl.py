@@ -64,11 +64,9 @@ class CodedFedL(Scheme):
 
     def sharing(self, shape: WorkShape, at: Conditions, draws: int, rng: np.random.Generator) -> Sharing:
         """Every device uploads delta m rows of d + c numbers; the server needs them all."""
-        numbers = self.delta * int(shape.samples.sum()) * (shape.n_features + shape.n_outputs)
-        macs = crypto_macs(at.fleet, sealed_bits=numbers * FLOAT_BITS)
-        uploaded = upload_times(
-            at.fleet, numbers, FLOAT_BITS, at.sharing, draws, rng, macs=macs, chunk_bits=at.chunk_bits
-        )
+        bits = self.delta * int(shape.samples.sum()) * (shape.n_features + shape.n_outputs) * FLOAT_BITS
+        macs = crypto_macs(at.fleet, sealed_bits=bits)
+        uploaded = upload_times(at.times, bits, at.sharing, draws, rng, macs=macs, chunk_bits=at.chunk_bits)
         return Sharing(uploaded.max(axis=1), uploaded)
 
     def epoch_load(self, shape: WorkShape, fleet: Fleet) -> EpochLoad:

@@ -17,7 +17,6 @@ from codedfl.code.quorum import Quorum
 from codedfl.data.problem import MINI_BATCHES, Problem
 from codedfl.errors import InvalidInput
 from codedfl.fleet.fleet import Fleet
-from codedfl.fleet.latency import epoch_arrivals
 from codedfl.schemes.baselines.conventional import mini_batch_load
 from codedfl.schemes.central import CentralTotals
 from codedfl.schemes.scheme import Conditions, Descent, EpochLoad, Scheme, WorkShape
@@ -60,7 +59,7 @@ class DropSlowest(Scheme):
         while True:
             batch = epoch % MINI_BATCHES
             epoch += 1
-            arrivals = epoch_arrivals(fleet, load.macs, load.bits_down, load.bits_up, 1, rng, at.chunk_bits)[0]
+            arrivals = load.arrivals(at, 1, rng)[0]
             dropped = np.argsort(arrivals)[fleet.n_devices - self.dropped :]
             # All devices' gradient less that of the few dropped: the same sum with far less to read.
             lost, lost_samples = gradient_of(problem, dropped, batch, theta)
