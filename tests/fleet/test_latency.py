@@ -13,6 +13,7 @@ from codedfl.code.quorum import Quorum
 from codedfl.errors import InvalidInput
 from codedfl.fleet.fleet import DeviceClass, Fleet, MeasuredTimes
 from codedfl.fleet.latency import (
+    EngineLatency,
     FleetLatency,
     authors_sharing_time,
     crypto_macs,
@@ -41,6 +42,7 @@ def alike(count: int, **changes: float) -> Fleet:
         "downlink_rate": 10e6,
         "failure_probability": 0.1,
         "header_overhead": 0.1,
+        "latency": 0.0,
     } | changes
     return Fleet("alike", (DeviceClass("one", count, **values),), 1e12)
 
@@ -156,6 +158,38 @@ def test_the_same_generator_gives_the_same_draws():
         np.testing.assert_array_equal(one, other)
 
 
+# Latency of messages
+
+
+def test_a_message_takes_its_latency_beside_its_bits():
+    quick, far = alike(4), alike(4, latency=0.3)
+    for chunk_bits in (None, 1e5):
+        times = [FleetLatency(fleet).transfer_times(1e6, "up", 50, rng(), chunk_bits) for fleet in (quick, far)]
+        np.testing.assert_allclose(times[1] - times[0], 0.3)
+    assert (FleetLatency(far).transfer_times(0, "down", 3, rng()) == 0.3).all()
+    assert (FleetLatency(far).mean_transfer_times(0, "down") == 0.3).all()
+    load = (1e6, 1e4, 1e4)
+    difference = [epoch_arrivals(FleetLatency(fleet), *load, 50, rng()) for fleet in (quick, far)]
+    np.testing.assert_allclose(difference[1] - difference[0], 0.6)
+
+
+@pytest.mark.parametrize(("convention", "messages"), [("authors", 6), ("per-message", 4), ("multicast", 4)])
+def test_messages_of_the_sharing_phase_have_latency_too(convention: str, messages: int):
+    """Three recipients and hardly any bits. The authors' messages go up and down one after the other; otherwise links
+    are full duplex: three up and the last one down, or one up and three down."""
+    fleet = alike(5, failure_probability=0, latency=1)
+    times = sharing_times(FleetLatency(fleet), 1e-6, 3, convention, 2, rng())
+    np.testing.assert_allclose(times, messages, rtol=1e-6)
+
+
+def test_an_engine_costs_something_for_each_call():
+    slow = EngineLatency(TIMES, 2.5)
+    load = (1e6, 1e4, 1e4)
+    arrivals = [epoch_arrivals(model, *load, 20, rng()) for model in (TIMES, slow)]
+    np.testing.assert_allclose(arrivals[1] - arrivals[0], 2.5)
+    np.testing.assert_allclose(mean_arrivals(slow, *load) - mean_arrivals(TIMES, *load), 2.5)
+
+
 # Measured times
 
 
@@ -163,8 +197,8 @@ def test_the_same_generator_gives_the_same_draws():
 def measured(tmp_path: Path) -> Fleet:
     (tmp_path / "t.csv").write_text("kind,amount,seconds\ncompute,1e6,2\ncompute,2e6,6\ndownlink,100,1\n")
     trace = MeasuredTimes.load(tmp_path / "t.csv")
-    plain = DeviceClass("plain", 2, 1e6, 0.5, 5e6, 10e6, 0.1, 0.1)
-    return Fleet("mixed", (plain, DeviceClass("traced", 3, 1e6, 0.5, 5e6, 10e6, 0.1, 0.1, trace)), 1e12)
+    plain = DeviceClass("plain", 2, 1e6, 0.5, 5e6, 10e6, 0.1, 0.1, latency=0)
+    return Fleet("mixed", (plain, DeviceClass("traced", 3, 1e6, 0.5, 5e6, 10e6, 0.1, 0.1, trace, 0)), 1e12)
 
 
 def test_measured_times_are_drawn_and_scaled(measured: Fleet):
@@ -194,7 +228,7 @@ def test_the_authors_formula():
 
 
 def test_the_authors_formula_takes_the_slowest_link():
-    slow = DeviceClass("far", 1, 1e6, 0.5, 1e6, 2e6, 0.5, 0.1)
+    slow = DeviceClass("far", 1, 1e6, 0.5, 1e6, 2e6, 0.5, 0.1, latency=0)
     fleet = Fleet("mixed", (*PAPER.classes, slow), 1e12)
     assert authors_sharing_time(FleetLatency(fleet), 48_000, 3) == pytest.approx(3 * 48_000 * 1.1 / 0.5 * 2 / 1.5e6)
 
@@ -210,7 +244,9 @@ def test_sharing_without_failures_is_a_timetable(convention: str):
 
 def test_per_message_sharing_agrees_with_a_queue_by_hand():
     """A slow uplink behind fast ones: each recipient's downlink is served in order of arrival."""
-    classes = [DeviceClass("x", 1, 1e6, 0, rate, down, 0, 0) for rate, down in ((1, 1), (3, 0.5), (2, 4), (5, 1))]
+    classes = [
+        DeviceClass("x", 1, 1e6, 0, rate, down, 0, 0, latency=0) for rate, down in ((1, 1), (3, 0.5), (2, 4), (5, 1))
+    ]
     fleet = Fleet("queue", tuple(classes), 1e12)
     for recipients in (1, 2, 3):
         expected = []
@@ -305,6 +341,7 @@ def test_one_upload():
             lambda: TIMES.compute_times([1, 2], 1, rng()),
             "macs must be one number or one per device (25), got shape (2,)",
         ),
+        (lambda: EngineLatency(TIMES, -1), "call_overhead must be zero or positive, got -1"),
         (lambda: TIMES.compute_times(1, 0, rng()), "draws must be a positive integer, got 0"),
         (
             lambda: TIMES.transfer_times(float("nan"), "up", 1, rng()),

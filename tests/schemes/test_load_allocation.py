@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -52,7 +53,7 @@ def test_the_loads_maximise_the_expected_return_and_the_deadline_is_least():
 @pytest.mark.parametrize("setup_factor", [0.5, 0.0])
 def test_slow_links_make_pieces_and_the_best_is_found(setup_factor: float):
     """One device, transmissions as long as its computing: the return has a local maximum on every piece."""
-    fleet = Fleet("one", (DeviceClass("x", 1, 4e6, setup_factor, 1e5, 1e5, 0.45, 0),), 1e12)
+    fleet = Fleet("one", (DeviceClass("x", 1, 4e6, setup_factor, 1e5, 1e5, 0.45, 0, latency=0),), 1e12)
     found = allocate_loads(fleet, 1000, 0.7, features=200, outputs=10, mini_batches=1)
     factor = max(setup_factor, 1e-9)
 
@@ -83,6 +84,16 @@ def test_the_return_probability_is_that_of_the_latency_model(delta: float):
         np.testing.assert_allclose(in_time, found.return_probability, atol=tolerance)
         returned = in_time @ found.loads
         assert returned == pytest.approx((1 - delta) * fleet.n_devices * 480, rel=0.01)
+
+
+def test_the_latency_of_the_two_messages_delays_the_deadline():
+    near, far = (allocate(0.1, replace_latency(seconds)) for seconds in (0.0, 1.5))
+    assert far.deadline == pytest.approx(near.deadline + 3, rel=1e-6)
+    np.testing.assert_array_equal(far.loads, near.loads)
+
+
+def replace_latency(seconds: float) -> Fleet:
+    return replace(PAPER, classes=tuple(replace(one, latency=seconds) for one in PAPER.classes))
 
 
 def test_more_parity_shortens_the_deadline():

@@ -120,6 +120,32 @@ def test_baselines_send_floats_whatever_the_ring():
     np.testing.assert_array_equal(short, long)
 
 
+@pytest.mark.parametrize(
+    ("scheme", "sharing", "epoch"),
+    [(Conventional(), 0, 2), (CodedPadded(8), 1 + 2 * 7, 2), (CodedKeys(8), 3, 2), (OneShot(8), 3, 2)],
+    ids=lambda value: getattr(value, "name", value),
+)
+def test_every_message_takes_its_latency(scheme, sharing, epoch):
+    """Of a problem so small that nothing else takes time. Coded keys: the call, the seeds up, the seeds down."""
+    classes = tuple(replace(one, latency=1.0, mac_rate=1e15, uplink_rate=1e15, downlink_rate=1e15)
+                    for one in PAPER.scaled_to(10).classes)  # fmt: skip
+    at = Conditions(replace(PAPER, classes=classes))
+    start, ends = epoch_end_times(scheme, WorkShape(3, 1, np.full(10, 5)), at, 2, 3, np.random.default_rng(0))
+    np.testing.assert_allclose(start, sharing, atol=1e-6)
+    np.testing.assert_allclose(np.diff(ends), epoch, atol=1e-6)
+
+
+def test_an_engine_s_calls_are_part_of_a_plan_for_it():
+    """One call an epoch; coded keys are also called twice before, and the slowest make up for it meanwhile."""
+    at, called = Conditions(PAPER), Conditions(PAPER, call_overhead=3.0)
+    for scheme, before in ((Conventional(), 0), (CodedKeys(23), 3)):
+        plain, slow = (
+            epoch_end_times(scheme, SHAPE, conditions, 4, 20, np.random.default_rng(0)) for conditions in (at, called)
+        )
+        assert (slow[0] - plain[0] >= before - 1e-9).all()
+        assert np.median(np.diff(slow[1]) - np.diff(plain[1])) == pytest.approx(3)
+
+
 def test_coded_fedl_has_a_deadline():
     assert mean_epoch(CodedFedL(0.1), draws=3) == pytest.approx(19.3, rel=0.02)
     assert mean_epoch(CodedFedL(0.8), draws=3) == pytest.approx(0.98, rel=0.02)

@@ -148,6 +148,7 @@ def _class_facts(one: DeviceClass) -> dict[str, Any]:
         "downlink_rate": one.downlink_rate,
         "failure_probability": one.failure_probability,
         "header_overhead": one.header_overhead,
+        "latency": one.latency,
         "trace": None if one.trace is None else str(one.trace.path),
     }
 
@@ -171,12 +172,12 @@ def _show_classes(screen: Screen, fleet: Fleet, classes: list[dict[str, Any]]) -
         "count",
         "MAC/s",
         "setup",
-        "up",
-        "down",
+        "up/down\nMbit/s",
         "fails",
         "header",
-        "answer, conv.",
-        "answer, coded",
+        "latency",
+        "answer\nconv.",
+        "answer\ncoded",
     )
     for one in classes:
         measured = "" if one["trace"] is None else " *"
@@ -185,10 +186,10 @@ def _show_classes(screen: Screen, fleet: Fleet, classes: list[dict[str, Any]]) -
             str(one["count"]),
             f"{one['mac_rate']:.3g}",
             f"{one['setup_factor']:g}",
-            f"{one['uplink_rate'] / 1e6:g} Mbit/s",
-            f"{one['downlink_rate'] / 1e6:g} Mbit/s",
+            f"{one['uplink_rate'] / 1e6:.3g}/{one['downlink_rate'] / 1e6:.3g}",
             f"{100 * one['failure_probability']:g} %",
             f"{100 * one['header_overhead']:g} %",
+            f"{1000 * one['latency']:.3g} ms",
             seconds(one["answer_s"]["conventional"]),
             seconds(one["answer_s"]["coded-padded"]),
         )

@@ -69,6 +69,46 @@ class LatencyModel(Protocol):
 
 
 @dataclass(frozen=True)
+class EngineLatency:
+    """Another model with an engine's own cost on top: ``call_overhead`` seconds for every message to a device.
+
+    Engines call a device and take its answer, and many start a process for each call.
+    """
+
+    model: LatencyModel
+    call_overhead: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.call_overhead < np.inf:
+            raise InvalidInput(f"call_overhead must be zero or positive, got {self.call_overhead}")
+
+    def compute_times(
+        self, macs: ArrayLike, draws: int, rng: np.random.Generator, now: float | Seconds = 0.0
+    ) -> Seconds:
+        return self.model.compute_times(macs, draws, rng, now)
+
+    def mean_compute_times(self, macs: ArrayLike) -> Seconds:
+        return self.model.mean_compute_times(macs)
+
+    def transfer_times(
+        self,
+        bits: ArrayLike,
+        direction: Direction,
+        draws: int,
+        rng: np.random.Generator,
+        chunk_bits: float | None = None,
+        now: float | Seconds = 0.0,
+    ) -> Seconds:
+        return self.model.transfer_times(bits, direction, draws, rng, chunk_bits, now) + self._overhead(direction)
+
+    def mean_transfer_times(self, bits: ArrayLike, direction: Direction) -> Seconds:
+        return self.model.mean_transfer_times(bits, direction) + self._overhead(direction)
+
+    def _overhead(self, direction: Direction) -> float:
+        return self.call_overhead if direction == "down" else 0.0
+
+
+@dataclass(frozen=True)
 class FleetLatency:
     """The fleet's own model, of its classes' parameters and measured times. The time of day changes nothing."""
 
@@ -121,13 +161,13 @@ class FleetLatency:
             failures = rng.negative_binomial(whole_chunks[some], success[some], (draws, some.size))
             sent[:, some] += (whole_chunks[some] + failures) * chunk_bits
         times = sent * self._seconds_per_bit(direction)
-        return self._with_measured(times, _kind(direction), amount, rng)
+        return self._with_measured(times, _kind(direction), amount, rng) + fleet.latency
 
     def mean_transfer_times(self, bits: ArrayLike, direction: Direction) -> Seconds:
         """(D,) expectations of ``transfer_times``, in chunks or not."""
         amount = self._per_device("bits", bits)
         times = amount * self._seconds_per_bit(direction) / (1 - self.fleet.failure_probability)
-        return self._with_measured_means(times, _kind(direction), amount)
+        return self._with_measured_means(times, _kind(direction), amount) + self.fleet.latency
 
     def _seconds_per_bit(self, direction: Direction) -> Seconds:
         rate = self.fleet.uplink_rate if _kind(direction) == "uplink" else self.fleet.downlink_rate

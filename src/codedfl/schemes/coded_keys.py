@@ -25,10 +25,13 @@ class CodedKeys(CodedScheme):
         """One sealed upload each, all of which the server needs; meanwhile devices expand the seeds they hold.
 
         A device's own pad is drawn before the run, like its Gram matrix (paper V: preprocessing is offline). Seeds
-        are 32 bytes: their transfer is not counted.
+        are 32 bytes: of their transfer only the messages' latency is counted, up with the call that asks for them and
+        down to those who expand them.
         """
-        fleet = at.fleet
-        uploaded = upload_times(
+        fleet, empty = at.fleet, at.times.mean_transfer_times
+        asked = empty(0, "down")
+        seeds_here = (asked + empty(0, "up")).max() + empty(0, "down")
+        uploaded = asked + upload_times(
             at.times,
             shape.bulk_bits,
             at.sharing,
@@ -38,5 +41,5 @@ class CodedKeys(CodedScheme):
             chunk_bits=at.chunk_bits,
         )
         one_pad = crypto_macs(fleet, pad_bits=shape.bulk_bits) + ring_macs(shape.bulk_numbers, shape.number_bits)
-        expanded = at.times.compute_times(self.alpha * one_pad, draws, rng)
+        expanded = seeds_here + at.times.compute_times(self.alpha * one_pad, draws, rng)
         return Sharing(np.maximum(uploaded.max(axis=1), self.quorum(fleet.n_devices).time(expanded)), expanded)

@@ -25,12 +25,13 @@ class CodedPadded(CodedScheme):
         """Padded data to the alpha - 1 others of the column, sealed once under a content key.
 
         The device's own pads and their sealing come before the first byte, opening and adding up after it. Training
-        starts when enough devices are ready to decode, as the state machines do.
+        starts when enough devices are ready to decode, as the state machines do. The message with the pad's seed
+        opens the phase: its latency counts, its 32 bytes do not.
         """
         fleet, bits = at.fleet, shape.bulk_bits
         shares = self.alpha - 1
         one_sum = ring_macs(shape.bulk_numbers, shape.number_bits)
-        ready = sharing_times(
+        ready = at.times.mean_transfer_times(0, "down") + sharing_times(
             at.times,
             bits,
             shares,

@@ -21,7 +21,7 @@ from codedfl.exact.fixed_point import FixedPoint
 from codedfl.exact.ring import BYTES_PER_RESIDUE
 from codedfl.fleet.clock import StragglerPolicy, TrainingClock
 from codedfl.fleet.fleet import Fleet
-from codedfl.fleet.latency import FleetLatency, LatencyModel, SharingConvention, epoch_arrivals
+from codedfl.fleet.latency import EngineLatency, FleetLatency, LatencyModel, SharingConvention, epoch_arrivals
 from codedfl.schemes.central import CentralTotals
 from codedfl.solve.descent import StepSchedule
 from codedfl.solve.solver import Solver
@@ -74,6 +74,7 @@ class Conditions:
 
     latency: how long things take; None is the fleet's own model. The fleet then still says who the devices are and
         what crypto costs them.
+    call_overhead: seconds that the engine itself takes for every message to a device, beside the links.
     """
 
     fleet: Fleet
@@ -81,11 +82,13 @@ class Conditions:
     policy: StragglerPolicy = "restart"
     chunk_bits: float | None = None
     latency: LatencyModel | None = None
+    call_overhead: float = 0.0
 
     @property
     def times(self) -> LatencyModel:
         """The model in force."""
-        return FleetLatency(self.fleet) if self.latency is None else self.latency
+        model = FleetLatency(self.fleet) if self.latency is None else self.latency
+        return EngineLatency(model, self.call_overhead) if self.call_overhead else model
 
 
 @dataclass(frozen=True, eq=False)
