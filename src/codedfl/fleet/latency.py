@@ -202,6 +202,44 @@ class FleetLatency:
         return np.broadcast_to(array, (count,))
 
 
+@dataclass(frozen=True, eq=False)
+class ReorderedLatency:
+    """Another model for the same devices in another order: position i of the run is device ``order[i]``."""
+
+    model: LatencyModel
+    order: NDArray[np.intp]
+
+    def compute_times(
+        self, macs: ArrayLike, draws: int, rng: np.random.Generator, now: float | Seconds = 0.0
+    ) -> Seconds:
+        return self.model.compute_times(self._by_device(macs), draws, rng, self._by_device(now))[:, self.order]
+
+    def mean_compute_times(self, macs: ArrayLike) -> Seconds:
+        return self.model.mean_compute_times(self._by_device(macs))[self.order]
+
+    def transfer_times(
+        self,
+        bits: ArrayLike,
+        direction: Direction,
+        draws: int,
+        rng: np.random.Generator,
+        chunk_bits: float | None = None,
+        now: float | Seconds = 0.0,
+    ) -> Seconds:
+        amount, begins = self._by_device(bits), self._by_device(now)
+        return self.model.transfer_times(amount, direction, draws, rng, chunk_bits, begins)[:, self.order]
+
+    def mean_transfer_times(self, bits: ArrayLike, direction: Direction) -> Seconds:
+        return self.model.mean_transfer_times(self._by_device(bits), direction)[self.order]
+
+    def _by_device(self, values: ArrayLike) -> Seconds:
+        """Values by position, in the model's own order; one value for all stays one."""
+        given = np.asarray(values, dtype=np.float64)
+        if given.shape[-1:] != self.order.shape:
+            return given
+        return given[..., np.argsort(self.order)]
+
+
 def epoch_arrivals(
     latency: LatencyModel,
     macs: ArrayLike,

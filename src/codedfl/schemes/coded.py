@@ -49,6 +49,10 @@ class CodedScheme(Scheme):
     def parameters(self) -> dict[str, float]:
         return {"alpha": self.alpha, "groups": self.groups, "spare": self.spare}
 
+    @property
+    def grouped(self) -> bool:
+        return self.groups > 1
+
     def check(self, n_devices: int) -> None:
         group_sizes(n_devices, self.alpha, self.groups)
         if not 0 <= self.spare < self.alpha:

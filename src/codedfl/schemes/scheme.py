@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,15 @@ from codedfl.exact.fixed_point import FixedPoint
 from codedfl.exact.ring import BYTES_PER_RESIDUE
 from codedfl.fleet.clock import StragglerPolicy, TrainingClock
 from codedfl.fleet.fleet import Fleet
-from codedfl.fleet.latency import EngineLatency, FleetLatency, LatencyModel, SharingConvention, epoch_arrivals
+from codedfl.fleet.latency import (
+    EngineLatency,
+    FleetLatency,
+    LatencyModel,
+    ReorderedLatency,
+    SharingConvention,
+    epoch_arrivals,
+    mean_arrivals,
+)
 from codedfl.schemes.central import CentralTotals
 from codedfl.solve.descent import StepSchedule
 from codedfl.solve.solver import Solver
@@ -68,6 +76,15 @@ class WorkShape:
         return self.bulk_numbers * self.number_bits
 
 
+Grouping = Literal["by-speed", "random"]
+"""How devices come into groups that have a code each.
+
+``by-speed``: dealt in turn from the fastest to the slowest, so that every group has its share of slow ones (ours).
+``random``: as in the authors' simulation of the journal version.
+"""
+_RANDOM_ORDERS = 32  # of random groups, over which latencies are drawn
+
+
 @dataclass(frozen=True)
 class Conditions:
     """How the simulation is run: on which fleet, and by which conventions.
@@ -75,6 +92,7 @@ class Conditions:
     latency: how long things take; None is the fleet's own model. The fleet then still says who the devices are and
         what crypto costs them.
     call_overhead: seconds that the engine itself takes for every message to a device, beside the links.
+    grouping: how schemes with groups deal out the devices; others do not read it.
     """
 
     fleet: Fleet
@@ -83,12 +101,24 @@ class Conditions:
     chunk_bits: float | None = None
     latency: LatencyModel | None = None
     call_overhead: float = 0.0
+    grouping: Grouping = "by-speed"
+
+    def __post_init__(self) -> None:
+        if self.grouping not in get_args(Grouping):
+            raise InvalidInput(f"grouping must be one of {', '.join(get_args(Grouping))}, got {self.grouping!r}")
 
     @property
     def times(self) -> LatencyModel:
         """The model in force."""
         model = FleetLatency(self.fleet) if self.latency is None else self.latency
         return EngineLatency(model, self.call_overhead) if self.call_overhead else model
+
+    def in_order(self, order: NDArray[np.intp]) -> Conditions:
+        """The same for a run whose position i is device ``order[i]``; schemes then speak of positions."""
+        if np.array_equal(order, np.arange(len(order))):
+            return self
+        model = FleetLatency(self.fleet) if self.latency is None else self.latency
+        return replace(self, latency=ReorderedLatency(model, order))
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +172,20 @@ class Scheme(ABC):
         """As it stands in tables and figures."""
 
     @property
+    def grouped(self) -> bool:
+        """Whether it matters which device has which position."""
+        return False
+
+    def order(self, shape: WorkShape, at: Conditions, rng: np.random.Generator) -> NDArray[np.intp]:
+        """Which device takes which position of the run: as the fleet lists them, unless they are dealt into groups."""
+        if not self.grouped:
+            return np.arange(at.fleet.n_devices)
+        if at.grouping == "random":
+            return rng.permutation(at.fleet.n_devices)
+        load = self.epoch_load(shape, at.fleet)
+        return np.argsort(mean_arrivals(at.times, load.macs, load.bits_down, load.bits_up), kind="stable")
+
+    @property
     def parameters(self) -> dict[str, float]:
         """``alpha`` or ``delta`` or ..., for results files."""
         return {}
@@ -174,8 +218,23 @@ class Scheme(ABC):
 def epoch_end_times(
     scheme: Scheme, shape: WorkShape, at: Conditions, epochs: int, draws: int, rng: np.random.Generator
 ) -> tuple[Seconds, Seconds]:
-    """(draws,) ends of the sharing phase and (draws, epochs) ends of the epochs, from time zero."""
+    """(draws,) ends of the sharing phase and (draws, epochs) ends of the epochs, from time zero.
+
+    Random groups are drawn anew for every few draws.
+    """
     scheme.check(at.fleet.n_devices)
+    orders = min(draws, _RANDOM_ORDERS) if scheme.grouped and at.grouping == "random" else 1
+    parts = []
+    for part in np.array_split(np.arange(draws), orders):
+        ordered = at.in_order(scheme.order(shape, at, rng))
+        parts.append(_ends_in_order(scheme, shape, ordered, epochs, len(part), rng))
+    starts, ends = zip(*parts, strict=True)
+    return np.concatenate(starts), np.concatenate(ends)
+
+
+def _ends_in_order(
+    scheme: Scheme, shape: WorkShape, at: Conditions, epochs: int, draws: int, rng: np.random.Generator
+) -> tuple[Seconds, Seconds]:
     shared = scheme.sharing(shape, at, draws, rng)
     load = scheme.epoch_load(shape, at.fleet)
     clock = TrainingClock(shared.start, shared.ready, at.policy)
