@@ -7,11 +7,12 @@ from typing import ClassVar
 import numpy as np
 
 from codedfl.fleet.latency import crypto_macs, ring_macs, sharing_times
+from codedfl.privacy.rows import PrivacyRow, coded_rows
 from codedfl.protocol.device import Device
 from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
 from codedfl.protocol.server import Server
 from codedfl.schemes.coded import CodedScheme
-from codedfl.schemes.scheme import Conditions, Sharing, WorkShape
+from codedfl.schemes.scheme import Conditions, DeviceCosts, Sharing, WorkShape
 
 
 class CodedPadded(CodedScheme):
@@ -20,6 +21,18 @@ class CodedPadded(CodedScheme):
     name: ClassVar[str] = PaddedServer.scheme
     device_type: ClassVar[type[Device]] = PaddedDevice
     server_type: ClassVar[type[Server]] = PaddedServer
+
+    def privacy_rows(self, n_devices: int) -> list[PrivacyRow]:
+        self.check(n_devices)
+        return coded_rows(n_devices, self.alpha, self.groups, padded=True, one_shot=False)
+
+    def device_costs(self, shape: WorkShape, at: Conditions, epochs: int) -> DeviceCosts:
+        """The bulk of alpha - 1 others comes down; conventions other than multicast also pay for each upload."""
+        bulk, shares = shape.bulk_bits / 8, self.alpha - 1
+        more_uploads = max(0, shares - 1) if at.sharing != "multicast" else 0
+        own_pad = crypto_macs(at.fleet, pad_bits=shape.bulk_bits) + ring_macs(shape.bulk_numbers, shape.number_bits)
+        costs = super().device_costs(shape, at, epochs)
+        return costs.plus(upload_bytes=more_uploads * bulk, download_bytes=shares * bulk, macs=own_pad)
 
     def sharing(self, shape: WorkShape, at: Conditions, draws: int, rng: np.random.Generator) -> Sharing:
         """Padded data to the alpha - 1 others of the column, sealed once under a content key.

@@ -1,13 +1,14 @@
 """What a scheme is to the simulator and the planner: how long its phases take, and what models it makes.
 
-A new scheme is one new file with a subclass of ``Scheme``. Coded schemes give exact gradients, so their models are the
+A new scheme is one new file with a subclass of ``Scheme``: what it costs, what it shows to whom and which variants are
+worth trying are said there and nowhere else. Coded schemes give exact gradients, so their models are the
 centralised ones (``central``), whoever straggles; the baselines compute theirs from who was in time.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, get_args
 
@@ -30,6 +31,8 @@ from codedfl.fleet.latency import (
     epoch_arrivals,
     mean_arrivals,
 )
+from codedfl.privacy.exposure import Exposure
+from codedfl.privacy.rows import PrivacyRow, plain_rows
 from codedfl.schemes.central import CentralTotals
 from codedfl.solve.descent import StepSchedule
 from codedfl.solve.solver import Solver
@@ -152,6 +155,24 @@ class EpochLoad:
 
 
 @dataclass(frozen=True)
+class DeviceCosts:
+    """What a whole training costs one device: bytes both ways, MACs, and the memory it holds."""
+
+    upload_bytes: float
+    download_bytes: float
+    macs: float
+    memory_bytes: float
+
+    def plus(self, *, upload_bytes: float = 0.0, download_bytes: float = 0.0, macs: float = 0.0) -> DeviceCosts:
+        return replace(
+            self,
+            upload_bytes=self.upload_bytes + upload_bytes,
+            download_bytes=self.download_bytes + download_bytes,
+            macs=self.macs + macs,
+        )
+
+
+@dataclass(frozen=True)
 class Descent:
     """Hyper-parameters that every scheme of a comparison shares."""
 
@@ -165,6 +186,19 @@ class Scheme(ABC):
     name: ClassVar[str]
     exact: ClassVar[bool] = False  # gives the exact total gradient, so any solver can be used
     private: ClassVar[bool] = True  # the server sees no single device's gradient or data
+    server_sees: ClassVar[str] = "the total only"  # in words
+    reveals_gram: ClassVar[bool] = False  # the server learns the whole total of X'X
+
+    @classmethod
+    def default_for(cls, n_devices: int) -> Scheme:
+        """The variant to take on so many devices when nothing else is known; a scheme without parameters is one."""
+        del n_devices
+        return cls()
+
+    @classmethod
+    def candidates(cls, n_devices: int) -> Iterator[Scheme]:
+        """The variants that a planner should try on so many devices."""
+        yield cls.default_for(n_devices)
 
     @property
     @abstractmethod
@@ -189,6 +223,45 @@ class Scheme(ABC):
     def parameters(self) -> dict[str, float]:
         """``alpha`` or ``delta`` or ..., for results files."""
         return {}
+
+    @property
+    def default_solver(self) -> str:
+        """What its server runs unless said otherwise: descent where gradients are not exact."""
+        return "cg" if self.exact else "gd"
+
+    def solvers(self, names: Sequence[str]) -> Sequence[str]:
+        """Which of these solvers it can run."""
+        return names if self.exact else ("gd",)
+
+    @property
+    def models_key(self) -> Hashable:
+        """Schemes with the same key make the same models, whoever straggles: all exact ones do."""
+        return "exact" if self.exact else self
+
+    def exposure(self, n_devices: int) -> Exposure:
+        """Whom the server exposes by itself and with colluding devices: with one everybody, unless the scheme knows."""
+        return Exposure.beyond(0, n_devices) if self.private else Exposure.everybody(n_devices)
+
+    def privacy_rows(self, n_devices: int) -> list[PrivacyRow]:
+        """Per party what it sees and what follows."""
+        self.check(n_devices)
+        return plain_rows(self.server_sees, self.exposure(n_devices), n_devices)
+
+    def device_costs(self, shape: WorkShape, at: Conditions, epochs: int) -> DeviceCosts:
+        """Of the busiest device; here: epochs without a sharing phase, on raw rows in float32."""
+        rows = int(shape.samples.max()) * (shape.n_features + shape.n_outputs)
+        return self._epoch_costs(shape, at, epochs, memory_bytes=rows * FLOAT_BITS / 8)
+
+    def _epoch_costs(self, shape: WorkShape, at: Conditions, epochs: int, memory_bytes: float) -> DeviceCosts:
+        load = self.epoch_load(shape, at.fleet)
+        up, down = epochs * load.bits_up / 8, epochs * load.bits_down / 8
+        return DeviceCosts(up, down, epochs * float(np.max(load.macs)), memory_bytes)
+
+    def stragglers(self, shape: WorkShape, fleet: Fleet) -> int:
+        """How many devices an epoch need not wait for: all where it has a deadline."""
+        load = self.epoch_load(shape, fleet)
+        waited_for = 0 if load.deadline is not None else load.quorum.answers_needed
+        return fleet.n_devices - waited_for
 
     def check(self, n_devices: int) -> None:
         """Refuse parameters that do not fit the fleet."""

@@ -24,7 +24,7 @@ from codedfl.fleet.clock import StragglerPolicy
 from codedfl.fleet.fleet import Fleet
 from codedfl.fleet.latency import SharingConvention
 from codedfl.run.simulator import Trajectory, trajectory
-from codedfl.schemes import Conditions, Conventional, Descent, OneShot, Scheme, WorkShape, epoch_end_times
+from codedfl.schemes import Conditions, Conventional, Descent, Scheme, WorkShape, epoch_end_times
 from codedfl.schemes.central import CentralTotals
 from codedfl.solve.descent import STEPS
 from codedfl.solve.krylov import ConjugateGradient
@@ -52,9 +52,7 @@ class Entry:
     @property
     def models_key(self) -> tuple[object, ...]:
         """Entries with the same key have the same models."""
-        if isinstance(self.scheme, OneShot):
-            return (OneShot.name, self.solver, self.step)
-        return ("exact" if self.scheme.exact else self.scheme, self.solver, self.step)
+        return (self.scheme.models_key, self.solver, self.step)
 
     def make_solver(self, epochs: int, regularisation: float) -> Solver | None:
         if not self.scheme.exact:

@@ -21,10 +21,11 @@ from codedfl.data.problem import MINI_BATCHES, Problem
 from codedfl.errors import InvalidInput
 from codedfl.fleet.fleet import Fleet
 from codedfl.fleet.latency import SharingConvention, crypto_macs, upload_times
+from codedfl.privacy.rows import PrivacyRow, baseline_rows
 from codedfl.schemes.baselines.conventional import mini_batch_load
 from codedfl.schemes.baselines.load_allocation import LoadAllocation, allocate_loads
 from codedfl.schemes.central import CentralTotals
-from codedfl.schemes.scheme import FLOAT_BITS, Conditions, Descent, EpochLoad, Scheme, Sharing, WorkShape
+from codedfl.schemes.scheme import FLOAT_BITS, Conditions, Descent, DeviceCosts, EpochLoad, Scheme, Sharing, WorkShape
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats, Singles
 
@@ -50,6 +51,34 @@ class CodedFedL(Scheme):
     upload: ParityUpload = "slowest"
     name: ClassVar[str] = "coded-fedl"
     private: ClassVar[bool] = False
+    server_sees: ClassVar[str] = "each device's parity rows and gradient"
+
+    @classmethod
+    def default_for(cls, n_devices: int) -> CodedFedL:
+        """The paper's smaller delta."""
+        del n_devices
+        return cls(0.1)
+
+    @classmethod
+    def candidates(cls, n_devices: int) -> Iterator[CodedFedL]:
+        """The paper's two."""
+        del n_devices
+        yield from (cls(0.1), cls(0.8))
+
+    def privacy_rows(self, n_devices: int) -> list[PrivacyRow]:
+        self.check(n_devices)
+        return baseline_rows(
+            f"{self.delta:g} m parity rows of each device, and the gradients of those in time",
+            "each device's mean image per class; single images of a device with few samples",
+            n_devices,
+        )
+
+    def device_costs(self, shape: WorkShape, at: Conditions, epochs: int) -> DeviceCosts:
+        return super().device_costs(shape, at, epochs).plus(upload_bytes=self._parity_bits(shape) / 8)
+
+    def _parity_bits(self, shape: WorkShape) -> float:
+        """delta m rows of d + c numbers."""
+        return self.delta * int(shape.samples.sum()) * (shape.n_features + shape.n_outputs) * FLOAT_BITS
 
     @property
     def label(self) -> str:
@@ -81,7 +110,7 @@ class CodedFedL(Scheme):
 
         The authors' convention takes means for the coded schemes, but not here: their code draws (``ParityUpload``).
         """
-        bits = self.delta * int(shape.samples.sum()) * (shape.n_features + shape.n_outputs) * FLOAT_BITS
+        bits = self._parity_bits(shape)
         macs = crypto_macs(at.fleet, sealed_bits=bits)
         drawn = at.sharing == "authors" and self.upload == "slowest"
         convention: SharingConvention = "per-message" if drawn else at.sharing

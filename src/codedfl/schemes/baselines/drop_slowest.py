@@ -17,7 +17,8 @@ from codedfl.code.quorum import Quorum
 from codedfl.data.problem import MINI_BATCHES, Problem
 from codedfl.errors import InvalidInput
 from codedfl.fleet.fleet import Fleet
-from codedfl.schemes.baselines.conventional import mini_batch_load
+from codedfl.privacy.rows import PrivacyRow
+from codedfl.schemes.baselines.conventional import EACH_GRADIENT, gradient_rows, mini_batch_load
 from codedfl.schemes.central import CentralTotals
 from codedfl.schemes.scheme import Conditions, Descent, EpochLoad, Scheme, WorkShape
 from codedfl.solve.solver import Solver
@@ -31,6 +32,22 @@ class DropSlowest(Scheme):
     dropped: int
     name: ClassVar[str] = "drop-slowest"
     private: ClassVar[bool] = False
+    server_sees: ClassVar[str] = EACH_GRADIENT
+
+    @classmethod
+    def default_for(cls, n_devices: int) -> DropSlowest:
+        """A fifth of them, as the slowest class of the paper's fleet."""
+        return cls(round(n_devices / 5))
+
+    @classmethod
+    def candidates(cls, n_devices: int) -> Iterator[Scheme]:
+        """None: on some data its model never sees the labels of slow devices, whatever its score on others says."""
+        del n_devices
+        return iter(())
+
+    def privacy_rows(self, n_devices: int) -> list[PrivacyRow]:
+        self.check(n_devices)
+        return gradient_rows(n_devices)
 
     @property
     def label(self) -> str:
@@ -65,7 +82,7 @@ class DropSlowest(Scheme):
             lost, lost_samples = gradient_of(problem, dropped, batch, theta)
             everyone = totals.batch_gram[batch] @ theta.astype(np.float32) - totals.batch_cross[batch]
             gradient, samples = everyone - lost, int(totals.batch_samples[batch]) - lost_samples
-            theta = theta - descent.step(epoch) * (gradient / samples + descent.regularisation * theta)
+            theta = theta - descent.step(epoch) * (gradient / max(1, samples) + descent.regularisation * theta)
             yield theta
 
 
