@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
 from codedfl.code.answer_check import Projection, Scalars, Verdict, judge
-from codedfl.code.gradient_code import Code, GradientCode
+from codedfl.code.gradient_code import Code
 from codedfl.exact.ring import Ring
 from codedfl.state import MAP, PLAIN, SET, TUPLE, Kept, Resumable, State
 from codedfl.typing import Planes
@@ -55,16 +55,9 @@ class AnswerBook(Resumable):
         book.restore(state)
         return book
 
-    def wanted(self, part: GradientCode, members: Iterable[int]) -> int:
-        """How many answers one group must send: spare ones as far as its trusted members go."""
-        trusted = sum(i not in self.liars for i in members)
-        return max(part.answers_needed, min(part.answers_needed + self.spare, trusted))
-
     def shortfall(self, code: Code, positions: Iterable[int]) -> int:
-        """How many more devices must answer than these, for all groups together."""
-        there = set(positions) - set(self.liars)
-        parts = ((self.wanted(part, members), members) for part, members in code.parts)
-        return sum(max(0, wanted - len(there.intersection(members))) for wanted, members in parts)
+        """How many more devices must answer than these: spare ones as far as each group's trusted members go."""
+        return code.quorum.with_spare(self.spare, self.liars).missing(set(positions) - set(self.liars))
 
     def check(self, ring: Ring, code: Code, run: bytes, fresh_seed: bytes) -> Verdict:
         """Judge the answers to the current epoch, once enough are in. Liars are not excluded yet: ``exclude`` does."""

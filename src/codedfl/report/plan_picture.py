@@ -48,7 +48,7 @@ def plan_figure(planning: Planning, *, title: str = "", score_name: str = "accur
         raise InvalidInput("planning must hold at least one plan, got none")
     groups = list(dict.fromkeys(method_of(curve)[2] for curve in everything)) or [""]
     groups.sort(key=lambda text: int(text.split()[0]) if text else 0)
-    best = planning.plans[0] if planning.plans else None
+    best = planning.recommended
     with canvas.house_style():
         figure = canvas.blank(8.2 if len(groups) == 1 else 5.6 * len(groups), 5.2)
         all_axes = canvas.panels(figure, len(groups))

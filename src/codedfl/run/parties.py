@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets as system_random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from codedfl.data.problem import Problem
 from codedfl.protocol import Device, Parameters, Server
@@ -19,12 +19,14 @@ def make_parties(
     *,
     precision: int | None = None,
     masks: bool = True,
+    order: Sequence[int] | None = None,
     stop_when: Callable[[Floats], bool] | None = None,
     random_bytes: RandomBytes = system_random.token_bytes,
 ) -> tuple[Server, list[Device]]:
     """Server and devices of a coded scheme on this problem.
 
     masks: off only to show what they prevent.
+    order: which device takes which position of the code; None takes them as the problem lists them.
     random_bytes: replaces the system's randomness.
     """
     parameters = Parameters(
@@ -39,8 +41,9 @@ def make_parties(
         reveals_gram=scheme.reveals_gram,
     )
     scheme.check(problem.n_devices)
+    names = problem.device_names if order is None else tuple(problem.device_names[i] for i in order)
     server = scheme.server_type(
-        parameters, problem.device_names, solver, stop_when=stop_when, spare=scheme.spare, random_bytes=random_bytes
+        parameters, names, solver, stop_when=stop_when, spare=scheme.spare, random_bytes=random_bytes
     )
     devices = [
         scheme.device_type(

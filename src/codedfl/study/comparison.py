@@ -24,7 +24,7 @@ from codedfl.fleet.clock import StragglerPolicy
 from codedfl.fleet.fleet import Fleet
 from codedfl.fleet.latency import SharingConvention
 from codedfl.run.simulator import Trajectory, trajectory
-from codedfl.schemes import Conditions, Conventional, Descent, OneShot, Scheme, WorkShape, epoch_end_times
+from codedfl.schemes import Conditions, Conventional, Descent, Scheme, WorkShape, epoch_end_times
 from codedfl.schemes.central import CentralTotals
 from codedfl.solve.descent import STEPS
 from codedfl.solve.registry import make_solver, solver_kind
@@ -53,9 +53,7 @@ class Entry:
     @property
     def models_key(self) -> tuple[object, ...]:
         """Entries with the same key have the same models."""
-        if isinstance(self.scheme, OneShot):
-            return (OneShot.name, self.solver, self.step)
-        return ("exact" if self.scheme.exact else self.scheme, self.solver, self.step)
+        return (self.scheme.models_key, self.solver, self.step)
 
     @property
     def solver_name(self) -> str:
@@ -145,7 +143,7 @@ def train_all(
     for seed, problem in problems:
         tick = time.perf_counter()
         totals = CentralTotals(problem, functools.partial(_half, say, f"seed {seed}: Gram matrices"))
-        shape = WorkShape.of(problem)
+        shape = WorkShape.of(problem, totals.precision)
         seeds.append(seed)
         reference: int | None = None  # epochs that conventional FL took on this problem, once it has run
         for index, (key, entry) in enumerate(distinct.items()):

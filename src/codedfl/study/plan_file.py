@@ -27,7 +27,7 @@ def save_plan(made: Plan, path: Path, **context: Any) -> None:
         'format = "codedfl-plan-1"',
     ]
     lines += [f"{key} = {_toml(value)}" for key, value in context.items()]
-    lines += ["", "[plan]"] + [f"{key} = {_toml(value)}" for key, value in asdict(made).items()]
+    lines += ["", "[plan]"] + [f"{key} = {_toml(value)}" for key, value in asdict(made).items() if key != "parameters"]
     write_text(path, "\n".join(lines) + "\n")
 
 
