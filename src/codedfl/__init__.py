@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from codedfl.code.gradient_code import GradientCode, GroupedCode
 from codedfl.crypto.sealed import Identity
-from codedfl.errors import CodedFLError, InvalidInput, MessageRefused, NotEnoughDevices, RangeExceeded, WrongAnswers
+from codedfl.errors import (
+    CodedFLError,
+    InvalidInput,
+    MessageRefused,
+    NotEnoughDevices,
+    RangeExceeded,
+    SolverFailed,
+    WrongAnswers,
+)
 from codedfl.exact.fixed_point import Bounds, FixedPoint
 from codedfl.exact.ring import Ring
 
@@ -85,6 +93,7 @@ __all__ = [  # noqa: RUF022 (data-flow order, not the alphabet)
     "MessageRefused",
     "NotEnoughDevices",
     "RangeExceeded",
+    "SolverFailed",
     "WrongAnswers",
 ]
 

@@ -4,9 +4,9 @@ This is everything the coded schemes share: joining, the frozen agreement, mask 
 What they do differently, phase 1, is in ``codedfl.schemes``. After phase 1 a device holds ``linear`` (d x d) and
 ``constant`` on the ring, whatever the scheme, and answers an update e with
 
-    constant + linear e + masks          (paper: C_i + Cbar_i e)
+    linear e + masks          (paper: C_i + Cbar_i e)
 
-where the constant is left out once the server knows its total.
+or, when the update has no numbers, with constant + masks: the server adds the two up once it knows the totals.
 """
 
 from __future__ import annotations
@@ -373,16 +373,16 @@ class Device(Resumable, ABC):
     def _masked_answer(self, update: Update) -> Planes:
         assert self.linear is not None and self.constant is not None
         ring, p = self._ring, self._agreed.parameters
-        count = p.answer_length(update.epoch)
+        count = p.answer_length(2 if update.packed else 1)
         # Unpacked first: a damaged update must not cost the prepared mask.
         e = ring.unpack(update.packed, p.n_features, p.n_outputs) if update.packed else None
         epoch, mask = self._prepared_mask or (0, ring.zeros(0))
         self._prepared_mask = None
         answer = mask if (epoch, mask.shape[1]) == (update.epoch, count) else self._mask(update.epoch, count)
         one = [[1]] * len(ring.primes)
-        if update.epoch == 1:
+        if e is None:
             ring.add_scaled(answer, one, [self.constant])
-        if e is not None:
+        else:
             product = ring.product(self.linear, e).reshape(len(ring.primes), -1)
             ring.add_scaled(answer[:, : product.shape[1]], one, [product])
         return answer

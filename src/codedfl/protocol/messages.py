@@ -95,11 +95,11 @@ class Message:
 
 @dataclass(frozen=True)
 class Update:
-    """e of one epoch and the ``fraction_bits`` of its integers. Epoch 1 has e = 0 and asks for C_i itself."""
+    """e of one epoch and the ``fraction_bits`` of its integers. Without numbers it asks for C_i itself (epoch 1)."""
 
     epoch: int
     fraction_bits: int
-    packed: bytes  # d x c ring numbers; empty stands for e = 0
+    packed: bytes  # d x c ring numbers; none when the constant is asked for
 
     def encode(self) -> bytes:
         return pack_list([self.epoch, self.fraction_bits, self.packed])

@@ -10,25 +10,34 @@ After phase 1 it holds ``pad_linear`` (d x d) and ``pad_constant`` on the ring; 
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import secrets as system_random
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
 from codedfl.code.masks import mask_receivers
 from codedfl.crypto.pads import SEED_BYTES
 from codedfl.crypto.sealed import Identity
-from codedfl.errors import InvalidInput, MessageRefused, NotEnoughDevices, RangeExceeded, WrongAnswers
+from codedfl.errors import (
+    CodedFLError,
+    InvalidInput,
+    MessageRefused,
+    NotEnoughDevices,
+    RangeExceeded,
+    SolverFailed,
+    WrongAnswers,
+)
 from codedfl.protocol.agreement import Parameters
 from codedfl.protocol.answers import AnswerBook
 from codedfl.protocol.convener import Convener, Outgoing, Phase
-from codedfl.protocol.epoch_total import feed_solver, start_solver, unpad
-from codedfl.protocol.messages import SERVER, Answer, Kind, Message, Update, decode_envelopes
+from codedfl.protocol.epoch_total import EpochTotal, Question, read_total, tell_solver, unpad
+from codedfl.protocol.messages import SERVER, Answer, Kind, Message, decode_envelopes
 from codedfl.solve.solver import GramSolver, Solver
-from codedfl.state import PLAIN, SET, TUPLE, Kept, State
+from codedfl.state import PLAIN, SET, Kept, State
 from codedfl.typing import Floats, Planes, RandomBytes
 
 __all__ = ["Outgoing", "Phase", "Server"]
@@ -62,7 +71,7 @@ class Server(Convener):
         "_book": Kept(lambda book: book.state(), AnswerBook.restored),
         "_before": PLAIN,
         "spoilt": PLAIN,
-        "_sent": TUPLE,
+        "_question": Kept(list, lambda fields: Question(*fields)),
         "_update": PLAIN,
         "_update_digest": PLAIN,
     }
@@ -104,10 +113,7 @@ class Server(Convener):
         self._book = AnswerBook(spare)
         self._before: Floats | None = None  # the model before the last finished epoch
         self.spoilt = False  # that epoch was decoded from an answer found wrong since
-        self._sent: tuple[Floats, int] = (
-            np.zeros((0, 0)),
-            0,
-        )  # the current update in integers, its fraction bits
+        self._question = Question(True, np.zeros((parameters.n_features, parameters.n_outputs)), 0)
         self._update = b""
         self._update_digest = b""
 
@@ -151,8 +157,9 @@ class Server(Convener):
 
         Late, stale, duplicate and replayed messages are ignored and counted in ``ignored``. Raises
         ``MessageRefused`` and changes nothing when the message is damaged, forged or out of protocol,
-        ``RangeExceeded`` when a decoded total breaks its proven bound, and ``WrongAnswers`` when answers contradict
-        each other beyond repair; ``model`` is then the last good one.
+        ``RangeExceeded`` when a decoded total breaks its proven bound or an update cannot be sent, ``SolverFailed``
+        when the solver cannot go on, and ``WrongAnswers`` when answers contradict each other beyond repair. After
+        these three the run is over: ``repeat`` has what tells the devices, and ``model`` is the last good one.
         """
         message = Message.decode(data)
         handlers = {
@@ -275,19 +282,15 @@ class Server(Convener):
         if self.phase is not Phase.SHARING or not enough or not self._can_start():
             return []
         self.phase = Phase.TRAINING
-        return [self._next_epoch(None)]
+        return [self._ask(self._question)]
 
     # -- phase 2
 
-    def _next_epoch(self, direction: Floats | None) -> Outgoing:
+    def _ask(self, question: Question) -> Outgoing:
         """Broadcast e. The first epoch has e = 0 and asks for the constant, which is needed once only."""
-        agreed, p = self._agreed, self.parameters
-        shape = (p.n_features, p.n_outputs)
-        integers, bits = agreed.fixed_point.round_update(np.zeros(shape) if direction is None else direction)
-        packed = self._ring.pack(self._ring.from_integers(integers)) if np.any(integers) else b""
         self.epoch += 1
-        self._sent = (integers, bits)
-        update = Update(self.epoch, bits, packed).encode()
+        self._question = question
+        update = question.update(self._ring, self.epoch).encode()
         self._update_digest = hashlib.sha256(update).digest()
         outgoing = self._broadcast(Kind.UPDATE, update, tuple(self.ready_devices))
         self._update = outgoing.data
@@ -307,7 +310,7 @@ class Server(Convener):
         if sender in self._book.answers:
             self.ignored["repeated answer"] += 1
             return []
-        self._book.answers[sender] = self._ring.unpack(answer.packed, self.parameters.answer_length(self.epoch))
+        self._book.answers[sender] = self._ring.unpack(answer.packed, self._question.answer_length(self.parameters))
         return self._settle()
 
     def _settle(self) -> list[Outgoing]:
@@ -358,26 +361,53 @@ class Server(Convener):
 
     def _finish_epoch(self) -> list[Outgoing]:
         book, agreed = self._book, self._agreed
-        assert self.pad_linear is not None
-        integers, bits = self._sent
-        constant = self.pad_constant if self.epoch == 1 else None
-        total = unpad(
-            self._ring, book.decode(self._ring, agreed.code), constant, self.pad_linear, integers, self.pad_sign
-        )
+        decoded = book.decode(self._ring, agreed.code)
         book.close(self.epoch, self._update_digest)
         before = None if self.model is None else self.model.copy()
         try:
-            if self.epoch == 1:
-                start_solver(self.solver, agreed, total)
-            else:
-                feed_solver(self.solver, agreed, total, integers, bits)
-            self._before = before
-            stop = self._stop_when is not None and self.model is not None and self._stop_when(self.model)
-            direction = None if stop else self.solver.request()
-            if direction is not None:
-                return [self._next_epoch(direction)]
+            total = self._read(decoded)
         except RangeExceeded:
             self.phase = Phase.FINISHED
             raise
+        self._before = before
+        return self._go_on(total)
+
+    def _read(self, decoded: Planes) -> EpochTotal:
+        """Pads off, bounds checked."""
+        assert self.pad_linear is not None
+        constant = self.pad_constant if self._question.constant else None
+        total = unpad(self._ring, decoded, constant, self.pad_linear, self._question.integers, self.pad_sign)
+        return read_total(self._agreed, self._question, total)
+
+    def _go_on(self, total: EpochTotal) -> list[Outgoing]:
+        """Tell the solver and ask what it wants next; whatever fails in it ends the run, or it would fail for ever."""
+        agreed, before = self._agreed, copy.deepcopy(self.solver.state())
+        try:
+            tell_solver(self.solver, agreed, self._question, total)
+        except (CodedFLError, ValueError, ArithmeticError) as error:
+            self.solver.restore(before)
+            self._fail(error)
+        if self._stop_when is not None and self.model is not None and self._stop_when(self.model):
+            return self._finish()
+        try:
+            direction = self.solver.request()
+            if direction is None:
+                return self._finish()
+            question = Question(False, *agreed.fixed_point.round_update(direction))
+        except (CodedFLError, ValueError, ArithmeticError) as error:
+            self._fail(error)
+        return [self._ask(question)]
+
+    def _finish(self) -> list[Outgoing]:
         self.phase = Phase.FINISHED
-        return [self._broadcast(Kind.FINISH, b"", agreed.names)]
+        return [self._broadcast(Kind.FINISH, b"", self._agreed.names)]
+
+    def _fail(self, error: Exception) -> NoReturn:
+        self.phase = Phase.FINISHED
+        if isinstance(error, RangeExceeded):  # an update that cannot be sent: it says what is wrong
+            raise error
+        raise SolverFailed(
+            f"the solver must make a model of the totals of epoch {self.epoch}, it cannot: {error};"
+            " change the solver's settings (a larger regularisation, a smaller step) and start anew",
+            self.model,
+        ) from error

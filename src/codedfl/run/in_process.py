@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from codedfl.errors import InvalidInput
+from codedfl.errors import CodedFLError, InvalidInput
 from codedfl.protocol.device import Device
 from codedfl.protocol.messages import Kind, Message
 from codedfl.protocol.server import Outgoing, Phase, Server
@@ -42,8 +42,8 @@ def run_in_process(
 
     ``arrivals`` is asked once an epoch who answers it, and in which order; the answers behind the first
     D - alpha + 1 are delivered all the same and must change nothing. Raises ``NotEnoughDevices`` (with the model so
-    far) when too few answer, ``InvalidInput`` when a device refuses to join. ``silent`` devices join and are not heard
-    of again.
+    far) when too few answer, ``InvalidInput`` when a device refuses to join, and what ``Server.receive`` raises at the
+    end of a run, after the devices were told of it. ``silent`` devices join and are not heard of again.
     """
     by_name = {device.name: device for device in devices}
     if len(by_name) != len(devices):
@@ -69,10 +69,21 @@ def run_in_process(
             return
         for reply in by_name[name].receive(data):
             before = server.epoch
-            send(server.receive(reply))
-            liars.look(server)
+            try:
+                send(server.receive(reply))
+            except CodedFLError:
+                if server.phase is Phase.FINISHED:  # it is over for good: the devices must forget their secrets
+                    dismiss(server.repeat())
+                raise
+            finally:
+                liars.look(server)
             if server.epoch > before and before and on_epoch is not None:
                 on_epoch(before)
+
+    def dismiss(outgoing: Iterable[Outgoing]) -> None:
+        for receivers, data in outgoing:
+            for name in receivers:
+                by_name[name].receive(data)
 
     send(server.invite())
     while queue or asked:
