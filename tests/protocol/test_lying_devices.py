@@ -164,8 +164,9 @@ def test_one_spare_answer_detects_and_the_next_one_tells_who():
 
 
 def test_detection_without_location_stops_with_the_last_good_model():
+    """A liar that knows with whom it is decoded keeps the wrong total within its bounds: nothing tells it apart."""
     scenario = Scenario(sizes=(3, 2, 4), alpha=2)
-    server, devices = parties(scenario, ["device-2"], 1, lambda epoch: epoch == 3)
+    server, devices = parties(scenario, ["device-2"], 1, lambda epoch: epoch == 3, used_with=[0, 2])
     message = (
         "the answers to epoch 3 must agree on the code: they do not, and there are too few to tell whose is wrong"
         " (those of device-0, device-1, device-2)"
@@ -181,7 +182,7 @@ def test_detection_without_location_stops_with_the_last_good_model():
 
 def test_a_driver_that_gives_up_on_the_rest_learns_of_the_dispute():
     scenario = Scenario(sizes=(3, 2, 4, 2), alpha=3)  # 2 answers decode
-    server, devices = parties(scenario, ["device-0"], 1, lambda epoch: epoch == 1)
+    server, devices = parties(scenario, ["device-0"], 1, lambda epoch: epoch == 1, used_with=[0, 1])
     with pytest.raises(WrongAnswers, match=r"^the answers to epoch 1 must agree on the code"):
         run_in_process(server, devices, lambda _, names: names[:3])
     assert server.model is None

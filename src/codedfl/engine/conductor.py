@@ -334,11 +334,15 @@ class Conductor:
         if server.phase is Phase.JOINING:
             return
         gone = [name for name, contact in self._directory.contacts.items() if self._gone(contact)]
+        before = (server.phase, server.epoch)
         try:
-            server.check_enough(gone)
-        except WrongAnswers as error:
+            self._post_all(server.check_enough(gone))
+        except (WrongAnswers, RangeExceeded, SolverFailed) as error:
             self._failure = error
+        if (server.phase, server.epoch) != before:
+            self._liars.look(server)
             self._save(server)
+            self._on_epoch(before[1])
 
     def _untold(self, server: Server) -> list[Contact]:
         """Who has not heard yet that the run is over, and so still keeps its secrets."""

@@ -7,7 +7,9 @@ epoch, one number an answer, serves to check answers that come late.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import combinations
 from typing import ClassVar
 
 from codedfl.code.answer_check import Projection, Scalars, Verdict, judge
@@ -15,6 +17,8 @@ from codedfl.code.gradient_code import Code, GradientCode
 from codedfl.exact.ring import Ring
 from codedfl.state import MAP, PLAIN, SET, TUPLE, Kept, Resumable, State
 from codedfl.typing import Planes
+
+_MOST_CHOICES = 2000  # of answers to leave out, about a second's work
 
 
 class AnswerBook(Resumable):
@@ -76,9 +80,26 @@ class AnswerBook(Resumable):
         return judge(code, self._projected)
 
     def outstanding(self, code: Code, verdict: Verdict, alive: Iterable[int]) -> list[int]:
-        """Who of ``alive`` has not answered yet in the groups whose answers do not agree."""
-        torn = [i for _, members in code.parts if set(members) & set(verdict.undecided) for i in members]
+        """Who of ``alive`` has not answered yet in the groups whose answers do not agree; in all, if they seem to."""
+        suspects = set(verdict.undecided) or set(self.answers)
+        torn = [i for _, members in code.parts if suspects.intersection(members) for i in members]
         return [i for i in alive if i in torn and i not in self.answers and i not in self.liars]
+
+    def ways_to_agree(self, code: Code) -> Iterator[list[tuple[int, ...]]]:
+        """Devices without whose answers the others are enough and agree: all choices of one, then of two, and so on.
+
+        Ends where there would be too many to try.
+        """
+        tried = 0
+        for size in range(1, len(self.answers)):
+            tried += math.comb(len(self.answers), size)
+            if tried > _MOST_CHOICES:
+                return
+            yield [choice for choice in combinations(sorted(self.answers), size) if self._agree_without(code, choice)]
+
+    def _agree_without(self, code: Code, choice: tuple[int, ...]) -> bool:
+        rest = {i: scalars for i, scalars in self._projected.items() if i not in choice}
+        return not code.shortfall(rest) and judge(code, rest) == Verdict()
 
     def exclude(self, positions: Iterable[int], epoch: int) -> None:
         for i in positions:
@@ -86,9 +107,9 @@ class AnswerBook(Resumable):
             self.answers.pop(i, None)
             self._projected.pop(i, None)
 
-    def decode(self, ring: Ring, code: Code) -> Planes:
+    def decode(self, ring: Ring, code: Code, without: Collection[int] = ()) -> Planes:
         """sum_i a_i answer_i over D - alpha + 1 answers: masks cancel, the total of data and pads is left."""
-        survivors = list(self.answers)
+        survivors = [i for i in self.answers if i not in without]
         vector = code.decoding_vector(survivors)
         total = ring.zeros(next(iter(self.answers.values())).shape[1])
         ring.add_scaled(total, vector.tolist(), [self.answers[i] for i in survivors])

@@ -15,10 +15,12 @@ import hashlib
 import secrets as system_random
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
+from codedfl.code.answer_check import Verdict
 from codedfl.code.masks import mask_receivers
 from codedfl.crypto.pads import SEED_BYTES
 from codedfl.crypto.sealed import Identity
@@ -200,8 +202,12 @@ class Server(Convener):
     def _owner(self) -> list[Any]:
         return [self.scheme, list(self.expected), self.parameters.encode(), self.identity.public]
 
-    def check_enough(self, gone: Sequence[str] = ()) -> None:
-        """For drivers that give up on devices: raises ``NotEnoughDevices`` if the run cannot go on without ``gone``."""
+    def check_enough(self, gone: Sequence[str] = ()) -> list[Outgoing]:
+        """For drivers that give up on devices: raises ``NotEnoughDevices`` if the run cannot go on without ``gone``.
+
+        An epoch may have waited for them to tell whose answer is wrong; it ends without them, one way or the other,
+        and what is to be sent then is returned.
+        """
         agreed = self._agreed
         lost = set(gone)
         if self.phase is Phase.SHARING:
@@ -226,8 +232,7 @@ class Server(Convener):
                 absent,
                 self.model,
             )
-        if self.phase is Phase.TRAINING and not book.shortfall(code, book.answers):
-            self._check_more_can_come(trusted)
+        return self._settle(trusted) if self.phase is Phase.TRAINING else []
 
     # -- phase 1
 
@@ -313,27 +318,51 @@ class Server(Convener):
         self._book.answers[sender] = self._ring.unpack(answer.packed, self._question.answer_length(self.parameters))
         return self._settle()
 
-    def _settle(self) -> list[Outgoing]:
-        """Finish the epoch if enough answers are in and agree; otherwise wait for more, as long as more can come."""
+    def _settle(self, alive: Iterable[int] | None = None) -> list[Outgoing]:
+        """Finish the epoch if enough answers are in, agree, and make a total within its bounds.
+
+        Otherwise wait for more, as long as more can come from devices that are ``alive`` (None: from all of them). A
+        total out of its bounds is a disagreement like any other: further answers show whose is wrong.
+        """
         book, code = self._book, self._agreed.code
         if book.shortfall(code, book.answers):
             return []
         verdict = book.check(self._ring, code, self.run, self._random_bytes(SEED_BYTES))
-        if not verdict.agreed:
-            self._check_more_can_come(range(self._agreed.n_devices))
+        failure: CodedFLError | None = None
+        if verdict.agreed:
+            try:
+                total = self._read(book.decode(self._ring, code, without=verdict.liars))
+            except RangeExceeded as error:
+                failure = error
+            else:
+                return self._finish_epoch(total, verdict.liars)
+        if book.outstanding(code, verdict, range(self._agreed.n_devices) if alive is None else alive):
             return []
-        book.exclude(verdict.liars, self.epoch)
-        return self._finish_epoch()
-
-    def _check_more_can_come(self, alive: Iterable[int]) -> None:
-        """Raises ``WrongAnswers`` when everybody alive has answered who could tell whose answer is wrong."""
-        book, names = self._book, self._agreed.names
-        verdict = book.check(self._ring, self._agreed.code, self.run, self._random_bytes(SEED_BYTES))
-        if book.outstanding(self._agreed.code, verdict, alive):
-            return
+        # Answers that all agree on a total out of its bounds are no lie that could be told from the truth.
+        found = None if verdict.agreed and not verdict.liars else self._told_by_bounds()
+        if found is not None:
+            return self._finish_epoch(*found)
         self.phase = Phase.FINISHED
-        suspects = [names[i] for i in verdict.undecided]
-        raise WrongAnswers(
+        raise failure or self._wrong_answers(verdict)
+
+    def _told_by_bounds(self) -> tuple[EpochTotal, tuple[int, ...]] | None:
+        """The last resort when nobody is left to answer: leave out as few answers as will do.
+
+        The truth always is among the totals tried and within its bounds; garbage hardly ever is. None if several are.
+        """
+        code = self._agreed.code
+        for choices in self._book.ways_to_agree(code):
+            within: list[tuple[EpochTotal, tuple[int, ...]]] = []
+            for left_out in choices:
+                with suppress(RangeExceeded):
+                    within.append((self._read(self._book.decode(self._ring, code, without=left_out)), left_out))
+            if within:
+                return within[0] if len(within) == 1 else None
+        return None
+
+    def _wrong_answers(self, verdict: Verdict) -> WrongAnswers:
+        suspects = [self._agreed.names[i] for i in verdict.undecided]
+        return WrongAnswers(
             f"the answers to epoch {self.epoch} must agree on the code: they do not, and there are too few to tell"
             f" whose is wrong (those of {', '.join(suspects)})",
             suspects,
@@ -359,17 +388,10 @@ class Server(Convener):
         # With fewer to wait for, the current epoch may be complete.
         return self._settle() if liars and self.phase is Phase.TRAINING else []
 
-    def _finish_epoch(self) -> list[Outgoing]:
-        book, agreed = self._book, self._agreed
-        decoded = book.decode(self._ring, agreed.code)
-        book.close(self.epoch, self._update_digest)
-        before = None if self.model is None else self.model.copy()
-        try:
-            total = self._read(decoded)
-        except RangeExceeded:
-            self.phase = Phase.FINISHED
-            raise
-        self._before = before
+    def _finish_epoch(self, total: EpochTotal, liars: Sequence[int]) -> list[Outgoing]:
+        self._book.exclude(liars, self.epoch)
+        self._book.close(self.epoch, self._update_digest)
+        self._before = None if self.model is None else self.model.copy()
         return self._go_on(total)
 
     def _read(self, decoded: Planes) -> EpochTotal:
