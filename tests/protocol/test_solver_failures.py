@@ -17,6 +17,7 @@ from codedfl.protocol.schemes.one_shot import OneShotDevice, OneShotServer
 from codedfl.run.in_process import run_in_process
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.descent import GradientDescent, StepSchedule
+from codedfl.state import State
 from scenario import Network, Scenario, descent
 
 ADVICE = "; change the solver's settings (a larger regularisation, a smaller step) and start anew"
@@ -30,7 +31,7 @@ def singular(server_type: type[OneShotServer] = OneShotServer) -> Scenario:
 class LetsTheSolverFail(OneShotServer):
     """The rule as it was: whatever the solver raises passes through, and the server is where it was."""
 
-    def _go_on(self, total: EpochTotal) -> list[Outgoing]:
+    def _go_on(self, total: EpochTotal, before: State) -> list[Outgoing]:
         tell_solver(self.solver, self._agreed, self._question, total)
         assert self.solver.request() is None
         return self._finish()

@@ -5,8 +5,9 @@ Pads off, bounds checked, back to reals.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from codedfl.exact.ring import Ring
 from codedfl.protocol.agreement import Agreement, Parameters
 from codedfl.protocol.messages import Update
 from codedfl.solve.solver import GramSolver, Solver
+from codedfl.state import Kept, State
 from codedfl.typing import Floats, Planes
 
 
@@ -33,13 +35,36 @@ class Question(NamedTuple):
         return parameters.answer_length(1 if self.constant else 2)
 
 
+QUESTION = Kept(list, lambda fields: Question(*fields))
+
+
 @dataclass(frozen=True)
 class EpochTotal:
     """A decoded total within its bounds: G^(1) or X'X e. With G^(1) come m, and X'X if the scheme shows it."""
 
     numbers: Floats
+    digest: bytes  # of the same on the ring
     samples: int = 0
     gram: Floats | None = None
+
+
+class FinishedEpoch(NamedTuple):
+    """What it takes to ask an epoch's question again, see whether the total is the same, and undo it if it is not.
+
+    ``solver_before`` is None when the epoch was confirmed as it is, or never could be.
+    """
+
+    question: Question
+    total_digest: bytes
+    solver_before: State | None
+
+
+def _finished_epoch(fields: list[Any]) -> FinishedEpoch:
+    question, digest, before = fields
+    return FinishedEpoch(QUESTION.load(question), digest, before)
+
+
+FINISHED_EPOCH = Kept(lambda last: [list(last.question), last.total_digest, last.solver_before], _finished_epoch)
 
 
 def unpad(
@@ -61,8 +86,9 @@ def read_total(agreed: Agreement, question: Question, total: Planes) -> EpochTot
     p, format_ = agreed.parameters, agreed.fixed_point
     length = p.n_features * p.n_outputs
     matrix = total[:, :length].reshape(-1, p.n_features, p.n_outputs)
+    digest = hashlib.sha256(format_.ring.pack(total)).digest()
     if not question.constant:
-        return EpochTotal(format_.product_to_reals(matrix, question.integers, question.fraction_bits))
+        return EpochTotal(format_.product_to_reals(matrix, question.integers, question.fraction_bits), digest)
     gradient = format_.constant_to_reals(matrix, agreed.initial_integers)
     summed = total[:, length : length + 1]
     samples = p.samples if p.samples is not None else int(format_.ring.to_integers(summed)[0])
@@ -71,7 +97,7 @@ def read_total(agreed: Agreement, question: Question, total: Planes) -> EpochTot
             f"the summed sample count must be between {agreed.n_devices} and {p.bounds.samples}, got {samples}"
         )
     gram = format_.gram_to_reals(total[:, p.constant_length :]) if p.reveals_gram else None
-    return EpochTotal(gradient, samples, gram)
+    return EpochTotal(gradient, digest, samples, gram)
 
 
 def tell_solver(solver: Solver, agreed: Agreement, question: Question, total: EpochTotal) -> None:

@@ -36,10 +36,19 @@ from codedfl.errors import (
 from codedfl.protocol.agreement import Parameters
 from codedfl.protocol.answers import AnswerBook
 from codedfl.protocol.convener import Convener, Outgoing, Phase
-from codedfl.protocol.epoch_total import EpochTotal, Question, read_total, tell_solver, unpad
+from codedfl.protocol.epoch_total import (
+    FINISHED_EPOCH,
+    QUESTION,
+    EpochTotal,
+    FinishedEpoch,
+    Question,
+    read_total,
+    tell_solver,
+    unpad,
+)
 from codedfl.protocol.messages import SERVER, Answer, Kind, Message, decode_envelopes
 from codedfl.solve.solver import GramSolver, Solver
-from codedfl.state import PLAIN, SET, Kept, State
+from codedfl.state import PLAIN, SET, Kept, State, optional
 from codedfl.typing import Floats, Planes, RandomBytes
 
 __all__ = ["Outgoing", "Phase", "Server"]
@@ -71,9 +80,10 @@ class Server(Convener):
         "_shared": SET,
         "_ready": SET,
         "_book": Kept(lambda book: book.state(), AnswerBook.restored),
-        "_before": PLAIN,
-        "spoilt": PLAIN,
-        "_question": Kept(list, lambda fields: Question(*fields)),
+        "mended": PLAIN,
+        "_question": QUESTION,
+        "_interrupted": optional(QUESTION),
+        "_last": optional(FINISHED_EPOCH),
         "_update": PLAIN,
         "_update_digest": PLAIN,
     }
@@ -113,9 +123,10 @@ class Server(Convener):
         self._shared: set[int] = set()
         self._ready: set[int] = set()
         self._book = AnswerBook(spare)
-        self._before: Floats | None = None  # the model before the last finished epoch
-        self.spoilt = False  # that epoch was decoded from an answer found wrong since
+        self.mended: list[int] = []  # epochs that were decoded from a wrong answer, found out and asked again
         self._question = Question(True, np.zeros((parameters.n_features, parameters.n_outputs)), 0)
+        self._interrupted: Question | None = None  # put off until the last epoch is confirmed
+        self._last: FinishedEpoch | None = None  # the last one, as long as it may be disputed
         self._update = b""
         self._update_digest = b""
 
@@ -127,7 +138,7 @@ class Server(Convener):
     @property
     def model(self) -> Floats | None:
         """Theta after the last good epoch; None before the first."""
-        return self._before if self.spoilt else self.solver.model
+        return self.solver.model
 
     @property
     def liars(self) -> dict[str, int]:
@@ -136,7 +147,10 @@ class Server(Convener):
 
     @property
     def disputed(self) -> list[int]:
-        """Epochs whose late answers contradict those used, without showing who lies. Spare answers tell in time."""
+        """Epochs whose late answers contradict those used, and nobody could be named for it.
+
+        They were asked again and everybody waited for, if that could tell; spare answers tell in time.
+        """
         return sorted(self._book.disputed)
 
     @property
@@ -223,6 +237,8 @@ class Server(Convener):
         alive = [j for j in range(agreed.n_devices) if agreed.names[j] not in lost or j in book.answers]
         trusted = [j for j in alive if j not in book.liars]
         short = book.shortfall(code, trusted)
+        if short and self._interrupted is not None:
+            return [self._go_on_unconfirmed(self._interrupted)]
         if short and self.phase is not Phase.FINISHED:
             absent = [agreed.names[j] for j in range(agreed.n_devices) if j not in trusted]
             extra = f" and {book.spare} spare" if book.spare else ""
@@ -325,7 +341,8 @@ class Server(Convener):
         total out of its bounds is a disagreement like any other: further answers show whose is wrong.
         """
         book, code = self._book, self._agreed.code
-        if book.shortfall(code, book.answers):
+        everybody = set(range(self._agreed.n_devices) if alive is None else alive)
+        if book.shortfall(code, book.answers) or (book.confirming and book.missing(self._ready & everybody)):
             return []
         verdict = book.check(self._ring, code, self.run, self._random_bytes(SEED_BYTES))
         failure: CodedFLError | None = None
@@ -336,13 +353,15 @@ class Server(Convener):
                 failure = error
             else:
                 return self._finish_epoch(total, verdict.liars)
-        if book.outstanding(code, verdict, range(self._agreed.n_devices) if alive is None else alive):
+        if book.outstanding(code, verdict, everybody):
             return []
         # Answers that all agree on a total out of its bounds are no lie that could be told from the truth.
         found = None if verdict.agreed and not verdict.liars else self._told_by_bounds()
         if found is not None:
             return self._finish_epoch(*found)
         self.phase = Phase.FINISHED
+        if self._interrupted is not None and self._last is not None:
+            self._undo(self._last)  # it could not be confirmed: the model before it is the last good one
         raise failure or self._wrong_answers(verdict)
 
     def _told_by_bounds(self) -> tuple[EpochTotal, tuple[int, ...]] | None:
@@ -371,28 +390,54 @@ class Server(Convener):
 
     def _on_late_answer(self, sender: int, answer: Answer) -> list[Outgoing]:
         """Nobody waited for it, but it shows whether the last epoch's answers were right."""
-        book, agreed = self._book, self._agreed
-        if self.spoilt or (answer.epoch, answer.update_digest) != book.last:
+        book, code, liars = self._book, self._agreed.code, len(self._book.liars)
+        if (answer.epoch, answer.update_digest) != book.last or self._last is None:
             return []
-        planes = self._ring.unpack(answer.packed, self.parameters.answer_length(answer.epoch))
-        liars = book.check_late(self._ring, agreed.code, self.run, sender, planes).liars
-        used = [agreed.names[i] for i in book.used_in_last(liars)]
-        if used:
-            self.phase, self.spoilt = Phase.FINISHED, True
-            raise WrongAnswers(
-                f"epoch {answer.epoch} must not rest on wrong answers: late ones show that it was decoded from that of"
-                f" {', '.join(used)}; the model before it is kept",
-                used,
-                self.model,
-            )
+        planes = self._ring.unpack(answer.packed, self._last.question.answer_length(self.parameters))
+        disputes = book.check_late(self._ring, code, self.run, sender, planes)
+        if self.phase is not Phase.TRAINING:
+            return []  # the devices have been told to forget everything: it stays on record
+        if disputes and not book.confirming and book.can_confirm(code, self._ready):
+            return [self._ask_again(self._last.question)]
         # With fewer to wait for, the current epoch may be complete.
-        return self._settle() if liars and self.phase is Phase.TRAINING else []
+        return self._settle() if len(book.liars) > liars else []
+
+    def _ask_again(self, question: Question) -> Outgoing:
+        """A late answer settles nothing by itself: have the disputed epoch's question answered by everybody."""
+        self._interrupted = self._question
+        self._book.drop()
+        self._book.confirming = True
+        return self._ask(question)
+
+    def _go_on_unconfirmed(self, interrupted: Question) -> Outgoing:
+        """Too few are left to confirm the last epoch: the dispute stays on record, and stops nothing."""
+        self._interrupted = None
+        self._book.confirming = False
+        self._book.drop()
+        return self._ask(interrupted)
 
     def _finish_epoch(self, total: EpochTotal, liars: Sequence[int]) -> list[Outgoing]:
-        self._book.exclude(liars, self.epoch)
-        self._book.close(self.epoch, self._update_digest)
-        self._before = None if self.model is None else self.model.copy()
-        return self._go_on(total)
+        book, code, last, interrupted = self._book, self._agreed.code, self._last, self._interrupted
+        disputed = book.last[0]
+        if interrupted is not None:
+            assert last is not None
+            book.resolve(code, right=total.digest == last.total_digest)
+        book.exclude(liars, self.epoch)
+        book.close(self.epoch, self._update_digest, code)
+        self._interrupted = None
+        if interrupted is not None and last is not None:
+            if total.digest == last.total_digest:
+                return [self._ask(interrupted)]
+            self.mended = [*self.mended, disputed]
+            self._undo(last)
+        may_be_disputed = not book.last_confirmed and book.can_confirm(code, range(code.n_devices))
+        before = copy.deepcopy(self.solver.state())
+        self._last = FinishedEpoch(self._question, total.digest, before if may_be_disputed else None)
+        return self._go_on(total, before)
+
+    def _undo(self, last: FinishedEpoch) -> None:
+        assert last.solver_before is not None
+        self.solver.restore(last.solver_before)
 
     def _read(self, decoded: Planes) -> EpochTotal:
         """Pads off, bounds checked."""
@@ -401,9 +446,9 @@ class Server(Convener):
         total = unpad(self._ring, decoded, constant, self.pad_linear, self._question.integers, self.pad_sign)
         return read_total(self._agreed, self._question, total)
 
-    def _go_on(self, total: EpochTotal) -> list[Outgoing]:
+    def _go_on(self, total: EpochTotal, before: State) -> list[Outgoing]:
         """Tell the solver and ask what it wants next; whatever fails in it ends the run, or it would fail for ever."""
-        agreed, before = self._agreed, copy.deepcopy(self.solver.state())
+        agreed = self._agreed
         try:
             tell_solver(self.solver, agreed, self._question, total)
         except (CodedFLError, ValueError, ArithmeticError) as error:

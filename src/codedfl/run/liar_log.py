@@ -13,6 +13,7 @@ class LiarLog:
     def __init__(self, log: logging.Logger) -> None:
         self._log = log
         self._named: set[str] = set()
+        self._mended: set[int] = set()
         self._disputed: set[int] = set()
 
     def look(self, server: Server) -> None:
@@ -22,6 +23,10 @@ class LiarLog:
             if name not in self._named:
                 self._named.add(name)
                 self._log.error("%s answered wrongly in epoch %d and is excluded", name, epoch)
+        for epoch in server.mended:
+            if epoch not in self._mended:
+                self._mended.add(epoch)
+                self._log.error("epoch %d was decoded from a wrong answer: it was asked again and is mended", epoch)
         for epoch in server.disputed:
             if epoch not in self._disputed:
                 self._disputed.add(epoch)
