@@ -32,9 +32,11 @@ from codedfl.protocol.messages import (
     MAX_NAME,
     SERVER,
     Answer,
+    Complaint,
     Kind,
     Message,
     Secrets,
+    Unusable,
     Update,
     check_types,
     encode_envelopes,
@@ -335,12 +337,22 @@ class Device(Resumable, ABC):
         if sender in self._mask_seeds:
             return []  # a repeated share changes nothing
         plaintext = sealed.open_sealed(self.identity, agreed.publics[sender], message.context(), message.body)
-        secrets = Secrets.decode(plaintext)
+        try:  # from here on it is the sender's own doing, not the relay's
+            secrets = Secrets.decode(plaintext)
+        except MessageRefused:
+            return [self._complain(message.sender, Unusable.MALFORMED)]
         if not secrets.mask:
-            raise MessageRefused(f"the share of {message.sender!r} must carry a mask seed, got none")
-        self._take_secrets(sender, secrets, message.attachment)
+            return [self._complain(message.sender, Unusable.NO_MASK)]
+        try:
+            self._take_secrets(sender, secrets, message.attachment)
+        except MessageRefused:
+            return [self._complain(message.sender, Unusable.NO_DATA)]
         self._mask_seeds[sender] = secrets.mask
         return self._announce_if_ready()
+
+    def _complain(self, sender: str, reason: Unusable) -> Message:
+        """Without this share we never get ready: the server must know whose fault it is."""
+        return self._to_server(Kind.COMPLAINT, Complaint(sender, reason).encode())
 
     def _announce_if_ready(self) -> list[Message]:
         agreed = self._agreed
@@ -420,6 +432,7 @@ class Device(Resumable, ABC):
             Kind.JOIN,
             Kind.REFUSAL,
             Kind.READY,
+            Kind.COMPLAINT,
         ):  # small: sealed here, so that the server knows the author
             return header.with_body(self._seal(self._server_public, header, body))
         return header.with_body(body)

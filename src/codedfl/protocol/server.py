@@ -21,7 +21,7 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 
 from codedfl.code.answer_check import Verdict
-from codedfl.code.masks import mask_receivers
+from codedfl.code.masks import mask_receivers, mask_senders
 from codedfl.crypto.pads import SEED_BYTES
 from codedfl.crypto.sealed import Identity
 from codedfl.errors import (
@@ -46,9 +46,9 @@ from codedfl.protocol.epoch_total import (
     tell_solver,
     unpad,
 )
-from codedfl.protocol.messages import SERVER, Answer, Kind, Message, decode_envelopes
+from codedfl.protocol.messages import SERVER, Answer, Complaint, Kind, Message, decode_envelopes
 from codedfl.solve.solver import GramSolver, Solver
-from codedfl.state import PLAIN, SET, Kept, State, optional
+from codedfl.state import MAP, PLAIN, SET, Kept, State, optional
 from codedfl.typing import Floats, Planes, RandomBytes
 
 __all__ = ["Outgoing", "Phase", "Server"]
@@ -79,6 +79,7 @@ class Server(Convener):
         "pad_constant": PLAIN,
         "_shared": SET,
         "_ready": SET,
+        "complaints": MAP,
         "_book": Kept(lambda book: book.state(), AnswerBook.restored),
         "mended": PLAIN,
         "_question": QUESTION,
@@ -122,6 +123,8 @@ class Server(Convener):
         self._stop_when = stop_when
         self._shared: set[int] = set()
         self._ready: set[int] = set()
+        # Whose shares are unusable, by whose word and why. Who gets ready after all takes it back.
+        self.complaints: dict[str, dict[str, str]] = {}
         self._book = AnswerBook(spare)
         self.mended: list[int] = []  # epochs that were decoded from a wrong answer, found out and asked again
         self._question = Question(True, np.zeros((parameters.n_features, parameters.n_outputs)), 0)
@@ -183,6 +186,7 @@ class Server(Convener):
             Kind.REFUSAL: self._on_refusal,
             Kind.SHARES: self._on_shares,
             Kind.READY: self._on_ready,
+            Kind.COMPLAINT: self._on_complaint,
             Kind.ANSWER: self._on_answer,
         }
         handler = handlers.get(message.kind)
@@ -234,6 +238,7 @@ class Server(Convener):
                     self.model,
                 )
         book, code = self._book, agreed.code
+        lost |= {accuser for accusers in self.complaints.values() for accuser in accusers}  # they wait in vain
         alive = [j for j in range(agreed.n_devices) if agreed.names[j] not in lost or j in book.answers]
         trusted = [j for j in alive if j not in book.liars]
         short = book.shortfall(code, trusted)
@@ -244,11 +249,22 @@ class Server(Convener):
             extra = f" and {book.spare} spare" if book.spare else ""
             raise NotEnoughDevices(
                 f"epoch {self.epoch} needs {code.answers_needed} answers (D - alpha + 1){extra} but only {len(trusted)}"
-                f" devices are alive: {short} more needed, missing are {', '.join(absent)}",
-                absent,
+                f" devices are alive: {short} more needed, {self._missing(absent)}",
+                [*self.complaints, *(name for name in absent if not self._complaints_of(name))],
                 self.model,
             )
         return self._settle(trusted) if self.phase is Phase.TRAINING else []
+
+    def _missing(self, absent: Sequence[str]) -> str:
+        """Who is missing; of those who cannot take part for want of a usable share, the fault is the sender's."""
+        silent = [name for name in absent if not self._complaints_of(name)]
+        found = [f"missing are {', '.join(silent)}"] if silent else []
+        for accused, accusers in self.complaints.items():
+            found.append(f"unusable are the shares of {accused} (say {', '.join(accusers)})")
+        return "; ".join(found)
+
+    def _complaints_of(self, name: str) -> list[str]:
+        return [accused for accused, accusers in self.complaints.items() if name in accusers]
 
     # -- phase 1
 
@@ -294,9 +310,27 @@ class Server(Convener):
             self.ignored["repeated ready"] += 1
             return []
         self._ready.add(sender)
+        for accused, accusers in list(self.complaints.items()):
+            if accusers.pop(message.sender, "") and not accusers:
+                del self.complaints[accused]
         if self.phase is Phase.TRAINING:  # a late comer joins the current epoch
             return [Outgoing((message.sender,), self._update)]
         return self._start_if_possible()
+
+    def _on_complaint(self, message: Message) -> list[Outgoing]:
+        sender, plaintext = self._open_from_member(message)
+        complaint, agreed = Complaint.decode(plaintext), self._agreed
+        accused = agreed.position(complaint.accused)
+        if accused not in self._shared or accused == sender or accused not in mask_senders(agreed.code, sender):
+            raise MessageRefused(
+                f"a complaint must be about a share that was relayed to {message.sender!r}, got one about"
+                f" {complaint.accused!r}"
+            )
+        if sender in self._ready:
+            self.ignored["complaint of a device that is ready"] += 1
+            return []
+        self.complaints.setdefault(complaint.accused, {})[message.sender] = str(complaint.reason)
+        return []
 
     def _start_if_possible(self) -> list[Outgoing]:
         enough = not self._book.shortfall(self._agreed.code, self._ready)
