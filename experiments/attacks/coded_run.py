@@ -9,8 +9,9 @@ the answers off the uploads; in later epochs both are multiplied by e first.
 from __future__ import annotations
 
 import random
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ from codedfl.run.parties import make_parties
 from codedfl.schemes import CodedScheme
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.descent import STEP_PAPER, GradientDescent
+from codedfl.state import PLAIN, Kept, Resumable
 from codedfl.typing import Planes
 from experiments.views import Recording, Statistics, View, recorded
 
@@ -32,11 +34,13 @@ Residues = NDArray[np.int64]
 EPOCHS = 2  # the constant, and one update with its product
 
 
-class SingleColumns:
+class SingleColumns(Resumable):
     """A curious server's "solver": one request with a single 1 per output, which asks for columns of X'X.
 
     Of all e these leave the attacker the shortest numbers: X'X e is X'X itself on a coarser grid.
     """
+
+    _kept: ClassVar[Mapping[str, Kept]] = {"model": PLAIN, "_request": PLAIN}
 
     def __init__(self, n_features: int, n_outputs: int) -> None:
         self.model: Floats | None = None

@@ -58,6 +58,7 @@ __all__ = [  # noqa: RUF022 (data-flow order, not the alphabet)
     "MessageRefused",
     "NotEnoughDevices",
     "RangeExceeded",
+    "SolverFailed",
     "WrongAnswers",
     "__version__",
 ]
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
         MessageRefused,
         NotEnoughDevices,
         RangeExceeded,
+        SolverFailed,
         WrongAnswers,
     )
     from codedfl.exact.fixed_point import Bounds, FixedPoint
@@ -131,7 +133,7 @@ else:  # hidden from type checkers, which would take every name for a good one
             "codedfl.run.estimators": ["CodedRidge", "CodedRidgeClassifier"],
             "codedfl.errors": [
                 *("CodedFLError", "InvalidInput", "MessageRefused"),
-                *("NotEnoughDevices", "RangeExceeded", "WrongAnswers"),
+                *("NotEnoughDevices", "RangeExceeded", "SolverFailed", "WrongAnswers"),
             ],
         },
     )

@@ -9,7 +9,8 @@ same power, finds nothing but numbers that add up to the total.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import ClassVar
 
 import flint
 import numpy as np
@@ -21,6 +22,7 @@ from codedfl.code.masks import mask_coefficients, mask_senders
 from codedfl.crypto import sealed
 from codedfl.exact.ring import Ring
 from codedfl.protocol.messages import Answer, Kind
+from codedfl.state import PLAIN, Kept, Resumable
 from scenario import Network, Scenario, decoded, repeatable
 
 # -- by linear algebra
@@ -67,8 +69,10 @@ def test_with_groups_the_server_learns_no_groups_total_either(n_devices: int, al
 # -- by attack
 
 
-class OneColumn:
+class OneColumn(Resumable):
     """A curious server's "solver": one request with a single 1, which asks for one column of X'X."""
+
+    _kept: ClassVar[Mapping[str, Kept]] = {"model": PLAIN, "_request": PLAIN}
 
     def __init__(self, column: int, shape: tuple[int, int]) -> None:
         self.model: np.ndarray | None = None

@@ -9,13 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codedfl.errors import CodedFLError, RangeExceeded, WrongAnswers
+import oracle
+from codedfl.errors import CodedFLError, RangeExceeded, SolverFailed, WrongAnswers
 from codedfl.protocol import Phase
-from codedfl.protocol.epoch_total import feed_solver
+from codedfl.protocol.epoch_total import read_total
 from codedfl.protocol.messages import Update
 from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
 from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
+from codedfl.protocol.schemes.one_shot import OneShotDevice, OneShotServer
 from codedfl.run.in_process import run_in_process
+from codedfl.solve.closed_form import ClosedForm
 from fake_post import FakePost, Killed, leftovers, make_conductor, make_hosts
 from scenario import Scenario, descent
 
@@ -30,7 +33,10 @@ def lied_to(monkeypatch: pytest.MonkeyPatch, no_power_cuts: None) -> Scenario:
     def answer(self: KeysDevice, update: Update) -> Any:
         planes = honest(self, update)
         if self.name == "device-1" and update.epoch >= 3:
-            planes[0, 0] += 1 if planes[0, 0] < 0 else -1
+            code = self._agreed.code
+            for k, p in enumerate(code.primes):  # one unit of the total, where it is decoded from the first three
+                factor = int(code.decoding_vector([0, 1, 2])[k, 1])
+                planes[k, 0] = oracle.centred(int(planes[k, 0]) + pow(factor, -1, p), p)
         return planes
 
     monkeypatch.setattr(KeysDevice, "_masked_answer", answer)
@@ -50,20 +56,30 @@ def test_when_answers_contradict_each_other_the_devices_are_told_and_the_good_mo
 def test_when_a_total_breaks_its_bound_the_devices_are_told_and_the_good_model_stays(
     scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    totals = itertools.count(2)  # the first epoch's starts the solver
+    totals = itertools.count(1)
 
-    def feed(*arguments: Any) -> None:
-        if next(totals) == 3:
+    def read(*arguments: Any) -> Any:
+        if next(totals) >= 3:
             raise RangeExceeded("the total must be within its bound, got another")
-        feed_solver(*arguments)
+        return read_total(*arguments)
 
-    monkeypatch.setattr("codedfl.protocol.server.feed_solver", feed)
+    monkeypatch.setattr("codedfl.protocol.server.read_total", read)
     conductor = make_conductor(scenario, FakePost(make_hosts(scenario, tmp_path)), tmp_path, descent)
     with pytest.raises(RangeExceeded, match=r"^the total must be within its bound, got another$"):
         conductor.run()
     assert leftovers(tmp_path) == []
     monkeypatch.undo()
     assert np.array_equal(conductor.model, run_in_process(scenario.server(descent(2)), scenario.devices()))
+
+
+def test_when_the_solver_fails_the_devices_are_told_and_nothing_is_resumed(tmp_path: Path):
+    """Fewer samples than features, and no regularisation: X'X cannot be inverted, now or later."""
+    scenario = Scenario(sizes=(1, 1), alpha=1, d=4, server_type=OneShotServer, device_type=OneShotDevice)
+    post = FakePost(make_hosts(scenario, tmp_path, allow_gram=True))
+    conductor = make_conductor(scenario, post, tmp_path, lambda: ClosedForm(0.0))
+    with pytest.raises(SolverFailed, match=r"^the solver must make a model of the totals of epoch 1, it cannot: "):
+        conductor.run()
+    assert leftovers(tmp_path) == []
 
 
 def test_a_run_that_ended_for_good_is_not_resumed_as_if_it_had_not(lied_to: Scenario, tmp_path: Path):

@@ -263,11 +263,13 @@ class FaultyRun:
 
     def _give_up(self) -> None:
         """Nothing moves any more: the server must be able to say why."""
+        before = self.server.epoch
         try:
-            self.server.check_enough([name for name in self.names if name in self.dead])
+            self._send(self.server.check_enough([name for name in self.names if name in self.dead]))
         except CodedFLError as error:
             self.error = error
-        assert self.error is not None, f"the run hangs: {self.server!r}, {self.dead} are dead"
+        hangs = self.error is None and self.server.epoch == before and self.server.phase is not Phase.FINISHED
+        assert not hangs, f"the run hangs: {self.server!r}, {self.dead} are dead"
 
     # -- what must hold
 

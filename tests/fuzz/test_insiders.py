@@ -17,6 +17,7 @@ from stopped_runs import Frozen, stopped_at
 
 from codedfl.crypto import sealed
 from codedfl.crypto.sealed import Identity
+from codedfl.errors import MessageRefused
 from codedfl.protocol.messages import SERVER, Answer, Kind, Message, Secrets, Update, decode_envelopes, encode_envelopes
 from scenario import Network, repeatable
 
@@ -99,12 +100,22 @@ def test_a_device_refuses_a_pad_seed_that_is_none():
 # -- what a device seals to another
 
 
+class Complaining(Frozen):
+    """A device whose complaint about the sender counts as a refusal."""
+
+    def __call__(self, data: bytes) -> list[bytes]:
+        replies = super().__call__(data)
+        if any(Message.decode(reply).kind is Kind.COMPLAINT for reply in replies):
+            raise MessageRefused("the sender is complained of")
+        return replies
+
+
 @BOTH
 def test_a_device_refuses_secrets_that_are_none(padded: bool):
     network = stopped_at(padded, Kind.SHARE)
     message = waiting(network, Kind.SHARE, SENDER, RECEIVER)
     secrets = content(network, message, RECEIVER)
-    device = Frozen(network.devices[RECEIVER])
+    device = Complaining(network.devices[RECEIVER])
     counts = fuzz_content(device, secrets, lambda data: closed(network, message, RECEIVER, data).encode(), damaged_list)
     assert counts["refused"] > INPUTS // 3
 
@@ -116,7 +127,7 @@ def test_a_device_refuses_bulk_that_is_none():
     secrets = Secrets.decode(content(network, message, RECEIVER))
     context = Message(Kind.SHARES, message.run, message.agreement, SENDER, SERVER).context()
     numbers = sealed.decrypt_bulk(secrets.content_key, context, secrets.digest, message.attachment)
-    device = Frozen(network.devices[RECEIVER])
+    device = Complaining(network.devices[RECEIVER])
 
     def wrap(data: bytes) -> bytes:
         bulk = b"".join(sealed.encrypt_bulk(secrets.content_key, context, data))

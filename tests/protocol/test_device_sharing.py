@@ -10,7 +10,7 @@ from crafted import pad_seeds, padded_gram, refused
 
 from codedfl.crypto import sealed
 from codedfl.crypto.sealed import fingerprint
-from codedfl.protocol.messages import SERVER, Kind, Message, Secrets
+from codedfl.protocol.messages import SERVER, Complaint, Kind, Message, Secrets, Unusable
 from scenario import Network, Scenario, decoded, repeatable, snapshot
 
 
@@ -63,34 +63,35 @@ def sealed_bulk(network: Network, plaintext: bytes, sender: str = "device-1") ->
     return Secrets(bytes(32), content_key=bytes(32), digest=sealed.digest_of([bulk])), bulk
 
 
-def test_bad_shares_are_refused(sharing: Network):
+def complaint_of(network: Network, name: str, replies: list[bytes]) -> Complaint:
+    (message,) = decoded(replies, Kind.COMPLAINT)
+    public = network.devices[name].identity.public
+    return Complaint.decode(sealed.open_sealed(network.server.identity, public, message.context(), message.body))
+
+
+def test_a_share_that_its_sender_made_unusable_is_complained_of(sharing: Network):
     """device-0 with alpha = 2 holds the data of device-0 and device-1, and the mask seeds of 0, 1 and 2."""
     device = sharing.devices["device-0"]
     numbers = 4 * 5 // 2 + 4 * 2
     short, short_bulk = sealed_bulk(sharing, bytes(6 * numbers - 1))
     good, good_bulk = sealed_bulk(sharing, bytes(6 * numbers))
-    cases: list[tuple[bytes, str]] = [
-        (share_from(sharing, Secrets()), "the share of 'device-1' must carry a mask seed, got none"),
-        (share_from(sharing, Secrets(bytes(32))), "a share along the code must bring a content key, got none"),
-        (
-            share_from(sharing, short, short_bulk),
-            f"{numbers} ring numbers must take {6 * numbers} bytes, got {6 * numbers - 1}",
-        ),
-        (
-            share_from(sharing, good, good_bulk[:-1]),
-            "the bulk must have the digest its sender sealed: it was damaged or replaced",
-        ),
-        (
-            share_from(sharing, replace(good, digest=b""), good_bulk),
-            "the bulk must have the digest its sender sealed: it was damaged or replaced",
-        ),
-        (
-            share_from(sharing, Secrets(bytes(32)), sender="device-3"),
-            "'device-3' must not share with 'device-0' under this code, but did",
-        ),
-    ]
-    for data, message in cases:
-        refused(device, data, message)
+    for data, reason in (
+        (share_from(sharing, Secrets()), Unusable.NO_MASK),
+        (share_from(sharing, Secrets(bytes(31))), Unusable.MALFORMED),
+        (share_from(sharing, Secrets(bytes(32))), Unusable.NO_DATA),
+        (share_from(sharing, short, short_bulk), Unusable.NO_DATA),
+        (share_from(sharing, good, good_bulk[:-1]), Unusable.NO_DATA),
+        (share_from(sharing, replace(good, digest=b""), good_bulk), Unusable.NO_DATA),
+    ):
+        before = snapshot(device)
+        assert complaint_of(sharing, "device-0", device.receive(data)) == Complaint("device-1", reason)
+        assert snapshot(device) == before
+
+
+def test_shares_of_those_who_should_not_are_refused(sharing: Network):
+    device = sharing.devices["device-0"]
+    data = share_from(sharing, Secrets(bytes(32)), sender="device-3")
+    refused(device, data, "'device-3' must not share with 'device-0' under this code, but did")
     stranger = Message(Kind.SHARE, sharing.server.run, sharing.server.agreement.hash, "mallory", "device-0")
     refused(device, stranger.encode(), "the device must be one of the 4 of this run, got 'mallory'")
 

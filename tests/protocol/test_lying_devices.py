@@ -13,7 +13,7 @@ import pytest
 import oracle
 from codedfl.errors import InvalidInput, NotEnoughDevices, WrongAnswers
 from codedfl.protocol import Device, Phase, Server
-from codedfl.protocol.messages import Kind, Message, Update
+from codedfl.protocol.messages import Kind, Update
 from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
 from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
 from codedfl.protocol.schemes.one_shot import OneShotDevice, OneShotServer
@@ -164,8 +164,9 @@ def test_one_spare_answer_detects_and_the_next_one_tells_who():
 
 
 def test_detection_without_location_stops_with_the_last_good_model():
+    """A liar that knows with whom it is decoded keeps the wrong total within its bounds: nothing tells it apart."""
     scenario = Scenario(sizes=(3, 2, 4), alpha=2)
-    server, devices = parties(scenario, ["device-2"], 1, lambda epoch: epoch == 3)
+    server, devices = parties(scenario, ["device-2"], 1, lambda epoch: epoch == 3, used_with=[0, 2])
     message = (
         "the answers to epoch 3 must agree on the code: they do not, and there are too few to tell whose is wrong"
         " (those of device-0, device-1, device-2)"
@@ -181,7 +182,7 @@ def test_detection_without_location_stops_with_the_last_good_model():
 
 def test_a_driver_that_gives_up_on_the_rest_learns_of_the_dispute():
     scenario = Scenario(sizes=(3, 2, 4, 2), alpha=3)  # 2 answers decode
-    server, devices = parties(scenario, ["device-0"], 1, lambda epoch: epoch == 1)
+    server, devices = parties(scenario, ["device-0"], 1, lambda epoch: epoch == 1, used_with=[0, 1])
     with pytest.raises(WrongAnswers, match=r"^the answers to epoch 1 must agree on the code"):
         run_in_process(server, devices, lambda _, names: names[:3])
     assert server.model is None
@@ -202,24 +203,6 @@ def test_a_late_lie_is_named_without_waiting_for_it():
     server = train(scenario, ["device-4"], 1)
     assert server.liars == {"device-4": 2}
     assert np.array_equal(server.model, scenario.expected_models(descent(EPOCHS))[-1])
-
-
-def test_late_answers_show_that_a_used_one_was_wrong():
-    """Without spare answers a lie gets through; two late answers tell, and the model before it is what is left."""
-    scenario = Scenario(sizes=(3, 2, 4, 2), alpha=3)  # 2 decode
-    server, devices = parties(scenario, ["device-1"], 0, lambda epoch: epoch == 3, used_with=[0, 1])
-    message = (
-        "epoch 3 must not rest on wrong answers: late ones show that it was decoded from that of device-1;"
-        " the model before it is kept"
-    )
-    with pytest.raises(WrongAnswers, match=f"^{re.escape(message)}$") as caught:
-        run_in_process(server, devices)
-    good = scenario.expected_models(descent(EPOCHS))[1]
-    assert np.array_equal(caught.value.model, good)
-    assert np.array_equal(server.model, good)
-    assert server.liars == {"device-1": 3}
-    assert server.phase is Phase.FINISHED
-    assert Message.decode(server.repeat()[0].data).kind is Kind.FINISH
 
 
 def test_a_late_answer_that_disagrees_without_telling_who_is_on_record():

@@ -60,8 +60,11 @@ def test_more_samples_than_promised_are_noticed_when_they_are_summed():
 
 @pytest.mark.parametrize("epoch", [1, 2])
 def test_a_corrupted_device_is_noticed(epoch: int):
-    """What decodes is then uniform on the ring: each of the eight numbers lies within M/8 with a chance of 1/4."""
-    network = Network.of(Scenario())
+    """What decodes is then uniform on the ring: each of the eight numbers lies within M/8 with a chance of 1/4.
+
+    Every answer is needed here, so nobody can say whether it is an answer or the data that break the bound.
+    """
+    network = Network.of(Scenario(alpha=1))
     network.run_until(Kind.UPDATE, Kind.FINISH)
     kept = Scenario().expected_models(descent())[0] if epoch == 2 else None
     network.devices["device-0"].constant[0, :] += 1

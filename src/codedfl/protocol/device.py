@@ -4,9 +4,9 @@ This is everything the coded schemes share: joining, the frozen agreement, mask 
 What they do differently, phase 1, is in ``codedfl.schemes``. After phase 1 a device holds ``linear`` (d x d) and
 ``constant`` on the ring, whatever the scheme, and answers an update e with
 
-    constant + linear e + masks          (paper: C_i + Cbar_i e)
+    linear e + masks          (paper: C_i + Cbar_i e)
 
-where the constant is left out once the server knows its total.
+or, when the update has no numbers, with constant + masks: the server adds the two up once it knows the totals.
 """
 
 from __future__ import annotations
@@ -32,9 +32,11 @@ from codedfl.protocol.messages import (
     MAX_NAME,
     SERVER,
     Answer,
+    Complaint,
     Kind,
     Message,
     Secrets,
+    Unusable,
     Update,
     check_types,
     encode_envelopes,
@@ -335,12 +337,22 @@ class Device(Resumable, ABC):
         if sender in self._mask_seeds:
             return []  # a repeated share changes nothing
         plaintext = sealed.open_sealed(self.identity, agreed.publics[sender], message.context(), message.body)
-        secrets = Secrets.decode(plaintext)
+        try:  # from here on it is the sender's own doing, not the relay's
+            secrets = Secrets.decode(plaintext)
+        except MessageRefused:
+            return [self._complain(message.sender, Unusable.MALFORMED)]
         if not secrets.mask:
-            raise MessageRefused(f"the share of {message.sender!r} must carry a mask seed, got none")
-        self._take_secrets(sender, secrets, message.attachment)
+            return [self._complain(message.sender, Unusable.NO_MASK)]
+        try:
+            self._take_secrets(sender, secrets, message.attachment)
+        except MessageRefused:
+            return [self._complain(message.sender, Unusable.NO_DATA)]
         self._mask_seeds[sender] = secrets.mask
         return self._announce_if_ready()
+
+    def _complain(self, sender: str, reason: Unusable) -> Message:
+        """Without this share we never get ready: the server must know whose fault it is."""
+        return self._to_server(Kind.COMPLAINT, Complaint(sender, reason).encode())
 
     def _announce_if_ready(self) -> list[Message]:
         agreed = self._agreed
@@ -373,16 +385,16 @@ class Device(Resumable, ABC):
     def _masked_answer(self, update: Update) -> Planes:
         assert self.linear is not None and self.constant is not None
         ring, p = self._ring, self._agreed.parameters
-        count = p.answer_length(update.epoch)
+        count = p.answer_length(2 if update.packed else 1)
         # Unpacked first: a damaged update must not cost the prepared mask.
         e = ring.unpack(update.packed, p.n_features, p.n_outputs) if update.packed else None
         epoch, mask = self._prepared_mask or (0, ring.zeros(0))
         self._prepared_mask = None
         answer = mask if (epoch, mask.shape[1]) == (update.epoch, count) else self._mask(update.epoch, count)
         one = [[1]] * len(ring.primes)
-        if update.epoch == 1:
+        if e is None:
             ring.add_scaled(answer, one, [self.constant])
-        if e is not None:
+        else:
             product = ring.product(self.linear, e).reshape(len(ring.primes), -1)
             ring.add_scaled(answer[:, : product.shape[1]], one, [product])
         return answer
@@ -420,6 +432,7 @@ class Device(Resumable, ABC):
             Kind.JOIN,
             Kind.REFUSAL,
             Kind.READY,
+            Kind.COMPLAINT,
         ):  # small: sealed here, so that the server knows the author
             return header.with_body(self._seal(self._server_public, header, body))
         return header.with_body(body)

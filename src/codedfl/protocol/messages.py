@@ -39,9 +39,18 @@ class Kind(StrEnum):
     SHARES = "shares"  # device -> server: sealed secrets for others, one bulk
     SHARE = "share"  # server -> device: one of those, relayed
     READY = "ready"  # device -> server: phase 1 is complete here
+    COMPLAINT = "complaint"  # device -> server: what another shared with me is unusable
     UPDATE = "update"  # server -> all: e of one epoch
     ANSWER = "answer"  # device -> server
     FINISH = "finish"  # server -> all: the run is over, forget its secrets
+
+
+class Unusable(StrEnum):
+    """What is wrong with a share that its sender did seal; nothing of its contents is told."""
+
+    MALFORMED = "malformed secrets"
+    NO_MASK = "no mask seed"
+    NO_DATA = "no data that its seeds, its key or its digest open"
 
 
 @dataclass(frozen=True)
@@ -95,11 +104,11 @@ class Message:
 
 @dataclass(frozen=True)
 class Update:
-    """e of one epoch and the ``fraction_bits`` of its integers. Epoch 1 has e = 0 and asks for C_i itself."""
+    """e of one epoch and the ``fraction_bits`` of its integers. Without numbers it asks for C_i itself (epoch 1)."""
 
     epoch: int
     fraction_bits: int
-    packed: bytes  # d x c ring numbers; empty stands for e = 0
+    packed: bytes  # d x c ring numbers; none when the constant is asked for
 
     def encode(self) -> bytes:
         return pack_list([self.epoch, self.fraction_bits, self.packed])
@@ -153,6 +162,24 @@ class Secrets:
     def __repr__(self) -> str:
         held = [name for name in ("mask", "pad", "content_key") if getattr(self, name)]
         return f"<Secrets {', '.join(held) or 'none'}>"
+
+
+@dataclass(frozen=True)
+class Complaint:
+    """The share of ``accused`` is unusable, and why."""
+
+    accused: str
+    reason: Unusable
+
+    def encode(self) -> bytes:
+        return pack_list([self.accused, str(self.reason)])
+
+    @classmethod
+    def decode(cls, data: bytes) -> Complaint:
+        accused, reason = check_types(unpack_list(data, "a complaint"), (str, str), "a complaint")
+        if reason not in set(Unusable):
+            raise MessageRefused(f"a complaint must have a known reason, got {reason[:40]!r}")
+        return cls(accused, Unusable(reason))
 
 
 def encode_envelopes(envelopes: dict[str, bytes]) -> bytes:

@@ -189,7 +189,7 @@ def plan(
     target: float,
     limits: Limits | None = None,
     *,
-    solvers: Sequence[str] = ("gd", "nesterov", "cg"),
+    solvers: Sequence[str] = ("gd", "nesterov", "cg", "block-krylov"),
     step: str = "paper",
     regularisation: float = PAPER_REGULARISATION,
     draws: int = 100,
