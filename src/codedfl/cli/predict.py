@@ -19,7 +19,7 @@ from codedfl.data import datasets
 from codedfl.data.datasets.dataset import as_labels
 from codedfl.data.labels import ClassLabels
 from codedfl.data.model import TrainedModel
-from codedfl.data.problem import score_of
+from codedfl.data.score import score_of
 from codedfl.errors import InvalidInput
 from codedfl.report.rows import score as score_text
 
@@ -97,8 +97,8 @@ def evaluate(
         outcome |= {"mean_absolute_error": float(errors.mean()), "root_mean_square_error": _rms(errors)}
         facts[1:1] = [("error", f"{errors.mean():.4g} on average, {_rms(errors):.4g} root mean square")]
     screen.facts(facts)
-    if isinstance(trained.labels, ClassLabels):
-        outcome["classes"] = _by_class(trained.labels.classes, y, predicted)
+    if isinstance(trained.recipe.labels, ClassLabels):
+        outcome["classes"] = _by_class(trained.recipe.labels.classes, y, predicted)
         screen.say()
         _show_classes(screen, outcome["classes"])
     if trained.provenance.get("dataset") == Path(data).stem and data not in datasets.NAMED:
@@ -131,13 +131,12 @@ def _labelled_rows(
             found = datasets.read_table(path, column, columns=_columns(model))
         assert found.y is not None
         X, y = found.X, as_labels(found.y, "regression" if model.task == "regression" else "classification")[0]
-    model.labels.encode(y)  # refuses classes the model does not know
+    model.recipe.labels.encode(y)  # refuses classes the model does not know
     return X, y
 
 
 def _columns(model: TrainedModel) -> tuple[str, ...] | None:
-    columns = model.provenance.get("columns")
-    return None if columns is None else tuple(columns)
+    return model.recipe.columns
 
 
 def _default_label(path: Path) -> str:
@@ -156,8 +155,9 @@ def _predict(screen: Screen, model: TrainedModel, X: NDArray[Any]) -> tuple[NDAr
         task = bar.add_task("predicting", total=len(X))
         for start in range(0, len(X), _BLOCK):
             rows = X[start : start + _BLOCK]
-            parts.append(model.predict(rows))
-            clipped += int(model.preprocessing.apply(rows)[1].sum())
+            scores, beyond = model.recipe.scores(model.theta, rows)
+            parts.append(model.recipe.decode(scores))
+            clipped += beyond.total
             bar.update(task, advance=len(rows))
     return np.concatenate(parts), clipped
 

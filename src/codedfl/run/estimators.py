@@ -20,12 +20,13 @@ from sklearn.utils import check_consistent_length, check_random_state, column_or
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from codedfl.data.features import FeatureMap, LinearFeatures, RandomFourierFeatures, default_gamma
+from codedfl.data.features import FeatureChoice, FeatureMap, LinearFeatures, choose_features, default_gamma
 from codedfl.data.labels import ClassLabels, Labels, TargetLabels
 from codedfl.data.model import TrainedModel
 from codedfl.data.partition import by_device_column
 from codedfl.data.preprocessing import DEFAULT_CLIP, Moments, Preprocessing
-from codedfl.data.problem import Problem, bounded_features
+from codedfl.data.problem import Problem
+from codedfl.data.recipe import Recipe
 from codedfl.errors import InvalidInput
 from codedfl.run.in_process import run_in_process
 from codedfl.run.parties import make_parties
@@ -81,30 +82,28 @@ class _CodedRidge(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         """Run the protocol on the rows of each device and keep the model."""
         order = np.concatenate(list(parts.values()))
         preprocessing = Preprocessing.from_moments(moments, self.clip)
-        prepared, clipped = preprocessing.apply(X[order])
-        feature_map = self._feature_map(preprocessing)
+        recipe = Recipe(preprocessing, self._feature_map(preprocessing), labels, self._column_names())
+        rows = recipe.rows(X[order], y[order])
         scheme = self._scheme(len(parts))
-        rows = bounded_features(feature_map, prepared)
         problem = Problem(
             name=type(self).__name__,
-            X=rows,
-            Y=labels.encode(y[order]),
+            X=rows.X,
+            Y=rows.Y,
             offsets=np.cumsum([0, *map(len, parts.values())]),
             device_names=tuple(parts),
-            X_test=rows[:0],
+            X_test=rows.X[:0],
             y_test=y[:0],
-            feature_map=feature_map,
-            labels=labels,
-            preprocessing=preprocessing,
-            task="classification" if isinstance(labels, ClassLabels) else "regression",
-            clipped=int(clipped.sum()) + labels.count_clipped(y),
+            recipe=recipe,
+            clipped=rows.clipped,
             provenance={"estimator": type(self).__name__, "devices": len(parts)},
         )
-        server, devices = make_parties(scheme, problem, self._solver(scheme, feature_map), precision=self.precision)
+        server, devices = make_parties(
+            scheme, problem, self._solver(scheme, recipe.feature_map), precision=self.precision
+        )
         theta = run_in_process(server, devices)
         self.model_ = TrainedModel.of(problem, theta, scheme=scheme.label, epochs=server.epoch)
         self.n_iter_ = server.epoch
-        self.n_clipped_ = problem.clipped
+        self.n_clipped_ = problem.clipped.total
         self.devices_ = problem.device_names
 
     def _parts(self, X: Floats, device: ArrayLike | None) -> dict[str, NDArray[np.int64]]:
@@ -128,13 +127,16 @@ class _CodedRidge(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         return coded_scheme(self.scheme, int(alpha))
 
     def _feature_map(self, preprocessing: Preprocessing) -> FeatureMap:
-        columns = preprocessing.n_columns
-        if self.features == "linear":
-            return LinearFeatures(columns, preprocessing.bound, self.fit_intercept)
-        if self.features == "rbf":
-            gamma = default_gamma(columns, 2 * DEFAULT_CLIP) if self.gamma is None else self.gamma
-            return RandomFourierFeatures(columns, self.n_features, gamma, self._seed())
-        raise InvalidInput(f"features must be linear or rbf, got {self.features!r}")
+        gamma = self.gamma
+        if gamma is None:  # the rule for clipping at 4 deviations, whatever clip is: a wide one holds few values more
+            gamma = default_gamma(preprocessing.n_columns, 2 * DEFAULT_CLIP)
+        seed = self._seed() if self.features != "linear" else 0
+        choice = FeatureChoice(self.n_features, gamma, seed, self.fit_intercept)
+        return choose_features(self.features, preprocessing, choice)
+
+    def _column_names(self) -> tuple[str, ...] | None:
+        names = getattr(self, "feature_names_in_", None)
+        return None if names is None else tuple(map(str, names))
 
     def _seed(self) -> int:
         """An integer is the seed itself, so that ``RBFSampler`` of the same seed draws the same features."""
@@ -163,13 +165,13 @@ class _CodedRidge(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
     def _lines(self) -> tuple[Floats, Floats]:
         """Slopes (c x columns) and constants (c) that turn raw columns into the model's scores."""
         check_is_fitted(self)
-        model = self.model_
-        if not isinstance(model.feature_map, LinearFeatures):
+        theta, recipe = self.model_.theta, self.model_.recipe
+        if not isinstance(recipe.feature_map, LinearFeatures):
             raise AttributeError("coef_ and intercept_ belong to features='linear', got a model of random features")
-        scale, columns = model.preprocessing.scale, model.preprocessing.n_columns
-        slopes = model.theta[-columns:].T / np.where(scale > 0, scale, np.inf)
-        at_mean = model.feature_map.transform(np.zeros((1, columns))) @ model.theta
-        return slopes, at_mean[0] - slopes @ model.preprocessing.shift
+        scale, columns = recipe.preprocessing.scale, recipe.n_columns
+        slopes = theta[-columns:].T / np.where(scale > 0, scale, np.inf)
+        at_mean = recipe.feature_map.transform(np.zeros((1, columns))) @ theta
+        return slopes, at_mean[0] - slopes @ recipe.preprocessing.shift
 
 
 class CodedRidge(RegressorMixin, _CodedRidge):  # type: ignore[misc]
@@ -278,18 +280,18 @@ class CodedRidge(RegressorMixin, _CodedRidge):  # type: ignore[misc]
     def predict(self, X: ArrayLike) -> Floats:
         """Targets in their own unit, one per row of X."""
         scores = self._scores(X)
-        return np.asarray(self.model_.labels.decode(scores))
+        return np.asarray(self.model_.recipe.decode(scores))
 
     @property
     def coef_(self) -> Floats:
         slopes, _ = self._lines()
-        zero, one = self.model_.labels.decode(np.array([[0.0], [1.0]]))
+        zero, one = self.model_.recipe.decode(np.array([[0.0], [1.0]]))
         return np.asarray(slopes[0] * (one - zero))
 
     @property
     def intercept_(self) -> float:
         _, constants = self._lines()
-        return float(self.model_.labels.decode(constants[:, None])[0])
+        return float(self.model_.recipe.decode(constants[:, None])[0])
 
 
 class CodedRidgeClassifier(ClassifierMixin, _CodedRidge):  # type: ignore[misc]
