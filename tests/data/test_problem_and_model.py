@@ -125,7 +125,7 @@ def test_a_model_of_version_0_1_opens(tmp_path, trained):
     old = TrainedModel.load(tmp_path / "old")
     data = datasets.load("digits")
     assert np.array_equal(old.scores(data.X_test), model.scores(data.X_test))
-    assert old.recipe.columns == tuple(names)
+    assert old.recipe.columns is not None and old.recipe.columns.names == tuple(names)
     assert old.recipe.clip
     old.save(tmp_path / "new")
     assert TrainedModel.load(tmp_path / "new").recipe.digest() == old.recipe.digest()

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import codedfl
+from codedfl.data.columns import Columns
 from codedfl.data.features import (
     FEATURE_MAPS,
     FeatureChoice,
@@ -29,7 +30,7 @@ from codedfl.data.recipe import Clipped, Recipe
 from codedfl.errors import InvalidInput
 
 SCALING = Preprocessing.from_range([0.0, -2.0], [10.0, 2.0], 2)
-LINEAR = Recipe(SCALING, LinearFeatures(2, 1.0), Labels.for_targets(0, 4), ("age", "weight"))
+LINEAR = Recipe(SCALING, LinearFeatures(2, 1.0), Labels.for_targets(0, 4), Columns.of_numbers(("age", "weight")))
 KERNEL = Recipe(SCALING, RandomFourierFeatures(2, 30, 0.3, 7), Labels.for_classes(["no", "yes"]))
 
 
@@ -41,7 +42,7 @@ def test_rows_become_features_and_labels_and_what_was_clipped_is_counted():
     assert made.clipped.columns.tolist() == [2, 1]
     assert made.clipped.targets == 1
     assert made.clipped.total == 4
-    assert made.clipped.words(LINEAR.columns) == "2 of 'age', 1 of 'weight' and 1 target"
+    assert made.clipped.words(LINEAR.column_names) == "2 of 'age', 1 of 'weight' and 1 target"
     assert repr(LINEAR) == "<Recipe for regression: 2 columns, 3 linear features, 1 outputs>"
 
 
@@ -90,7 +91,7 @@ def test_the_digest_follows_everything_that_decides_x_and_y():
         LINEAR,
         KERNEL,
         replace(LINEAR, columns=None),
-        replace(LINEAR, columns=("weight", "age")),
+        replace(LINEAR, columns=Columns.of_numbers(("weight", "age"))),
         replace(LINEAR, clip=False),
         replace(LINEAR, labels=Labels.for_targets(0, np.nextafter(4, 5))),
         replace(LINEAR, preprocessing=Preprocessing.from_range([0.0, -2.0], [np.nextafter(10, 11), 2.0], 2)),
@@ -107,7 +108,7 @@ def test_the_digest_follows_everything_that_decides_x_and_y():
 
 def test_the_digest_is_what_it_was():
     """Nodes of different machines and releases must agree: a change is a new protocol version."""
-    assert LINEAR.digest().hex() == "4e4e1158ef0b88e0949c5cb916a85032134be1000981548a70db4879333e306b"
+    assert LINEAR.digest().hex() == "72204db02501674a305bf6f465f37ae7b8df7107b76a6b947c3b7f0fb0751840"
 
 
 def test_minus_zero_and_whole_numbers_mean_the_same():
@@ -119,8 +120,8 @@ def test_minus_zero_and_whole_numbers_mean_the_same():
 def test_pieces_that_do_not_fit_are_refused():
     with pytest.raises(InvalidInput, match=r"^feature_map must take the 2 columns of the preprocessing, got 3$"):
         replace(LINEAR, feature_map=LinearFeatures(3, 1.0))
-    with pytest.raises(InvalidInput, match=r"^columns must name all 2 columns, got 1 names$"):
-        replace(LINEAR, columns=("age",))
+    with pytest.raises(InvalidInput, match=r"^columns must make 2 columns of X, got 1$"):
+        replace(LINEAR, columns=Columns.of_numbers(["age"]))
     with pytest.raises(InvalidInput, match=r"^y must hold one label per row \(2\), got 1$"):
         LINEAR.rows(np.zeros((2, 2)), np.zeros(1))
     with pytest.raises(InvalidInput, match=r"^X must have 2 columns, got shape \(2, 3\)$"):
@@ -130,7 +131,7 @@ def test_pieces_that_do_not_fit_are_refused():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"columns": "ab"}, "columns of a saved recipe must be a list of names, got 'ab'"),
+        ({"columns": "ab"}, "saved columns must be a list, got 'ab'"),
         ({"clip": 1}, "a saved recipe must hold preprocessing, features, labels and clip, got other values"),
         ({"labels": 1}, "a saved recipe must hold preprocessing, features, labels and clip, got other values"),
         ({"features": {"kind": "cubic"}}, "kind of feature map must be 'linear' or 'random-fourier', got 'cubic'"),

@@ -7,6 +7,7 @@ record. Files of version 0.1 (``codedfl-model-1``) open too.
 from __future__ import annotations
 
 import json
+import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from codedfl.data.problem import Problem
-from codedfl.data.recipe import Recipe
+from codedfl.data.recipe import ClippedWarning, Recipe
 from codedfl.data.score import score_of
 from codedfl.errors import InvalidInput
 from codedfl.files import write_whole
@@ -53,15 +54,19 @@ class TrainedModel:
     def task(self) -> str:
         return self.recipe.task
 
-    def scores(self, X: NDArray[Any]) -> Floats:
-        """n x c real scores of raw rows."""
-        return self.recipe.scores(self.theta, np.asarray(X, dtype=np.float64))[0]
+    def scores(self, X: Any) -> Floats:
+        """n x c real scores of raw rows: a matrix, or a table whose columns are found by name, whatever their order."""
+        found, clipped = self.recipe.scores(self.theta, self.recipe.matrix(X))
+        if clipped:
+            names = self.recipe.column_names
+            warnings.warn(f"beyond the range of the training: {clipped.words(names)}", ClippedWarning, stacklevel=2)
+        return found
 
-    def predict(self, X: NDArray[Any]) -> NDArray[Any]:
+    def predict(self, X: Any) -> NDArray[Any]:
         """Labels as the training data had them: numbers, text, or targets in their own unit."""
         return self.recipe.decode(self.scores(X))
 
-    def score(self, X: NDArray[Any], y: NDArray[Any]) -> float:
+    def score(self, X: Any, y: NDArray[Any]) -> float:
         """Accuracy, or R^2 for regression."""
         return score_of(self.predict(X), np.asarray(y), self.task)
 

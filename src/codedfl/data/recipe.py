@@ -17,15 +17,22 @@ from typing import Any
 
 import numpy as np
 
+from codedfl.data.columns import Columns
 from codedfl.data.features import FeatureMap, feature_map_from_dict
 from codedfl.data.labels import ClassLabels, Labels
 from codedfl.data.preprocessing import Preprocessing
+from codedfl.data.tables import as_raw_table, is_table
 from codedfl.errors import InvalidInput
 from codedfl.exact.fixed_point import Bounds
 from codedfl.typing import Floats, Integers, Rows, Singles
 
 _BLOCK = 4096  # rows whose features are in float64 at once: those of all of MNIST would take a gigabyte
+MOST_NAMED = 10  # columns that a message names
 _DIGEST_DOMAIN = b"codedfl recipe 1\n"
+
+
+class ClippedWarning(UserWarning):
+    """Values lay beyond their public ranges and were clipped; the text counts them by column."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,9 +54,12 @@ class Clipped:
 
     def words(self, names: tuple[str, ...] | None = None) -> str:
         """Such as ``3 of 'age', 1 of 'weight' and 2 targets``; columns without names go by their number, from 0."""
+        places = np.flatnonzero(self.columns)
         counted = [
-            f"{self.columns[j]} of {repr(names[j]) if names else f'column {j}'}" for j in np.flatnonzero(self.columns)
+            f"{self.columns[j]} of {repr(names[j]) if names else f'column {j}'}" for j in places[:MOST_NAMED].tolist()
         ]
+        if len(places) > MOST_NAMED:
+            counted.append(f"{self.columns[places[MOST_NAMED:]].sum()} of {len(places) - MOST_NAMED} more")
         if self.targets or not counted:
             counted.append(f"{self.targets} target" + "s" * (self.targets != 1))
         return " and ".join([", ".join(counted[:-1]), counted[-1]] if counted[1:] else counted)
@@ -71,7 +81,7 @@ class Prepared:
 class Recipe:
     """Everything that turns rows into X and Y.
 
-    columns: their names, in the order in which X has them; None where they have none.
+    columns: what each column of a table is, and in which order X has them; None where rows are a matrix without names.
     clip: what lies beyond its public range is clipped to it and counted; False refuses such rows in training.
         Predictions always clip.
     """
@@ -79,7 +89,7 @@ class Recipe:
     preprocessing: Preprocessing
     feature_map: FeatureMap
     labels: Labels
-    columns: tuple[str, ...] | None = None
+    columns: Columns | None = None
     clip: bool = True
 
     def __post_init__(self) -> None:
@@ -88,8 +98,8 @@ class Recipe:
                 f"feature_map must take the {self.n_columns} columns of the preprocessing,"
                 f" got {self.feature_map.input_dim}"
             )
-        if self.columns is not None and len(self.columns) != self.n_columns:
-            raise InvalidInput(f"columns must name all {self.n_columns} columns, got {len(self.columns)} names")
+        if self.columns is not None and self.columns.width != self.n_columns:
+            raise InvalidInput(f"columns must make {self.n_columns} columns of X, got {self.columns.width}")
 
     def __repr__(self) -> str:
         return (
@@ -100,6 +110,11 @@ class Recipe:
     @property
     def n_columns(self) -> int:
         return self.preprocessing.n_columns
+
+    @property
+    def column_names(self) -> tuple[str, ...] | None:
+        """Of the columns of X: a category has one for each level but the first."""
+        return None if self.columns is None else self.columns.design_names
 
     @property
     def n_features(self) -> int:
@@ -121,9 +136,16 @@ class Recipe:
 
     # -- from rows to X and Y
 
-    def rows(self, X: Rows, y: Rows) -> Prepared:
-        """Features and labels of raw rows."""
-        X, y = np.asarray(X), np.asarray(y)
+    def matrix(self, data: Any) -> Rows:
+        """Raw rows as numbers: a table by its columns' names, in any order; a matrix as it is."""
+        if self.columns is not None and is_table(data):
+            return self.columns.matrix(as_raw_table(data))
+        X = np.asarray(data)
+        return X if X.dtype.kind in "biuf" else X.astype(np.float64)
+
+    def rows(self, X: Any, y: Rows) -> Prepared:
+        """Features and labels of raw rows, from a table or a matrix."""
+        X, y = self.matrix(X), np.asarray(y)
         if len(X) != len(y):
             raise InvalidInput(f"y must hold one label per row ({len(X)}), got {len(y)}")
         features, counts = self.features(X)
@@ -131,7 +153,7 @@ class Recipe:
         if clipped and not self.clip:
             raise InvalidInput(
                 f"values must lie within their public ranges, unless clip is true,"
-                f" got beyond: {clipped.words(self.columns)}"
+                f" got beyond: {clipped.words(self.column_names)}"
             )
         return Prepared(features, self.labels.encode(y), clipped)
 
@@ -177,7 +199,7 @@ class Recipe:
     def to_dict(self) -> dict[str, Any]:
         """Numbers, text and lists only, so that JSON carries it; floats survive that exactly."""
         return {
-            "columns": None if self.columns is None else list(self.columns),
+            "columns": None if self.columns is None else self.columns.to_list(),
             "preprocessing": self.preprocessing.to_dict(),
             "features": self.feature_map.to_dict(),
             "labels": self.labels.to_dict(),
@@ -192,8 +214,6 @@ class Recipe:
             clip = saved["clip"]
         except (KeyError, TypeError) as error:
             raise InvalidInput(f"a saved recipe must be complete, got {error!r}") from error
-        if columns is not None and not (isinstance(columns, list) and all(isinstance(name, str) for name in columns)):
-            raise InvalidInput(f"columns of a saved recipe must be a list of names, got {columns!r}")
         if not isinstance(clip, bool) or not all(isinstance(part, dict) for part in parts):
             raise InvalidInput("a saved recipe must hold preprocessing, features, labels and clip, got other values")
         preprocessing, features, labels = parts
@@ -201,7 +221,7 @@ class Recipe:
             Preprocessing.from_dict(preprocessing),
             feature_map_from_dict(features),
             Labels.from_dict(labels),
-            None if columns is None else tuple(columns),
+            None if columns is None else Columns.from_list(columns),
             clip,
         )
 

@@ -82,7 +82,7 @@ class Learning:
         """A device's features and labels of its raw rows."""
         made = self.recipe.rows(X, y)
         if made.clipped:
-            log.warning("clipped to their public ranges: %s", made.clipped.words(self.recipe.columns))
+            log.warning("clipped to their public ranges: %s", made.clipped.words(self.recipe.column_names))
         return made.X.astype(np.float64), made.Y
 
     def parameters(self, scheme: CodedScheme, precision: int | None = None) -> Parameters:
