@@ -32,16 +32,14 @@ def test_learning_makes_the_same_of_the_same_rows_everywhere():
 def test_values_beyond_their_public_range_are_clipped_only_if_the_run_says_so(caplog: pytest.LogCaptureFixture):
     config = CONFIG | {"classes": "", "target-low": 0.0, "target-high": 1.0}
     rows = np.array([[0.0, 1.5, -1.0], [5.0, 0.5, 0.0]]), np.array([0.5, -3.0])
-    message = (
-        "the rows must lie within x-low to x-high and target-low to target-high, unless clip is true,"
-        " got 2 features and 1 targets beyond"
-    )
+    beyond = "1 of column 0, 1 of column 1 and 1 target"
+    message = f"values must lie within their public ranges, unless clip is true, got beyond: {beyond}"
     with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
         Learning.from_config(config).rows(*rows)
     X, Y = Learning.from_config(config | {"clip": True}).rows(*rows)
     assert np.array_equal(X, [[1, 0.5, 1, 0], [1, 1, 0.75, 0.5]])
     assert np.array_equal(Y, [[0], [-1]])
-    told = ("codedfl.flower.device", logging.WARNING, "clipped to their public ranges: 2 features and 1 targets")
+    told = ("codedfl.flower.device", logging.WARNING, f"clipped to their public ranges: {beyond}")
     assert caplog.record_tuples == [told]
 
 
@@ -52,15 +50,15 @@ def test_the_server_key_is_the_same_for_all_runs(monkeypatch: pytest.MonkeyPatch
 
 
 def test_numbers_and_targets_are_read():
-    assert Learning.from_config(CONFIG | {"classes": "3,1,2"}).labels.to_dict() == {
+    assert Learning.from_config(CONFIG | {"classes": "3,1,2"}).recipe.labels.to_dict() == {
         "kind": "classes",
         "classes": [1, 2, 3],
     }
     regression = Learning.from_config(CONFIG | {"classes": "", "target-low": 0, "target-high": 10.0})
-    assert regression.task == "regression"
-    assert regression.labels.to_dict() == {"kind": "targets", "low": 0.0, "high": 10.0}
+    assert regression.recipe.task == "regression"
+    assert regression.recipe.labels.to_dict() == {"kind": "targets", "low": 0.0, "high": 10.0}
     kernel = Learning.from_config(CONFIG | {"features": "rbf", "n-features": 30})
-    assert kernel.feature_map.n_features == 30
+    assert kernel.recipe.n_features == 30
 
 
 @pytest.mark.parametrize(
@@ -68,7 +66,7 @@ def test_numbers_and_targets_are_read():
     [
         ({"columns": "3"}, "columns must be of type int in the configuration, got '3'"),
         ({"columns": None}, "columns must be of type int in the configuration, got None"),
-        ({"features": "cubic"}, "features must be rbf or linear, got 'cubic'"),
+        ({"features": "cubic"}, "features must be linear or rbf, got 'cubic'"),
         ({"alpha": 5}, "alpha must be between 1 and the number of devices (4), got 5"),
         ({"scheme": "fast"}, "scheme must be one of coded-padded, coded-keys, one-shot, got 'fast'"),
         ({"solver": "fast"}, "solver must be one of gd, nesterov, cg, block-krylov, closed-form, got 'fast'"),

@@ -361,7 +361,7 @@ class _Training:
             "target": self.target,
             "fleet": self.fleet.name,
             "virtual_seconds": self.seconds[-1],
-            "clipped": problem.clipped,
+            "clipped": problem.clipped.total,
             "interrupted": interrupted,
             "model": str(model_file),
             "trace": str(trace_file),

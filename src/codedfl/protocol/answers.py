@@ -112,7 +112,7 @@ class AnswerBook(Resumable):
 
     def _agree_without(self, code: Code, choice: tuple[int, ...]) -> bool:
         rest = {i: scalars for i, scalars in self._projected.items() if i not in choice}
-        return not code.shortfall(rest) and judge(code, rest) == Verdict()
+        return not code.quorum.missing(rest) and judge(code, rest) == Verdict()
 
     def exclude(self, positions: Iterable[int], epoch: int) -> None:
         for i in positions:

@@ -22,12 +22,14 @@ from sklearn.utils import check_consistent_length, check_random_state, column_or
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from codedfl.data.features import FeatureMap, LinearFeatures, RandomFourierFeatures, default_gamma
+from codedfl.data.columns import Columns
+from codedfl.data.features import FeatureChoice, FeatureMap, LinearFeatures, choose_features, default_gamma
 from codedfl.data.labels import ClassLabels, Labels, TargetLabels
 from codedfl.data.model import TrainedModel
 from codedfl.data.partition import by_device_column
 from codedfl.data.preprocessing import DEFAULT_CLIP, Moments, Preprocessing
-from codedfl.data.problem import Problem, bounded_features
+from codedfl.data.problem import Problem
+from codedfl.data.recipe import ClippedWarning, Recipe
 from codedfl.errors import InvalidInput
 from codedfl.exact.fixed_point import FixedPoint
 from codedfl.run.in_process import run_in_process
@@ -44,6 +46,7 @@ from codedfl.typing import Floats
 _TOLERANCES = (1e-10, 1e-6)
 # X'X is known to its rounding; where it curves less than so many times that, the slopes lose their second digit.
 _RESOLVED = 100
+LEAST_REACH = 30.0  # standard deviations: new rows may lie farther out than those of the training
 
 
 class _CodedRidge(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -54,8 +57,7 @@ class _CodedRidge(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
     def __init__(
         self,
         *,
-        scheme: str = "coded-keys",
-        alpha: int | None = None,
+        scheme: str | CodedScheme = "coded-keys",
         n_devices: int = 5,
         features: str = "linear",
         n_features: int = 500,
@@ -64,12 +66,11 @@ class _CodedRidge(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         epochs: int = 100,
         regularisation: float = 1e-4,
         fit_intercept: bool = True,
-        clip: float = 30.0,
+        clip: float | None = None,
         precision: int | None = 36,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.scheme = scheme
-        self.alpha = alpha
         self.n_devices = n_devices
         self.features = features
         self.n_features = n_features
@@ -87,24 +88,20 @@ class _CodedRidge(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
     ) -> None:
         """Run the protocol on the rows of each device and keep the model."""
         order = np.concatenate(list(parts.values()))
-        preprocessing = Preprocessing.from_moments(moments, self.clip)
-        prepared, clipped = preprocessing.apply(X[order])
-        feature_map = self._feature_map(preprocessing)
+        preprocessing = self._scaling(X, moments)
+        recipe = Recipe(preprocessing, self._feature_map(preprocessing), labels, self._columns())
+        rows = recipe.rows(X[order], y[order])
         scheme = self._scheme(len(parts))
-        rows = bounded_features(feature_map, prepared)
         problem = Problem(
             name=type(self).__name__,
-            X=rows,
-            Y=labels.encode(y[order]),
+            X=rows.X,
+            Y=rows.Y,
             offsets=np.cumsum([0, *map(len, parts.values())]),
             device_names=tuple(parts),
-            X_test=rows[:0],
+            X_test=rows.X[:0],
             y_test=y[:0],
-            feature_map=feature_map,
-            labels=labels,
-            preprocessing=preprocessing,
-            task="classification" if isinstance(labels, ClassLabels) else "regression",
-            clipped=int(clipped.sum()) + labels.count_clipped(y),
+            recipe=recipe,
+            clipped=rows.clipped,
             provenance={"estimator": type(self).__name__, "devices": len(parts)},
         )
         solver = self._solver(scheme)
@@ -113,8 +110,20 @@ class _CodedRidge(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         self._warn_unless_converged(solver, problem)
         self.model_ = TrainedModel.of(problem, theta, scheme=scheme.label, epochs=server.epoch)
         self.n_iter_ = server.epoch
-        self.n_clipped_ = problem.clipped
+        self.n_clipped_ = problem.clipped.total
+        if problem.clipped:
+            counts = problem.clipped.words(recipe.column_names)
+            warnings.warn(f"clipped at {self.clip} standard deviations: {counts}", ClippedWarning, stacklevel=3)
         self.devices_ = problem.device_names
+
+    def _scaling(self, X: Floats, moments: Moments) -> Preprocessing:
+        """Mean 0 and variance 1. Without ``clip`` the range is wide enough for the data, which this process sees."""
+        if self.clip is not None:
+            return Preprocessing.from_moments(moments, self.clip)
+        scaling = Preprocessing.from_moments(moments, LEAST_REACH)
+        divisor = np.where(scaling.scale > 0, scaling.scale, np.inf)
+        farthest = max(abs((extreme(X, axis=0) - scaling.shift) / divisor).max() for extreme in (np.min, np.max))
+        return scaling if farthest <= LEAST_REACH else Preprocessing.from_moments(moments, float(farthest))
 
     def _parts(self, X: Floats, device: ArrayLike | None) -> dict[str, NDArray[np.int64]]:
         """The row numbers of each device by its name; refuses what the protocol cannot protect or run."""
@@ -131,19 +140,21 @@ class _CodedRidge(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         return {f"device-{i}": part for i, part in enumerate(dealt)}
 
     def _scheme(self, n_devices: int) -> CodedScheme:
-        alpha = max(1, n_devices - 2) if self.alpha is None else self.alpha
-        if not isinstance(alpha, numbers.Integral):
-            raise InvalidInput(f"alpha must be a number of devices (regularisation weighs |Theta|^2), got {alpha!r}")
-        return coded_scheme(self.scheme, int(alpha))
+        if isinstance(self.scheme, str):
+            return coded_scheme(self.scheme, max(1, n_devices - 2))
+        return self.scheme
 
     def _feature_map(self, preprocessing: Preprocessing) -> FeatureMap:
-        columns = preprocessing.n_columns
-        if self.features == "linear":
-            return LinearFeatures(columns, preprocessing.bound, self.fit_intercept)
-        if self.features == "rbf":
-            gamma = default_gamma(columns, 2 * DEFAULT_CLIP) if self.gamma is None else self.gamma
-            return RandomFourierFeatures(columns, self.n_features, gamma, self._seed())
-        raise InvalidInput(f"features must be linear or rbf, got {self.features!r}")
+        gamma = self.gamma
+        if gamma is None:  # the rule for clipping at 4 deviations, whatever clip is: a wide one holds few values more
+            gamma = default_gamma(preprocessing.n_columns, 2 * DEFAULT_CLIP)
+        seed = self._seed() if self.features != "linear" else 0
+        choice = FeatureChoice(self.n_features, gamma, seed, self.fit_intercept)
+        return choose_features(self.features, preprocessing, choice)
+
+    def _columns(self) -> Columns | None:
+        names = getattr(self, "feature_names_in_", None)
+        return None if names is None else Columns.of_numbers(map(str, names))
 
     def _seed(self) -> int:
         """An integer is the seed itself, so that ``RBFSampler`` of the same seed draws the same features."""
@@ -188,13 +199,13 @@ class _CodedRidge(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
     def _lines(self) -> tuple[Floats, Floats]:
         """Slopes (c x columns) and constants (c) that turn raw columns into the model's scores."""
         check_is_fitted(self)
-        model = self.model_
-        if not isinstance(model.feature_map, LinearFeatures):
+        theta, recipe = self.model_.theta, self.model_.recipe
+        if not isinstance(recipe.feature_map, LinearFeatures):
             raise AttributeError("coef_ and intercept_ belong to features='linear', got a model of random features")
-        scale, columns = model.preprocessing.scale, model.preprocessing.n_columns
-        slopes = model.theta[-columns:].T / np.where(scale > 0, scale, np.inf)
-        at_mean = model.feature_map.transform(np.zeros((1, columns))) @ model.theta
-        return slopes, at_mean[0] - slopes @ model.preprocessing.shift
+        scale, columns = recipe.preprocessing.scale, recipe.n_columns
+        slopes = theta[-columns:].T / np.where(scale > 0, scale, np.inf)
+        at_mean = recipe.feature_map.transform(np.zeros((1, columns))) @ theta
+        return slopes, at_mean[0] - slopes @ recipe.preprocessing.shift
 
 
 class CodedRidge(RegressorMixin, _CodedRidge):  # type: ignore[misc]
@@ -206,13 +217,11 @@ class CodedRidge(RegressorMixin, _CodedRidge):  # type: ignore[misc]
 
     Parameters
     ----------
-    scheme : {"coded-keys", "coded-padded", "one-shot"}, default="coded-keys"
+    scheme : {"coded-keys", "coded-padded", "one-shot"} or CodedScheme, default="coded-keys"
+        By name each device can answer for D - 2 devices' data (at least 1); an object such as ``CodedKeys(alpha=3)``
+        says how many itself. The model is the same whatever it is.
         "one-shot" solves in closed form, for which it shows the server the total of X'X; it ignores ``solver`` and
         ``epochs``.
-    alpha : int or None, default=None
-        How many devices' data each device can answer for: the server waits for the first D - alpha + 1. 1 is uncoded,
-        D is replication. None takes D - 2, but at least 1. The model is the same whatever alpha is. It is not the
-        ``alpha`` of ``Ridge``: that is ``regularisation``.
     n_devices : int, default=5
         Devices that the rows are dealt out to, as they come and as evenly as possible, when ``fit`` is given no
         ``device``. At least 2; of fewer rows than devices each makes one.
@@ -237,9 +246,10 @@ class CodedRidge(RegressorMixin, _CodedRidge):  # type: ignore[misc]
     fit_intercept : bool, default=True
         Add a constant column to linear features. Its weight is regularised like the others, which matters little, as
         columns and target are centred by their means anyway; False drops the column, not the centring. "rbf" has none.
-    clip : float, default=30.0
-        Columns, and the target in training, are clipped at so many standard deviations from their mean: the exact ring
-        needs bounds. More costs digits. Among clip^2 rows or fewer no value lies beyond.
+    clip : float or None, default=None
+        Columns, and the target in training, are clipped at so many standard deviations from their mean, with a warning
+        that counts them: the exact ring needs bounds, and wider ones cost digits. None clips nothing in training: the
+        bound is 30, or as wide as these data are. Predictions clip at the same place.
     precision : int or None, default=36
         Fraction bits to ask of the ring; the Krylov solvers need more epochs with fewer. None takes what two primes
         give, which shortens messages by a third.
@@ -299,25 +309,25 @@ class CodedRidge(RegressorMixin, _CodedRidge):  # type: ignore[misc]
         both = np.column_stack((table, target))
         moments = secure_moments_in_process([both[rows] for rows in parts.values()])
         columns = Moments(moments.count, moments.mean[:-1], moments.variance[:-1])
-        labels = _target_labels(float(moments.mean[-1]), float(moments.variance[-1]), self.clip)
+        labels = _target_labels(target, float(moments.mean[-1]), float(moments.variance[-1]), self.clip)
         self._train(table, target, labels, columns, parts)
         return self
 
     def predict(self, X: ArrayLike) -> Floats:
         """Targets in their own unit, one per row of X."""
         scores = self._scores(X)
-        return np.asarray(self.model_.labels.decode(scores))
+        return np.asarray(self.model_.recipe.decode(scores))
 
     @property
     def coef_(self) -> Floats:
         slopes, _ = self._lines()
-        zero, one = self.model_.labels.decode(np.array([[0.0], [1.0]]))
+        zero, one = self.model_.recipe.decode(np.array([[0.0], [1.0]]))
         return np.asarray(slopes[0] * (one - zero))
 
     @property
     def intercept_(self) -> float:
         _, constants = self._lines()
-        return float(self.model_.labels.decode(constants[:, None])[0])
+        return float(self.model_.recipe.decode(constants[:, None])[0])
 
 
 class CodedRidgeClassifier(ClassifierMixin, _CodedRidge):  # type: ignore[misc]
@@ -418,9 +428,14 @@ def _by_id(X: Floats, device: ArrayLike) -> dict[str, NDArray[np.int64]]:
     return {str(ids[rows[0]]): rows for rows in parts}
 
 
-def _target_labels(mean: float, variance: float, clip: float) -> TargetLabels:
-    """The range mean -+ clip deviations. A constant target has none and takes its size for one, or 1 if it is 0."""
-    reach = clip * variance**0.5 or abs(mean) or 1.0
+def _target_labels(target: Floats, mean: float, variance: float, clip: float | None) -> TargetLabels:
+    """Mean -+ clip deviations, or wide enough for all; a constant target takes its size, or 1 if it is 0."""
+    if clip is not None and not 0 < clip < np.inf:
+        raise InvalidInput(f"clip must be a positive number of standard deviations, got {clip}")
+    reach = (LEAST_REACH if clip is None else clip) * variance**0.5
+    if clip is None:
+        reach = max(reach, float(np.abs(target - mean).max()))
+    reach = reach if variance > 0 else abs(mean) or 1.0
     return Labels.for_targets(mean - reach, mean + reach)
 
 
