@@ -13,7 +13,7 @@ from codedfl.engine.device_host import DeviceHost
 from codedfl.engine.keys import load_identity
 from codedfl.engine.letters import Letter, Parcel
 from codedfl.engine.state_folder import StateFolder
-from codedfl.protocol import Server
+from codedfl.protocol import Policy, Server
 from codedfl.protocol.messages import Kind, Message, Update
 from scenario import Scenario
 
@@ -113,6 +113,7 @@ def flipped(data: bytes, start: bool) -> bytes:
 def make_hosts(scenario: Scenario, folder: Path, **options: Any) -> dict[int, DeviceHost]:
     """The devices of a scenario as nodes 100, 101, ...; each with a folder and a key of its own."""
     hosts = {}
+    options = {"policy": Policy(allow_gram=True)} | options
     for i, name in enumerate(scenario.names):
         home = folder / name
         identity = load_identity(home / "identity.key")
@@ -142,8 +143,9 @@ def is_step(call: Call) -> bool:
 
 
 def leftovers(folder: Path) -> list[str]:
-    """Files of runs, on the nodes and on the server; keys and lock files apart."""
+    """Files of runs, on the nodes and on the server; keys, lock files and the devices' ledgers stay."""
     files = [path for path in folder.rglob("*") if path.is_file() and path.suffix not in (".key", ".lock")]
+    files = [path for path in files if path.name != "ledger"]
     return [str(path.relative_to(folder)) for path in files]
 
 

@@ -97,9 +97,9 @@ def test_the_view_holds_the_total_bit_for_bit(scheme: CodedScheme):
 def test_a_device_is_given_something_of_its_row_of_the_code_only(scheme: CodedScheme):
     recording = Recording()
     trained(recorded(scheme, recording))
-    for i, name in enumerate(problem().device_names):
+    for i, name in enumerate(recording.server.agreed.names):
         view = recording.device(name)
-        row = {problem().device_names[j] for j in view.agreed.code.row_support(i)} - {name}
+        row = {view.agreed.names[j] for j in view.agreed.code.row_support(i)} - {name}
         with_pads = {sender for sender, secrets in view.shares().items() if secrets.pad}
         padded = scheme.name == "coded-padded"
         assert set(view.padded_data()) == (row if padded else set())

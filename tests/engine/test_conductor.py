@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -69,9 +70,7 @@ def test_a_server_app_killed_anywhere_goes_on_without_a_new_sharing_phase(scenar
     loads: list[str] = []
     hosts = make_hosts(scenario, tmp_path)
     counted = {
-        node: DeviceHost(
-            host.name, host.identity, host.folder, lambda host=host: (loads.append(host.name), host.load_rows())[1]
-        )
+        node: replace(host, load_rows=lambda host=host: (loads.append(host.name), host.load_rows())[1])
         for node, host in hosts.items()
     }
     post = FakePost(counted)

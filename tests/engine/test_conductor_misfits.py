@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -63,7 +64,7 @@ def test_a_node_of_another_version_is_refused_in_both_logs(
 
     monkeypatch.setattr(DeviceHost, "handle", handle)
     run_without_the_last(private, post, tmp_path)
-    reason = "the protocol version must be 9 on this node, got 1"
+    reason = "the protocol version must be 9 on this node, got 2"
     assert ("codedfl.flower.device", logging.ERROR, f"device-4 refuses: {reason}") in caplog.record_tuples
     assert ("codedfl.flower.server", logging.ERROR, f"node 104 cannot take part: {reason}") in caplog.record_tuples
 
@@ -74,7 +75,8 @@ def test_a_node_with_wrong_shapes_is_refused_in_both_logs(
     private.data[4] = (private.data[4][0][:, :-1], private.data[4][1])
     post = FakePost(make_hosts(private, tmp_path))
     run_without_the_last(private, post, tmp_path)
-    reason = "device-4 cannot take part: X must have 40 columns as this run has, got 39"
+    rule = "n_features and n_outputs must be 39 and 2 as this device's recipe makes them, got 40 and 2"
+    reason = f"device-4 cannot take part: {rule}"
     assert ("codedfl.flower.device", logging.ERROR, reason) in caplog.record_tuples
     assert ("codedfl.flower.server", logging.ERROR, reason) in caplog.record_tuples
 
@@ -85,7 +87,7 @@ def test_a_node_with_an_unknown_key_is_refused_in_both_logs(
     post = FakePost(make_hosts(private, tmp_path))
     roster = {host.name: host.identity.public for host in post.hosts.values()}
     last = post.hosts[104]
-    post.hosts[104] = DeviceHost(last.name, load_identity(tmp_path / "other.key"), last.folder, last.load_rows)
+    post.hosts[104] = replace(last, identity=load_identity(tmp_path / "other.key"))
     run_without_the_last(private, post, tmp_path, roster=roster)
     texts = [text for _, level, text in caplog.record_tuples if level == logging.ERROR]
     assert any(text.startswith("node 104 cannot take part: the key of 'device-4' must be the one on") for text in texts)
@@ -122,7 +124,7 @@ def test_a_second_node_cannot_take_the_name_of_another(
 ):
     post = FakePost(make_hosts(scenario, tmp_path))
     first = post.hosts[100]
-    thief = DeviceHost(first.name, load_identity(tmp_path / "thief.key"), tmp_path / "thief", first.load_rows)
+    thief = replace(first, identity=load_identity(tmp_path / "thief.key"), folder=tmp_path / "thief")
 
     def tick() -> None:
         if post.now > 2.5:

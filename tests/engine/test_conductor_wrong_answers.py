@@ -28,10 +28,10 @@ SCHEMES = {"coded-padded": (PaddedServer, PaddedDevice), "coded-keys": (KeysServ
 @pytest.fixture
 def lied_to(monkeypatch: pytest.MonkeyPatch, no_power_cuts: None) -> Scenario:
     """One redundant answer shows that somebody lies from epoch 3 on, but not who."""
-    honest = KeysDevice._masked_answer
+    honest = KeysDevice._answer
 
-    def answer(self: KeysDevice, update: Update) -> Any:
-        planes = honest(self, update)
+    def answer(self: KeysDevice, update: Update, digest: bytes) -> Any:
+        planes = honest(self, update, digest)
         if self.name == "device-1" and update.epoch >= 3:
             code = self._agreed.code
             for k, p in enumerate(code.primes):  # one unit of the total, where it is decoded from the first three
@@ -39,7 +39,7 @@ def lied_to(monkeypatch: pytest.MonkeyPatch, no_power_cuts: None) -> Scenario:
                 planes[k, 0] = oracle.centred(int(planes[k, 0]) + pow(factor, -1, p), p)
         return planes
 
-    monkeypatch.setattr(KeysDevice, "_masked_answer", answer)
+    monkeypatch.setattr(KeysDevice, "_answer", answer)
     return Scenario(sizes=(3, 5, 2, 4), alpha=2, d=40, server_type=KeysServer, device_type=KeysDevice)
 
 
@@ -75,7 +75,7 @@ def test_when_a_total_breaks_its_bound_the_devices_are_told_and_the_good_model_s
 def test_when_the_solver_fails_the_devices_are_told_and_nothing_is_resumed(tmp_path: Path):
     """Fewer samples than features, and no regularisation: X'X cannot be inverted, now or later."""
     scenario = Scenario(sizes=(1, 1), alpha=1, d=4, server_type=OneShotServer, device_type=OneShotDevice)
-    post = FakePost(make_hosts(scenario, tmp_path, allow_gram=True))
+    post = FakePost(make_hosts(scenario, tmp_path))
     conductor = make_conductor(scenario, post, tmp_path, lambda: ClosedForm(0.0))
     with pytest.raises(SolverFailed, match=r"^the solver must make a model of the totals of epoch 1, it cannot: "):
         conductor.run()

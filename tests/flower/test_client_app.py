@@ -87,11 +87,11 @@ def test_the_client_app_introduces_its_device(tmp_path: Path):
         ({"device-name": "a\nb"}, "device-name must do as the name of a folder, got 'a\\nb'"),
         (
             {"partition-id": 0, "server-key": "00"},
-            "server-key must be a public key of 64 bytes in hex, got '00'",
+            "server-key must be a public key of 32 bytes in hex, got '00'",
         ),
         (
-            {"partition-id": 0, "min-participants": "3"},
-            "min-participants must be of type int in the configuration, got '3'",
+            {"device-name": "a", "least-joiners": "3"},
+            "least-joiners must be of type int in the configuration, got '3'",
         ),
     ],
 )

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 import oracle
-from codedfl.crypto import sealed
-from codedfl.crypto.sealed import Identity, fingerprint
+from codedfl.crypto.sealed import Identity, RunKey, fingerprint
 from codedfl.errors import MessageRefused
 from codedfl.protocol import Device, Server
 from codedfl.protocol.messages import SERVER, Kind, Message
-from scenario import Network, decoded, repeatable, snapshot
+from scenario import Network, decoded, snapshot
 from wording import exactly
 
 EVE = Identity(bytes([66]) * 32)
+EVES_KEY = RunKey(bytes([66]) * 32)
 
 
 def refused(party: Device | Server, data: bytes, message: str) -> None:
@@ -31,12 +31,6 @@ def from_server(network: Network, kind: Kind, body: bytes, author: Identity | No
     return message.signed_by(author or network.server.identity).encode()
 
 
-def sealed_to(server: Server, author: Identity, message: Message, plaintext: bytes) -> bytes:
-    return message.with_body(
-        sealed.seal(author, server.identity.public, message.context(), plaintext, repeatable(3))
-    ).encode()  # fmt: skip
-
-
 def not_opened(public: bytes) -> str:
     return (
         f"a sealed message must open with the key of its sender {fingerprint(public)}:"
@@ -47,10 +41,9 @@ def not_opened(public: bytes) -> str:
 def pad_seeds(network: Network) -> list[bytes]:
     """What the server sealed for each device, opened with the device's key."""
     seeds = []
-    for name, device in network.devices.items():
+    for name in network.devices:
         (letter,) = decoded(network.device_saw[name], Kind.PAD_SEED)
-        public = network.server.identity.public
-        seeds.append(sealed.open_sealed(device.identity, public, letter.context(), letter.body))
+        seeds.append(network.opened(letter, name))
     return seeds
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from crafted import refused, sealed_to
+from crafted import refused
 
 from codedfl.errors import MessageRefused, NotEnoughDevices
-from codedfl.protocol import Device, Phase
+from codedfl.protocol import Phase
+from codedfl.protocol.coded_device import CodedDevice
 from codedfl.protocol.messages import SERVER, Complaint, Kind, Message, Secrets, Unusable
 from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
 from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
@@ -39,21 +40,21 @@ def scenario(request: pytest.FixtureRequest) -> Scenario:
 @pytest.fixture
 def spoilt(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> Scenario:
     """device-1 seals nothing at all to everybody."""
-    honest = Device._shares
+    honest = CodedDevice._shares
 
-    def shares(self: Device, secrets_for: Callable[[int], Secrets], bulk: bytes, extra: dict[str, bytes]) -> Message:
+    def shares(self: CodedDevice, *arguments: Any, **options: Any) -> Message:
         if self.name != GUILTY:
-            return honest(self, secrets_for, bulk, extra)
+            return honest(self, *arguments, **options)
         with monkeypatch.context() as patch:
             patch.setattr(Secrets, "encode", lambda _: EMPTY)
-            return honest(self, secrets_for, bulk, extra)
+            return honest(self, *arguments, **options)
 
     EMPTY = Secrets().encode()
-    monkeypatch.setattr(Device, "_shares", shares)
+    monkeypatch.setattr(CodedDevice, "_shares", shares)
     return scenario
 
 
-def refuse(self: Device, sender: str, reason: Unusable) -> Message:
+def refuse(self: CodedDevice, sender: str, reason: Unusable) -> Message:
     """The rule as it was."""
     raise MessageRefused(f"the share of {sender!r} must be usable, got {reason}")
 
@@ -61,7 +62,7 @@ def refuse(self: Device, sender: str, reason: Unusable) -> Message:
 def test_under_the_old_rule_honest_receivers_look_lost(
     spoilt: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(Device, "_complain", refuse)
+    monkeypatch.setattr(CodedDevice, "_complain", refuse)
     with pytest.raises(NotEnoughDevices) as caught:
         make_conductor(spoilt, FakePost(make_hosts(spoilt, tmp_path)), tmp_path, descent).run()
     assert GUILTY not in caught.value.missing
@@ -91,14 +92,14 @@ def test_in_one_process_too(spoilt: Scenario):
 
 def test_where_enough_others_are_ready_a_complaint_stops_nothing(scenario: Scenario, monkeypatch: pytest.MonkeyPatch):
     """device-3 alone cannot use what it got: the run goes on without its answers."""
-    honest = Device._on_share
+    honest = CodedDevice._on_share
 
-    def on_share(self: Device, message: Message) -> list[Message]:
+    def on_share(self: CodedDevice, message: Message) -> list[Message]:
         if self.name == "device-3" and message.sender == GUILTY:
             return [self._complain(GUILTY, Unusable.NO_DATA)]
         return honest(self, message)
 
-    monkeypatch.setattr(Device, "_on_share", on_share)
+    monkeypatch.setattr(CodedDevice, "_on_share", on_share)
     server = scenario.server(descent())
     model = run_in_process(server, scenario.devices())
     assert np.array_equal(model, scenario.expected_models(descent())[-1])
@@ -112,9 +113,9 @@ def test_who_gets_ready_after_all_takes_the_complaint_back(sharing: Network):
     accuse(sharing, "device-0", "device-1")
     accuse(sharing, "device-3", "device-1")
     assert list(server.complaints["device-1"]) == ["device-0", "device-3"]
-    sharing.run()
+    sharing.run_until(Kind.UPDATE, Kind.FINISH)
     assert server.complaints == {}
-    assert server.phase is Phase.FINISHED
+    assert server.phase is Phase.TRAINING
     accuse(sharing, "device-0", "device-1")
     assert server.complaints == {}
     assert server.ignored["complaint of a device that is ready"] == 1
@@ -127,8 +128,10 @@ def accuse(network: Network, accuser: str, accused: str) -> None:
 def complaint(network: Network, accuser: str, accused: str, signer: str = "") -> bytes:
     server = network.server
     header = Message(Kind.COMPLAINT, server.run, server.agreement.hash, accuser, SERVER)
-    author = network.devices[signer or accuser].identity
-    return sealed_to(server, author, header, Complaint(accused, Unusable.NO_MASK).encode())
+    author = network.run_keys[signer or accuser]
+    return header.with_body(
+        network.sealed(header, SERVER, Complaint(accused, Unusable.NO_MASK).encode(), author)
+    ).encode()  # fmt: skip
 
 
 def test_complaints_are_authentic_and_about_shares_that_were_relayed(sharing: Network, shares_sent: Network):

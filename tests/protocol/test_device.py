@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from itertools import islice
 
 import pytest
 from crafted import EVE, from_server, pad_seeds, padded_gram, refused
 
 import oracle
-from codedfl.crypto import sealed
 from codedfl.crypto.sealed import Identity, fingerprint
 from codedfl.protocol import Device, Server
 from codedfl.protocol.messages import SERVER, Answer, Kind, Message, Update
@@ -34,8 +34,7 @@ def answer_of(network: Network, name: str, data: bytes) -> Answer:
     device = network.devices[name]
     (reply,) = map(Message.decode, device.receive(data))
     assert reply.kind is Kind.ANSWER
-    opened = sealed.open_sealed(network.server.identity, device.identity.public, reply.context(), reply.body)
-    return Answer.decode(opened)
+    return Answer.decode(network.opened(reply))
 
 
 def test_an_epoch_is_answered_for_one_update_only(ready: Network):
@@ -63,18 +62,16 @@ def test_skipped_epochs_are_no_obstacle(ready: Network):
     assert answer_of(ready, "device-0", update_for(ready, 7, direction(ready, 1, 2))).epoch == 7
 
 
-@pytest.mark.parametrize("prepared", [True, False])
-def test_an_answer_is_coded_data_times_e_plus_mask(ready: Network, prepared: bool):
-    """Whether the mask was expanded ahead or not."""
+def test_an_answer_is_coded_data_times_e_plus_masks_of_this_very_update(ready: Network):
     e = [3, -1, 0, 2, 5, 0, 0, -4]
     scenario, server = Scenario(), ready.server
     ring, code = server.agreement.fixed_point.ring, server.agreement.code
     seeds = {j: device._mask_seeds[j] for j, device in enumerate(ready.devices.values())}
     device = ready.devices["device-2"]
     device.receive(update_for(ready, 1))
-    if prepared:
-        device.idle()
-    answer = answer_of(ready, "device-2", update_for(ready, 2, direction(ready, *e)))
+    update = update_for(ready, 2, direction(ready, *e))
+    answer = answer_of(ready, "device-2", update)
+    label = f"mask|{hashlib.sha256(Message.decode(update).body).hexdigest()}"
     totals, pads = scenario.totals(server.agreement), pad_seeds(ready)
     for k, prime in enumerate(ring.primes):
         B = code.matrix()[k].tolist()
@@ -83,7 +80,7 @@ def test_an_answer_is_coded_data_times_e_plus_mask(ready: Network, prepared: boo
         products = [
             oracle.product(padded_gram(totals.grams[j], pads[j], server.run, k, prime), as_matrix) for j in range(4)
         ]
-        masks = [list(islice(oracle.pad_residues(seeds[j], server.run, "mask|2", k, prime), 8)) for j in range(4)]
+        masks = [list(islice(oracle.pad_residues(seeds[j], server.run, label, k, prime), 8)) for j in range(4)]
         for x in range(8):
             coded = sum(B[2][j] * products[j][x // 2][x % 2] for j in range(4))
             masked = sum(B[2][j] * (masks[j][x] - masks[(j + 1) % 4][x]) for j in range(4))
@@ -92,7 +89,6 @@ def test_an_answer_is_coded_data_times_e_plus_mask(ready: Network, prepared: boo
 
 def test_updates_out_of_protocol_are_refused(ready: Network, sharing: Network):
     device = ready.devices["device-0"]
-    device.idle()
     server_key = fingerprint(ready.server.identity.public)
     too_large = ready.server.agreement.fixed_point.ring.primes[0]
     cases: list[tuple[bytes, str]] = [
@@ -132,13 +128,6 @@ def test_messages_for_the_server_are_refused(ready: Network, kind: Kind):
     refused(ready.devices["device-0"], data, f"a device must not be sent a {kind} message, got one")
 
 
-def test_idle_before_phase_1_is_done_does_nothing(agreed: Network):
-    device = agreed.devices["device-0"]
-    before = snapshot(device)
-    device.idle()
-    assert snapshot(device) == before
-
-
 # -- the end
 
 
@@ -158,9 +147,10 @@ def test_after_the_end_all_secrets_of_the_run_are_forgotten(ready: Network):
 
 
 def repeatable_mask_seed(index: int, device: Device) -> bytes:
-    """The mask seed that device ``index`` of the scenario drew: identity, the join's seal, then the seed."""
+    """The mask seed that device ``index`` of the scenario drew: identity, run key, content key, then the seed."""
     source = repeatable(f"device {index} 7")
     assert Identity(source(32)).public == device.identity.public
+    source(32)
     source(32)
     return source(32)
 
@@ -204,11 +194,11 @@ def test_an_end_in_the_middle_of_phase_1_leaves_no_secrets(types: tuple[type[Ser
     network = Network.of(Scenario(server_type=types[0], device_type=types[1]))
     network.run_until(Kind.SHARE)
     device = network.devices["device-0"]
-    assert device._mask_seeds and not device.ready
+    assert device._mask_seeds and device._key and not device.ready
     server = network.server
     end = Message(Kind.FINISH, server.run, server.agreement.hash, "", "").signed_by(server.identity)
     assert device.receive(end.encode()) == []
     left = device.state()
-    secrets = ("_mask_seeds", "_pad_seeds", "_gram_sum", "_constant_sum", "linear", "constant")
+    secrets = ("_key", "_mask_seeds", "_pad_seeds", "_gram_sum", "_constant_sum", "linear", "constant")
     assert not any(left.get(name) for name in secrets)
     assert device._data is None

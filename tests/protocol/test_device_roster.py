@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import islice
 
-import msgpack
 import numpy as np
-from crafted import EVE, from_server, refused
+from crafted import EVE, EVES_KEY, from_server, refused
 
 import oracle
 from codedfl.crypto import sealed
 from codedfl.crypto.sealed import fingerprint
 from codedfl.protocol import Device
-from codedfl.protocol.messages import SERVER, Kind, Message, Secrets
-from scenario import Network, Scenario, decoded, descent, repeatable
+from codedfl.protocol.agreement import Member
+from codedfl.protocol.messages import SERVER, Kind, Message, Secrets, Shares
+from scenario import Network, Scenario, decoded, descent
 
 
 class Relay:
@@ -26,9 +26,15 @@ class Relay:
         self.network.send(self.network.server.invite())
         self.network.run_until(Kind.AGREEMENT)
         true = self.network.server.agreement
-        keys = dict(zip(true.names, true.publics, strict=True)) | {"device-3": EVE.public}
-        self.lie = replace(true, publics=tuple(keys.values()))
+        self.lie = replace(true, members=tuple(self._swapped(member) for member in true.members))
         self.data = from_server(self.network, Kind.AGREEMENT, self.lie.encoded)
+
+    def _swapped(self, member: Member) -> Member:
+        """device-3's join as Eve would have made it: she signs for her own keys, having no other."""
+        if member.name != "device-3":
+            return member
+        statement = self.network.server.invitation.join_statement(member.name, EVES_KEY.public, member.nonce)
+        return replace(member, identity=EVE.public, run_key=EVES_KEY.public, signature=EVE.sign(statement))
 
     @property
     def victim(self) -> Device:
@@ -59,11 +65,12 @@ def test_without_a_roster_a_lying_relay_reads_the_data():
     victim.receive(relay.data)
     pad_seed = bytes(32)
     header = Message(Kind.PAD_SEED, server.run, relay.lie.hash, SERVER, "device-0")
-    seal = sealed.seal(server.identity, victim.identity.public, header.context(), pad_seed, repeatable(0))
+    seal = relay.network.sealed(header, "device-0", pad_seed)
     (shares,) = decoded(victim.receive(header.with_body(seal).encode()), Kind.SHARES)
-    envelope = dict(msgpack.unpackb(shares.body))["device-3"]
+    envelope = Shares.decode(shares.body).envelopes["device-3"]
     context = replace(shares, kind=Kind.SHARE, receiver="device-3").context()
-    secrets = Secrets.decode(sealed.open_sealed(EVE, victim.identity.public, context, envelope))
+    victims_key = relay.network.run_keys["device-0"].public
+    secrets = Secrets.decode(sealed.open_sealed(EVES_KEY, victims_key, context, envelope))
     padded = sealed.decrypt_bulk(secrets.content_key, shares.context(), secrets.digest, shares.attachment)
     ring = relay.lie.fixed_point.ring
     recovered = []

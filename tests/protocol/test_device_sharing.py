@@ -10,18 +10,15 @@ from crafted import pad_seeds, padded_gram, refused
 
 from codedfl.crypto import sealed
 from codedfl.crypto.sealed import fingerprint
-from codedfl.protocol.messages import SERVER, Complaint, Kind, Message, Secrets, Unusable
-from scenario import Network, Scenario, decoded, repeatable, snapshot
+from codedfl.protocol.messages import SERVER, Commitments, Complaint, Kind, Message, Secrets, Share, Unusable
+from scenario import Network, Scenario, decoded, snapshot
 
 
 def pad_seed_for(network: Network, name: str, seed: bytes) -> bytes:
     """Another pad seed, properly sealed by the server."""
     server = network.server
     header = Message(Kind.PAD_SEED, server.run, server.agreement.hash, SERVER, name)
-    public = server.agreement.public_of(name)
-    return header.with_body(
-        sealed.seal(server.identity, public, header.context(), seed, repeatable(1))
-    ).encode()  # fmt: skip
+    return header.with_body(network.sealed(header, name, seed)).encode()
 
 
 def test_a_pad_is_used_once(sharing: Network):
@@ -46,15 +43,17 @@ def test_raw_data_are_gone_once_they_are_shared(sharing: Network):
         assert not any(isinstance(part, np.ndarray) and part.dtype == np.float64 for pair in held for part in pair)
 
 
-def share_from(network: Network, secrets: Secrets, bulk: bytes = b"", sender: str = "device-1") -> bytes:
-    """A share that ``sender`` itself sealed for device-0, with contents of our choice."""
-    author = network.devices[sender]
-    agreement = network.server.agreement
-    header = Message(Kind.SHARE, network.server.run, agreement.hash, sender, "device-0", attachment=bulk)
-    public = agreement.public_of("device-0")
-    return header.with_body(
-        sealed.seal(author.identity, public, header.context(), secrets.encode(), repeatable(2))
-    ).encode()  # fmt: skip
+def share_from(
+    network: Network, secrets: Secrets, bulk: bytes = b"", sender: str = "device-1", committed: bytes = b""
+) -> bytes:
+    """A share that ``sender`` itself sealed for device-0, with contents of our choice and commitments that fit.
+
+    committed: another mask seed than the one sealed, to commit to.
+    """
+    author, run = network.devices[sender], network.server.run
+    header = Message(Kind.SHARE, run, network.server.agreement.hash, sender, "device-0", attachment=bulk)
+    commitments = Commitments.to({"mask": committed or secrets.mask}, sender, run, author.identity)
+    return header.with_body(Share(commitments, network.sealed(header, "device-0", secrets.encode())).encode()).encode()
 
 
 def sealed_bulk(network: Network, plaintext: bytes, sender: str = "device-1") -> tuple[Secrets, bytes]:
@@ -63,10 +62,9 @@ def sealed_bulk(network: Network, plaintext: bytes, sender: str = "device-1") ->
     return Secrets(bytes(32), content_key=bytes(32), digest=sealed.digest_of([bulk])), bulk
 
 
-def complaint_of(network: Network, name: str, replies: list[bytes]) -> Complaint:
+def complaint_of(network: Network, replies: list[bytes]) -> Complaint:
     (message,) = decoded(replies, Kind.COMPLAINT)
-    public = network.devices[name].identity.public
-    return Complaint.decode(sealed.open_sealed(network.server.identity, public, message.context(), message.body))
+    return Complaint.decode(network.opened(message))
 
 
 def test_a_share_that_its_sender_made_unusable_is_complained_of(sharing: Network):
@@ -78,13 +76,14 @@ def test_a_share_that_its_sender_made_unusable_is_complained_of(sharing: Network
     for data, reason in (
         (share_from(sharing, Secrets()), Unusable.NO_MASK),
         (share_from(sharing, Secrets(bytes(31))), Unusable.MALFORMED),
+        (share_from(sharing, good, good_bulk, committed=b"another mask seed of 32 bytes..."), Unusable.NOT_COMMITTED),
         (share_from(sharing, Secrets(bytes(32))), Unusable.NO_DATA),
         (share_from(sharing, short, short_bulk), Unusable.NO_DATA),
         (share_from(sharing, good, good_bulk[:-1]), Unusable.NO_DATA),
         (share_from(sharing, replace(good, digest=b""), good_bulk), Unusable.NO_DATA),
     ):
         before = snapshot(device)
-        assert complaint_of(sharing, "device-0", device.receive(data)) == Complaint("device-1", reason)
+        assert complaint_of(sharing, device.receive(data)) == Complaint("device-1", reason)
         assert snapshot(device) == before
 
 
@@ -98,7 +97,7 @@ def test_shares_of_those_who_should_not_are_refused(sharing: Network):
 
 def test_a_share_meant_for_another_is_refused(sharing: Network):
     (theirs,) = (m for m in map(Message.decode, sharing.down["device-1"]) if m.sender == "device-2" and m.attachment)
-    device, author = sharing.devices["device-0"], sharing.devices["device-2"].identity.public
+    device, author = sharing.devices["device-0"], sharing.run_keys["device-2"].public
     refused(device, theirs.encode(), "the receiver must be 'device-0', got 'device-1'")
     message = (
         f"a sealed message must open with the key of its sender {fingerprint(author)}:"

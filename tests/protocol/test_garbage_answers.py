@@ -29,17 +29,17 @@ SCHEMES = pytest.mark.parametrize(
 
 def spoil(device: Device, epochs: Iterable[int]) -> None:
     """Every number of its answers to these epochs is another one."""
-    honest = type(device)._masked_answer
+    honest = type(device)._answer
 
-    def answer(self: Device, update: Update) -> Planes:
-        planes = honest(self, update)
+    def answer(self: Device, update: Update, digest: bytes) -> Planes:
+        planes = honest(self, update, digest)
         if update.epoch in epochs:
             for k, prime in enumerate(self._agreed.fixed_point.ring.primes):
                 for x in range(planes.shape[1]):
                     planes[k, x] = oracle.centred(int(planes[k, x]) + 12345 + 6789 * (x + k), prime)
         return planes
 
-    device._masked_answer = MethodType(answer, device)  # type: ignore[method-assign]
+    device._answer = MethodType(answer, device)  # type: ignore[method-assign]
 
 
 def train(

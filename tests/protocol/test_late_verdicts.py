@@ -29,10 +29,10 @@ Arrivals = Callable[[int, Sequence[str]], Sequence[str]]
 
 def conspire(device: Device, epochs: Collection[int]) -> None:
     """Answer as one of several who agree with device-0 on another codeword, on which device-1 is the odd one out."""
-    honest = type(device)._masked_answer
+    honest = type(device)._answer
 
-    def answer(self: Device, update: Update) -> Planes:
-        planes = honest(self, update)
+    def answer(self: Device, update: Update, digest: bytes) -> Planes:
+        planes = honest(self, update, digest)
         if update.epoch in epochs:
             code = self._agreed.code
             for k, p in enumerate(code.primes):
@@ -40,7 +40,7 @@ def conspire(device: Device, epochs: Collection[int]) -> None:
                 planes[k, -1] = oracle.centred(int(planes[k, -1]) + offset, p)
         return planes
 
-    device._masked_answer = MethodType(answer, device)  # type: ignore[method-assign]
+    device._answer = MethodType(answer, device)  # type: ignore[method-assign]
 
 
 class StopsAtALateVerdict(PaddedServer):
@@ -134,10 +134,12 @@ def test_a_mended_epoch_is_undone_in_a_solver_that_remembers_much():
     assert server.mended == [5]
 
 
-def test_in_the_last_epoch_a_late_contradiction_is_on_record_and_no_more():
+def test_after_the_last_epoch_nothing_late_is_read_any_more():
+    """The run's keys are forgotten: whoever wants the last epoch checked takes spare answers."""
     scenario, server = train(6, 5, [EPOCHS])
     assert np.array_equal(server.model, scenario.expected_models(descent(EPOCHS))[-1])
-    assert (server.liars, server.disputed, server.epoch) == ({}, [EPOCHS], EPOCHS)
+    assert (server.liars, server.disputed, server.epoch) == ({}, [], EPOCHS)
+    assert server.ignored["message after the end"] > 0
 
 
 def test_with_one_answer_beyond_those_needed_nothing_could_be_confirmed():

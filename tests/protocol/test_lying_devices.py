@@ -32,10 +32,10 @@ Lie = Callable[[int], bool]
 def make_liar(device: Device, lies_in: Lie = lambda epoch: epoch >= 2, used_with: Sequence[int] = ()) -> None:
     """The last number of the answer is off: by one modulo one prime, or, for a liar that knows with whom it is going to
     be decoded, so that the total is off by one unit and within every bound."""
-    honest = type(device)._masked_answer
+    honest = type(device)._answer
 
-    def answer(self: Device, update: Update) -> Planes:
-        planes = honest(self, update)
+    def answer(self: Device, update: Update, digest: bytes) -> Planes:
+        planes = honest(self, update, digest)
         if lies_in(update.epoch):
             code = self._agreed.code
             offsets = [0, 1]
@@ -46,7 +46,7 @@ def make_liar(device: Device, lies_in: Lie = lambda epoch: epoch >= 2, used_with
                 planes[k, -1] = oracle.centred(int(planes[k, -1]) + offsets[k], p)
         return planes
 
-    device._masked_answer = MethodType(answer, device)  # type: ignore[method-assign]
+    device._answer = MethodType(answer, device)  # type: ignore[method-assign]
 
 
 def parties(
@@ -104,8 +104,8 @@ def test_answers_that_contradict_each_other_are_in_the_log(caplog: pytest.LogCap
     """One late answer shows that somebody lied, and not who."""
     train(Scenario(sizes=(3, 2, 4), alpha=2), ["device-2"], 0)
     assert [text for _, _, text in caplog.record_tuples] == [
-        f"the answers of epoch {epoch} contradict each other, and cannot show who lies" for epoch in (2, 3, 4)
-    ]
+        f"the answers of epoch {epoch} contradict each other, and cannot show who lies" for epoch in (2, 3)
+    ]  # the late answer of the last epoch comes when the run is over
 
 
 def test_a_liar_from_the_first_answer_on_is_found():
@@ -216,7 +216,8 @@ def test_honest_late_answers_raise_no_alarm():
     server = train(Scenario(sizes=(3, 2, 4, 2, 3), alpha=4), [], 0)
     assert server.liars == {}
     assert server.disputed == []
-    assert server.ignored["late answer"] == 3 * EPOCHS
+    # Those of the last epoch come when the run is over and its keys are forgotten.
+    assert server.ignored == {"late answer": 3 * (EPOCHS - 1), "message after the end": 3}
 
 
 def test_a_lie_gets_through_unchecked():

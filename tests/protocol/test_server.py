@@ -5,15 +5,16 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 
+import msgpack
 import numpy as np
 import pytest
-from crafted import EVE, not_opened, refused, sealed_to
+from crafted import EVE, EVES_KEY, not_opened, refused
 
 import oracle
 from codedfl.crypto.sealed import fingerprint
 from codedfl.errors import InvalidInput, NotEnoughDevices
 from codedfl.protocol import Phase
-from codedfl.protocol.messages import SERVER, Answer, Kind, Message, Update, decode_envelopes, encode_envelopes
+from codedfl.protocol.messages import SERVER, Answer, Kind, Message, Shares, Update
 from codedfl.protocol.schemes.coded_padded import PaddedServer
 from scenario import Network, Scenario, decoded, descent, gram_limit, names_of, snapshot
 from wording import exactly
@@ -23,7 +24,7 @@ def answer_from(network: Network, name: str, answer: Answer) -> bytes:
     """An answer of our choice, properly sealed by a member."""
     server = network.server
     header = Message(Kind.ANSWER, server.run, server.agreement.hash, name, SERVER)
-    return sealed_to(server, network.devices[name].identity, header, answer.encode())
+    return header.with_body(network.sealed(header, SERVER, answer.encode())).encode()
 
 
 # -- making one
@@ -60,22 +61,26 @@ def test_every_run_has_its_own_id():
 def test_a_stranger_does_not_join(joining: Network):
     server = joining.server
     join = Message(Kind.JOIN, server.run, b"", "mallory", SERVER, attachment=EVE.public)
-    refused(server, sealed_to(server, EVE, join, b""), "the device must be one of the 4 expected, got 'mallory'")
+    refused(server, join.encode(), "the device must be one of the 4 expected, got 'mallory'")
 
 
 def test_nobody_joins_in_anothers_name(joining: Network):
-    """The key of the join must open its seal: whoever says "device-1" must hold the key he brings."""
+    """A join is signed, with name, run key and nonce: whoever says "device-1" must hold the key he brings."""
     server = joining.server
     true = Message.decode(joining.up["device-1"][0])
-    refused(server, replace(true, attachment=EVE.public).encode(), not_opened(EVE.public))
-    refused(server, replace(true, sender="device-0").encode(), not_opened(true.attachment))
-    refused(server, replace(true, attachment=b"").encode(), "a public key must have 64 bytes, got 0")
-    point = bytes(64)
-    refused(
-        server,
-        replace(true, attachment=point).encode(),
-        "a public key must be a valid X25519 point, got one that is not",
-    )
+    run_key, nonce = msgpack.unpackb(true.body)
+    forgeries = [
+        (replace(true, attachment=EVE.public), EVE.public),
+        (replace(true, sender="device-0"), true.attachment),
+        (true.with_body(msgpack.packb([EVES_KEY.public, nonce])), true.attachment),
+        (true.with_body(msgpack.packb([run_key, bytes(16)])), true.attachment),
+    ]
+    for forged, public in forgeries:
+        message = f"the signature must be by key {fingerprint(public)}: it is not, or was damaged"
+        refused(server, forged.encode(), message)
+    refused(server, replace(true, attachment=b"").encode(), "a public key must have 32 bytes, got 0")
+    short = "an agreement's member must have whole keys, nonce and signature, got another length"
+    refused(server, replace(true, signature=b"short").encode(), short)
 
 
 def test_with_a_roster_only_pinned_keys_join():
@@ -113,7 +118,7 @@ def test_freezing_early_leaves_out_who_did_not_come():
     assert network.server.phase is Phase.JOINING
     network.send(network.server.freeze())
     network.run()
-    assert network.server.agreement.names == ("device-0", "device-1", "device-3")
+    assert set(network.server.agreement.names) == {"device-0", "device-1", "device-3"}
     three = Scenario(sizes=(3, 5, 4), alpha=2, public_samples=False, bounds=scenario.bounds)
     three.data = [scenario.data[i] for i in (0, 1, 3)]
     assert np.array_equal(network.server.model, three.expected_models(descent())[-1])
@@ -153,7 +158,9 @@ def test_refusals_are_kept_by_name():
     scenario.data[3] = np.zeros((2, 4)), np.zeros((2, 7))
     network = Network.of(scenario)
     network.run()
-    assert network.server.refusals == {"device-3": "Y must have 2 columns as this run has, got 7"}
+    assert network.server.refusals == {
+        "device-3": "n_features and n_outputs must be 4 and 7 as this device's recipe makes them, got 4 and 2"
+    }
 
 
 # -- out of protocol
@@ -173,8 +180,8 @@ def test_wrong_run_receiver_or_set_is_refused(training: Network):
         (replace(true, receiver="device-1"), "the receiver must be the server, got 'device-1'"),
         (replace(true, agreement=bytes(32)), "the message must belong to the frozen participant set: it names another"),
         (replace(true, sender="mallory"), "the device must be one of the 4 of this run, got 'mallory'"),
-        (replace(true, sender="device-1"), not_opened(training.devices["device-1"].identity.public)),
-        (replace(true, kind=Kind.READY), not_opened(training.devices["device-0"].identity.public)),
+        (replace(true, sender="device-1"), not_opened(training.run_keys["device-1"].public)),
+        (replace(true, kind=Kind.READY), not_opened(training.run_keys["device-0"].public)),
     ):
         refused(server, changed.encode(), message)
 
@@ -200,12 +207,15 @@ def test_shares_must_be_signed_by_their_sender(shares_sent: Network):
 def test_shares_for_somebody_outside_the_set_are_refused_whole(shares_sent: Network):
     """Nothing is kept or relayed of a message that is refused."""
     true = Message.decode(shares_sent.up["device-0"][0])
-    bad = true.with_body(encode_envelopes({"device-3": b"x", "mallory": b"y"}))
-    data = bad.signed_by(shares_sent.devices["device-0"].identity).encode()
+    author, shares = shares_sent.devices["device-0"].identity, Shares.decode(true.body)
+
+    def with_envelopes(envelopes: dict[str, bytes]) -> bytes:
+        return true.with_body(replace(shares, envelopes=envelopes).encode()).signed_by(author).encode()
+
+    data = with_envelopes({"device-3": b"x", "mallory": b"y"})
     rule = "the shares of 'device-0' must be for those who need its seeds under this code: missing or too many are "
     refused(shares_sent.server, data, f"{rule}'device-2', 'mallory'")
-    one_short = dict.fromkeys(list(decode_envelopes(true.body))[1:], b"x")
-    data = true.with_body(encode_envelopes(one_short)).signed_by(shares_sent.devices["device-0"].identity).encode()
+    data = with_envelopes(dict.fromkeys(list(shares.envelopes)[1:], b"x"))
     refused(shares_sent.server, data, f"{rule}'device-2'")
     shares_sent.run()
     assert shares_sent.server.phase is Phase.FINISHED  # the true shares were still welcome

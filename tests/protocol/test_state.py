@@ -12,7 +12,7 @@ import pytest
 
 from codedfl.crypto.sealed import Identity
 from codedfl.errors import InvalidInput, MessageRefused
-from codedfl.protocol import Device, Phase, Server
+from codedfl.protocol import Device, Phase, Policy, Server
 from codedfl.protocol.messages import SERVER, Kind, Message, Update
 from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
 from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
@@ -55,7 +55,7 @@ def plain(state: Any) -> Any:
 
 def restored_device(scenario: Scenario, old: Device) -> Device:
     data = (None, None) if old.data_used else scenario.data[scenario.names.index(old.name)]
-    fresh = type(old)(old.name, *data, identity=old.identity)
+    fresh = type(old)(old.name, *data, identity=old.identity, policy=Policy(allow_gram=True))
     fresh.restore(plain(old.state()))
     return fresh
 
@@ -68,7 +68,7 @@ def restored_server(scenario: Scenario, old: Server, solver: Solver) -> Server:
 
 def remembered(party: Server | Device) -> dict[str, Any]:
     """All attributes but those that a restored party gets from its arguments, or computes again."""
-    given = {"_random_bytes", "_prepared_mask", "_initial_model", "_roster", "_stop_when"}
+    given = {"_random_bytes", "_initial_model", "_roster", "_stop_when", "_policy"}
     found = {name: value for name, value in vars(party).items() if name not in given}
     if isinstance(party, Server):  # what a solver does not have before its start is None after
         found["solver"] = {name: value for name, value in vars(party.solver).items() if value is not None}

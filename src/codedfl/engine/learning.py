@@ -97,6 +97,7 @@ class Learning:
             precision=precision,
             groups=scheme.groups,
             reveals_gram=scheme.reveals_gram,
+            recipe=self.recipe.digest(),
         )
 
     def model(self, theta: Floats, **provenance: Any) -> TrainedModel:

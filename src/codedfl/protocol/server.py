@@ -16,6 +16,7 @@ import secrets as system_random
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
@@ -46,7 +47,7 @@ from codedfl.protocol.epoch_total import (
     tell_solver,
     unpad,
 )
-from codedfl.protocol.messages import SERVER, Answer, Complaint, Kind, Message, decode_envelopes
+from codedfl.protocol.messages import SERVER, Answer, Complaint, Kind, Message, Share, Shares
 from codedfl.solve.solver import GramSolver, Solver
 from codedfl.state import MAP, PLAIN, SET, Kept, State, optional
 from codedfl.typing import Floats, Planes, RandomBytes
@@ -109,7 +110,9 @@ class Server(Convener):
         if not 0 <= spare < parameters.alpha:
             raise InvalidInput(f"spare must be between 0 and alpha - 1 ({parameters.alpha - 1}), got {spare}")
         super().__init__(
-            parameters,
+            replace(
+                parameters, epochs=min(parameters.epochs, solver.epochs)
+            ),  # devices agree to no more than is needed
             devices,
             initial_model=initial_model,
             identity=identity,
@@ -180,7 +183,17 @@ class Server(Convener):
         when the solver cannot go on, and ``WrongAnswers`` when answers contradict each other beyond repair. After
         these three the run is over: ``repeat`` has what tells the devices, and ``model`` is the last good one.
         """
-        message = Message.decode(data)
+        try:
+            return self._handle(Message.decode(data))
+        finally:
+            self._forget_when_over()
+
+    def _forget_when_over(self) -> None:
+        """What was sealed to this server's run key stays sealed for good."""
+        if self.phase is Phase.FINISHED:
+            self._key = None
+
+    def _handle(self, message: Message) -> list[Outgoing]:
         handlers = {
             Kind.JOIN: self._on_join,
             Kind.REFUSAL: self._on_refusal,
@@ -198,6 +211,9 @@ class Server(Convener):
             raise MessageRefused(f"the run must be {self.run.hex()}, got {message.run.hex()[:32]}")
         if message.agreement != (self._agreement_hash if message.kind not in (Kind.JOIN, Kind.REFUSAL) else b""):
             raise MessageRefused("the message must belong to the frozen participant set: it names another")
+        if self.phase is Phase.FINISHED:  # the key to open it with is forgotten
+            self.ignored["message after the end"] += 1
+            return []
         return handler(message)
 
     def repeat(self) -> list[Outgoing]:
@@ -229,7 +245,7 @@ class Server(Convener):
         agreed = self._agreed
         lost = set(gone)
         if self.phase is Phase.SHARING:
-            silent = [name for name in self.unshared if name in lost]
+            silent = [name for name in self.expected if name in lost and name in self.unshared]
             if silent:
                 raise NotEnoughDevices(
                     f"all {agreed.n_devices} devices must share before training: {len(silent)} missing"
@@ -245,7 +261,8 @@ class Server(Convener):
         if short and self._interrupted is not None:
             return [self._go_on_unconfirmed(self._interrupted)]
         if short and self.phase is not Phase.FINISHED:
-            absent = [agreed.names[j] for j in range(agreed.n_devices) if j not in trusted]
+            there = {agreed.names[j] for j in trusted}
+            absent = [name for name in self.expected if name in set(agreed.names) - there]
             extra = f" and {book.spare} spare" if book.spare else ""
             raise NotEnoughDevices(
                 f"epoch {self.epoch} needs {code.answers_needed} answers (D - alpha + 1){extra} but only {len(trusted)}"
@@ -269,7 +286,7 @@ class Server(Convener):
     # -- phase 1
 
     @abstractmethod
-    def _take_shares(self, sender: int, message: Message, envelopes: Mapping[str, bytes]) -> bytes:
+    def _take_shares(self, sender: int, message: Message, for_server: bytes) -> bytes:
         """Keep what device ``sender`` shared with the server; returns the bulk to relay along the column."""
 
     @abstractmethod
@@ -279,28 +296,29 @@ class Server(Convener):
     def _on_shares(self, message: Message) -> list[Outgoing]:
         agreed = self._agreed
         sender = agreed.position(message.sender)
-        message.check_signature(agreed.publics[sender])
+        member = agreed.members[sender]
+        message.check_signature(member.identity)
         if sender in self._shared:
             self.ignored["repeated shares"] += 1
             return []
-        envelopes = decode_envelopes(message.body)
+        shares = Shares.decode(message.body)
+        shares.commitments.check_signature(member.name, self.run, member.identity)
         # One envelope too few would leave its receiver waiting for ever.
         wanted = {agreed.names[i] for i in mask_receivers(agreed.code, sender) if i != sender}
-        if set(envelopes) - {SERVER} != wanted:
-            odd = sorted((set(envelopes) - {SERVER}) ^ wanted)
+        if set(shares.envelopes) != wanted:
+            odd = sorted(set(shares.envelopes) ^ wanted)
             raise MessageRefused(
                 f"the shares of {message.sender!r} must be for those who need its seeds under this code:"
                 f" missing or too many are {', '.join(map(repr, odd))[:200]}"
             )
-        bulk = self._take_shares(sender, message, envelopes)
+        bulk = self._take_shares(sender, message, shares.for_server)
         self._shared.add(sender)
         column = {agreed.names[i] for i in agreed.code.column_support(sender)}
         relayed = []
-        for name, envelope in envelopes.items():
-            if name == SERVER:
-                continue
+        for name, envelope in shares.envelopes.items():
             attachment = bulk if name in column else b""
-            share = Message(Kind.SHARE, self.run, agreed.hash, message.sender, name, envelope, attachment)
+            body = Share(shares.commitments, envelope).encode()
+            share = Message(Kind.SHARE, self.run, agreed.hash, message.sender, name, body, attachment)
             relayed.append(Outgoing((name,), share.encode()))
         return relayed + self._start_if_possible()
 

@@ -111,7 +111,6 @@ class _Run:
         self._asked = set()
         for name in self._arrivals(self._server.epoch, names):
             self._deliver(name, update)
-            self._devices[name].idle()
 
     def _deliver(self, name: str, data: bytes) -> None:
         if name in self._mute and self._server.phase is not Phase.JOINING:

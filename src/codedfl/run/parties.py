@@ -6,7 +6,7 @@ import secrets as system_random
 from collections.abc import Callable, Sequence
 
 from codedfl.data.problem import Problem
-from codedfl.protocol import Device, Parameters, Server
+from codedfl.protocol import Device, Parameters, Policy, Server
 from codedfl.schemes import CodedScheme
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats, RandomBytes
@@ -39,8 +39,11 @@ def make_parties(
         masks=masks,
         groups=scheme.groups,
         reveals_gram=scheme.reveals_gram,
+        recipe=problem.recipe.digest(),
     )
     scheme.check(problem.n_devices)
+    # One process holds everything here: what is asked for is allowed.
+    policy = Policy(allow_gram=True, allow_unmasked=not masks)
     names = problem.device_names if order is None else tuple(problem.device_names[i] for i in order)
     server = scheme.server_type(
         parameters, names, solver, stop_when=stop_when, spare=scheme.spare, random_bytes=random_bytes
@@ -50,7 +53,8 @@ def make_parties(
             name,
             problem.X[problem.rows_of(i)],
             problem.Y[problem.rows_of(i)],
-            allow_unmasked=not masks,
+            policy=policy,
+            recipe=parameters.recipe,
             random_bytes=random_bytes,
         )
         for i, name in enumerate(problem.device_names)

@@ -18,7 +18,12 @@ from codedfl.typing import Floats
 
 
 class Solver(Protocol):
-    """One epoch is one ``start`` or one ``request``/``receive`` pair."""
+    """One epoch is one ``start`` or one ``request``/``receive`` pair; there are at most ``epochs`` of them."""
+
+    @property
+    def epochs(self) -> int:
+        """At most so many, the one of ``start`` included; devices answer no more."""
+        ...
 
     @property
     def model(self) -> Floats | None:
