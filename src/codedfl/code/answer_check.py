@@ -19,7 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from codedfl.code.gradient_code import GradientCode, GroupedCode
+from codedfl.code.gradient_code import GradientCode
+from codedfl.code.roles import AnswerCode, Replication
 from codedfl.crypto import pads
 from codedfl.exact.ring import Ring
 from codedfl.typing import Planes
@@ -80,7 +81,7 @@ class Verdict:
         return not self.undecided
 
 
-def judge(code: GradientCode | GroupedCode, projected: Mapping[int, Scalars]) -> Verdict:
+def judge(code: AnswerCode, projected: Mapping[int, Scalars]) -> Verdict:
     """What the projected answers, by device, say about each other; every group is a codeword of its own."""
     liars: list[int] = []
     undecided: list[int] = []
@@ -94,7 +95,7 @@ def judge(code: GradientCode | GroupedCode, projected: Mapping[int, Scalars]) ->
     return Verdict(tuple(sorted(liars)), tuple(sorted(undecided)))
 
 
-def locate(code: GradientCode, projected: Mapping[int, Scalars]) -> list[int] | None:
+def locate(code: GradientCode | Replication, projected: Mapping[int, Scalars]) -> list[int] | None:
     """The fewest positions without which the answers lie on the code; None when they are too many to be sure.
 
     An answer may be wrong modulo one prime only, so each is decoded on its own.

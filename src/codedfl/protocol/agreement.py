@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
 
 from codedfl.code.gradient_code import Code, group_sizes, make_code
+from codedfl.code.roles import NO_ROLE, AnswerCode, RoleCode
 from codedfl.crypto import sealed
 from codedfl.crypto.pads import RUN_ID_BYTES
 from codedfl.crypto.sealed import KEY_BYTES, SIGNATURE_BYTES
@@ -34,6 +35,7 @@ from codedfl.typing import Floats
 MOST_FEATURES = 2**17
 MOST_MODEL_NUMBERS = 2**24
 MOST_EPOCHS = 10_000
+MOST_COLLUDERS = 255
 NONCE_BYTES = 16
 DIGEST_BYTES = 32
 
@@ -54,6 +56,7 @@ class Parameters:
     groups: how many groups with a code each; alpha then counts within a group. 1 is one code for all.
     reveals_gram: the first answer also brings the total of X'X to the server (one-shot).
     epochs: at most so many updates are answered, the first one (for the constant) included.
+    colluders: z of role-keys: so many devices may collude with the server; z + 1 roles hold the keys.
     recipe: digest of everything that turns rows into X and Y (``data.recipe``); empty where both are given as they are.
     """
 
@@ -69,6 +72,7 @@ class Parameters:
     reveals_gram: bool = False
     epochs: int = MOST_EPOCHS
     recipe: bytes = b""
+    colluders: int = 0
 
     def __post_init__(self) -> None:
         if self.n_features < 1:
@@ -90,6 +94,8 @@ class Parameters:
             raise InvalidInput(
                 f"recipe must be a digest of {DIGEST_BYTES} bytes or empty, got {len(self.recipe)} bytes"
             )
+        if not 0 <= self.colluders <= MOST_COLLUDERS:
+            raise InvalidInput(f"colluders must be between 0 and {MOST_COLLUDERS}, got {self.colluders}")
         if self.groups < 1:
             raise InvalidInput(f"groups must be at least 1, got {self.groups}")
         if self.precision is not None and self.precision < 1:
@@ -126,11 +132,11 @@ class Parameters:
         public = (float(b.features), float(b.labels), b.samples, b.samples_per_device)
         shape = (self.scheme, self.alpha, self.n_features, self.n_outputs)
         flags = (self.masks, self.groups, self.reveals_gram)
-        return pack_list([*shape, *public, *optional, *flags, self.epochs, self.recipe])
+        return pack_list([*shape, *public, *optional, *flags, self.epochs, self.recipe, self.colluders])
 
     @classmethod
     def decode(cls, data: bytes) -> Parameters:
-        types = (str, int, int, int, float, float, int, int, int, int, bool, int, bool, int, bytes)
+        types = (str, int, int, int, float, float, int, int, int, int, bool, int, bool, int, bytes, int)
         f = check_types(unpack_list(data, "parameters"), types, "parameters")
         try:
             bounds = Bounds(f[4], f[5], f[6], f[7])
@@ -213,29 +219,46 @@ def seated(members: Sequence[Member], run: bytes, groups: int) -> tuple[Member, 
 
 @dataclass(frozen=True)
 class Agreement:
-    """The frozen set: what all were invited to, the members in the code's order, and Theta^(1)."""
+    """The frozen set: what all were invited to, the members in the code's order, and Theta^(1).
+
+    ``roles`` is for role-keys: the role of each member, ``NO_ROLE`` for none; ``helpers`` are members without data.
+    """
 
     invitation: Invitation
     members: tuple[Member, ...]
     initial_model: Floats  # as rounded by ``FixedPoint.round_initial_model``
+    roles: tuple[int, ...] = ()
+    helpers: tuple[int, ...] = ()
 
     @classmethod
     def freeze(
-        cls, invitation: Invitation, members: Sequence[Member], initial_model: Floats | None = None
+        cls,
+        invitation: Invitation,
+        members: Sequence[Member],
+        initial_model: Floats | None = None,
+        *,
+        roles: Mapping[str, int] | None = None,
+        helpers: Collection[str] = (),
     ) -> Agreement:
-        """``members`` in the server's order, which decides the groups; places within them are drawn."""
+        """``members`` in the server's order, which decides the groups; places within them are drawn.
+
+        ``roles`` and ``helpers``, by name, are the server's choice too.
+        """
         parameters = invitation.parameters
         shape = (parameters.n_features, parameters.n_outputs)
         theta = np.zeros(shape) if initial_model is None else np.asarray(initial_model, dtype=np.float64)
         if theta.shape != shape:
             raise InvalidInput(f"the initial model must have shape {shape}, got {theta.shape}")
-        draft = cls(invitation, seated(members, invitation.run, parameters.groups), theta)
+        seats = seated(members, invitation.run, parameters.groups)
+        held = () if roles is None else tuple(roles.get(member.name, NO_ROLE) for member in seats)
+        without_data = tuple(i for i, member in enumerate(seats) if member.name in helpers)
+        draft = cls(invitation, seats, theta, held, without_data)
         # Rounding may lengthen the norm, which may cost the constant a bit: round until model and grid agree.
         while True:
             rounded = draft.fixed_point.round_initial_model(draft.initial_model)
             if np.array_equal(rounded, draft.initial_model):
                 return draft
-            draft = cls(invitation, draft.members, rounded)
+            draft = replace(draft, initial_model=rounded)
 
     # -- what follows from it
 
@@ -256,13 +279,24 @@ class Agreement:
         return len(self.members)
 
     @cached_property
+    def owners(self) -> tuple[int, ...]:
+        """Positions of those with data; everybody but helpers."""
+        return tuple(i for i in range(self.n_devices) if i not in self.helpers)
+
+    @cached_property
+    def holders(self) -> tuple[int, ...]:
+        """Positions of those with a role."""
+        return tuple(i for i, role in enumerate(self.roles) if role != NO_ROLE)
+
+    @cached_property
     def fixed_point(self) -> FixedPoint:
         p = self.parameters
         norm = column_norm(self.initial_model)
         if not math.isfinite(norm):
             raise InvalidInput("the initial model must be finite, got NaN or infinity")
-        sizes = tuple(group_sizes(self.n_devices, p.alpha, p.groups))
-        return FixedPoint.derive(p.bounds, p.n_features, self.n_devices, sizes, p.precision, norm)
+        # The same scales as of any other scheme with so many owners, so that models are the same bit for bit.
+        sizes = tuple(group_sizes(len(self.owners), p.alpha, p.groups))
+        return FixedPoint.derive(p.bounds, p.n_features, len(self.owners), sizes, p.precision, norm)
 
     @cached_property
     def initial_integers(self) -> Floats:
@@ -270,8 +304,16 @@ class Agreement:
 
     @cached_property
     def code(self) -> Code:
+        """The gradient code of the coded schemes."""
         p = self.parameters
         return make_code(self.n_devices, p.alpha, self.fixed_point.ring.primes, p.groups)
+
+    @cached_property
+    def answer_code(self) -> AnswerCode:
+        """What answers are decoded by: the gradient code, or the roles where there are any."""
+        if not self.roles:
+            return self.code
+        return RoleCode(self.roles, self.parameters.colluders + 1, self.fixed_point.ring.primes)
 
     @cached_property
     def _positions(self) -> dict[str, int]:
@@ -292,7 +334,9 @@ class Agreement:
     def encoded(self) -> bytes:
         theta = self.initial_model.astype("<f8").tobytes() if np.any(self.initial_model) else b""
         members = [member.fields() for member in self.members]
-        return pack_list([self.invitation.run, self.invitation.encoded, members, theta])
+        return pack_list(
+            [self.invitation.run, self.invitation.encoded, members, theta, list(self.roles), list(self.helpers)]
+        )
 
     @cached_property
     def hash(self) -> bytes:
@@ -310,8 +354,8 @@ class Agreement:
 
 @lru_cache(maxsize=4)
 def _decoded(data: bytes) -> Agreement:
-    run, invited, members, theta = check_types(
-        unpack_list(data, "an agreement"), (bytes, bytes, list, bytes), "an agreement"
+    run, invited, members, theta, roles, helpers = check_types(
+        unpack_list(data, "an agreement"), (bytes, bytes, list, bytes, list, list), "an agreement"
     )
     invitation = Invitation.decode(run, invited)
     parameters = invitation.parameters
@@ -321,8 +365,14 @@ def _decoded(data: bytes) -> Agreement:
         raise MessageRefused(f"an agreement must name each device once, got {names!r:.200}")
     if len({member.identity for member in found}) != len(found):
         raise MessageRefused("every device of an agreement must have a key of its own, got one key twice")
+    check_types(roles, (int,) * (len(found) if roles else 0), "an agreement's roles")
+    check_types(helpers, (int,) * len(helpers), "an agreement's helpers")
+    if helpers != sorted(set(helpers) & set(range(len(found)))):
+        raise MessageRefused(f"helpers must be members of the agreement, got {helpers!r:.80}")
     try:
-        group_sizes(len(found), parameters.alpha, parameters.groups)  # before anything is done for each group
+        group_sizes(
+            len(found) - len(helpers), parameters.alpha, parameters.groups
+        )  # before anything is done for each group
     except InvalidInput as error:
         raise MessageRefused(f"the agreement breaks a rule: {error}") from None
     for member in found:
@@ -333,9 +383,9 @@ def _decoded(data: bytes) -> Agreement:
     if len(theta) not in (0, 8 * math.prod(shape)):
         raise MessageRefused(f"the initial model must have {math.prod(shape)} numbers, got {len(theta)} bytes")
     model = np.frombuffer(theta, "<f8").reshape(shape) if theta else np.zeros(shape)
-    agreement = Agreement(invitation, found, model)
+    agreement = Agreement(invitation, found, model, tuple(roles), tuple(helpers))
     try:
-        _ = agreement.code, agreement.initial_integers  # derived now, so that a bad one is refused as a whole
+        _ = agreement.answer_code, agreement.initial_integers  # derived now, so that a bad one is refused as a whole
     except (InvalidInput, ArithmeticError) as error:
         raise MessageRefused(f"the agreement breaks a rule: {error}") from None
     return agreement

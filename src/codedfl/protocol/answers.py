@@ -16,7 +16,7 @@ from itertools import combinations
 from typing import ClassVar
 
 from codedfl.code.answer_check import Projection, Scalars, Verdict, judge
-from codedfl.code.gradient_code import Code
+from codedfl.code.roles import AnswerCode
 from codedfl.exact.ring import Ring
 from codedfl.state import MAP, PLAIN, SET, TUPLE, Kept, Resumable, State
 from codedfl.typing import Planes
@@ -69,17 +69,17 @@ class AnswerBook(Resumable):
         book.restore(state)
         return book
 
-    def shortfall(self, code: Code, positions: Iterable[int]) -> int:
+    def shortfall(self, code: AnswerCode, positions: Iterable[int]) -> int:
         """How many more devices must answer than these: spare ones as far as each group's trusted members go."""
         spare = max(self.spare, CONFIRMING) if self.confirming else self.spare
         return code.quorum.with_spare(spare, self.liars).missing(set(positions) - set(self.liars))
 
-    def can_confirm(self, code: Code, positions: Iterable[int]) -> bool:
+    def can_confirm(self, code: AnswerCode, positions: Iterable[int]) -> bool:
         """Whether these are enough to confirm an epoch, in every group."""
         there = set(positions) - set(self.liars)
         return all(len(there.intersection(members)) >= part.answers_needed + CONFIRMING for part, members in code.parts)
 
-    def check(self, ring: Ring, code: Code, run: bytes, fresh_seed: bytes) -> Verdict:
+    def check(self, ring: Ring, code: AnswerCode, run: bytes, fresh_seed: bytes) -> Verdict:
         """Judge the answers to the current epoch, once enough are in. Liars are not excluded yet: ``exclude`` does."""
         self._seed = self._seed or fresh_seed
         missing = [i for i in self.answers if i not in self._projected]
@@ -88,7 +88,7 @@ class AnswerBook(Resumable):
         self._projected |= dict(zip(missing, scalars, strict=True))
         return judge(code, self._projected)
 
-    def outstanding(self, code: Code, verdict: Verdict, alive: Iterable[int]) -> list[int]:
+    def outstanding(self, code: AnswerCode, verdict: Verdict, alive: Iterable[int]) -> list[int]:
         """Who of ``alive`` has not answered yet in the groups whose answers do not agree; in all, if they seem to."""
         suspects = set(verdict.undecided) or set(self.answers)
         torn = [i for _, members in code.parts if suspects.intersection(members) for i in members]
@@ -98,7 +98,7 @@ class AnswerBook(Resumable):
         """Those of them who have not answered, and could."""
         return [i for i in positions if i not in self.answers and i not in self.liars]
 
-    def ways_to_agree(self, code: Code) -> Iterator[list[tuple[int, ...]]]:
+    def ways_to_agree(self, code: AnswerCode) -> Iterator[list[tuple[int, ...]]]:
         """Devices without whose answers the others are enough and agree: all choices of one, then of two, and so on.
 
         Ends where there would be too many to try.
@@ -110,7 +110,7 @@ class AnswerBook(Resumable):
                 return
             yield [choice for choice in combinations(sorted(self.answers), size) if self._agree_without(code, choice)]
 
-    def _agree_without(self, code: Code, choice: tuple[int, ...]) -> bool:
+    def _agree_without(self, code: AnswerCode, choice: tuple[int, ...]) -> bool:
         rest = {i: scalars for i, scalars in self._projected.items() if i not in choice}
         return not code.quorum.missing(rest) and judge(code, rest) == Verdict()
 
@@ -120,7 +120,7 @@ class AnswerBook(Resumable):
             self.answers.pop(i, None)
             self._projected.pop(i, None)
 
-    def decode(self, ring: Ring, code: Code, without: Collection[int] = ()) -> Planes:
+    def decode(self, ring: Ring, code: AnswerCode, without: Collection[int] = ()) -> Planes:
         """sum_i a_i answer_i over D - alpha + 1 answers: masks cancel, the total of data and pads is left."""
         survivors = [i for i in self.answers if i not in without]
         vector = code.decoding_vector(survivors)
@@ -128,7 +128,7 @@ class AnswerBook(Resumable):
         ring.add_scaled(total, vector.tolist(), [self.answers[i] for i in survivors])
         return total
 
-    def close(self, epoch: int, digest: bytes, code: Code) -> None:
+    def close(self, epoch: int, digest: bytes, code: AnswerCode) -> None:
         """The epoch is decoded: forget its answers, keep what late ones are checked with."""
         self.last, self._last_seed = (epoch, digest), self._seed
         self._last_projected, self._last_used = self._projected, set(self.answers)
@@ -140,7 +140,7 @@ class AnswerBook(Resumable):
         """Forget the answers to the current epoch."""
         self.answers, self._projected, self._seed = {}, {}, b""
 
-    def check_late(self, ring: Ring, code: Code, run: bytes, sender: int, answer: Planes) -> bool:
+    def check_late(self, ring: Ring, code: AnswerCode, run: bytes, sender: int, answer: Planes) -> bool:
         """Whether a late answer disputes the last epoch; of one that was confirmed it only shows who lies."""
         if sender in self._last_projected or sender in self.refuted:
             return False
@@ -156,7 +156,7 @@ class AnswerBook(Resumable):
         self.disputed.add(epoch)
         return True
 
-    def resolve(self, code: Code, right: bool) -> None:
+    def resolve(self, code: AnswerCode, right: bool) -> None:
         """The disputed epoch's total is known to be right, or not: exclude those who are guilty beyond doubt.
 
         Of a right total the used answers are beyond suspicion, however many late ones agree against them.
@@ -171,6 +171,6 @@ class AnswerBook(Resumable):
             self.disputed.discard(epoch)
             self.exclude(verdict.liars, epoch)
 
-    def _contradicts(self, code: Code, sender: int) -> bool:
+    def _contradicts(self, code: AnswerCode, sender: int) -> bool:
         """Whether this late answer and those used are not on the code."""
         return judge(code, {i: self._last_projected[i] for i in (*self._last_used, sender)}) != Verdict()

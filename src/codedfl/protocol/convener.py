@@ -103,12 +103,16 @@ class Convener(Resumable, ABC):
         if self.phase is not Phase.JOINING:
             raise InvalidInput(f"the participant set must be frozen once, got a second call while {self.phase.value}")
         members = [self._joined[name] for name in self.expected if name in self._joined]
-        group_sizes(len(members), self.parameters.alpha, self.parameters.groups)  # a bad alpha is refused at once
-        agreement = Agreement.freeze(self.invitation, members, self._initial_model)
-        _ = agreement.code, agreement.fixed_point
+        agreement = self._frozen(members)
+        _ = agreement.answer_code, agreement.fixed_point
         self.agreement = agreement
         self.phase = Phase.SHARING
         return [self._broadcast(Kind.AGREEMENT, agreement.encoded, agreement.names), *self._open_sharing()]
+
+    def _frozen(self, members: Sequence[Member]) -> Agreement:
+        """The agreement of these members; a bad alpha is refused before anything is sent."""
+        group_sizes(len(members), self.parameters.alpha, self.parameters.groups)
+        return Agreement.freeze(self.invitation, members, self._initial_model)
 
     @abstractmethod
     def _open_sharing(self) -> list[Outgoing]:

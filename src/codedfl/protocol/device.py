@@ -27,7 +27,7 @@ from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.exact.ring import Ring
 from codedfl.protocol.agreement import NONCE_BYTES, Agreement, Invitation, Parameters
 from codedfl.protocol.ledger import Entry, Ledger, row_tags
-from codedfl.protocol.local_data import checked_rows, fitted
+from codedfl.protocol.local_data import Fitted, checked_rows, fitted
 from codedfl.protocol.messages import (
     MAX_NAME,
     SERVER,
@@ -255,7 +255,7 @@ class Device(Resumable, ABC):
                 " ranges, features or labels differ"
             )
         if self._data is None:
-            return "the device's data were used in an earlier run: make a new device"
+            return self._without_data
         shape = tuple(array.shape[1] for array in self._data)
         if shape != (parameters.n_features, parameters.n_outputs):
             return (
@@ -263,6 +263,11 @@ class Device(Resumable, ABC):
                 f" {parameters.n_features} and {parameters.n_outputs}"
             )
         return self._policy.objection(parameters)
+
+    @property
+    def _without_data(self) -> str:
+        """What is wrong with having none."""
+        return "the device's data were used in an earlier run: make a new device"
 
     def _on_agreement(self, message: Message) -> list[Message]:
         invitation = self._invited
@@ -302,15 +307,25 @@ class Device(Resumable, ABC):
 
     def _take_part(self, agreement: Agreement) -> None:
         """Make the rows fit the public bounds; record the list before anything that follows from it can leave."""
-        rows = fitted(*(self._data or _no_data()), agreement.parameters.bounds)
-        self._remember(agreement, frozenset(member.identity for member in agreement.members), rows.X, rows.Y)
+        rows = self._fitting(agreement)
+        owners = frozenset(agreement.members[i].identity for i in agreement.owners)
+        self._remember(agreement, owners, self._tags_of(rows))
+        self._keep(rows)
+
+    def _fitting(self, agreement: Agreement) -> Fitted:
+        return fitted(*(self._data or _no_data()), agreement.parameters.bounds)
+
+    def _tags_of(self, rows: Fitted) -> bytes:
+        return b"" if self._ledger is None else row_tags(self.identity, rows.X, rows.Y)
+
+    def _keep(self, rows: Fitted) -> None:
         self._data, self.clipped, self.dropped = (rows.X, rows.Y), rows.clipped, rows.dropped
 
-    def _remember(self, agreement: Agreement, owners: frozenset[bytes], X: Floats, Y: Floats) -> None:
+    def _remember(self, agreement: Agreement, owners: frozenset[bytes], tags: bytes) -> None:
         """Refuse a total that could be combined with earlier ones; else record that we are part of it."""
         if self._ledger is None:
             return
-        entry = Entry(agreement.run, owners, agreement.parameters.recipe, row_tags(self.identity, X, Y))
+        entry = Entry(agreement.run, owners, agreement.parameters.recipe, tags)
         policy = self._policy
         reason = self._ledger.objection(entry, least_left=policy.colluders + 2, least_changed=policy.least_changed_rows)
         if reason:

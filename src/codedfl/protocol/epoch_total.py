@@ -81,7 +81,7 @@ def unpad(
     return total
 
 
-def read_total(agreed: Agreement, question: Question, total: Planes) -> EpochTotal:
+def read_total(agreed: Agreement, question: Question, total: Planes, least_samples: int) -> EpochTotal:
     """Back to reals; raises ``RangeExceeded`` outside the proven bounds."""
     p, format_ = agreed.parameters, agreed.fixed_point
     length = p.n_features * p.n_outputs
@@ -92,9 +92,9 @@ def read_total(agreed: Agreement, question: Question, total: Planes) -> EpochTot
     gradient = format_.constant_to_reals(matrix, agreed.initial_integers)
     summed = total[:, length : length + 1]
     samples = p.samples if p.samples is not None else int(format_.ring.to_integers(summed)[0])
-    if not agreed.n_devices <= samples <= p.bounds.samples:
+    if not least_samples <= samples <= p.bounds.samples:
         raise RangeExceeded(
-            f"the summed sample count must be between {agreed.n_devices} and {p.bounds.samples}, got {samples}"
+            f"the summed sample count must be between {least_samples} and {p.bounds.samples}, got {samples}"
         )
     gram = format_.gram_to_reals(total[:, p.constant_length :]) if p.reveals_gram else None
     return EpochTotal(gradient, digest, samples, gram)

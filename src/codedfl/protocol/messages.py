@@ -38,6 +38,13 @@ class Kind(StrEnum):
     PAD_SEED = "pad-seed"  # server -> device: the seed of Delta_i and Xi_i (coded-padded)
     SHARES = "shares"  # device -> server: sealed secrets for others, one bulk
     SHARE = "share"  # server -> device: one of those, relayed
+    ROLL_CALL = "roll-call"  # server -> holders: whose seeds do you hold? (role-keys, and the next five)
+    HOLDS = "holds"  # holder -> server: the owners whose seeds I hold
+    OWNERS = "owners"  # server -> holders: the list of owners to sign
+    SIGNATURE = "signature"  # holder -> server: on the list
+    CERTIFICATE = "certificate"  # server -> holders: enough signatures on the list
+    SEED_WANTED = "seed-wanted"  # server -> holder: give a co-holder a seed that it lacks
+    SEED = "seed"  # holder -> server -> co-holder: that seed, sealed
     READY = "ready"  # device -> server: phase 1 is complete here
     COMPLAINT = "complaint"  # device -> server: what another shared with me is unusable
     UPDATE = "update"  # server -> all: e of one epoch
@@ -207,6 +214,11 @@ class Commitments:
         for purpose, seed in seeds.items():
             if seed and commitment(seed, run, owner, purpose) != self.digests.get(purpose):
                 raise MessageRefused(f"the {purpose} seed of {owner!r} must fit its commitment: it does not")
+
+    @property
+    def digest(self) -> bytes:
+        """Names all of them in a list of owners."""
+        return digest_of([pack_list(self.fields())])
 
     def fields(self) -> list[Any]:
         return [[[purpose, digest] for purpose, digest in self.digests.items()], self.signature]

@@ -22,7 +22,6 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 
 from codedfl.code.answer_check import Verdict
-from codedfl.code.masks import mask_receivers, mask_senders
 from codedfl.crypto.pads import SEED_BYTES
 from codedfl.crypto.sealed import Identity
 from codedfl.errors import (
@@ -47,7 +46,7 @@ from codedfl.protocol.epoch_total import (
     tell_solver,
     unpad,
 )
-from codedfl.protocol.messages import SERVER, Answer, Complaint, Kind, Message, Share, Shares
+from codedfl.protocol.messages import SERVER, Answer, Complaint, Kind, Message
 from codedfl.solve.solver import GramSolver, Solver
 from codedfl.state import MAP, PLAIN, SET, Kept, State, optional
 from codedfl.typing import Floats, Planes, RandomBytes
@@ -71,6 +70,7 @@ class Server(Convener):
     """
 
     scheme: ClassVar[str]
+    _needed: ClassVar[str] = "D - alpha + 1"  # in words
     # +1: the decoded answers are data plus pads; -1: they are pads, and what the server holds is data plus pads.
     pad_sign: ClassVar[int]
     _kept: ClassVar[Mapping[str, Kept]] = {
@@ -107,12 +107,9 @@ class Server(Convener):
             raise InvalidInput(f"parameters.scheme must be {self.scheme!r}, got {parameters.scheme!r}")
         if parameters.reveals_gram != isinstance(solver, GramSolver):
             raise InvalidInput(f"the solver must want X'X itself exactly when the scheme reveals it, got {solver!r}")
-        if not 0 <= spare < parameters.alpha:
-            raise InvalidInput(f"spare must be between 0 and alpha - 1 ({parameters.alpha - 1}), got {spare}")
+        self._check_spare(parameters, spare)
         super().__init__(
-            replace(
-                parameters, epochs=min(parameters.epochs, solver.epochs)
-            ),  # devices agree to no more than is needed
+            replace(parameters, epochs=min(parameters.epochs, solver.epochs)),  # devices agree to no more than needed
             devices,
             initial_model=initial_model,
             identity=identity,
@@ -135,6 +132,11 @@ class Server(Convener):
         self._last: FinishedEpoch | None = None  # the last one, as long as it may be disputed
         self._update = b""
         self._update_digest = b""
+
+    @staticmethod
+    def _check_spare(parameters: Parameters, spare: int) -> None:
+        if not 0 <= spare < parameters.alpha:
+            raise InvalidInput(f"spare must be between 0 and alpha - 1 ({parameters.alpha - 1}), got {spare}")
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.phase.value}, epoch {self.epoch}, {len(self._ready)} devices ready>"
@@ -194,15 +196,7 @@ class Server(Convener):
             self._key = None
 
     def _handle(self, message: Message) -> list[Outgoing]:
-        handlers = {
-            Kind.JOIN: self._on_join,
-            Kind.REFUSAL: self._on_refusal,
-            Kind.SHARES: self._on_shares,
-            Kind.READY: self._on_ready,
-            Kind.COMPLAINT: self._on_complaint,
-            Kind.ANSWER: self._on_answer,
-        }
-        handler = handlers.get(message.kind)
+        handler = self._handlers().get(message.kind)
         if handler is None:
             raise MessageRefused(f"the server must not be sent a {message.kind} message, got one")
         if message.receiver != SERVER:
@@ -215,6 +209,16 @@ class Server(Convener):
             self.ignored["message after the end"] += 1
             return []
         return handler(message)
+
+    def _handlers(self) -> dict[Kind, Callable[[Message], list[Outgoing]]]:
+        return {
+            Kind.JOIN: self._on_join,
+            Kind.REFUSAL: self._on_refusal,
+            Kind.SHARES: self._on_shares,
+            Kind.READY: self._on_ready,
+            Kind.COMPLAINT: self._on_complaint,
+            Kind.ANSWER: self._on_answer,
+        }
 
     def repeat(self) -> list[Outgoing]:
         """The update or the end once more, for whom it concerns; phase 1's messages drivers keep until delivery."""
@@ -253,7 +257,7 @@ class Server(Convener):
                     silent,
                     self.model,
                 )
-        book, code = self._book, agreed.code
+        book, code = self._book, agreed.answer_code
         lost |= {accuser for accusers in self.complaints.values() for accuser in accusers}  # they wait in vain
         alive = [j for j in range(agreed.n_devices) if agreed.names[j] not in lost or j in book.answers]
         trusted = [j for j in alive if j not in book.liars]
@@ -265,8 +269,8 @@ class Server(Convener):
             absent = [name for name in self.expected if name in set(agreed.names) - there]
             extra = f" and {book.spare} spare" if book.spare else ""
             raise NotEnoughDevices(
-                f"epoch {self.epoch} needs {code.answers_needed} answers (D - alpha + 1){extra} but only {len(trusted)}"
-                f" devices are alive: {short} more needed, {self._missing(absent)}",
+                f"epoch {self.epoch} needs {code.answers_needed} answers ({self._needed}){extra} but only"
+                f" {len(trusted)} devices are alive: {short} more needed, {self._missing(absent)}",
                 [*self.complaints, *(name for name in absent if not self._complaints_of(name))],
                 self.model,
             )
@@ -286,41 +290,12 @@ class Server(Convener):
     # -- phase 1
 
     @abstractmethod
-    def _take_shares(self, sender: int, message: Message, for_server: bytes) -> bytes:
-        """Keep what device ``sender`` shared with the server; returns the bulk to relay along the column."""
-
-    @abstractmethod
     def _can_start(self) -> bool:
         """Whether the server itself holds what training needs."""
 
+    @abstractmethod
     def _on_shares(self, message: Message) -> list[Outgoing]:
-        agreed = self._agreed
-        sender = agreed.position(message.sender)
-        member = agreed.members[sender]
-        message.check_signature(member.identity)
-        if sender in self._shared:
-            self.ignored["repeated shares"] += 1
-            return []
-        shares = Shares.decode(message.body)
-        shares.commitments.check_signature(member.name, self.run, member.identity)
-        # One envelope too few would leave its receiver waiting for ever.
-        wanted = {agreed.names[i] for i in mask_receivers(agreed.code, sender) if i != sender}
-        if set(shares.envelopes) != wanted:
-            odd = sorted(set(shares.envelopes) ^ wanted)
-            raise MessageRefused(
-                f"the shares of {message.sender!r} must be for those who need its seeds under this code:"
-                f" missing or too many are {', '.join(map(repr, odd))[:200]}"
-            )
-        bulk = self._take_shares(sender, message, shares.for_server)
-        self._shared.add(sender)
-        column = {agreed.names[i] for i in agreed.code.column_support(sender)}
-        relayed = []
-        for name, envelope in shares.envelopes.items():
-            attachment = bulk if name in column else b""
-            body = Share(shares.commitments, envelope).encode()
-            share = Message(Kind.SHARE, self.run, agreed.hash, message.sender, name, body, attachment)
-            relayed.append(Outgoing((name,), share.encode()))
-        return relayed + self._start_if_possible()
+        """What a device gives the relay and the server in phase 1."""
 
     def _on_ready(self, message: Message) -> list[Outgoing]:
         sender = self._open_from_member(message)[0]
@@ -339,7 +314,7 @@ class Server(Convener):
         sender, plaintext = self._open_from_member(message)
         complaint, agreed = Complaint.decode(plaintext), self._agreed
         accused = agreed.position(complaint.accused)
-        if accused not in self._shared or accused == sender or accused not in mask_senders(agreed.code, sender):
+        if accused not in self._shared or not self._relayed(accused, sender):
             raise MessageRefused(
                 f"a complaint must be about a share that was relayed to {message.sender!r}, got one about"
                 f" {complaint.accused!r}"
@@ -350,8 +325,12 @@ class Server(Convener):
         self.complaints.setdefault(complaint.accused, {})[message.sender] = str(complaint.reason)
         return []
 
+    @abstractmethod
+    def _relayed(self, sender: int, receiver: int) -> bool:
+        """Whether the shares of one are for the other."""
+
     def _start_if_possible(self) -> list[Outgoing]:
-        enough = not self._book.shortfall(self._agreed.code, self._ready)
+        enough = not self._book.shortfall(self._agreed.answer_code, self._ready)
         if self.phase is not Phase.SHARING or not enough or not self._can_start():
             return []
         self.phase = Phase.TRAINING
@@ -392,7 +371,7 @@ class Server(Convener):
         Otherwise wait for more, as long as more can come from devices that are ``alive`` (None: from all of them). A
         total out of its bounds is a disagreement like any other: further answers show whose is wrong.
         """
-        book, code = self._book, self._agreed.code
+        book, code = self._book, self._agreed.answer_code
         everybody = set(range(self._agreed.n_devices) if alive is None else alive)
         if book.shortfall(code, book.answers) or (book.confirming and book.missing(self._ready & everybody)):
             return []
@@ -421,7 +400,7 @@ class Server(Convener):
 
         The truth always is among the totals tried and within its bounds; garbage hardly ever is. None if several are.
         """
-        code = self._agreed.code
+        code = self._agreed.answer_code
         for choices in self._book.ways_to_agree(code):
             within: list[tuple[EpochTotal, tuple[int, ...]]] = []
             for left_out in choices:
@@ -442,7 +421,7 @@ class Server(Convener):
 
     def _on_late_answer(self, sender: int, answer: Answer) -> list[Outgoing]:
         """Nobody waited for it, but it shows whether the last epoch's answers were right."""
-        book, code, liars = self._book, self._agreed.code, len(self._book.liars)
+        book, code, liars = self._book, self._agreed.answer_code, len(self._book.liars)
         if (answer.epoch, answer.update_digest) != book.last or self._last is None:
             return []
         planes = self._ring.unpack(answer.packed, self._last.question.answer_length(self.parameters))
@@ -469,7 +448,7 @@ class Server(Convener):
         return self._ask(interrupted)
 
     def _finish_epoch(self, total: EpochTotal, liars: Sequence[int]) -> list[Outgoing]:
-        book, code, last, interrupted = self._book, self._agreed.code, self._last, self._interrupted
+        book, code, last, interrupted = self._book, self._agreed.answer_code, self._last, self._interrupted
         disputed = book.last[0]
         if interrupted is not None:
             assert last is not None
@@ -496,7 +475,12 @@ class Server(Convener):
         assert self.pad_linear is not None
         constant = self.pad_constant if self._question.constant else None
         total = unpad(self._ring, decoded, constant, self.pad_linear, self._question.integers, self.pad_sign)
-        return read_total(self._agreed, self._question, total)
+        return read_total(self._agreed, self._question, total, self._least_samples)
+
+    @property
+    def _least_samples(self) -> int:
+        """Every device whose data are in the total has a row."""
+        return self._agreed.n_devices
 
     def _go_on(self, total: EpochTotal, before: State) -> list[Outgoing]:
         """Tell the solver and ask what it wants next; whatever fails in it ends the run, or it would fail for ever."""

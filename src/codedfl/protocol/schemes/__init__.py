@@ -12,6 +12,8 @@ from codedfl.protocol.device import Device
 from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
 from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
 from codedfl.protocol.schemes.one_shot import OneShotDevice, OneShotServer
+from codedfl.protocol.schemes.role_device import RoleDevice
+from codedfl.protocol.schemes.role_server import RoleServer
 from codedfl.protocol.server import Server
 
 __all__ = ["MACHINES", "Machines", "machines_of"]
@@ -31,6 +33,7 @@ MACHINES: dict[str, Machines] = {
         Machines(PaddedDevice, PaddedServer),
         Machines(KeysDevice, KeysServer),
         Machines(OneShotDevice, OneShotServer),
+        Machines(RoleDevice, RoleServer),
     )
 }
 

@@ -16,9 +16,10 @@ from codedfl.crypto.pads import SEED_BYTES
 from codedfl.crypto.sealed import KEY_BYTES
 from codedfl.errors import MessageRefused
 from codedfl.protocol.coded_device import CodedDevice
+from codedfl.protocol.coded_server import CodedServer
 from codedfl.protocol.messages import SERVER, Kind, Message, Secrets
 from codedfl.protocol.schemes.coded_padded import CONSTANT, GRAM
-from codedfl.protocol.server import Outgoing, Server
+from codedfl.protocol.server import Outgoing
 from codedfl.state import MAP, PLAIN, Kept
 from codedfl.typing import Planes
 
@@ -79,12 +80,12 @@ class KeysDevice(CodedDevice):
         self._pad_seeds = {}
 
 
-class KeysServer(Server):
+class KeysServer(CodedServer):
     """Server of the scheme ``coded-keys``: it keeps the sums of the padded uploads, never a single one."""
 
     scheme: ClassVar[str] = "coded-keys"
     pad_sign: ClassVar[int] = -1
-    _kept: ClassVar[Mapping[str, Kept]] = {**Server._kept, "_upload_sum": PLAIN}
+    _kept: ClassVar[Mapping[str, Kept]] = {**CodedServer._kept, "_upload_sum": PLAIN}
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)

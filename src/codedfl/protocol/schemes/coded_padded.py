@@ -16,8 +16,9 @@ from codedfl.crypto.pads import SEED_BYTES
 from codedfl.crypto.sealed import KEY_BYTES
 from codedfl.errors import MessageRefused
 from codedfl.protocol.coded_device import CodedDevice
+from codedfl.protocol.coded_server import CodedServer
 from codedfl.protocol.messages import SERVER, Kind, Message, Secrets
-from codedfl.protocol.server import Outgoing, Server
+from codedfl.protocol.server import Outgoing
 from codedfl.state import PLAIN, SET, Kept
 from codedfl.typing import Planes
 
@@ -112,7 +113,7 @@ class PaddedDevice(CodedDevice):
         self._gram_sum = self._constant_sum = None
 
 
-class PaddedServer(Server):
+class PaddedServer(CodedServer):
     """Server of the scheme ``coded-padded``: it draws the pads and keeps their sums."""
 
     scheme: ClassVar[str] = "coded-padded"

@@ -1,0 +1,127 @@
+"""Whose data are in the total: one list of owners a run, signed by a majority of the key holders (role-keys).
+
+If some holders summed over J and others over J without j, the difference would be device j. So a holder signs one
+list a run and answers only to a list that more than (H + z)/2 of the H holders have signed: two such lists would
+share more than z signers, hence an honest one that signed twice. The list names each owner's commitments and upload,
+so that everybody sums the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from codedfl.crypto.sealed import Identity, verify
+from codedfl.errors import MessageRefused
+from codedfl.protocol.agreement import Agreement
+from codedfl.protocol.messages import check_types, pack_list, unpack_list
+
+DIGEST_BYTES = 32
+
+
+@dataclass(frozen=True)
+class ListedOwner:
+    """``commitments`` and ``upload`` are digests of what the owner signed and sent."""
+
+    name: str
+    commitments: bytes
+    upload: bytes
+
+
+@dataclass(frozen=True)
+class OwnerList:
+    """In the order of the agreement."""
+
+    owners: tuple[ListedOwner, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(owner.name for owner in self.owners)
+
+    def fields(self) -> list[list[Any]]:
+        return [[owner.name, owner.commitments, owner.upload] for owner in self.owners]
+
+    @classmethod
+    def from_fields(cls, fields: list[list[Any]]) -> OwnerList:
+        """As saved by ``fields``; a list from the wire is read by ``decode``."""
+        return cls(tuple(ListedOwner(*one) for one in fields))
+
+    @cached_property
+    def encoded(self) -> bytes:
+        return pack_list(self.fields())
+
+    @cached_property
+    def digest(self) -> bytes:
+        return hashlib.sha256(b"codedfl owners v2|" + self.encoded).digest()
+
+    @classmethod
+    def decode(cls, data: bytes, agreed: Agreement) -> OwnerList:
+        """Refuses a list with somebody who does not own data in this run, or not in the agreement's order."""
+        owners = []
+        for fields in unpack_list(data, "a list of owners"):
+            if not isinstance(fields, list):
+                raise MessageRefused("a list of owners must hold lists, got something else")
+            name, commitments, upload = check_types(fields, (str, bytes, bytes), "a listed owner")
+            if len(commitments) != DIGEST_BYTES or len(upload) != DIGEST_BYTES:
+                raise MessageRefused(f"a listed owner must have digests of {DIGEST_BYTES} bytes, got another length")
+            owners.append(ListedOwner(name, commitments, upload))
+        positions = [agreed.position(owner.name) for owner in owners]
+        if positions != sorted(set(positions)) or not set(positions) <= set(agreed.owners):
+            raise MessageRefused("a list must name owners of this run, each once and in its order: it does not")
+        return cls(tuple(owners))
+
+    # -- signatures
+
+    def _statement(self, agreed: Agreement) -> bytes:
+        return pack_list(["codedfl owners signed v2", agreed.run, agreed.hash, self.digest])
+
+    def signed_by(self, identity: Identity, agreed: Agreement) -> bytes:
+        return identity.sign(self._statement(agreed))
+
+    def check_signature(self, name: str, signature: bytes, agreed: Agreement) -> None:
+        verify(agreed.member(name).identity, self._statement(agreed), signature)
+
+
+def signatures_needed(n_holders: int, colluders: int) -> int:
+    """More than (H + z)/2."""
+    return (n_holders + colluders) // 2 + 1
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """The signatures of holders on one list."""
+
+    signatures: dict[str, bytes]
+
+    def encode(self) -> bytes:
+        return pack_list([[name, signature] for name, signature in self.signatures.items()])
+
+    @classmethod
+    def decode(cls, data: bytes) -> Certificate:
+        signatures: dict[str, bytes] = {}
+        for fields in unpack_list(data, "a certificate"):
+            name, signature = check_types(_as_list(fields), (str, bytes), "a certificate's signature")
+            signatures[name] = signature
+        return cls(signatures)
+
+    def check(self, owners: OwnerList, agreed: Agreement) -> None:
+        """Refuse it unless enough different holders of this run have signed this very list."""
+        holders = {agreed.names[i] for i in agreed.holders}
+        for name, signature in self.signatures.items():
+            if name not in holders:
+                raise MessageRefused(f"a certificate must be signed by key holders of this run, got {name!r:.80}")
+            owners.check_signature(name, signature, agreed)
+        needed = signatures_needed(len(holders), agreed.parameters.colluders)
+        if len(self.signatures) < needed:
+            raise MessageRefused(
+                f"a list must be signed by {needed} of {len(holders)} holders, more than (H + z)/2, got"
+                f" {len(self.signatures)}"
+            )
+
+
+def _as_list(fields: Any) -> list[Any]:
+    if not isinstance(fields, list):
+        raise MessageRefused("a certificate must hold lists, got something else")
+    return fields

@@ -1,0 +1,343 @@
+"""The server of role keys (``role_device`` has the scheme): uploads, the list of owners, the first answer of each role.
+
+It keeps every padded upload until the list says whose count, then their sums alone. Deadlines are the driver's: it says
+which devices are gone (``check_enough``), or that no more uploads are waited for (``close_uploads``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, ClassVar
+
+from codedfl.code.roles import RoleCode, deal_roles
+from codedfl.crypto import sealed
+from codedfl.errors import InvalidInput, MessageRefused, NotEnoughDevices
+from codedfl.protocol.agreement import Agreement, Member, Parameters
+from codedfl.protocol.convener import Outgoing, Phase
+from codedfl.protocol.messages import (
+    SERVER,
+    Kind,
+    Message,
+    Secrets,
+    Share,
+    Shares,
+    check_types,
+    pack_list,
+    unpack_list,
+)
+from codedfl.protocol.owner_list import Certificate, ListedOwner, OwnerList, signatures_needed
+from codedfl.protocol.schemes.role_device import seed_purpose
+from codedfl.protocol.server import Server
+from codedfl.state import MAP, PLAIN, SET, Kept, optional
+
+
+class RoleServer(Server):
+    """Server of the scheme ``role-keys``; see ``Server`` for the arguments.
+
+    Parameters
+    ----------
+    holders : sequence of str or None
+        Who holds keys, fastest first: roles are dealt round and round. None is everybody, in the order expected.
+    helpers : collection of str
+        Devices without data.
+    """
+
+    scheme: ClassVar[str] = "role-keys"
+    pad_sign: ClassVar[int] = -1
+    _needed: ClassVar[str] = "one of each role"
+    _kept: ClassVar[Mapping[str, Kept]] = {
+        **Server._kept,
+        "_uploads": MAP,
+        "_listed_as": Kept(
+            lambda table: [[j, one.name, one.commitments, one.upload] for j, one in table.items()],
+            lambda saved: {j: ListedOwner(*fields) for j, *fields in saved},
+        ),
+        "_holds": Kept(
+            lambda table: [[i, sorted(held)] for i, held in table.items()], lambda s: {i: set(h) for i, h in s}
+        ),
+        "_closed": PLAIN,
+        "_wanted": Kept(lambda pairs: sorted(map(list, pairs)), lambda pairs: {tuple(pair) for pair in pairs}),
+        "owners": optional(Kept(lambda owners: owners.fields(), OwnerList.from_fields)),
+        "_signatures": MAP,
+        "_certificate": PLAIN,
+        "_dead": SET,
+    }
+
+    def __init__(
+        self, *args: Any, holders: Sequence[str] | None = None, helpers: Collection[str] = (), **options: Any
+    ) -> None:
+        super().__init__(*args, **options)
+        if self.parameters.samples is not None:
+            raise InvalidInput(
+                f"samples must be None for role-keys, whose owners may be left out, got {self.parameters.samples}"
+            )
+        unknown = [name for name in (*(holders or ()), *helpers) if name not in self.expected]
+        if unknown:
+            raise InvalidInput(f"holders and helpers must be among the devices expected, got {', '.join(unknown)}")
+        self._holder_names = tuple(self.expected if holders is None else holders)
+        self._helper_names = frozenset(helpers)
+        self._uploads: dict[int, bytes] = {}  # packed, until the list says whose count
+        self._listed_as: dict[int, ListedOwner] = {}
+        self._holds: dict[int, set[int]] = {}
+        self._closed = False  # no more uploads are waited for
+        self._wanted: set[tuple[int, int]] = set()  # (owner, holder): seeds asked for
+        self.owners: OwnerList | None = None
+        self._signatures: dict[int, bytes] = {}
+        self._certificate = b""
+        self._dead: set[int] = set()
+
+    @staticmethod
+    def _check_spare(parameters: Parameters, spare: int) -> None:
+        """How many holders a role has is known when the roles are dealt."""
+        del parameters
+        if spare < 0:
+            raise InvalidInput(f"spare must be at least 0, got {spare}")
+
+    def _handlers(self) -> dict[Kind, Callable[[Message], list[Outgoing]]]:
+        return {
+            **super()._handlers(),
+            Kind.HOLDS: self._on_holds,
+            Kind.SIGNATURE: self._on_signature,
+            Kind.SEED: self._on_seed,
+        }
+
+    # -- roles
+
+    def _frozen(self, members: Sequence[Member]) -> Agreement:
+        joined = {member.name for member in members}
+        n_roles = self.parameters.colluders + 1
+        holders = [name for name in self._holder_names if name in joined]
+        fewest = len(holders) // n_roles
+        if fewest < self._book.spare + 1:
+            raise InvalidInput(
+                f"every role must have {self._book.spare + 1} holder(s) for {self._book.spare} spare answers, got"
+                f" {len(holders)} holders for {n_roles} roles"
+            )
+        roles = deal_roles(holders, n_roles)
+        return Agreement.freeze(
+            self.invitation, members, self._initial_model, roles=roles, helpers=self._helper_names & joined
+        )
+
+    @property
+    def _roles(self) -> RoleCode:
+        code = self._agreed.answer_code
+        assert isinstance(code, RoleCode)
+        return code
+
+    # -- uploads and seeds
+
+    def _open_sharing(self) -> list[Outgoing]:
+        return []
+
+    @property
+    def unshared(self) -> list[str]:
+        agreed = self._agreed
+        return [agreed.names[j] for j in agreed.owners if j not in self._shared]
+
+    def _on_shares(self, message: Message) -> list[Outgoing]:
+        agreed = self._agreed
+        sender = agreed.position(message.sender)
+        member = agreed.members[sender]
+        message.check_signature(member.identity)
+        if sender in self._shared or self._closed or sender not in agreed.owners:
+            self.ignored["repeated or late shares"] += 1
+            return []
+        shares = Shares.decode(message.body)
+        shares.commitments.check_signature(member.name, self.run, member.identity)
+        if set(shares.commitments.digests) != {seed_purpose(role) for role in range(self._roles.n_roles)}:
+            raise MessageRefused(f"the shares of {member.name!r} must commit to one seed a role: they do not")
+        wanted = {agreed.names[i] for i in agreed.holders if i != sender}
+        if set(shares.envelopes) != wanted:
+            odd = sorted(set(shares.envelopes) ^ wanted)
+            raise MessageRefused(
+                f"the shares of {member.name!r} must be for all key holders: missing or too many are"
+                f" {', '.join(map(repr, odd))[:200]}"
+            )
+        self._uploads[sender] = self._opened_upload(member, message, shares.for_server)
+        self._listed_as[sender] = ListedOwner(
+            member.name, shares.commitments.digest, sealed.digest_of([message.attachment])
+        )
+        self._shared.add(sender)
+        relayed = []
+        for name, envelope in shares.envelopes.items():
+            body = Share(shares.commitments, envelope).encode()
+            share = Message(Kind.SHARE, self.run, agreed.hash, message.sender, name, body)
+            relayed.append(Outgoing((name,), share.encode()))
+        return relayed + self._list_if_possible()
+
+    def _opened_upload(self, member: Member, message: Message, for_server: bytes) -> bytes:
+        header = Message(Kind.SHARES, self.run, self._agreement_hash, member.name, SERVER)
+        opened = sealed.open_sealed(self._sealing, member.run_key, header.context(), for_server)
+        secrets = Secrets.decode(opened)
+        if not secrets.content_key:
+            raise MessageRefused("an upload must bring a content key, got none")
+        upload = sealed.decrypt_bulk(secrets.content_key, header.context(), secrets.digest, message.attachment)
+        self._ring.check_packed_length(upload, self.parameters.triangle_length + self.parameters.constant_length)
+        return upload
+
+    def _relayed(self, sender: int, receiver: int) -> bool:
+        return sender != receiver and receiver in self._agreed.holders
+
+    def close_uploads(self) -> list[Outgoing]:
+        """The driver's deadline: owners that have not uploaded are left out, holders say whose seeds they have."""
+        if self.phase is not Phase.SHARING or self._closed:
+            return []
+        self._closed = True
+        holders = tuple(self._agreed.names[i] for i in self._agreed.holders)
+        return [self._broadcast(Kind.ROLL_CALL, b"", holders)]
+
+    def _on_holds(self, message: Message) -> list[Outgoing]:
+        sender, plaintext = self._open_from_member(message)
+        agreed = self._agreed
+        names = unpack_list(plaintext, "held seeds")
+        check_types(names, (str,) * len(names), "held seeds")
+        if sender not in agreed.holders:
+            raise MessageRefused(f"{message.sender!r} must hold no keys in this run, but says so")
+        self._holds[sender] = {agreed.position(name) for name in names}
+        return self._list_if_possible() + self._wish_for_seeds()
+
+    # -- the list
+
+    def _list_if_possible(self) -> list[Outgoing]:
+        """Fix the list once enough holders can serve it: all owners, or after the deadline all that every role covers.
+
+        Saved with the state before it leaves, it never changes.
+        """
+        if self.owners is not None or self.phase is not Phase.SHARING:
+            return []
+        agreed = self._agreed
+        complete = set(self._shared) == set(agreed.owners)
+        if not (complete or self._closed):
+            return []
+        covered = self._covered()
+        able = [i for i, held in self._holds.items() if covered <= held or self._closed]
+        if len(able) < signatures_needed(len(agreed.holders), self.parameters.colluders):
+            return []
+        if complete and not self._closed and covered != set(agreed.owners):
+            return []
+        owners = OwnerList(tuple(self._listed_as[j] for j in sorted(covered)))
+        if len(owners.owners) < self.parameters.colluders + 2:
+            raise NotEnoughDevices(
+                f"at least {self.parameters.colluders + 2} owners (z + 2) must have uploaded, got {len(covered)}:"
+                f" missing are {', '.join(self.unshared)}",
+                self.unshared,
+                self.model,
+            )
+        self.owners = owners
+        self._sum_uploads(covered)
+        holders = tuple(agreed.names[i] for i in agreed.holders)
+        return [self._broadcast(Kind.OWNERS, owners.encoded, holders)]
+
+    def _covered(self) -> set[int]:
+        """Owners that have uploaded and whose seeds some holder of every role has."""
+        code = self._roles
+        covered = set(self._shared)
+        for role in range(code.n_roles):
+            held: set[int] = set().union(*(self._holds.get(i, set()) for i in code.holders(role)))
+            covered &= held
+        return covered
+
+    def _sum_uploads(self, covered: Collection[int]) -> None:
+        ring, p = self._ring, self.parameters
+        triangle, self.pad_constant = ring.zeros(p.triangle_length), ring.zeros(p.constant_length)
+        split, one = p.triangle_length * ring.bytes_per_number, [[1]] * len(ring.primes)
+        for j in sorted(covered):
+            view = memoryview(self._uploads[j])
+            ring.add_scaled_packed(triangle, one, [view[:split]])
+            ring.add_scaled_packed(self.pad_constant, one, [view[split:]])
+        self.pad_linear = ring.symmetric(triangle, p.n_features)
+        self._uploads = {}
+
+    def _on_signature(self, message: Message) -> list[Outgoing]:
+        agreed = self._agreed
+        sender = agreed.position(message.sender)
+        digest, signature = check_types(unpack_list(message.body, "a signature"), (bytes, bytes), "a signature")
+        if self.owners is None or digest != self.owners.digest or sender not in agreed.holders:
+            raise MessageRefused("a signature must be on the list of this run: it is on another")
+        self.owners.check_signature(message.sender, signature, agreed)
+        self._signatures[sender] = signature
+        needed = signatures_needed(len(agreed.holders), self.parameters.colluders)
+        if self._certificate:
+            return [Outgoing((message.sender,), self._certificate)]
+        if len(self._signatures) < needed:
+            return []
+        signed = Certificate({agreed.names[i]: one for i, one in self._signatures.items()})
+        holders = tuple(agreed.names[i] for i in agreed.holders)
+        outgoing = self._broadcast(Kind.CERTIFICATE, signed.encode(), holders)
+        self._certificate = outgoing.data
+        return [outgoing, *self._wish_for_seeds()]
+
+    # -- seeds that a holder lacks
+
+    def _wish_for_seeds(self) -> list[Outgoing]:
+        """Ask a co-holder for what a holder of the list lacks; each wish goes to one that is alive, and once."""
+        if self.owners is None or self.phase is not Phase.SHARING:
+            return []
+        agreed, code, wishes = self._agreed, self._roles, []
+        listed = {agreed.position(name) for name in self.owners.names}
+        for i, held in self._holds.items():
+            for j in sorted(listed - held):
+                givers = [
+                    k
+                    for k in code.holders(code.roles[i])
+                    if k != i and k not in self._dead and j in self._holds.get(k, set())
+                ]
+                if givers and (j, i) not in self._wanted:
+                    self._wanted.add((j, i))
+                    body = pack_list([agreed.names[j], agreed.names[i]])
+                    wishes.append(self._broadcast(Kind.SEED_WANTED, body, (agreed.names[givers[0]],)))
+        return wishes
+
+    def _on_seed(self, message: Message) -> list[Outgoing]:
+        """Relayed to whom it is sealed for."""
+        agreed = self._agreed
+        agreed.position(message.sender)
+        types = (str, str, list, bytes)
+        _, receiver, _, _ = check_types(unpack_list(message.body, "a seed"), types, "a seed")
+        agreed.position(receiver)
+        relayed = Message(Kind.SEED, self.run, agreed.hash, message.sender, receiver, message.body)
+        return [Outgoing((receiver,), relayed.encode())]
+
+    # -- starting, and going on without some
+
+    def _can_start(self) -> bool:
+        return bool(self._certificate)
+
+    @property
+    def _least_samples(self) -> int:
+        return len(self.owners.owners) if self.owners is not None else 1
+
+    def check_enough(self, gone: Sequence[str] = ()) -> list[Outgoing]:
+        """As ``Server.check_enough``; owners that are gone before they uploaded are left out, the deadline is now."""
+        agreed = self._agreed
+        if self.phase is not Phase.SHARING:
+            return super().check_enough(gone)
+        self._dead = {agreed.position(name) for name in gone if name in agreed.names}
+        silent = set(self.unshared) & set(gone)
+        outgoing = self._wish_for_seeds()
+        if silent and silent == set(self.unshared):
+            outgoing += self.close_uploads()
+        self._check_holders()
+        return outgoing + self._list_if_possible()
+
+    def _check_holders(self) -> None:
+        agreed, code = self._agreed, self._roles
+        alive = [i for i in agreed.holders if i not in self._dead or i in self._ready]
+        signed = {i for i in agreed.holders if i in self._signatures}
+        needed = signatures_needed(len(agreed.holders), self.parameters.colluders)
+        lost = [agreed.names[i] for i in agreed.holders if i not in alive]
+        if not self._certificate and len(signed | set(alive)) < needed:
+            raise NotEnoughDevices(
+                f"the list of owners must be signed by {needed} of {len(agreed.holders)} holders, only"
+                f" {len(signed | set(alive))} are there: missing are {', '.join(lost)}",
+                lost,
+                self.model,
+            )
+        for role in range(code.n_roles):
+            if not set(code.holders(role)) & set(alive):
+                names = [agreed.names[i] for i in code.holders(role)]
+                raise NotEnoughDevices(
+                    f"one holder of every role must answer, all of role {role} are gone: {', '.join(names)}",
+                    names,
+                    self.model,
+                )
