@@ -23,6 +23,7 @@ from codedfl.exact.fixed_point import Bounds, FixedPoint
 from codedfl.protocol import Agreement, Device, Parameters, Policy, Server
 from codedfl.protocol.agreement import NONCE_BYTES, Invitation, Member, seated
 from codedfl.protocol.messages import SERVER, Kind, Message, Share
+from codedfl.protocol.owner_list import OwnerList
 from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.descent import GradientDescent, StepSchedule
@@ -61,6 +62,7 @@ class Scenario:
     precision: int | None = None
     masks: bool = True
     groups: int = 1
+    colluders: int = 0
     bounds: Bounds | None = None
     seed: int = 7
     server_type: type[Server] = PaddedServer
@@ -94,6 +96,7 @@ class Scenario:
             samples=(self.claimed_samples or sum(self.sizes)) if self.public_samples else None,
             masks=self.masks,
             groups=self.groups,
+            colluders=self.colluders,
             reveals_gram=self.device_type.reveals_gram,
         )
 
@@ -124,7 +127,7 @@ class Scenario:
     def device(self, index: int, **options: Any) -> Device:
         options = {
             "random_bytes": self.source(index),
-            "policy": Policy(allow_gram=True, allow_unmasked=not self.masks),
+            "policy": Policy(allow_gram=True, allow_unmasked=not self.masks, allow_unpinned=True),
         } | options
         return self.device_type(self.names[index], *self.data[index], **options)
 
@@ -269,7 +272,7 @@ def snapshot(value: Any) -> Any:
     """Everything a state machine remembers, in a form that can be compared."""
     if isinstance(value, np.ndarray):
         return value.shape, value.dtype.str, value.tobytes()
-    if isinstance(value, (Agreement, Invitation)):
+    if isinstance(value, (Agreement, Invitation, OwnerList)):
         return value.encoded  # not its cached properties, which come and go
     if isinstance(value, (Identity, RunKey)):
         return value.public

@@ -30,6 +30,8 @@ __all__ = [  # noqa: RUF022 (data-flow order, not the alphabet)
     "CodedPadded",
     "CodedKeys",
     "OneShot",
+    "RoleKeys",
+    "RoleSums",
     "Conventional",
     "ConventionalFullBatch",
     "DropSlowest",
@@ -97,6 +99,8 @@ if TYPE_CHECKING:
         ConventionalFullBatch,
         DropSlowest,
         OneShot,
+        RoleKeys,
+        RoleSums,
         Scheme,
     )
     from codedfl.solve.closed_form import ClosedForm
@@ -118,7 +122,7 @@ else:  # hidden from type checkers, which would take every name for a good one
             "codedfl.crypto.sealed": ["Identity"],
             "codedfl.protocol": ["Parameters", "Agreement", "Device", "Server"],
             "codedfl.schemes": [
-                *("Scheme", "CodedScheme", "CodedPadded", "CodedKeys", "OneShot"),
+                *("Scheme", "CodedScheme", "CodedPadded", "CodedKeys", "OneShot", "RoleKeys", "RoleSums"),
                 *("Conventional", "ConventionalFullBatch", "DropSlowest", "CodedFedL", "Conditions"),
             ],
             "codedfl.solve.solver": ["Solver"],

@@ -17,6 +17,9 @@ from codedfl.protocol.messages import SERVER, Kind, Message, Update
 from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
 from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
 from codedfl.protocol.schemes.one_shot import OneShotDevice, OneShotServer
+from codedfl.protocol.schemes.role_device import RoleDevice
+from codedfl.protocol.schemes.role_server import RoleServer
+from codedfl.protocol.schemes.role_sums import SumsDevice, SumsServer
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.descent import GradientDescent, Nesterov
 from codedfl.solve.krylov import BlockKrylov, ConjugateGradient
@@ -35,6 +38,8 @@ SCHEMES: dict[str, tuple[type[Server], type[Device], Callable[[], Solver]]] = {
     "coded-padded": (PaddedServer, PaddedDevice, descent),
     "coded-keys": (KeysServer, KeysDevice, descent),
     "one-shot": (OneShotServer, OneShotDevice, lambda: ClosedForm(REGULARISATION)),
+    "role-keys": (RoleServer, RoleDevice, descent),
+    "role-sums": (SumsServer, SumsDevice, lambda: ClosedForm(REGULARISATION)),
 }
 
 
@@ -55,7 +60,7 @@ def plain(state: Any) -> Any:
 
 def restored_device(scenario: Scenario, old: Device) -> Device:
     data = (None, None) if old.data_used else scenario.data[scenario.names.index(old.name)]
-    fresh = type(old)(old.name, *data, identity=old.identity, policy=Policy(allow_gram=True))
+    fresh = type(old)(old.name, *data, identity=old.identity, policy=Policy(allow_gram=True, allow_unpinned=True))
     fresh.restore(plain(old.state()))
     return fresh
 
@@ -82,7 +87,15 @@ def scheme(request: pytest.FixtureRequest) -> str:
 
 def scenario_of(scheme: str) -> Scenario:
     server_type, device_type, _ = SCHEMES[scheme]
-    return Scenario(sizes=(3, 5, 2, 4), alpha=2, public_samples=False, server_type=server_type, device_type=device_type)
+    roles = issubclass(server_type, RoleServer)
+    return Scenario(
+        sizes=(3, 5, 2, 4),
+        alpha=1 if roles else 2,
+        colluders=int(roles),
+        public_samples=False,
+        server_type=server_type,
+        device_type=device_type,
+    )
 
 
 def run_with_crashes(scenario: Scenario, make_solver: Callable[[], Solver], crash: Callable[[int], bool]) -> Server:

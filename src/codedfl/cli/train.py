@@ -241,8 +241,7 @@ def train(
         "columns": None if dataset.columns is None else list(dataset.columns),
         "label": label,
         "scheme": scheme.name,
-        "alpha": scheme.alpha,
-        "groups": scheme.groups,
+        **scheme.parameters,
         "solver": choice.solver.name,
         "step": step or "derived" if choice.solver.takes_step else None,
         "regularisation": weight,
@@ -289,7 +288,8 @@ class _Training:
         return score_name(self.problem.task)
 
     def introduce(self, solver: str, regularisation: float) -> None:
-        problem, D, alpha = self.problem, self.problem.n_devices, self.scheme.alpha
+        problem, D = self.problem, self.problem.n_devices
+        needed = self.scheme.quorum(D).answers_needed
         what = f"{problem.n_outputs} classes" if problem.task == "classification" else "a number to predict"
         features = "features: the columns and an intercept"
         if isinstance(problem.feature_map, RandomFourierFeatures):
@@ -300,7 +300,7 @@ class _Training:
                 ("data", f"{problem.name}: {rows}, {what}"),
                 ("devices", f"{D} of the fleet {self.fleet.name!r}, {_PARTITIONS[problem.provenance['partition']]}"),
                 ("model", f"{problem.n_features} {features}, lambda = {regularisation:g}"),
-                ("scheme", f"{self.scheme.label}: an epoch ends with the first {D - alpha + 1} of {D} answers"),
+                ("scheme", f"{self.scheme.label}: an epoch ends with the first {needed} of {D} answers"),
                 ("solver", f"{solver}, at most {self.total_epochs} epochs"),
             ]
         )

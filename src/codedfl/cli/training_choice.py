@@ -64,7 +64,12 @@ def choose(
                 raise InvalidInput(f"{option} must be left out with --plan, which decides it, got {value}")
         planned, planned_solver, planned_epochs = load_plan(plan_file)
         return Choice(
-            planned.name, planned.alpha, planned.groups, solver_kind(planned_solver), epochs or planned_epochs, spare
+            planned.name,
+            int(planned.parameters.get("alpha", 1)),
+            int(planned.parameters.get("groups", 1)),
+            solver_kind(planned_solver),
+            epochs or planned_epochs,
+            spare,
         )
     if scheme == OneShot.name:
         if solver is not None:

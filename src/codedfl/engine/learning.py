@@ -90,12 +90,11 @@ class Learning:
     def parameters(self, scheme: CodedScheme, precision: int | None = None) -> Parameters:
         return Parameters(
             scheme.name,
-            scheme.alpha,
-            self.recipe.n_features,
-            self.recipe.n_outputs,
-            self.bounds,
+            n_features=self.recipe.n_features,
+            n_outputs=self.recipe.n_outputs,
+            bounds=self.bounds,
             precision=precision,
-            groups=scheme.groups,
+            **scheme.agreed,
             reveals_gram=scheme.reveals_gram,
             recipe=self.recipe.digest(),
         )

@@ -31,22 +31,27 @@ def make_parties(
     """
     parameters = Parameters(
         scheme.name,
-        scheme.alpha,
-        problem.n_features,
-        problem.n_outputs,
-        problem.bounds,
+        n_features=problem.n_features,
+        n_outputs=problem.n_outputs,
+        bounds=problem.bounds,
         precision=precision,
         masks=masks,
-        groups=scheme.groups,
+        **scheme.agreed,
         reveals_gram=scheme.reveals_gram,
         recipe=problem.recipe.digest(),
     )
     scheme.check(problem.n_devices)
     # One process holds everything here: what is asked for is allowed.
-    policy = Policy(allow_gram=True, allow_unmasked=not masks)
+    policy = Policy(allow_gram=True, allow_unmasked=not masks, allow_unpinned=True)
     names = problem.device_names if order is None else tuple(problem.device_names[i] for i in order)
     server = scheme.server_type(
-        parameters, names, solver, stop_when=stop_when, spare=scheme.spare, random_bytes=random_bytes
+        parameters,
+        names,
+        solver,
+        stop_when=stop_when,
+        spare=scheme.spare,
+        random_bytes=random_bytes,
+        **scheme.server_options(names),
     )
     devices = [
         scheme.device_type(

@@ -5,11 +5,13 @@ from __future__ import annotations
 from codedfl.schemes.baselines.coded_fedl import CodedFedL
 from codedfl.schemes.baselines.conventional import Conventional, ConventionalFullBatch
 from codedfl.schemes.baselines.drop_slowest import DropSlowest
-from codedfl.schemes.coded import CodedScheme
+from codedfl.schemes.coded import CodedScheme, GradientCoded
 from codedfl.schemes.coded_keys import CodedKeys
 from codedfl.schemes.coded_padded import CodedPadded
 from codedfl.schemes.one_shot import OneShot
 from codedfl.schemes.registry import SCHEMES, coded_scheme, make_scheme, register_scheme, scheme_type
+from codedfl.schemes.role_keys import RoleKeys
+from codedfl.schemes.role_sums import RoleSums
 from codedfl.schemes.scheme import Conditions, Descent, DeviceCosts, Scheme, WorkShape, epoch_end_times
 
 __all__ = [
@@ -24,7 +26,10 @@ __all__ = [
     "Descent",
     "DeviceCosts",
     "DropSlowest",
+    "GradientCoded",
     "OneShot",
+    "RoleKeys",
+    "RoleSums",
     "Scheme",
     "WorkShape",
     "coded_scheme",

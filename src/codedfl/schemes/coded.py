@@ -1,13 +1,14 @@
-"""What the coded schemes share beyond the protocol: the epoch's load, and models that do not depend on stragglers.
+"""What the schemes with state machines share beyond the protocol: the epoch's load, and models whoever straggles.
 
-A coded scheme is one file with its device, its server and a subclass of ``CodedScheme`` that names both.
+Such a scheme is one file with a subclass of ``CodedScheme``, or of ``GradientCoded``, that names its device and server.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -30,20 +31,89 @@ _GROUP_SIZE = 25
 _ALPHAS_TRIED = 14
 
 
-@dataclass(frozen=True)
 class CodedScheme(Scheme):
-    """alpha: how many devices' data each device can answer for. 1 is uncoded, D is replication.
+    """A scheme that runs as state machines and gives exact totals: its device, its server, and what both agree on.
 
-    groups: that many groups with a code each; alpha then counts within a group.
-    spare: answers beyond D - alpha + 1 that the server waits for, in each group, to find wrong ones.
+    Subclasses are frozen dataclasses with a field ``spare``: answers beyond those that decode, to find wrong ones by.
+    """
+
+    spare: int
+    exact: ClassVar[bool] = True
+    device_type: ClassVar[type[Device]]
+    server_type: ClassVar[type[Server]]
+
+    @classmethod
+    @abstractmethod
+    def from_options(cls, *, alpha: int, groups: int, colluders: int, spare: int) -> CodedScheme:
+        """By what a user can say on the command line; a scheme takes what it has a use for."""
+
+    @property
+    @abstractmethod
+    def agreed(self) -> dict[str, Any]:
+        """What of ``protocol.Parameters`` this scheme decides, by name."""
+
+    def server_options(self, names: Sequence[str]) -> dict[str, Any]:
+        """What its server is told beyond that; ``names`` are the devices in the run's order."""
+        del names
+        return {}
+
+    @abstractmethod
+    def quorum(self, n_devices: int) -> Quorum:
+        """Which answers end an epoch: the server's own rule."""
+
+    def device_costs(self, shape: WorkShape, at: Conditions, epochs: int) -> DeviceCosts:
+        """A float32 plane of d x d for each prime, the shared bulk once on its way up, and what the scheme adds."""
+        planes = shape.number_bits // (8 * BYTES_PER_RESIDUE)
+        bulk = shape.bulk_bits / 8
+        memory = 4.0 * planes * shape.n_features**2 + bulk
+        return self._epoch_costs(shape, at, epochs, memory).plus(upload_bytes=bulk)
+
+    def epoch_load(self, shape: WorkShape, fleet: Fleet) -> EpochLoad:
+        """d^2 c MACs and d c numbers each way; the answer is sealed."""
+        bits = shape.model_bits
+        product = ring_macs(shape.n_features * shape.model_numbers, shape.number_bits)
+        macs = product + crypto_macs(fleet, sealed_bits=bits) + self._mask_macs(shape, fleet)
+        return EpochLoad(macs, bits, bits, self.quorum(fleet.n_devices))
+
+    def _mask_macs(self, shape: WorkShape, fleet: Fleet) -> float:
+        """What masks cost in an epoch; none unless the scheme has them."""
+        del shape, fleet
+        return 0.0
+
+    def models(
+        self, totals: CentralTotals, solver: Solver | None, descent: Descent, at: Conditions, rng: np.random.Generator
+    ) -> Iterator[Floats]:
+        del descent, at, rng
+        assert solver is not None
+        return totals.train(solver)
+
+
+@dataclass(frozen=True)
+class GradientCoded(CodedScheme):
+    """A scheme with a gradient code and masks.
+
+    Parameters
+    ----------
+    alpha : int
+        How many devices' data each device can answer for. 1 is uncoded, D is replication.
+    groups : int
+        That many groups with a code each; alpha then counts within a group.
+    spare : int
+        Answers beyond D - alpha + 1 that the server waits for, in each group, to find wrong ones.
     """
 
     alpha: int
     groups: int = 1
     spare: int = 0
-    exact: ClassVar[bool] = True
-    device_type: ClassVar[type[Device]]
-    server_type: ClassVar[type[Server]]
+
+    @classmethod
+    def from_options(cls, *, alpha: int, groups: int, colluders: int, spare: int) -> GradientCoded:
+        del colluders
+        return cls(alpha, groups, spare)
+
+    @property
+    def agreed(self) -> dict[str, Any]:
+        return {"alpha": self.alpha, "groups": self.groups}
 
     @property
     def label(self) -> str:
@@ -59,13 +129,13 @@ class CodedScheme(Scheme):
         return self.groups > 1
 
     @classmethod
-    def default_for(cls, n_devices: int) -> CodedScheme:
+    def default_for(cls, n_devices: int) -> GradientCoded:
         """alpha = D - 2, the paper's best; of many devices groups of about 25: a device's work must not grow with D."""
         groups = 1 if n_devices <= _ONE_GROUP else round(n_devices / _GROUP_SIZE)
         return cls(max(1, n_devices // groups - 2), groups)
 
     @classmethod
-    def candidates(cls, n_devices: int) -> Iterator[CodedScheme]:
+    def candidates(cls, n_devices: int) -> Iterator[GradientCoded]:
         """alpha from 1 to a group's size; one group for all if a device can bear D pads, else of about 25 and 50."""
         counts = {1} if n_devices <= _ONE_GROUP else {round(n_devices / size) for size in (_GROUP_SIZE, _ONE_GROUP)}
         for groups in sorted(counts):
@@ -76,31 +146,18 @@ class CodedScheme(Scheme):
     def exposure(self, n_devices: int) -> Exposure:
         return coded_exposure(n_devices, self.alpha, self.groups)
 
-    def device_costs(self, shape: WorkShape, at: Conditions, epochs: int) -> DeviceCosts:
-        """A float32 plane of d x d for each prime, the shared bulk once on its way up, and what the scheme adds."""
-        planes = shape.number_bits // (8 * BYTES_PER_RESIDUE)
-        bulk = shape.bulk_bits / 8
-        memory = 4.0 * planes * shape.n_features**2 + bulk
-        return self._epoch_costs(shape, at, epochs, memory).plus(upload_bytes=bulk)
-
     def check(self, n_devices: int) -> None:
         group_sizes(n_devices, self.alpha, self.groups)
         if not 0 <= self.spare < self.alpha:
             raise InvalidInput(f"spare must be between 0 and alpha - 1 ({self.alpha - 1}), got {self.spare}")
 
     def quorum(self, n_devices: int) -> Quorum:
-        """Which answers end an epoch: the server's own rule, for alpha - 1 stragglers in each group less the spare."""
+        """All but alpha - 1 stragglers in each group, and the spare answers."""
         return coded_quorum(n_devices, self.alpha, self.groups).with_spare(self.spare)
 
-    def epoch_load(self, shape: WorkShape, fleet: Fleet) -> EpochLoad:
-        """d^2 c MACs and d c numbers each way; the answer is sealed. Masks are expanded ahead and cost no waiting."""
-        bits = shape.model_bits
-        product = ring_macs(shape.n_features * shape.model_numbers, shape.number_bits)
-        return EpochLoad(product + crypto_macs(fleet, sealed_bits=bits), bits, bits, self.quorum(fleet.n_devices))
-
-    def models(
-        self, totals: CentralTotals, solver: Solver | None, descent: Descent, at: Conditions, rng: np.random.Generator
-    ) -> Iterator[Floats]:
-        del descent, at, rng
-        assert solver is not None
-        return totals.train(solver)
+    def _mask_macs(self, shape: WorkShape, fleet: Fleet) -> float:
+        """alpha + 1 streams of d c numbers are expanded and added: bound to the update, they cannot be made ahead."""
+        streams = self.alpha + 1
+        return streams * (
+            crypto_macs(fleet, pad_bits=shape.model_bits) + ring_macs(shape.model_numbers, shape.number_bits)
+        )

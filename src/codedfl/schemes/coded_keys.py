@@ -11,11 +11,11 @@ from codedfl.privacy.rows import PrivacyRow, coded_rows
 from codedfl.protocol.device import Device
 from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
 from codedfl.protocol.server import Server
-from codedfl.schemes.coded import CodedScheme
+from codedfl.schemes.coded import GradientCoded
 from codedfl.schemes.scheme import Conditions, DeviceCosts, Sharing, WorkShape
 
 
-class CodedKeys(CodedScheme):
+class CodedKeys(GradientCoded):
     """One upload; seeds are coded instead of data."""
 
     name: ClassVar[str] = KeysServer.scheme

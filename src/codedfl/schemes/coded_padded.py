@@ -11,11 +11,11 @@ from codedfl.privacy.rows import PrivacyRow, coded_rows
 from codedfl.protocol.device import Device
 from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
 from codedfl.protocol.server import Server
-from codedfl.schemes.coded import CodedScheme
+from codedfl.schemes.coded import GradientCoded
 from codedfl.schemes.scheme import Conditions, DeviceCosts, Sharing, WorkShape
 
 
-class CodedPadded(CodedScheme):
+class CodedPadded(GradientCoded):
     """The paper's scheme."""
 
     name: ClassVar[str] = PaddedServer.scheme

@@ -19,6 +19,7 @@ from codedfl.protocol.device import Device
 from codedfl.protocol.schemes.one_shot import OneShotDevice, OneShotServer
 from codedfl.protocol.server import Server
 from codedfl.schemes.central import CentralTotals
+from codedfl.schemes.coded import CodedScheme
 from codedfl.schemes.coded_keys import CodedKeys
 from codedfl.schemes.scheme import Conditions, Descent, EpochLoad, WorkShape
 from codedfl.solve.solver import Solver
@@ -27,13 +28,9 @@ from codedfl.typing import Floats
 _CLOSED_FORM = "closed-form"
 
 
-@dataclass(frozen=True)
-class OneShot(CodedKeys):
-    """One epoch whose answer is the whole coded key."""
+class SolvedAtOnce(CodedScheme):
+    """What schemes share whose only epoch brings the total of X'X itself; the scheme's keys come from another base."""
 
-    name: ClassVar[str] = OneShotServer.scheme
-    device_type: ClassVar[type[Device]] = OneShotDevice
-    server_type: ClassVar[type[Server]] = OneShotServer
     reveals_gram: ClassVar[bool] = True
     server_sees: ClassVar[str] = "the total Gram matrix"
 
@@ -47,15 +44,25 @@ class OneShot(CodedKeys):
 
     @property
     def models_key(self) -> Hashable:
-        return self.name
+        return "closed form"
 
     def epoch_load(self, shape: WorkShape, fleet: Fleet) -> EpochLoad:
-        """Nothing to compute, the bulk to send; an almost empty request comes down."""
+        """Nothing to compute but masks, the bulk to send; an almost empty request comes down."""
         bits = shape.bulk_bits
-        return EpochLoad(crypto_macs(fleet, sealed_bits=bits), 0, bits, self.quorum(fleet.n_devices))
+        masks = self._mask_macs(shape, fleet) * shape.bulk_numbers / shape.model_numbers
+        return EpochLoad(crypto_macs(fleet, sealed_bits=bits) + masks, 0, bits, self.quorum(fleet.n_devices))
 
     def models(
         self, totals: CentralTotals, solver: Solver | None, descent: Descent, at: Conditions, rng: np.random.Generator
     ) -> Iterator[Floats]:
         del solver, at, rng
         return iter([totals.ridge(descent.regularisation)])
+
+
+@dataclass(frozen=True)
+class OneShot(SolvedAtOnce, CodedKeys):
+    """One epoch whose answer is the whole coded key."""
+
+    name: ClassVar[str] = OneShotServer.scheme
+    device_type: ClassVar[type[Device]] = OneShotDevice
+    server_type: ClassVar[type[Server]] = OneShotServer

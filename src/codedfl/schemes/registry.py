@@ -18,6 +18,8 @@ from codedfl.schemes.coded import CodedScheme
 from codedfl.schemes.coded_keys import CodedKeys
 from codedfl.schemes.coded_padded import CodedPadded
 from codedfl.schemes.one_shot import OneShot
+from codedfl.schemes.role_keys import RoleKeys
+from codedfl.schemes.role_sums import RoleSums
 from codedfl.schemes.scheme import Scheme
 
 ENTRY_POINTS = "codedfl.schemes"
@@ -70,7 +72,9 @@ class SchemeRegistry(Mapping[str, type[Scheme]]):
                 self._broken[entry.name] = f"the scheme {entry.name} ({entry.value}) could not be loaded: {why}"
 
 
-SCHEMES = SchemeRegistry(Conventional, ConventionalFullBatch, DropSlowest, CodedPadded, CodedKeys, OneShot, CodedFedL)
+SCHEMES = SchemeRegistry(
+    Conventional, ConventionalFullBatch, DropSlowest, CodedPadded, CodedKeys, OneShot, RoleKeys, RoleSums, CodedFedL
+)
 
 
 def register_scheme(scheme: type[Scheme]) -> None:
@@ -92,7 +96,9 @@ def make_scheme(scheme: str | Scheme, n_devices: int) -> Scheme:
     return scheme if isinstance(scheme, Scheme) else scheme_type(scheme).default_for(n_devices)
 
 
-def coded_scheme(scheme: str | CodedScheme, alpha: int, groups: int = 1, spare: int = 0) -> CodedScheme:
+def coded_scheme(
+    scheme: str | CodedScheme, alpha: int = 1, groups: int = 1, spare: int = 0, colluders: int = 1
+) -> CodedScheme:
     """A scheme that runs as real state machines, by name and parameters; an object as it is, whatever they say."""
     if isinstance(scheme, CodedScheme):
         return scheme
@@ -100,4 +106,4 @@ def coded_scheme(scheme: str | CodedScheme, alpha: int, groups: int = 1, spare: 
     if kind is None or not issubclass(kind, CodedScheme):
         coded = [name for name, kind in SCHEMES.items() if issubclass(kind, CodedScheme)]
         raise InvalidInput(f"scheme must be one of {', '.join(coded)}, got {scheme!r}")
-    return kind(alpha, groups, spare)
+    return kind.from_options(alpha=alpha, groups=groups, colluders=colluders, spare=spare)

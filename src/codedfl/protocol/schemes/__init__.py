@@ -14,6 +14,7 @@ from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
 from codedfl.protocol.schemes.one_shot import OneShotDevice, OneShotServer
 from codedfl.protocol.schemes.role_device import RoleDevice
 from codedfl.protocol.schemes.role_server import RoleServer
+from codedfl.protocol.schemes.role_sums import SumsDevice, SumsServer
 from codedfl.protocol.server import Server
 
 __all__ = ["MACHINES", "Machines", "machines_of"]
@@ -34,6 +35,7 @@ MACHINES: dict[str, Machines] = {
         Machines(KeysDevice, KeysServer),
         Machines(OneShotDevice, OneShotServer),
         Machines(RoleDevice, RoleServer),
+        Machines(SumsDevice, SumsServer),
     )
 }
 

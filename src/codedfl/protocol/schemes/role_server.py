@@ -29,6 +29,7 @@ from codedfl.protocol.owner_list import Certificate, ListedOwner, OwnerList, sig
 from codedfl.protocol.schemes.role_device import seed_purpose
 from codedfl.protocol.server import Server
 from codedfl.state import MAP, PLAIN, SET, Kept, optional
+from codedfl.typing import Planes
 
 
 class RoleServer(Server):
@@ -238,15 +239,20 @@ class RoleServer(Server):
         return covered
 
     def _sum_uploads(self, covered: Collection[int]) -> None:
+        triangle, self.pad_constant = self._summed(covered)
+        self.pad_linear = self._ring.symmetric(triangle, self.parameters.n_features)
+
+    def _summed(self, covered: Collection[int]) -> tuple[Planes, Planes]:
+        """The sums over the listed uploads, triangle and constant part; single ones are forgotten."""
         ring, p = self._ring, self.parameters
-        triangle, self.pad_constant = ring.zeros(p.triangle_length), ring.zeros(p.constant_length)
+        triangle, constant = ring.zeros(p.triangle_length), ring.zeros(p.constant_length)
         split, one = p.triangle_length * ring.bytes_per_number, [[1]] * len(ring.primes)
         for j in sorted(covered):
             view = memoryview(self._uploads[j])
             ring.add_scaled_packed(triangle, one, [view[:split]])
-            ring.add_scaled_packed(self.pad_constant, one, [view[split:]])
-        self.pad_linear = ring.symmetric(triangle, p.n_features)
+            ring.add_scaled_packed(constant, one, [view[split:]])
         self._uploads = {}
+        return triangle, constant
 
     def _on_signature(self, message: Message) -> list[Outgoing]:
         agreed = self._agreed
