@@ -93,12 +93,13 @@ class Preprocessing:
     """x -> (x - shift) / scale in each column, clipped to [low, high].
 
     scale = 0 marks a constant column, which carries nothing: it becomes 0 everywhere.
+    low, high: one number for all columns or one for each; vectors afterwards.
     """
 
     shift: Floats
     scale: Floats
-    low: float
-    high: float
+    low: Floats | float
+    high: Floats | float
 
     def __post_init__(self) -> None:
         if self.shift.ndim != 1 or self.shift.shape != self.scale.shape or not len(self.shift):
@@ -107,8 +108,13 @@ class Preprocessing:
             )
         if not (np.isfinite(self.shift).all() and np.isfinite(self.scale).all() and (self.scale >= 0).all()):
             raise InvalidInput("shift and scale must be finite and scale not negative, got other values")
-        if not -np.inf < self.low < self.high < np.inf:
-            raise InvalidInput(f"low must be below high, both finite, got {self.low} and {self.high}")
+        for name in ("low", "high"):
+            ends = np.broadcast_to(np.asarray(getattr(self, name), dtype=np.float64), self.shift.shape).copy()
+            object.__setattr__(self, name, ends)
+        wrong = np.flatnonzero(~((-np.inf < self.low) & (self.low < self.high) & (self.high < np.inf)))
+        if len(wrong):
+            low, high = np.asarray(self.low)[wrong[0]], np.asarray(self.high)[wrong[0]]
+            raise InvalidInput(f"low must be below high, both finite, got {low} and {high}")
 
     @classmethod
     def from_range(cls, low: ArrayLike, high: ArrayLike, n_columns: int) -> "Preprocessing":
@@ -147,12 +153,13 @@ class Preprocessing:
     @property
     def bound(self) -> float:
         """No value is larger than this in absolute value afterwards."""
-        return max(abs(self.low), abs(self.high))
+        return float(max(np.abs(self.low).max(), np.abs(self.high).max()))
 
     @property
     def width(self) -> float:
-        """Of the range afterwards; `features.default_gamma` takes it."""
-        return self.high - self.low
+        """Of the ranges afterwards, root mean square; `features.default_gamma` takes it."""
+        widths = np.asarray(self.high) - np.asarray(self.low)
+        return float(widths[0] if (widths == widths[0]).all() else np.sqrt(np.mean(np.square(widths))))
 
     def apply(self, X: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Return the scaled rows, float32 if X is float32 and float64 otherwise, and how many were clipped.
@@ -176,18 +183,26 @@ class Preprocessing:
         return {
             "shift": self.shift.tolist(),
             "scale": self.scale.tolist(),
-            "low": self.low,
-            "high": self.high,
+            "low": _one_or_all(self.low),
+            "high": _one_or_all(self.high),
         }
 
     @classmethod
     def from_dict(cls, saved: dict[str, Any]) -> "Preprocessing":
         try:
             shift, scale = (np.asarray(saved[key], dtype=np.float64) for key in ("shift", "scale"))
-            low, high = float(saved["low"]), float(saved["high"])
+            low, high = (np.asarray(saved[key], dtype=np.float64) for key in ("low", "high"))
+            if {low.shape, high.shape} - {(), shift.shape}:
+                raise ValueError(f"{low.shape} and {high.shape}")
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidInput(f"saved preprocessing must hold shift, scale, low and high, got {error!r}") from error
         return cls(shift, scale, low, high)
 
     def __repr__(self) -> str:
-        return f"<Preprocessing of {self.n_columns} columns to [{self.low:g}, {self.high:g}]>"
+        return f"<Preprocessing of {self.n_columns} columns to [{np.min(self.low):g}, {np.max(self.high):g}]>"
+
+
+def _one_or_all(ends: Floats | float) -> float | list[float]:
+    """One number where all columns have the same."""
+    values: list[float] = np.asarray(ends).tolist()
+    return values[0] if len(set(values)) == 1 else values

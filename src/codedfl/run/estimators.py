@@ -108,6 +108,8 @@ class _CodedRidge(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         server, devices = make_parties(scheme, problem, solver, precision=self.precision)
         theta = run_in_process(server, devices)
         self._warn_unless_converged(solver, problem)
+        if isinstance(recipe.feature_map, LinearFeatures):
+            theta = recipe.feature_map.free_intercept(theta, self.regularisation)
         self.model_ = TrainedModel.of(problem, theta, scheme=scheme.label, epochs=server.epoch)
         self.n_iter_ = server.epoch
         self.n_clipped_ = problem.clipped.total
@@ -244,8 +246,8 @@ class CodedRidge(RegressorMixin, _CodedRidge):  # type: ignore[misc]
         Weight of |Theta|^2 against the *mean* squared error: alpha of ``Ridge`` is m times it, and 1 there is 1e-4
         here at 10 000 rows. 0 is least squares.
     fit_intercept : bool, default=True
-        Add a constant column to linear features. Its weight is regularised like the others, which matters little, as
-        columns and target are centred by their means anyway; False drops the column, not the centring. "rbf" has none.
+        Add a constant column to linear features; its weight is not penalised. False drops the column, not the centring
+        of columns and target by their means. "rbf" has none.
     clip : float or None, default=None
         Columns, and the target in training, are clipped at so many standard deviations from their mean, with a warning
         that counts them: the exact ring needs bounds, and wider ones cost digits. None clips nothing in training: the
@@ -334,8 +336,7 @@ class CodedRidgeClassifier(ClassifierMixin, _CodedRidge):  # type: ignore[misc]
     """Classification by ridge regression on one-hot labels, over devices that never show their data.
 
     The classes of ``sklearn.linear_model.RidgeClassifier(alpha=m * regularisation)`` behind a ``StandardScaler``, up
-    to rounding, to values beyond ``clip``, and to the constant column's weight, which is regularised here: a factor
-    1 / (1 + regularisation) on each class's mean. ``fit_intercept=False`` leaves that column out; the mean of all
+    to rounding and to values beyond ``clip``. ``fit_intercept=False`` leaves the constant column out; the mean of all
     columns then scores 0 for every class.
 
     Parameters, and attributes but for those below, are those of ``CodedRidge``. The list of classes becomes public.
