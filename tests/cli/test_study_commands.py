@@ -42,6 +42,17 @@ def test_from_a_folder_of_tables_to_a_model(run: Run, clinics: Path):
     assert scored["rows"] == 60 and scored["score"] > 0.6
 
 
+def test_coefficients_with_standard_errors_where_the_study_allows_them(run: Run, clinics: Path):
+    text = Path("study.toml").read_text()
+    Path("study.toml").write_text(text.replace("inference = false", "inference = true"))
+    result = run("train", "study.toml", "--tables", clinics, "--json", "-")
+    found = {one["name"]: one for one in json.loads(result.stdout)["coefficients"]}
+    assert list(found) == ["constant", "age", "sex = m", "crp", "crp missing"]
+    assert found["sex = m"]["coefficient"] == pytest.approx(3.0, abs=4 * found["sex = m"]["standard_error"])
+    assert found["age"]["p"] < 1e-6
+    assert "std err" in result.stderr
+
+
 def test_one_table_is_dealt_out(run: Run, clinics: Path):
     outcome = json.loads(run("train", "study.toml", "--tables", clinics / "clinic-1.csv", "--json", "-").stdout)
     assert outcome["devices"] == 5
