@@ -17,7 +17,7 @@ import numpy as np
 
 from codedfl.data.canonical import canonical_digest
 from codedfl.data.columns import Columns
-from codedfl.data.features import FeatureMap, feature_map_from_dict
+from codedfl.data.features import FeatureMap, LinearFeatures, feature_map_from_dict
 from codedfl.data.labels import ClassLabels, Labels
 from codedfl.data.preprocessing import Preprocessing
 from codedfl.data.tables import as_raw_table, is_table
@@ -183,6 +183,12 @@ class Recipe:
     def decode(self, scores: Floats) -> Rows:
         """Labels as the training data had them: numbers, text, or targets in their own unit."""
         return self.labels.decode(scores)
+
+    def unshrunk(self, theta: Floats, regularisation: float) -> Floats:
+        """Theta of a solver with the intercept of linear features as it is without a penalty; columns are centred."""
+        if isinstance(self.feature_map, LinearFeatures):
+            return self.feature_map.free_intercept(theta, regularisation)
+        return theta
 
     def _scaled(self, X: Rows) -> Iterator[tuple[slice, Rows, Integers]]:
         """Some rows at a time: where they stand, scaled, and their clipped values."""

@@ -87,12 +87,35 @@ class _CodedRidge(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         self, X: Floats, y: NDArray[Any], labels: Labels, moments: Moments, parts: dict[str, NDArray[np.int64]]
     ) -> None:
         """Run the protocol on the rows of each device and keep the model."""
-        order = np.concatenate(list(parts.values()))
         preprocessing = self._scaling(X, moments)
         recipe = Recipe(preprocessing, self._feature_map(preprocessing), labels, self._columns())
-        rows = recipe.rows(X[order], y[order])
+        regularisation = self._choose_regularisation(X, y, recipe, parts)
+        problem = self._problem(X, y, recipe, parts)
         scheme = self._scheme(len(parts))
-        problem = Problem(
+        solver = self._solver(scheme, regularisation)
+        server, devices = make_parties(scheme, problem, solver, precision=self.precision)
+        theta = run_in_process(server, devices)
+        self._warn_unless_converged(solver, problem)
+        theta = recipe.unshrunk(theta, regularisation)
+        self.model_ = TrainedModel.of(problem, theta, scheme=scheme.label, epochs=server.epoch)
+        self.n_iter_ = server.epoch
+        self.n_clipped_ = problem.clipped.total
+        if problem.clipped:
+            counts = problem.clipped.words(recipe.column_names)
+            warnings.warn(f"clipped at {self.clip} standard deviations: {counts}", ClippedWarning, stacklevel=3)
+        self.devices_ = problem.device_names
+
+    def _choose_regularisation(
+        self, X: Floats, y: NDArray[Any], recipe: Recipe, parts: dict[str, NDArray[np.int64]]
+    ) -> float:
+        """What the user said; estimators that choose it override this."""
+        del X, y, recipe, parts
+        return self.regularisation
+
+    def _problem(self, X: Floats, y: NDArray[Any], recipe: Recipe, parts: dict[str, NDArray[np.int64]]) -> Problem:
+        order = np.concatenate(list(parts.values()))
+        rows = recipe.rows(X[order], y[order])
+        return Problem(
             name=type(self).__name__,
             X=rows.X,
             Y=rows.Y,
@@ -104,19 +127,6 @@ class _CodedRidge(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
             clipped=rows.clipped,
             provenance={"estimator": type(self).__name__, "devices": len(parts)},
         )
-        solver = self._solver(scheme)
-        server, devices = make_parties(scheme, problem, solver, precision=self.precision)
-        theta = run_in_process(server, devices)
-        self._warn_unless_converged(solver, problem)
-        if isinstance(recipe.feature_map, LinearFeatures):
-            theta = recipe.feature_map.free_intercept(theta, self.regularisation)
-        self.model_ = TrainedModel.of(problem, theta, scheme=scheme.label, epochs=server.epoch)
-        self.n_iter_ = server.epoch
-        self.n_clipped_ = problem.clipped.total
-        if problem.clipped:
-            counts = problem.clipped.words(recipe.column_names)
-            warnings.warn(f"clipped at {self.clip} standard deviations: {counts}", ClippedWarning, stacklevel=3)
-        self.devices_ = problem.device_names
 
     def _scaling(self, X: Floats, moments: Moments) -> Preprocessing:
         """Mean 0 and variance 1. Without ``clip`` the range is wide enough for the data, which this process sees."""
@@ -164,13 +174,13 @@ class _CodedRidge(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
             return int(self.random_state)
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
-    def _solver(self, scheme: CodedScheme) -> Solver:
-        wanted = float(np.clip(self.regularisation / 100, *_TOLERANCES))
+    def _solver(self, scheme: CodedScheme, regularisation: float) -> Solver:
+        wanted = float(np.clip(regularisation / 100, *_TOLERANCES))
         tolerance = None if solver_kind(self.solver).takes_step else wanted  # the descents would hardly ever reach it
         return make_solver(
             self.solver,
             epochs=self.epochs,
-            regularisation=self.regularisation,
+            regularisation=regularisation,
             tolerance=tolerance,
             gram=scheme.reveals_gram,
         )

@@ -13,7 +13,7 @@ import numpy as np
 
 from codedfl.data.canonical import canonical_digest
 from codedfl.data.columns import CategoryColumn, Columns, NumberColumn
-from codedfl.data.features import FEATURE_MAPS, FeatureChoice, LinearFeatures, choose_features, default_gamma
+from codedfl.data.features import FEATURE_MAPS, FeatureChoice, choose_features, default_gamma
 from codedfl.data.labels import Labels
 from codedfl.data.model import TrainedModel
 from codedfl.data.preprocessing import DEFAULT_CLIP, Moments, Preprocessing
@@ -225,10 +225,8 @@ class Study:
 
     def model(self, recipe: Recipe, theta: Floats, **provenance: Any) -> TrainedModel:
         """The model of a Theta that a solver found; the intercept of linear features is not penalised."""
-        if isinstance(recipe.feature_map, LinearFeatures):
-            theta = recipe.feature_map.free_intercept(theta, self.regularisation)
         about = {"study": self.name, "digest": self.digest().hex(), "label": self.target.name, **provenance}
-        return TrainedModel(theta, recipe, about)
+        return TrainedModel(recipe.unshrunk(theta, self.regularisation), recipe, about)
 
     def bounds(self, recipe: Recipe) -> Bounds:
         return recipe.bounds(self.max_rows, self.max_rows_per_device)
