@@ -49,16 +49,14 @@ def test_the_scores_are_those_of_held_out_rows() -> None:
     """Recomputed by hand: rows held out, a model of the others for each lambda, squared errors of the held-out."""
     X, y = noisy()
     found = CodedRidgeCV(regularisations=[1e-3, 1e-1], n_devices=3).fit(X, y)
-    parts = np.array_split(np.arange(len(X)), 3)
-    held = [rows[found._held(X[rows], y[rows], f"device-{i}")] for i, rows in enumerate(parts)]
-    out = np.concatenate(held)
+    rows = found._rows(X, y, None, None)
+    out = np.concatenate(list(found._judges_and_others(rows)[0].values()))
     assert 10 < len(out) < 40
     kept = np.setdiff1d(np.arange(len(X)), out)
     labels = found.model_.recipe.labels
     unit = (labels.high - labels.low) / 2
     for weight, score in found.path_scores_.items():
-        device = np.searchsorted([40, 80], kept, side="right")
-        alone = CodedRidge(regularisation=weight).fit(X[kept], y[kept], device=device)
+        alone = CodedRidge(regularisation=weight).fit(X[kept], y[kept])
         expected = -np.mean(np.square((alone.predict(X[out]) - y[out]) / unit))
         # The scaling is that of all rows there, of the others here: the penalty differs a little.
         assert score == pytest.approx(expected, rel=0.02)

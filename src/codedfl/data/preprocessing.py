@@ -34,9 +34,9 @@ _BLOCK = 4096
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Number of rows, and mean and variance (mean squared deviation) of each column, over all devices."""
+    """Number of rows (or total weight), and mean and variance (mean squared deviation) of each column, over all."""
 
-    count: int
+    count: float
     mean: Floats
     variance: Floats
 
@@ -46,35 +46,42 @@ class Moments:
         return self.mean - reach, self.mean + reach
 
 
-def column_sums(X: NDArray[Any]) -> Floats:
-    """What a device puts into the first secure sum: its number of rows, then the sum of each column."""
+def column_sums(X: NDArray[Any], weights: Floats | None = None) -> Floats:
+    """What a device puts into the first secure sum: its number of rows, then the sum of each column.
+
+    weights: of the rows; then their sum comes first, and rows count as often as they weigh.
+    """
     check_matrix("X", X)
+    if weights is not None:
+        return np.concatenate(([weights.sum()], weights @ X))
     return np.concatenate(([len(X)], X.sum(axis=0, dtype=np.float64)))
 
 
-def centred_squares(X: NDArray[Any], mean: Floats) -> Floats:
+def centred_squares(X: NDArray[Any], mean: Floats, weights: Floats | None = None) -> Floats:
     """What a device puts into the second: the sum of squared deviations from the common mean, per column."""
     check_matrix("X", X, len(mean))
     total = np.zeros(len(mean))
     for start in range(0, len(X), _BLOCK):
-        total += np.square(X[start : start + _BLOCK] - mean).sum(axis=0)
+        squares = np.square(X[start : start + _BLOCK] - mean)
+        total += squares.sum(axis=0) if weights is None else weights[start : start + _BLOCK] @ squares
     return total
 
 
-def secure_moments(parts: list[NDArray[Any]], secure_sum: SecureSum) -> Moments:
-    """Mean and variance of each column over all devices, from two secure sums.
+def secure_moments(parts: list[NDArray[Any]], secure_sum: SecureSum, weights: list[Floats] | None = None) -> Moments:
+    """Mean and variance of each column over all devices, from two secure sums; ``weights`` of each device's rows.
 
     Two sums and not one of x and x^2 together: E[x^2] - E[x]^2 loses all digits where the mean is large
     against the deviation (timestamps), the more so when the secure sum rounds. What is revealed is the same.
     """
     if not parts:
         raise InvalidInput("parts must hold the rows of at least one device, got none")
-    sums = _summed(secure_sum, [column_sums(X) for X in parts])
-    count = round(float(sums[0]))
-    if count < 1:
+    of_rows = [None] * len(parts) if weights is None else weights
+    sums = _summed(secure_sum, [column_sums(X, one) for X, one in zip(parts, of_rows, strict=True)])
+    count = float(sums[0]) if weights is not None else round(float(sums[0]))
+    if not count > 0:
         raise InvalidInput(f"secure_sum must return the number of rows first, got {sums[0]}")
     mean = sums[1:] / count
-    squares = _summed(secure_sum, [centred_squares(X, mean) for X in parts])
+    squares = _summed(secure_sum, [centred_squares(X, mean, one) for X, one in zip(parts, of_rows, strict=True)])
     # A sum that rounds can come out just below zero for a constant column.
     return Moments(count, mean, np.maximum(squares / count, 0.0))
 

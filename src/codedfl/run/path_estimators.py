@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +18,7 @@ from codedfl.data.held_out import held_out_rows
 from codedfl.data.labels import ClassLabels
 from codedfl.data.recipe import Recipe
 from codedfl.errors import InvalidInput
-from codedfl.run.estimators import CodedRidge, CodedRidgeClassifier, _CodedRidge
+from codedfl.run.estimators import CodedRidge, CodedRidgeClassifier, _CodedRidge, _TrainingRows
 from codedfl.run.in_process import run_in_process
 from codedfl.run.parties import make_parties
 from codedfl.run.secure_sum import secure_sum_in_process
@@ -65,55 +64,62 @@ class _ChoosesRegularisation(_CodedRidge):
 
     solver = "block-krylov"  # the one that has a path
 
-    def _choose_regularisation(
-        self, X: Floats, y: NDArray[Any], recipe: Recipe, parts: dict[str, NDArray[np.int64]]
-    ) -> float:
-        weights = sorted({float(value) for value in self.regularisations})
-        if not weights or not all(0 <= value < np.inf for value in weights):
+    def _choose_regularisation(self, rows: _TrainingRows, recipe: Recipe) -> float:
+        candidates = sorted({float(value) for value in self.regularisations})
+        if not candidates or not all(0 <= value < np.inf for value in candidates):
             raise InvalidInput(f"regularisations must be numbers of at least 0, got {list(self.regularisations)}")
-        held = {name: self._held(X[rows], y[rows], name) for name, rows in parts.items()}
-        if not any(mask.any() for mask in held.values()):  # too few rows to hold out a share: one must judge
-            held[max(parts, key=lambda name: len(parts[name]))][-1] = len(X) > len(parts)
-        kept = {name: rows[~held[name]] for name, rows in parts.items()}
-        path = self._path(X, y, recipe, kept, weights)
-        judges = [rows[held[name]] for name, rows in parts.items()]
-        sums = secure_sum_in_process([self._judged(X[rows], y[rows], recipe, path) for rows in judges])
-        scores = sums[1:] / max(sums[0], 1.0)
-        self.path_scores_ = dict(zip(weights, scores.tolist(), strict=True))
-        self.regularisation_ = max(weights, key=lambda value: (self.path_scores_[value], value))
+        judges, others = self._judges_and_others(rows)
+        path = self._path(rows.only(others), recipe, candidates)
+        sums = secure_sum_in_process([_judged(rows, of_device, recipe, path) for of_device in judges.values()])
+        scores = sums[1:] / (sums[0] or 1.0)
+        self.path_scores_ = dict(zip(candidates, scores.tolist(), strict=True))
+        self.regularisation_ = max(candidates, key=lambda value: (self.path_scores_[value], value))
         self.best_score_ = self.path_scores_[self.regularisation_]
         return self.regularisation_
 
-    def _held(self, X: Floats, y: NDArray[Any], device: str) -> NDArray[np.bool_]:
-        mask = held_out_rows(X, y, self.held_out, hashlib.sha256(f"codedfl fit {device}".encode()).digest())
-        if mask.all():  # a device must have something to train on
-            mask[0] = False
-        return mask
+    def _judges_and_others(
+        self, rows: _TrainingRows
+    ) -> tuple[dict[str, NDArray[np.int64]], dict[str, NDArray[np.int64]]]:
+        """The rows of each device that judge, and those that train; at least one of each device trains."""
+        masks = {}
+        for name, mine in rows.parts.items():
+            key = hashlib.sha256(f"codedfl fit {name}".encode()).digest()
+            masks[name] = held_out_rows(rows.X[mine], rows.y[mine], self.held_out, key)
+            masks[name][0] &= not masks[name].all()
+        if not any(mask.any() for mask in masks.values()):  # too few rows to hold out a share: one must judge
+            masks[max(masks, key=lambda name: len(masks[name]))][-1] = len(rows.X) > len(masks)
+        judges = {name: mine[masks[name]] for name, mine in rows.parts.items()}
+        return judges, {name: mine[~masks[name]] for name, mine in rows.parts.items()}
 
-    def _path(
-        self, X: Floats, y: NDArray[Any], recipe: Recipe, parts: dict[str, NDArray[np.int64]], weights: list[float]
-    ) -> list[Floats]:
+    def _path(self, rows: _TrainingRows, recipe: Recipe, candidates: list[float]) -> list[Floats]:
         """Theta for each lambda, from one training."""
-        scheme = self._scheme(len(parts))
+        scheme = self._scheme(len(rows.parts))
+        weights = [value * rows.share for value in candidates]
         solver = ClosedForm(weights[-1], weights) if scheme.reveals_gram else self._solver(scheme, weights[0])
-        problem = self._problem(X, y, recipe, parts)
+        problem = rows.problem(recipe, type(self).__name__)
         server, devices = make_parties(scheme, problem, solver, precision=self.precision)
         run_in_process(server, devices)
-        found = solver.path(weights) if isinstance(solver, BlockKrylov) else getattr(solver, "path", {})
-        return [recipe.unshrunk(found[value], value) for value in weights]
+        if isinstance(solver, ClosedForm):
+            found = solver.path
+        else:
+            assert isinstance(solver, BlockKrylov)
+            found = solver.path(weights)
+        return [recipe.unshrunk(found[weight], value) for weight, value in zip(weights, candidates, strict=True)]
 
-    @staticmethod
-    def _judged(X: Floats, y: NDArray[Any], recipe: Recipe, path: list[Floats]) -> Floats:
-        """A device's part of the sum: how many rows it judges by, and for each lambda how well they are met."""
-        truth = recipe.labels.encode(y)
-        sums = [float(len(y))]
-        for theta in path:
-            scores = recipe.scores(theta, X)[0]
-            if isinstance(recipe.labels, ClassLabels):
-                sums.append(float((scores.argmax(axis=1) == truth.argmax(axis=1)).sum()))
-            else:
-                sums.append(-float(np.square(scores - truth).sum()))
-        return np.array(sums)
+
+def _judged(rows: _TrainingRows, mine: NDArray[np.int64], recipe: Recipe, path: list[Floats]) -> Floats:
+    """A device's part of the sum: the weight of the rows it judges by, and for each lambda how well they are met."""
+    weights = np.ones(len(mine)) if rows.weights is None else rows.weights[mine]
+    truth = recipe.labels.encode(rows.y[mine])
+    sums = [float(weights.sum())]
+    for theta in path:
+        scores = recipe.scores(theta, rows.X[mine])[0]
+        if isinstance(recipe.labels, ClassLabels):
+            met = (scores.argmax(axis=1) == truth.argmax(axis=1)).astype(np.float64)
+        else:
+            met = -np.square(scores - truth)[:, 0]
+        sums.append(float(weights @ met))
+    return np.array(sums)
 
 
 class CodedRidgeCV(_ChoosesRegularisation, CodedRidge):
