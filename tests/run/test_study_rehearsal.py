@@ -12,12 +12,14 @@ from sklearn.linear_model import Ridge, RidgeClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from codedfl.data.held_out import held_out_rows
+from codedfl.data.preprocessing import Moments
 from codedfl.data.recipe import Recipe
+from codedfl.data.score_sums import NumberScore
 from codedfl.data.studies import Study, parse_study
 from codedfl.data.studies.draft import draft_study
-from codedfl.data.studies.problem import rehearsal_key, study_problem
+from codedfl.data.studies.problem import device_rows, rehearsal_key, study_problem
 from codedfl.data.tables import RawTable, as_raw_table
+from codedfl.engine.learning import Learning
 from codedfl.errors import InvalidInput
 from codedfl.fleet.fleet import Fleet
 from codedfl.protocol import Parameters
@@ -59,7 +61,11 @@ def test_scores_are_those_of_pooled_rows(name: str):
     else:
         y = problem.recipe.decode(problem.Y)
         other = make_pipeline(StandardScaler(), Ridge(alpha=alpha)).fit(X, y)
-    assert problem.score(done.model.theta) == pytest.approx(other.score(X_test, problem.y_test), abs=0.005)
+    expected = other.score(X_test, problem.y_test)
+    assert problem.score(done.model.theta) == pytest.approx(expected, abs=0.005)
+    summed = done.score.r_squared if isinstance(done.score, NumberScore) else done.score.accuracy
+    assert summed == pytest.approx(expected, abs=0.005)
+    assert done.score.rows == len(problem.y_test)
 
 
 def test_the_intercept_is_not_penalised():
@@ -83,10 +89,11 @@ def test_the_model_is_the_federations_bit_for_bit():
     parameters = Parameters(scheme.name, 2, recipe.n_features, recipe.n_outputs, study.bounds(recipe))
     devices = []
     for name, part in parts.items():
-        X, y = study.table_columns.matrix(part), study.target_values(part)
-        kept = ~held_out_rows(X, y, study.held_out, rehearsal_key(name))
-        made = recipe.rows(X[kept], y[kept])
-        devices.append(scheme.device_type(name, made.X, made.Y))
+        X, y, held_out = device_rows(study, part, rehearsal_key(name))
+        moments = Moments(1, recipe.preprocessing.shift, np.square(recipe.preprocessing.scale))
+        learning = Learning.of_study(study, moments)
+        assert learning.recipe.digest() == recipe.digest()
+        devices.append(scheme.device_type(name, *learning.rows(X[~held_out], y[~held_out])))
     server = scheme.server_type(parameters, list(parts), BlockKrylov(study.epochs, study.regularisation))
     theta = run_in_process(server, devices)
     assert np.array_equal(study.model(recipe, theta).theta, done.model.theta)

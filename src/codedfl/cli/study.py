@@ -15,6 +15,7 @@ from codedfl.cli import options
 from codedfl.cli.screen import Screen, check_writable, make_folder, score_name, table
 from codedfl.consent.approvals import approve
 from codedfl.consent.words import explain, scheme_of
+from codedfl.data.score_sums import ClassScore, NumberScore
 from codedfl.data.studies import load_study
 from codedfl.data.studies.check import TableCheck, check_table
 from codedfl.data.studies.draft import PARTICIPANTS, draft_study
@@ -144,13 +145,19 @@ def train_study(
     model_file = folder / "model.safetensors"
     done.model.save(model_file)
     inference = infer(problem) if study.inference else None
-    score = problem.score(done.model.theta)
+    found = done.score
     name = score_name(problem.task)
+    if isinstance(found, NumberScore):
+        score, more = found.r_squared, f"{found.mean_absolute_error:.4g} on average"
+    else:
+        score = found.accuracy
+        more = "-" if found.auc is None else f"area under the ROC curve {found.auc:.4f}"
     screen.facts(
         [
             ("study", f"{study.name}, {study.digest().hex()[:16]}..."),
             ("tables", f"{problem.n_devices} devices, {problem.n_samples} rows to train on"),
-            (name, f"{score_text(score, name)} on {len(problem.y_test)} held-out rows"),
+            (name, f"{score_text(score, name)} on {found.rows} held-out rows"),
+            ("error" if isinstance(found, NumberScore) else "ranking", more),
             ("fleet time", f"{seconds_text(float(done.trace.seconds[-1]))}, {done.trace.epochs[-1]} epochs"),
             ("model", str(model_file)),
         ]
@@ -162,9 +169,13 @@ def train_study(
             "digest": study.digest().hex(),
             "devices": problem.n_devices,
             "train_rows": problem.n_samples,
-            "test_rows": len(problem.y_test),
+            "test_rows": found.rows,
             "score_name": name,
             "score": score,
+            "mean_absolute_error": found.mean_absolute_error if isinstance(found, NumberScore) else None,
+            "confusion": found.confusion.tolist() if isinstance(found, ClassScore) else None,
+            "auc": found.auc if isinstance(found, ClassScore) else None,
+            "calibration": found.calibration if isinstance(found, ClassScore) else None,
             "epochs": int(done.trace.epochs[-1]),
             "virtual_seconds": float(done.trace.seconds[-1]),
             "clipped": problem.clipped.total,

@@ -14,11 +14,12 @@ import numpy as np
 
 from codedfl.data.model import TrainedModel
 from codedfl.data.problem import Problem
-from codedfl.data.studies.problem import study_problem
+from codedfl.data.score_sums import ClassScore, NumberScore, score_from_sums, score_sums
+from codedfl.data.studies.problem import device_rows, rehearsal_key, study_problem
 from codedfl.data.studies.study import Study
 from codedfl.data.tables import ENDINGS, RawTable, read_file
 from codedfl.errors import InvalidInput
-from codedfl.run.secure_sum import secure_moments_in_process
+from codedfl.run.secure_sum import secure_moments_in_process, secure_sum_in_process
 from codedfl.run.simulator import Trace, simulate
 from codedfl.schemes import CodedScheme, Conditions
 from codedfl.solve.registry import make_solver
@@ -26,10 +27,11 @@ from codedfl.solve.registry import make_solver
 
 @dataclass(frozen=True, eq=False)
 class Rehearsal:
-    """The problem, the model, and how the score grew in virtual time."""
+    """The problem, the model, its score on all held-out rows, and how training went in virtual time."""
 
     problem: Problem
     model: TrainedModel
+    score: ClassScore | NumberScore
     trace: Trace
 
 
@@ -67,4 +69,13 @@ def rehearse_study(
     )
     trace = simulate(scheme, problem, solver, at, rng, on_epoch=on_epoch)
     model = study.model(problem.recipe, trace.model, scheme=scheme.name, devices=problem.n_devices)
-    return Rehearsal(problem, model, trace)
+    return Rehearsal(problem, model, _score(study, tables, model), trace)
+
+
+def _score(study: Study, tables: Mapping[str, RawTable], model: TrainedModel) -> ClassScore | NumberScore:
+    """By one secure sum of what each device counts on the rows it held out."""
+    counted = []
+    for name in sorted(tables):
+        X, y, held_out = device_rows(study, tables[name], rehearsal_key(name))
+        counted.append(score_sums(model.recipe, model.theta, X[held_out], y[held_out]))
+    return score_from_sums(model.recipe, secure_sum_in_process(counted))

@@ -10,12 +10,14 @@ import hashlib
 from collections.abc import Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 from codedfl.data.held_out import held_out_rows
 from codedfl.data.problem import Problem, SecureMoments
 from codedfl.data.studies.study import Study
 from codedfl.data.tables import RawTable
 from codedfl.errors import InvalidInput
+from codedfl.typing import Floats, Rows
 
 
 def study_problem(study: Study, tables: Mapping[str, RawTable], secure_moments: SecureMoments) -> Problem:
@@ -28,18 +30,8 @@ def study_problem(study: Study, tables: Mapping[str, RawTable], secure_moments: 
             f"the study must have at least {study.least_participants} devices (least_participants), got {len(tables)}"
         )
     names = sorted(tables)
-    matrices, targets, masks = [], [], []
-    for name in names:
-        table = tables[name]
-        if not 1 <= len(table) <= study.max_rows_per_device:
-            raise InvalidInput(
-                f"{table.name} must have between 1 and {study.max_rows_per_device} rows, got {len(table)}"
-            )
-        matrices.append(study.table_columns.matrix(table))
-        targets.append(study.target_values(table))
-        mask = held_out_rows(matrices[-1], targets[-1], study.held_out, rehearsal_key(name))
-        mask[0] &= not mask.all()  # a device must have something to train on
-        masks.append(mask)
+    rows = (device_rows(study, tables[name], rehearsal_key(name)) for name in names)
+    matrices, targets, masks = zip(*rows, strict=True)
     moments = None
     if study.needs_moments:
         moments = secure_moments([study.clipped(X[~mask]) for X, mask in zip(matrices, masks, strict=True)])
@@ -59,6 +51,16 @@ def study_problem(study: Study, tables: Mapping[str, RawTable], secure_moments: 
         row_limits=(study.max_rows, study.max_rows_per_device),
         provenance={"study": study.name, "digest": study.digest().hex(), "devices": len(names)},
     )
+
+
+def device_rows(study: Study, table: RawTable, key: bytes) -> tuple[Floats, Rows, NDArray[np.bool_]]:
+    """A device's numbers, its targets, and which rows it holds out by its own key; at least one row trains."""
+    if not 1 <= len(table) <= study.max_rows_per_device:
+        raise InvalidInput(f"{table.name} must have between 1 and {study.max_rows_per_device} rows, got {len(table)}")
+    X, y = study.table_columns.matrix(table), study.target_values(table)
+    held_out = held_out_rows(X, y, study.held_out, key)
+    held_out[0] &= not held_out.all()
+    return X, y, held_out
 
 
 def rehearsal_key(device: str) -> bytes:
