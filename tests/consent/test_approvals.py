@@ -74,6 +74,9 @@ def test_plain_words():
     )
     server = sections["Who sees what?"][0]
     assert server.startswith("server: ") and server.endswith("; 0 of 6 devices exposed")
+    assert sections["Who sees what?"][-1].startswith("server, after all exchanges: the whole total of X'X")
+    few = {one.question: one.answers for one in explain(replace(STUDY, epochs=2), fleet)}
+    assert few["Who sees what?"][-1] == "server, after all exchanges: what the total X'X does to 1 of 2 directions"
     assert f"the study's digest is {STUDY.digest().hex()}" in sections["What is agreed?"]
     gram = {one.question: one.answers for one in explain(replace(STUDY, scheme="one-shot"), fleet)}
     assert len(gram["What leaves a machine?"]) == 3

@@ -22,7 +22,7 @@ from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.engine.learning import Learning
 from codedfl.errors import InvalidInput
 from codedfl.fleet.fleet import Fleet
-from codedfl.protocol import Parameters
+from codedfl.protocol import Parameters, Policy
 from codedfl.run.in_process import run_in_process
 from codedfl.run.secure_sum import secure_moments_in_process
 from codedfl.run.study_rehearsal import dealt_out, read_folder, rehearse_study
@@ -93,7 +93,8 @@ def test_the_model_is_the_federations_bit_for_bit():
         moments = Moments(1, recipe.preprocessing.shift, np.square(recipe.preprocessing.scale))
         learning = Learning.of_study(study, moments)
         assert learning.recipe.digest() == recipe.digest()
-        devices.append(scheme.device_type(name, *learning.rows(X[~held_out], y[~held_out])))
+        rows = learning.rows(X[~held_out], y[~held_out])
+        devices.append(scheme.device_type(name, *rows, policy=Policy(allow_gram=True)))
     server = scheme.server_type(parameters, list(parts), BlockKrylov(study.epochs, study.regularisation))
     theta = run_in_process(server, devices)
     assert np.array_equal(study.model(recipe, theta).theta, done.model.theta)

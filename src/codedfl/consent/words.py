@@ -45,7 +45,7 @@ def explain(study: Study, fleet: Fleet) -> tuple[Section, ...]:
         Section("What is it for?", (study.purpose or "the file does not say: ask before you approve",)),
         Section("What of a table is used?", (*map(_column, study.columns), _target(study))),
         Section("What leaves a machine?", _leaves(study, scheme, d, c, n_devices)),
-        Section("Who sees what?", _seen(scheme, n_devices)),
+        Section("Who sees what?", (*_seen(scheme, n_devices), _directions(study, scheme, d, c))),
         Section("How long will it take?", _duration(study, scheme, fleet, d, c)),
         Section(
             "What is agreed?",
@@ -100,6 +100,14 @@ def _leaves(study: Study, scheme: CodedScheme, d: int, c: int, n_devices: int) -
 def _seen(scheme: CodedScheme, n_devices: int) -> tuple[str, ...]:
     rows = scheme.privacy_rows(n_devices)
     return tuple(f"{row.party}: {row.follows}; {row.exposed} of {n_devices} devices exposed" for row in rows)
+
+
+def _directions(study: Study, scheme: CodedScheme, d: int, c: int) -> str:
+    """How much of the total X'X the exchanges add up to."""
+    shown = d if scheme.reveals_gram or study.inference else min(d, c * (study.epochs - 1))
+    if shown < d:
+        return f"server, after all exchanges: what the total X'X does to {shown} of {d} directions"
+    return "server, after all exchanges: the whole total of X'X, which devices have to allow (allow_gram)"
 
 
 def _duration(study: Study, scheme: CodedScheme, fleet: Fleet, d: int, c: int) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from codedfl.data.problem import Problem
 from codedfl.errors import InvalidInput
 from codedfl.exact.fixed_point import Bounds, FixedPoint
 from codedfl.exact.ring import Ring
-from codedfl.protocol import Parameters
+from codedfl.protocol import Parameters, Policy
 from codedfl.run.in_process import run_in_process
 from codedfl.schemes import OneShot
 from codedfl.state import PLAIN, Kept, Resumable
@@ -85,6 +85,7 @@ class Inference:
 class _TakesGram(Resumable):
     """A solver that keeps the total of X'X and is done."""
 
+    epochs = 1
     _kept: ClassVar[Mapping[str, Kept]] = {"model": PLAIN, "triangle": PLAIN}
 
     def __init__(self) -> None:
@@ -155,14 +156,23 @@ def _total(problem: Problem, bounds: Bounds, precision: int) -> Floats:
     width = problem.n_features + 1
     scheme = OneShot(alpha=max(1, problem.n_devices - 2))
     parameters = Parameters(
-        scheme.name, scheme.alpha, width, 1, bounds, precision=precision, reveals_gram=scheme.reveals_gram
+        scheme.name,
+        scheme.alpha,
+        width,
+        1,
+        bounds,
+        precision=precision,
+        reveals_gram=scheme.reveals_gram,
+        recipe=problem.recipe.digest(),
     )
+    policy = Policy(allow_gram=True)  # the caller has asked for it
     solver = _TakesGram()
     server = scheme.server_type(parameters, problem.device_names, solver)
     devices = []
     for i, name in enumerate(problem.device_names):
         rows = augmented_rows(problem, i)
-        devices.append(scheme.device_type(name, rows, np.zeros((len(rows), 1))))
+        labels = np.zeros((len(rows), 1))
+        devices.append(scheme.device_type(name, rows, labels, policy=policy, recipe=parameters.recipe))
     run_in_process(server, devices)
     assert solver.triangle is not None
     total = np.zeros((width, width))
