@@ -30,6 +30,7 @@ LAYERS = [
     "fleet",
     "schemes",
     "run",
+    "consent",
     "study",
     "report",
     "engine",

@@ -13,8 +13,11 @@ from codedfl.version import __version__
 __all__ = [  # noqa: RUF022 (data-flow order, not the alphabet)
     "Dataset",
     "FeatureMap",
+    "Recipe",
     "Problem",
     "make_problem",
+    "Study",
+    "load_study",
     "Bounds",
     "FixedPoint",
     "Ring",
@@ -55,6 +58,8 @@ __all__ = [  # noqa: RUF022 (data-flow order, not the alphabet)
     "TrainedModel",
     "CodedRidge",
     "CodedRidgeClassifier",
+    "CodedRidgeCV",
+    "CodedRidgeClassifierCV",
     "CodedFLError",
     "InvalidInput",
     "MessageRefused",
@@ -72,6 +77,8 @@ if TYPE_CHECKING:
     from codedfl.data.features import FeatureMap
     from codedfl.data.model import TrainedModel
     from codedfl.data.problem import Problem, make_problem
+    from codedfl.data.recipe import Recipe
+    from codedfl.data.studies import Study, load_study
     from codedfl.errors import (
         CodedFLError,
         InvalidInput,
@@ -88,6 +95,7 @@ if TYPE_CHECKING:
     from codedfl.run.estimators import CodedRidge, CodedRidgeClassifier
     from codedfl.run.in_process import run_in_process
     from codedfl.run.parties import make_parties
+    from codedfl.run.path_estimators import CodedRidgeClassifierCV, CodedRidgeCV
     from codedfl.run.simulator import simulate
     from codedfl.schemes import (
         CodedFedL,
@@ -114,7 +122,9 @@ else:  # hidden from type checkers, which would take every name for a good one
         {
             "codedfl.data.datasets": ["Dataset"],
             "codedfl.data.features": ["FeatureMap"],
+            "codedfl.data.recipe": ["Recipe"],
             "codedfl.data.problem": ["Problem", "make_problem"],
+            "codedfl.data.studies": ["Study", "load_study"],
             "codedfl.data.model": ["TrainedModel"],
             "codedfl.exact.fixed_point": ["Bounds", "FixedPoint"],
             "codedfl.exact.ring": ["Ring"],
@@ -135,6 +145,7 @@ else:  # hidden from type checkers, which would take every name for a good one
             "codedfl.run.parties": ["make_parties"],
             "codedfl.run.simulator": ["simulate"],
             "codedfl.run.estimators": ["CodedRidge", "CodedRidgeClassifier"],
+            "codedfl.run.path_estimators": ["CodedRidgeCV", "CodedRidgeClassifierCV"],
             "codedfl.errors": [
                 *("CodedFLError", "InvalidInput", "MessageRefused"),
                 *("NotEnoughDevices", "RangeExceeded", "SolverFailed", "WrongAnswers"),

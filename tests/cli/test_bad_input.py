@@ -38,7 +38,9 @@ CASES = {
     "train digits --features linear --n-features 9": (
         "--n-features must be left out with --features linear, which takes the columns, got 9"
     ),
-    "train garden.csv --label species": "column 'shop' of garden.csv must hold numbers, got 'shop-0' in line 2",
+    "train garden.csv --label species --drop shape": (
+        "a column to drop must be a column of garden.csv ('width', 'height', 'age', 'shop'), got 'shape'"
+    ),
     "train garden.csv --label species --device shop --devices 3": (
         "--devices must be left out where a device column says who holds what, got 3"
     ),

@@ -17,9 +17,11 @@ import numpy as np
 import pytest
 from mutation import INPUTS, damaged, fuzz
 
+from codedfl.consent.approvals import load_approvals
 from codedfl.data.datasets.idx import read_idx
 from codedfl.data.datasets.table_file import load_file, read_table
 from codedfl.data.model import TrainedModel
+from codedfl.data.studies import load_study
 from codedfl.engine.keys import load_identity, load_roster
 from codedfl.engine.state_folder import StateFolder
 from codedfl.errors import InvalidInput
@@ -37,6 +39,24 @@ alpha = 5
 groups = 1
 solver = "cg"
 epochs = 12
+"""
+STUDY = b"""format = "codedfl-study-1"
+name = "stay"
+[[column]]
+name = "age"
+kind = "number"
+range = [0, 110]
+[[column]]
+name = "ward"
+kind = "category"
+levels = ["a", "b"]
+[target]
+name = "days"
+range = [0, 60.0]
+[protection]
+least_participants = 4
+max_rows = 1000
+max_rows_per_device = 300
 """
 ROSTER = b"".join(b'"device-%d" = "%s"\n' % (i, bytes([i] * 32).hex().encode()) for i in range(3))
 CSV = b"a,b,label,device\n" + b"".join(b"%d,%.3f,class %d,%d\n" % (i, i / 7, i % 2, i % 3) for i in range(12))
@@ -81,6 +101,15 @@ def test_traces(tmp_path: Path):
 
 def test_plans(tmp_path: Path):
     fuzz_file(load_plan, [PLAN], tmp_path / "plan.toml")
+
+
+def test_studies(tmp_path: Path):
+    fuzz_file(load_study, [STUDY], tmp_path / "study.toml")
+
+
+def test_approvals(tmp_path: Path):
+    valid = b'format = "codedfl-approvals-1"\n[[approval]]\ndigest = "%s"\nstudy = "s"\nwho = "w"\nwhen = "t"\n'
+    fuzz_file(load_approvals, [valid % (b"0a" * 32)], tmp_path / "approvals.toml")
 
 
 def test_models(tmp_path: Path):

@@ -103,13 +103,12 @@ def test_classifies_as_ridge_classifier(load: Callable[..., tuple[Floats, NDArra
     assert (model.coef_.shape, model.intercept_.shape) == ((outputs, X.shape[1]), (outputs,))
 
 
-def test_the_constant_column_is_regularised_too() -> None:
+def test_the_intercept_is_not_penalised() -> None:
     X, y = load_iris(return_X_y=True)
     for intercept in (True, False):
         model = CodedRidgeClassifier(regularisation=0.1, fit_intercept=intercept).fit(X, y)
         Z = StandardScaler().fit_transform(X)
-        Z = np.hstack((np.ones((len(Z), int(intercept))), Z))
-        other = Ridge(alpha=len(X) * 0.1, fit_intercept=False).fit(Z, np.eye(3)[y])
+        other = Ridge(alpha=len(X) * 0.1, fit_intercept=intercept).fit(Z, np.eye(3)[y])
         np.testing.assert_allclose(model.decision_function(X), 2 * other.predict(Z) - 1, rtol=0, atol=1e-4)
 
 
@@ -210,6 +209,35 @@ def test_nothing_is_lost_on_heavy_tails() -> None:
     assert model.n_clipped_ == 0
     ridge = make_pipeline(StandardScaler(), Ridge(alpha=4000 * 1e-6)).fit(X, y)
     assert model.score(X, y) == pytest.approx(ridge.score(X, y), abs=1e-6)
+
+
+# -- weights
+
+
+def test_whole_weights_repeat_rows_bit_for_bit(diabetes: tuple[Floats, Floats]) -> None:
+    X, y = diabetes
+    counts = np.random.default_rng(0).integers(0, 4, len(X))
+    weighted = CodedRidge().fit(X, y, sample_weight=counts)
+    order = np.random.default_rng(1).permutation(counts.sum())
+    repeated = CodedRidge().fit(np.repeat(X, counts, axis=0)[order], np.repeat(y, counts)[order])
+    assert np.array_equal(weighted.predict(X), repeated.predict(X))
+
+
+@pytest.mark.parametrize("regularisation", [1e-6, 0.1])
+def test_other_weights_are_those_of_ridge(diabetes: tuple[Floats, Floats], regularisation: float) -> None:
+    X, y = diabetes
+    weights = np.random.default_rng(0).gamma(2.0, size=len(X))
+    weights[:50] = 0.0
+    model = CodedRidge(regularisation=regularisation).fit(X, y, sample_weight=weights)
+    scaler = StandardScaler().fit(X, sample_weight=weights)
+    other = Ridge(alpha=regularisation * weights.sum()).fit(scaler.transform(X), y, sample_weight=weights)
+    np.testing.assert_allclose(model.predict(X), other.predict(scaler.transform(X)), rtol=0, atol=2e-3 * y.std())
+    classes = (y > y.mean()).astype(int)
+    classifier = CodedRidgeClassifier(regularisation=regularisation).fit(X, classes, sample_weight=weights)
+    ridge = RidgeClassifier(alpha=regularisation * weights.sum()).fit(scaler.transform(X), classes, weights)
+    np.testing.assert_allclose(
+        classifier.decision_function(X), ridge.decision_function(scaler.transform(X)), rtol=0, atol=2e-3
+    )
 
 
 # -- devices

@@ -16,7 +16,7 @@ import click
 import typer
 from typer.core import TyperGroup
 
-from codedfl.cli import compare, data, fleet, plan, predict, privacy, reproduce, train
+from codedfl.cli import compare, data, fleet, plan, predict, privacy, reproduce, study, train
 from codedfl.cli.screen import INTERRUPTED
 from codedfl.data.datasets import DataUnavailable
 from codedfl.errors import CodedFLError
@@ -106,3 +106,4 @@ app.command("privacy")(privacy.show_privacy)
 app.command("reproduce")(reproduce.reproduce_paper)
 app.add_typer(data.app, name="data")
 app.add_typer(fleet.app, name="fleet")
+app.add_typer(study.app, name="study")

@@ -29,10 +29,20 @@ def load_data(
     device: str | None = None,
     task: datasets.Task | None = None,
     test_fraction: float | None = None,
+    columns: tuple[str, ...] | None = None,
+    drop: tuple[str, ...] = (),
 ) -> Dataset:
     with screen.fetching() as progress:
         return datasets.load(
-            name, data_dir, label=label, device=device, task=task, test_fraction=test_fraction, progress=progress
+            name,
+            data_dir,
+            label=label,
+            device=device,
+            task=task,
+            test_fraction=test_fraction,
+            columns=columns,
+            drop=drop,
+            progress=progress,
         )
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from codedfl.cli import inputs, options
 from codedfl.cli.screen import INTERRUPTED, Screen, make_folder, score_name
+from codedfl.cli.study import train_study
 from codedfl.cli.training_choice import choose, refuse_unread
 from codedfl.data.datasets import Task
 from codedfl.data.features import RandomFourierFeatures
@@ -56,6 +57,23 @@ def train(
     test_fraction: Annotated[
         float | None,
         typer.Option(help="Part of a file's rows to test on.", show_default="0.2", rich_help_panel=options.DATA),
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B", help="Columns of a file to learn from.", show_default="all", rich_help_panel=options.DATA
+        ),
+    ] = None,
+    drop: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Columns of a file to leave out.", rich_help_panel=options.DATA)
+    ] = None,
+    tables: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH",
+            help="With a study file as DATA: a folder of one table a device, or one table to deal out.",
+            rich_help_panel=options.DATA,
+        ),
     ] = None,
     partition: options.Partition = None,
     concentration: Annotated[
@@ -189,11 +207,17 @@ def train(
 ) -> None:
     """Train a model with the coded protocol and save it.
 
-    DATA is digits, mnist, fashion-mnist, or a .npz, .csv or .parquet file.
+    DATA is digits, mnist, fashion-mnist, a .csv, .csv.gz, .parquet or .npz file, or a study file (.toml), which then
+    says everything but --tables, the fleet and where the model goes.
 
     Server and devices run in this process, with the real arithmetic and the real messages; a latency model decides
     whose answers come first, so the times shown are those the fleet would take. Ctrl-C keeps the model so far.
     """
+    if data.lower().endswith(".toml"):
+        train_study(Path(data), tables, fleet_name, devices, seed, out, json)
+        return
+    if tables is not None:
+        raise InvalidInput(f"--tables must go with a study file, got {data!r}")
     screen = Screen(json)
     if target is not None and not target <= 1:
         raise InvalidInput(f"--target must be at most 1, the best score there is, got {target}")
@@ -207,7 +231,11 @@ def train(
         device=device,
         task=cast("Task | None", task),
         test_fraction=test_fraction,
+        columns=_listed(columns),
+        drop=_listed(drop) or (),
     )
+    for note in dataset.notes:
+        screen.remark(f"note: {note}")
     folder = make_folder("--out", out or Path("results") / f"train-{dataset.name}")
     fleet = inputs.choose_fleet(fleet_name, dataset, partition, devices)
     scheme = choice.scheme_for(fleet.n_devices)
@@ -230,6 +258,9 @@ def train(
             secure_moments=secure_moments_in_process,
             progress=say,
         )
+    if problem.clipped:
+        counts = problem.clipped.words(problem.recipe.column_names)
+        screen.remark(f"warning: clipped at the ends of their ranges: {counts}")
     training = _Training(screen, problem, scheme, solver, total_epochs, fleet, target, precision)
     training.introduce(choice.solver.words, weight)
     stopped: KeyboardInterrupt | CodedFLError | None = None
@@ -264,6 +295,10 @@ def train(
     if isinstance(stopped, RangeExceeded) and step is not None:
         why = f"the step is too large for these features ({stopped}): leave out --step, which then suits them"
     raise CodedFLError(f"{why}; {kept}") from stopped
+
+
+def _listed(names: str | None) -> tuple[str, ...] | None:
+    return None if names is None else tuple(name.strip() for name in names.split(",") if name.strip())
 
 
 @dataclass

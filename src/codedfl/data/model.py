@@ -70,6 +70,16 @@ class TrainedModel:
         """Accuracy, or R^2 for regression."""
         return score_of(self.predict(X), np.asarray(y), self.task)
 
+    def to_sklearn(self) -> Any:
+        """The same model as a fitted scikit-learn pipeline, for those who have no codedfl.
+
+        It takes a matrix of the columns in order, and clips nothing: predictions are equal where no value lies beyond
+        the training's range. Columns must be numbers without gaps.
+        """
+        from codedfl.data.sklearn_export import as_pipeline  # scikit-learn takes a second to import
+
+        return as_pipeline(self.theta, self.recipe)
+
     def save(self, path: str | Path) -> None:
         """Write atomically: a crash leaves the old file or the new one."""
         tensors = {"theta": np.ascontiguousarray(self.theta)}

@@ -34,9 +34,9 @@ _BLOCK = 4096
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Number of rows, and mean and variance (mean squared deviation) of each column, over all devices."""
+    """Number of rows (or total weight), and mean and variance (mean squared deviation) of each column, over all."""
 
-    count: int
+    count: float
     mean: Floats
     variance: Floats
 
@@ -46,35 +46,42 @@ class Moments:
         return self.mean - reach, self.mean + reach
 
 
-def column_sums(X: NDArray[Any]) -> Floats:
-    """What a device puts into the first secure sum: its number of rows, then the sum of each column."""
+def column_sums(X: NDArray[Any], weights: Floats | None = None) -> Floats:
+    """What a device puts into the first secure sum: its number of rows, then the sum of each column.
+
+    weights: of the rows; then their sum comes first, and rows count as often as they weigh.
+    """
     check_matrix("X", X)
+    if weights is not None:
+        return np.concatenate(([weights.sum()], weights @ X))
     return np.concatenate(([len(X)], X.sum(axis=0, dtype=np.float64)))
 
 
-def centred_squares(X: NDArray[Any], mean: Floats) -> Floats:
+def centred_squares(X: NDArray[Any], mean: Floats, weights: Floats | None = None) -> Floats:
     """What a device puts into the second: the sum of squared deviations from the common mean, per column."""
     check_matrix("X", X, len(mean))
     total = np.zeros(len(mean))
     for start in range(0, len(X), _BLOCK):
-        total += np.square(X[start : start + _BLOCK] - mean).sum(axis=0)
+        squares = np.square(X[start : start + _BLOCK] - mean)
+        total += squares.sum(axis=0) if weights is None else weights[start : start + _BLOCK] @ squares
     return total
 
 
-def secure_moments(parts: list[NDArray[Any]], secure_sum: SecureSum) -> Moments:
-    """Mean and variance of each column over all devices, from two secure sums.
+def secure_moments(parts: list[NDArray[Any]], secure_sum: SecureSum, weights: list[Floats] | None = None) -> Moments:
+    """Mean and variance of each column over all devices, from two secure sums; ``weights`` of each device's rows.
 
     Two sums and not one of x and x^2 together: E[x^2] - E[x]^2 loses all digits where the mean is large
     against the deviation (timestamps), the more so when the secure sum rounds. What is revealed is the same.
     """
     if not parts:
         raise InvalidInput("parts must hold the rows of at least one device, got none")
-    sums = _summed(secure_sum, [column_sums(X) for X in parts])
-    count = round(float(sums[0]))
-    if count < 1:
+    of_rows = [None] * len(parts) if weights is None else weights
+    sums = _summed(secure_sum, [column_sums(X, one) for X, one in zip(parts, of_rows, strict=True)])
+    count = float(sums[0]) if weights is not None else round(float(sums[0]))
+    if not count > 0:
         raise InvalidInput(f"secure_sum must return the number of rows first, got {sums[0]}")
     mean = sums[1:] / count
-    squares = _summed(secure_sum, [centred_squares(X, mean) for X in parts])
+    squares = _summed(secure_sum, [centred_squares(X, mean, one) for X, one in zip(parts, of_rows, strict=True)])
     # A sum that rounds can come out just below zero for a constant column.
     return Moments(count, mean, np.maximum(squares / count, 0.0))
 
@@ -93,12 +100,13 @@ class Preprocessing:
     """x -> (x - shift) / scale in each column, clipped to [low, high].
 
     scale = 0 marks a constant column, which carries nothing: it becomes 0 everywhere.
+    low, high: one number for all columns or one for each; vectors afterwards.
     """
 
     shift: Floats
     scale: Floats
-    low: float
-    high: float
+    low: Floats | float
+    high: Floats | float
 
     def __post_init__(self) -> None:
         if self.shift.ndim != 1 or self.shift.shape != self.scale.shape or not len(self.shift):
@@ -107,8 +115,13 @@ class Preprocessing:
             )
         if not (np.isfinite(self.shift).all() and np.isfinite(self.scale).all() and (self.scale >= 0).all()):
             raise InvalidInput("shift and scale must be finite and scale not negative, got other values")
-        if not -np.inf < self.low < self.high < np.inf:
-            raise InvalidInput(f"low must be below high, both finite, got {self.low} and {self.high}")
+        for name in ("low", "high"):
+            ends = np.broadcast_to(np.asarray(getattr(self, name), dtype=np.float64), self.shift.shape).copy()
+            object.__setattr__(self, name, ends)
+        wrong = np.flatnonzero(~((-np.inf < self.low) & (self.low < self.high) & (self.high < np.inf)))
+        if len(wrong):
+            low, high = np.asarray(self.low)[wrong[0]], np.asarray(self.high)[wrong[0]]
+            raise InvalidInput(f"low must be below high, both finite, got {low} and {high}")
 
     @classmethod
     def from_range(cls, low: ArrayLike, high: ArrayLike, n_columns: int) -> "Preprocessing":
@@ -147,12 +160,13 @@ class Preprocessing:
     @property
     def bound(self) -> float:
         """No value is larger than this in absolute value afterwards."""
-        return max(abs(self.low), abs(self.high))
+        return float(max(np.abs(self.low).max(), np.abs(self.high).max()))
 
     @property
     def width(self) -> float:
-        """Of the range afterwards; `features.default_gamma` takes it."""
-        return self.high - self.low
+        """Of the ranges afterwards, root mean square; `features.default_gamma` takes it."""
+        widths = np.asarray(self.high) - np.asarray(self.low)
+        return float(widths[0] if (widths == widths[0]).all() else np.sqrt(np.mean(np.square(widths))))
 
     def apply(self, X: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Return the scaled rows, float32 if X is float32 and float64 otherwise, and how many were clipped.
@@ -176,18 +190,26 @@ class Preprocessing:
         return {
             "shift": self.shift.tolist(),
             "scale": self.scale.tolist(),
-            "low": self.low,
-            "high": self.high,
+            "low": _one_or_all(self.low),
+            "high": _one_or_all(self.high),
         }
 
     @classmethod
     def from_dict(cls, saved: dict[str, Any]) -> "Preprocessing":
         try:
             shift, scale = (np.asarray(saved[key], dtype=np.float64) for key in ("shift", "scale"))
-            low, high = float(saved["low"]), float(saved["high"])
+            low, high = (np.asarray(saved[key], dtype=np.float64) for key in ("low", "high"))
+            if {low.shape, high.shape} - {(), shift.shape}:
+                raise ValueError(f"{low.shape} and {high.shape}")
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidInput(f"saved preprocessing must hold shift, scale, low and high, got {error!r}") from error
         return cls(shift, scale, low, high)
 
     def __repr__(self) -> str:
-        return f"<Preprocessing of {self.n_columns} columns to [{self.low:g}, {self.high:g}]>"
+        return f"<Preprocessing of {self.n_columns} columns to [{np.min(self.low):g}, {np.max(self.high):g}]>"
+
+
+def _one_or_all(ends: Floats | float) -> float | list[float]:
+    """One number where all columns have the same."""
+    values: list[float] = np.asarray(ends).tolist()
+    return values[0] if len(set(values)) == 1 else values

@@ -38,7 +38,8 @@ class Problem:
 
     ``X`` and ``Y`` hold the rows of device 0, then of device 1, ...; ``offsets`` are the D + 1 boundaries. Features
     are as ``recipe`` makes them: float32, never outside ``feature_map.bound``. ``clipped`` counts what lay beyond its
-    public range among the training rows.
+    public range among the training rows. ``row_limits`` are public limits on the rows in all and on one device; None
+    takes the true sizes, rounded up.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Problem:
     y_test: NDArray[Any]
     recipe: Recipe
     clipped: Clipped
+    row_limits: tuple[int, int] | None = None
     provenance: dict[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -89,6 +91,8 @@ class Problem:
     @property
     def bounds(self) -> Bounds:
         """Public bounds; the largest device's size is rounded up to a power of two so as not to give it away."""
+        if self.row_limits is not None:
+            return self.recipe.bounds(*self.row_limits)
         per_device = 1 << (int(self.samples_of_device.max()) - 1).bit_length()
         return self.recipe.bounds(max(self.n_samples, per_device), per_device)
 

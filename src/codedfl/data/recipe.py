@@ -9,16 +9,15 @@ devices use it.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from codedfl.data.canonical import canonical_digest
 from codedfl.data.columns import Columns
-from codedfl.data.features import FeatureMap, feature_map_from_dict
+from codedfl.data.features import FeatureMap, LinearFeatures, feature_map_from_dict
 from codedfl.data.labels import ClassLabels, Labels
 from codedfl.data.preprocessing import Preprocessing
 from codedfl.data.tables import as_raw_table, is_table
@@ -28,7 +27,6 @@ from codedfl.typing import Floats, Integers, Rows, Singles
 
 _BLOCK = 4096  # rows whose features are in float64 at once: those of all of MNIST would take a gigabyte
 MOST_NAMED = 10  # columns that a message names
-_DIGEST_DOMAIN = b"codedfl recipe 1\n"
 
 
 class ClippedWarning(UserWarning):
@@ -186,6 +184,12 @@ class Recipe:
         """Labels as the training data had them: numbers, text, or targets in their own unit."""
         return self.labels.decode(scores)
 
+    def unshrunk(self, theta: Floats, regularisation: float) -> Floats:
+        """Theta of a solver with the intercept of linear features as it is without a penalty; columns are centred."""
+        if isinstance(self.feature_map, LinearFeatures):
+            return self.feature_map.free_intercept(theta, regularisation)
+        return theta
+
     def _scaled(self, X: Rows) -> Iterator[tuple[slice, Rows, Integers]]:
         """Some rows at a time: where they stand, scaled, and their clipped values."""
         if X.ndim != 2 or X.shape[1] != self.n_columns:
@@ -228,16 +232,4 @@ class Recipe:
     def digest(self) -> bytes:
         """SHA-256 over everything that decides X and Y, floats to the last bit. Equal digests, equal X and Y."""
         meaning = {**self.to_dict(), "features": self.feature_map.definition()}
-        text = json.dumps(_canonical(meaning), sort_keys=True, separators=(",", ":"), allow_nan=False)
-        return hashlib.sha256(_DIGEST_DOMAIN + text.encode()).digest()
-
-
-def _canonical(value: Any) -> Any:
-    """The same with floats in hexadecimal: text that no JSON writer can round or spell in two ways."""
-    if isinstance(value, float):
-        return {"float": (value + 0.0).hex()}  # + 0.0: minus zero means zero
-    if isinstance(value, dict):
-        return {key: _canonical(entry) for key, entry in value.items()}
-    if isinstance(value, list):
-        return [_canonical(entry) for entry in value]
-    return value
+        return canonical_digest("codedfl recipe 1", meaning)

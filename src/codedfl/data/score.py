@@ -8,7 +8,9 @@ from codedfl.typing import Rows
 
 
 def score_of(predicted: Rows, truth: Rows, task: str) -> float:
-    """Accuracy, or R^2 = 1 - (squared error)/(variance) for regression; 0 where the truth is constant."""
+    """Accuracy, or R^2 = 1 - (squared error)/(variance) for regression; 0 of no rows or of constant truth."""
+    if not len(truth):
+        return 0.0
     if task == "classification":
         return float(np.mean(predicted == truth))
     spread = float(np.sum((truth - truth.mean()) ** 2))

@@ -16,8 +16,9 @@ import numpy as np
 from codedfl.data.features import FeatureChoice, choose_features
 from codedfl.data.labels import Labels
 from codedfl.data.model import TrainedModel
-from codedfl.data.preprocessing import Preprocessing
+from codedfl.data.preprocessing import Moments, Preprocessing
 from codedfl.data.recipe import Recipe
+from codedfl.data.studies.study import Study
 from codedfl.errors import InvalidInput
 from codedfl.exact.fixed_point import Bounds
 from codedfl.protocol import Parameters
@@ -79,6 +80,12 @@ class Learning:
         recipe = Recipe(preprocessing, feature_map, labels, clip=setting(config, "clip", bool, False))
         samples = setting(config, "max-samples", int)
         return cls(recipe, recipe.bounds(samples, setting(config, "max-samples-per-device", int)))
+
+    @classmethod
+    def of_study(cls, study: Study, moments: Moments | None = None) -> Learning:
+        """What a study file says; ``moments`` are those of all devices, if the study needs them (``needs_moments``)."""
+        recipe = study.recipe(moments)
+        return cls(recipe, study.bounds(recipe))
 
     def rows(self, X: Rows, y: Rows) -> tuple[Floats, Floats]:
         """A device's features and labels of its raw rows."""

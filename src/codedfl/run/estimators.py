@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import numbers
 import warnings
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -20,7 +21,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from codedfl.data.columns import Columns
 from codedfl.data.features import FeatureChoice, FeatureMap, LinearFeatures, choose_features, default_gamma
@@ -46,7 +47,55 @@ from codedfl.typing import Floats
 _TOLERANCES = (1e-10, 1e-6)
 # X'X is known to its rounding; where it curves less than so many times that, the slopes lose their second digit.
 _RESOLVED = 100
+# Rows with whole weights are repeated, if that makes them no more than so many times as many.
+_MOST_REPEATED = 10
 LEAST_REACH = 30.0  # standard deviations: new rows may lie farther out than those of the training
+
+
+@dataclass(frozen=True, eq=False)
+class _TrainingRows:
+    """The rows, who holds them (row numbers by the device's name), and how much each weighs; None is all alike.
+
+    A row of weight w counts as w rows. It is scaled by the square root of its part of the largest weight, so that it
+    stays within the public bounds; lambda then shrinks by ``share``, the mean weight's part of the largest.
+    """
+
+    X: Floats
+    y: NDArray[Any]
+    parts: dict[str, NDArray[np.int64]]
+    weights: Floats | None = None
+
+    @property
+    def share(self) -> float:
+        return 1.0 if self.weights is None else float(self.weights.mean() / self.weights.max())
+
+    def moments(self, values: Floats) -> Moments:
+        """Of columns beside the rows, summed securely."""
+        weights = None if self.weights is None else [self.weights[rows] for rows in self.parts.values()]
+        return secure_moments_in_process([values[rows] for rows in self.parts.values()], weights)
+
+    def only(self, parts: dict[str, NDArray[np.int64]]) -> _TrainingRows:
+        return replace(self, parts=parts)
+
+    def problem(self, recipe: Recipe, name: str) -> Problem:
+        order = np.concatenate(list(self.parts.values()))
+        rows = recipe.rows(self.X[order], self.y[order])
+        X, Y = rows.X, rows.Y
+        if self.weights is not None:
+            roots = np.sqrt(self.weights[order] / self.weights.max())[:, None]
+            X, Y = (X * roots).astype(np.float32), Y * roots
+        return Problem(
+            name=name,
+            X=X,
+            Y=Y,
+            offsets=np.cumsum([0, *map(len, self.parts.values())]),
+            device_names=tuple(self.parts),
+            X_test=X[:0],
+            y_test=self.y[:0],
+            recipe=recipe,
+            clipped=rows.clipped,
+            provenance={"estimator": name, "devices": len(self.parts)},
+        )
 
 
 class _CodedRidge(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -83,31 +132,18 @@ class _CodedRidge(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         self.precision = precision
         self.random_state = random_state
 
-    def _train(
-        self, X: Floats, y: NDArray[Any], labels: Labels, moments: Moments, parts: dict[str, NDArray[np.int64]]
-    ) -> None:
+    def _train(self, rows: _TrainingRows, labels: Labels, moments: Moments) -> None:
         """Run the protocol on the rows of each device and keep the model."""
-        order = np.concatenate(list(parts.values()))
-        preprocessing = self._scaling(X, moments)
+        preprocessing = self._scaling(rows.X, moments)
         recipe = Recipe(preprocessing, self._feature_map(preprocessing), labels, self._columns())
-        rows = recipe.rows(X[order], y[order])
-        scheme = self._scheme(len(parts))
-        problem = Problem(
-            name=type(self).__name__,
-            X=rows.X,
-            Y=rows.Y,
-            offsets=np.cumsum([0, *map(len, parts.values())]),
-            device_names=tuple(parts),
-            X_test=rows.X[:0],
-            y_test=y[:0],
-            recipe=recipe,
-            clipped=rows.clipped,
-            provenance={"estimator": type(self).__name__, "devices": len(parts)},
-        )
-        solver = self._solver(scheme)
+        regularisation = self._choose_regularisation(rows, recipe)
+        problem = rows.problem(recipe, type(self).__name__)
+        scheme = self._scheme(len(rows.parts))
+        solver = self._solver(scheme, regularisation * rows.share)
         server, devices = make_parties(scheme, problem, solver, precision=self.precision)
         theta = run_in_process(server, devices)
         self._warn_unless_converged(solver, problem)
+        theta = recipe.unshrunk(theta, regularisation)
         self.model_ = TrainedModel.of(problem, theta, scheme=scheme.label, epochs=server.epoch)
         self.n_iter_ = server.epoch
         self.n_clipped_ = problem.clipped.total
@@ -115,6 +151,11 @@ class _CodedRidge(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
             counts = problem.clipped.words(recipe.column_names)
             warnings.warn(f"clipped at {self.clip} standard deviations: {counts}", ClippedWarning, stacklevel=3)
         self.devices_ = problem.device_names
+
+    def _choose_regularisation(self, rows: _TrainingRows, recipe: Recipe) -> float:
+        """What the user said; estimators that choose it override this."""
+        del rows, recipe
+        return self.regularisation
 
     def _scaling(self, X: Floats, moments: Moments) -> Preprocessing:
         """Mean 0 and variance 1. Without ``clip`` the range is wide enough for the data, which this process sees."""
@@ -125,18 +166,28 @@ class _CodedRidge(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         farthest = max(abs((extreme(X, axis=0) - scaling.shift) / divisor).max() for extreme in (np.min, np.max))
         return scaling if farthest <= LEAST_REACH else Preprocessing.from_moments(moments, float(farthest))
 
-    def _parts(self, X: Floats, device: ArrayLike | None) -> dict[str, NDArray[np.int64]]:
-        """The row numbers of each device by its name; refuses what the protocol cannot protect or run."""
+    def _rows(
+        self, X: Floats, y: NDArray[Any], device: ArrayLike | None, sample_weight: ArrayLike | None
+    ) -> _TrainingRows:
+        """Who trains on what; refuses what the protocol cannot protect or run."""
+        ids = None if device is None else _ids(X, device)
+        weights = None
+        if sample_weight is not None:
+            weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+            chosen, weights = _repeated(weights)
+            X, y, ids = X[chosen], y[chosen], None if ids is None else ids[chosen]
         if len(X) < 2:
             raise InvalidInput(f"X must have at least 2 samples, one for each of two devices, got {len(X)} sample")
-        parts = self._dealt(len(X)) if device is None else _by_id(X, device)
+        parts = self._dealt(X, y) if ids is None else _by_id(ids)
         self._scheme(len(parts)).check(len(parts))
-        return parts
+        return _TrainingRows(X, y, parts, weights)
 
-    def _dealt(self, rows: int) -> dict[str, NDArray[np.int64]]:
+    def _dealt(self, X: Floats, y: NDArray[Any]) -> dict[str, NDArray[np.int64]]:
+        """In the order of their values: so the model does not depend on the order of the rows."""
         if self.n_devices < 2:
             raise InvalidInput(f"n_devices must be at least 2, to hide one's data in the sum, got {self.n_devices}")
-        dealt = np.array_split(np.arange(rows), min(self.n_devices, rows))
+        order = np.lexsort((y, *X.T))
+        dealt = np.array_split(order, min(self.n_devices, len(X)))
         return {f"device-{i}": part for i, part in enumerate(dealt)}
 
     def _scheme(self, n_devices: int) -> CodedScheme:
@@ -162,13 +213,13 @@ class _CodedRidge(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
             return int(self.random_state)
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
-    def _solver(self, scheme: CodedScheme) -> Solver:
-        wanted = float(np.clip(self.regularisation / 100, *_TOLERANCES))
+    def _solver(self, scheme: CodedScheme, regularisation: float) -> Solver:
+        wanted = float(np.clip(regularisation / 100, *_TOLERANCES))
         tolerance = None if solver_kind(self.solver).takes_step else wanted  # the descents would hardly ever reach it
         return make_solver(
             self.solver,
             epochs=self.epochs,
-            regularisation=self.regularisation,
+            regularisation=regularisation,
             tolerance=tolerance,
             gram=scheme.reveals_gram,
         )
@@ -223,7 +274,7 @@ class CodedRidge(RegressorMixin, _CodedRidge):  # type: ignore[misc]
         "one-shot" solves in closed form, for which it shows the server the total of X'X; it ignores ``solver`` and
         ``epochs``.
     n_devices : int, default=5
-        Devices that the rows are dealt out to, as they come and as evenly as possible, when ``fit`` is given no
+        Devices that the rows are dealt out to, by their values and as evenly as possible, when ``fit`` is given no
         ``device``. At least 2; of fewer rows than devices each makes one.
     features : {"linear", "rbf"}, default="linear"
         The columns themselves, or random Fourier features of a Gaussian kernel on them.
@@ -244,8 +295,8 @@ class CodedRidge(RegressorMixin, _CodedRidge):  # type: ignore[misc]
         Weight of |Theta|^2 against the *mean* squared error: alpha of ``Ridge`` is m times it, and 1 there is 1e-4
         here at 10 000 rows. 0 is least squares.
     fit_intercept : bool, default=True
-        Add a constant column to linear features. Its weight is regularised like the others, which matters little, as
-        columns and target are centred by their means anyway; False drops the column, not the centring. "rbf" has none.
+        Add a constant column to linear features; its weight is not penalised. False drops the column, not the centring
+        of columns and target by their means. "rbf" has none.
     clip : float or None, default=None
         Columns, and the target in training, are clipped at so many standard deviations from their mean, with a warning
         that counts them: the exact ring needs bounds, and wider ones cost digits. None clips nothing in training: the
@@ -287,7 +338,13 @@ class CodedRidge(RegressorMixin, _CodedRidge):  # type: ignore[misc]
     True
     """
 
-    def fit(self, X: ArrayLike, y: ArrayLike, device: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        device: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Train on the rows of all devices.
 
         Parameters
@@ -298,6 +355,8 @@ class CodedRidge(RegressorMixin, _CodedRidge):  # type: ignore[misc]
             Numbers; the same one everywhere is predicted everywhere.
         device : array-like of shape (n_samples,), default=None
             Who holds each row: at least two different numbers or texts of up to 64 bytes. None deals the rows out.
+        sample_weight : array-like of shape (n_samples,), default=None
+            How often each row counts; 0 leaves it out. None counts each once.
 
         Returns
         -------
@@ -305,12 +364,11 @@ class CodedRidge(RegressorMixin, _CodedRidge):  # type: ignore[misc]
         """
         table, target = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         target = target.astype(np.float64)
-        parts = self._parts(table, device)
-        both = np.column_stack((table, target))
-        moments = secure_moments_in_process([both[rows] for rows in parts.values()])
+        rows = self._rows(table, target, device, sample_weight)
+        moments = rows.moments(np.column_stack((rows.X, rows.y)))
         columns = Moments(moments.count, moments.mean[:-1], moments.variance[:-1])
-        labels = _target_labels(target, float(moments.mean[-1]), float(moments.variance[-1]), self.clip)
-        self._train(table, target, labels, columns, parts)
+        labels = _target_labels(rows.y, float(moments.mean[-1]), float(moments.variance[-1]), self.clip)
+        self._train(rows, labels, columns)
         return self
 
     def predict(self, X: ArrayLike) -> Floats:
@@ -334,8 +392,7 @@ class CodedRidgeClassifier(ClassifierMixin, _CodedRidge):  # type: ignore[misc]
     """Classification by ridge regression on one-hot labels, over devices that never show their data.
 
     The classes of ``sklearn.linear_model.RidgeClassifier(alpha=m * regularisation)`` behind a ``StandardScaler``, up
-    to rounding, to values beyond ``clip``, and to the constant column's weight, which is regularised here: a factor
-    1 / (1 + regularisation) on each class's mean. ``fit_intercept=False`` leaves that column out; the mean of all
+    to rounding and to values beyond ``clip``. ``fit_intercept=False`` leaves the constant column out; the mean of all
     columns then scores 0 for every class.
 
     Parameters, and attributes but for those below, are those of ``CodedRidge``. The list of classes becomes public.
@@ -358,12 +415,18 @@ class CodedRidgeClassifier(ClassifierMixin, _CodedRidge):  # type: ignore[misc]
     True
     """
 
-    def fit(self, X: ArrayLike, y: ArrayLike, device: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        device: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Train on the rows of all devices.
 
         Parameters
         ----------
-        X, device : as in ``CodedRidge.fit``
+        X, device, sample_weight : as in ``CodedRidge.fit``
         y : array-like of shape (n_samples,)
             At least two classes: whole numbers, truth values or text.
 
@@ -373,13 +436,12 @@ class CodedRidgeClassifier(ClassifierMixin, _CodedRidge):  # type: ignore[misc]
         """
         table, target = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(target)
-        parts = self._parts(table, device)
         classes, codes = np.unique(target, return_inverse=True)
         if len(classes) < 2:
             raise InvalidInput(f"y must hold at least two classes, got one class only: {classes.tolist()[0]!r}")
         labels = _class_labels(classes)
-        moments = secure_moments_in_process([table[rows] for rows in parts.values()])
-        self._train(table, np.asarray(labels.classes)[codes], labels, moments, parts)
+        rows = self._rows(table, np.asarray(labels.classes)[codes], device, sample_weight)
+        self._train(rows, labels, rows.moments(rows.X))
         self.classes_ = classes
         return self
 
@@ -413,15 +475,26 @@ class CodedRidgeClassifier(ClassifierMixin, _CodedRidge):  # type: ignore[misc]
         return 2.0 * scores - offset
 
 
-def _by_id(X: Floats, device: ArrayLike) -> dict[str, NDArray[np.int64]]:
-    """Row numbers by device, in the order of the ids."""
+def _repeated(weights: Floats) -> tuple[NDArray[np.int64], Floats | None]:
+    """Which rows to train on, and their weights. Whole weights repeat rows, exactly; None then counts them alike."""
+    if (weights == np.round(weights)).all() and weights.sum() <= _MOST_REPEATED * len(weights):
+        return np.repeat(np.arange(len(weights)), weights.astype(np.int64)), None
+    chosen = np.flatnonzero(weights)
+    return chosen, weights[chosen]
+
+
+def _ids(X: Floats, device: ArrayLike) -> NDArray[Any]:
+    """Who holds each row, checked."""
     ids = column_or_1d(device)
     check_consistent_length(X, ids)
     for row, one in enumerate(ids.tolist()):
         if one is None or one != one:  # NaN is how tables write a missing number
             raise InvalidInput(f"device must name the device of each row, got {one} in row {row}")
-    if ids.dtype.kind == "O":
-        ids = ids.astype(str)
+    return np.asarray(ids.astype(str) if ids.dtype.kind == "O" else ids)
+
+
+def _by_id(ids: NDArray[Any]) -> dict[str, NDArray[np.int64]]:
+    """Row numbers by device, in the order of the ids."""
     parts = by_device_column(ids)
     if len(parts) < 2:
         raise InvalidInput(f"device must name at least two devices, to hide one's data in the sum, got {ids[0]} only")

@@ -76,13 +76,15 @@ def secure_sum_in_process(vectors: Sequence[Floats]) -> Floats:
     return np.asarray(np.ldexp(total[0], exponents))
 
 
-def secure_moments_in_process(parts: list[NDArray[Any]]) -> Moments:
+def secure_moments_in_process(parts: list[NDArray[Any]], weights: list[Floats] | None = None) -> Moments:
     """Mean and variance of each column over at least two devices, ``parts`` holding the rows of each.
+
+    ``weights`` are those of each device's rows, if they do not all count alike.
 
     A deviation that the rounding of the sums alone can make is 0: what it is of a constant column, nobody could tell
     from a real one, and to standardise by it would blow up noise.
     """
-    moments = secure_moments(parts, secure_sum_in_process)
+    moments = secure_moments(parts, secure_sum_in_process, weights)
     # Each device rounds its part of a constant column's mean by at most 2^-38 of that mean.
     rounding = len(parts) * np.ldexp(np.abs(moments.mean), -_SUM_BITS)
     variance = np.where(np.sqrt(moments.variance) <= rounding, 0.0, moments.variance)

@@ -18,7 +18,8 @@ class LinearFeatures:
     """x -> x, with a constant column in front if intercept: linear regression without a kernel.
 
     bound: public bound on |x|, that of the preprocessing (1, or 4 after standardisation).
-    intercept: the constant is 1, or bound where that is less. Its weight is regularised like all others.
+    intercept: the constant is 1, or bound where that is less. Solvers regularise its weight like all others, see
+        `free_intercept`.
     """
 
     input_dim: int
@@ -51,6 +52,20 @@ class LinearFeatures:
         features = np.full((len(X), self.n_features), min(1.0, self.bound))
         features[:, int(self.intercept) :] = X
         return features
+
+    def free_intercept(self, theta: Floats, regularisation: float) -> Floats:
+        """Theta with the constant's weight as it is without a penalty, if the columns are centred.
+
+        Centred columns have no part in the constant's equation: the penalty only shrinks its weight by a known factor,
+        which this takes away. Every other weight is the same with and without it. Where columns are not centred, and
+        without a constant, use Theta as it is.
+        """
+        if not self.intercept:
+            return theta
+        constant = min(1.0, self.bound) ** 2
+        freed = theta.copy()
+        freed[0] *= (constant + regularisation) / constant
+        return freed
 
     def definition(self) -> dict[str, Any]:
         return {

@@ -1,0 +1,119 @@
+"""A study in plain words and numbers, for those who decide: what leaves a machine, who sees what, how long it takes.
+
+Everything said here is computed: sizes from the recipe's shape, exposure from the scheme, times from the
+fleet's latency model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from codedfl.data.columns import CategoryColumn, NumberColumn
+from codedfl.data.studies.study import NumberTarget, Study, StudyColumn
+from codedfl.fleet.fleet import Fleet
+from codedfl.schemes import CodedScheme, Conditions, WorkShape, coded_scheme
+from codedfl.schemes.scheme import epoch_end_times
+
+_DRAWS = 20
+
+
+@dataclass(frozen=True)
+class Section:
+    """One question and its answers, a line each."""
+
+    question: str
+    answers: tuple[str, ...]
+
+
+def scheme_of(study: Study, n_devices: int) -> CodedScheme:
+    """The scheme that the study names; without alpha each device can answer for all but two."""
+    alpha = max(1, n_devices - 2) if study.alpha is None else study.alpha
+    scheme = coded_scheme(study.scheme, alpha)
+    scheme.check(n_devices)
+    return scheme
+
+
+def explain(study: Study, fleet: Fleet) -> tuple[Section, ...]:
+    """The study on a fleet of so many devices, question by question."""
+    n_devices = fleet.n_devices
+    scheme = scheme_of(study, n_devices)
+    d, c = _shape(study)
+    result = "coefficients with standard errors" if study.inference else "a model and its score"
+    return (
+        Section("What is it for?", (study.purpose or "the file does not say: ask before you approve",)),
+        Section("What of a table is used?", (*map(_column, study.columns), _target(study))),
+        Section("What leaves a machine?", _leaves(study, scheme, d, c, n_devices)),
+        Section("Who sees what?", (*_seen(scheme, n_devices), _directions(study, scheme, d, c))),
+        Section("How long will it take?", _duration(study, scheme, fleet, d, c)),
+        Section(
+            "What is agreed?",
+            (
+                f"no device takes part with fewer than {study.least_participants} participants",
+                f"at most {study.epochs} exchanges, with at most {study.max_rows_per_device} rows on a device",
+                f"{study.held_out:.0%} of each device's rows are kept out of training, for the score",
+                f"the result is {result}",
+                "no noise is added: what the total itself says about a person is not hidden",
+                f"the study's digest is {study.digest().hex()}",
+            ),
+        ),
+    )
+
+
+def _shape(study: Study) -> tuple[int, int]:
+    width = study.table_columns.width
+    d = width + 1 if study.features == "linear" else study.n_features
+    return d, study.target.labels().n_outputs
+
+
+def _column(one: StudyColumn) -> str:
+    column = one.column
+    if isinstance(column, CategoryColumn):
+        gaps = "gaps are refused" if column.missing is None else f"a gap counts as {column.missing!r}"
+        return f"{column.name}: one of {', '.join(column.levels)}; {gaps}"
+    assert isinstance(column, NumberColumn)
+    ends = "any number" if one.range is None else f"a number from {one.range[0]:g} to {one.range[1]:g}, else clipped"
+    scale = "scaled by mean and deviation over all devices" if one.scale == "moments" else "scaled by that range"
+    gaps = "gaps are refused" if column.missing is None else f"a gap becomes {column.missing:g}"
+    return f"{column.name}: {ends}; {scale}; {gaps}"
+
+
+def _target(study: Study) -> str:
+    target = study.target
+    if isinstance(target, NumberTarget):
+        low, high = target.range
+        return f"{target.name}, which is predicted: a number from {low:g} to {high:g}, else clipped"
+    return f"{target.name}, which is predicted: one of {', '.join(map(str, target.classes))}"
+
+
+def _leaves(study: Study, scheme: CodedScheme, d: int, c: int, n_devices: int) -> tuple[str, ...]:
+    moments = ("for each column its sum and its sum of squared deviations, added up so that nobody sees one machine's",)
+    bulk = WorkShape(d, c, np.ones(n_devices, dtype=np.int64)).bulk_numbers
+    once = f"once, {bulk} numbers under a pad (the products of the columns with each other and with the target)"
+    epoch = f"in each exchange {d * c} numbers under a mask"
+    answers = "" if scheme.reveals_gram else epoch
+    rows = "never a row, and nothing without a pad or a mask"
+    return tuple(filter(None, (*(moments if study.needs_moments else ()), once, answers, rows)))
+
+
+def _seen(scheme: CodedScheme, n_devices: int) -> tuple[str, ...]:
+    rows = scheme.privacy_rows(n_devices)
+    return tuple(f"{row.party}: {row.follows}; {row.exposed} of {n_devices} devices exposed" for row in rows)
+
+
+def _directions(study: Study, scheme: CodedScheme, d: int, c: int) -> str:
+    """How much of the total X'X the exchanges add up to."""
+    shown = d if scheme.reveals_gram or study.inference else min(d, c * (study.epochs - 1))
+    if shown < d:
+        return f"server, after all exchanges: what the total X'X does to {shown} of {d} directions"
+    return "server, after all exchanges: the whole total of X'X, which devices have to allow (allow_gram)"
+
+
+def _duration(study: Study, scheme: CodedScheme, fleet: Fleet, d: int, c: int) -> tuple[str, ...]:
+    per_device = max(1, study.max_rows_per_device)
+    shape = WorkShape(d, c, np.full(fleet.n_devices, per_device))
+    epochs = 1 if scheme.reveals_gram else study.epochs
+    _, ends = epoch_end_times(scheme, shape, Conditions(fleet), epochs, _DRAWS, np.random.default_rng(0))
+    seconds = float(np.median(ends[:, -1]))
+    return (f"about {seconds:.3g} s on the fleet {fleet.name!r} if all {epochs} exchanges are needed",)

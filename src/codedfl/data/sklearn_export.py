@@ -1,0 +1,76 @@
+"""A trained model as a fitted scikit-learn pipeline: scaling, random features if there are any, a linear model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.kernel_approximation import RBFSampler
+from sklearn.linear_model import Ridge, RidgeClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import LabelBinarizer, StandardScaler
+
+from codedfl.data.columns import NumberColumn
+from codedfl.data.features import LinearFeatures, RandomFourierFeatures
+from codedfl.data.labels import ClassLabels
+from codedfl.data.recipe import Recipe
+from codedfl.errors import InvalidInput
+from codedfl.typing import Floats
+
+
+def as_pipeline(theta: Floats, recipe: Recipe) -> Any:
+    """See ``TrainedModel.to_sklearn``."""
+    odd = [one.name for one in getattr(recipe.columns, "columns", ()) if not _is_plain(one)]
+    if odd:
+        raise InvalidInput(f"to_sklearn must have columns of numbers without gaps only, got {odd[0]!r}")
+    scaler = _scaler(recipe)
+    feature_map = recipe.feature_map
+    if isinstance(feature_map, LinearFeatures):
+        slopes = theta[int(feature_map.intercept) :]
+        at_zero = feature_map.transform(np.zeros((1, recipe.n_columns))) @ theta
+        return make_pipeline(scaler, _linear(slopes, at_zero[0], recipe))
+    if isinstance(feature_map, RandomFourierFeatures):
+        linear = _linear(theta, np.zeros(recipe.n_outputs), recipe)
+        return make_pipeline(scaler, _sampler(feature_map), linear)
+    raise InvalidInput(f"to_sklearn must have linear or rbf features, got {feature_map.name!r}")
+
+
+def _is_plain(column: object) -> bool:
+    return isinstance(column, NumberColumn) and column.missing is None
+
+
+def _scaler(recipe: Recipe) -> Any:
+    scaling = recipe.preprocessing
+    scaler = StandardScaler()
+    scaler.mean_ = scaling.shift
+    # A constant column becomes 0: an infinite scale does that to every finite value.
+    scaler.scale_ = np.where(scaling.scale > 0, scaling.scale, np.inf)
+    scaler.var_ = np.square(scaling.scale)
+    scaler.n_features_in_ = recipe.n_columns
+    scaler.n_samples_seen_ = 1
+    return scaler
+
+
+def _sampler(feature_map: RandomFourierFeatures) -> Any:
+    sampler = RBFSampler(gamma=feature_map.gamma, n_components=feature_map.n_components, random_state=feature_map.seed)
+    return sampler.fit(np.zeros((1, feature_map.input_dim)))
+
+
+def _linear(slopes: Floats, constants: Floats, recipe: Recipe) -> Any:
+    """Scores of {0, 1} classes as margins of {-1, 1} ones; targets in their own unit."""
+    if not isinstance(recipe.labels, ClassLabels):
+        low, high = recipe.decode(np.array([[-1.0], [1.0]]))
+        unit = (high - low) / 2
+        model = Ridge()
+        model.coef_, model.intercept_ = slopes[:, 0] * unit, float(constants[0] * unit + (high + low) / 2)
+    else:
+        model = RidgeClassifier()
+        classes = np.asarray(recipe.labels.classes)
+        model._label_binarizer = LabelBinarizer(pos_label=1, neg_label=-1).fit(classes)
+        vars(model)["classes_"] = classes  # older scikit-learn has a property of this name, which then wins
+        if recipe.n_outputs == 2:
+            model.coef_, model.intercept_ = (slopes[:, 1:] - slopes[:, :1]).T, constants[1:] - constants[:1]
+        else:
+            model.coef_, model.intercept_ = 2 * slopes.T, 2 * constants - 1
+    model.n_features_in_ = len(slopes)
+    return model

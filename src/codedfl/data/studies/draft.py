@@ -1,0 +1,136 @@
+"""A first study from a sample: every choice is made, and says in a comment why and what to think about.
+
+The sample is somebody's own table. Its extremes are rounded outwards, so that the file, which everybody sees, does not
+hold a person's value; whoever publishes the file reads it first.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import tomli_w
+
+from codedfl.data.columns import CategoryColumn, NumberColumn, guess_columns
+from codedfl.data.datasets.dataset import as_labels
+from codedfl.data.studies.toml_file import FORMAT
+from codedfl.data.tables import RawTable
+from codedfl.errors import InvalidInput
+
+PARTICIPANTS = 5
+_ROWS = 10_000
+
+
+def draft_study(
+    table: RawTable, target: str, name: str, drop: tuple[str, ...] = (), participants: int = PARTICIPANTS
+) -> str:
+    """The text of a study file for tables like this one."""
+    guess = guess_columns(table.without([target]), drop=drop)
+    lines = [
+        "# A study file: everything that turns rows into a model, and what the parties agree to.",
+        "# All parties need the same file; codedfl study show says what it means, study check tries it on a table.",
+        *(f"# Noticed: {note}" for note in guess.notes),
+        _say("format", FORMAT),
+        _say("name", name),
+        _say("purpose", "", "what the model is for; people read it before they approve"),
+        "",
+    ]
+    for column in guess.columns.columns:
+        lines += [*_column(table, column), ""]
+    rows = max(_ROWS, _power_above(len(table)))
+    classes = _is_classes(table, target)
+    lines += [
+        *_target(table, target),
+        "",
+        "[features]",
+        _say("kind", "linear", "linear: coefficients one can read; rbf: random features of a Gaussian kernel"),
+        _say("deviations", 8.0, "columns without a range are clipped at so many standard deviations, and counted"),
+        "",
+        "[protection]",
+        _say("scheme", "coded-keys", "what the server sees: codedfl privacy compares the schemes"),
+        _say("least_participants", participants, "no device takes part with fewer; more hide each one better"),
+        _say("max_rows", rows * participants, "public bound on the rows of all; room to spare costs digits"),
+        _say("max_rows_per_device", rows, "public bound on the rows of one device"),
+        "",
+        "[training]",
+        _say("solver", "block-krylov", "how the server uses what it gets; all give the same model in the end"),
+        _say("epochs", 50, "at most so many exchanges: each shows the server one more direction of the total X'X"),
+        _say("regularisation", 1e-4 if classes else 1e-6, "weight of |Theta|^2 against the mean squared error"),
+        "",
+        "[result]",
+        _say("held_out", 0.2, "share of each device's rows kept out of training for the score"),
+        _say("inference", False, "true: standard errors and p values; the server then learns the whole total of X'X"),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _say(key: str, value: object, why: str = "") -> str:
+    text = tomli_w.dumps({key: value}).strip()
+    return f"{text}  # {why}" if why else text
+
+
+def _column(table: RawTable, column: NumberColumn | CategoryColumn) -> list[str]:
+    values = table.column(column.name)
+    lines = ["[[column]]", _say("name", column.name)]
+    if isinstance(column, CategoryColumn):
+        lines += [
+            _say("kind", "category"),
+            "levels = [" + ", ".join(_text(level) for level in column.levels) + "]"
+            "  # all there may be; the first is the one the others are compared with",
+        ]
+        if column.missing is not None:
+            lines.append(_say("missing", column.missing, "the level that a gap counts as"))
+        return [*lines, '# other = "..."  # the level that unknown names count as; without it such rows are refused']
+    low, high = outer_range(values[np.isfinite(values)])
+    lines += [
+        _say("kind", "number"),
+        f"range = [{low!r}, {high!r}]  # what is possible, not what the sample had: beyond is clipped and counted",
+        _say("scale", "moments", "by mean and deviation over all, securely summed; range: by the range alone"),
+    ]
+    if column.missing is None:
+        return [*lines, "# missing = 0.0  # what a gap becomes, with a mark beside it; without it gaps are refused"]
+    middle = float(np.clip(round((low + high) / 2, 6), low, high))
+    return [*lines, _say("missing", middle, "what a gap becomes; a mark beside it lets the model learn what it means")]
+
+
+def _target(table: RawTable, target: str) -> list[str]:
+    values = table.column(target, "the target")
+    lines = ["[target]", _say("name", target)]
+    if not _is_classes(table, target):
+        low, high = outer_range(values[np.isfinite(values)])
+        return [*lines, f"range = [{low!r}, {high!r}]  # what is possible: beyond is clipped in training, and counted"]
+    present = values[values != ""] if values.dtype.kind == "U" else values[np.isfinite(values)].astype(np.int64)
+    classes = np.unique(present).tolist()
+    shown = ", ".join(_text(one) if isinstance(one, str) else str(one) for one in classes)
+    return [*lines, f"classes = [{shown}]  # all there may be"]
+
+
+def _is_classes(table: RawTable, target: str) -> bool:
+    values = table.column(target, "the target")
+    present = values[values != ""] if values.dtype.kind == "U" else values[np.isfinite(values)]
+    if not len(present):
+        raise InvalidInput(f"the target {target!r} of {table.name} must hold values, got gaps only")
+    return as_labels(present, None)[1] == "classification"
+
+
+def _text(value: str) -> str:
+    return tomli_w.dumps({"x": value}).partition("=")[2].strip()
+
+
+def outer_range(values: np.ndarray) -> tuple[float, float]:
+    """A range around the values with a tenth of room, its ends rounded outwards to two digits of the width.
+
+    Values that are never negative keep 0 as their end. A constant column takes its own size, or 1, for a width.
+    """
+    least, most = float(values.min()), float(values.max())
+    width = (most - least) or abs(most) or 1.0
+    unit = 10.0 ** (math.floor(math.log10(width)) - 1) * 5
+    low = math.floor((least - 0.1 * width) / unit) * unit
+    high = math.ceil((most + 0.1 * width) / unit) * unit
+    if least >= 0 > low:
+        low = 0.0
+    return float(f"{low:.12g}"), float(f"{high:.12g}")
+
+
+def _power_above(count: int) -> int:
+    return 1 << max(count - 1, 1).bit_length()

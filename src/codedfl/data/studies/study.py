@@ -1,0 +1,263 @@
+"""What a study says, checked; from it the recipe follows, once the moments that it asks for have been summed securely.
+
+All parties have the same study: its ``digest`` is what they agree to. It names schemes and solvers by text only; who
+runs them looks them up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from codedfl.data.canonical import canonical_digest
+from codedfl.data.columns import CategoryColumn, Columns, NumberColumn
+from codedfl.data.features import FEATURE_MAPS, FeatureChoice, choose_features, default_gamma
+from codedfl.data.labels import Labels
+from codedfl.data.model import TrainedModel
+from codedfl.data.preprocessing import DEFAULT_CLIP, Moments, Preprocessing
+from codedfl.data.recipe import Recipe
+from codedfl.data.tables import RawTable
+from codedfl.errors import InvalidInput
+from codedfl.exact.fixed_point import Bounds
+from codedfl.typing import Floats, Rows
+
+_CONSTANT = 1e-12
+
+
+@dataclass(frozen=True)
+class StudyColumn:
+    """One column of the table and how its numbers are scaled.
+
+    range: of a number, public: values beyond are clipped to it and counted. None needs ``scale`` = "moments".
+    scale: "range" divides by the width of the range; "moments" by the standard deviation over all devices, which is
+        summed securely. Without a range it is clipped at the study's ``deviations``. Categories and marks of gaps stay
+        0 and 1.
+    """
+
+    column: NumberColumn | CategoryColumn
+    range: tuple[float, float] | None = None
+    scale: str = "range"
+
+    def __post_init__(self) -> None:
+        name = self.column.name
+        if isinstance(self.column, CategoryColumn):
+            if self.range is not None or self.scale != "range":
+                raise InvalidInput(f"column {name!r} must have no range and no scale, being a category")
+            return
+        if self.scale not in ("range", "moments"):
+            raise InvalidInput(f"scale of column {name!r} must be range or moments, got {self.scale!r}")
+        if self.range is None and self.scale == "range":
+            raise InvalidInput(f'column {name!r} must have a range, or scale = "moments", got neither')
+        if self.range is not None and not -np.inf < self.range[0] < self.range[1] < np.inf:
+            raise InvalidInput(f"range of column {name!r} must be [low, high] with low < high, got {list(self.range)}")
+        missing = self.column.missing
+        if self.range is not None and missing is not None and not self.range[0] <= missing <= self.range[1]:
+            raise InvalidInput(f"missing of column {name!r} must lie within its range, got {missing:g}")
+
+    def ranges(self) -> list[tuple[float, float]]:
+        """Of each column of X that it becomes; infinite where nothing is known."""
+        marks = [(0.0, 1.0)] * len(self.column.design_names)
+        if isinstance(self.column, NumberColumn):
+            marks[0] = (-np.inf, np.inf) if self.range is None else self.range
+        return marks
+
+    def by_moments(self) -> list[bool]:
+        first = isinstance(self.column, NumberColumn) and self.scale == "moments"
+        return [first, *([False] * (len(self.column.design_names) - 1))]
+
+    def to_dict(self) -> dict[str, Any]:
+        of_number = {"range": self.range, "scale": self.scale} if isinstance(self.column, NumberColumn) else {}
+        return {**self.column.to_dict(), **of_number}
+
+
+@dataclass(frozen=True)
+class NumberTarget:
+    """A number to predict; what lies beyond its public range is clipped to it in training, and counted."""
+
+    name: str
+    range: tuple[float, float]
+
+    def labels(self) -> Labels:
+        return Labels.for_targets(*self.range)
+
+
+@dataclass(frozen=True)
+class ClassTarget:
+    """One of some public classes to predict: text, or whole numbers."""
+
+    name: str
+    classes: tuple[str, ...] | tuple[int, ...]
+
+    def labels(self) -> Labels:
+        return Labels.for_classes(self.classes)
+
+
+@dataclass(frozen=True)
+class Study:
+    """One study. The names are those of the file; the defaults are those of ``toml_file``.
+
+    name, purpose: for people; what the model is for.
+    columns, target: of every device's table, by name.
+    features, n_features, gamma, seed: see ``FeatureChoice``.
+    deviations: where columns without a range are clipped, in standard deviations.
+    scheme, alpha, colluders, holders: how the training is protected. alpha (or, of role keys, colluders and holders)
+        belongs to the scheme; None is the scheme's own rule.
+    solver, epochs, regularisation: how Theta is found, in at most so many exchanges.
+    least_participants: a device takes part only with so many, itself included.
+    max_rows, max_rows_per_device: public bounds, from which the exact ring gets its range.
+    held_out: share of each device's rows kept out of training, for the score.
+    inference: standard errors and p values are wanted, for which the server learns the whole total of X'X.
+    """
+
+    name: str
+    columns: tuple[StudyColumn, ...]
+    target: NumberTarget | ClassTarget
+    max_rows: int
+    max_rows_per_device: int
+    least_participants: int
+    purpose: str = ""
+    features: str = "linear"
+    n_features: int = 500
+    gamma: float | None = None
+    seed: int = 0
+    deviations: float = 8.0
+    scheme: str = "coded-keys"
+    alpha: int | None = None
+    colluders: int | None = None
+    holders: int | None = None
+    solver: str = "block-krylov"
+    epochs: int = 50
+    regularisation: float = 1e-4
+    held_out: float = 0.2
+    inference: bool = False
+
+    def __post_init__(self) -> None:
+        names = [one.column.name for one in self.columns]
+        if self.target.name in names:
+            raise InvalidInput(f"the target must not be a column too, got {self.target.name!r}")
+        Columns(tuple(one.column for one in self.columns))
+        self.target.labels()
+        if self.features not in FEATURE_MAPS:
+            raise InvalidInput(f"features must be {' or '.join(FEATURE_MAPS)}, got {self.features!r}")
+        if self.least_participants < 3:
+            raise InvalidInput(
+                "least_participants must be at least 3, or a device learns another's sums from the total,"
+                f" got {self.least_participants}"
+            )
+        for name in ("n_features", "epochs", "max_rows", "max_rows_per_device"):
+            if getattr(self, name) < 1:
+                raise InvalidInput(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.max_rows_per_device > self.max_rows:
+            raise InvalidInput(
+                f"max_rows_per_device must be at most max_rows ({self.max_rows}), got {self.max_rows_per_device}"
+            )
+        for name, low, high in (("deviations", 1, 1000), ("regularisation", 0, np.inf), ("held_out", 0, 0.9)):
+            if not low <= getattr(self, name) <= high:
+                raise InvalidInput(f"{name} must be between {low} and {high:g}, got {getattr(self, name)}")
+        if self.inference and self.features != "linear":
+            raise InvalidInput(f"inference must go with linear features, got {self.features!r}")
+
+    def __repr__(self) -> str:
+        return f"<Study {self.name!r}: {len(self.columns)} columns to {self.target.name!r}, {self.digest().hex()[:16]}>"
+
+    # -- identity
+
+    def to_dict(self) -> dict[str, Any]:
+        """The whole meaning in plain values."""
+        plain = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("columns", "target")}
+        target = self.target
+        said = {"range": target.range} if isinstance(target, NumberTarget) else {"classes": target.classes}
+        return {**plain, "columns": [one.to_dict() for one in self.columns], "target": {"name": target.name, **said}}
+
+    def digest(self) -> bytes:
+        """What the parties agree to: two files with the same digest mean the same."""
+        return canonical_digest("codedfl study 1", self.to_dict())
+
+    # -- from a table
+
+    @property
+    def table_columns(self) -> Columns:
+        return Columns(tuple(one.column for one in self.columns))
+
+    @property
+    def task(self) -> str:
+        return "classification" if isinstance(self.target, ClassTarget) else "regression"
+
+    def target_values(self, table: RawTable) -> Rows:
+        """The target of each row, as ``Recipe.rows`` wants it. Gaps and unknown classes are refused."""
+        values = table.column(self.target.name, "the target")
+        gap = values == "" if values.dtype.kind == "U" else np.isnan(values)
+        if gap.any():
+            raise InvalidInput(
+                f"the target {self.target.name!r} of {table.name} must have no gaps, got {int(gap.sum())}:"
+                " leave those rows out"
+            )
+        if isinstance(self.target, ClassTarget) and values.dtype.kind == "f":
+            whole = values == np.round(values)
+            if isinstance(self.target.classes[0], str):
+                return np.array([str(int(one)) if one == int(one) else repr(one) for one in values.tolist()])
+            if whole.all():
+                return values.astype(np.int64)
+        return values
+
+    def clipped(self, X: Floats) -> Floats:
+        """The columns of X within their public ranges: what the moments are taken of."""
+        return np.clip(X, *self._ranges())
+
+    # -- the recipe
+
+    @property
+    def needs_moments(self) -> bool:
+        """Linear features are centred, so that the constant need not be shrunk; others where a column says so."""
+        return self.features == "linear" or any(flag for one in self.columns for flag in one.by_moments())
+
+    def recipe(self, moments: Moments | None = None) -> Recipe:
+        """How rows become X and Y. ``moments`` are of all columns of X over all devices, if the study needs them."""
+        if self.needs_moments and moments is None:
+            raise InvalidInput("moments must be given for this study, got None")
+        preprocessing = self._preprocessing(moments)
+        gamma = self._gamma(preprocessing.n_columns) if self.gamma is None else self.gamma
+        choice = FeatureChoice(self.n_features, gamma, self.seed)
+        features = choose_features(self.features, preprocessing, choice)
+        return Recipe(preprocessing, features, self.target.labels(), self.table_columns)
+
+    def model(self, recipe: Recipe, theta: Floats, **provenance: Any) -> TrainedModel:
+        """The model of a Theta that a solver found; the intercept of linear features is not penalised."""
+        about = {"study": self.name, "digest": self.digest().hex(), "label": self.target.name, **provenance}
+        return TrainedModel(recipe.unshrunk(theta, self.regularisation), recipe, about)
+
+    def bounds(self, recipe: Recipe) -> Bounds:
+        return recipe.bounds(self.max_rows, self.max_rows_per_device)
+
+    def _ranges(self) -> tuple[Floats, Floats]:
+        low, high = np.array([ends for one in self.columns for ends in one.ranges()]).T
+        return low, high
+
+    def _preprocessing(self, moments: Moments | None) -> Preprocessing:
+        low, high = self._ranges()
+        by_moments = np.array([flag for one in self.columns for flag in one.by_moments()])
+        if moments is None:
+            return Preprocessing.from_range(low, high, len(low))
+        if len(moments.mean) != len(low):
+            raise InvalidInput(f"moments must be of the {len(low)} columns of X, got {len(moments.mean)}")
+        deviation = np.sqrt(moments.variance)
+        constant = deviation <= _CONSTANT * np.abs(moments.mean)
+        with np.errstate(invalid="ignore"):
+            scale = np.where(by_moments, np.where(constant, 0.0, deviation), high - low)
+        # Random features want ranges in [0, 1], as pixels are; linear ones want every column centred.
+        centred = by_moments | (self.features == "linear")
+        shift = np.where(centred, moments.mean, np.where(by_moments, 0.0, low))
+        divisor = np.where(scale > 0, scale, 1.0)
+        lowest, highest = (low - shift) / divisor, (high - shift) / divisor
+        lowest = np.where(np.isinf(low), -self.deviations, lowest)
+        highest = np.where(np.isinf(high), self.deviations, highest)
+        return Preprocessing(shift, scale, lowest, highest)
+
+    def _gamma(self, n_columns: int) -> float:
+        """By the public rule, with 8 as the width of a standardised column wherever it is clipped."""
+        low, high = self._ranges()
+        by_moments = np.array([flag for one in self.columns for flag in one.by_moments()])
+        widths = np.where(by_moments, 2 * DEFAULT_CLIP, high - low)
+        return default_gamma(n_columns, float(np.sqrt(np.mean(np.square(widths)))))

@@ -1,0 +1,247 @@
+"""Coefficients with standard errors, t and p values, from totals alone: ordinary least squares over devices.
+
+The target goes in as one more column of X, so that the total of X'X holds X'X, X'y and y'y together: one answer of the
+one-shot scheme, which shows the server that whole total and nothing of a single device. Everything below is linear
+algebra on it. The rows are on the ring's grid (20 bits), the totals are exact up to one rounding a device: the numbers
+are those of ordinary least squares on the gridded table. No penalty: a ridge has no such standard errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+from scipy import stats
+
+from codedfl.data.features import LinearFeatures
+from codedfl.data.labels import TargetLabels
+from codedfl.data.preprocessing import Preprocessing
+from codedfl.data.problem import Problem
+from codedfl.errors import InvalidInput
+from codedfl.exact.fixed_point import Bounds, FixedPoint
+from codedfl.exact.ring import Ring
+from codedfl.protocol import Parameters, Policy
+from codedfl.run.in_process import run_in_process
+from codedfl.schemes import OneShot
+from codedfl.state import PLAIN, Kept, Resumable
+from codedfl.typing import Floats
+
+CONSTANT = "constant"
+# Below this part of the largest eigenvalue of the correlations a direction is not resolved by the grid.
+_SINGULAR = 1e-9
+_NAMED = 0.2  # a column with so large a part in an unresolved direction is named
+
+
+@dataclass(frozen=True, eq=False)
+class Inference:
+    """Ordinary least squares in the units of the columns; the first coefficient is the constant.
+
+    Attributes
+    ----------
+    names : tuple of str
+    coefficients, standard_errors, t_values, p_values : ndarray
+        Two-sided p values of the hypothesis that the coefficient is zero.
+    low, high : ndarray
+        Ends of the confidence intervals at ``level``.
+    covariance : ndarray
+        Of the coefficients.
+    rows : int
+    r_squared, adjusted_r_squared, residual_deviation : float
+    grid : float
+        The step of the ring's grid in standard units of the columns: how finely the rows were seen.
+    """
+
+    names: tuple[str, ...]
+    coefficients: Floats
+    standard_errors: Floats
+    t_values: Floats
+    p_values: Floats
+    low: Floats
+    high: Floats
+    covariance: Floats
+    rows: int
+    r_squared: float
+    adjusted_r_squared: float
+    residual_deviation: float
+    level: float
+    grid: float
+
+    def summary(self) -> str:
+        """A table as statistics programs print it."""
+        fit = f"R^2 {self.r_squared:.4f}, adjusted {self.adjusted_r_squared:.4f}"
+        width = max(len(name) for name in self.names)
+        ends = f"{100 * (1 - self.level) / 2:.1f} %", f"{100 * (1 + self.level) / 2:.1f} %"
+        lines = [f"ordinary least squares, {self.rows} rows, {fit}"]
+        lines += [f"{'':<{width}}  {'coef':>12} {'std err':>12} {'t':>9} {'p':>8} {ends[0]:>12} {ends[1]:>12}"]
+        columns = (self.coefficients, self.standard_errors, self.t_values, self.p_values, self.low, self.high)
+        for name, b, error, t, p, low, high in zip(self.names, *columns, strict=True):
+            lines.append(f"{name:<{width}}  {b:>12.5g} {error:>12.4g} {t:>9.3f} {p:>8.3f} {low:>12.5g} {high:>12.5g}")
+        lines.append(f"the rows were seen on a grid of {self.grid:.1e} standard units")
+        return "\n".join(lines)
+
+
+class _TakesGram(Resumable):
+    """A solver that keeps the total of X'X and is done."""
+
+    epochs = 1
+    _kept: ClassVar[Mapping[str, Kept]] = {"model": PLAIN, "triangle": PLAIN}
+
+    def __init__(self) -> None:
+        self.model: Floats | None = None
+        self.triangle: Floats | None = None
+
+    def take_gram(self, triangle: Floats) -> None:
+        self.triangle = triangle
+
+    def start(self, initial: Floats, constant: Floats, samples: int) -> None:
+        del constant, samples
+        self.model = initial
+
+    def request(self) -> Floats | None:
+        return None
+
+    def receive(self, sent: Floats, product: Floats) -> None:
+        raise AssertionError(f"nothing was requested, got a product of shape {product.shape} for {sent.shape}")
+
+
+def infer(problem: Problem, level: float = 0.95) -> Inference:
+    """Ordinary least squares on a problem's training rows: linear features, a constant and a number to predict.
+
+    The devices take part in a one-shot run of its own, for which each allows the server the total of X'X.
+
+    Parameters
+    ----------
+    level : float
+        Of the confidence intervals.
+    """
+    labels = _checked(problem, level)
+    width = problem.n_features + 1
+    bounds = augmented_bounds(problem)
+    # All fraction bits that three primes give: these totals are all there is.
+    precision = FixedPoint.natural_bits(Ring.for_group_sizes((problem.n_devices,), 3), bounds, width)
+    format_ = FixedPoint.derive(bounds, width, problem.n_devices, precision=precision)
+    total = _total(problem, bounds, precision)
+    names = problem.recipe.column_names or tuple(f"column {j}" for j in range(problem.recipe.n_columns))
+    solved = _least_squares(total, problem.n_samples, (CONSTANT, *names))
+    constant = float(np.ldexp(format_.grid_features(problem.X[:1, :1]), -format_.feature_bits)[0, 0])
+    transform, offset = _to_units(problem.recipe.preprocessing, labels, constant)
+    coefficients = transform @ solved.coefficients
+    coefficients[0] += offset
+    covariance = transform @ solved.covariance @ transform.T
+    errors = np.sqrt(np.diag(covariance))
+    freedom = problem.n_samples - len(coefficients)
+    reach = float(stats.t.ppf((1 + level) / 2, freedom)) * errors
+    return Inference(
+        names=(CONSTANT, *names),
+        coefficients=coefficients,
+        standard_errors=errors,
+        t_values=coefficients / errors,
+        p_values=2 * stats.t.sf(np.abs(coefficients / errors), freedom),
+        low=coefficients - reach,
+        high=coefficients + reach,
+        covariance=covariance,
+        rows=problem.n_samples,
+        r_squared=solved.r_squared,
+        adjusted_r_squared=1.0 - (1.0 - solved.r_squared) * (problem.n_samples - 1) / freedom,
+        residual_deviation=solved.deviation * (labels.high - labels.low) / 2,
+        level=level,
+        grid=2.0**-format_.feature_bits,
+    )
+
+
+def _total(problem: Problem, bounds: Bounds, precision: int) -> Floats:
+    """X'X with the target as the last column of X, summed over the devices by a run of the protocol."""
+    width = problem.n_features + 1
+    scheme = OneShot(alpha=max(1, problem.n_devices - 2))
+    parameters = Parameters(
+        scheme.name,
+        scheme.alpha,
+        width,
+        1,
+        bounds,
+        precision=precision,
+        reveals_gram=scheme.reveals_gram,
+        recipe=problem.recipe.digest(),
+    )
+    policy = Policy(allow_gram=True)  # the caller has asked for it
+    solver = _TakesGram()
+    server = scheme.server_type(parameters, problem.device_names, solver)
+    devices = []
+    for i, name in enumerate(problem.device_names):
+        rows = augmented_rows(problem, i)
+        labels = np.zeros((len(rows), 1))
+        devices.append(scheme.device_type(name, rows, labels, policy=policy, recipe=parameters.recipe))
+    run_in_process(server, devices)
+    assert solver.triangle is not None
+    total = np.zeros((width, width))
+    total[np.triu_indices(width)] = solver.triangle
+    return np.asarray(total + np.triu(total, 1).T)
+
+
+def augmented_rows(problem: Problem, device: int) -> Floats:
+    """A device's features with its target as the last column."""
+    rows = problem.rows_of(device)
+    return np.hstack((problem.X[rows].astype(np.float64), problem.Y[rows]))
+
+
+def augmented_bounds(problem: Problem) -> Bounds:
+    bounds = problem.bounds
+    return replace(bounds, features=max(bounds.features, bounds.labels))
+
+
+def _checked(problem: Problem, level: float) -> TargetLabels:
+    feature_map, labels = problem.recipe.feature_map, problem.recipe.labels
+    if not isinstance(feature_map, LinearFeatures) or not feature_map.intercept:
+        raise InvalidInput(f"inference must have linear features with a constant, got {problem.recipe!r}")
+    if not isinstance(labels, TargetLabels):
+        raise InvalidInput("inference must have a number to predict, got classes")
+    if not 0 < level < 1:
+        raise InvalidInput(f"level must lie between 0 and 1, got {level}")
+    if problem.n_samples <= problem.n_features:
+        raise InvalidInput(f"rows must be more than the coefficients ({problem.n_features}), got {problem.n_samples}")
+    return labels
+
+
+@dataclass(frozen=True, eq=False)
+class _Solution:
+    """In the units of features and labels."""
+
+    coefficients: Floats
+    covariance: Floats
+    r_squared: float
+    deviation: float
+
+
+def _least_squares(total: Floats, rows: int, names: tuple[str, ...]) -> _Solution:
+    """By the eigenvectors of the columns' cosines, which say whether columns depend on each other."""
+    gram, cross, squares = total[:-1, :-1], total[:-1, -1], float(total[-1, -1])
+    sizes = np.sqrt(np.diag(gram))
+    _refuse_if(sizes <= 0, names, "are constant")
+    values, vectors = np.linalg.eigh(gram / np.outer(sizes, sizes))
+    lost = values <= _SINGULAR * values[-1]
+    if lost.any():
+        parts = np.abs(vectors[:, lost]).max(axis=1)
+        _refuse_if(parts >= _NAMED * parts.max(), names, "depend on each other")
+    inverse = (vectors / values) @ vectors.T / np.outer(sizes, sizes)
+    coefficients = inverse @ cross
+    coefficients += inverse @ (cross - gram @ coefficients)  # mends the rounding of the inverse
+    residual = squares - coefficients @ (2 * cross - gram @ coefficients)
+    about_mean = squares - cross[0] ** 2 / gram[0, 0]
+    variance = residual / (rows - len(coefficients))
+    return _Solution(coefficients, variance * inverse, float(1.0 - residual / about_mean), float(variance**0.5))
+
+
+def _to_units(scaling: Preprocessing, labels: TargetLabels, constant: float) -> tuple[Floats, float]:
+    """Coefficients of features to those of columns, in the target's unit: a matrix, and what the constant gains."""
+    unit = (labels.high - labels.low) / 2
+    transform = np.diag(np.concatenate(([unit * constant], unit / scaling.scale)))
+    transform[0, 1:] = -unit * scaling.shift / scaling.scale
+    return transform, labels.low + unit
+
+
+def _refuse_if(wrong: np.ndarray, names: tuple[str, ...], what: str) -> None:
+    if wrong.any():
+        named = ", ".join(repr(name) for name, is_wrong in zip(names, wrong, strict=True) if is_wrong)
+        raise InvalidInput(f"columns must be independent for inference, got some that {what}: {named}")

@@ -1,0 +1,101 @@
+"""``codedfl study`` and ``codedfl train STUDY``: from a folder of tables to a model, as a new user would."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command_runner import Run
+
+
+@pytest.fixture
+def clinics(run: Run) -> Path:
+    """Six tables of one kind, and a study drafted from one of them."""
+    rng = np.random.default_rng(0)
+    folder = Path("clinics")
+    folder.mkdir()
+    for i in range(6):
+        lines = ["age;sex;crp;days"]
+        for _ in range(60):
+            age, sex, crp = rng.integers(20, 90), rng.choice(["f", "m"]), rng.exponential(10.0)
+            days = 2 + age / 10 + 3 * (sex == "m") + crp / 5 + rng.normal()
+            lines.append(f"{age};{sex};{'' if rng.random() < 0.1 else f'{crp:.2f}'};{days:.3f}")
+        if i == 5:
+            lines.append("50;f;999;7")
+        (folder / f"clinic-{i}.csv").write_text("\n".join(lines) + "\n")
+    assert run("study", "new", folder / "clinic-0.csv", "--target", "days").exit_code == 0
+    return folder
+
+
+def test_from_a_folder_of_tables_to_a_model(run: Run, clinics: Path):
+    result = run("train", "study.toml", "--tables", clinics, "--json", "-")
+    outcome = json.loads(result.stdout)
+    assert outcome["devices"] == 6
+    assert outcome["train_rows"] + outcome["test_rows"] == 361
+    assert outcome["score_name"] == "R^2" and outcome["score"] > 0.6
+    assert "warning: clipped to the study's ranges: 1 of 'crp'\n" in result.stderr
+    said = run("predict", outcome["model"], clinics / "clinic-3.csv")
+    assert len(said.stdout.splitlines()) == 61
+    scored = json.loads(run("evaluate", outcome["model"], clinics / "clinic-3.csv", "--json", "-").stdout)
+    assert scored["rows"] == 60 and scored["score"] > 0.6
+
+
+def test_coefficients_with_standard_errors_where_the_study_allows_them(run: Run, clinics: Path):
+    text = Path("study.toml").read_text()
+    Path("study.toml").write_text(text.replace("inference = false", "inference = true"))
+    result = run("train", "study.toml", "--tables", clinics, "--json", "-")
+    found = {one["name"]: one for one in json.loads(result.stdout)["coefficients"]}
+    assert list(found) == ["constant", "age", "sex = m", "crp", "crp missing"]
+    assert found["sex = m"]["coefficient"] == pytest.approx(3.0, abs=4 * found["sex = m"]["standard_error"])
+    assert found["age"]["p"] < 1e-6
+    assert "std err" in result.stderr
+
+
+def test_one_table_is_dealt_out(run: Run, clinics: Path):
+    outcome = json.loads(run("train", "study.toml", "--tables", clinics / "clinic-1.csv", "--json", "-").stdout)
+    assert outcome["devices"] == 5
+
+
+def test_a_table_is_checked_alone(run: Run, clinics: Path):
+    good = run("study", "check", "study.toml", clinics / "clinic-0.csv")
+    assert (good.exit_code, good.stdout.splitlines()[-1]) == (0, "clinic-0.csv: 60 rows, can take part")
+    (clinics / "bad.csv").write_text("age;sex;crp;days\n50;x;1;2\n;f;1;2\n")
+    bad = run("study", "check", "study.toml", clinics / "bad.csv", "--json", "-")
+    assert bad.exit_code == 2
+    found = json.loads(bad.stdout)
+    assert [one["n_unknown"] for one in found["columns"]] == [0, 1, 0, 0]
+    assert not found["usable"]
+    assert bad.stderr.count("cannot be used: ") == 2
+
+
+def test_plain_words_and_consent(run: Run, clinics: Path):
+    shown = run("study", "show", "study.toml")
+    for question in ("What leaves a machine?", "Who sees what?", "How long will it take?", "What is agreed?"):
+        assert question in shown.stdout.splitlines()
+    digest = json.loads(run("study", "show", "study.toml", "--json", "-").stdout)["digest"]
+    said = run("study", "approve", "study.toml", "--who", "Ada").stdout
+    assert said.startswith(f"clinic-0 ({digest[:16]}...) is approved by Ada since 20")
+    assert digest in Path("approvals.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("train", "study.toml"), "--tables must name a folder of one table a device, or one table, got none"),
+        (("train", "digits", "--tables", "clinics"), "--tables must go with a study file, got 'digits'"),
+        (
+            ("train", "study.toml", "--tables", "clinics", "--devices", "9"),
+            "--devices must be left out with a folder of tables, got 9",
+        ),
+        (
+            ("study", "new", "clinics/clinic-0.csv", "--target", "days"),
+            "--out must be a new file, got 'study.toml', which exists",
+        ),
+        (("study", "show", "none.toml"), "the study file must exist, got 'none.toml'"),
+    ],
+)
+def test_what_is_refused(run: Run, clinics: Path, arguments: tuple[str, ...], message: str):
+    result = run(*arguments)
+    assert (result.exit_code, result.stderr) == (2, f"error: {message}\n")
