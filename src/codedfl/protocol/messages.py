@@ -74,14 +74,15 @@ class Message:
     def with_body(self, body: bytes) -> Message:
         return replace(self, body=body)
 
-    def signed_by(self, author: Identity) -> Message:
-        return replace(self, signature=author.sign(self._signed_part()))
+    def signed_by(self, author: Identity, attachment_digest: bytes = b"") -> Message:
+        """``attachment_digest``: where it is known, so that a bulk to many is not hashed for each."""
+        return replace(self, signature=author.sign(self._signed_part(attachment_digest)))
 
     def check_signature(self, public: bytes) -> None:
         verify(public, self._signed_part(), self.signature)
 
-    def _signed_part(self) -> bytes:
-        return self.context() + digest_of([self.body]) + digest_of([self.attachment])
+    def _signed_part(self, attachment_digest: bytes = b"") -> bytes:
+        return self.context() + digest_of([self.body]) + (attachment_digest or digest_of([self.attachment]))
 
     def encode(self) -> bytes:
         fields = [MAGIC, VERSION, str(self.kind), self.run, self.agreement, self.sender, self.receiver]

@@ -24,7 +24,7 @@ import numpy as np
 from codedfl.code.answer_check import Verdict
 from codedfl.code.masks import mask_receivers, mask_senders
 from codedfl.crypto.pads import SEED_BYTES
-from codedfl.crypto.sealed import Identity
+from codedfl.crypto.sealed import Identity, digest_of
 from codedfl.errors import (
     CodedFLError,
     InvalidInput,
@@ -314,12 +314,12 @@ class Server(Convener):
         bulk = self._take_shares(sender, message, shares.for_server)
         self._shared.add(sender)
         column = {agreed.names[i] for i in agreed.code.column_support(sender)}
-        relayed = []
+        relayed, digests = [], {data: digest_of([data]) for data in (bulk, b"")}
         for name, envelope in shares.envelopes.items():
             attachment = bulk if name in column else b""
             body = Share(shares.commitments, envelope).encode()
             share = Message(Kind.SHARE, self.run, agreed.hash, message.sender, name, body, attachment)
-            relayed.append(Outgoing((name,), share.encode()))
+            relayed.append(Outgoing((name,), share.signed_by(self.identity, digests[attachment]).encode()))
         return relayed + self._start_if_possible()
 
     def _on_ready(self, message: Message) -> list[Outgoing]:
