@@ -311,7 +311,7 @@ class Agreement:
 @lru_cache(maxsize=4)
 def _decoded(data: bytes) -> Agreement:
     run, invited, members, theta = check_types(
-        unpack_list(data, "an agreement"), (bytes, bytes, list, bytes), "an agreement"
+        unpack_list(data, "an agreement", depth=3), (bytes, bytes, list, bytes), "an agreement"
     )
     invitation = Invitation.decode(run, invited)
     parameters = invitation.parameters

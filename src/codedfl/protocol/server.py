@@ -17,6 +17,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
@@ -48,6 +49,7 @@ from codedfl.protocol.epoch_total import (
     unpad,
 )
 from codedfl.protocol.messages import SERVER, Answer, Complaint, Kind, Message, Share, Shares
+from codedfl.protocol.sizes import most_bytes
 from codedfl.solve.solver import GramSolver, Solver
 from codedfl.state import MAP, PLAIN, SET, Kept, State, optional
 from codedfl.typing import Floats, Planes, RandomBytes
@@ -184,7 +186,7 @@ class Server(Convener):
         these three the run is over: ``repeat`` has what tells the devices, and ``model`` is the last good one.
         """
         try:
-            return self._handle(Message.decode(data))
+            return self._handle(Message.decode(data, partial(most_bytes, self.parameters, len(self.expected))))
         finally:
             self._forget_when_over()
 
@@ -301,7 +303,7 @@ class Server(Convener):
         if sender in self._shared:
             self.ignored["repeated shares"] += 1
             return []
-        shares = Shares.decode(message.body)
+        shares = Shares.decode(message.body, most=agreed.n_devices)
         shares.commitments.check_signature(member.name, self.run, member.identity)
         # One envelope too few would leave its receiver waiting for ever.
         wanted = {agreed.names[i] for i in mask_receivers(agreed.code, sender) if i != sender}
