@@ -33,6 +33,8 @@ Floats = NDArray[np.float64]
 RandomBytes = Callable[[int], bytes]
 
 STEP = StepSchedule(0.3)
+# What only the machines of role keys say to each other.
+ROLE_KINDS = {Kind.ROLL_CALL, Kind.HOLDS, Kind.OWNERS, Kind.SIGNATURE, Kind.CERTIFICATE, Kind.SEED_WANTED, Kind.SEED}
 
 
 def repeatable(seed: int | str) -> RandomBytes:

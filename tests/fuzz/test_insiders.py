@@ -41,6 +41,7 @@ def closed(network: Network, message: Message, receiver: str, plaintext: bytes) 
     body = network.sealed(message, receiver, plaintext)
     if message.kind is Kind.SHARE:
         body = replace(Share.decode(message.body), envelope=body).encode()
+        return message.with_body(body).signed_by(network.server.identity)
     return message.with_body(body)
 
 
@@ -48,7 +49,8 @@ def committed(network: Network, message: Message, secrets: Secrets) -> Message:
     """A share with other secrets, and with commitments of its sender that fit them."""
     seeds = {"mask": secrets.mask, "pad": secrets.pad}
     commitments = Commitments.to(seeds, message.sender, message.run, identity_of(network, message.sender))
-    return message.with_body(Share(commitments, network.sealed(message, RECEIVER, secrets.encode())).encode())
+    body = Share(commitments, network.sealed(message, RECEIVER, secrets.encode())).encode()
+    return message.with_body(body).signed_by(network.server.identity)
 
 
 def fuzz_content(

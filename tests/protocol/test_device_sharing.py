@@ -53,7 +53,8 @@ def share_from(
     author, run = network.devices[sender], network.server.run
     header = Message(Kind.SHARE, run, network.server.agreement.hash, sender, "device-0", attachment=bulk)
     commitments = Commitments.to({"mask": committed or secrets.mask}, sender, run, author.identity)
-    return header.with_body(Share(commitments, network.sealed(header, "device-0", secrets.encode())).encode()).encode()
+    body = Share(commitments, network.sealed(header, "device-0", secrets.encode())).encode()
+    return header.with_body(body).signed_by(network.server.identity).encode()  # as the server relays it
 
 
 def sealed_bulk(network: Network, plaintext: bytes, sender: str = "device-1") -> tuple[Secrets, bytes]:
@@ -103,7 +104,18 @@ def test_a_share_meant_for_another_is_refused(sharing: Network):
         f"a sealed message must open with the key of its sender {fingerprint(author)}:"
         " it was damaged, forged or meant for another run, purpose or receiver"
     )
-    refused(device, replace(theirs, receiver="device-0").encode(), message)
+    forged = replace(theirs, receiver="device-0")
+    key = fingerprint(sharing.server.identity.public)
+    refused(device, forged.encode(), f"the signature must be by key {key}: it is not, or was damaged")
+    refused(device, forged.signed_by(sharing.server.identity).encode(), message)  # the relay itself cannot do it either
+
+
+def test_a_bulk_that_was_damaged_on_the_way_is_refused_and_may_come_again(sharing: Network):
+    (true,) = [m for m in decoded(sharing.down["device-0"], Kind.SHARE) if m.attachment]
+    rule = f"the signature must be by key {fingerprint(sharing.server.identity.public)}: it is not, or was damaged"
+    refused(sharing.devices["device-0"], replace(true, attachment=true.attachment[:-1]).encode(), rule)
+    sharing.devices["device-0"].receive(true.encode())
+    assert 1 in sharing.devices["device-0"]._mask_seeds
 
 
 def test_ready_is_announced_once_with_the_last_share(sharing: Network):

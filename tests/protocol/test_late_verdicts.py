@@ -15,7 +15,7 @@ import oracle
 from codedfl.code.answer_check import Projection, judge
 from codedfl.errors import WrongAnswers
 from codedfl.protocol import Device, Outgoing, Phase, Server
-from codedfl.protocol.messages import Answer, Update
+from codedfl.protocol.messages import Answer, Kind, Update
 from codedfl.protocol.schemes.coded_padded import PaddedServer
 from codedfl.run.in_process import everyone_in_order, run_in_process
 from codedfl.solve.krylov import ConjugateGradient
@@ -123,6 +123,28 @@ def test_an_epoch_that_rests_on_a_wrong_answer_is_mended(server_type, device_typ
     make_liar(devices[1], lambda e: e == epoch, used_with=[0, 1])
     assert np.array_equal(run_in_process(server, devices), scenario.expected_models(descent(EPOCHS))[-1])
     assert (server.liars, server.mended, server.disputed) == ({"device-1": epoch}, [epoch], [])
+
+
+def test_a_question_put_in_vain_counts_among_those_agreed_on():
+    """Devices that answered epoch 3 before epoch 2 was found wrong answer one less: the run ends an epoch early."""
+    scenario = Scenario(sizes=SIZES[:4], alpha=3)
+    network = Network.of(scenario, descent(EPOCHS))
+    make_liar(network.devices["device-1"], lambda epoch: epoch == 2, used_with=[0, 1], units=2**30)
+    network.run_until(Kind.UPDATE)
+    for first, then in (((0, 1), (2, 3)), ((0, 1), ())):  # epoch 1, and epoch 2 without its late answers
+        for name in scenario.names:
+            network.deliver(("down", name))
+        for i in (*first, *then):
+            network.deliver(("up", scenario.names[i]))
+    assert network.server.epoch == 3
+    for name in scenario.names:
+        network.deliver(("down", name))  # answered in vain
+    network.deliver(("up", "device-2"))
+    assert network.server._book.confirming
+    network.run()
+    assert network.server.mended == [2]
+    assert network.server.phase is Phase.FINISHED
+    assert np.array_equal(network.server.model, scenario.expected_models(descent(EPOCHS))[-2])
 
 
 def test_a_mended_epoch_is_undone_in_a_solver_that_remembers_much():

@@ -29,9 +29,11 @@ EPOCHS = 4
 Lie = Callable[[int], bool]
 
 
-def make_liar(device: Device, lies_in: Lie = lambda epoch: epoch >= 2, used_with: Sequence[int] = ()) -> None:
+def make_liar(
+    device: Device, lies_in: Lie = lambda epoch: epoch >= 2, used_with: Sequence[int] = (), units: int = 1
+) -> None:
     """The last number of the answer is off: by one modulo one prime, or, for a liar that knows with whom it is going to
-    be decoded, so that the total is off by one unit and within every bound."""
+    be decoded, so that the total is off by so many units and within every bound."""
     honest = type(device)._answer
 
     def answer(self: Device, update: Update, digest: bytes) -> Planes:
@@ -41,7 +43,7 @@ def make_liar(device: Device, lies_in: Lie = lambda epoch: epoch >= 2, used_with
             offsets = [0, 1]
             if used_with:
                 factors = code.decoding_vector(list(used_with))[:, list(used_with).index(self._position)]
-                offsets = [pow(int(a), -1, p) for a, p in zip(factors, code.primes, strict=True)]
+                offsets = [units * pow(int(a), -1, p) for a, p in zip(factors, code.primes, strict=True)]
             for k, p in enumerate(code.primes):
                 planes[k, -1] = oracle.centred(int(planes[k, -1]) + offsets[k], p)
         return planes

@@ -23,6 +23,6 @@ def test_every_coded_scheme_names_the_same_machines():
 
 
 def test_another_name_is_refused():
-    message = "scheme must be one of coded-padded, coded-keys, one-shot, got 'conventional'"
+    message = "scheme must be one of coded-padded, coded-keys, one-shot, role-keys, role-sums, got 'conventional'"
     with pytest.raises(InvalidInput, match=exactly(message)):
         machines_of("conventional")

@@ -98,8 +98,7 @@ def test_something_else_is_refused():
 
 
 def test_a_list_nested_without_end_is_refused():
-    with pytest.raises(MessageRefused, match=r"^a message must be well-formed msgpack: damaged or cut \(\w+\)$"):
-        Message.decode(b"\x91" * 100_000)
+    refused_as(b"\x91" * 100_000, "a message must hold plain values here, got list")
 
 
 def test_a_declared_length_is_not_believed():
@@ -123,9 +122,7 @@ def test_an_unknown_kind_is_refused(kind: str):
         (4, None, "bytes", "NoneType"),
         (5, b"alice", "str", "bytes"),
         (6, 0, "str", "int"),
-        (7, [1], "bytes", "list"),
         (8, 1.5, "bytes", "float"),
-        (9, {}, "bytes", "dict"),
     ],
 )
 def test_a_field_of_another_type_is_refused(index: int, value: object, expected: str, got: str):

@@ -23,7 +23,7 @@ from codedfl.protocol.messages import (
     Shares,
     Update,
 )
-from scenario import Network, Scenario, decoded, descent, names_of
+from scenario import ROLE_KINDS, Network, Scenario, decoded, descent, names_of
 
 
 def shared_plaintext(network: Network, sender: str, receiver: str) -> bytes:
@@ -183,7 +183,7 @@ def test_sizes_are_the_formula_of_the_latency_model_and_a_fixed_header(
             envelopes += len(sizes)
         assert 0 < header <= ENVELOPE_BYTES * envelopes, message.kind
         counted.add(message.kind)
-    assert counted == set(Kind) - {Kind.REFUSAL, Kind.COMPLAINT}
+    assert counted == set(Kind) - ROLE_KINDS - {Kind.REFUSAL, Kind.COMPLAINT}
 
 
 def test_the_header_is_never_larger_than_stated_even_with_the_longest_names():

@@ -26,12 +26,14 @@ import msgpack
 import numpy as np
 
 from codedfl.engine.private_files import make_private_folder, sync_folder, write_private
-from codedfl.errors import InvalidInput
+from codedfl.errors import InvalidInput, MessageRefused
+from codedfl.protocol.packing import unpack_bounded
 from codedfl.state import State
 
 INDEX = "index.msgpack"
 _FORMER = "index.former"  # the last index, until it is overwritten
 _FORMAT = "codedfl-state-3"  # 3: protocol version 2
+_DEPTH = 32  # of lists and tables within each other
 _LARGE = 1 << 14  # bytes: what is larger gets a file of its own
 _ZEROS = bytes(1 << 20)
 _DIGEST_BYTES = 32
@@ -69,14 +71,14 @@ class StateFolder:
             digest, packed = packed[:_DIGEST_BYTES], packed[_DIGEST_BYTES:]
             if hashlib.sha256(packed).digest() != digest:
                 raise ValueError("the index does not match its digest")
-            content = msgpack.unpackb(packed, strict_map_key=True)
+            content = unpack_bounded(packed, "a saved state", depth=_DEPTH)
             if content["format"] != _FORMAT:
                 raise InvalidInput(
                     f"a saved state must have format {_FORMAT}, got {content['format']!r:.40}:"
                     " it is of another version; wipe the folder and start a new run"
                 )
             state: State = self._join(content["state"])
-        except (ValueError, KeyError, TypeError, OSError, msgpack.UnpackException) as error:
+        except (ValueError, KeyError, TypeError, OSError, MessageRefused) as error:
             if isinstance(error, InvalidInput):
                 raise
             raise InvalidInput(f"a saved state must be whole, got a damaged one in {str(self.path)!r}") from error

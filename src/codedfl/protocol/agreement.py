@@ -355,7 +355,7 @@ class Agreement:
 @lru_cache(maxsize=4)
 def _decoded(data: bytes) -> Agreement:
     run, invited, members, theta, roles, helpers = check_types(
-        unpack_list(data, "an agreement"), (bytes, bytes, list, bytes, list, list), "an agreement"
+        unpack_list(data, "an agreement", depth=3), (bytes, bytes, list, bytes, list, list), "an agreement"
     )
     invitation = Invitation.decode(run, invited)
     parameters = invitation.parameters

@@ -96,11 +96,12 @@ class CodedDevice(Device):
             raise MessageRefused(f"{message.sender!r} must not share with {self.name!r} under this code, but did")
         if sender in self._mask_seeds:
             return []  # a repeated share changes nothing
+        message.check_signature(self._invited.server_public)  # what was damaged on the way may come again
         share = Share.decode(message.body)
         member = agreed.members[sender]
         share.commitments.check_signature(member.name, self._run, member.identity)
         opened = sealed.open_sealed(self._sealing, member.run_key, message.context(), share.envelope)
-        try:  # from here on it is the sender's own doing, not the relay's
+        try:  # from here on it is the sender's own doing
             secrets = Secrets.decode(opened)
         except MessageRefused:
             return [self._complain(message.sender, Unusable.MALFORMED)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 
 from codedfl.code.masks import mask_receivers, mask_senders
+from codedfl.crypto.sealed import digest_of
 from codedfl.errors import MessageRefused
 from codedfl.protocol.convener import Outgoing
 from codedfl.protocol.messages import Kind, Message, Share, Shares
@@ -26,7 +27,7 @@ class CodedServer(Server):
         if sender in self._shared:
             self.ignored["repeated shares"] += 1
             return []
-        shares = Shares.decode(message.body)
+        shares = Shares.decode(message.body, most=agreed.n_devices)
         shares.commitments.check_signature(member.name, self.run, member.identity)
         # One envelope too few would leave its receiver waiting for ever.
         wanted = {agreed.names[i] for i in mask_receivers(agreed.code, sender) if i != sender}
@@ -39,12 +40,12 @@ class CodedServer(Server):
         bulk = self._take_shares(sender, message, shares.for_server)
         self._shared.add(sender)
         column = {agreed.names[i] for i in agreed.code.column_support(sender)}
-        relayed = []
+        relayed, digests = [], {data: digest_of([data]) for data in (bulk, b"")}
         for name, envelope in shares.envelopes.items():
             attachment = bulk if name in column else b""
             body = Share(shares.commitments, envelope).encode()
             share = Message(Kind.SHARE, self.run, agreed.hash, message.sender, name, body, attachment)
-            relayed.append(Outgoing((name,), share.encode()))
+            relayed.append(Outgoing((name,), share.signed_by(self.identity, digests[attachment]).encode()))
         return relayed + self._start_if_possible()
 
     def _relayed(self, sender: int, receiver: int) -> bool:

@@ -16,6 +16,7 @@ import hashlib
 import secrets as system_random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -40,6 +41,7 @@ from codedfl.protocol.messages import (
     unpack_list,
 )
 from codedfl.protocol.policy import Policy
+from codedfl.protocol.sizes import MOST_DEVICES, most_bytes
 from codedfl.state import PLAIN, TUPLE, Kept, Resumable, optional
 from codedfl.typing import Floats, Planes, RandomBytes
 
@@ -158,7 +160,8 @@ class Device(Resumable, ABC):
 
         Raises ``MessageRefused`` and changes nothing when the message is damaged, forged or out of protocol.
         """
-        message = Message.decode(data)
+        parameters = None if self._invitation is None else self._invitation.parameters
+        message = Message.decode(data, partial(most_bytes, parameters, MOST_DEVICES))
         handler = self._handlers().get(message.kind)
         if handler is None:
             raise MessageRefused(f"a device must not be sent a {message.kind} message, got one")
@@ -278,7 +281,7 @@ class Device(Resumable, ABC):
             raise MessageRefused("a device accepts one agreement a run: a second, different one is refused")
         if self.objection:  # before anything of the agreement's size is allocated
             raise MessageRefused(f"the agreement breaks a rule: {self.objection}")
-        if unpack_list(message.body, "an agreement")[:2] != [invitation.run, invitation.encoded]:
+        if unpack_list(message.body, "an agreement", depth=3)[:2] != [invitation.run, invitation.encoded]:
             raise MessageRefused("the agreement must be for the invitation that this device joined: it is for another")
         agreement = Agreement.decode(message.body)
         wanted = self._policy.joiners_wanted(None if self._roster is None else len(self._roster))

@@ -27,6 +27,11 @@ class Question(NamedTuple):
     integers: Floats
     fraction_bits: int
 
+    @property
+    def digest(self) -> bytes:
+        """The same for the same question, whenever it is asked."""
+        return hashlib.sha256(b"" if self.constant else self.integers.tobytes()).digest()
+
     def update(self, ring: Ring, epoch: int) -> Update:
         packed = b"" if self.constant else ring.pack(ring.from_integers(self.integers))
         return Update(epoch, self.fraction_bits, packed)

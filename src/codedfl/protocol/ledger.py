@@ -93,7 +93,7 @@ class Ledger:
     def decode(cls, data: bytes) -> Ledger:
         try:
             entries = []
-            for fields in unpack_list(data, "a ledger"):
+            for fields in unpack_list(data, "a ledger", depth=3, most=2**22):
                 run, members, recipe, rows = check_types(fields, (bytes, list, bytes, bytes), "a ledger's entry")
                 entries.append(
                     Entry(run, frozenset(check_types(members, (bytes,) * len(members), "a list")), recipe, rows)

@@ -6,12 +6,13 @@ signed (by the server to all, by a device for the shares it gives to the relay).
 counts: 6 bytes a number for two primes, the upper triangle of a symmetric matrix, plus ``ENVELOPE_BYTES`` at most
 (and for bulk the cipher's 16 bytes a MiB).
 
-Decoders trust nothing: every type and length is checked, and nothing is allocated from a declared size.
+Decoders trust nothing: every type and length is checked, nothing is allocated from a declared size, and no list is
+built where a plain value is expected (``packing``). How long a message of each kind may be is in ``sizes``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -20,6 +21,7 @@ import msgpack
 
 from codedfl.crypto.sealed import Identity, commitment, digest_of, verify
 from codedfl.errors import MessageRefused
+from codedfl.protocol.packing import MOST_OBJECTS, unpack_bounded
 
 MAGIC = "codedfl"
 VERSION = 2
@@ -28,6 +30,8 @@ MAX_NAME = 64  # bytes
 # An upper bound on what a message adds to its payload: magic, version, kind, run, agreement hash, two names,
 # seal or signature, epoch, scale, and msgpack's own lengths.
 ENVELOPE_BYTES = 512
+_MOST_FIELDS = 64  # of a flat list, and itself: none has as many
+_MOST_SHARE_FIELDS = 16 + 3 * 256  # a commitment for every role
 
 
 class Kind(StrEnum):
@@ -81,14 +85,15 @@ class Message:
     def with_body(self, body: bytes) -> Message:
         return replace(self, body=body)
 
-    def signed_by(self, author: Identity) -> Message:
-        return replace(self, signature=author.sign(self._signed_part()))
+    def signed_by(self, author: Identity, attachment_digest: bytes = b"") -> Message:
+        """``attachment_digest``: where it is known, so that a bulk to many is not hashed for each."""
+        return replace(self, signature=author.sign(self._signed_part(attachment_digest)))
 
     def check_signature(self, public: bytes) -> None:
         verify(public, self._signed_part(), self.signature)
 
-    def _signed_part(self) -> bytes:
-        return self.context() + digest_of([self.body]) + digest_of([self.attachment])
+    def _signed_part(self, attachment_digest: bytes = b"") -> bytes:
+        return self.context() + digest_of([self.body]) + (attachment_digest or digest_of([self.attachment]))
 
     def encode(self) -> bytes:
         fields = [MAGIC, VERSION, str(self.kind), self.run, self.agreement, self.sender, self.receiver]
@@ -96,7 +101,8 @@ class Message:
         return packed
 
     @classmethod
-    def decode(cls, data: bytes) -> Message:
+    def decode(cls, data: bytes, most: Callable[[Kind], int] | None = None) -> Message:
+        """``most``: how many bytes a message of a kind may have; None for messages of one's own."""
         raw = unpack_list(data, "a message")
         if len(raw) < 2 or raw[0] != MAGIC:
             raise MessageRefused("a message must start with the codedfl magic, got something else")
@@ -107,7 +113,10 @@ class Message:
             raise MessageRefused(f"the message kind must be a known one, got {fields[0][:40]!r}")
         if max(name_length(fields[3]), name_length(fields[4])) > MAX_NAME:
             raise MessageRefused(f"a device's name must have at most {MAX_NAME} bytes, got more")
-        return cls(Kind(fields[0]), *fields[1:])
+        kind = Kind(fields[0])
+        if most is not None and len(data) > most(kind):
+            raise MessageRefused(f"a message of kind {kind} must have at most {most(kind)} bytes here, got {len(data)}")
+        return cls(kind, *fields[1:])
 
 
 @dataclass(frozen=True)
@@ -246,8 +255,10 @@ class Shares:
         return pack_list([self.commitments.fields(), self.for_server, envelopes])
 
     @classmethod
-    def decode(cls, data: bytes) -> Shares:
-        commitments, for_server, pairs = check_types(unpack_list(data, "shares"), (list, bytes, list), "shares")
+    def decode(cls, data: bytes, most: int = 2**16) -> Shares:
+        """``most``: how many devices there are."""
+        fields = unpack_list(data, "shares", depth=4, most=_MOST_SHARE_FIELDS + 3 * most)
+        commitments, for_server, pairs = check_types(fields, (list, bytes, list), "shares")
         return cls(Commitments.from_fields(commitments), for_server, _table(pairs, "shares"))
 
 
@@ -263,7 +274,8 @@ class Share:
 
     @classmethod
     def decode(cls, data: bytes) -> Share:
-        commitments, envelope = check_types(unpack_list(data, "a share"), (list, bytes), "a share")
+        fields = unpack_list(data, "a share", depth=4, most=_MOST_SHARE_FIELDS)
+        commitments, envelope = check_types(fields, (list, bytes), "a share")
         return cls(Commitments.from_fields(commitments), envelope)
 
 
@@ -290,15 +302,15 @@ def pack_list(fields: list[Any]) -> bytes:
     return packed
 
 
-def unpack_list(data: bytes, what: str) -> list[Any]:
-    try:
-        # Lengths are checked against the bytes that are there before anything is allocated; no extension types.
-        raw = msgpack.unpackb(data, raw=False, strict_map_key=True, max_ext_len=0)
-    except (ValueError, msgpack.UnpackException, UnicodeDecodeError, RecursionError, TypeError) as error:
-        raise MessageRefused(f"{what} must be well-formed msgpack: damaged or cut ({type(error).__name__})") from None
-    if not isinstance(raw, list):
-        raise MessageRefused(f"{what} must be a list, got {type(raw).__name__}")
-    return raw
+def unpack_list(data: bytes, what: str, depth: int = 1, most: int | None = None) -> list[Any]:
+    """A list of plain values; with a greater depth, of lists of them.
+
+    most: how many values and lists there may be in all; None allows what the longest list of that depth needs.
+    """
+    found = unpack_bounded(data, what, depth, most or (_MOST_FIELDS if depth == 1 else MOST_OBJECTS))
+    if not isinstance(found, list):
+        raise MessageRefused(f"{what} must be a list, got {type(found).__name__}")
+    return found
 
 
 def check_types(fields: list[Any], types: Sequence[type], what: str) -> list[Any]:

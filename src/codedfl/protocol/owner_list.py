@@ -60,7 +60,7 @@ class OwnerList:
     def decode(cls, data: bytes, agreed: Agreement) -> OwnerList:
         """Refuses a list with somebody who does not own data in this run, or not in the agreement's order."""
         owners = []
-        for fields in unpack_list(data, "a list of owners"):
+        for fields in unpack_list(data, "a list of owners", depth=2):
             if not isinstance(fields, list):
                 raise MessageRefused("a list of owners must hold lists, got something else")
             name, commitments, upload = check_types(fields, (str, bytes, bytes), "a listed owner")
@@ -101,7 +101,7 @@ class Certificate:
     @classmethod
     def decode(cls, data: bytes) -> Certificate:
         signatures: dict[str, bytes] = {}
-        for fields in unpack_list(data, "a certificate"):
+        for fields in unpack_list(data, "a certificate", depth=2):
             name, signature = check_types(_as_list(fields), (str, bytes), "a certificate's signature")
             signatures[name] = signature
         return cls(signatures)

@@ -17,6 +17,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
@@ -47,6 +48,7 @@ from codedfl.protocol.epoch_total import (
     unpad,
 )
 from codedfl.protocol.messages import SERVER, Answer, Complaint, Kind, Message
+from codedfl.protocol.sizes import most_bytes
 from codedfl.solve.solver import GramSolver, Solver
 from codedfl.state import MAP, PLAIN, SET, Kept, State, optional
 from codedfl.typing import Floats, Planes, RandomBytes
@@ -84,6 +86,8 @@ class Server(Convener):
         "_book": Kept(lambda book: book.state(), AnswerBook.restored),
         "mended": PLAIN,
         "_question": QUESTION,
+        "_spent": SET,
+        "_dropped": MAP,
         "_interrupted": optional(QUESTION),
         "_last": optional(FINISHED_EPOCH),
         "_update": PLAIN,
@@ -128,6 +132,9 @@ class Server(Convener):
         self._book = AnswerBook(spare)
         self.mended: list[int] = []  # epochs that were decoded from a wrong answer, found out and asked again
         self._question = Question(True, np.zeros((parameters.n_features, parameters.n_outputs)), 0)
+        # Devices answer as many different questions as were agreed on; one that was dropped counts if it was answered.
+        self._spent: set[bytes] = set()
+        self._dropped: dict[int, bytes] = {}
         self._interrupted: Question | None = None  # put off until the last epoch is confirmed
         self._last: FinishedEpoch | None = None  # the last one, as long as it may be disputed
         self._update = b""
@@ -186,7 +193,7 @@ class Server(Convener):
         these three the run is over: ``repeat`` has what tells the devices, and ``model`` is the last good one.
         """
         try:
-            return self._handle(Message.decode(data))
+            return self._handle(Message.decode(data, partial(most_bytes, self.parameters, len(self.expected))))
         finally:
             self._forget_when_over()
 
@@ -356,6 +363,8 @@ class Server(Convener):
             return []
         if self.phase is not Phase.TRAINING or answer.epoch < self.epoch:
             self.ignored["late answer"] += 1
+            if answer.epoch in self._dropped:
+                self._spent.add(self._dropped[answer.epoch])
             return self._on_late_answer(sender, answer)
         if answer.epoch > self.epoch or answer.update_digest != self._update_digest:
             raise MessageRefused(f"an answer must be to the update of epoch {self.epoch}, got one to another update")
@@ -436,6 +445,9 @@ class Server(Convener):
     def _ask_again(self, question: Question) -> Outgoing:
         """A late answer settles nothing by itself: have the disputed epoch's question answered by everybody."""
         self._interrupted = self._question
+        self._dropped[self.epoch] = self._question.digest
+        if self._book.answers:
+            self._spent.add(self._question.digest)
         self._book.drop()
         self._book.confirming = True
         return self._ask(question)
@@ -455,6 +467,7 @@ class Server(Convener):
             book.resolve(code, right=total.digest == last.total_digest)
         book.exclude(liars, self.epoch)
         book.close(self.epoch, self._update_digest, code)
+        self._spent.add(self._question.digest)
         self._interrupted = None
         if interrupted is not None and last is not None:
             if total.digest == last.total_digest:
@@ -494,7 +507,7 @@ class Server(Convener):
             return self._finish()
         try:
             direction = self.solver.request()
-            if direction is None:
+            if direction is None or len(self._spent) >= self.parameters.epochs:
                 return self._finish()
             question = Question(False, *agreed.fixed_point.round_update(direction))
         except (CodedFLError, ValueError, ArithmeticError) as error:

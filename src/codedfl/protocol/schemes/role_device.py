@@ -26,7 +26,7 @@ from codedfl.crypto import pads, sealed
 from codedfl.crypto.pads import SEED_BYTES
 from codedfl.crypto.sealed import KEY_BYTES
 from codedfl.errors import InvalidInput, MessageRefused
-from codedfl.protocol.agreement import Agreement, Parameters
+from codedfl.protocol.agreement import MOST_COLLUDERS, Agreement, Parameters
 from codedfl.protocol.device import Device
 from codedfl.protocol.messages import (
     Commitments,
@@ -46,6 +46,8 @@ from codedfl.protocol.owner_list import Certificate, OwnerList
 from codedfl.protocol.schemes.coded_padded import CONSTANT, GRAM
 from codedfl.state import MAP, PLAIN, Kept
 from codedfl.typing import Planes
+
+SEED_FIELDS = 16 + 3 * (MOST_COLLUDERS + 1)  # of a message with a commitment for every role
 
 
 def seed_purpose(role: int) -> str:
@@ -185,6 +187,7 @@ class RoleDevice(Device):
             raise MessageRefused(f"{message.sender!r} must not share with {self.name!r} in this run, but did")
         if owner in self._seeds or self._seeds_closed:
             return []
+        message.check_signature(self._invited.server_public)  # what was damaged on the way may come again
         share, member = Share.decode(message.body), agreed.members[owner]
         share.commitments.check_signature(member.name, self._run, member.identity)
         opened = sealed.open_sealed(self._sealing, member.run_key, message.context(), share.envelope)
@@ -323,8 +326,9 @@ class RoleDevice(Device):
 
     def _on_seed(self, message: Message) -> list[Message]:
         agreed = self._agreed
-        types = (str, str, list, bytes)
-        owner_name, _, fields, envelope = check_types(unpack_list(message.body, "a seed"), types, "a seed")
+        message.check_signature(self._invited.server_public)
+        fields = unpack_list(message.body, "a seed", depth=4, most=SEED_FIELDS)
+        owner_name, _, fields, envelope = check_types(fields, (str, str, list, bytes), "a seed")
         owner, author = agreed.position(owner_name), agreed.member(message.sender)
         if self._role == NO_ROLE or owner in self._seeds or self._seeds_closed:
             return []

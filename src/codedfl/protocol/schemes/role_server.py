@@ -26,7 +26,7 @@ from codedfl.protocol.messages import (
     unpack_list,
 )
 from codedfl.protocol.owner_list import Certificate, ListedOwner, OwnerList, signatures_needed
-from codedfl.protocol.schemes.role_device import seed_purpose
+from codedfl.protocol.schemes.role_device import SEED_FIELDS, seed_purpose
 from codedfl.protocol.server import Server
 from codedfl.state import MAP, PLAIN, SET, Kept, optional
 from codedfl.typing import Planes
@@ -143,7 +143,7 @@ class RoleServer(Server):
         if sender in self._shared or self._closed or sender not in agreed.owners:
             self.ignored["repeated or late shares"] += 1
             return []
-        shares = Shares.decode(message.body)
+        shares = Shares.decode(message.body, most=agreed.n_devices)
         shares.commitments.check_signature(member.name, self.run, member.identity)
         if set(shares.commitments.digests) != {seed_purpose(role) for role in range(self._roles.n_roles)}:
             raise MessageRefused(f"the shares of {member.name!r} must commit to one seed a role: they do not")
@@ -163,7 +163,7 @@ class RoleServer(Server):
         for name, envelope in shares.envelopes.items():
             body = Share(shares.commitments, envelope).encode()
             share = Message(Kind.SHARE, self.run, agreed.hash, message.sender, name, body)
-            relayed.append(Outgoing((name,), share.encode()))
+            relayed.append(Outgoing((name,), share.signed_by(self.identity).encode()))
         return relayed + self._list_if_possible()
 
     def _opened_upload(self, member: Member, message: Message, for_server: bytes) -> bytes:
@@ -190,7 +190,7 @@ class RoleServer(Server):
     def _on_holds(self, message: Message) -> list[Outgoing]:
         sender, plaintext = self._open_from_member(message)
         agreed = self._agreed
-        names = unpack_list(plaintext, "held seeds")
+        names = unpack_list(plaintext, "held seeds", most=agreed.n_devices + 1)
         check_types(names, (str,) * len(names), "held seeds")
         if sender not in agreed.holders:
             raise MessageRefused(f"{message.sender!r} must hold no keys in this run, but says so")
@@ -299,10 +299,10 @@ class RoleServer(Server):
         agreed = self._agreed
         agreed.position(message.sender)
         types = (str, str, list, bytes)
-        _, receiver, _, _ = check_types(unpack_list(message.body, "a seed"), types, "a seed")
+        _, receiver, _, _ = check_types(unpack_list(message.body, "a seed", depth=4, most=SEED_FIELDS), types, "a seed")
         agreed.position(receiver)
         relayed = Message(Kind.SEED, self.run, agreed.hash, message.sender, receiver, message.body)
-        return [Outgoing((receiver,), relayed.encode())]
+        return [Outgoing((receiver,), relayed.signed_by(self.identity).encode())]
 
     # -- starting, and going on without some
 
