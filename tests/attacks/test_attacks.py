@@ -28,7 +28,7 @@ def setting(split: str) -> Setting:
 
 @cache
 def decoder() -> Decoder:
-    return Decoder(setting("sorted").problem.feature_map, setting("sorted").public)
+    return Decoder(setting("sorted").feature_map, setting("sorted").public)
 
 
 def findings(case: Case, split: str) -> dict[str, Finding]:

@@ -7,6 +7,7 @@ import random
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -69,11 +70,15 @@ def test_damaged_messages_change_nothing(scenario: Scenario, tmp_path: Path, whe
 def test_a_server_app_killed_anywhere_goes_on_without_a_new_sharing_phase(scenario: Scenario, tmp_path: Path):
     loads: list[str] = []
     hosts = make_hosts(scenario, tmp_path)
-    counted = {
-        node: replace(host, load_rows=lambda host=host: (loads.append(host.name), host.load_rows())[1])
-        for node, host in hosts.items()
-    }
-    post = FakePost(counted)
+
+    def counting(host: DeviceHost) -> DeviceHost:
+        def load_rows() -> Any:
+            loads.append(host.name)
+            return host.load_rows()
+
+        return replace(host, load_rows=load_rows)
+
+    post = FakePost({node: counting(host) for node, host in hosts.items()})
     rng = random.Random(1)
     budget = 0
 

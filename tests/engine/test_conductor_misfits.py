@@ -56,7 +56,7 @@ def test_a_node_of_another_version_is_refused_in_both_logs(
     post = FakePost(make_hosts(private, tmp_path))
     old_handle = DeviceHost.handle
 
-    def handle(self: DeviceHost, call: object) -> object:
+    def handle(self: DeviceHost, call: Call) -> Reply:
         with monkeypatch.context() as other:
             if self.name == "device-4":
                 other.setattr("codedfl.engine.device_host.VERSION", 9)

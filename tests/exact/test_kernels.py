@@ -298,7 +298,7 @@ PRIME = RING_PRIMES[0]
             "out must be a contiguous float32 array of shape (3, 2), got a contiguous float32 one of (2, 3)",
         ),
         (
-            lambda: kernels.reduce(FLOATS[3], PRIME, FLOATS[3]),
+            lambda: kernels.reduce(FLOATS[3], PRIME, FLOATS[3]),  # type: ignore[arg-type]
             "values must be a contiguous float64 array of shape (3,), got a contiguous float32 one of (3,)",
         ),
         (

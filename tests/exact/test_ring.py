@@ -216,7 +216,7 @@ def test_products_are_exact(ring: Ring, inner: int, extreme: bool):
 def test_a_triangle_becomes_the_symmetric_matrix(ring: Ring, size: int):
     entries = list(range(size * (size + 1) // 2))
     square = ring.symmetric(planes_of(entries, ring), size)
-    where = {}
+    where: dict[tuple[int, int], int] = {}
     for i in range(size):
         for j in range(i, size):
             where[i, j] = where[j, i] = len(where) - len([1 for a, b in where if a > b])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -263,7 +264,8 @@ def test_a_missing_trace(tmp_path: Path):
 def test_a_class_made_in_code_is_checked_too():
     with pytest.raises(InvalidInput, match=r"^failure_probability must be in \[0, 1\), got 1.2$"):
         DeviceClass("x", 1, 1e6, 0.5, 1e6, 1e6, 1.2, 0.1)
-    made = DeviceClass("x", np.int64(3), np.float64(1e6), 0.5, 1e6, 1e6, 0.0, 0.0)
+    count: Any = np.int64(3)  # numpy's numbers are welcome
+    made = DeviceClass("x", count, np.float64(1e6), 0.5, 1e6, 1e6, 0.0, 0.0)
     fleet = Fleet("lab", (made,), 1e12)
     assert Fleet.loads(fleet.dumps()) == fleet
 

@@ -25,7 +25,7 @@ def test_two_server_apps_cannot_have_the_same_output_folder(tmp_path: Path):
     folder = make_private_folder(tmp_path / "run")
     message = f"output-dir must not be in use by another process, got {str(folder)!r}"
     with sole_user(folder, "output-dir"), pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
-        train(None, config_in(folder))  # type: ignore[arg-type]
+        train(None, config_in(folder))
     with sole_user(folder, "output-dir"):
         assert list(folder.iterdir()) == []
 

@@ -21,7 +21,10 @@ from fake_post import FakePost, make_conductor, make_hosts
 from scenario import Network, Scenario, descent
 from wording import exactly
 
-SCHEMES = {"coded-padded": (PaddedServer, PaddedDevice), "coded-keys": (KeysServer, KeysDevice)}
+SCHEMES: dict[str, tuple[Any, Any]] = {
+    "coded-padded": (PaddedServer, PaddedDevice),
+    "coded-keys": (KeysServer, KeysDevice),
+}
 GUILTY = "device-1"
 
 

@@ -6,6 +6,7 @@ import hashlib
 import re
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 import msgpack
 import pytest
@@ -142,12 +143,15 @@ def test_a_missing_or_additional_field_is_refused():
 @pytest.mark.parametrize("place", ["sender", "receiver"])
 def test_a_name_that_is_too_long_is_refused(place: str):
     """In bytes, as it travels: 64 characters of four bytes each would burst the fixed header."""
-    longest = replace(MESSAGE, **{place: "é" * (MAX_NAME // 2)})
+
+    def named(name: str) -> Message:
+        change: dict[str, Any] = {place: name}
+        return replace(MESSAGE, **change)
+
+    longest = named("é" * (MAX_NAME // 2))
     assert Message.decode(longest.encode()) == longest
     for name in ("x" * (MAX_NAME + 1), "é" * (MAX_NAME // 2) + "x"):
-        refused_as(
-            replace(MESSAGE, **{place: name}).encode(), f"a device's name must have at most {MAX_NAME} bytes, got more"
-        )
+        refused_as(named(name).encode(), f"a device's name must have at most {MAX_NAME} bytes, got more")
 
 
 @given(cut=st.integers(0, len(MESSAGE.encode()) - 1))
