@@ -22,3 +22,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.relative_to(here).parts[0] in REPETITIONS:
             item.add_marker("no_cover")
+
+
+@pytest.fixture
+def no_power_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waiting for the disk is most of the time that tests of runs with state take."""
+    monkeypatch.setattr("os.fsync", lambda handle: None)

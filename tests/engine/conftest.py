@@ -15,12 +15,6 @@ SCHEMES: dict[str, tuple[type[Server], type[Device]]] = {
 }
 
 
-@pytest.fixture
-def no_power_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Waiting for the disk is most of the time these tests take."""
-    monkeypatch.setattr("os.fsync", lambda handle: None)
-
-
 @pytest.fixture(params=SCHEMES)
 def scenario(request: pytest.FixtureRequest, no_power_cuts: None) -> Scenario:
     server_type, device_type = SCHEMES[request.param]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import random
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,13 +15,10 @@ from codedfl.engine.conductor import Patience
 from codedfl.engine.device_host import DeviceHost
 from codedfl.errors import InvalidInput, NotEnoughDevices
 from codedfl.protocol import Phase
-from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
-from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
 from codedfl.run.in_process import run_in_process
 from fake_post import FakePost, Killed, epoch_of, is_step, leftovers, make_conductor, make_hosts, without_nodes
 from scenario import Scenario, descent
-
-SCHEMES = {"coded-padded": (PaddedServer, PaddedDevice), "coded-keys": (KeysServer, KeysDevice)}
+from wording import exactly
 
 
 def expected_model(scenario: Scenario) -> np.ndarray:
@@ -200,7 +196,7 @@ def test_the_checkpoint_of_another_configuration_is_refused(scenario: Scenario, 
         "output-dir must not hold the checkpoint of another configuration:"
         f" choose another or delete {tmp_path / 'server' / 'checkpoint'}"
     )
-    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
+    with pytest.raises(InvalidInput, match=exactly(message)):
         make_conductor(scenario, post, tmp_path, descent).run()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from fractions import Fraction
 
 import numpy as np
@@ -16,13 +15,10 @@ import oracle
 from codedfl.errors import InvalidInput, RangeExceeded
 from codedfl.exact.fixed_point import Bounds, FixedPoint, column_norm
 from scenario import gram_limit
+from wording import exactly
 
 MNIST = Bounds(math.sqrt(2 / 2000), 1.0, 60_000, 2_400)
 SMALL = Bounds(1.0, 1.0, 100, 40)
-
-
-def exactly(message: str) -> str:
-    return f"^{re.escape(message)}$"
 
 
 def small(**changes: object) -> FixedPoint:

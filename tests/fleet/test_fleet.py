@@ -12,6 +12,7 @@ import pytest
 
 from codedfl.errors import InvalidInput
 from codedfl.fleet.fleet import DEFAULT_LATENCY, DeviceClass, Fleet, MeasuredTimes
+from wording import exactly
 
 SMALL = """\
 [server]
@@ -224,7 +225,7 @@ def test_text_that_is_not_toml():
 def test_a_fleet_that_does_not_exist(tmp_path: Path):
     path = str(tmp_path / "none.toml")
     message = f"fleet must be a readable TOML file or a shipped fleet (paper), got {path!r}"
-    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
+    with pytest.raises(InvalidInput, match=exactly(message)):
         Fleet.load(path)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -29,14 +28,11 @@ from codedfl.protocol.messages import (
     check_types,
     unpack_list,
 )
+from wording import exactly
 
 ALICE = Identity(bytes([1]) * 32)
 RUN, AGREEMENT = bytes(range(16)), bytes(range(32))
 MESSAGE = Message(Kind.ANSWER, RUN, AGREEMENT, "alice", SERVER, b"body", b"bulk", b"signature")
-
-
-def exactly(message: str) -> str:
-    return f"^{re.escape(message)}$"
 
 
 def fields_of(message: Message) -> list:
