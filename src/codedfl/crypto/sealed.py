@@ -124,11 +124,6 @@ def open_sealed(receiver: RunKey, sender_public: bytes, context: bytes, sealed: 
         ) from None
 
 
-def bulk_size(plaintext_bytes: int) -> int:
-    """Size of the ciphertext: one tag a chunk, and at least one chunk."""
-    return plaintext_bytes + TAG_BYTES * max(1, -(-plaintext_bytes // BULK_CHUNK))
-
-
 def encrypt_bulk(content_key: bytes, context: bytes, plaintext: bytes) -> Iterator[bytes]:
     """Ciphertext chunks; number and finality of each are in its nonce, so none can be cut, swapped or repeated."""
     cipher = ChaCha20Poly1305(content_key)
