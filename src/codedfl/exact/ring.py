@@ -62,6 +62,7 @@ class Ring:
 
     @cached_property
     def modulus(self) -> int:
+        """M, the product of the primes."""
         return math.prod(self.primes)
 
     @property
@@ -73,6 +74,7 @@ class Ring:
         return f"<Ring of {' * '.join(map(str, self.primes))}, {math.log2(self.modulus):.2f} bits>"
 
     def zeros(self, *shape: int) -> Planes:
+        """A ring array of zeros, aligned for the kernels."""
         return kernels.aligned_zeros((len(self.primes), *shape))
 
     # -- integers <-> residues
@@ -168,6 +170,7 @@ class Ring:
         return planes
 
     def check_packed_length(self, data: bytes | memoryview, count: int) -> None:
+        """Refuse bytes that are not ``count`` numbers in their wire form."""
         if len(data) != count * self.bytes_per_number:
             raise MessageRefused(
                 f"{count} ring numbers must take {count * self.bytes_per_number} bytes, got {len(data)}"
