@@ -18,7 +18,7 @@ run: $(VENV)/.installed
 
 # The deployment tests start real SuperLinks and SuperNodes, alone: a node must start its processes within 30 s.
 test: check
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --cov --cov-report=term:skip-covered
 	$(BIN)/python -m pytest -m deployment tests/flower
 
 check: $(VENV)/.installed
@@ -64,4 +64,4 @@ federation-restart: $(VENV)/.installed
 nightly: test federation-restart faults fuzz attacks audit bench reproduce
 
 clean:
-	rm -rf $(VENV) $(VENV)-audit results .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-audit results .coverage .pytest_cache .mypy_cache .ruff_cache

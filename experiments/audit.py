@@ -53,8 +53,8 @@ def licence_of(package: Distribution) -> str:
     """SPDX expression, or the classifiers, or the first line of the free text; empty if it states none."""
     about = package.metadata
     classifiers = [c.split(" :: ")[-1] for c in about.get_all("Classifier") or [] if c.startswith("License :: ")]
-    first_line = str(about.get("License") or "").strip().partition("\n")[0]
-    return str(about.get("License-Expression") or "") or ", ".join(classifiers) or first_line[:60]
+    free_text, expression = (str((about.get_all(key) or [""])[0]) for key in ("License", "License-Expression"))
+    return expression or ", ".join(classifiers) or free_text.strip().partition("\n")[0][:60]
 
 
 def vulnerabilities(pip_audit: Path) -> tuple[list[str], int, int]:

@@ -19,7 +19,10 @@ from codedfl.schemes.central import CentralTotals
 from codedfl.solve.krylov import BlockKrylov, ConjugateGradient
 
 TARGETS = {"mnist": 0.95, "fashion-mnist": 0.85, "digits": 0.95}
-SOLVERS = {"conjugate gradient": ConjugateGradient, "block Krylov": BlockKrylov}
+SOLVERS: dict[str, type[ConjugateGradient | BlockKrylov]] = {
+    "conjugate gradient": ConjugateGradient,
+    "block Krylov": BlockKrylov,
+}
 GAMMA = 0.02
 DEVICES = 25
 MAX_EPOCHS = 30

@@ -1,7 +1,7 @@
 """The paper's own datatype Q<k,f> with its addition and multiplication (II-A, IV-A), as a reference only.
 
 Nothing in codedfl computes with it: its multiplication truncates, which does not commute with the wrap-around of a
-padded number, so the "Retrieval" proposition fails now and then. ``experiments/wraparound.py`` counts how often.
+padded number, so the "Retrieval" proposition fails now and then. ``experiments/wraparound`` counts how often.
 """
 
 from __future__ import annotations

@@ -160,7 +160,7 @@ def computing(alpha: int, spare: int, rounds: int) -> Computing:
         checking.append(time.process_time() - begin)
         return verdict
 
-    bench.server._book.check = timed_check  # type: ignore[method-assign]
+    bench.server._book.check = timed_check  # type: ignore[assignment, method-assign]
     epochs = []
     for _ in range(rounds + 1):
         wire = bench.answers()
@@ -206,7 +206,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ]
     heads = ("alpha", "spare", "answers", "check, ms", "whole epoch, ms", "share")
     console.print(_table(f"The server's computing, d = {FEATURES}; goal: at most {GOAL:.0%}", heads, lines))
-    lines = [
+    waits = [
         (
             str(w.alpha),
             str(w.spare),
@@ -217,7 +217,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for w in waited
     ]
     console.print(
-        _table("An epoch on the paper's fleet, seconds", ("alpha", "spare", "without", "with", "more"), lines)
+        _table("An epoch on the paper's fleet, seconds", ("alpha", "spare", "without", "with", "more"), waits)
     )
     if options.json is not None:
         found = {

@@ -201,8 +201,9 @@ def recorded(scheme: CodedScheme, recording: Recording) -> CodedScheme:
         "device_type": _recorded_party(scheme.device_type, recording),
         "server_type": _recorded_party(scheme.server_type, recording),
     }
+    plain: Any = scheme  # a dataclass, as all schemes are
     scheme_type: Any = type(type(scheme).__name__, (type(scheme),), types)
-    watched: CodedScheme = scheme_type(**asdict(scheme))
+    watched: CodedScheme = scheme_type(**asdict(plain))
     return watched
 
 

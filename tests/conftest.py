@@ -2,9 +2,29 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
 from hypothesis import settings
 
 # No deadline: the first call of a kernel may compile it. The same examples in every run: a red suite stays red until
 # it is mended, and nothing is green by luck.
 settings.register_profile("codedfl", deadline=None, max_examples=50, derandomize=True, database=None)
 settings.load_profile("codedfl")
+
+# These repeat what others test, thousands of times or with Python integers: tracing every line of that would take
+# longer than the tests themselves, and shows no line that the others do not reach.
+REPETITIONS = ("attacks", "claims", "experiments", "faults", "fuzz")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.relative_to(here).parts[0] in REPETITIONS:
+            item.add_marker("no_cover")
+
+
+@pytest.fixture
+def no_power_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waiting for the disk is most of the time that tests of runs with state take."""
+    monkeypatch.setattr("os.fsync", lambda handle: None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +118,7 @@ def make_hosts(scenario: Scenario, folder: Path, **options: Any) -> dict[int, De
     for i, name in enumerate(scenario.names):
         home = folder / name
         identity = load_identity(home / "identity.key")
-        hosts[100 + i] = DeviceHost(name, identity, home / "runs", lambda i=i: scenario.data[i], **options)
+        hosts[100 + i] = DeviceHost(name, identity, home / "runs", partial(scenario.data.__getitem__, i), **options)
     return hosts
 
 

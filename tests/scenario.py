@@ -123,15 +123,15 @@ class Scenario:
         return source(32) + source(16)
 
     def server(self, solver: Solver | None = None, **options: Any) -> Server:
-        options = {"initial_model": self.initial, "random_bytes": repeatable(f"server {self.seed}")} | options
-        return self.server_type(self.parameters, self.names, solver or descent(), **options)
+        usual: dict[str, Any] = {"initial_model": self.initial, "random_bytes": repeatable(f"server {self.seed}")}
+        return self.server_type(self.parameters, self.names, solver or descent(), **usual | options)
 
     def device(self, index: int, **options: Any) -> Device:
-        options = {
+        usual: dict[str, Any] = {
             "random_bytes": self.source(index),
             "policy": Policy(allow_gram=True, allow_unmasked=not self.masks, allow_unpinned=True),
-        } | options
-        return self.device_type(self.names[index], *self.data[index], **options)
+        }
+        return self.device_type(self.names[index], *self.data[index], **usual | options)
 
     def source(self, index: int) -> RandomBytes:
         """The device's secrets, the same in every test, but for the nonce that decides where it sits."""

@@ -141,7 +141,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     for split in SPLITS:
         setting = make_setting(options.dataset, split, options.seed)
         # The feature map and the public images are the same for all splits.
-        decoder = decoder or Decoder(setting.problem.feature_map, setting.public)
+        decoder = decoder or Decoder(setting.feature_map, setting.public)
         record["splits"][split], findings = attack_split(setting, decoder, options.seed, console)
         if split == "few":
             title = "What a curious server gets of one device (1.00: its very digits, 0.00: no more than the total)"

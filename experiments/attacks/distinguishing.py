@@ -104,6 +104,7 @@ def _run(
 ) -> Recording:
     recording = Recording(["", OBSERVER])
     watched = recorded(scheme, recording)
+    assert issubclass(watched.device_type, CodedDevice)
     device_type = _broken(watched.device_type, fault)
     names = [f"device-{i}" for i in range(len(data))]
     samples = len(data) * ROWS

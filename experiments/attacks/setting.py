@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from codedfl.data import datasets
 from codedfl.data.datasets import Dataset
+from codedfl.data.features import RandomFourierFeatures
 from codedfl.data.partition import at_random, by_sorted_label
 from codedfl.data.problem import Problem, make_problem
 from codedfl.fleet.fleet import Fleet
@@ -62,6 +63,11 @@ class Setting:
     labels: NDArray[np.int64]
     public: Floats
     fleet: Fleet
+
+    @property
+    def feature_map(self) -> RandomFourierFeatures:
+        assert isinstance(self.problem.feature_map, RandomFourierFeatures)
+        return self.problem.feature_map
 
     @property
     def side(self) -> int:

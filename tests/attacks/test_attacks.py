@@ -15,7 +15,15 @@ from experiments.attacks.one_device import Case, Finding, score_attempt, server_
 from experiments.attacks.scoring import Score, residual_correlation
 from experiments.attacks.setting import Setting, Size, Target, make_setting
 
-from codedfl.schemes import CodedFedL, CodedKeys, CodedPadded, CodedScheme, ConventionalFullBatch, OneShot
+from codedfl.schemes import (
+    CodedFedL,
+    CodedKeys,
+    CodedPadded,
+    CodedScheme,
+    ConventionalFullBatch,
+    GradientCoded,
+    OneShot,
+)
 from codedfl.schemes.central import CentralTotals
 
 MASKED = pytest.mark.parametrize("scheme", [CodedPadded(3), CodedKeys(3), OneShot(3)], ids=lambda s: s.name)
@@ -28,7 +36,7 @@ def setting(split: str) -> Setting:
 
 @cache
 def decoder() -> Decoder:
-    return Decoder(setting("sorted").problem.feature_map, setting("sorted").public)
+    return Decoder(setting("sorted").feature_map, setting("sorted").public)
 
 
 def findings(case: Case, split: str) -> dict[str, Finding]:
@@ -91,7 +99,7 @@ def test_a_device_learns_the_total_at_most(scheme: CodedScheme):
 
 
 @MASKED
-def test_a_collusion_exposes_exactly_those_it_should(scheme: CodedScheme):
+def test_a_collusion_exposes_exactly_those_it_should(scheme: GradientCoded):
     small = make_setting("digits", "shuffled", size=Size(120, 6, 8)).problem
     for alpha, who, exposed in [
         (1, [0], [0]),

@@ -58,7 +58,8 @@ def models_of(
     scenario: Scenario, solver: Solver, arrivals: Callable[[int, Sequence[str]], Sequence[str]]
 ) -> tuple[Server, list[np.ndarray]]:
     """The model after each epoch of a real run."""
-    server, models = scenario.server(solver), []
+    server = scenario.server(solver)
+    models: list[np.ndarray] = []
 
     def keep(epoch: int) -> None:
         assert server.model is not None

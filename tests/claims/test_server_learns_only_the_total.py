@@ -135,7 +135,7 @@ class Attacker:
         """[prime][device]: answer minus sum_j b_ij Xi_j e, of entry ``row`` of the requested column."""
         bits = self._fraction_bits()
         answers, d = self.answers(2), self.scenario.d
-        position = {}
+        position: dict[tuple[int, int], int] = {}
         for a in range(d):
             for b in range(a, d):
                 position[a, b] = position[b, a] = len({*position.values()})
@@ -268,7 +268,7 @@ def test_masks_do_not_change_the_model():
         network.send(network.server.invite())
         network.run()
         models.append(network.server.model)
-    assert np.array_equal(*models)
+    assert np.array_equal(models[0], models[1])
 
 
 # -- what a collusion breaks (THREAT_MODEL.md)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 
 import numpy as np
 import pytest
@@ -15,6 +14,7 @@ import oracle
 from codedfl.code.gradient_code import GradientCode, check_alpha, root_of_unity
 from codedfl.errors import InvalidInput
 from codedfl.exact.ring import ring_primes
+from wording import exactly
 
 
 def code_for(n_devices: int, alpha: int, planes: int = 2) -> GradientCode:
@@ -156,12 +156,11 @@ def test_decoding_vectors_are_cached_and_cannot_be_spoilt():
     ],
 )
 def test_alpha_and_the_number_of_devices_are_checked(n_devices: int, alpha: int, message: str):
-    exactly = f"^{re.escape(message)}$"
-    with pytest.raises(InvalidInput, match=exactly):
+    with pytest.raises(InvalidInput, match=exactly(message)):
         check_alpha(alpha, n_devices)
-    with pytest.raises(InvalidInput, match=exactly):
+    with pytest.raises(InvalidInput, match=exactly(message)):
         code_for(n_devices, alpha)
-    with pytest.raises(InvalidInput, match=exactly):
+    with pytest.raises(InvalidInput, match=exactly(message)):
         RandomRealCode(n_devices, alpha, np.random.default_rng(0))
 
 
@@ -176,20 +175,20 @@ def test_alpha_and_the_number_of_devices_are_checked(n_devices: int, alpha: int,
     ],
 )
 def test_bad_survivor_sets_are_refused(survivors: list[int], message: str):
-    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
+    with pytest.raises(InvalidInput, match=exactly(message)):
         code_for(5, 3).decoding_vector(survivors)
 
 
 @pytest.mark.parametrize("position", [-1, 5])
 def test_a_position_outside_the_code_is_refused(position: int):
     message = f"the device's position must be between 0 and 4, got {position}"
-    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
+    with pytest.raises(InvalidInput, match=exactly(message)):
         code_for(5, 3).coefficients(position)
 
 
 def test_a_prime_without_the_root_of_unity_is_refused():
     message = "the prime must be 1 modulo 5, got 16777213"  # which is 3 modulo 5
-    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
+    with pytest.raises(InvalidInput, match=exactly(message)):
         GradientCode(5, 3, [16777213])
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from codedfl.errors import InvalidInput
 from codedfl.exact.ring import Ring
 from codedfl.protocol.answers import AnswerBook
 from codedfl.schemes import CodedKeys
+from wording import exactly
 
 CODES = [(5, 3, 1, 0), (5, 3, 1, 2), (6, 1, 1, 0), (6, 6, 1, 1), (7, 3, 2, 0), (7, 3, 2, 1), (9, 2, 3, 1)]
 
@@ -71,5 +71,5 @@ def test_repeated_answers_count_once():
     ],
 )
 def test_bad_quorums_are_refused(make, message):
-    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
+    with pytest.raises(InvalidInput, match=exactly(message)):
         make()

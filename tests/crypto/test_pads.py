@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ import oracle
 from codedfl.crypto.pads import SEGMENT, add_expanded, expand, stream_key
 from codedfl.errors import InvalidInput
 from codedfl.exact.ring import Ring
+from wording import exactly
 
 RING = Ring.for_group_sizes([25])
 THREE = Ring.for_group_sizes([25], planes=3)
@@ -146,14 +146,14 @@ def test_the_planes_of_one_number_are_independent():
 @pytest.mark.parametrize("size", [0, 31, 33])
 def test_a_seed_of_another_size_is_refused(size: int):
     message = f"a seed must have 32 bytes, got {size}"
-    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
+    with pytest.raises(InvalidInput, match=exactly(message)):
         expand(RING, bytes(size), RUN, "gram", 3)
 
 
 @pytest.mark.parametrize("size", [0, 15, 17])
 def test_a_run_id_of_another_size_is_refused(size: int):
     message = f"a run id must have 16 bytes, got {size}"
-    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
+    with pytest.raises(InvalidInput, match=exactly(message)):
         expand(RING, SEED, bytes(size), "gram", 3)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import os
 import random
@@ -118,7 +119,7 @@ def test_logs_of_real_machines_show_no_secret(
 def test_secrets_are_drawn_from_the_system():
     for party in (Server, Device):
         assert party.__init__.__kwdefaults__["random_bytes"] is secrets.token_bytes
-    assert Identity.generate.__func__.__defaults__ == (secrets.token_bytes,)
+    assert inspect.signature(Identity.generate).parameters["random_bytes"].default is secrets.token_bytes
 
 
 @pytest.fixture

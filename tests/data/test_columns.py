@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +11,7 @@ import pytest
 from codedfl.data.columns import CategoryColumn, Columns, NumberColumn, guess_columns
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.errors import InvalidInput
+from wording import exactly
 
 NAN = float("nan")
 COLUMNS = Columns(
@@ -82,7 +83,7 @@ def test_whole_numbers_can_be_levels():
 )
 def test_what_cannot_be_used_is_refused_in_one_line(change: dict[str, list[object]], message: str):
     table = as_raw_table({**TABLE.columns, **change}, "t.csv")
-    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
+    with pytest.raises(InvalidInput, match=exactly(message)):
         COLUMNS.matrix(table)
 
 
@@ -108,14 +109,14 @@ def test_a_missing_column_is_named():
     ],
 )
 def test_bad_columns_are_refused(make, message: str):
-    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
+    with pytest.raises(InvalidInput, match=exactly(message)):
         make()
 
 
 # -- guessing
 
 
-def table(**columns: list[object]) -> RawTable:
+def table(**columns: Any) -> RawTable:
     return as_raw_table(columns, "t.csv")
 
 
@@ -157,5 +158,5 @@ def test_a_column_that_is_asked_for_stays():
     ],
 )
 def test_what_cannot_be_learned_from_is_refused_with_advice(columns: dict[str, list[object]], message: str):
-    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
+    with pytest.raises(InvalidInput, match=exactly(message)):
         guess_columns(table(**columns))

@@ -85,7 +85,7 @@ def test_standardised_columns_are_clipped_at_four_deviations() -> None:
     spiked, spikes = Preprocessing.from_moments(secure_moments([X], plain_sum)).apply(X)
     assert spikes[1] == 1
     assert np.abs(spiked).max() <= 4
-    assert (step.low == -4).all() and (step.high == 4).all() and (step.bound, step.width) == (4, 8)
+    assert np.all(step.low == -4) and np.all(step.high == 4) and (step.bound, step.width) == (4, 8)
 
 
 @pytest.mark.parametrize("value", [0.0, 0.1, -1e9, 1 / 3])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 from dataclasses import dataclass, replace
@@ -28,6 +27,7 @@ from codedfl.data.labels import Labels
 from codedfl.data.preprocessing import Preprocessing
 from codedfl.data.recipe import Clipped, Recipe
 from codedfl.errors import InvalidInput
+from wording import exactly
 
 SCALING = Preprocessing.from_range([0.0, -2.0], [10.0, 2.0], 2)
 LINEAR = Recipe(SCALING, LinearFeatures(2, 1.0), Labels.for_targets(0, 4), Columns.of_numbers(("age", "weight")))
@@ -48,7 +48,7 @@ def test_rows_become_features_and_labels_and_what_was_clipped_is_counted():
 
 def test_a_recipe_that_does_not_clip_refuses():
     message = "values must lie within their public ranges, unless clip is true, got beyond: 1 of 'age' and 2 targets"
-    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
+    with pytest.raises(InvalidInput, match=exactly(message)):
         replace(LINEAR, clip=False).rows(np.array([[11.0, 0.0], [5.0, 0.0]]), np.array([-1.0, 9.0]))
 
 
@@ -138,7 +138,7 @@ def test_pieces_that_do_not_fit_are_refused():
     ],
 )
 def test_a_spoilt_file_is_refused(change: dict[str, Any], message: str):
-    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
+    with pytest.raises(InvalidInput, match=exactly(message)):
         Recipe.from_dict({**LINEAR.to_dict(), **change})
     with pytest.raises(InvalidInput, match=r"^a saved recipe must be complete, got KeyError\('clip'\)$"):
         Recipe.from_dict({name: value for name, value in LINEAR.to_dict().items() if name != "clip"})

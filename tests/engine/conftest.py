@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from codedfl.protocol import Device, Server
 from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
 from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
 from scenario import Scenario
 
-SCHEMES = {"coded-padded": (PaddedServer, PaddedDevice), "coded-keys": (KeysServer, KeysDevice)}
-
-
-@pytest.fixture
-def no_power_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Waiting for the disk is most of the time these tests take."""
-    monkeypatch.setattr("os.fsync", lambda handle: None)
+SCHEMES: dict[str, tuple[type[Server], type[Device]]] = {
+    "coded-padded": (PaddedServer, PaddedDevice),
+    "coded-keys": (KeysServer, KeysDevice),
+}
 
 
 @pytest.fixture(params=SCHEMES)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import random
-import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,13 +15,10 @@ from codedfl.engine.conductor import Patience
 from codedfl.engine.device_host import DeviceHost
 from codedfl.errors import InvalidInput, NotEnoughDevices
 from codedfl.protocol import Phase
-from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
-from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
 from codedfl.run.in_process import run_in_process
 from fake_post import FakePost, Killed, epoch_of, is_step, leftovers, make_conductor, make_hosts, without_nodes
 from scenario import Scenario, descent
-
-SCHEMES = {"coded-padded": (PaddedServer, PaddedDevice), "coded-keys": (KeysServer, KeysDevice)}
+from wording import exactly
 
 
 def expected_model(scenario: Scenario) -> np.ndarray:
@@ -69,11 +66,15 @@ def test_damaged_messages_change_nothing(scenario: Scenario, tmp_path: Path, whe
 def test_a_server_app_killed_anywhere_goes_on_without_a_new_sharing_phase(scenario: Scenario, tmp_path: Path):
     loads: list[str] = []
     hosts = make_hosts(scenario, tmp_path)
-    counted = {
-        node: replace(host, load_rows=lambda host=host: (loads.append(host.name), host.load_rows())[1])
-        for node, host in hosts.items()
-    }
-    post = FakePost(counted)
+
+    def counting(host: DeviceHost) -> DeviceHost:
+        def load_rows() -> Any:
+            loads.append(host.name)
+            return host.load_rows()
+
+        return replace(host, load_rows=load_rows)
+
+    post = FakePost({node: counting(host) for node, host in hosts.items()})
     rng = random.Random(1)
     budget = 0
 
@@ -195,7 +196,7 @@ def test_the_checkpoint_of_another_configuration_is_refused(scenario: Scenario, 
         "output-dir must not hold the checkpoint of another configuration:"
         f" choose another or delete {tmp_path / 'server' / 'checkpoint'}"
     )
-    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
+    with pytest.raises(InvalidInput, match=exactly(message)):
         make_conductor(scenario, post, tmp_path, descent).run()
 
 

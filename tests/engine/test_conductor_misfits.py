@@ -16,13 +16,9 @@ from codedfl.engine.device_host import DeviceHost
 from codedfl.engine.directory import MOST_REFUSALS
 from codedfl.engine.keys import load_identity
 from codedfl.errors import NotEnoughDevices
-from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
-from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
 from codedfl.run.in_process import run_in_process
 from fake_post import FakePost, epoch_of, leftovers, make_conductor, make_hosts, without_nodes
 from scenario import Scenario, descent
-
-SCHEMES = {"coded-padded": (PaddedServer, PaddedDevice), "coded-keys": (KeysServer, KeysDevice)}
 
 
 def run_without_the_last(scenario: Scenario, post: FakePost, tmp_path: Path, **options: object) -> np.ndarray:
@@ -56,7 +52,7 @@ def test_a_node_of_another_version_is_refused_in_both_logs(
     post = FakePost(make_hosts(private, tmp_path))
     old_handle = DeviceHost.handle
 
-    def handle(self: DeviceHost, call: object) -> object:
+    def handle(self: DeviceHost, call: Call) -> Reply:
         with monkeypatch.context() as other:
             if self.name == "device-4":
                 other.setattr("codedfl.engine.device_host.VERSION", 9)

@@ -15,14 +15,11 @@ from codedfl.protocol import Phase
 from codedfl.protocol.epoch_total import read_total
 from codedfl.protocol.messages import Update
 from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
-from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
 from codedfl.protocol.schemes.one_shot import OneShotDevice, OneShotServer
 from codedfl.run.in_process import run_in_process
 from codedfl.solve.closed_form import ClosedForm
 from fake_post import FakePost, Killed, leftovers, make_conductor, make_hosts
 from scenario import Scenario, descent
-
-SCHEMES = {"coded-padded": (PaddedServer, PaddedDevice), "coded-keys": (KeysServer, KeysDevice)}
 
 
 @pytest.fixture

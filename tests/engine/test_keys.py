@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import ssl
 import stat
 from pathlib import Path
@@ -18,10 +17,7 @@ from codedfl.engine.certificates import make_certificate, make_node_key
 from codedfl.engine.keys import load_identity, load_roster, save_roster
 from codedfl.engine.private_files import write_private
 from codedfl.errors import InvalidInput
-
-
-def exactly(message: str) -> str:
-    return f"^{re.escape(message)}$"
+from wording import exactly
 
 
 def test_a_key_file_is_made_once_and_closed_to_others(tmp_path: Path):

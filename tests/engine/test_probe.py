@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from codedfl.errors import InvalidInput, MessageRefused, NotEnoughDevices
 from codedfl.fleet.fleet import Fleet
 from fake_post import FakePost, make_hosts
 from scenario import Scenario
+from wording import exactly
 
 CONFIG = ProbeConfig.from_config(
     {"devices": 3, "join-seconds": 10.0, "probe-features": 50, "probe-outputs": 2, "probe-megabytes": 4.0}
@@ -161,5 +161,5 @@ def test_a_probe_cannot_exhaust_a_node(call: Probe):
 
 def test_a_bad_configuration_is_refused():
     message = "calls of a probe must be at least 1, got 0"
-    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
+    with pytest.raises(InvalidInput, match=exactly(message)):
         ProbeConfig.from_config({"devices": 3, "probe-calls": 0})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from codedfl.solve.descent import GradientDescent
 from codedfl.solve.krylov import BlockKrylov
 from codedfl.study.plan_file import load_plan
 from run_settings import CONFIG
+from wording import exactly
 
 
 def test_learning_makes_the_same_of_the_same_rows_everywhere():
@@ -34,7 +34,7 @@ def test_values_beyond_their_public_range_are_clipped_only_if_the_run_says_so(ca
     rows = np.array([[0.0, 1.5, -1.0], [5.0, 0.5, 0.0]]), np.array([0.5, -3.0])
     beyond = "1 of column 0, 1 of column 1 and 1 target"
     message = f"values must lie within their public ranges, unless clip is true, got beyond: {beyond}"
-    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
+    with pytest.raises(InvalidInput, match=exactly(message)):
         Learning.from_config(config).rows(*rows)
     X, Y = Learning.from_config(config | {"clip": True}).rows(*rows)
     assert np.array_equal(X, [[1, 0.5, 1, 0], [1, 1, 0.75, 0.5]])
@@ -77,7 +77,7 @@ def test_numbers_and_targets_are_read():
     ],
 )
 def test_a_bad_configuration_is_refused(change: dict[str, Any], message: str):
-    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
+    with pytest.raises(InvalidInput, match=exactly(message)):
         RunConfig.from_config(CONFIG | change)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 import threading
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 
 from codedfl.engine.state_folder import StateFolder
 from codedfl.errors import InvalidInput
+from wording import exactly
 
 
 def some_state(seed: int = 0) -> dict[str, object]:
@@ -66,7 +66,7 @@ def test_a_folder_that_others_can_look_into_is_refused(tmp_path: Path):
     (tmp_path / "state").mkdir(mode=0o755)
     (tmp_path / "state").chmod(0o755)
     message = f"the private folder must be closed to other users (chmod go= {tmp_path / 'state'}), got mode 0755"
-    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
+    with pytest.raises(InvalidInput, match=exactly(message)):
         StateFolder(tmp_path / "state").save(some_state())
 
 
@@ -184,7 +184,7 @@ def test_a_damaged_state_is_refused(tmp_path: Path, damage: bytes):
     folder.save(some_state())
     (folder.path / "index.msgpack").write_bytes(damage)
     message = f"a saved state must be whole, got a damaged one in {str(folder.path)!r}"
-    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
+    with pytest.raises(InvalidInput, match=exactly(message)):
         folder.load()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from fractions import Fraction
 
 import numpy as np
@@ -16,13 +15,10 @@ import oracle
 from codedfl.errors import InvalidInput, RangeExceeded
 from codedfl.exact.fixed_point import Bounds, FixedPoint, column_norm
 from scenario import gram_limit
+from wording import exactly
 
 MNIST = Bounds(math.sqrt(2 / 2000), 1.0, 60_000, 2_400)
 SMALL = Bounds(1.0, 1.0, 100, 40)
-
-
-def exactly(message: str) -> str:
-    return f"^{re.escape(message)}$"
 
 
 def small(**changes: object) -> FixedPoint:
@@ -152,18 +148,12 @@ def test_groups_choose_the_primes():
     assert all(p % 12 == 1 for p in small(group_sizes=(4, 6)).ring.primes)
 
 
-def test_repr_and_dict_show_the_decisions():
+def test_repr_shows_the_decisions():
     format_ = FixedPoint.derive(MNIST, 2000, 25)
     assert repr(format_) == (
         f"<FixedPoint 2 primes, 24-bit grid, X'X {format_.gram_bits} and G1 {format_.constant_bits} fraction bits>"
     )
-    assert format_.to_dict() == {
-        "primes": list(format_.ring.primes),
-        "feature_bits": 24,
-        "label_bits": 19,
-        "gram_bits": format_.gram_bits,
-        "constant_bits": format_.constant_bits,
-    }
+    assert (format_.feature_bits, format_.label_bits) == (24, 19)
 
 
 # -- a device's data

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,6 +14,7 @@ import oracle
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.exact.ring import PRIME_CEILING, Ring, is_prime, ring_primes
 from codedfl.typing import Planes
+from wording import exactly
 
 TWO = Ring.for_group_sizes([25])
 THREE = Ring.for_group_sizes([25], planes=3)
@@ -85,14 +85,14 @@ def test_the_first_primes_below_2_to_the_24_are_the_known_ones():
 @pytest.mark.parametrize("divisor", [0, -1, 2**16])
 def test_a_number_of_devices_without_primes_is_refused(divisor: int):
     message = f"the number of devices must be between 1 and 65535, got {divisor}"
-    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
+    with pytest.raises(InvalidInput, match=exactly(message)):
         ring_primes(divisor, 2)
 
 
 def test_too_few_primes_are_refused():
     count = 129  # only 128 candidates lie between 2^23 and 2^24
     message = f"no {count} primes between 2^23 and 2^24 are 1 modulo 65520: use smaller groups"
-    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
+    with pytest.raises(InvalidInput, match=exactly(message)):
         ring_primes(65520, count)
 
 
@@ -216,7 +216,7 @@ def test_products_are_exact(ring: Ring, inner: int, extreme: bool):
 def test_a_triangle_becomes_the_symmetric_matrix(ring: Ring, size: int):
     entries = list(range(size * (size + 1) // 2))
     square = ring.symmetric(planes_of(entries, ring), size)
-    where = {}
+    where: dict[tuple[int, int], int] = {}
     for i in range(size):
         for j in range(i, size):
             where[i, j] = where[j, i] = len(where) - len([1 for a, b in where if a > b])
@@ -248,7 +248,7 @@ def test_the_wire_form_is_24_bits_a_residue(ring: Ring, data: st.DataObject):
 def test_a_wrong_length_is_refused(ring: Ring, change: int):
     wire = (packed([5, 6], ring) + bytes(3))[: 2 * ring.bytes_per_number + change]
     message = f"2 ring numbers must take {2 * ring.bytes_per_number} bytes, got {len(wire)}"
-    with pytest.raises(MessageRefused, match=f"^{re.escape(message)}$"):
+    with pytest.raises(MessageRefused, match=exactly(message)):
         ring.unpack(wire, 2)
 
 
@@ -261,7 +261,7 @@ def test_a_residue_that_is_not_below_its_prime_is_refused(ring: Ring, above: int
         where = 9 * k + 3 * position
         wire[where : where + 3] = (prime + above).to_bytes(3, "little")
         message = f"ring numbers must be residues below {prime}, got a larger one"
-        with pytest.raises(MessageRefused, match=f"^{re.escape(message)}$"):
+        with pytest.raises(MessageRefused, match=exactly(message)):
             ring.unpack(bytes(wire), 3)
 
 

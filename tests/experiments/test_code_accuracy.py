@@ -44,7 +44,7 @@ def test_the_error_is_that_of_exact_fractions() -> None:
     survivors = [0, 2, 3, 5, 8, 9]
     a = [Fraction(round(x * 2**24), 2**24) for x in code.decoding_vector(survivors)]
     B = [[Fraction(round(b * 2**24), 2**24) for b in code.B[i]] for i in survivors]
-    oracle = max(abs(sum(a[i] * B[i][j] for i in range(6)) - 1) for j in range(10))
+    oracle = max(abs(sum((a[i] * B[i][j] for i in range(6)), Fraction(-1))) for j in range(10))
     assert code_accuracy.decoding_error(code, survivors, PAPER) == pytest.approx(float(oracle), rel=1e-6)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
 from experiments.paper_arithmetic import PaperFixedPoint
@@ -11,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codedfl.errors import InvalidInput
+from wording import exactly
 
 PAPER = PaperFixedPoint()
 DATATYPES = st.tuples(st.integers(2, 62), st.integers(0, 31)).filter(lambda kf: kf[1] < kf[0])
@@ -71,7 +70,7 @@ def test_reals_are_rounded_half_to_even_and_come_back():
 @pytest.mark.parametrize(("value", "shown"), [(2.0**23, "8.38861e+06"), (-(2.0**24), "1.67772e+07"), (np.nan, "nan")])
 def test_a_real_out_of_range_is_refused(value: float, shown: str):
     message = f"values must be below 2^23 in size, got {shown}"
-    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
+    with pytest.raises(InvalidInput, match=exactly(message)):
         PAPER.from_reals(np.array([0.5, value]))
 
 
@@ -86,7 +85,7 @@ def test_a_real_out_of_range_is_refused(value: float, shown: str):
     ],
 )
 def test_datatypes_that_do_not_exist_are_refused(k: int, f: int, message: str):
-    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
+    with pytest.raises(InvalidInput, match=exactly(message)):
         PaperFixedPoint(k, f)
 
 

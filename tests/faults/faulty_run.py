@@ -13,7 +13,7 @@ import random
 from collections.abc import Sequence
 from functools import cache
 from types import MethodType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,7 +67,7 @@ SETTINGS = [
 @cache
 def scenario_of(setting: Setting) -> Scenario:
     sizes = (2, 3, 1, 2, 2, 1)[: setting.n_devices]
-    types = {"server_type": setting.scheme.server_type, "device_type": setting.scheme.device_type}
+    types: Any = {"server_type": setting.scheme.server_type, "device_type": setting.scheme.device_type}
     return Scenario(sizes, setting.alpha, d=2, c=1, groups=setting.groups, **types)
 
 
@@ -252,7 +252,8 @@ class FaultyRun:
                         self._deliver(name, data)
                         self._check_model()
             without_progress = without_progress + 1 if self._progress() == before else 0
-            if without_progress == 3 and self.server.phase is not Phase.FINISHED and self.error is None:
+            over = self.server.phase is Phase.FINISHED  # type: ignore[comparison-overlap]  # it was not when we began
+            if without_progress == 3 and not over and self.error is None:
                 self._give_up()
         self._check_end()
         return "exact" if self.error is None else type(self.error).__name__
@@ -294,7 +295,7 @@ class FaultyRun:
             allowed += (WrongAnswers, NotEnoughDevices)
         assert isinstance(self.error, allowed), f"an error that nothing explains: {self.error!r}"
         assert self.setting.spare < 2 * len(self.liars) or self.dead, "enough spare answers, and yet it stopped"
-        kept = self.error.model  # type: ignore[attr-defined]
+        kept = self.error.model
         assert (kept is None) == (self.server.model is None)
         assert kept is None or np.array_equal(kept, self.server.model)
 

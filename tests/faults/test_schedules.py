@@ -38,7 +38,8 @@ def test_a_schedule_is_repeatable():
 
 def test_the_schedules_do_what_they_say():
     """All faults occur, and all ends."""
-    ends, faults = Counter(), Counter()
+    ends: Counter[str] = Counter()
+    faults: Counter[str] = Counter()
     for seed in range(60):
         run = FaultyRun(seed)
         ends[run.run()] += 1

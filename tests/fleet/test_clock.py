@@ -76,4 +76,4 @@ def test_waiting_for_all_makes_the_policies_agree():
 
 def test_a_policy_must_be_known():
     with pytest.raises(InvalidInput, match=re.escape("policy must be restart or finish, got 'nap'")):
-        TrainingClock(np.zeros(1), np.zeros((1, 2)), "nap")
+        TrainingClock(np.zeros(1), np.zeros((1, 2)), "nap")  # type: ignore[arg-type]

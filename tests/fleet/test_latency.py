@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,8 +14,10 @@ from codedfl.code.quorum import Quorum
 from codedfl.errors import InvalidInput
 from codedfl.fleet.fleet import DeviceClass, Fleet, MeasuredTimes
 from codedfl.fleet.latency import (
+    Direction,
     EngineLatency,
     FleetLatency,
+    SharingConvention,
     authors_sharing_time,
     crypto_macs,
     epoch_arrivals,
@@ -35,7 +38,7 @@ def rng() -> np.random.Generator:
 
 
 def alike(count: int, **changes: float) -> Fleet:
-    values = {
+    values: Any = {
         "mac_rate": 1e6,
         "setup_factor": 0.5,
         "uplink_rate": 5e6,
@@ -96,7 +99,7 @@ def test_order_statistics_of_identical_exponentials(k: int):
 
 
 @pytest.mark.parametrize(("direction", "rate"), [("up", 5e6), ("down", 10e6)])
-def test_transmissions_are_geometric(direction: str, rate: float):
+def test_transmissions_are_geometric(direction: Direction, rate: float):
     fleet = alike(4, failure_probability=0.3)
     times = FleetLatency(fleet).transfer_times(1e6, direction, 50_000, rng())
     once = 1e6 * 1.1 / rate
@@ -174,7 +177,7 @@ def test_a_message_takes_its_latency_beside_its_bits():
 
 
 @pytest.mark.parametrize(("convention", "messages"), [("authors", 6), ("per-message", 4), ("multicast", 4)])
-def test_messages_of_the_sharing_phase_have_latency_too(convention: str, messages: int):
+def test_messages_of_the_sharing_phase_have_latency_too(convention: SharingConvention, messages: int):
     """Three recipients and hardly any bits. The authors' messages go up and down one after the other; otherwise links
     are full duplex: three up and the last one down, or one up and three down."""
     fleet = alike(5, failure_probability=0, latency=1)
@@ -234,7 +237,7 @@ def test_the_authors_formula_takes_the_slowest_link():
 
 
 @pytest.mark.parametrize("convention", ["per-message", "multicast"])
-def test_sharing_without_failures_is_a_timetable(convention: str):
+def test_sharing_without_failures_is_a_timetable(convention: SharingConvention):
     """Up 2 s, down 1 s a share. Per message: the last of 3 goes up at 6 s and comes down at 7. Multicast: all are
     up at 2 s and come down one after the other."""
     fleet = alike(5, failure_probability=0, header_overhead=0, uplink_rate=1, downlink_rate=2)
@@ -269,7 +272,7 @@ def test_one_recipient_takes_an_upload_and_a_download():
 
 
 def test_multicast_is_faster_and_chunks_take_the_chance_out():
-    def phase(convention: str, chunk_bits: float | None = None) -> np.ndarray:
+    def phase(convention: SharingConvention, chunk_bits: float | None = None) -> np.ndarray:
         times = sharing_times(TIMES, SHARE * 48, 22, convention, 500, rng(), chunk_bits=chunk_bits)
         return times.max(axis=1)
 
@@ -289,14 +292,14 @@ def test_draws_in_parts_are_draws(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.parametrize("convention", ["authors", "per-message", "multicast"])
-def test_pads_and_sealing_run_beside_the_links(convention: str):
+def test_pads_and_sealing_run_beside_the_links(convention: SharingConvention):
     """1000 numbers at 1e6 MAC/s without setup time: 13 MACs a pad, 13 to seal or open."""
     fleet = alike(4, setup_factor=0)
     macs_to_send = crypto_macs(fleet, pad_bits=1000 * 48, sealed_bits=2000 * 48)
     macs_to_receive = crypto_macs(fleet, sealed_bits=2000 * 48)
     assert (macs_to_send, macs_to_receive) == (13_000 + 26_000, 26_000)
 
-    def share(bits: float, **work: float) -> np.ndarray:
+    def share(bits: float, **work: Any) -> np.ndarray:
         return sharing_times(FleetLatency(fleet), 1000 * bits, 2, convention, 50, rng(), **work)
 
     work = {"macs_to_send": macs_to_send, "macs_to_receive": macs_to_receive}
@@ -310,7 +313,7 @@ def test_pads_and_sealing_run_beside_the_links(convention: str):
 
 
 @pytest.mark.parametrize("convention", ["authors", "per-message", "multicast"])
-def test_alpha_1_shares_nothing(convention: str):
+def test_alpha_1_shares_nothing(convention: SharingConvention):
     assert not sharing_times(TIMES, SHARE * 48, 0, convention, 3, rng()).any()
 
 
@@ -348,7 +351,7 @@ def test_one_upload():
             "bits must be zero or positive, got nan",
         ),
         (
-            lambda: TIMES.transfer_times(1, "left", 1, rng()),
+            lambda: TIMES.transfer_times(1, "left", 1, rng()),  # type: ignore[arg-type]
             "direction must be up or down, got 'left'",
         ),
         (lambda: TIMES.transfer_times(1, "up", 1, rng(), 0), "chunk_bits must be positive, got 0"),
@@ -361,7 +364,7 @@ def test_one_upload():
             "bits must be zero or positive, got -1.0",
         ),
         (
-            lambda: upload_times(TIMES, 1, "radio", 1, rng()),
+            lambda: upload_times(TIMES, 1, "radio", 1, rng()),  # type: ignore[arg-type]
             "convention must be one of authors, per-message, multicast, got 'radio'",
         ),
     ],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import stat
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from codedfl.engine.private_files import make_private_folder, sole_user
 from codedfl.engine.run_config import RunConfig
 from codedfl.errors import InvalidInput, NotEnoughDevices
 from codedfl.flower.server import train
+from wording import exactly
 
 
 def config_in(folder: Path, **changes: Any) -> RunConfig:
@@ -24,8 +24,8 @@ def config_in(folder: Path, **changes: Any) -> RunConfig:
 def test_two_server_apps_cannot_have_the_same_output_folder(tmp_path: Path):
     folder = make_private_folder(tmp_path / "run")
     message = f"output-dir must not be in use by another process, got {str(folder)!r}"
-    with sole_user(folder, "output-dir"), pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
-        train(None, config_in(folder))  # type: ignore[arg-type]
+    with sole_user(folder, "output-dir"), pytest.raises(InvalidInput, match=exactly(message)):
+        train(None, config_in(folder))
     with sole_user(folder, "output-dir"):
         assert list(folder.iterdir()) == []
 

@@ -11,6 +11,7 @@ import struct
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgpack
 import numpy as np
@@ -63,7 +64,7 @@ CSV = b"a,b,label,device\n" + b"".join(b"%d,%.3f,class %d,%d\n" % (i, i / 7, i %
 IDX = bytes((0, 0, 8, 2)) + struct.pack(">2I", 3, 4) + bytes(range(12))
 
 
-def npz(**arrays: np.ndarray) -> bytes:
+def npz(**arrays: Any) -> bytes:
     stream = io.BytesIO()
     np.savez(stream, **arrays)
     return stream.getvalue()

@@ -11,7 +11,7 @@ import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 from mutation import INPUTS, fuzz, packed, rewritten
 
-from codedfl.engine.calls import Dismissal, Failed, Hello, Introduction, Measured, Probe, Refused, Step
+from codedfl.engine.calls import Call, Dismissal, Failed, Hello, Introduction, Measured, Probe, Refused, Step
 from codedfl.engine.letters import Letter, Line, Parcel
 from codedfl.errors import CodedFLError
 from codedfl.flower.records import KINDS, call_record, read_call, read_reply, reply_record
@@ -19,7 +19,7 @@ from codedfl.flower.records import KINDS, call_record, read_call, read_reply, re
 _LARGEST = 1 << 16
 LETTERS = (Letter(b"head"), Letter(b"head", b"bulk" * 40))
 PARCELS = (Parcel(0, LETTERS, 0), Parcel(1, (), 0, b"newest", "no"))
-CALLS = (
+CALLS: tuple[Call, ...] = (
     Hello(bytes(16)),
     Dismissal("why"),
     Probe(10, 2, 3, b"data", 5),

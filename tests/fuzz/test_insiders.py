@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from mutation import INPUTS, damaged, damaged_list, fuzz
@@ -86,7 +87,7 @@ def test_a_device_refuses_or_answers_any_update_that_is_one_by_its_form(field: s
     values = [bytes(size) for size in (1, 47, 48, 49, 5000)] if field == "packed" else numbers
 
     def wrap(choice: bytes) -> bytes:
-        update = {"epoch": 1, "fraction_bits": 0, "packed": b""} | {field: values[choice[0]]}
+        update: Any = {"epoch": 1, "fraction_bits": 0, "packed": b""} | {field: values[choice[0]]}
         body = Update(**update).encode()
         return message.with_body(body).signed_by(network.server.identity).encode()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -21,15 +20,12 @@ from codedfl.exact.fixed_point import Bounds
 from codedfl.protocol import Agreement, Parameters
 from codedfl.protocol.agreement import Invitation, seated
 from scenario import Scenario, joined, names_of
+from wording import exactly
 
 BOUNDS = Bounds(1.0, 2.0, 100, 40)
 PARAMETERS = Parameters("coded-padded", 3, 4, 2, BOUNDS)
 RUN = bytes(range(16))
 SERVER_PUBLIC, SERVER_KEY = (Identity(bytes([99]) * 32).public, bytes([9]) * 32)
-
-
-def exactly(message: str) -> str:
-    return f"^{re.escape(message)}$"
 
 
 def invited_to(parameters: Parameters = PARAMETERS, run: bytes = RUN, server: bytes = SERVER_PUBLIC) -> Invitation:

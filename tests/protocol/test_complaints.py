@@ -21,14 +21,12 @@ from fake_post import FakePost, make_conductor, make_hosts
 from scenario import Network, Scenario, descent
 from wording import exactly
 
-SCHEMES = {"coded-padded": (PaddedServer, PaddedDevice), "coded-keys": (KeysServer, KeysDevice)}
+SCHEMES: dict[str, tuple[Any, Any]] = {
+    "coded-padded": (PaddedServer, PaddedDevice),
+    "coded-keys": (KeysServer, KeysDevice),
+}
+pytestmark = pytest.mark.usefixtures("no_power_cuts")
 GUILTY = "device-1"
-
-
-@pytest.fixture(autouse=True)
-def no_power_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Waiting for the disk is most of the time some of these tests take."""
-    monkeypatch.setattr("os.fsync", lambda handle: None)
 
 
 @pytest.fixture(params=SCHEMES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from wording import exactly
 X, Y = np.full((3, 4), 0.5), np.full((3, 2), 0.25)
 
 
-def invitation(server: Server, **changes: object) -> Message:
+def invitation(server: Server, **changes: Any) -> Message:
     """What the server would send to all, with changes, signed by the server."""
     message = Message.decode(server.invite()[0].data)
     return replace(message, **changes).signed_by(server.identity)
@@ -188,7 +189,7 @@ def test_another_recipe_is_refused():
 # -- the agreement
 
 
-def agreement_of(network: Network, **changes: object) -> Agreement:
+def agreement_of(network: Network, **changes: Any) -> Agreement:
     return replace(network.server.agreement, **changes)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from types import MethodType
 
@@ -20,6 +19,7 @@ from codedfl.run.in_process import run_in_process
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.typing import Planes
 from scenario import Network, Scenario, descent
+from wording import exactly
 
 EPOCHS = 4
 SCHEMES = pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_when_it_cannot_be_told_the_run_ends_with_the_last_good_model():
         "the answers to epoch 3 must agree on the code: they do not, and there are too few to tell whose is wrong"
         " (those of device-0, device-1, device-2, device-3)"
     )
-    with pytest.raises(WrongAnswers, match=f"^{re.escape(message)}$") as caught:
+    with pytest.raises(WrongAnswers, match=exactly(message)) as caught:
         run()
     good = scenario.expected_models(descent(EPOCHS))[1]
     assert np.array_equal(caught.value.model, good)

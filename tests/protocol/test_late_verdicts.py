@@ -13,6 +13,7 @@ from test_state import plain
 
 import oracle
 from codedfl.code.answer_check import Projection, judge
+from codedfl.code.gradient_code import GradientCode
 from codedfl.errors import WrongAnswers
 from codedfl.protocol import Device, Outgoing, Phase, Server
 from codedfl.protocol.messages import Answer, Kind, Update
@@ -35,6 +36,7 @@ def conspire(device: Device, epochs: Collection[int]) -> None:
         planes = honest(self, update, digest)
         if update.epoch in epochs:
             code = self._agreed.code
+            assert isinstance(code, GradientCode)
             for k, p in enumerate(code.primes):
                 offset = code.points[k][self._position] - code.points[k][0]
                 planes[k, -1] = oracle.centred(int(planes[k, -1]) + offset, p)

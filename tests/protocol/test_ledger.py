@@ -120,7 +120,8 @@ def scenario_of_seven() -> Scenario:
 
 
 def test_a_second_run_without_one_device_is_refused_and_a_failed_run_counts():
-    scenario, ledgers = scenario_of_seven(), {}
+    scenario = scenario_of_seven()
+    ledgers: dict[int, Ledger] = {}
     everybody = list(range(7))
     trained(everybody, ledgers, scenario)
     trained(everybody, ledgers, scenario)

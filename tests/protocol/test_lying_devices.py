@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Collection, Sequence
 from types import MethodType
 
@@ -21,6 +20,7 @@ from codedfl.run.in_process import everyone_in_order, run_in_process
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.typing import Planes
 from scenario import Network, Scenario, descent
+from wording import exactly
 
 SCHEMES = pytest.mark.parametrize(
     ("server_type", "device_type"), [(PaddedServer, PaddedDevice), (KeysServer, KeysDevice)]
@@ -173,7 +173,7 @@ def test_detection_without_location_stops_with_the_last_good_model():
         "the answers to epoch 3 must agree on the code: they do not, and there are too few to tell whose is wrong"
         " (those of device-0, device-1, device-2)"
     )
-    with pytest.raises(WrongAnswers, match=f"^{re.escape(message)}$") as caught:
+    with pytest.raises(WrongAnswers, match=exactly(message)) as caught:
         run_in_process(server, devices)
     assert caught.value.suspects == ("device-0", "device-1", "device-2")
     good = scenario.expected_models(descent(EPOCHS))[1]
@@ -196,7 +196,7 @@ def test_too_few_for_the_spare_answers_are_named():
         "epoch 1 needs 2 answers (D - alpha + 1) and 2 spare but only 3 devices are alive: 1 more needed,"
         " missing are device-3"
     )
-    with pytest.raises(NotEnoughDevices, match=f"^{re.escape(message)}$"):
+    with pytest.raises(NotEnoughDevices, match=exactly(message)):
         train(scenario, [], 2, lambda _, names: names[:3])
 
 

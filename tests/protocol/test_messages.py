@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 import msgpack
 import pytest
@@ -28,14 +28,11 @@ from codedfl.protocol.messages import (
     check_types,
     unpack_list,
 )
+from wording import exactly
 
 ALICE = Identity(bytes([1]) * 32)
 RUN, AGREEMENT = bytes(range(16)), bytes(range(32))
 MESSAGE = Message(Kind.ANSWER, RUN, AGREEMENT, "alice", SERVER, b"body", b"bulk", b"signature")
-
-
-def exactly(message: str) -> str:
-    return f"^{re.escape(message)}$"
 
 
 def fields_of(message: Message) -> list:
@@ -139,12 +136,15 @@ def test_a_missing_or_additional_field_is_refused():
 @pytest.mark.parametrize("place", ["sender", "receiver"])
 def test_a_name_that_is_too_long_is_refused(place: str):
     """In bytes, as it travels: 64 characters of four bytes each would burst the fixed header."""
-    longest = replace(MESSAGE, **{place: "é" * (MAX_NAME // 2)})
+
+    def named(name: str) -> Message:
+        change: dict[str, Any] = {place: name}
+        return replace(MESSAGE, **change)
+
+    longest = named("é" * (MAX_NAME // 2))
     assert Message.decode(longest.encode()) == longest
     for name in ("x" * (MAX_NAME + 1), "é" * (MAX_NAME // 2) + "x"):
-        refused_as(
-            replace(MESSAGE, **{place: name}).encode(), f"a device's name must have at most {MAX_NAME} bytes, got more"
-        )
+        refused_as(named(name).encode(), f"a device's name must have at most {MAX_NAME} bytes, got more")
 
 
 @given(cut=st.integers(0, len(MESSAGE.encode()) - 1))

@@ -50,6 +50,12 @@ def first_of_each_role(server: Server, rng: np.random.Generator) -> Callable[[in
     return arrivals
 
 
+def holders_of(server: Server, role: int) -> list[str]:
+    agreement = server.agreement
+    assert agreement is not None
+    return [name for name, one in zip(agreement.names, agreement.roles, strict=True) if one == role]
+
+
 # -- the model
 
 
@@ -147,8 +153,7 @@ def test_an_owner_that_has_uploaded_may_die_and_so_may_all_holders_of_a_role_but
     scenario = scenario_of()
     network = Network.of(scenario)
     network.run_until(Kind.UPDATE)
-    agreement = network.server.agreement
-    by_role = [[agreement.names[i] for i in agreement.answer_code.holders(role)] for role in (0, 1)]
+    by_role = [holders_of(network.server, role) for role in (0, 1)]
     dead = [*by_role[0][1:], *by_role[1][1:]]
     deaf(network, *dead)()
     server = network.server
@@ -162,7 +167,7 @@ def test_a_dead_role_ends_the_run_by_name_with_the_model_so_far():
     network = Network.of(scenario)
     network.run_until(Kind.UPDATE)
     agreement = network.server.agreement
-    role = [agreement.names[i] for i in agreement.answer_code.holders(1)]
+    role = holders_of(network.server, 1)
     network.run_until(Kind.ANSWER)
     for name in agreement.names:
         network.deliver(("up", name))
@@ -194,7 +199,7 @@ def test_a_missing_seed_comes_from_a_co_holder():
     network = Network.of(scenario)
     network.run_until(Kind.SHARE)
     agreement = network.server.agreement
-    role = [agreement.names[i] for i in agreement.answer_code.holders(0)]
+    role = holders_of(network.server, 0)
     victim, owner = role[0], next(name for name in agreement.names if name not in role)
     lost = [data for data in network.down[victim] if Message.decode(data).sender == owner]
     assert lost

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -15,7 +17,7 @@ from scenario import Network, Scenario, descent, gram_limit
 from wording import exactly
 
 
-def overflowing(**changes: object) -> Scenario:
+def overflowing(**changes: Any) -> Scenario:
     """Sixteen samples at the bound where the run was promised five: X'X is three times larger than proved."""
     scenario = Scenario(sizes=(4, 4, 4, 4), bounds=Bounds(1.0, 1.0, 5, 4), **changes)
     scenario.data = [(np.ones((4, 4)), np.full((4, 2), 0.1)) for _ in range(4)]

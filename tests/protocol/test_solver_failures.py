@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.descent import GradientDescent, StepSchedule
 from codedfl.state import State
 from scenario import Network, Scenario, descent
+from wording import exactly
 
 ADVICE = "; change the solver's settings (a larger regularisation, a smaller step) and start anew"
 
@@ -52,7 +52,7 @@ def test_a_singular_one_shot_run_ends_and_says_what_to_change():
         "the solver must make a model of the totals of epoch 1, it cannot: regularisation must be large enough to make"
         f" X'X/m + lambda positive definite, got 0{ADVICE}"
     )
-    with pytest.raises(SolverFailed, match=f"^{re.escape(message)}$") as caught:
+    with pytest.raises(SolverFailed, match=exactly(message)) as caught:
         network.run()
     assert caught.value.model is None and network.server.model is None
     assert network.server.phase is Phase.FINISHED
@@ -95,7 +95,7 @@ def test_any_error_of_a_solver_ends_the_run_with_the_last_good_model(error: Exce
     server, devices = scenario.server(Failing(error, when)), scenario.devices()
     epoch = {"request": 2, "receive": 3}[when]
     message = f"the solver must make a model of the totals of epoch {epoch}, it cannot: {error}{ADVICE}"
-    with pytest.raises(SolverFailed, match=f"^{re.escape(message)}$") as caught:
+    with pytest.raises(SolverFailed, match=exactly(message)) as caught:
         run_in_process(server, devices)
     good = scenario.expected_models(descent(4))[1]
     assert np.array_equal(server.model, good)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +24,7 @@ from codedfl.solve.descent import GradientDescent, Nesterov
 from codedfl.solve.krylov import BlockKrylov, ConjugateGradient
 from codedfl.solve.solver import Solver
 from scenario import STEP, Network, Scenario, descent, repeatable, snapshot
+from wording import exactly
 
 REGULARISATION = 1e-3
 SOLVERS: dict[str, Callable[[], Solver]] = {
@@ -132,7 +132,7 @@ def test_a_single_crash_at_each_message_changes_nothing(scheme: str):
     scenario, make_solver = scenario_of(scheme), SCHEMES[scheme][2]
     undisturbed = run_with_crashes(scenario, make_solver, lambda _: False).model
     for message in range(0, 60, 7):
-        crashed = run_with_crashes(scenario, make_solver, lambda count, at=message: count == at).model
+        crashed = run_with_crashes(scenario, make_solver, message.__eq__).model
         assert np.array_equal(crashed, undisturbed)
 
 
@@ -208,7 +208,7 @@ def test_a_state_of_another_version_is_refused():
     state = GradientDescent(3).state()
     del state["_epoch"]
     message = "state must be of this version, got one that differs in _epoch"
-    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
+    with pytest.raises(InvalidInput, match=exactly(message)):
         GradientDescent(3).restore(state)
 
 
@@ -219,5 +219,5 @@ def test_data_must_come_with_a_state_from_before_their_use():
     old = network.devices["device-0"]
     fresh = PaddedDevice("device-0", None, None, identity=old.identity)
     message = "X and Y of 'device-0' must be given, the state is from before their use, got None"
-    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
+    with pytest.raises(InvalidInput, match=exactly(message)):
         fresh.restore(old.state())

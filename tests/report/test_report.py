@@ -32,18 +32,15 @@ FILES = ["results.json", "traces.csv", "accuracy.png", "accuracy.svg", "report.h
 
 
 def made_up() -> dict[str, Any]:
+    entries: list[dict[str, Any]] = [
+        {"speedups": (1.0, 1.0, 1.0)},
+        {"alpha": 23, "speedups": (6.31, 6.62, 6.93)},
+        {"dropped": 5, "final": 0.871},
+    ]
     schemes = [
         entry(target, seconds, **which)
         for target, times in ((0.9, (684.0, 740.0, 1100.0)), (0.95, (8022.0, 1210.0, None)))
-        for seconds, which in zip(
-            times,
-            (
-                {"speedups": (1.0, 1.0, 1.0)},
-                {"alpha": 23, "speedups": (6.31, 6.62, 6.93)},
-                {"dropped": 5, "final": 0.871},
-            ),
-            strict=True,
-        )
+        for seconds, which in zip(times, entries, strict=True)
     ]
     return {
         "name": "mnist",

@@ -131,7 +131,7 @@ def test_the_descents_converge_without_being_told_a_step(
     diabetes: tuple[Floats, Floats], solver: str, close: float, features: str
 ) -> None:
     X, y = diabetes
-    common = {"n_devices": 2, "features": features, "n_features": 20, "random_state": 0, "regularisation": 0.05}
+    common: Any = {"n_devices": 2, "features": features, "n_features": 20, "random_state": 0, "regularisation": 0.05}
     model = CodedRidge(solver=solver, epochs=40, **common).fit(X, y)
     assert np.abs(model.predict(X) - CodedRidge(**common).fit(X, y).predict(X)).max() < close * y.std()
     assert model.n_iter_ == 40

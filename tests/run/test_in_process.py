@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,16 +14,13 @@ from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
 from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
 from codedfl.run.in_process import everyone_in_order, run_in_process
 from scenario import Scenario, descent, names_of
+from wording import exactly
 
 SCHEMES = pytest.mark.parametrize(
     ("server_type", "device_type"),
     [(PaddedServer, PaddedDevice), (KeysServer, KeysDevice)],
     ids=["coded-padded", "coded-keys"],
 )
-
-
-def exactly(message: str) -> str:
-    return f"^{re.escape(message)}$"
 
 
 @SCHEMES

@@ -105,4 +105,4 @@ def test_the_two_uploads_have_two_names():
     assert CodedFedL(0.8).label == "CodedFedL, δ = 0.8"
     assert CodedFedL(0.8, "mean").label == "CodedFedL, δ = 0.8, mean upload"
     with pytest.raises(InvalidInput, match=re.escape("upload must be one of slowest, mean, got 'fast'")):
-        CodedFedL(0.8, "fast").check(5)
+        CodedFedL(0.8, "fast").check(5)  # type: ignore[arg-type]

@@ -25,17 +25,18 @@ def one_shot(**options) -> Scenario:
 def test_it_solves_the_oracles_normal_equations(options):
     """The totals are those of plain integers; the solution satisfies the normal equations they make."""
     scenario = one_shot(**options)
-    network = Network.of(scenario, ClosedForm(LAMBDA, [0.1, 1.0]))
+    solver = ClosedForm(LAMBDA, [0.1, 1.0])
+    network = Network.of(scenario, solver)
     network.run()
     totals = scenario.totals()
     m = sum(scenario.sizes)
     gram = np.array(totals.gram, dtype=float) * 2.0**-totals.gram_bits / m
     cross = -np.array(totals.constant, dtype=float) * 2.0**-totals.constant_bits / m
-    for value, theta in network.server.solver.path.items():
+    for value, theta in solver.path.items():
         residual = gram @ theta + value * theta - cross
         assert np.abs(residual).max() < 1e-14
-    assert set(network.server.solver.path) == {LAMBDA, 0.1, 1.0}
-    assert np.array_equal(network.server.model, network.server.solver.path[LAMBDA])
+    assert set(solver.path) == {LAMBDA, 0.1, 1.0}
+    assert np.array_equal(network.server.model, solver.path[LAMBDA])
 
 
 def test_theta_1_does_not_matter():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,6 +11,7 @@ from small_ridge import LAMBDA, Ridge, grid, run
 from codedfl.errors import InvalidInput
 from codedfl.solve.krylov import BlockKrylov, ConjugateGradient
 from small_problems import totals
+from wording import exactly
 
 
 def energy(problem: Ridge, theta: np.ndarray) -> np.ndarray:
@@ -227,7 +226,7 @@ def test_a_state_holds_the_old_blocks_as_they_were():
     ],
 )
 def test_what_is_refused(options: dict[str, int], message: str):
-    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
+    with pytest.raises(InvalidInput, match=exactly(message)):
         BlockKrylov(5, **options)
 
 

@@ -11,6 +11,7 @@ from small_ridge import LAMBDA, Ridge, grid, run
 from codedfl.errors import InvalidInput
 from codedfl.solve.descent import STEP_LITERAL, STEP_PAPER, GradientDescent, Nesterov, StepSchedule
 from codedfl.solve.krylov import ConjugateGradient
+from wording import exactly
 
 
 def step_for(problem: Ridge) -> StepSchedule:
@@ -223,7 +224,7 @@ def test_arguments_are_checked(kind: type):
         ((5, -1e-9), "regularisation must be at least 0, got -1e-09"),
         ((5, float("nan")), "regularisation must be at least 0, got nan"),
     ):
-        with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
+        with pytest.raises(InvalidInput, match=exactly(message)):
             kind(*arguments)
 
 

@@ -21,7 +21,7 @@ ENDINGS = (".npz", ".csv", ".parquet")
 
 
 def load_local_data(context: Context) -> tuple[NDArray[Any], NDArray[Any]]:
-    """This node's part of a named data set, or all files in its folder."""
+    """The node's part of a named data set, or all files in its folder."""
     if context.run_config["data"] == FILES:
         names = setting(context.run_config, "column-names", str, "")
         columns = tuple(name.strip() for name in names.split(",")) if names else None

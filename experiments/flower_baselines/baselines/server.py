@@ -8,6 +8,7 @@ from logging import INFO
 import numpy as np
 from flwr.app import Context
 from flwr.common import log, ndarrays_to_parameters
+from flwr.common.typing import Scalar
 from flwr.server import LegacyContext, ServerConfig
 from flwr.server.strategy import FedAvg
 from flwr.server.workflow import DefaultWorkflow, SecAggPlusWorkflow
@@ -27,7 +28,7 @@ def main(grid: Grid, context: Context) -> None:
     data = datasets.load(str(run["data"]), use_network=False)
     devices = int(run["devices"])
 
-    def evaluate(number: int, arrays: list[np.ndarray], config: dict[str, object]) -> None:
+    def evaluate(number: int, arrays: list[np.ndarray], config: dict[str, Scalar]) -> None:
         del config
         score = learning.model(np.asarray(arrays[0], dtype=np.float64)).score(data.X_test, data.y_test)
         log(INFO, "epoch %d after %.1f s, score %.4f", number, time.monotonic() - began, score)

@@ -78,6 +78,7 @@ class Verdict:
 
     @property
     def agreed(self) -> bool:
+        """Whether nothing is left that the answers could not decide."""
         return not self.undecided
 
 

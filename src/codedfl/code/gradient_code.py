@@ -27,6 +27,7 @@ Residues = NDArray[np.int64]
 
 
 def check_alpha(alpha: int, n_devices: int) -> None:
+    """Refuse an alpha that no code of D devices has."""
     if n_devices < 2:
         raise InvalidInput(f"the number of devices must be at least 2, got {n_devices}")
     if not 1 <= alpha <= n_devices:
@@ -61,10 +62,13 @@ class GradientCode:
 
     Parameters
     ----------
-    n_devices: D >= 2.
-    alpha: how many devices' data each device can answer for. alpha = 1 is uncoded (every answer is needed);
-        alpha = D is replication (one answer is enough).
-    primes: each 1 modulo D (``Ring.primes``).
+    n_devices : int
+        D >= 2.
+    alpha : int
+        How many devices' data each device can answer for. 1 is uncoded (every answer is needed); D is replication
+        (one answer is enough).
+    primes : sequence of int
+        Each 1 modulo D (``Ring.primes``).
     """
 
     def __init__(self, n_devices: int, alpha: int, primes: Sequence[int]) -> None:
@@ -116,7 +120,7 @@ class GradientCode:
         return [(i + s) % self.n_devices for s in range(self.alpha)]
 
     def column_support(self, j: int) -> list[int]:
-        """Who answers for device j's data. (The paper's IV-B says row i; it must be column i.)"""
+        """Who answers for device j's data (the paper's IV-B says row i; it must be column i)."""
         return [(j - s) % self.n_devices for s in range(self.alpha)]
 
     def coefficients(self, i: int) -> list[list[int]]:
@@ -198,17 +202,21 @@ class GroupedCode:
         return [(code, list(range(group, self.n_devices, self.groups))) for group, code in enumerate(self._codes)]
 
     def row_support(self, i: int) -> list[int]:
+        """Whose data device i answers for, all of its own group."""
         group, index = i % self.groups, i // self.groups
         return [j * self.groups + group for j in self._codes[group].row_support(index)]
 
     def column_support(self, j: int) -> list[int]:
+        """Who answers for device j's data."""
         group, index = j % self.groups, j // self.groups
         return [i * self.groups + group for i in self._codes[group].column_support(index)]
 
     def coefficients(self, i: int) -> list[list[int]]:
+        """For each prime the coefficients b_ij along ``row_support(i)``."""
         return self._codes[i % self.groups].coefficients(i // self.groups)
 
     def matrix(self) -> Residues:
+        """The whole B modulo each prime, shape (P, D, D): zero between groups."""
         full = np.zeros((len(self.primes), self.n_devices, self.n_devices), dtype=np.int64)
         for i in range(self.n_devices):
             full[:, i, self.row_support(i)] = self.coefficients(i)
@@ -244,4 +252,5 @@ Code = GradientCode | GroupedCode
 
 
 def make_code(n_devices: int, alpha: int, primes: Sequence[int], groups: int = 1) -> Code:
+    """Make one code for all, or one a group."""
     return GradientCode(n_devices, alpha, primes) if groups == 1 else GroupedCode(n_devices, alpha, primes, groups)

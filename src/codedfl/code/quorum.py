@@ -71,6 +71,7 @@ class Quorum:
         return sum(max(0, part.needed - len(there.intersection(part.members))) for part in self.parts)
 
     def complete(self, answered: Iterable[int]) -> bool:
+        """Whether these positions are enough."""
         return self.missing(answered) == 0
 
     def time(self, arrivals: Seconds) -> Seconds:

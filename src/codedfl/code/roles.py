@@ -70,6 +70,7 @@ class RoleCode:
 
     @cached_property
     def quorum(self) -> Quorum:
+        """A part a role, which needs one answer."""
         return Quorum(tuple(QuorumPart(tuple(holders), 1) for holders in self._holders))
 
     @cached_property
@@ -78,6 +79,7 @@ class RoleCode:
         return [(Replication(len(holders), self.primes), holders) for holders in self._holders]
 
     def holders(self, role: int) -> list[int]:
+        """Positions of those who have this role."""
         return self._holders[role]
 
     def decoding_vector(self, survivors: Sequence[int]) -> Residues:

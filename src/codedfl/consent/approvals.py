@@ -66,4 +66,5 @@ def approve(study: Study, path: Path, *, who: str, when: str) -> Approval:
 
 
 def is_approved(digest: bytes, path: Path) -> bool:
+    """Whether the study with this digest was approved here."""
     return any(one.digest == digest.hex() for one in load_approvals(path))

@@ -61,6 +61,7 @@ class SegmentExpander:
 
 
 def new_scratch() -> NDArray[np.uint8]:
+    """Memory for the bytes of one segment's stream; one a thread."""
     return np.empty(len(_ZEROS), dtype=np.uint8)
 
 

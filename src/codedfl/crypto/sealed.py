@@ -52,12 +52,14 @@ class Identity:
 
     @classmethod
     def generate(cls, random_bytes: RandomBytes = secrets.token_bytes) -> Identity:
+        """Draw a new one."""
         return cls(random_bytes(KEY_BYTES))
 
     def __repr__(self) -> str:
         return f"<Identity {fingerprint(self.public)}>"
 
     def sign(self, message: bytes) -> bytes:
+        """Sign with Ed25519."""
         return self._signing.sign(message)
 
     def tag(self, message: bytes) -> bytes:
@@ -77,6 +79,7 @@ class RunKey:
 
     @classmethod
     def generate(cls, random_bytes: RandomBytes = secrets.token_bytes) -> RunKey:
+        """Draw a new one."""
         return cls(random_bytes(KEY_BYTES))
 
     def __repr__(self) -> str:
@@ -93,6 +96,7 @@ def fingerprint(public: bytes) -> str:
 
 
 def verify(public: bytes, message: bytes, signature: bytes) -> None:
+    """Refuse a message whose signature is not by the key ``public``."""
     try:
         Ed25519PublicKey.from_public_bytes(public).verify(signature, message)
     except (InvalidSignature, ValueError):
@@ -110,6 +114,7 @@ def seal(sender: RunKey, receiver_public: bytes, context: bytes, plaintext: byte
 
 
 def open_sealed(receiver: RunKey, sender_public: bytes, context: bytes, sealed: bytes) -> bytes:
+    """Open what ``seal`` made; refuse what was damaged, forged or meant for another context or receiver."""
     if len(sealed) < SEAL_OVERHEAD:
         raise MessageRefused(f"a sealed message must have at least {SEAL_OVERHEAD} bytes, got {len(sealed)}")
     fresh_public, ciphertext = bytes(sealed[:KEY_BYTES]), sealed[KEY_BYTES:]
@@ -163,6 +168,7 @@ def commitment(seed: bytes, run: bytes, owner: str, purpose: str) -> bytes:
 
 
 def digest_of(chunks: Iterable[bytes]) -> bytes:
+    """SHA-256 of all chunks as one text."""
     running = hashlib.sha256()
     for chunk in chunks:
         running.update(chunk)

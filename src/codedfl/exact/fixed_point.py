@@ -173,6 +173,7 @@ class FixedPoint:
         return self._on_grid("X", X, self.bounds.features, self.feature_bits)
 
     def grid_labels(self, Y: NDArray[np.floating[Any]]) -> Floats:
+        """Labels as integers of 2^-label_bits, in float64; refused beyond their public bound."""
         return self._on_grid("Y", Y, self.bounds.labels, self.label_bits)
 
     @staticmethod
@@ -232,6 +233,7 @@ class FixedPoint:
         return np.ldexp(integers, self.gram_bits - self.constant_bits)
 
     def initial_model_integers(self, theta: Floats) -> Floats:
+        """Theta^(1) on the grid that X'X Theta and X'Y share; refused where their difference could wrap."""
         if not np.all(np.isfinite(theta)):
             raise InvalidInput("the initial model must be finite, got NaN or infinity")
         integers = np.rint(np.ldexp(theta, self.constant_bits - self.gram_bits))
@@ -291,16 +293,6 @@ class FixedPoint:
                 )
         reals: Floats = np.ldexp(integers.astype(np.float64), -bits)
         return reals
-
-    def to_dict(self) -> dict[str, Any]:
-        """For provenance: the decisions in plain numbers."""
-        return {
-            "primes": list(self.ring.primes),
-            "feature_bits": self.feature_bits,
-            "label_bits": self.label_bits,
-            "gram_bits": self.gram_bits,
-            "constant_bits": self.constant_bits,
-        }
 
 
 def column_norm(matrix: Floats) -> float:

@@ -24,6 +24,7 @@ class GramSum:
         self._product = np.empty(STRIP * n_features)
 
     def add(self, block: Floats) -> None:
+        """Add X'X of some rows."""
         for number, strip in enumerate(self._strips):
             start = number * STRIP
             product = self._product[: strip.size].reshape(strip.shape)

@@ -1,7 +1,7 @@
 """The exact ring Z_M, M a product of two or three primes just under 2^24 (replaces the paper's Z_<k>, IV-A).
 
 The paper truncates products of padded numbers, which fails whenever a padded number wraps (see
-``paper_arithmetic`` and ``experiments/wraparound.py``). Here nothing is truncated before it is unpadded: numbers
+``paper_arithmetic`` and ``experiments/wraparound``). Here nothing is truncated before it is unpadded: numbers
 are integers modulo M, kept as one float32 plane of centred residues per prime. A ring array of shape (a, b) is
 therefore a float32 array of shape (P, a, b). Every prime is 1 modulo the number of devices, so that the gradient
 code exists modulo each (``gradient_code``).
@@ -62,6 +62,7 @@ class Ring:
 
     @cached_property
     def modulus(self) -> int:
+        """M, the product of the primes."""
         return math.prod(self.primes)
 
     @property
@@ -73,6 +74,7 @@ class Ring:
         return f"<Ring of {' * '.join(map(str, self.primes))}, {math.log2(self.modulus):.2f} bits>"
 
     def zeros(self, *shape: int) -> Planes:
+        """A ring array of zeros, aligned for the kernels."""
         return kernels.aligned_zeros((len(self.primes), *shape))
 
     # -- integers <-> residues
@@ -168,6 +170,7 @@ class Ring:
         return planes
 
     def check_packed_length(self, data: bytes | memoryview, count: int) -> None:
+        """Refuse bytes that are not ``count`` numbers in their wire form."""
         if len(data) != count * self.bytes_per_number:
             raise MessageRefused(
                 f"{count} ring numbers must take {count * self.bytes_per_number} bytes, got {len(data)}"

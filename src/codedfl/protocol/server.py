@@ -5,7 +5,7 @@ e, go on at the first D - alpha + 1 answers (and ``spare`` more to check them wi
 linear and A B = 1, so the pads collapse to their sum: the server decodes first and unpads with one product.
 
 After phase 1 it holds ``pad_linear`` (d x d) and ``pad_constant`` on the ring; what they are, the scheme decides
-(``codedfl.schemes``). What to do with an exact gradient is the solver's business (``codedfl.solve.solvers``).
+(``codedfl.schemes``). What to do with an exact gradient is the solver's business (``codedfl.solve``).
 """
 
 from __future__ import annotations

@@ -29,7 +29,8 @@ def write(path: Path, columns: dict[str, Any]) -> Path:
     elif path.suffix == ".parquet":
         pyarrow.parquet.write_table(pyarrow.table(columns), path)
     else:
-        np.savez(path, **{name: np.array(values) for name, values in columns.items()})
+        arrays: Any = {name: np.array(values) for name, values in columns.items()}
+        np.savez(path, **arrays)
     return path
 
 
@@ -214,7 +215,7 @@ def test_npz_with_a_matrix(tmp_path: Path) -> None:
     np.savez(path, X=X, y=y, who=np.arange(10))
     data = load(path, device="who")
     assert repr(data) == "<Dataset m: 8 + 2 rows, 3 columns, 2 classes>"
-    assert np.array_equal(data.X_train[:, 0], 3 * data.device)  # type: ignore[operator]
+    assert np.array_equal(data.X_train[:, 0], 3 * data.device)
     assert read_table(path, columns=("a", "b", "c")).X.shape == (10, 3)
     with pytest.raises(ValueError, match=r"^X of m\.npz must have 2 columns, got 3$"):
         read_table(path, columns=("a", "b"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import gzip
-import re
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +14,7 @@ import pytest
 from codedfl.data.tables import as_raw_table, is_table, read_file
 from codedfl.data.tables.csv_file import BLOCK, MOST_INFLATION
 from codedfl.errors import InvalidInput
+from wording import exactly
 
 
 def columns(path: Path) -> dict[str, list[object]]:
@@ -40,7 +40,7 @@ def test_gzip(tmp_path: Path):
     assert columns(path) == {"a": [1.0], "b": ["x"]}
     path.write_bytes(gzip.compress(b"a,b\n" + b"0,0\n" * 10**6))
     message = f"t.csv.GZ must unpack to at most {MOST_INFLATION} times its size, got more: unpack it first"
-    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
+    with pytest.raises(InvalidInput, match=exactly(message)):
         read_file(path)
     path.write_bytes(gzip.compress(b"a,b\n1,x\n")[:-9])
     with pytest.raises(InvalidInput, match=r"^t\.csv\.GZ must be separated text in UTF-8, got "):
