@@ -243,5 +243,7 @@ def coded_quorum(n_devices: int, alpha: int, groups: int = 1) -> Quorum:
 Code = GradientCode | GroupedCode
 
 
-def make_code(n_devices: int, alpha: int, primes: Sequence[int], groups: int = 1) -> Code:
+@lru_cache(maxsize=16)
+def make_code(n_devices: int, alpha: int, primes: tuple[int, ...], groups: int = 1) -> Code:
+    """The code of a run. Parties in one process share it: it never changes, and a thousand of them need it."""
     return GradientCode(n_devices, alpha, primes) if groups == 1 else GroupedCode(n_devices, alpha, primes, groups)

@@ -17,6 +17,7 @@ from typing import ClassVar
 
 from codedfl.code.answer_check import Projection, Scalars, Verdict, judge
 from codedfl.code.gradient_code import Code
+from codedfl.code.quorum import Quorum
 from codedfl.exact.ring import Ring
 from codedfl.state import MAP, PLAIN, SET, TUPLE, Kept, Resumable, State
 from codedfl.typing import Planes
@@ -69,10 +70,14 @@ class AnswerBook(Resumable):
         book.restore(state)
         return book
 
-    def shortfall(self, code: Code, positions: Iterable[int]) -> int:
-        """How many more devices must answer than these: spare ones as far as each group's trusted members go."""
+    def quorum(self, code: Code) -> Quorum:
+        """Which answers end an epoch: spare ones as far as each group's trusted members go."""
         spare = max(self.spare, CONFIRMING) if self.confirming else self.spare
-        return code.quorum.with_spare(spare, self.liars).missing(set(positions) - set(self.liars))
+        return code.quorum.with_spare(spare, self.liars)
+
+    def shortfall(self, code: Code, positions: Iterable[int]) -> int:
+        """How many more devices must answer than these."""
+        return self.quorum(code).missing(set(positions) - set(self.liars))
 
     def can_confirm(self, code: Code, positions: Iterable[int]) -> bool:
         """Whether these are enough to confirm an epoch, in every group."""

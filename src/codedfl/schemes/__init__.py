@@ -9,7 +9,7 @@ from codedfl.schemes.coded import CodedScheme
 from codedfl.schemes.coded_keys import CodedKeys
 from codedfl.schemes.coded_padded import CodedPadded
 from codedfl.schemes.one_shot import OneShot
-from codedfl.schemes.registry import SCHEMES, coded_scheme, make_scheme, register_scheme, scheme_type
+from codedfl.schemes.registry import SCHEMES, coded_scheme, coded_type, make_scheme, register_scheme, scheme_type
 from codedfl.schemes.scheme import Conditions, Descent, DeviceCosts, Scheme, WorkShape, epoch_end_times
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "Scheme",
     "WorkShape",
     "coded_scheme",
+    "coded_type",
     "epoch_end_times",
     "make_scheme",
     "register_scheme",

@@ -92,12 +92,17 @@ def make_scheme(scheme: str | Scheme, n_devices: int) -> Scheme:
     return scheme if isinstance(scheme, Scheme) else scheme_type(scheme).default_for(n_devices)
 
 
+def coded_type(name: str) -> type[CodedScheme]:
+    """The class of a scheme that runs as real state machines, by its name."""
+    kind = SCHEMES.get(name)
+    if kind is not None and issubclass(kind, CodedScheme):
+        return kind
+    if name in SCHEMES.broken:
+        raise InvalidInput(SCHEMES.broken[name])
+    coded = [other for other, kind in SCHEMES.items() if issubclass(kind, CodedScheme)]
+    raise InvalidInput(f"scheme must be one of {', '.join(coded)}, got {name!r}")
+
+
 def coded_scheme(scheme: str | CodedScheme, alpha: int, groups: int = 1, spare: int = 0) -> CodedScheme:
     """A scheme that runs as real state machines, by name and parameters; an object as it is, whatever they say."""
-    if isinstance(scheme, CodedScheme):
-        return scheme
-    kind = scheme_type(scheme) if scheme in SCHEMES or scheme in SCHEMES.broken else None
-    if kind is None or not issubclass(kind, CodedScheme):
-        coded = [name for name, kind in SCHEMES.items() if issubclass(kind, CodedScheme)]
-        raise InvalidInput(f"scheme must be one of {', '.join(coded)}, got {scheme!r}")
-    return kind(alpha, groups, spare)
+    return scheme if isinstance(scheme, CodedScheme) else coded_type(scheme)(alpha, groups, spare)
