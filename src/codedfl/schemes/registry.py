@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import entry_points
 
 from codedfl.errors import InvalidInput
+from codedfl.protocol.schemes import MACHINES, PLUG_INS, Machines
 from codedfl.schemes.baselines.coded_fedl import CodedFedL
 from codedfl.schemes.baselines.conventional import Conventional, ConventionalFullBatch
 from codedfl.schemes.baselines.drop_slowest import DropSlowest
@@ -19,8 +20,6 @@ from codedfl.schemes.coded_keys import CodedKeys
 from codedfl.schemes.coded_padded import CodedPadded
 from codedfl.schemes.one_shot import OneShot
 from codedfl.schemes.scheme import Scheme
-
-ENTRY_POINTS = "codedfl.schemes"
 
 
 class SchemeRegistry(Mapping[str, type[Scheme]]):
@@ -56,13 +55,15 @@ class SchemeRegistry(Mapping[str, type[Scheme]]):
         if self._known.get(scheme.name, scheme) is not scheme:
             raise InvalidInput(f"a scheme's name must be new, got {scheme.name!r}, which is registered")
         self._known[scheme.name] = scheme
+        if issubclass(scheme, CodedScheme):
+            MACHINES.setdefault(scheme.name, Machines(scheme.device_type, scheme.server_type))
 
     def _look(self) -> None:
         """Once a process: what other packages offer. A broken one must not keep the others from working."""
         if self._looked:
             return
         self._looked = True
-        for entry in entry_points(group=ENTRY_POINTS):
+        for entry in entry_points(group=PLUG_INS):
             try:
                 self.add(entry.load())
             except Exception as error:  # a stranger's import may raise anything

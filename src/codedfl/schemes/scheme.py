@@ -35,6 +35,7 @@ from codedfl.privacy.exposure import Exposure
 from codedfl.privacy.rows import PrivacyRow, plain_rows
 from codedfl.schemes.central import CentralTotals
 from codedfl.solve.descent import StepSchedule
+from codedfl.solve.registry import DEFAULT_SOLVER
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats, Seconds
 
@@ -227,11 +228,11 @@ class Scheme(ABC):
     @property
     def default_solver(self) -> str:
         """What its server runs unless said otherwise: descent where gradients are not exact."""
-        return "cg" if self.exact else "gd"
+        return DEFAULT_SOLVER if self.exact else "gd"
 
-    def solvers(self, names: Sequence[str]) -> Sequence[str]:
-        """Which of these solvers it can run."""
-        return names if self.exact else ("gd",)
+    def solvers(self, wanted: Sequence[str | Solver]) -> Sequence[str | Solver]:
+        """Which of these solvers it can run: any with exact gradients, otherwise its own only."""
+        return wanted if self.exact and not self.reveals_gram else (self.default_solver,)
 
     @property
     def models_key(self) -> Hashable:
