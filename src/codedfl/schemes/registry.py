@@ -13,8 +13,10 @@ from importlib.metadata import entry_points
 from codedfl.errors import InvalidInput
 from codedfl.protocol.schemes import MACHINES, PLUG_INS, Machines
 from codedfl.schemes.baselines.coded_fedl import CodedFedL
+from codedfl.schemes.baselines.coded_secagg import CodedSecAgg
 from codedfl.schemes.baselines.conventional import Conventional, ConventionalFullBatch
 from codedfl.schemes.baselines.drop_slowest import DropSlowest
+from codedfl.schemes.baselines.light_secagg import LightSecAgg
 from codedfl.schemes.coded import CodedScheme
 from codedfl.schemes.coded_keys import CodedKeys
 from codedfl.schemes.coded_padded import CodedPadded
@@ -71,7 +73,17 @@ class SchemeRegistry(Mapping[str, type[Scheme]]):
                 self._broken[entry.name] = f"the scheme {entry.name} ({entry.value}) could not be loaded: {why}"
 
 
-SCHEMES = SchemeRegistry(Conventional, ConventionalFullBatch, DropSlowest, CodedPadded, CodedKeys, OneShot, CodedFedL)
+SCHEMES = SchemeRegistry(
+    Conventional,
+    ConventionalFullBatch,
+    DropSlowest,
+    CodedPadded,
+    CodedKeys,
+    OneShot,
+    CodedFedL,
+    CodedSecAgg,
+    LightSecAgg,
+)
 
 
 def register_scheme(scheme: type[Scheme]) -> None:

@@ -278,6 +278,23 @@ class Scheme(ABC):
     def epoch_load(self, shape: WorkShape, fleet: Fleet) -> EpochLoad:
         """One epoch of phase 2."""
 
+    def end_times(
+        self, shape: WorkShape, at: Conditions, epochs: int, draws: int, rng: np.random.Generator
+    ) -> tuple[Seconds, Seconds]:
+        """(draws,) ends of the sharing phase and (draws, epochs) ends of the epochs: by ``sharing``, ``epoch_load`` and
+        the clock, unless the scheme has a formula of its own."""
+        shared = self.sharing(shape, at, draws, rng)
+        load = self.epoch_load(shape, at.fleet)
+        clock = TrainingClock(shared.start, shared.ready, at.policy)
+        ends = np.empty((draws, epochs))
+        for epoch in range(epochs):
+            if load.deadline is not None:
+                clock.advance_by(load.deadline)
+            else:
+                clock.advance(load.arrivals(at, draws, rng, clock.starts), load.quorum)
+            ends[:, epoch] = clock.now
+        return shared.start, ends
+
     @abstractmethod
     def models(
         self, totals: CentralTotals, solver: Solver | None, descent: Descent, at: Conditions, rng: np.random.Generator
@@ -301,22 +318,6 @@ def epoch_end_times(
     parts = []
     for part in np.array_split(np.arange(draws), orders):
         ordered = at.in_order(scheme.order(shape, at, rng))
-        parts.append(_ends_in_order(scheme, shape, ordered, epochs, len(part), rng))
+        parts.append(scheme.end_times(shape, ordered, epochs, len(part), rng))
     starts, ends = zip(*parts, strict=True)
     return np.concatenate(starts), np.concatenate(ends)
-
-
-def _ends_in_order(
-    scheme: Scheme, shape: WorkShape, at: Conditions, epochs: int, draws: int, rng: np.random.Generator
-) -> tuple[Seconds, Seconds]:
-    shared = scheme.sharing(shape, at, draws, rng)
-    load = scheme.epoch_load(shape, at.fleet)
-    clock = TrainingClock(shared.start, shared.ready, at.policy)
-    ends = np.empty((draws, epochs))
-    for epoch in range(epochs):
-        if load.deadline is not None:
-            clock.advance_by(load.deadline)
-        else:
-            clock.advance(load.arrivals(at, draws, rng, clock.starts), load.quorum)
-        ends[:, epoch] = clock.now
-    return shared.start, ends
