@@ -12,8 +12,11 @@ import pytest
 
 import codedfl
 import codedfl.flower
+from codedfl.fleet.latency import LatencyModel
 from codedfl.schemes import CodedScheme, Scheme
 from codedfl.solve.solver import Solver
+from codedfl.study.comparison import compare
+from codedfl.study.planner import plan
 from codedfl.version import __version__
 from wording import exactly
 
@@ -45,6 +48,7 @@ def test_another_name_is_an_attribute_error(package: ModuleType):
 
 def test_the_doors_are_public():
     assert (codedfl.Solver, codedfl.Scheme, codedfl.CodedScheme) == (Solver, Scheme, CodedScheme)
+    assert (codedfl.LatencyModel, codedfl.compare, codedfl.plan) == (LatencyModel, compare, plan)
 
 
 def test_the_version_has_one_place():

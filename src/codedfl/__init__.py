@@ -39,6 +39,7 @@ __all__ = [  # noqa: RUF022 (data-flow order, not the alphabet)
     "ConventionalFullBatch",
     "DropSlowest",
     "CodedFedL",
+    "register_scheme",
     "Solver",
     "GradientDescent",
     "Nesterov",
@@ -51,10 +52,17 @@ __all__ = [  # noqa: RUF022 (data-flow order, not the alphabet)
     "make_solver",
     "register_solver",
     "Fleet",
+    "LatencyModel",
+    "FleetLatency",
     "Conditions",
     "run_in_process",
     "make_parties",
     "simulate",
+    "Entry",
+    "Settings",
+    "compare",
+    "Limits",
+    "plan",
     "TrainedModel",
     "CodedRidge",
     "CodedRidgeClassifier",
@@ -91,6 +99,7 @@ if TYPE_CHECKING:
     from codedfl.exact.fixed_point import Bounds, FixedPoint
     from codedfl.exact.ring import Ring
     from codedfl.fleet.fleet import Fleet
+    from codedfl.fleet.latency import FleetLatency, LatencyModel
     from codedfl.protocol import Agreement, Device, Parameters, Server
     from codedfl.run.estimators import CodedRidge, CodedRidgeClassifier
     from codedfl.run.in_process import run_in_process
@@ -110,12 +119,15 @@ if TYPE_CHECKING:
         RoleKeys,
         RoleSums,
         Scheme,
+        register_scheme,
     )
     from codedfl.solve.closed_form import ClosedForm
     from codedfl.solve.descent import GradientDescent, Nesterov, StepSchedule
     from codedfl.solve.krylov import BlockKrylov, ConjugateGradient
     from codedfl.solve.registry import SolverKind, SolverSettings, make_solver, register_solver
     from codedfl.solve.solver import Solver
+    from codedfl.study.comparison import Entry, Settings, compare
+    from codedfl.study.planner import Limits, plan
 else:  # hidden from type checkers, which would take every name for a good one
     __getattr__, __dir__ = names_on_demand(
         __name__,
@@ -134,6 +146,7 @@ else:  # hidden from type checkers, which would take every name for a good one
             "codedfl.schemes": [
                 *("Scheme", "CodedScheme", "CodedPadded", "CodedKeys", "OneShot", "RoleKeys", "RoleSums"),
                 *("Conventional", "ConventionalFullBatch", "DropSlowest", "CodedFedL", "Conditions"),
+                "register_scheme",
             ],
             "codedfl.solve.solver": ["Solver"],
             "codedfl.solve.descent": ["GradientDescent", "Nesterov", "StepSchedule"],
@@ -141,6 +154,9 @@ else:  # hidden from type checkers, which would take every name for a good one
             "codedfl.solve.registry": ["SolverKind", "SolverSettings", "make_solver", "register_solver"],
             "codedfl.solve.closed_form": ["ClosedForm"],
             "codedfl.fleet.fleet": ["Fleet"],
+            "codedfl.fleet.latency": ["LatencyModel", "FleetLatency"],
+            "codedfl.study.comparison": ["Entry", "Settings", "compare"],
+            "codedfl.study.planner": ["Limits", "plan"],
             "codedfl.run.in_process": ["run_in_process"],
             "codedfl.run.parties": ["make_parties"],
             "codedfl.run.simulator": ["simulate"],

@@ -106,7 +106,7 @@ def test_every_scheme_has_a_table(scheme: str):
     text = console.export_text()
     assert "server" in text and "one device" in text
     server = rows[0]
-    assert server.exposed == (0 if scheme in ("coded-padded", "coded-keys", "one-shot") else 10)
+    assert server.exposed == (0 if SCHEMES[scheme].private else 10)
 
 
 def test_the_table_says_when_a_collusion_exposes_everybody():

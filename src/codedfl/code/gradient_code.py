@@ -251,6 +251,10 @@ def coded_quorum(n_devices: int, alpha: int, groups: int = 1) -> Quorum:
 Code = GradientCode | GroupedCode
 
 
-def make_code(n_devices: int, alpha: int, primes: Sequence[int], groups: int = 1) -> Code:
-    """Make one code for all, or one a group."""
+@lru_cache(maxsize=16)
+def make_code(n_devices: int, alpha: int, primes: tuple[int, ...], groups: int = 1) -> Code:
+    """Make one code for all, or one a group.
+
+    Parties in one process share it: it never changes, and a thousand of them need it.
+    """
     return GradientCode(n_devices, alpha, primes) if groups == 1 else GroupedCode(n_devices, alpha, primes, groups)

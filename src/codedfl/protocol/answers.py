@@ -16,6 +16,7 @@ from itertools import combinations
 from typing import ClassVar
 
 from codedfl.code.answer_check import Projection, Scalars, Verdict, judge
+from codedfl.code.quorum import Quorum
 from codedfl.code.roles import AnswerCode
 from codedfl.exact.ring import Ring
 from codedfl.state import MAP, PLAIN, SET, TUPLE, Kept, Resumable, State
@@ -69,10 +70,14 @@ class AnswerBook(Resumable):
         book.restore(state)
         return book
 
-    def shortfall(self, code: AnswerCode, positions: Iterable[int]) -> int:
-        """How many more devices must answer than these: spare ones as far as each group's trusted members go."""
+    def quorum(self, code: AnswerCode) -> Quorum:
+        """Which answers end an epoch: spare ones as far as each group's trusted members go."""
         spare = max(self.spare, CONFIRMING) if self.confirming else self.spare
-        return code.quorum.with_spare(spare, self.liars).missing(set(positions) - set(self.liars))
+        return code.quorum.with_spare(spare, self.liars)
+
+    def shortfall(self, code: AnswerCode, positions: Iterable[int]) -> int:
+        """How many more devices must answer than these."""
+        return self.quorum(code).missing(set(positions) - set(self.liars))
 
     def can_confirm(self, code: AnswerCode, positions: Iterable[int]) -> bool:
         """Whether these are enough to confirm an epoch, in every group."""

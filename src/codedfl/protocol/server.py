@@ -23,6 +23,7 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 
 from codedfl.code.answer_check import Verdict
+from codedfl.code.quorum import Quorum
 from codedfl.crypto.pads import SEED_BYTES
 from codedfl.crypto.sealed import Identity
 from codedfl.errors import (
@@ -167,6 +168,11 @@ class Server(Convener):
         They were asked again and everybody waited for, if that could tell; spare answers tell in time.
         """
         return sorted(self._book.disputed)
+
+    @property
+    def quorum(self) -> Quorum:
+        """Which answers end an epoch, by position in the frozen set."""
+        return self._book.quorum(self._agreed.code)
 
     @property
     def ready_devices(self) -> list[str]:

@@ -33,10 +33,10 @@ from codedfl.data.problem import Problem
 from codedfl.data.recipe import ClippedWarning, Recipe
 from codedfl.errors import InvalidInput
 from codedfl.exact.fixed_point import FixedPoint
-from codedfl.run.in_process import run_in_process
+from codedfl.run.in_process import no_more_than_needed, run_in_process
 from codedfl.run.parties import make_parties
 from codedfl.run.secure_sum import secure_moments_in_process
-from codedfl.schemes import CodedScheme, coded_scheme
+from codedfl.schemes import CodedScheme, coded_type
 from codedfl.solve.krylov import BlockKrylov
 from codedfl.solve.registry import DEFAULT_SOLVER, make_solver, solver_kind
 from codedfl.solve.solver import Converging, Solver
@@ -141,7 +141,7 @@ class _CodedRidge(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         scheme = self._scheme(len(rows.parts))
         solver = self._solver(scheme, regularisation * rows.share)
         server, devices = make_parties(scheme, problem, solver, precision=self.precision)
-        theta = run_in_process(server, devices)
+        theta = run_in_process(server, devices, no_more_than_needed(server))
         self._warn_unless_converged(solver, problem)
         theta = recipe.unshrunk(theta, regularisation)
         self.model_ = TrainedModel.of(problem, theta, scheme=scheme.label, epochs=server.epoch)
@@ -192,7 +192,7 @@ class _CodedRidge(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
 
     def _scheme(self, n_devices: int) -> CodedScheme:
         if isinstance(self.scheme, str):
-            return coded_scheme(self.scheme, max(1, n_devices - 2))
+            return coded_type(self.scheme).default_for(n_devices)
         return self.scheme
 
     def _feature_map(self, preprocessing: Preprocessing) -> FeatureMap:
@@ -269,8 +269,8 @@ class CodedRidge(RegressorMixin, _CodedRidge):  # type: ignore[misc]
     Parameters
     ----------
     scheme : {"coded-keys", "coded-padded", "one-shot"} or CodedScheme, default="coded-keys"
-        By name each device can answer for D - 2 devices' data (at least 1); an object such as ``CodedKeys(alpha=3)``
-        says how many itself. The model is the same whatever it is.
+        By name each device can answer for D - 2 devices' data (at least 1), and more than 50 devices make groups of
+        about 25; an object such as ``CodedKeys(alpha=3)`` says how many itself. The model is the same whatever it is.
         "one-shot" solves in closed form, for which it shows the server the total of X'X; it ignores ``solver`` and
         ``epochs``.
     n_devices : int, default=5

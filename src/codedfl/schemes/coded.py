@@ -47,6 +47,11 @@ class CodedScheme(Scheme):
     def from_options(cls, *, alpha: int, groups: int, colluders: int, spare: int) -> CodedScheme:
         """By what a user can say on the command line; a scheme takes what it has a use for."""
 
+    @classmethod
+    @abstractmethod
+    def default_for(cls, n_devices: int) -> CodedScheme:
+        """The variant to take on so many devices when nothing else is known."""
+
     @property
     @abstractmethod
     def agreed(self) -> dict[str, Any]:

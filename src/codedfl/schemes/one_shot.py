@@ -7,7 +7,7 @@ takes about as long and shows it a few directions. A device takes part only if i
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -22,10 +22,9 @@ from codedfl.schemes.central import CentralTotals
 from codedfl.schemes.coded import CodedScheme
 from codedfl.schemes.coded_keys import CodedKeys
 from codedfl.schemes.scheme import Conditions, Descent, EpochLoad, WorkShape
+from codedfl.solve.registry import CLOSED_FORM
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats
-
-_CLOSED_FORM = "closed-form"
 
 
 class SolvedAtOnce(CodedScheme):
@@ -36,11 +35,7 @@ class SolvedAtOnce(CodedScheme):
 
     @property
     def default_solver(self) -> str:
-        return _CLOSED_FORM
-
-    def solvers(self, names: Sequence[str]) -> Sequence[str]:
-        del names
-        return (_CLOSED_FORM,)
+        return CLOSED_FORM
 
     @property
     def models_key(self) -> Hashable:

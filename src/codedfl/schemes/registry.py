@@ -11,9 +11,12 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import entry_points
 
 from codedfl.errors import InvalidInput
+from codedfl.protocol.schemes import MACHINES, PLUG_INS, Machines
 from codedfl.schemes.baselines.coded_fedl import CodedFedL
+from codedfl.schemes.baselines.coded_secagg import CodedSecAgg
 from codedfl.schemes.baselines.conventional import Conventional, ConventionalFullBatch
 from codedfl.schemes.baselines.drop_slowest import DropSlowest
+from codedfl.schemes.baselines.light_secagg import LightSecAgg
 from codedfl.schemes.coded import CodedScheme
 from codedfl.schemes.coded_keys import CodedKeys
 from codedfl.schemes.coded_padded import CodedPadded
@@ -21,8 +24,6 @@ from codedfl.schemes.one_shot import OneShot
 from codedfl.schemes.role_keys import RoleKeys
 from codedfl.schemes.role_sums import RoleSums
 from codedfl.schemes.scheme import Scheme
-
-ENTRY_POINTS = "codedfl.schemes"
 
 
 class SchemeRegistry(Mapping[str, type[Scheme]]):
@@ -58,13 +59,15 @@ class SchemeRegistry(Mapping[str, type[Scheme]]):
         if self._known.get(scheme.name, scheme) is not scheme:
             raise InvalidInput(f"a scheme's name must be new, got {scheme.name!r}, which is registered")
         self._known[scheme.name] = scheme
+        if issubclass(scheme, CodedScheme):
+            MACHINES.setdefault(scheme.name, Machines(scheme.device_type, scheme.server_type))
 
     def _look(self) -> None:
         """Once a process: what other packages offer. A broken one must not keep the others from working."""
         if self._looked:
             return
         self._looked = True
-        for entry in entry_points(group=ENTRY_POINTS):
+        for entry in entry_points(group=PLUG_INS):
             try:
                 self.add(entry.load())
             except Exception as error:  # a stranger's import may raise anything
@@ -73,7 +76,17 @@ class SchemeRegistry(Mapping[str, type[Scheme]]):
 
 
 SCHEMES = SchemeRegistry(
-    Conventional, ConventionalFullBatch, DropSlowest, CodedPadded, CodedKeys, OneShot, RoleKeys, RoleSums, CodedFedL
+    Conventional,
+    ConventionalFullBatch,
+    DropSlowest,
+    CodedPadded,
+    CodedKeys,
+    OneShot,
+    RoleKeys,
+    RoleSums,
+    CodedFedL,
+    CodedSecAgg,
+    LightSecAgg,
 )
 
 
@@ -96,14 +109,21 @@ def make_scheme(scheme: str | Scheme, n_devices: int) -> Scheme:
     return scheme if isinstance(scheme, Scheme) else scheme_type(scheme).default_for(n_devices)
 
 
+def coded_type(name: str) -> type[CodedScheme]:
+    """The class of a scheme that runs as real state machines, by its name."""
+    kind = SCHEMES.get(name)
+    if kind is not None and issubclass(kind, CodedScheme):
+        return kind
+    if name in SCHEMES.broken:
+        raise InvalidInput(SCHEMES.broken[name])
+    coded = [other for other, kind in SCHEMES.items() if issubclass(kind, CodedScheme)]
+    raise InvalidInput(f"scheme must be one of {', '.join(coded)}, got {name!r}")
+
+
 def coded_scheme(
     scheme: str | CodedScheme, alpha: int = 1, groups: int = 1, spare: int = 0, colluders: int = 1
 ) -> CodedScheme:
     """A scheme that runs as real state machines, by name and parameters; an object as it is, whatever they say."""
     if isinstance(scheme, CodedScheme):
         return scheme
-    kind = scheme_type(scheme) if scheme in SCHEMES or scheme in SCHEMES.broken else None
-    if kind is None or not issubclass(kind, CodedScheme):
-        coded = [name for name, kind in SCHEMES.items() if issubclass(kind, CodedScheme)]
-        raise InvalidInput(f"scheme must be one of {', '.join(coded)}, got {scheme!r}")
-    return kind.from_options(alpha=alpha, groups=groups, colluders=colluders, spare=spare)
+    return coded_type(scheme).from_options(alpha=alpha, groups=groups, colluders=colluders, spare=spare)

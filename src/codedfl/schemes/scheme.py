@@ -35,6 +35,7 @@ from codedfl.privacy.exposure import Exposure
 from codedfl.privacy.rows import PrivacyRow, plain_rows
 from codedfl.schemes.central import CentralTotals
 from codedfl.solve.descent import StepSchedule
+from codedfl.solve.registry import DEFAULT_SOLVER
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats, Seconds
 
@@ -227,11 +228,11 @@ class Scheme(ABC):
     @property
     def default_solver(self) -> str:
         """What its server runs unless said otherwise: descent where gradients are not exact."""
-        return "cg" if self.exact else "gd"
+        return DEFAULT_SOLVER if self.exact else "gd"
 
-    def solvers(self, names: Sequence[str]) -> Sequence[str]:
-        """Which of these solvers it can run."""
-        return names if self.exact else ("gd",)
+    def solvers(self, wanted: Sequence[str | Solver]) -> Sequence[str | Solver]:
+        """Which of these solvers it can run: any with exact gradients, otherwise its own only."""
+        return wanted if self.exact and not self.reveals_gram else (self.default_solver,)
 
     @property
     def models_key(self) -> Hashable:
@@ -277,6 +278,25 @@ class Scheme(ABC):
     def epoch_load(self, shape: WorkShape, fleet: Fleet) -> EpochLoad:
         """One epoch of phase 2."""
 
+    def end_times(
+        self, shape: WorkShape, at: Conditions, epochs: int, draws: int, rng: np.random.Generator
+    ) -> tuple[Seconds, Seconds]:
+        """(draws,) ends of the sharing phase and (draws, epochs) ends of the epochs.
+
+        By ``sharing``, ``epoch_load`` and the clock, unless the scheme has a formula of its own.
+        """
+        shared = self.sharing(shape, at, draws, rng)
+        load = self.epoch_load(shape, at.fleet)
+        clock = TrainingClock(shared.start, shared.ready, at.policy)
+        ends = np.empty((draws, epochs))
+        for epoch in range(epochs):
+            if load.deadline is not None:
+                clock.advance_by(load.deadline)
+            else:
+                clock.advance(load.arrivals(at, draws, rng, clock.starts), load.quorum)
+            ends[:, epoch] = clock.now
+        return shared.start, ends
+
     @abstractmethod
     def models(
         self, totals: CentralTotals, solver: Solver | None, descent: Descent, at: Conditions, rng: np.random.Generator
@@ -300,22 +320,6 @@ def epoch_end_times(
     parts = []
     for part in np.array_split(np.arange(draws), orders):
         ordered = at.in_order(scheme.order(shape, at, rng))
-        parts.append(_ends_in_order(scheme, shape, ordered, epochs, len(part), rng))
+        parts.append(scheme.end_times(shape, ordered, epochs, len(part), rng))
     starts, ends = zip(*parts, strict=True)
     return np.concatenate(starts), np.concatenate(ends)
-
-
-def _ends_in_order(
-    scheme: Scheme, shape: WorkShape, at: Conditions, epochs: int, draws: int, rng: np.random.Generator
-) -> tuple[Seconds, Seconds]:
-    shared = scheme.sharing(shape, at, draws, rng)
-    load = scheme.epoch_load(shape, at.fleet)
-    clock = TrainingClock(shared.start, shared.ready, at.policy)
-    ends = np.empty((draws, epochs))
-    for epoch in range(epochs):
-        if load.deadline is not None:
-            clock.advance_by(load.deadline)
-        else:
-            clock.advance(load.arrivals(at, draws, rng, clock.starts), load.quorum)
-        ends[:, epoch] = clock.now
-    return shared.start, ends

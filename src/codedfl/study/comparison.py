@@ -22,10 +22,11 @@ from codedfl.data.problem import PAPER_REGULARISATION, Problem
 from codedfl.errors import InvalidInput
 from codedfl.fleet.clock import StragglerPolicy
 from codedfl.fleet.fleet import Fleet
-from codedfl.fleet.latency import SharingConvention
+from codedfl.fleet.latency import LatencyModel, SharingConvention
 from codedfl.run.simulator import Trajectory, trajectory
 from codedfl.schemes import Conditions, Conventional, Descent, Scheme, WorkShape, epoch_end_times
 from codedfl.schemes.central import CentralTotals
+from codedfl.schemes.scheme import Grouping
 from codedfl.solve.descent import STEPS
 from codedfl.solve.registry import make_solver, solver_kind
 from codedfl.solve.solver import Solver
@@ -80,6 +81,15 @@ class Settings:
     score_every: int = 1
     regularisation: float = PAPER_REGULARISATION
     latency_seed: int = 0
+    latency: LatencyModel | None = None
+    call_overhead: float = 0.0
+    grouping: Grouping = "by-speed"
+
+    def conditions(self, convention: SharingConvention) -> Conditions:
+        """Of one sharing convention; ``Conditions`` has the rest in words."""
+        return Conditions(
+            self.fleet, convention, self.policy, self.chunk_bits, self.latency, self.call_overhead, self.grouping
+        )
 
 
 @dataclass
@@ -134,7 +144,7 @@ def train_all(
     ``progress`` is told what is being done and which fraction of the problem is over.
     """
     say = progress or (lambda _what, _fraction: None)
-    conditions = Conditions(settings.fleet, settings.conventions[0], settings.policy, settings.chunk_bits)
+    conditions = settings.conditions(settings.conventions[0])
     distinct = {entry.models_key: entry for entry in entries}
     runs: dict[tuple[object, ...], list[Trajectory]] = {key: [] for key in distinct}
     seeds: list[int] = []
@@ -195,7 +205,7 @@ def _combine(
     convention: SharingConvention,
 ) -> None:
     runs = trained.runs
-    conditions = Conditions(settings.fleet, convention, settings.policy, settings.chunk_bits)
+    conditions = settings.conditions(convention)
     # Entries of one scheme (other steps, other solvers) differ in their models only: one set of latencies serves all.
     longest: dict[Scheme, int] = {}
     for entry in entries:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from codedfl.data.problem import PAPER_REGULARISATION
+from codedfl.data.problem import PAPER_REGULARISATION, Problem
 from codedfl.errors import InvalidInput
 from codedfl.run.simulator import trajectory
 from codedfl.schemes import (
@@ -28,7 +28,8 @@ from codedfl.schemes import (
 )
 from codedfl.schemes.central import CentralTotals
 from codedfl.solve.descent import STEPS
-from codedfl.solve.registry import solver_kind
+from codedfl.solve.registry import solver_kind, solver_kinds
+from codedfl.solve.solver import Solver
 from codedfl.study.comparison import Entry
 from codedfl.typing import Progress
 
@@ -184,21 +185,25 @@ def _mean(made: Plan) -> float:
 
 
 def plan(
-    totals: CentralTotals,
+    problem: Problem | CentralTotals,
     at: Conditions,
     target: float,
     limits: Limits | None = None,
     *,
-    solvers: Sequence[str] = ("gd", "nesterov", "cg", "block-krylov"),
+    solvers: Sequence[str | Solver] | None = None,
     step: str = "paper",
     regularisation: float = PAPER_REGULARISATION,
     draws: int = 100,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Planning:
-    """Search all schemes that are known with all solvers named; see ``Planning`` for the outcome."""
+    """Search all schemes that are known; see ``Planning`` for the outcome.
+
+    solvers: names or objects that were never started; None tries all that are known.
+    """
     if not 0 < target <= 1:
         raise InvalidInput(f"target must be between 0 and 1, got {target}")
+    totals = problem if isinstance(problem, CentralTotals) else CentralTotals(problem)
     if at.fleet.n_devices != totals.problem.n_devices:
         raise InvalidInput(
             f"the fleet must have as many devices as the problem ({totals.problem.n_devices}), got {at.fleet.n_devices}"
@@ -207,20 +212,22 @@ def plan(
     limits = limits or Limits()
     outcome = Planning(target)
     shape = WorkShape.of(totals.problem, totals.precision)
+    if solvers is None:
+        solvers = [name for name, kind in solver_kinds().items() if not kind.needs_gram]
     candidates = list(_candidates(at.fleet.n_devices, solvers, outcome))
     descent = Descent(STEPS[step], regularisation)
     kinds = dict.fromkeys((scheme.models_key, solver) for scheme, solver in candidates)
     samples = {(scheme.models_key, solver): scheme for scheme, solver in reversed(candidates)}
-    epochs: dict[tuple[Hashable, str], int] = {}
+    epochs: dict[tuple[Hashable, str | Solver], int] = {}
     for done, kind in enumerate(kinds):
         scheme, solver = samples[kind], kind[1]
-        say(f"training with {solver}", done / len(kinds) / 2)
+        say(f"training with {solver_kind(solver).name}", done / len(kinds) / 2)
         reached = _epochs_to_target(scheme, solver, totals, at, target, descent, step, seed, outcome)
         if reached is not None:
             epochs[kind] = reached
     trained = [(scheme, solver) for scheme, solver in candidates if (scheme.models_key, solver) in epochs]
     for done, (scheme, solver) in enumerate(trained):
-        say(f"{scheme.label}, {solver}", 0.5 + done / len(trained) / 2)
+        say(f"{scheme.label}, {solver_kind(solver).name}", 0.5 + done / len(trained) / 2)
         made = _timed(scheme, solver, epochs[scheme.models_key, solver], shape, at, draws, seed)
         why = made.objections(limits)
         if why:
@@ -232,7 +239,9 @@ def plan(
     return outcome
 
 
-def _candidates(n_devices: int, solvers: Sequence[str], outcome: Planning) -> Iterator[tuple[Scheme, str]]:
+def _candidates(
+    n_devices: int, solvers: Sequence[str | Solver], outcome: Planning
+) -> Iterator[tuple[Scheme, str | Solver]]:
     """What the schemes want tried, with every solver they can run; a scheme that cannot be loaded is named."""
     outcome.unreached.extend(SCHEMES.broken.values())
     for kind in SCHEMES.values():
@@ -243,7 +252,7 @@ def _candidates(n_devices: int, solvers: Sequence[str], outcome: Planning) -> It
 
 def _epochs_to_target(
     scheme: Scheme,
-    solver: str,
+    solver: str | Solver,
     totals: CentralTotals,
     at: Conditions,
     target: float,
@@ -273,11 +282,14 @@ def _epochs_to_target(
     reached = run.epochs_to(target)
     if reached is None:
         name = scheme.models_key if isinstance(scheme.models_key, str) else scheme.label
-        outcome.unreached.append(f"{name} with {solver} reached {float(run.scores.max(initial=0)):.4f} only")
+        with_ = solver_kind(solver).name
+        outcome.unreached.append(f"{name} with {with_} reached {float(run.scores.max(initial=0)):.4f} only")
     return reached
 
 
-def _timed(scheme: Scheme, solver: str, epochs: int, shape: WorkShape, at: Conditions, draws: int, seed: int) -> Plan:
+def _timed(
+    scheme: Scheme, solver: str | Solver, epochs: int, shape: WorkShape, at: Conditions, draws: int, seed: int
+) -> Plan:
     start, ends = epoch_end_times(scheme, shape, at, epochs, draws, np.random.default_rng([seed, 2]))
     total = ends[:, -1]
     exposure = scheme.exposure(at.fleet.n_devices)
@@ -285,7 +297,7 @@ def _timed(scheme: Scheme, solver: str, epochs: int, shape: WorkShape, at: Condi
         scheme=scheme.name,
         alpha=int(scheme.parameters.get("alpha", 1)),
         groups=int(scheme.parameters.get("groups", 1)),
-        solver=solver,
+        solver=solver_kind(solver).name,
         epochs=epochs,
         seconds_mean=float(total.mean()),
         seconds_p5=float(np.quantile(total, 0.05)),

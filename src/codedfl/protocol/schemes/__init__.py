@@ -6,6 +6,7 @@ Neither fleets nor times nor planning: this is what a device process loads (``co
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 
 from codedfl.errors import InvalidInput
 from codedfl.protocol.device import Device
@@ -17,7 +18,9 @@ from codedfl.protocol.schemes.role_server import RoleServer
 from codedfl.protocol.schemes.role_sums import SumsDevice, SumsServer
 from codedfl.protocol.server import Server
 
-__all__ = ["MACHINES", "Machines", "machines_of"]
+__all__ = ["MACHINES", "PLUG_INS", "Machines", "machines_of"]
+
+PLUG_INS = "codedfl.schemes"  # entry points that name a ``CodedScheme``
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,14 @@ MACHINES: dict[str, Machines] = {
 
 
 def machines_of(scheme: str) -> Machines:
-    """The machines of a coded scheme, by its name."""
+    """The machines of a coded scheme, by its name; those of other packages by the entry points of ``PLUG_INS``."""
+    for entry in () if scheme in MACHINES else entry_points(group=PLUG_INS, name=scheme):
+        try:
+            kind = entry.load()
+            MACHINES[scheme] = Machines(kind.device_type, kind.server_type)
+        except Exception as error:  # a stranger's import may raise anything
+            why = " ".join(f"{type(error).__name__}: {error}".split())
+            raise InvalidInput(f"the scheme {scheme} ({entry.value}) could not be loaded: {why}") from None
     if scheme not in MACHINES:
         raise InvalidInput(f"scheme must be one of {', '.join(MACHINES)}, got {scheme!r}")
     return MACHINES[scheme]

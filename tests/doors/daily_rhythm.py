@@ -1,0 +1,35 @@
+"""A latency model from outside: links that crawl in the evening, computing as the fleet has it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from codedfl import FleetLatency
+
+DAY = 86_400.0
+
+
+@dataclass(frozen=True)
+class DailyRhythm:
+    """Around 20:00 a transfer takes up to ``crowd`` times as long; a run begins at ``begins`` o'clock."""
+
+    usual: FleetLatency
+    crowd: float = 4.0
+    begins: float = 20.0
+
+    def compute_times(self, macs, draws, rng, now=0.0):
+        return self.usual.compute_times(macs, draws, rng, now)
+
+    def mean_compute_times(self, macs):
+        return self.usual.mean_compute_times(macs)
+
+    def transfer_times(self, bits, direction, draws, rng, chunk_bits=None, now=0.0):
+        return self.usual.transfer_times(bits, direction, draws, rng, chunk_bits, now) * self.slower(now)
+
+    def mean_transfer_times(self, bits, direction):
+        return self.usual.mean_transfer_times(bits, direction) * self.slower(0.0)
+
+    def slower(self, now):
+        """1 in the morning, ``crowd`` in the evening; as of ``now`` for each draw and device."""
+        hours_from_evening = 2 * np.pi * (np.asarray(now) / DAY + (self.begins - 20) / 24)
+        return 1 + (self.crowd - 1) * (1 + np.cos(hours_from_evening)) / 2

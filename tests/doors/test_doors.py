@@ -1,0 +1,246 @@
+"""A scheme, a solver and a latency model from outside go wherever ours go; docs/extend.md shows the three files."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import re
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import heavy_ball
+import numpy as np
+import pytest
+from daily_rhythm import DailyRhythm
+from heavy_ball import HeavyBall
+from pairs import Pairs, PairsDevice, PairsServer
+from rich.console import Console
+
+import codedfl
+from codedfl import CodedKeys, CodedRidge, Conditions, Conventional, Entry, Fleet, FleetLatency, Limits, Settings
+from codedfl.errors import InvalidInput
+from codedfl.protocol.schemes import MACHINES, machines_of
+from codedfl.report.privacy_table import privacy_table
+from codedfl.run.simulator import simulate
+from codedfl.schemes import SCHEMES, registry, scheme_type
+from codedfl.schemes.registry import SchemeRegistry
+from codedfl.solve import registry as solvers
+from codedfl.solve.descent import GradientDescent
+from scenario import Network, Scenario, descent
+from small_problems import digits, totals
+
+FLEET = Fleet.load("paper").scaled_to(10)
+HERE = Path(__file__).parent
+
+
+@pytest.fixture
+def pairs_known(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(SCHEMES, "_known", dict(SCHEMES._known))
+    codedfl.register_scheme(Pairs)
+    yield
+    MACHINES.pop("pairs")
+
+
+@pytest.fixture
+def heavy_ball_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(solvers, "_kinds", dict(solvers._kinds))
+    codedfl.register_solver(heavy_ball.KIND)
+
+
+def compared(*entries: Entry, **settings) -> str:
+    chosen = Settings(FLEET, (0.8,), draws=4, max_epochs=150, regularisation=1e-4, **settings)
+    return repr(codedfl.compare("digits", [(0, digits())], [Entry(Conventional()), *entries], chosen))
+
+
+def planned(at: Conditions | None = None, **options):
+    return codedfl.plan(totals(), at or Conditions(FLEET), 0.8, regularisation=1e-4, draws=4, **options)
+
+
+# -- a scheme
+
+
+def test_a_scheme_is_compared_and_its_model_is_ours():
+    assert "pairs, α = 2, 5 groups" in compared(Entry(Pairs(2, 5), "cg"))
+    at, rng = Conditions(FLEET), np.random.default_rng
+    theirs = simulate(Pairs(2, 5), digits(), GradientDescent(4, 1e-4), at, rng(0))
+    ours = simulate(CodedKeys(8), digits(), GradientDescent(4, 1e-4), at, rng(0))
+    assert np.array_equal(theirs.model, ours.model)
+
+
+@pytest.mark.usefixtures("pairs_known")
+def test_a_registered_scheme_is_planned_and_judged():
+    made = planned(solvers=["cg"], limits=Limits(max_exposure=1))
+    (found,) = (plan for plan in made.plans if plan.scheme == "pairs")
+    assert (found.exposed_to_server, found.exposed_by_one, found.stragglers) == (0, 1, 5)
+    rows = scheme_type("pairs").default_for(10).privacy_rows(10)
+    console = Console(width=100, record=True, file=io.StringIO())
+    console.print(privacy_table(rows, "pairs"))
+    assert "server and one device" in console.export_text()
+    assert machines_of("pairs").device_type is PairsDevice, "a node finds its machine too"
+
+
+def table() -> tuple[np.ndarray, np.ndarray]:
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    return X, X @ [1.0, -2.0, 0.5]
+
+
+@pytest.mark.usefixtures("pairs_known")
+@pytest.mark.parametrize("scheme", ["pairs", Pairs(2, 2)], ids=["name", "object"])
+def test_an_estimator_takes_the_scheme_by_name_and_as_an_object(scheme):
+    X, y = table()
+    theirs, ours = (CodedRidge(scheme=which, n_devices=4).fit(X, y) for which in (scheme, "coded-keys"))
+    assert np.array_equal(theirs.model_.theta, ours.model_.theta)
+
+
+def test_its_parties_are_saved_and_go_on():
+    scenario = Scenario(sizes=(3, 5, 2, 4), alpha=2, groups=2, server_type=PairsServer, device_type=PairsDevice)
+    straight = Network.of(scenario)
+    straight.run()
+    broken = Network.of(scenario)
+    steps = 0
+    while links := broken.pending():
+        broken.deliver(links[0])
+        steps += 1
+        if steps % 7 == 0:
+            old = broken.server
+            broken.server = PairsServer(scenario.parameters, scenario.names, descent(), identity=old.identity)
+            broken.server.restore(old.state())
+            for name, device in broken.devices.items():
+                rows = (None, None) if device.data_used else scenario.data[scenario.names.index(name)]
+                fresh = PairsDevice(name, *rows, identity=device.identity)
+                fresh.restore(device.state())
+                broken.devices[name] = fresh
+    assert np.array_equal(broken.server.model, straight.server.model)
+
+
+# -- entry points
+
+
+def plugged_in(monkeypatch: pytest.MonkeyPatch, *entries: EntryPoint) -> SchemeRegistry:
+    fresh = SchemeRegistry(*SCHEMES.values())
+    monkeypatch.setattr(registry, "SCHEMES", fresh)
+    monkeypatch.setattr(registry, "entry_points", lambda group: entries)
+    return fresh
+
+
+def test_another_package_adds_a_scheme_by_its_entry_point(monkeypatch: pytest.MonkeyPatch):
+    found = plugged_in(monkeypatch, EntryPoint("pairs", "pairs:Pairs", "codedfl.schemes"))
+    assert found["coded-keys"] is CodedKeys and not found._looked, "looked for only when needed"
+    assert found["pairs"] is Pairs and list(found)[-1] == "pairs"
+    MACHINES.pop("pairs")
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ("nowhere:Pairs", "ModuleNotFoundError: No module named 'nowhere'"),
+        (
+            "pairs:PairsDevice",
+            "InvalidInput: a scheme must be a subclass of codedfl.Scheme, got <class 'pairs.PairsDevi",
+        ),
+        ("codedfl:CodedKeys", ""),
+    ],
+)
+def test_a_broken_one_is_a_line_and_the_others_work(monkeypatch: pytest.MonkeyPatch, value: str, why: str):
+    found = plugged_in(monkeypatch, EntryPoint("odd", value, "codedfl.schemes"))
+    assert "coded-keys" in list(found) and "odd" not in list(found)
+    if why:
+        with pytest.raises(InvalidInput, match=f"^{re.escape(f'the scheme odd ({value}) could not be loaded: {why}')}"):
+            scheme_type("odd")
+
+
+def test_a_name_is_given_once():
+    with pytest.raises(InvalidInput, match=r"^a scheme's name must be new, got 'coded-keys', which is registered$"):
+        codedfl.register_scheme(dataclasses.make_dataclass("Mine", (), bases=(CodedKeys,), frozen=True))
+
+
+# -- a solver
+
+
+def test_a_solver_is_compared_and_planned_as_an_object():
+    ball = HeavyBall(100, 1e-4)
+    assert "HeavyBall" in compared(Entry(CodedKeys(8), ball))
+    made = planned(solvers=[ball])
+    assert {"HeavyBall"} == {plan.solver for plan in made.plans if plan.scheme == "coded-keys"}
+
+
+@pytest.mark.usefixtures("heavy_ball_known")
+def test_a_registered_solver_has_a_name_everywhere():
+    assert "heavy-ball" in compared(Entry(CodedKeys(8), "heavy-ball"))
+    made = planned(limits=Limits(allow_gram=True))
+    assert {plan.scheme for plan in made.plans if plan.solver == "heavy-ball"} >= {"coded-keys", "coded-padded"}
+    X, y = table()
+    model = CodedRidge(solver="heavy-ball", epochs=100, regularisation=1e-3).fit(X, y)
+    reference = CodedRidge(regularisation=1e-3).fit(X, y)
+    np.testing.assert_allclose(model.predict(X), reference.predict(X), atol=1e-3)
+
+
+def test_the_solver_is_saved_and_goes_on():
+    scenario = Scenario(alpha=2)
+    straight = Network.of(scenario, HeavyBall(6, 1e-3, 0.1))
+    straight.run()
+    broken = Network.of(scenario, HeavyBall(6, 1e-3, 0.1))
+    for step in range(10_000):
+        if not (links := broken.pending()):
+            break
+        broken.deliver(links[0])
+        if step % 9 == 0:
+            old = broken.server
+            fresh = type(old)(scenario.parameters, scenario.names, HeavyBall(6, 1e-3, 0.1), identity=old.identity)
+            fresh.restore(old.state())
+            broken.server = fresh
+    assert np.array_equal(broken.server.model, straight.server.model)
+
+
+# -- a latency model
+
+
+@pytest.fixture(scope="module")
+def evening() -> Conditions:
+    return Conditions(FLEET, latency=DailyRhythm(FleetLatency(FLEET)))
+
+
+def test_a_latency_model_times_the_simulation(evening: Conditions):
+    """The crowd is at its worst when the run begins, and thins out."""
+    runs = {
+        name: simulate(CodedKeys(8), digits(), GradientDescent(4, 1e-4), at, np.random.default_rng(1))
+        for name, at in (("usual", Conditions(FLEET)), ("evening", evening))
+    }
+    assert np.array_equal(runs["usual"].model, runs["evening"].model)
+    assert (runs["evening"].seconds > 1.2 * runs["usual"].seconds).all()
+    morning = dataclasses.replace(evening, latency=DailyRhythm(FleetLatency(FLEET), begins=8.0))
+    early = simulate(CodedKeys(8), digits(), GradientDescent(4, 1e-4), morning, np.random.default_rng(1))
+    np.testing.assert_allclose(early.seconds, runs["usual"].seconds, rtol=1e-3)
+
+
+def test_it_knows_the_time_of_each_epoch():
+    """Half a day of epochs later, the same transfer is as fast as ever."""
+    model = DailyRhythm(FleetLatency(FLEET), crowd=4.0)
+    at = np.array([[0.0] * 10, [43_200.0] * 10])
+    slow, fast = model.transfer_times(1e6, "up", 2, np.random.default_rng(0), now=at) / FleetLatency(
+        FLEET
+    ).transfer_times(1e6, "up", 2, np.random.default_rng(0))
+    np.testing.assert_allclose(slow, 4)
+    np.testing.assert_allclose(fast, 1)
+
+
+def test_comparisons_and_plans_use_it(evening: Conditions):
+    usual, crowded = (seconds_in(compared(latency=model)) for model in (None, evening.latency))
+    assert crowded > 1.2 * usual
+    plain, slow = planned(solvers=["cg"]), planned(evening, solvers=["cg"])
+    assert slow.best.seconds_mean > 1.2 * plain.best.seconds_mean
+
+
+def seconds_in(comparison: str) -> float:
+    return float(re.search(r"epoch_s_mean[^0-9]+([0-9.e-]+)", comparison).group(1))
+
+
+# -- the three files
+
+
+@pytest.mark.parametrize("name", ["pairs.py", "heavy_ball.py", "daily_rhythm.py"])
+def test_the_files_are_short_and_shown_in_the_docs(name: str):
+    text = (HERE / name).read_text(encoding="utf-8")
+    assert len(text.splitlines()) < 40
+    assert text in (HERE.parents[1] / "docs" / "extend.md").read_text(encoding="utf-8")
