@@ -1,0 +1,177 @@
+"""Single lies, each against the machines and against machines without the rule that stops it.
+
+The verdict is a rank for each prime, read from what the machines sent (``knowledge``).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from adversary import SCHEMES, Adversary, Face, Party, world
+from mutants import TwoAgreements, masks_bound, masks_for_all_epochs, masks_unbound
+from stage import Stage
+
+from codedfl.protocol.messages import Kind
+
+PROTOCOL_1 = pytest.mark.xfail(reason="protocol 1", raises=AssertionError, strict=True)
+WITH_PRODUCTS = ("coded-padded", "coded-keys")
+SHAPES = [(n, alpha, 1) for n in range(2, 6) for alpha in range(1, n + 1)] + [(4, 1, 2), (4, 2, 2), (6, 3, 2)]
+UNITS = np.eye(2)[:, :, None]
+
+
+def asked_honestly(face: Face) -> None:
+    """The constant part and every column of X'X, the same for all."""
+    for epoch, e in enumerate([np.zeros((2, 1)), *UNITS], start=1):
+        face.ask_all(epoch, e)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize(("n_devices", "alpha", "groups"), SHAPES)
+def test_an_honest_run_shows_the_totals_and_nothing_else(scheme: str, n_devices: int, alpha: int, groups: int):
+    # A third prime where it costs little.
+    n_primes, precision = (3, 40) if alpha == 2 else (2, None)
+    with Stage() as stage:
+        adversary = world(stage, scheme, [2] * n_devices, alpha, groups=groups, precision=precision)
+        asked_honestly(adversary.started())
+        knowledge = adversary.knowledge()
+        assert adversary.leak() == ""
+    assert len(knowledge.primes) == n_primes
+    for prime in knowledge.primes:
+        # Three entries of X'X, two of X'Y, and the number of rows: one functional each.
+        assert len(knowledge.functionals(prime)) == 6
+    assert knowledge.fewest_devices() == tuple(party.name for party in adversary.parties)
+
+
+# -- masks and the update
+
+
+def one_gets_e(adversary: Adversary) -> str:
+    """e for one device and 0 for the others, in the same epoch: X'X e of whom it answers for."""
+    face = adversary.started()
+    face.ask(2, {name: [[int(name == "device-1")], [0]] for name in face.cast})
+    return adversary.leak()
+
+
+def one_is_rolled_back(adversary: Adversary) -> str:
+    """Everybody answers the same; one device, restored from before, answers the epoch for another e."""
+    face = adversary.started()
+    face.cast["device-1"].remember()
+    face.ask_all(2, [[1], [1]])
+    face.cast["device-1"].roll_back()
+    face.ask(2, {"device-1": [[2], [-1]]})
+    return adversary.leak()
+
+
+def an_epoch_comes_back(adversary: Adversary) -> str:
+    """Two epochs with different e, as in every training."""
+    face = adversary.started()
+    face.ask_all(2, [[1], [0]])
+    face.ask_all(3, [[0], [1]])
+    return adversary.leak()
+
+
+EQUIVOCATIONS = pytest.mark.parametrize("attack", [one_gets_e, one_is_rolled_back])
+
+
+@pytest.mark.parametrize("scheme", WITH_PRODUCTS)
+@pytest.mark.parametrize("alpha", [1, 2, 3])
+@EQUIVOCATIONS
+@pytest.mark.parametrize("rename", [pytest.param(None, marks=PROTOCOL_1, id="as it is"), masks_bound])
+def test_a_mask_is_for_one_update(scheme: str, alpha: int, attack, rename):
+    with Stage(rename=rename) as stage:
+        assert attack(world(stage, scheme, alpha=alpha)) == ""
+
+
+@pytest.mark.parametrize("scheme", WITH_PRODUCTS)
+@EQUIVOCATIONS
+def test_masks_that_do_not_know_the_update_are_found_out(scheme: str, attack):
+    """With alpha = 1 it is one device's X'X; otherwise a combination of alpha devices for lattice reduction."""
+    with Stage(rename=masks_unbound) as stage:
+        found = attack(world(stage, scheme, alpha=1))
+    assert "it knows of device-1: " in found and "gram[0] of device-1" in found
+    with Stage(rename=masks_unbound) as stage:
+        assert "it knows of device-1, device-2: " in attack(world(stage, scheme, alpha=2))
+
+
+def test_with_replication_there_is_nothing_to_find():
+    """alpha = D: every device answers for everybody, so whatever it is asked it tells of the total only."""
+    with Stage(rename=masks_unbound) as stage:
+        adversary = world(stage, alpha=4)
+        assert one_gets_e(adversary) == ""
+        assert adversary.knowledge().fewest_devices() == tuple(adversary.scenario.names)
+
+
+def test_masks_that_do_not_know_the_epoch_are_found_out():
+    with Stage(rename=masks_for_all_epochs) as stage:
+        assert "it knows of device-0: " in an_epoch_comes_back(world(stage, alpha=1))
+    with Stage() as stage:
+        assert an_epoch_comes_back(world(stage, alpha=1)) == ""
+
+
+# -- one agreement
+
+
+def two_agreements(party_type: type[Party]) -> tuple[str, tuple[str, ...]]:
+    """The same run once with device-3 and once without: the difference of the totals is device-3."""
+    with Stage(common_sizes=[3, 4]) as stage:
+        adversary = world(stage, alpha=2, party_type=party_type)
+        run = bytes(range(16))
+        large = adversary.face(run=run)
+        small = adversary.face(adversary.parties[:3], run)
+        large.invite()
+        large.deliver_all(Kind.UPDATE)  # the joins go to both faces
+        asked_honestly(large)
+        small.deliver_all(Kind.UPDATE)
+        asked_honestly(small)
+        return adversary.leak(), adversary.knowledge().fewest_devices()
+
+
+def test_a_device_accepts_one_agreement_a_run():
+    assert two_agreements(Party) == ("", ("device-0", "device-1", "device-2", "device-3"))
+
+
+def test_devices_that_accept_two_are_found_out():
+    leak, exposed = two_agreements(TwoAgreements)
+    assert "it knows of device-3: " in leak
+    assert exposed == ("device-3",)
+
+
+# -- who takes part
+
+
+def with_a_colluder_alone(least: int) -> tuple[str, ...]:
+    with Stage() as stage:
+        adversary = world(stage, alpha=1, colluders=[0], device_options={"min_participants": least})
+        asked_honestly_if_started(adversary, adversary.parties[:2])
+        return adversary.knowledge().fewest_devices()
+
+
+def asked_honestly_if_started(adversary: Adversary, cast: list[Party]) -> None:
+    face = adversary.started(cast)
+    if face.agreement is not None:
+        asked_honestly(face)
+
+
+def test_a_set_that_is_too_small_is_refused():
+    assert with_a_colluder_alone(least=4) == ()
+
+
+def test_without_a_least_number_of_participants_a_victim_is_alone_with_a_colluder():
+    assert with_a_colluder_alone(least=2) == ("device-1",)
+
+
+def among_puppets(pinned: bool) -> tuple[str, ...]:
+    with Stage() as stage:
+        adversary = world(stage, alpha=1, pinned=pinned)
+        puppets = [adversary.puppet(i) for i in range(3)]
+        asked_honestly_if_started(adversary, [*puppets, adversary.parties[3]])
+        return adversary.knowledge().fewest_devices()
+
+
+def test_with_pinned_keys_nobody_can_be_invented():
+    assert among_puppets(pinned=True) == ()
+
+
+def test_without_pinned_keys_a_victim_is_among_puppets():
+    """Documented: the server's word is then all there is."""
+    assert among_puppets(pinned=False) == ("device-3",)
