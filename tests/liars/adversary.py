@@ -19,12 +19,11 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from knowledge import Functional, Knowledge, combinations_without
+from knowledge import Functional, Knowledge, Leak, combinations_without
 from numpy.typing import ArrayLike
 from stage import Stage
 
 from codedfl.code.gradient_code import make_code
-from codedfl.crypto.pads import RUN_ID_BYTES
 from codedfl.errors import CodedFLError, MessageRefused
 from codedfl.privacy.exposure import known_functionals
 from codedfl.protocol import Agreement, Device, Server
@@ -37,11 +36,19 @@ from codedfl.state import State
 from codedfl.typing import Floats
 from scenario import Scenario, descent
 
-PHASE_1 = (Kind.JOIN, Kind.REFUSAL, Kind.SHARES, Kind.READY)
-
 # For an agreement, the positions of the adversary's devices in it and a prime: the functionals of the members that an
 # honest run on it would show, as rows along the members.
-Entitlement = Callable[[Agreement, frozenset[int], int], Sequence[Sequence[int]]]
+Entitlement = Callable[["Adversary", Agreement, frozenset[int], int], Sequence[Sequence[int]]]
+
+
+def least_participants(count: int) -> dict[str, Any]:
+    """Arguments of a device whose operator refuses smaller sets."""
+    return {"min_participants": count}
+
+
+def identities(agreed: Agreement) -> list[tuple[str, bytes]]:
+    """Names and long-term public keys of the members, in the code's order."""
+    return list(zip(agreed.names, agreed.publics, strict=True))
 
 
 @cache
@@ -49,8 +56,11 @@ def _of_code(n_devices: int, alpha: int, groups: int, adverse: frozenset[int], p
     return known_functionals(make_code(n_devices, alpha, (prime,), groups), adverse).tolist()
 
 
-def entitled_by_code(agreement: Agreement, adverse: frozenset[int], prime: int) -> Sequence[Sequence[int]]:
+def entitled_by_code(
+    adversary: Adversary, agreement: Agreement, adverse: frozenset[int], prime: int
+) -> Sequence[Sequence[int]]:
     """Coded schemes: the total, and with colluders what ``codedfl privacy`` says they expose."""
+    del adversary
     p = agreement.parameters
     return _of_code(agreement.n_devices, p.alpha, p.groups, adverse, prime)
 
@@ -62,6 +72,7 @@ class Attacked:
     server_type: type[Server]
     device_type: type[Device]
     entitled: Entitlement = entitled_by_code
+    face_type: type[Face] | None = None  # None is Face
 
 
 SCHEMES = {
@@ -162,17 +173,28 @@ class Letter(NamedTuple):
 class Face:
     """One story that the adversary tells: a run, its parameters, and who plays whom in it.
 
-    The server machine takes the messages of kinds in ``takes``; with all of them it trains, as an honest one does.
+    The server machine takes all that devices write but the kinds in ``keeps_back``; with none it trains, as an honest
+    one does.
+
+    like: another face, whose run and keys this one takes over: its server machine draws what the other's drew.
     """
 
-    def __init__(self, adversary: Adversary, cast: Sequence[Party], run: bytes, scenario: Scenario) -> None:
+    def __init__(self, adversary: Adversary, cast: Sequence[Party], scenario: Scenario, like: Face | None) -> None:
         self.adversary, self._scenario = adversary, scenario
         self.cast = {party.name: party for party in cast}
+        again, first = list(like._first_draws) if like else [], []
+
+        def draw(count: int) -> bytes:
+            first.append(again.pop(0) if again else adversary.random_bytes(count))
+            assert len(first[-1]) == count, "a server machine draws the same things in the same order"
+            return first[-1]
+
         solver = ClosedForm(1e-3) if scenario.device_type.reveals_gram else descent()
-        self.server = scenario.server(solver, identity=adversary.identity, random_bytes=adversary.random_bytes)
-        self.server.run = run
+        options = {"identity": adversary.identity, "random_bytes": draw}
+        self.server = scenario.server(solver, **options)
+        self._first_draws = tuple(first)  # the run and its keys
         self.tray: list[Letter] = []
-        self.takes: Collection[Kind] = PHASE_1
+        self.keeps_back: Collection[Kind] = (Kind.ANSWER,)
         self.asked = 0  # the latest epoch
         self._frozen: State | None = None  # the server machine when its participants were just fixed
 
@@ -189,7 +211,7 @@ class Face:
 
     def fork(self) -> Face:
         """The same agreement with nobody's shares yet: devices that are rolled back can share anew with some."""
-        twin = Face(self.adversary, list(self.cast.values()), self.server.run, self._scenario)
+        twin = Face(self.adversary, list(self.cast.values()), self._scenario, like=self)
         twin.server.restore(copy.deepcopy(self._frozen or self.server.state()))
         twin._frozen = self._frozen
         self.adversary.faces.append(twin)
@@ -197,7 +219,7 @@ class Face:
 
     def take(self, data: bytes) -> None:
         """A device's message goes to the server machine."""
-        if Message.decode(data).kind in self.takes:
+        if Message.decode(data).kind not in self.keeps_back:
             self._let_server(lambda: self.server.receive(data))
 
     def deliver(self, place: int = 0) -> None:
@@ -215,10 +237,10 @@ class Face:
         assert self.agreement is not None
         ring, integers = self.agreement.fixed_point.ring, np.asarray(e, dtype=np.float64)
         packed = ring.pack(ring.from_integers(integers)) if np.any(integers) else b""
-        return self._signed(Kind.UPDATE, Update(epoch, 0, packed).encode())
+        return self.signed(Kind.UPDATE, Update(epoch, 0, packed).encode())
 
     def finish(self) -> bytes:
-        return self._signed(Kind.FINISH, b"")
+        return self.signed(Kind.FINISH, b"")
 
     def ask(self, epoch: int, questions: Mapping[str, ArrayLike]) -> None:
         """Each device its own e; their answers are read from the wire."""
@@ -230,7 +252,8 @@ class Face:
         """The same e for everybody, as an honest server does."""
         self.ask(epoch, dict.fromkeys(self.cast, e))
 
-    def _signed(self, kind: Kind, body: bytes) -> bytes:
+    def signed(self, kind: Kind, body: bytes) -> bytes:
+        """Anything, to everybody, in the server's name."""
         agreed = self.agreement.hash if self.agreement else b""
         message = Message(kind, self.server.run, agreed, SERVER, SERVER, body)
         return message.signed_by(self.adversary.identity).encode()
@@ -297,13 +320,13 @@ class Adversary:
         self.puppets.append(Party(self.stage, self.scenario, index, adverse=True, actor=actor))
         return self.puppets[-1]
 
-    def face(self, cast: Sequence[Party] | None = None, run: bytes | None = None, **changes: Any) -> Face:
-        """A new story: who is in it, in the code's order; a run of its own unless told; other parameters."""
+    def face(self, cast: Sequence[Party] | None = None, like: Face | None = None, **changes: Any) -> Face:
+        """A new story: who is in it, in the code's order; in a run of its own unless ``like`` another; parameters."""
         cast = self.parties if cast is None else cast
-        run = self.random_bytes(RUN_ID_BYTES) if run is None else run
         base = {name: getattr(self.scenario, name) for name in _SHAPE} | changes
         called = tuple(party.name for party in cast)
-        self.faces.append(Face(self, cast, run, Cast(sizes=[1] * len(cast), called=called, **base)))
+        face_type = self.scheme.face_type or Face
+        self.faces.append(face_type(self, cast, Cast(sizes=[1] * len(cast), called=called, **base), like))
         return self.faces[-1]
 
     def started(self, cast: Sequence[Party] | None = None, **changes: Any) -> Face:
@@ -339,7 +362,7 @@ class Adversary:
         for agreed in self.agreements.values():
             taking_part, absent, adverse = self._members(agreed, also)
             for prime in set(primes) & set(agreed.fixed_point.ring.primes):
-                shown = self.scheme.entitled(agreed, adverse, prime)
+                shown = self.scheme.entitled(self, agreed, adverse, prime)
                 # Who has not accepted has given nothing: only combinations without the absent can be had.
                 for row in combinations_without(shown, absent, list(taking_part), prime):
                     for kind, index in sums:
@@ -347,15 +370,15 @@ class Adversary:
                         granted[prime].append({(owner, kind, index): value for owner, value in found if value})
         return granted
 
-    def leak(self, also: Sequence[str] = (), **more: Any) -> str:
-        """What is known beyond what honest runs show; empty if nothing is."""
+    def leak(self, also: Sequence[str] = (), **more: Any) -> Leak | None:
+        """What is known beyond what honest runs show."""
         knowledge = self.knowledge(also, **more)
-        return str(knowledge.leak(self.entitled(knowledge.primes, also)) or "")
+        return knowledge.leak(self.entitled(knowledge.primes, also))
 
     def _members(self, agreed: Agreement, also: Sequence[str]) -> tuple[dict[int, str], list[int], frozenset[int]]:
         """Honest positions that accepted, with whose rows; those that did not; and the adversary's."""
         taking_part, absent = {}, []
-        for place, (name, public) in enumerate(zip(agreed.names, agreed.publics, strict=True)):
+        for place, (name, public) in enumerate(identities(agreed)):
             for party in self.honest:
                 if (party.name, party.identity.public) == (name, public) and party.actor not in also:
                     if agreed.hash in party.accepted:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from adversary import Adversary, Face, Letter, Party, world
+from adversary import Adversary, Face, Letter, Party, least_participants, world
 from stage import Stage
 
 from codedfl.errors import CodedFLError
@@ -121,11 +121,11 @@ class LyingRun:
             colluders=s.colluders,
             pinned=s.pinned,
             party_type=self._party_type,
-            device_options={"min_participants": 2 if self._any_size else s.least},
+            device_options=least_participants(2 if self._any_size else s.least),
         )
 
     def _verdict(self) -> str:
-        found = self.adversary.leak()
+        found = str(self.adversary.leak() or "")
         if found or not self.setting.pinned or self.setting.colluders or self.setting.least < self.setting.n_devices:
             return found
         # Everybody is in every run and nobody is invented: nothing may be about fewer than all.
@@ -137,14 +137,16 @@ class LyingRun:
     def _tell_story(self) -> None:
         adversary, rng = self.adversary, self.rng
         n_faces = rng.choice([1, 1, 2])
-        earlier = [face.server.run for face in adversary.faces]
-        run = rng.choice(earlier) if earlier and rng.random() < 0.25 else rng.randbytes(16)
-        if n_faces == 2 or run in earlier:
+        like = rng.choice(adversary.faces) if adversary.faces and rng.random() < 0.25 else None
+        if n_faces == 2 or like is not None:
             self._note("two agreements")
         for party in adversary.parties:
             if rng.random() < 0.9:
                 party.new_run()
-        faces = [face for i in range(n_faces) if (face := self._face(run, differs=i > 0)) is not None]
+        faces: list[Face] = []
+        for i in range(n_faces):
+            face = self._face(faces[0] if faces else like, differs=i > 0)
+            faces += [] if face is None else [face]
         self._probe()
         together = rng.random() < 0.5
         for at_once in [faces] if together else [[face] for face in faces]:
@@ -157,7 +159,7 @@ class LyingRun:
                 if rng.random() < 0.2:
                     self._replay()
 
-    def _face(self, run: bytes, differs: bool) -> Face | None:
+    def _face(self, like: Face | None, differs: bool) -> Face | None:
         """Everybody in order with the agreed parameters, or something else; None if that breaks a rule at once."""
         adversary, rng, s = self.adversary, self.rng, self.setting
         ways = ["another order", "some left out", "some left out", "keys substituted", "other parameters"]
@@ -177,7 +179,7 @@ class LyingRun:
         for lie in sorted(lies):
             self._note(lie)
         try:
-            return adversary.face(cast, run, **changes)
+            return adversary.face(cast, like, **changes)
         except CodedFLError as error:
             self._note(f"no such run: {error}")
             return None
@@ -187,10 +189,10 @@ class LyingRun:
         if self.rng.random() > 0.15:
             return
         self._note("probes")
-        run = self.rng.choice([None, *(face.server.run for face in self.adversary.faces)])
+        like = self.rng.choice([None, *self.adversary.faces])
         for _ in range(3):
             bounds = Bounds(self.rng.choice([0.1, 1.0, 2.0]), 1.0, 100, self.rng.randint(1, 20))
-            face = self.adversary.face(run=run, bounds=bounds)
+            face = self.adversary.face(like=like, bounds=bounds)
             face.invite()
             face.deliver(self.rng.randrange(len(face.tray)))
             face.tray = []

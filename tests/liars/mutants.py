@@ -12,7 +12,7 @@ import numpy as np
 from adversary import Party
 
 from codedfl.protocol import Parameters
-from codedfl.protocol.messages import Kind, Message, unpack_list
+from codedfl.protocol.messages import Kind, Message, Update, unpack_list
 from codedfl.typing import Floats
 
 MASK = "mask"  # how the labels of mask streams begin
@@ -20,8 +20,9 @@ MASK = "mask"  # how the labels of mask streams begin
 
 def masks_unbound(label: str, handling: Message | None) -> str:
     """The rule of protocol 1: one mask an epoch, whatever the update."""
-    del handling
-    return "|".join(label.split("|")[:2]) if label.startswith(MASK) else label
+    if label.startswith(MASK) and handling is not None and handling.kind is Kind.UPDATE:
+        return f"{MASK}|{Update.decode(handling.body).epoch}"
+    return label
 
 
 def masks_for_all_epochs(label: str, handling: Message | None) -> str:

@@ -70,6 +70,7 @@ class Stage:
         self.unknowns = Unknowns(lambda label: relabel(label, self.handling))
         self.drawn: dict[str, list[bytes]] = {}
         self._secret_of: dict[bytes, bytes] = {}  # X25519 public key -> the 32 bytes it came from
+        self._tried: set[bytes] = set()
         self.owners: dict[str, str] = {}  # whose rows -> whose machine summed them up
         self.seals: list[Sealed] = []
         self.bulks: list[Bulk] = []
@@ -92,14 +93,14 @@ class Stage:
         return Identity.generate(self.source(actor))
 
     def secret_of(self, public: bytes) -> bytes:
-        """The secret behind a key that something was sealed to; everybody's keys come from bytes drawn here."""
+        """The 32 bytes behind a public key: those of an identity, or drawn here and taken for an X25519 key."""
         key = public[:KEY_BYTES]
         if key not in self._secret_of:
-            for drawn in self.drawn.values():
-                for secret in drawn:
-                    if len(secret) == KEY_BYTES:
-                        raw = X25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw()
-                        self._secret_of.setdefault(raw, secret)
+            drawn = {secret for texts in self.drawn.values() for secret in texts if len(secret) == KEY_BYTES}
+            for secret in drawn - self._tried:
+                raw = X25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw()
+                self._secret_of.setdefault(raw, secret)
+            self._tried |= drawn
         return self._secret_of[key]
 
     @contextmanager

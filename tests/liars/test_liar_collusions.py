@@ -20,9 +20,10 @@ CODES = [(n, alpha, 1) for n in range(2, 7) for alpha in range(1, n + 1)] + [(4,
 ENTRIES = [("cross", 0), ("gram", 0), ("rows", 0)]  # all that a device with d = c = 1 sums up
 
 
-def by_the_machines(adversary: Adversary, colluders: tuple[int, ...], prime: int) -> list[list[int]]:
-    """Known functionals along (entry, device), with the colluders' own rows."""
-    names = adversary.scenario.names
+def by_the_machines(
+    adversary: Adversary, names: tuple[str, ...], colluders: tuple[int, ...], prime: int
+) -> list[list[int]]:
+    """Known functionals along (entry, device in the code's order), with the colluders' own rows."""
     knowledge = adversary.knowledge(also=[names[i] for i in colluders])
     place = {(name, *entry): e * len(names) + j for e, entry in enumerate(ENTRIES) for j, name in enumerate(names)}
     rows = []
@@ -57,7 +58,7 @@ def test_every_collusion_knows_what_the_formula_says(scheme: str, n: int, alpha:
             for colluders in itertools.combinations(range(n), size):
                 # Primes differ in nothing but their size: half of the collusions each, the small ones both.
                 for prime in primes if size <= 2 else [primes[sum(colluders) % 2]]:
-                    machines = by_the_machines(adversary, colluders, prime)
+                    machines = by_the_machines(adversary, face.agreement.names, colluders, prime)
                     assert machines == by_the_formula(n, alpha, groups, colluders, prime), (colluders, prime)
 
 

@@ -16,7 +16,6 @@ from codedfl.errors import MessageRefused
 from codedfl.exact.fixed_point import FixedPoint
 from codedfl.exact.ring import Ring
 from codedfl.protocol import Phase
-from codedfl.protocol.messages import Kind
 from codedfl.solve.closed_form import ClosedForm
 from scenario import descent
 
@@ -29,7 +28,7 @@ def ring_of(unknowns: Unknowns) -> SymbolicRing:
 
 def trained(adversary: Adversary) -> np.ndarray:
     face = adversary.face()
-    face.takes = set(Kind)
+    face.keeps_back = ()
     face.invite()
     face.deliver_all()
     assert face.server.phase is Phase.FINISHED
