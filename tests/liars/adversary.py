@@ -186,7 +186,8 @@ class Face:
 
         def draw(count: int) -> bytes:
             first.append(again.pop(0) if again else adversary.random_bytes(count))
-            assert len(first[-1]) == count, "a server machine draws the same things in the same order"
+            if len(first[-1]) != count:
+                raise RuntimeError("a server machine must draw the same things in the same order")
             return first[-1]
 
         solver = ClosedForm(1e-3) if scenario.device_type.reveals_gram else descent()
@@ -234,7 +235,8 @@ class Face:
 
     def update(self, epoch: int, e: ArrayLike) -> bytes:
         """A signed update with any e: d x c integers."""
-        assert self.agreement is not None
+        if self.agreement is None:
+            raise RuntimeError("an update needs an agreement")
         ring, integers = self.agreement.fixed_point.ring, np.asarray(e, dtype=np.float64)
         packed = ring.pack(ring.from_integers(integers)) if np.any(integers) else b""
         return self.signed(Kind.UPDATE, Update(epoch, 0, packed).encode())
@@ -416,6 +418,7 @@ def world(
     of_adversary = {name: options.pop(name) for name in ("colluders", "pinned", "party_type") if name in options}
     device_options = options.pop("device_options", {})
     types = {"server_type": attacked.server_type, "device_type": attacked.device_type}
-    scenario = Scenario(sizes, alpha, **{"d": 2, "c": 1, "public_samples": False} | types | options)
+    usual = {"d": 2, "c": 1, "public_samples": False, "claimed_samples": sum(sizes)}
+    scenario = Scenario(sizes, alpha, **usual | types | options)
     scenario.bounds = replace(scenario.bounds, samples=100, samples_per_device=20) if scenario.bounds else None
     return Adversary(stage, scenario, attacked, options=device_options, **of_adversary)

@@ -136,7 +136,7 @@ class LyingRun:
 
     def _tell_story(self) -> None:
         adversary, rng = self.adversary, self.rng
-        n_faces = rng.choice([1, 1, 2])
+        n_faces = rng.choice([1, 2])
         like = rng.choice(adversary.faces) if adversary.faces and rng.random() < 0.25 else None
         if n_faces == 2 or like is not None:
             self._note("two agreements")
@@ -148,7 +148,7 @@ class LyingRun:
             face = self._face(faces[0] if faces else like, differs=i > 0)
             faces += [] if face is None else [face]
         self._probe()
-        together = rng.random() < 0.5
+        together = rng.random() < 0.3
         for at_once in [faces] if together else [[face] for face in faces]:
             for face in at_once:
                 face.invite()

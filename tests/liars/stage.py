@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from inspect import signature
+from types import ModuleType
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
@@ -118,6 +119,7 @@ class Stage:
     # -- under the machines
 
     def __enter__(self) -> Stage:
+        _forget_agreements()
         derive, seal, encrypt_bulk = FixedPoint.derive, sealed.seal, sealed.encrypt_bulk
 
         def derived(*args: Any, **options: Any) -> SymbolicFixedPoint:
@@ -172,10 +174,11 @@ class Stage:
         while self._undo:
             holder, name, before = self._undo.pop()
             setattr(holder, name, before)
+        _forget_agreements()
 
     def _replace_everywhere(self, old: object, new: object) -> None:
         """In every module that has it by name: some import the function, some its module."""
-        for module in [one for name, one in sys.modules.items() if name.split(".")[0] == "codedfl"]:
+        for module in _modules("codedfl"):
             for name, value in list(vars(module).items()):
                 if value is old:
                     self._put(module, name, new, old)
@@ -183,3 +186,15 @@ class Stage:
     def _put(self, holder: Any, name: str, new: object, before: object) -> None:
         self._undo.append((holder, name, before))
         setattr(holder, name, new)
+
+
+def _modules(package: str) -> list[ModuleType]:
+    return [module for name, module in sys.modules.items() if f"{name}.".startswith(f"{package}.")]
+
+
+def _forget_agreements() -> None:
+    """What the protocol keeps of messages decoded before: it has another stage's ring in it, or none."""
+    for module in _modules("codedfl.protocol"):
+        for value in vars(module).values():
+            if hasattr(value, "cache_clear"):
+                value.cache_clear()

@@ -286,5 +286,6 @@ class SymbolicFixedPoint(FixedPoint):
 
     def _unknown(self, kind: str, planes: NDArray[np.float32]) -> Forms:
         owner = self.ring.owner()
-        assert owner is not None, "only a device's machine sums up rows"
+        if owner is None:
+            raise RuntimeError("only a device's machine sums up rows")
         return self.ring.unknowns.of_data(owner, kind, planes, self.ring.primes)
