@@ -233,24 +233,24 @@ class Face:
         while places := [i for i, letter in enumerate(self.tray) if letter.kind not in but]:
             self.deliver(places[0])
 
-    def update(self, epoch: int, e: ArrayLike) -> bytes:
-        """A signed update with any e: d x c integers."""
+    def update(self, epoch: int, e: ArrayLike | None) -> bytes:
+        """A signed update with any e: d x c integers. None has no numbers, which asks for the constant."""
         if self.agreement is None:
             raise RuntimeError("an update needs an agreement")
-        ring, integers = self.agreement.fixed_point.ring, np.asarray(e, dtype=np.float64)
-        packed = ring.pack(ring.from_integers(integers)) if np.any(integers) else b""
+        ring = self.agreement.fixed_point.ring
+        packed = b"" if e is None else ring.pack(ring.from_integers(np.asarray(e, dtype=np.float64)))
         return self.signed(Kind.UPDATE, Update(epoch, 0, packed).encode())
 
     def finish(self) -> bytes:
         return self.signed(Kind.FINISH, b"")
 
-    def ask(self, epoch: int, questions: Mapping[str, ArrayLike]) -> None:
+    def ask(self, epoch: int, questions: Mapping[str, ArrayLike | None]) -> None:
         """Each device its own e; their answers are read from the wire."""
         self.asked = max(self.asked, epoch)
         for name, e in questions.items():
             self.adversary.hand_over(self.cast[name], self.update(epoch, e))
 
-    def ask_all(self, epoch: int, e: ArrayLike) -> None:
+    def ask_all(self, epoch: int, e: ArrayLike | None) -> None:
         """The same e for everybody, as an honest server does."""
         self.ask(epoch, dict.fromkeys(self.cast, e))
 

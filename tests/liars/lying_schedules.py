@@ -252,6 +252,8 @@ class LyingRun:
         rng = self.rng
         epoch = max(1, face.asked + rng.choice([1, 1, 1, 1, 0, 0, 2, -1]))
         questions = self._questions(list(face.cast))
+        if epoch == 1 and rng.random() < 0.7:
+            questions = dict.fromkeys(questions)  # as every run begins
         for name in rng.sample(list(questions), len(questions)):
             party = face.cast[name]
             if rng.random() < 0.1:
@@ -267,24 +269,28 @@ class LyingRun:
                 party.roll_back(rng.randrange(len(party.snapshots)))
                 self._ask_one(face, party, epoch, self._e())
 
-    def _ask_one(self, face: Face, party: Party, epoch: int, e: np.ndarray) -> None:
+    def _ask_one(self, face: Face, party: Party, epoch: int, e: np.ndarray | None) -> None:
         face.ask(epoch, {party.name: e})
         self._sent.append(face.update(epoch, e))
 
-    def _questions(self, names: list[str]) -> dict[str, np.ndarray]:
+    def _questions(self, names: list[str]) -> dict[str, np.ndarray | None]:
         rng, one, other = self.rng, self._e(), self._e()
         how = rng.choice(["all the same", "all the same", "one and zero", "two kinds", "each its own"])
         self._note(how)
         if how == "all the same":
             return dict.fromkeys(names, one)
         if how == "one and zero":
-            return dict.fromkeys(names, one * 0) | {rng.choice(names): one}
+            zero = rng.choice([None, np.zeros((self.setting.d, self.setting.c))])
+            return dict.fromkeys(names, zero) | {rng.choice(names): one}
         if how == "two kinds":
             return {name: rng.choice([one, other]) for name in names}
         return {name: self._e() for name in names}
 
-    def _e(self) -> np.ndarray:
+    def _e(self) -> np.ndarray | None:
+        """Any e, or a question for the constant."""
         shape = (self.setting.d, self.setting.c)
+        if self.rng.random() < 0.25:
+            return None
         return np.array([self.rng.randint(-2, 2) for _ in range(shape[0] * shape[1])], dtype=float).reshape(shape)
 
     def _replay(self) -> None:

@@ -49,7 +49,7 @@ def test_every_collusion_knows_what_the_formula_says(scheme: str, n: int, alpha:
     with Stage() as stage:
         adversary = world(stage, scheme, [2] * n, alpha, groups=groups, d=1, c=1)
         face = adversary.started()
-        face.ask_all(1, [[0]])
+        face.ask_all(1, None)
         face.ask_all(2, [[1]])
         assert adversary.stage.unknowns.data == {(name, *entry) for name in face.cast for entry in ENTRIES}
         primes = adversary.knowledge().primes
@@ -67,7 +67,7 @@ def test_one_more_seed_in_the_wrong_hands_is_seen():
     with Stage() as stage:
         adversary = world(stage, "coded-keys", [2] * 5, 2, d=1, c=1)
         face = adversary.started()
-        face.ask_all(1, [[0]])
+        face.ask_all(1, None)
         colluder, _, _, victim, _ = face.agreement.names
         prime = adversary.knowledge().primes[0]
         before = adversary.knowledge(also=[colluder]).functionals(prime)

@@ -22,7 +22,7 @@ UNITS = np.eye(2)[:, :, None]
 
 def asked_honestly(face: Face) -> None:
     """The constant part and every column of X'X, the same for all."""
-    for epoch, e in enumerate([np.zeros((2, 1)), *UNITS], start=1):
+    for epoch, e in enumerate([None, *UNITS], start=1):
         face.ask_all(epoch, e)
 
 
@@ -53,6 +53,14 @@ def one_gets_e(adversary: Adversary) -> Leak | None:
     return adversary.leak()
 
 
+def one_gets_e_others_the_constant(adversary: Adversary) -> Leak | None:
+    """The same with an update without numbers for the others: they answer with the constant part."""
+    face = adversary.started()
+    face.ask_all(1, None)
+    face.ask(2, {name: [[1], [0]] if name == "device-1" else None for name in face.cast})
+    return adversary.leak()
+
+
 def one_is_rolled_back(adversary: Adversary) -> Leak | None:
     """Everybody answers the same; one device, restored from before, answers the epoch for another e."""
     face = adversary.started()
@@ -71,7 +79,7 @@ def an_epoch_comes_back(adversary: Adversary) -> Leak | None:
     return adversary.leak()
 
 
-EQUIVOCATIONS = pytest.mark.parametrize("attack", [one_gets_e, one_is_rolled_back])
+EQUIVOCATIONS = pytest.mark.parametrize("attack", [one_gets_e, one_gets_e_others_the_constant, one_is_rolled_back])
 
 
 @pytest.mark.parametrize("scheme", WITH_PRODUCTS)
@@ -91,7 +99,7 @@ def test_masks_that_do_not_know_the_update_are_found_out(scheme: str, alpha: int
     with Stage(rename=masks_unbound) as stage:
         leak = attack(world(stage, scheme, alpha=alpha))
     assert len(leak.devices) == alpha and "device-1" in leak.devices
-    assert {kind for _, kind, _ in leak.functional} == {"gram"}
+    assert "gram" in {kind for _, kind, _ in leak.functional}
 
 
 def test_with_replication_there_is_nothing_to_find():

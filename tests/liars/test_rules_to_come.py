@@ -36,7 +36,7 @@ def asked_honestly(adversary: Adversary, cast: Sequence[Party]) -> None:
     if face.agreement is None:
         return
     d, c = adversary.scenario.d, adversary.scenario.c
-    face.ask_all(1, np.zeros((d, c)))
+    face.ask_all(1, None)
     for column in range(d):
         face.ask_all(2 + column, np.eye(d)[:, [column] * c])
     for name in face.cast:
@@ -166,7 +166,7 @@ def test_empty_classes_do_not_read_the_whole_gram_matrix(scheme: str):
         adversary = world(stage, scheme, d=3, c=3, device_options=LIMITS_DIRECTIONS)
         face = adversary.started()
         if face.agreement is not None:
-            face.ask_all(1, np.zeros((3, 3)))
+            face.ask_all(1, None)
             face.ask_all(2, np.eye(3))
         knowledge = adversary.knowledge()
         assert adversary.leak() is None  # of the total, but all of it
