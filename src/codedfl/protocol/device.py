@@ -302,15 +302,18 @@ class Device(Resumable, ABC):
 
     def _take_part(self, agreement: Agreement) -> None:
         """Make the rows fit the public bounds; record the list before anything that follows from it can leave."""
-        rows = fitted(*(self._data or _no_data()), agreement.parameters.bounds)
-        self._remember(agreement, frozenset(member.identity for member in agreement.members), rows.X, rows.Y)
+        X, Y = self._data or _no_data()
+        self._remember(agreement, frozenset(member.identity for member in agreement.members), X, Y)
+        rows = fitted(X, Y, agreement.parameters.bounds)
         self._data, self.clipped, self.dropped = (rows.X, rows.Y), rows.clipped, rows.dropped
 
     def _remember(self, agreement: Agreement, owners: frozenset[bytes], X: Floats, Y: Floats) -> None:
         """Refuse a total that could be combined with earlier ones; else record that we are part of it."""
         if self._ledger is None:
             return
-        entry = Entry(agreement.run, owners, agreement.parameters.recipe, row_tags(self.identity, X, Y))
+        bounds, recipe = agreement.parameters.bounds, agreement.parameters.recipe
+        limits = (float(bounds.features), float(bounds.labels), bounds.samples_per_device)
+        entry = Entry(agreement.hash, owners, recipe, limits, row_tags(self.identity, X, Y))
         policy = self._policy
         reason = self._ledger.objection(entry, least_left=policy.colluders + 2, least_changed=policy.least_changed_rows)
         if reason:
