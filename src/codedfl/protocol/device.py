@@ -127,7 +127,7 @@ class Device(Resumable, ABC):
         self.objection = ""  # why the invitation was refused, if it was
         self._agreement: Agreement | None = None
         self._answered: tuple[int, bytes, bytes] = (0, b"", b"")  # epoch, digest of its update, what was sent
-        self._questions: list[bytes] = []  # digests of the different e that were answered
+        self._questions: list[bytes] = []  # digests of the different e that were answered, the constant not counted
         self.linear: Planes | None = None
         self.constant: Planes | None = None
         self.finished = False
@@ -394,11 +394,14 @@ class Device(Resumable, ABC):
             raise MessageRefused("shares must be complete before an update: some are missing")
         question = hashlib.sha256(update.packed).digest()
         most = self._agreed.parameters.epochs
-        if question not in self._questions and len(self._questions) >= most:
+        # The same once more, as in confirming an epoch, shows nothing new. One of the updates agreed on is for the
+        # constant, whether it is asked for or not: in its place nobody gets another direction of X'X.
+        shows_more = bool(update.packed) and question not in self._questions
+        if shows_more and len(self._questions) >= most - 1:
             raise MessageRefused(f"at most {most} different updates were agreed on, got one more")
         answer = Answer(update.epoch, digest, self._ring.pack(self._answer(update, digest))).encode()
         self._answered = (update.epoch, digest, answer)
-        if question not in self._questions:  # the same once more, as in confirming an epoch, shows nothing new
+        if shows_more:
             self._questions = [*self._questions, question]
         return [self._answer_message(answer)]
 
