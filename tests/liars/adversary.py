@@ -26,7 +26,8 @@ from stage import Stage
 from codedfl.code.gradient_code import make_code
 from codedfl.errors import CodedFLError, MessageRefused
 from codedfl.privacy.exposure import known_functionals
-from codedfl.protocol import Agreement, Device, Server
+from codedfl.protocol import Agreement, Device, Ledger, Policy, Server
+from codedfl.protocol.agreement import MOST_EPOCHS
 from codedfl.protocol.messages import SERVER, Kind, Message, Update
 from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
 from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
@@ -41,14 +42,13 @@ from scenario import Scenario, descent
 Entitlement = Callable[["Adversary", Agreement, frozenset[int], int], Sequence[Sequence[int]]]
 
 
+# Of a device in the adversary's service.
+ANYTHING_GOES = Policy(least_joiners=2, allow_gram=True, allow_unmasked=True, allow_unpinned=True)
+
+
 def least_participants(count: int) -> dict[str, Any]:
     """Arguments of a device whose operator refuses smaller sets."""
-    return {"min_participants": count}
-
-
-def identities(agreed: Agreement) -> list[tuple[str, bytes]]:
-    """Names and long-term public keys of the members, in the code's order."""
-    return list(zip(agreed.names, agreed.publics, strict=True))
+    return {"policy": Policy(least_joiners=count, allow_gram=True)}
 
 
 @cache
@@ -94,7 +94,7 @@ class Cast(Scenario):
 
 
 class Party:
-    """A device: its keys and its rows, which outlive runs, and the machine that plays the present one.
+    """A device: its keys, rows and ledger, which outlive runs, and the machine that plays the present one.
 
     adverse: whether it is in the adversary's service. ``actor`` tells a puppet from the device whose name it takes.
     """
@@ -106,7 +106,7 @@ class Party:
         self.actor = actor or self.name
         self.owner = self.actor  # whose rows: another name once they have changed
         self.adverse = adverse
-        self.options = options
+        self.options = {"policy": ANYTHING_GOES} if adverse else {"ledger": Ledger(), **options}
         self.identity = stage.identity(self.actor)
         self._stage, self._scenario, self._index = stage, scenario, index
         self._random_bytes = stage.source(self.actor)
@@ -177,10 +177,18 @@ class Face:
     one does.
 
     like: another face, whose run and keys this one takes over: its server machine draws what the other's drew.
+    told: parameters that it tells the devices beyond those of the scenario.
     """
 
-    def __init__(self, adversary: Adversary, cast: Sequence[Party], scenario: Scenario, like: Face | None) -> None:
-        self.adversary, self._scenario = adversary, scenario
+    def __init__(
+        self,
+        adversary: Adversary,
+        cast: Sequence[Party],
+        scenario: Scenario,
+        like: Face | None,
+        told: Mapping[str, Any],
+    ) -> None:
+        self.adversary, self._scenario, self._told = adversary, scenario, told
         self.cast = {party.name: party for party in cast}
         again, first = list(like._first_draws) if like else [], []
 
@@ -193,6 +201,7 @@ class Face:
         solver = ClosedForm(1e-3) if scenario.device_type.reveals_gram else descent()
         options = {"identity": adversary.identity, "random_bytes": draw}
         self.server = scenario.server(solver, **options)
+        self.server.parameters = replace(self.server.parameters, **told)
         self._first_draws = tuple(first)  # the run and its keys
         self.tray: list[Letter] = []
         self.keeps_back: Collection[Kind] = (Kind.ANSWER,)
@@ -212,7 +221,7 @@ class Face:
 
     def fork(self) -> Face:
         """The same agreement with nobody's shares yet: devices that are rolled back can share anew with some."""
-        twin = Face(self.adversary, list(self.cast.values()), self._scenario, like=self)
+        twin = Face(self.adversary, list(self.cast.values()), self._scenario, self, self._told)
         twin.server.restore(copy.deepcopy(self._frozen or self.server.state()))
         twin._frozen = self._frozen
         self.adversary.faces.append(twin)
@@ -253,6 +262,12 @@ class Face:
     def ask_all(self, epoch: int, e: ArrayLike | None) -> None:
         """The same e for everybody, as an honest server does."""
         self.ask(epoch, dict.fromkeys(self.cast, e))
+
+    def ask_everything(self) -> None:
+        """The constant part and every column of X'X, the same for all."""
+        d, c = self._scenario.d, self._scenario.c
+        for epoch, e in enumerate([None, *np.eye(d)], start=1):
+            self.ask_all(epoch, None if e is None else np.outer(e, np.ones(c)))
 
     def signed(self, kind: Kind, body: bytes) -> bytes:
         """Anything, to everybody, in the server's name."""
@@ -297,14 +312,14 @@ class Adversary:
         self.random_bytes = self.stage.source(SERVER)
         self.identity = self.stage.identity(SERVER)
         self.parties = [
-            (Party if i in self.colluders else self.party_type)(
-                self.stage, self.scenario, i, adverse=i in self.colluders, **self.options
-            )
+            Party(self.stage, self.scenario, i, adverse=True)
+            if i in self.colluders
+            else self.party_type(self.stage, self.scenario, i, **self.options)
             for i in range(self.scenario.n_devices)
         ]
         if self.pinned:
             roster = {party.name: party.identity.public for party in self.parties}
-            for party in self.parties:
+            for party in self.honest:
                 party.options |= {"server_public": self.identity.public, "roster": roster}
                 party.new_run()
         self.puppets: list[Party] = []
@@ -323,12 +338,13 @@ class Adversary:
         return self.puppets[-1]
 
     def face(self, cast: Sequence[Party] | None = None, like: Face | None = None, **changes: Any) -> Face:
-        """A new story: who is in it, in the code's order; in a run of its own unless ``like`` another; parameters."""
+        """A new story: who is in it, in the server's order; in a run of its own unless ``like`` another; parameters."""
         cast = self.parties if cast is None else cast
+        told = {"epochs": MOST_EPOCHS} | {name: changes.pop(name) for name in _TOLD if name in changes}
         base = {name: getattr(self.scenario, name) for name in _SHAPE} | changes
         called = tuple(party.name for party in cast)
         face_type = self.scheme.face_type or Face
-        self.faces.append(face_type(self, cast, Cast(sizes=[1] * len(cast), called=called, **base), like))
+        self.faces.append(face_type(self, cast, Cast(sizes=[1] * len(cast), called=called, **base), like, told))
         return self.faces[-1]
 
     def started(self, cast: Sequence[Party] | None = None, **changes: Any) -> Face:
@@ -336,6 +352,17 @@ class Adversary:
         face = self.face(cast, **changes)
         face.invite()
         face.deliver_all(Kind.UPDATE)
+        return face
+
+    def whole_run(self, cast: Sequence[Party] | None = None, **changes: Any) -> Face:
+        """A new run as an honest server would play it, to its end; all of X'X and X'Y is asked for."""
+        for party in self.parties if cast is None else cast:
+            party.new_run()
+        face = self.started(cast, **changes)
+        if face.agreement is not None:
+            face.ask_everything()
+            for party in face.cast.values():
+                self.hand_over(party, face.finish())
         return face
 
     def hand_over(self, party: Party, data: bytes) -> None:
@@ -380,9 +407,10 @@ class Adversary:
     def _members(self, agreed: Agreement, also: Sequence[str]) -> tuple[dict[int, str], list[int], frozenset[int]]:
         """Honest positions that accepted, with whose rows; those that did not; and the adversary's."""
         taking_part, absent = {}, []
-        for place, (name, public) in enumerate(identities(agreed)):
+        for place, member in enumerate(agreed.members):
             for party in self.honest:
-                if (party.name, party.identity.public) == (name, public) and party.actor not in also:
+                named = (party.name, party.identity.public) == (member.name, member.identity)
+                if named and party.actor not in also:
                     if agreed.hash in party.accepted:
                         taking_part[place] = party.accepted[agreed.hash]
                     else:
@@ -405,6 +433,10 @@ _SHAPE = (
     "server_type",
     "device_type",
 )
+
+
+# Parameters that a scenario does not have.
+_TOLD = ("epochs", "recipe")
 
 
 def world(

@@ -20,6 +20,7 @@ from stage import Stage
 
 from codedfl.errors import CodedFLError
 from codedfl.exact.fixed_point import Bounds
+from codedfl.protocol import Policy
 from codedfl.protocol.messages import Kind, Message
 
 MOST_DEVICES = 6
@@ -48,7 +49,7 @@ class Setting(NamedTuple):
 
 
 def random_setting(rng: random.Random, schemes: tuple[str, ...]) -> Setting:
-    n = rng.randint(2, MOST_DEVICES)
+    n = rng.choice([2, 3, *range(4, MOST_DEVICES + 1), *range(4, MOST_DEVICES + 1)])
     groups = 2 if n >= 4 and rng.random() < 0.3 else 1
     n_colluders = rng.choice([0, 0, 0, 1, 1, 2])
     return Setting(
@@ -60,7 +61,7 @@ def random_setting(rng: random.Random, schemes: tuple[str, ...]) -> Setting:
         c=rng.choice([1, 1, 2]),
         colluders=tuple(sorted(rng.sample(range(n), min(n_colluders, n - 2)))),
         pinned=rng.random() < 0.75,
-        least=rng.choice([2, n]),
+        least=rng.choice([2, 2, n]),
         precision=40 if rng.random() < 0.15 else None,
         starts_at_zero=rng.random() < 0.7,
     )
@@ -100,7 +101,7 @@ class LyingRun:
     def run(self) -> str:
         with self.stage:
             self.adversary = self._adversary()
-            for _ in range(self.rng.choice([1, 1, 2, 3])):
+            for _ in range(self.rng.choice([1, 2, 2, 3])):
                 self._tell_story()
             return self._verdict()
 
@@ -126,11 +127,22 @@ class LyingRun:
 
     def _verdict(self) -> str:
         found = str(self.adversary.leak() or "")
-        if found or not self.setting.pinned or self.setting.colluders or self.setting.least < self.setting.n_devices:
+        if found or not self.setting.pinned or self.setting.colluders:
             return found
-        # Everybody is in every run and nobody is invented: nothing may be about fewer than all.
         fewest = self.adversary.knowledge().fewest_devices()
-        return "" if len(fewest) in (0, self.setting.n_devices) else f"it knows something of {', '.join(fewest)} alone"
+        alone = f"it knows something of {', '.join(fewest)} alone"
+        return alone if 0 < len(fewest) < self._least_known() else ""
+
+    def _least_known(self) -> int:
+        """Of how many devices together, at least, whatever is known must be. Nobody is invented and nobody colludes."""
+        if self.setting.least == self.setting.n_devices:
+            return self.setting.n_devices  # everybody is in every run
+        # A device that accepted every list has all of them in its ledger. Lists that no one device has seen can be
+        # combined: then only the least number of participants of each protects.
+        accepted = {agreed for party in self.adversary.honest for agreed in party.accepted}
+        lists = [self.adversary.agreements[agreed].n_devices for agreed in accepted]
+        saw_all = any(accepted <= set(party.accepted) for party in self.adversary.honest)
+        return min([Policy().colluders + 2, *lists]) if saw_all else 0
 
     # -- stories
 
@@ -163,12 +175,16 @@ class LyingRun:
         """Everybody in order with the agreed parameters, or something else; None if that breaks a rule at once."""
         adversary, rng, s = self.adversary, self.rng, self.setting
         ways = ["another order", "some left out", "some left out", "keys substituted", "other parameters"]
-        lies = {rng.choice(ways)} if differs else {way for way in ways if rng.random() < 0.1}
+        if like is not None:  # the same invitation with others is what a second agreement takes
+            ways += ["some left out"] * 3
+        often = 0.2 if adversary.agreements else 0.1  # a later run that differs from an earlier one
+        lies = {rng.choice(ways)} if differs else {way for way in ways if rng.random() < often}
         cast, changes = list(adversary.parties), dict[str, int]()
         if "another order" in lies:
             rng.shuffle(cast)
         if "some left out" in lies and s.n_devices > 2:
-            left_out = rng.sample(cast, rng.randint(1, s.n_devices - 2))
+            most = max(1, s.n_devices - max(2, s.alpha * s.groups))  # so that the parameters can stay
+            left_out = rng.sample(cast, rng.randint(1, most))
             cast = [party for party in cast if party not in left_out]
         if "keys substituted" in lies:
             # One honest device at least: otherwise there is nothing to find.
@@ -194,7 +210,9 @@ class LyingRun:
             bounds = Bounds(self.rng.choice([0.1, 1.0, 2.0]), 1.0, 100, self.rng.randint(1, 20))
             face = self.adversary.face(like=like, bounds=bounds)
             face.invite()
-            face.deliver(self.rng.randrange(len(face.tray)))
+            letter = face.tray[self.rng.randrange(len(face.tray))]
+            self.adversary.hand_over(face.cast[letter.receiver], letter.data)
+            face.cast[letter.receiver].new_run()  # a node has one slot for invitations, and the next one takes it
             face.tray = []
 
     # -- phase 1

@@ -8,25 +8,21 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from lying_schedules import LyingRun
-from mutants import TwoAgreements, masks_bound, masks_for_all_epochs, masks_unbound
-
-from codedfl.protocol.messages import Message
+from mutants import ForgetsRuns, KnowsRunsByTheirId, TwoAgreements, masks_for_all_epochs, masks_unbound
 
 SCHEDULES = int(os.environ.get("CODEDFL_LIAR_SCHEDULES", "304"))
 BLOCKS = 16  # as many tests, so that both cores have some
-PROTOCOL_1 = pytest.mark.xfail(reason="protocol 1", raises=AssertionError, strict=True)
 
 
-def play(seeds: range, rename: Callable[[str, Message | None], str] | None) -> int:
+def play(seeds: range) -> int:
     """How many schedules came as far as showing something."""
     told = 0
     for seed in seeds:
-        run = LyingRun(seed, rename=rename)
+        run = LyingRun(seed)
         try:
             found = run.run()
         except Exception as error:
@@ -36,17 +32,10 @@ def play(seeds: range, rename: Callable[[str, Message | None], str] | None) -> i
     return told
 
 
-@PROTOCOL_1
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_no_schedule_of_lies_shows_more_than_honest_runs_do(block: int):
-    play(range(block, SCHEDULES, BLOCKS), None)
-
-
-@pytest.mark.parametrize("block", range(BLOCKS))
-def test_with_masks_bound_to_the_update_no_schedule_does(block: int):
-    """The rule of protocol 2 on the machines of protocol 1; goes when the test above passes."""
     seeds = range(block, SCHEDULES, BLOCKS)
-    assert play(seeds, masks_bound) > len(seeds) / 3  # schedules that end all runs early would test little
+    assert play(seeds) > len(seeds) / 3  # schedules that end all runs early would test little
 
 
 @pytest.mark.parametrize(
@@ -54,14 +43,22 @@ def test_with_masks_bound_to_the_update_no_schedule_does(block: int):
     [
         ({"rename": masks_unbound}, 40),
         ({"rename": masks_for_all_epochs}, 20),
-        ({"party_type": TwoAgreements}, 120),
-        ({"any_size": True}, 60),
+        ({"party_type": TwoAgreements}, 60),
+        ({"any_size": True}, 120),
+        ({"party_type": ForgetsRuns}, 120),
+        ({"party_type": KnowsRunsByTheirId}, 120),
     ],
-    ids=["masks unbound", "one mask for all epochs", "two agreements", "no least participants"],
+    ids=[
+        "masks unbound",
+        "one mask for all epochs",
+        "two agreements",
+        "no least participants",
+        "no ledger",
+        "a ledger of run ids",
+    ],
 )
 def test_the_schedules_find_rules_that_are_missing(mutant: dict[str, Any], within: int):
-    options = {"rename": masks_bound} | mutant
-    assert any(LyingRun(seed, **options).run() for seed in range(within))
+    assert any(LyingRun(seed, **mutant).run() for seed in range(within))
 
 
 def test_a_schedule_is_repeatable():

@@ -5,25 +5,16 @@ The verdict is a rank for each prime, read from what the machines sent (``knowle
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
-from adversary import SCHEMES, Adversary, Face, Party, least_participants, world
+from adversary import SCHEMES, Adversary, Party, least_participants, world
 from knowledge import Leak
-from mutants import TwoAgreements, masks_bound, masks_for_all_epochs, masks_unbound
+from mutants import TwoAgreements, masks_for_all_epochs, masks_unbound
 from stage import Stage
 
 from codedfl.protocol.messages import Kind
 
-PROTOCOL_1 = pytest.mark.xfail(reason="protocol 1", raises=AssertionError, strict=True)
 WITH_PRODUCTS = ("coded-padded", "coded-keys")
 SHAPES = [(n, alpha, 1) for n in range(2, 6) for alpha in range(1, n + 1)] + [(4, 1, 2), (4, 2, 2), (6, 3, 2)]
-UNITS = np.eye(2)[:, :, None]
-
-
-def asked_honestly(face: Face) -> None:
-    """The constant part and every column of X'X, the same for all."""
-    for epoch, e in enumerate([None, *UNITS], start=1):
-        face.ask_all(epoch, e)
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -33,7 +24,7 @@ def test_an_honest_run_shows_the_totals_and_nothing_else(scheme: str, n_devices:
     n_primes, precision = (3, 40) if alpha == 2 else (2, None)
     with Stage() as stage:
         adversary = world(stage, scheme, [2] * n_devices, alpha, groups=groups, precision=precision)
-        asked_honestly(adversary.started())
+        adversary.started().ask_everything()
         knowledge = adversary.knowledge()
         assert adversary.leak() is None
     assert len(knowledge.primes) == n_primes
@@ -85,9 +76,8 @@ EQUIVOCATIONS = pytest.mark.parametrize("attack", [one_gets_e, one_gets_e_others
 @pytest.mark.parametrize("scheme", WITH_PRODUCTS)
 @pytest.mark.parametrize("alpha", [1, 2, 3])
 @EQUIVOCATIONS
-@pytest.mark.parametrize("rename", [pytest.param(None, marks=PROTOCOL_1, id="as it is"), masks_bound])
-def test_a_mask_is_for_one_update(scheme: str, alpha: int, attack, rename):
-    with Stage(rename=rename) as stage:
+def test_a_mask_is_for_one_update(scheme: str, alpha: int, attack):
+    with Stage() as stage:
         assert attack(world(stage, scheme, alpha=alpha)) is None
 
 
@@ -129,9 +119,10 @@ def two_agreements(party_type: type[Party]) -> tuple[Leak | None, tuple[str, ...
         small = adversary.face(adversary.parties[:3], like=large)
         large.invite()
         large.deliver_all(Kind.UPDATE)  # the joins go to both faces
-        asked_honestly(large)
+        large.ask_everything()
         small.deliver_all(Kind.UPDATE)
-        asked_honestly(small)
+        if small.agreement is not None:
+            small.ask_everything()
         return adversary.leak(), adversary.knowledge().fewest_devices()
 
 
@@ -151,14 +142,8 @@ def test_devices_that_accept_two_are_found_out():
 def with_a_colluder_alone(least: int) -> tuple[str, ...]:
     with Stage() as stage:
         adversary = world(stage, alpha=1, colluders=[0], device_options=least_participants(least))
-        asked_honestly_if_started(adversary, adversary.parties[:2])
+        adversary.whole_run(adversary.parties[:2])
         return adversary.knowledge().fewest_devices()
-
-
-def asked_honestly_if_started(adversary: Adversary, cast: list[Party]) -> None:
-    face = adversary.started(cast)
-    if face.agreement is not None:
-        asked_honestly(face)
 
 
 def test_a_set_that_is_too_small_is_refused():
@@ -173,7 +158,7 @@ def among_puppets(pinned: bool) -> tuple[str, ...]:
     with Stage() as stage:
         adversary = world(stage, alpha=1, pinned=pinned)
         puppets = [adversary.puppet(i) for i in range(3)]
-        asked_honestly_if_started(adversary, [*puppets, adversary.parties[3]])
+        adversary.whole_run([*puppets, adversary.parties[3]])
         return adversary.knowledge().fewest_devices()
 
 
