@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: run test check bench reproduce federation federation-restart faults fuzz attacks audit nightly clean
+.PHONY: run test check bench reproduce federation federation-restart faults liars fuzz attacks audit nightly clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt src/codedfl/version.py
 	$(PYTHON) -m venv $(VENV)
@@ -44,6 +44,9 @@ federation: $(VENV)/.installed
 faults: $(VENV)/.installed
 	CODEDFL_FAULT_SCHEDULES=10000 $(BIN)/python -m pytest -n 2 tests/faults
 
+liars: $(VENV)/.installed
+	CODEDFL_LIAR_SCHEDULES=10000 $(BIN)/python -m pytest -n 2 tests/liars
+
 fuzz: $(VENV)/.installed
 	CODEDFL_FUZZ_INPUTS=100000 $(BIN)/python -m pytest -n 2 tests/fuzz
 
@@ -61,7 +64,7 @@ audit: $(VENV)/.installed
 federation-restart: $(VENV)/.installed
 	$(BIN)/python -m experiments.federation --comes-back
 
-nightly: test federation-restart faults fuzz attacks audit bench reproduce
+nightly: test federation-restart faults liars fuzz attacks audit bench reproduce
 
 clean:
 	rm -rf $(VENV) $(VENV)-audit results .coverage .pytest_cache .mypy_cache .ruff_cache

@@ -57,8 +57,8 @@ def test_the_fewest_devices_that_totals_leave(
     assert smallest_new_remainder(lists, new, most) == left
 
 
-def entry(members: frozenset[bytes], run: int = 9, rows: bytes = b"r" * 8) -> Entry:
-    return Entry(bytes([run]) * 16, members, b"", rows)
+def entry(members: frozenset[bytes], run: int = 9, rows: bytes = b"r" * 8, limit: int = 100) -> Entry:
+    return Entry(bytes([run]) * 32, members, b"", (1.0, 1.0, limit), rows)
 
 
 def test_the_same_devices_may_train_again_on_the_same_rows():
@@ -77,6 +77,20 @@ def test_one_new_row_is_the_difference_of_two_totals():
         "the same devices trained together before and only 1 of our rows changed since: the difference of the two"
         " totals would be about those; at least 2 must change"
     )
+
+
+def test_other_bounds_for_the_same_devices_are_refused_whatever_the_rows_are():
+    """With limits of 100 and 99 rows the totals differ by one row of whoever has 100."""
+    message = (
+        "the same devices trained together before within other bounds (features, labels, rows of a device)"
+        " (1.0, 1.0, 100), got (1.0, 1.0, 99): the difference of the two totals would be about the few rows or values"
+        " between them; take the same bounds"
+    )
+    for changed in (b"r" * 8, b"s" * 8 * 50):
+        ledger = Ledger([entry(devices(EVERYBODY), run=1)])
+        again = entry(devices(EVERYBODY), rows=changed, limit=99)
+        assert ledger.objection(again, least_left=3, least_changed=10) == message
+    assert Ledger([again]).objection(entry(without(1, 2, 3)), least_left=3, least_changed=10) == ""
 
 
 def test_row_tags_know_rows_and_not_their_order_and_nobody_else_can_make_them():

@@ -28,7 +28,7 @@ from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.exact.ring import Ring
 from codedfl.protocol.agreement import NONCE_BYTES, Agreement, Invitation, Parameters
 from codedfl.protocol.ledger import Entry, Ledger, row_tags
-from codedfl.protocol.local_data import Fitted, checked_rows, fitted
+from codedfl.protocol.local_data import checked_rows, fitted
 from codedfl.protocol.messages import (
     MAX_NAME,
     SERVER,
@@ -129,7 +129,7 @@ class Device(Resumable, ABC):
         self.objection = ""  # why the invitation was refused, if it was
         self._agreement: Agreement | None = None
         self._answered: tuple[int, bytes, bytes] = (0, b"", b"")  # epoch, digest of its update, what was sent
-        self._questions: list[bytes] = []  # digests of the different e that were answered
+        self._questions: list[bytes] = []  # digests of the different e that were answered, the constant not counted
         self.linear: Planes | None = None
         self.constant: Planes | None = None
         self.finished = False
@@ -310,25 +310,25 @@ class Device(Resumable, ABC):
 
     def _take_part(self, agreement: Agreement) -> None:
         """Make the rows fit the public bounds; record the list before anything that follows from it can leave."""
-        rows = self._fitting(agreement)
         owners = frozenset(agreement.members[i].identity for i in agreement.owners)
-        self._remember(agreement, owners, self._tags_of(rows))
-        self._keep(rows)
+        self._remember(agreement, owners, self._own_tags())
+        self._fit_rows(agreement)
 
-    def _fitting(self, agreement: Agreement) -> Fitted:
-        return fitted(*(self._data or _no_data()), agreement.parameters.bounds)
+    def _own_tags(self) -> bytes:
+        """Of the rows as they are, whatever a run makes of them."""
+        return b"" if self._ledger is None else row_tags(self.identity, *(self._data or _no_data()))
 
-    def _tags_of(self, rows: Fitted) -> bytes:
-        return b"" if self._ledger is None else row_tags(self.identity, rows.X, rows.Y)
-
-    def _keep(self, rows: Fitted) -> None:
+    def _fit_rows(self, agreement: Agreement) -> None:
+        rows = fitted(*(self._data or _no_data()), agreement.parameters.bounds)
         self._data, self.clipped, self.dropped = (rows.X, rows.Y), rows.clipped, rows.dropped
 
     def _remember(self, agreement: Agreement, owners: frozenset[bytes], tags: bytes) -> None:
         """Refuse a total that could be combined with earlier ones; else record that we are part of it."""
         if self._ledger is None:
             return
-        entry = Entry(agreement.run, owners, agreement.parameters.recipe, tags)
+        bounds, recipe = agreement.parameters.bounds, agreement.parameters.recipe
+        limits = (float(bounds.features), float(bounds.labels), bounds.samples_per_device)
+        entry = Entry(agreement.hash, owners, recipe, limits, tags)
         policy = self._policy
         reason = self._ledger.objection(entry, least_left=policy.colluders + 2, least_changed=policy.least_changed_rows)
         if reason:
@@ -409,11 +409,14 @@ class Device(Resumable, ABC):
             raise MessageRefused("shares must be complete before an update: some are missing")
         question = hashlib.sha256(update.packed).digest()
         most = self._agreed.parameters.epochs
-        if question not in self._questions and len(self._questions) >= most:
+        # The same once more, as in confirming an epoch, shows nothing new. One of the updates agreed on is for the
+        # constant, whether it is asked for or not: in its place nobody gets another direction of X'X.
+        shows_more = bool(update.packed) and question not in self._questions
+        if shows_more and len(self._questions) >= most - 1:
             raise MessageRefused(f"at most {most} different updates were agreed on, got one more")
         answer = Answer(update.epoch, digest, self._ring.pack(self._answer(update, digest))).encode()
         self._answered = (update.epoch, digest, answer)
-        if question not in self._questions:  # the same once more, as in confirming an epoch, shows nothing new
+        if shows_more:
             self._questions = [*self._questions, question]
         return [self._answer_message(answer)]
 

@@ -8,8 +8,10 @@ therefore records the list it is going to be part of (a run that fails later cou
 leave 1 to k - 1 devices.
 
 The same list again shows what changed in between: it is allowed if the device's own rows are the same, or differ by
-so many rows that a single one does not stand out. Rows are remembered as keyed hashes (``Identity.tag``), which tell
-whoever finds the file nothing without the device's key.
+so many rows that a single one does not stand out. The bounds that rows are fitted to must be the same too: they are
+the server's choice, and two totals with limits of n and n - 1 rows differ by one row of whoever has n. Rows are
+compared as they are before fitting, so no choice of bounds makes a refusal tell of them. They are remembered as keyed
+hashes (``Identity.tag``), which tell whoever finds the file nothing without the device's key.
 
 The recipe is recorded and not used to excuse a list: another seed or range makes other features of the same rows.
 """
@@ -34,11 +36,18 @@ TAG_BYTES = 8
 
 @dataclass(frozen=True)
 class Entry:
-    """One run: the identities whose data are in its total, the recipe's digest, and the tags of our own rows."""
+    """One agreement: the identities whose data are in its total, what shaped the rows, and the tags of our own.
 
-    run: bytes
+    agreement: its hash. A run's id is the server's choice and may come twice; a nonce of ours is in every agreement.
+    recipe: its digest.
+    bounds: what the server may choose of how rows are fitted (``local_data``): bounds on values, rows of a device.
+    rows: as they were before they were fitted.
+    """
+
+    agreement: bytes
     members: frozenset[bytes]
     recipe: bytes
+    bounds: tuple[float, float, int]
     rows: bytes
 
 
@@ -60,11 +69,19 @@ class Ledger:
         least_left : k: no combination of totals may leave 1 to k - 1 devices.
         least_changed : rows of ours that must have changed for the same list again, unless none has.
         """
-        earlier = [past for past in self.entries if past.run != entry.run]
+        earlier = [past for past in self.entries if past.agreement != entry.agreement]
         lists = list(dict.fromkeys(past.members for past in earlier))
         if entry.members in lists:
             for past in earlier:
-                changed = rows_changed(past.rows, entry.rows) if past.members == entry.members else 0
+                if past.members != entry.members:
+                    continue
+                if past.bounds != entry.bounds:  # whatever our rows are: to refuse must not tell of them
+                    return (
+                        "the same devices trained together before within other bounds (features, labels, rows of a"
+                        f" device) {past.bounds}, got {entry.bounds}: the difference of the two totals would be about"
+                        " the few rows or values between them; take the same bounds"
+                    )
+                changed = rows_changed(past.rows, entry.rows)
                 if 0 < changed < least_changed:
                     return (
                         f"the same devices trained together before and only {changed} of our rows changed since:"
@@ -80,24 +97,25 @@ class Ledger:
         return ""
 
     def record(self, entry: Entry) -> None:
-        """Once for each run."""
+        """Once for each agreement."""
         if entry not in self.entries:
             self.entries.append(entry)
 
     # -- as bytes, for the disk
 
     def encode(self) -> bytes:
-        return pack_list([[e.run, sorted(e.members), e.recipe, e.rows] for e in self.entries])
+        return pack_list([[e.agreement, sorted(e.members), e.recipe, list(e.bounds), e.rows] for e in self.entries])
 
     @classmethod
     def decode(cls, data: bytes) -> Ledger:
         try:
             entries = []
             for fields in unpack_list(data, "a ledger", depth=3, most=2**22):
-                run, members, recipe, rows = check_types(fields, (bytes, list, bytes, bytes), "a ledger's entry")
-                entries.append(
-                    Entry(run, frozenset(check_types(members, (bytes,) * len(members), "a list")), recipe, rows)
-                )
+                types = (bytes, list, bytes, list, bytes)
+                agreement, members, recipe, bounds, rows = check_types(fields, types, "a ledger's entry")
+                check_types(members, (bytes,) * len(members), "a list")
+                features, labels, limit = check_types(bounds, (float, float, int), "a ledger's bounds")
+                entries.append(Entry(agreement, frozenset(members), recipe, (features, labels, limit), rows))
         except (MessageRefused, TypeError) as error:
             raise InvalidInput(f"the ledger must be as it was saved, got something else ({error})") from None
         return cls(entries)

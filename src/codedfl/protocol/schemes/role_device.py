@@ -123,9 +123,8 @@ class RoleDevice(Device):
         if position not in agreement.holders:
             super()._take_part(agreement)
         elif not self._helper:
-            rows = self._fitting(agreement)
-            self._row_tags = self._tags_of(rows)
-            self._keep(rows)
+            self._row_tags = self._own_tags()
+            self._fit_rows(agreement)
 
     @property
     def _without_data(self) -> str:

@@ -1,0 +1,99 @@
+"""Random lies: in no schedule does the server learn more than honest runs show.
+
+``CODEDFL_LIAR_SCHEDULES`` sets how many schedules are run (``make nightly``: 10 000). A failure names its seed;
+``LyingRun(seed)`` plays it again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from typing import Any
+
+import pytest
+from lying_schedules import LyingRun
+from mutants import ForgetsRuns, KnowsRunsByTheirId, TwoAgreements, masks_for_all_epochs, masks_unbound
+
+SCHEDULES = int(os.environ.get("CODEDFL_LIAR_SCHEDULES", "304"))
+BLOCKS = 16  # as many tests, so that both cores have some
+
+
+def play(seeds: range) -> int:
+    """How many schedules came as far as showing something."""
+    told = 0
+    for seed in seeds:
+        run = LyingRun(seed)
+        try:
+            found = run.run()
+        except Exception as error:
+            raise AssertionError(f"seed {seed}, {run.setting}: {error!r}\n" + "\n".join(run.log[-30:])) from error
+        assert not found, f"seed {seed}, {run.setting}: {found}\n" + "\n".join(run.moves)
+        told += bool(run.adversary.knowledge().fewest_devices())
+    return told
+
+
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_no_schedule_of_lies_shows_more_than_honest_runs_do(block: int):
+    seeds = range(block, SCHEDULES, BLOCKS)
+    assert play(seeds) > len(seeds) / 3  # schedules that end all runs early would test little
+
+
+@pytest.mark.parametrize(
+    ("mutant", "within"),
+    [
+        ({"rename": masks_unbound}, 40),
+        ({"rename": masks_for_all_epochs}, 20),
+        ({"party_type": TwoAgreements}, 60),
+        ({"any_size": True}, 120),
+        ({"party_type": ForgetsRuns}, 120),
+        ({"party_type": KnowsRunsByTheirId}, 120),
+    ],
+    ids=[
+        "masks unbound",
+        "one mask for all epochs",
+        "two agreements",
+        "no least participants",
+        "no ledger",
+        "a ledger of run ids",
+    ],
+)
+def test_the_schedules_find_rules_that_are_missing(mutant: dict[str, Any], within: int):
+    assert any(LyingRun(seed, **mutant).run() for seed in range(within))
+
+
+def test_a_schedule_is_repeatable():
+    first, second = LyingRun(8), LyingRun(8)
+    assert first.run() == second.run()
+    assert first.log == second.log
+    assert first.stage.wire == second.stage.wire
+
+
+def test_the_schedules_do_what_they_say():
+    moves: Counter[str] = Counter()
+    settings = []
+    for seed in range(60):
+        run = LyingRun(seed)
+        run.run()
+        moves.update(set(run.moves))
+        settings.append(run.setting)
+    assert {
+        "two agreements",
+        "another order",
+        "some left out",
+        "keys substituted",
+        "other parameters",
+        "probes",
+        "twice in phase 1",
+        "drop in phase 1",
+        "roll back in phase 1",
+        "roll back in phase 2",
+        "a second e",
+        "one and zero",
+        "two kinds",
+        "each its own",
+        "all the same",
+        "replay",
+    } <= set(moves)
+    assert {setting.scheme for setting in settings} == {"coded-padded", "coded-keys", "one-shot"}
+    assert {setting.n_devices for setting in settings} == {2, 3, 4, 5, 6}
+    assert {len(setting.colluders) for setting in settings} == {0, 1, 2}
