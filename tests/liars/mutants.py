@@ -64,7 +64,7 @@ class KnowsRunsByTheirId(Party):
 
     def new_run(self) -> None:
         super().new_run()
-        self.machine._remember = self._remember_by_id
+        self.machine._remember = self._remember_by_id  # type: ignore[method-assign]
 
     def _remember_by_id(self, agreement: Agreement, owners: frozenset[bytes], tags: bytes) -> None:
         bounds, ledger = agreement.parameters.bounds, self.options["ledger"]
