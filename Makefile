@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: run test check bench reproduce federation federation-restart faults liars fuzz attacks audit nightly clean
+.PHONY: run test check bench reproduce federation federation-restart fleet faults liars fuzz attacks audit lock nightly clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt src/codedfl/version.py
 	$(PYTHON) -m venv $(VENV)
@@ -59,6 +59,10 @@ audit: $(VENV)/.installed
 	-test -x $(VENV)-audit/bin/pip-audit || { $(PYTHON) -m venv $(VENV)-audit && \
 	$(VENV)-audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit; }
 	$(BIN)/python -m experiments.audit --pip-audit $(VENV)-audit/bin/pip-audit
+
+# Versions with hashes for deployments (docs/deploy.md), for this platform. Offline: make lock WHEELS=folder
+lock: $(VENV)/.installed
+	$(BIN)/python -m experiments.lock $(if $(WHEELS),--find-links $(WHEELS))
 
 # A killed node that must come back for the run to end.
 federation-restart: $(VENV)/.installed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -130,13 +130,16 @@ def make_conductor(
 
     spare = options.pop("spare", 0)
 
-    def make_server(names: Any) -> Server:
-        assert sorted(names) == list(names)
-        return scenario.server_type(scenario.parameters, names, make_solver(), identity=identity, spare=spare)
+    def make_server(introduced: Mapping[str, bytes]) -> Server:
+        assert sorted(introduced) == list(introduced)
+        about = {"identity": identity, "spare": spare, "roster": introduced}
+        return scenario.server_type(scenario.parameters, list(introduced), make_solver(), **about)
 
     patience = options.pop("patience", Patience(scenario.n_devices, scenario.n_devices, 600.0, 30.0, 30.0))
     checkpoint = StateFolder(folder / "server" / "checkpoint")
-    return Conductor(post, make_server, checkpoint, patience, clock=post.clock, sleep=post.sleep, **options)
+    return Conductor(
+        post, identity.public, make_server, checkpoint, patience, clock=post.clock, sleep=post.sleep, **options
+    )
 
 
 def is_step(call: Call) -> bool:

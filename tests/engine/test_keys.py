@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import load_ssh_private_key, l
 from codedfl.crypto.sealed import Identity
 from codedfl.engine.certificates import make_certificate, make_node_key
 from codedfl.engine.keys import load_identity, load_roster, save_roster
-from codedfl.engine.private_files import write_private
+from codedfl.engine.private_files import make_private_folder, write_private
 from codedfl.errors import InvalidInput
 from wording import exactly
 
@@ -26,6 +26,22 @@ def test_a_key_file_is_made_once_and_closed_to_others(tmp_path: Path):
     assert load_identity(tmp_path / "keys" / "other.key").public != first.public
     assert stat.S_IMODE((tmp_path / "keys").stat().st_mode) == 0o700
     assert stat.S_IMODE((tmp_path / "keys" / "device.key").stat().st_mode) == 0o600
+
+
+def test_a_key_file_or_a_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Closed as it may be: its owner can open it again. The mode alone was looked at before."""
+    path = tmp_path / "keys" / "device.key"
+    load_identity(path)
+    owner = path.stat().st_uid
+    monkeypatch.setattr("os.geteuid", lambda: owner + 1)
+    for what, place, call in (
+        ("the key file", path, lambda: load_identity(path)),
+        ("the private folder", path.parent, lambda: make_private_folder(path.parent)),
+    ):
+        assert stat.S_IMODE(place.stat().st_mode) & 0o077 == 0
+        message = f"{what} must belong to the user who runs this ({owner + 1}), got one of user {owner}: {place}"
+        with pytest.raises(InvalidInput, match=exactly(message)):
+            call()
 
 
 def test_of_two_processes_that_make_a_key_file_the_first_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

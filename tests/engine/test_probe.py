@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
@@ -151,6 +152,23 @@ def test_a_node_measures_itself():
     measured = answer_probe(Probe(30, 2, 3, b"ignored", 100))
     assert len(measured.seconds) == 3 and len(measured.payload) == 100
     assert answer_probe(Probe(0, 0, 0)) == Measured(())
+
+
+@pytest.mark.parametrize(("d", "c"), [(1200, 10), (30, 10_000), (1, 400_000)])
+def test_a_probe_takes_the_memory_it_may(d: int, c: int):
+    """8 bytes for each of d d + 4 d c numbers, of which a node grants 2^25."""
+    time_products(10, 2, 1)  # what is compiled or imported once does not count
+    tracemalloc.start()
+    try:
+        time_products(d, c, 1)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 * d * (d + 4 * c) + (1 << 20)
+    with pytest.raises(
+        MessageRefused, match=r"^a probe's product must be of at most 33554432 numbers \(d d \+ 4 d c\), "
+    ):
+        answer_probe(Probe(40 * d, 40 * c, 1))
 
 
 @pytest.mark.parametrize("call", [Probe(20_000, 1, 1), Probe(1, 1, 2000), Probe(0, 0, 0, b"", 10**9), Probe(-1, 1, 1)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Sequence
 
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import codedfl.exact
 import oracle
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.exact.ring import PRIME_CEILING, Ring, is_prime, ring_primes
@@ -269,3 +271,42 @@ def test_a_residue_that_is_not_below_its_prime_is_refused(ring: Ring, above: int
 def test_the_largest_residue_is_accepted(ring: Ring):
     wire = b"".join((p - 1).to_bytes(3, "little") for p in ring.primes)
     assert values_of(ring.unpack(wire, 1), ring) == [-1]
+
+
+# -- adding in place
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_adding_to_a_slice_whose_planes_are_contiguous_works_and_to_another_is_refused(packed: bool):
+    """Flat, a slice of columns is a copy: what was added to it was lost without a word."""
+    ring = Ring.for_group_sizes([3])
+    one = [[1]] * len(ring.primes)
+    term = ring.from_integers(np.arange(6.0).reshape(2, 3))
+
+    def add(total: np.ndarray) -> None:
+        if packed:
+            ring.add_scaled_packed(total, one, [ring.pack(term)])
+        else:
+            ring.add_scaled(total, one, [term])
+
+    whole = ring.zeros(4, 3)
+    add(whole[:, 1:3])
+    assert ring.to_integers(whole).tolist() == [[0, 0, 0], [0, 1, 2], [3, 4, 5], [0, 0, 0]]
+    wide = ring.zeros(2, 6)
+    message = "the total must have contiguous planes to be added to, got a slice of shape (2, 2, 3)"
+    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
+        add(wide[:, :, :3])
+    assert not wide.any()
+
+
+def test_the_old_way_of_adding_to_a_slice_lost_it():
+    """What is refused now: the flat form of a slice of columns shares no memory with it."""
+    plane = Ring.for_group_sizes([3]).zeros(2, 6)[0, :, :3]
+    assert not np.shares_memory(plane, plane.reshape(-1))
+
+
+def test_a_machine_of_the_other_byte_order_is_refused_at_import(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("sys.byteorder", "big")
+    message = "codedfl needs a machine whose byte order is little endian, got big endian"
+    with pytest.raises(ImportError, match=f"^{message}$"):
+        importlib.reload(codedfl.exact)

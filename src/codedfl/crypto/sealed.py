@@ -91,8 +91,8 @@ class RunKey:
 
 
 def fingerprint(public: bytes) -> str:
-    """Sixteen hex digits to read to each other over the telephone."""
-    return hashlib.sha256(public).hexdigest()[:16]
+    """128 bits in hex digits, to read to each other over the telephone."""
+    return hashlib.sha256(public).hexdigest()[:32]
 
 
 def verify(public: bytes, message: bytes, signature: bytes) -> None:

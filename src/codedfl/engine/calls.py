@@ -6,14 +6,18 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from codedfl.engine.letters import Parcel
-from codedfl.protocol.messages import VERSION
+from codedfl.protocol.messages import VERSION, pack_list
 
 
 @dataclass(frozen=True)
 class Hello:
-    """Who are you? The node signs the challenge, so that nobody takes another's name."""
+    """Who are you? The node signs the challenge, so that nobody takes another's name.
+
+    server_public: whose question it is. Empty in a probe, which has no keys; no run takes such an introduction.
+    """
 
     challenge: bytes
+    server_public: bytes = b""
     version: int = VERSION
 
 
@@ -99,6 +103,6 @@ class Post(Protocol):
         ...
 
 
-def introduction_text(challenge: bytes, name: str) -> bytes:
-    """What a node signs to introduce itself."""
-    return b"codedfl introduction v1|" + challenge + name.encode()
+def introduction_text(hello: Hello, name: str) -> bytes:
+    """What a node signs to introduce itself: to this server, as its field lengths say where each ends."""
+    return pack_list(["codedfl introduction v2", hello.server_public, hello.challenge, name])

@@ -65,14 +65,17 @@ class Patience:
 class Conductor:
     """Conducts one run from the first node to the last epoch.
 
-    make_server: makes the state machine for the devices of these names.
+    server_public: the server's key: devices introduce themselves to it and to no other.
+    make_server: makes the state machine for the devices that introduced themselves, by name, each with the key it did
+        it with: the roster of the run, also where the operator has none.
     on_epoch: told the number of each finished epoch.
     """
 
     def __init__(
         self,
         post: Post,
-        make_server: Callable[[Sequence[str]], Server],
+        server_public: bytes,
+        make_server: Callable[[Mapping[str, bytes]], Server],
         checkpoint: StateFolder,
         patience: Patience,
         *,
@@ -88,7 +91,7 @@ class Conductor:
         self._on_epoch = on_epoch
         self._clock = clock
         self._sleep = sleep
-        self._directory = Directory(post, roster, clock, patience.call_seconds)
+        self._directory = Directory(post, roster, clock, patience.call_seconds, server_public)
         self._liars = LiarLog(log)
         self._bulk = b""  # of the last letter: those to many devices share one object
         self._join_until = 0.0
@@ -141,7 +144,8 @@ class Conductor:
         state = self._checkpoint.load()
         if state is None:
             return None
-        server = self._make_server(state["names"])
+        keys = dict(state["publics"])
+        server = self._make_server({name: keys[name] for name in state["names"]})
         try:
             server.restore(state["server"])
         except InvalidInput:
@@ -173,7 +177,7 @@ class Conductor:
                 (),
             )
         self._directory.closed = True
-        server = self._make_server(sorted(contacts))
+        server = self._make_server(self._directory.keys)
         log.info("run %s with %d devices", server.run.hex(), len(contacts))
         self._post_all(server.invite())
         return server
@@ -289,16 +293,23 @@ class Conductor:
     def _unpack(self, server: Server, contact: Contact, reply: Parcel) -> None:
         now = self._clock()
         for letter in contact.line.take(reply):
-            self._hand_over(server, letter.wire())
+            self._hand_over(server, contact, letter.wire())
         if reply.newest:
-            self._hand_over(server, reply.newest)
+            self._hand_over(server, contact, reply.newest)
         if reply.refusal:
             log.error("%s refuses a message: %s", contact.name, one_line(reply.refusal))
             contact.refused(now, reply.refusal)
         else:
             contact.replied(now)
 
-    def _hand_over(self, server: Server, wire: bytes) -> None:
+    def _hand_over(self, server: Server, contact: Contact, wire: bytes) -> None:
+        """One message of the device that introduced itself as ``contact``; in its own name, or not at all."""
+        sender = Message.decode(wire).sender
+        if sender != contact.name:
+            raise MessageRefused(
+                f"a message must be in the name under which its device introduced itself ({contact.name!r}),"
+                f" got {sender[:80]!r}"
+            )
         before, refused = (server.phase, server.epoch), set(server.refusals)
         self._post_all(server.receive(wire))
         for name in set(server.refusals) - refused:

@@ -66,7 +66,12 @@ class DeviceHost:
             if call.version != VERSION:
                 raise MessageRefused(f"the protocol version must be {VERSION} on this node, got {call.version}")
             if isinstance(call, Hello):
-                signature = self.identity.sign(introduction_text(call.challenge, self.name))
+                if call.server_public and self.server_public not in (None, call.server_public):
+                    raise MessageRefused(
+                        f"the server's key must be the pinned {fingerprint(self.server_public or b'')},"
+                        f" got {fingerprint(call.server_public)}"
+                    )
+                signature = self.identity.sign(introduction_text(call, self.name))
                 return Introduction(self.name, self.identity.public, signature)
             return self._step(call)
         except CodedFLError as error:

@@ -82,11 +82,17 @@ class Contact:
 class Directory:
     """The devices known so far. ``closed`` turns newcomers away, once the participants are fixed.
 
+    server_public: the key of the server that asks; empty in a probe.
     call_seconds: a node that is at work on one call for longer must reply before it counts as alive again.
     """
 
     def __init__(
-        self, post: Post, roster: Mapping[str, bytes] | None, clock: Clock, call_seconds: float = float("inf")
+        self,
+        post: Post,
+        roster: Mapping[str, bytes] | None,
+        clock: Clock,
+        call_seconds: float = float("inf"),
+        server_public: bytes = b"",
     ) -> None:
         self.contacts: dict[str, Contact] = {}
         self.closed = False
@@ -94,9 +100,15 @@ class Directory:
         self._roster = roster
         self._clock = clock
         self._call_seconds = call_seconds
+        self._server_public = server_public
         self._looked = -LOOK_SECONDS
         self._greeted: dict[int, float] = {}  # node -> when to greet it again
-        self._hellos: dict[str, tuple[int, bytes]] = {}  # call -> node, challenge; no challenge in a dismissal
+        self._hellos: dict[str, tuple[int, Hello | None]] = {}  # call -> node, question; none in a dismissal
+
+    @property
+    def keys(self) -> dict[str, bytes]:
+        """Under which key each device introduced itself: the roster of the run."""
+        return {name: self.contacts[name].public for name in sorted(self.contacts)}
 
     @property
     def calls(self) -> set[str]:
@@ -124,33 +136,33 @@ class Directory:
                 self._greet(node, now)
 
     def _greet(self, node: int, now: float) -> None:
-        challenge = secrets.token_bytes(_CHALLENGE_BYTES)
-        (number,) = self._post.push([(node, Hello(challenge))])
+        hello = Hello(secrets.token_bytes(_CHALLENGE_BYTES), self._server_public)
+        (number,) = self._post.push([(node, hello)])
         self._greeted[node] = now + (_GREET_AGAIN if number is None else float("inf"))
         if number is not None:
-            self._hellos[number] = (node, challenge)
+            self._hellos[number] = (node, hello)
 
     def take(self, number: str, reply: Reply) -> None:
         """A reply to one of ``calls``."""
-        node, challenge = self._hellos.pop(number)
-        if not challenge:
+        node, hello = self._hellos.pop(number)
+        if hello is None:
             return
         if isinstance(reply, Refused):
             log.error("node %d cannot take part: %s", node, one_line(reply.reason))
         elif isinstance(reply, Introduction):
             try:
-                self._meet(node, challenge, reply)
+                self._meet(node, hello, reply)
             except MessageRefused as error:
                 log.error("node %d cannot take part: %s", node, one_line(error))
                 (dismissal,) = self._post.push([(node, Dismissal(str(error)))])
                 if dismissal is not None:
-                    self._hellos[dismissal] = (node, b"")
+                    self._hellos[dismissal] = (node, None)
         else:
             reason = one_line(getattr(reply, "reason", "got another reply"))
             log.warning("node %d did not introduce itself: %s", node, reason)
             self._greeted[node] = self._clock() + _GREET_AGAIN
 
-    def _meet(self, node: int, challenge: bytes, reply: Introduction) -> None:
+    def _meet(self, node: int, hello: Hello, reply: Introduction) -> None:
         name, public = reply.name, reply.public
         if not 1 <= name_length(name) <= MAX_NAME:
             raise MessageRefused(f"a device's name must have 1 to {MAX_NAME} bytes, got {name[:80]!r}")
@@ -158,7 +170,7 @@ class Directory:
             raise MessageRefused(f"a device's name must be printable, got {name!r}")
         if len(public) != KEY_BYTES:
             raise MessageRefused(f"a public key must have {KEY_BYTES} bytes, got {len(public)}")
-        sealed.verify(public, introduction_text(challenge, name), reply.signature)
+        sealed.verify(public, introduction_text(hello, name), reply.signature)
         if self._roster is not None and self._roster.get(name) != public:
             raise MessageRefused(f"the key of {name!r} must be the one on the roster, got {fingerprint(public)}")
         contact = self.contacts.get(name)

@@ -47,7 +47,13 @@ def sole_user(path: Path, what: str) -> Iterator[None]:
 
 
 def check_private(path: Path, what: str) -> None:
-    mode = stat.S_IMODE(path.stat().st_mode)
+    """Refuse what other users can read, or own: whoever owns a file can open it to himself again."""
+    found = path.stat()
+    if found.st_uid != os.geteuid():
+        raise InvalidInput(
+            f"{what} must belong to the user who runs this ({os.geteuid()}), got one of user {found.st_uid}: {path}"
+        )
+    mode = stat.S_IMODE(found.st_mode)
     if mode & _OTHERS:
         raise InvalidInput(f"{what} must be closed to other users (chmod go= {path}), got mode {mode:04o}")
 

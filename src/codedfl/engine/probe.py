@@ -26,12 +26,15 @@ from codedfl.engine.logs import one_line
 from codedfl.errors import InvalidInput, MessageRefused, NotEnoughDevices
 from codedfl.exact.ring import Ring
 from codedfl.fleet.fleet import DeviceClass, Fleet
+from codedfl.typing import Planes
 
 log = logging.getLogger("codedfl.flower.server")
 
 FLEET_LINE = "the fleet as JSON: "  # in the log, before the text of the fleet file
 _POLL_SECONDS = 0.02
-_MOST_FEATURES = 10_000
+# 8 bytes a number on the two planes of the ring: 256 MB in all. What a product has beside the d x d matrix takes less
+# than four times its d x c numbers: e, its columns for the kernel in single and double precision, and the result.
+_MOST_NUMBERS = 2**25
 _MOST_PRODUCTS = 1000
 _MOST_BYTES = 100_000_000
 # Seconds: a smaller difference between two calls may be chance, since a SuperNode looks for messages every 3 s.
@@ -80,9 +83,7 @@ class ProbeConfig:
 def time_products(n_features: int, n_outputs: int, count: int) -> list[float]:
     """Seconds of each of ``count`` ring products of a d x d and a d x c matrix, after one that is not counted."""
     ring = Ring.for_group_sizes([1])
-    rng = np.random.default_rng(0)
-    matrix = ring.from_integers(rng.integers(-(2**40), 2**40, (n_features, n_features)))
-    update = ring.from_integers(rng.integers(-(2**40), 2**40, (n_features, n_outputs)))
+    matrix, update = _random(ring, n_features, n_features), _random(ring, n_features, n_outputs)
     ring.product(matrix, update)  # loads the compiled kernel
     seconds = []
     for _ in range(count):
@@ -90,6 +91,15 @@ def time_products(n_features: int, n_outputs: int, count: int) -> list[float]:
         ring.product(matrix, update)
         seconds.append(time.perf_counter() - began)
     return seconds
+
+
+def _random(ring: Ring, rows: int, columns: int) -> Planes:
+    """Row by row: in the integers they come from, the whole matrix would take three times as much memory."""
+    rng = np.random.default_rng(0)
+    planes = ring.zeros(rows, columns)
+    for row in range(rows):
+        planes[:, row] = ring.from_integers(rng.integers(-(2**40), 2**40, columns))
+    return planes
 
 
 def mac_rate_and_setup(seconds: Sequence[float], macs: int) -> tuple[float, float]:
@@ -105,8 +115,11 @@ def link_rate(payload_bytes: int, loaded: float, empty: float) -> float:
 
 def answer_probe(call: Probe) -> Measured:
     """The node's part. Sizes are limited: a probe must not be able to fill a node's memory."""
-    if not (0 <= call.n_features <= _MOST_FEATURES and 0 <= call.n_outputs <= _MOST_FEATURES):
-        raise MessageRefused(f"a probe's product must be of at most {_MOST_FEATURES}, got {call.n_features}")
+    d, c = call.n_features, call.n_outputs
+    if min(d, c) < 0 or d * (d + 4 * c) > _MOST_NUMBERS:
+        raise MessageRefused(
+            f"a probe's product must be of at most {_MOST_NUMBERS} numbers (d d + 4 d c), got d = {d} and c = {c}"
+        )
     if not (0 <= call.products <= _MOST_PRODUCTS and 0 <= call.reply_bytes <= _MOST_BYTES):
         raise MessageRefused(
             f"a probe must ask for at most {_MOST_PRODUCTS} products and {_MOST_BYTES} bytes,"

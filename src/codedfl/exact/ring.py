@@ -117,7 +117,8 @@ class Ring:
         return total
 
     def add_scaled(self, total: Planes, coefficients: Sequence[Sequence[int]], terms: Sequence[Planes]) -> None:
-        """total += sum_j coefficients[prime][j] * terms[j], in place."""
+        """total += sum_j coefficients[prime][j] * terms[j], in place; each plane of the total must be contiguous."""
+        _check_in_place(total)
         for k, prime in enumerate(self.primes):
             kernels.add_product(
                 total[k].reshape(-1),
@@ -130,6 +131,7 @@ class Ring:
         self, total: Planes, coefficients: Sequence[Sequence[int]], packed: Sequence[bytes | memoryview]
     ) -> None:
         """The same for terms in their wire form (``pack``), unpacked on the fly."""
+        _check_in_place(total)
         count = total[0].size
         for k, prime in enumerate(self.primes):
             slices = [self._plane_bytes(data, k, count) for data in packed]
@@ -179,3 +181,9 @@ class Ring:
     def _plane_bytes(self, data: bytes | memoryview, plane: int, count: int) -> NDArray[np.uint8]:
         width = BYTES_PER_RESIDUE * count
         return np.frombuffer(data, dtype=np.uint8, count=width, offset=plane * width)
+
+
+def _check_in_place(total: Planes) -> None:
+    """Laid out flat, a slice of rows would be a copy: what is added to it would be lost without a word."""
+    if not total[0].flags.c_contiguous:
+        raise InvalidInput(f"the total must have contiguous planes to be added to, got a slice of shape {total.shape}")

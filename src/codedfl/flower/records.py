@@ -25,7 +25,8 @@ _T = TypeVar("_T")
 def call_record(call: Call) -> tuple[str, RecordDict]:
     """The message type and the content."""
     if isinstance(call, Hello):
-        return HELLO, RecordDict({"call": ConfigRecord({"version": call.version, "challenge": call.challenge})})
+        hello = ConfigRecord({"version": call.version, "challenge": call.challenge, "server": call.server_public})
+        return HELLO, RecordDict({"call": hello})
     if isinstance(call, Dismissal):
         return DISMISSAL, RecordDict({"call": ConfigRecord({"reason": call.reason})})
     if isinstance(call, Probe):
@@ -39,7 +40,8 @@ def call_record(call: Call) -> tuple[str, RecordDict]:
 def read_call(kind: str, content: RecordDict) -> Call:
     head = _config(content, "call")
     if kind == HELLO:
-        return Hello(_field(head, "challenge", bytes), _field(head, "version", int))
+        challenge, server = _field(head, "challenge", bytes), _field(head, "server", bytes)
+        return Hello(challenge, server, _field(head, "version", int))
     if kind == DISMISSAL:
         return Dismissal(_field(head, "reason", str))
     if kind == PROBE:

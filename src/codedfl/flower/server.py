@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from flwr.app import Context
@@ -92,13 +92,13 @@ def _train(grid: Grid, config: RunConfig, score: Score | None) -> Path:
     def stop_when(theta: Floats) -> bool:
         return score is not None and 0 < config.target <= score(make_model(theta))
 
-    def make_server(names: Sequence[str]) -> Server:
+    def make_server(introduced: Mapping[str, bytes]) -> Server:
         return config.scheme.server_type(
             config.learning.parameters(config.scheme, config.precision),
-            names,
+            list(introduced),
             config.make_solver(),
             identity=identity,
-            roster=roster,
+            roster=introduced,
             stop_when=stop_when,
             spare=config.scheme.spare,
         )
@@ -111,7 +111,9 @@ def _train(grid: Grid, config: RunConfig, score: Score | None) -> Path:
 
     post = GridPost(grid, config.message_seconds)
     checkpoint = StateFolder(folder / "checkpoint")
-    conductor = Conductor(post, make_server, checkpoint, config.patience, roster=roster, on_epoch=on_epoch)
+    conductor = Conductor(
+        post, identity.public, make_server, checkpoint, config.patience, roster=roster, on_epoch=on_epoch
+    )
     path = folder / "model.safetensors"
     try:
         conductor.run()

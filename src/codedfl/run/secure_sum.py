@@ -51,8 +51,9 @@ class _ReadTotal(Resumable):
 def secure_sum_in_process(vectors: Sequence[Floats]) -> Floats:
     """The sum of at least two vectors of one length, each entry rounded to 2^-38 of its largest value (11 digits).
 
-    The power of two above each entry's largest value becomes public: the devices need a common scale. An entry that
-    is zero everywhere has a total of zero.
+    The power of two above each entry's largest value becomes public: the devices need a common scale. So of the device
+    with the largest entry everybody learns that entry to a factor of two, though not whose it is. Where that is too
+    much, give public ranges, which need no sums. An entry that is zero everywhere has a total of zero.
     """
     if len(vectors) < 2:
         raise InvalidInput(f"a secure sum must have at least two devices, got {len(vectors)}")
@@ -80,7 +81,7 @@ def secure_moments_in_process(parts: list[NDArray[Any]], weights: list[Floats] |
     """Mean and variance of each column over at least two devices, ``parts`` holding the rows of each.
 
     ``weights`` are those of each device's rows, if they do not all count alike.
-
+    Beside each sum the power of two above the largest device's part becomes public (``secure_sum_in_process``).
     A deviation that the rounding of the sums alone can make is 0: what it is of a constant column, nobody could tell
     from a real one, and to standardise by it would blow up noise.
     """

@@ -1,0 +1,171 @@
+"""Who a device is: the key and the name it introduced itself with, for the whole of a run, with a roster or without."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from codedfl.crypto.sealed import Identity, fingerprint, verify
+from codedfl.engine.calls import Call, Hello, Introduction, Refused, Reply, Step, introduction_text
+from codedfl.engine.conductor import Conductor
+from codedfl.engine.device_host import DeviceHost
+from codedfl.engine.directory import Contact, Directory
+from codedfl.engine.letters import Parcel
+from codedfl.errors import MessageRefused
+from codedfl.protocol import Server
+from codedfl.protocol.messages import Kind, Message
+from codedfl.protocol.schemes import machines_of
+from codedfl.run.in_process import run_in_process
+from fake_post import FakePost, make_conductor, make_hosts
+from scenario import Scenario, descent, repeatable
+
+VICTIM, THIEF = "device-0", "device-4"
+
+
+class Impostor(DeviceHost):
+    """Introduces itself truly, and then joins in the name of another as well, with a key of its own."""
+
+    def handle(self, call: Call) -> Reply:
+        reply = super().handle(call)
+        if not isinstance(call, Step) or not isinstance(reply, Parcel):
+            return reply
+        for letter in call.parcel.letters:
+            if Message.decode(letter.wire()).kind is Kind.INVITATION:
+                identity = Identity.generate(repeatable("a key of the thief's own"))
+                puppet = machines_of(call.scheme).device_type(VICTIM, *self.load_rows(), identity=identity)
+                (join,) = puppet.receive(letter.wire())
+                return replace(reply, newest=join)
+        return reply
+
+
+def with_impostor(scenario: Scenario, folder: Path) -> FakePost:
+    """The thief is quick, its victim slow to join."""
+    hosts = make_hosts(scenario, folder)
+    for node, host in list(hosts.items()):
+        if host.name == THIEF:
+            hosts[node] = Impostor(**{name: getattr(host, name) for name in host.__dataclass_fields__})
+    slow = {VICTIM: 30.0}
+    return FakePost(hosts, delay=lambda host, call: slow.get(host.name, 0.3) if isinstance(call, Step) else 0.1)
+
+
+class TakesAnyName(Conductor):
+    """The rule as it was: whoever brings a message may bring it in any name, and the first key of a name counts."""
+
+    def _hand_over(self, server: Server, contact: Contact, wire: bytes) -> None:
+        super()._hand_over(server, replace(contact, name=Message.decode(wire).sender), wire)
+
+
+def conductor_without_rules(scenario: Scenario, post: FakePost, folder: Path) -> Conductor:
+    made = make_conductor(scenario, post, folder, descent)
+    make_server = made._make_server
+
+    def trusting(introduced: Mapping[str, bytes]) -> Server:
+        server = make_server(introduced)
+        server._roster = None
+        return server
+
+    made.__class__ = TakesAnyName
+    made._make_server = trusting
+    return made
+
+
+def test_under_the_old_rule_a_peer_joins_in_anothers_name(scenario: Scenario, tmp_path: Path):
+    post = with_impostor(scenario, tmp_path)
+    conductor = conductor_without_rules(scenario, post, tmp_path)
+
+    def tick() -> None:
+        if conductor.server is not None and VICTIM in conductor.server.joined:
+            raise InterruptedError
+
+    post.tick = tick
+    with pytest.raises(InterruptedError):
+        conductor.run()
+    assert conductor.server is not None
+    joined = conductor.server._joined[VICTIM]
+    assert post.hosts[100].identity.public not in (joined, getattr(joined, "identity", None))
+
+
+def test_a_join_over_another_contact_is_refused_and_in_the_log(
+    scenario: Scenario, tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    post = with_impostor(scenario, tmp_path)
+    model = make_conductor(scenario, post, tmp_path, descent).run()
+    assert np.array_equal(model, run_in_process(scenario.server(), scenario.devices()))
+    said = [text for _, level, text in caplog.record_tuples if level == logging.ERROR]
+    assert said == [
+        f"a message of {THIEF} is refused: a message must be in the name under which its device introduced itself"
+        f" ({THIEF!r}), got {VICTIM!r}"
+    ]
+
+
+def test_the_keys_of_the_introductions_are_the_roster_of_the_run(scenario: Scenario, tmp_path: Path):
+    post = FakePost(make_hosts(scenario, tmp_path))
+    conductor = make_conductor(scenario, post, tmp_path, descent)
+    conductor.run()
+    assert conductor.server is not None
+    assert conductor.server._roster == {host.name: host.identity.public for host in post.hosts.values()}
+
+
+# -- what is signed
+
+
+def former_text(challenge: bytes, name: str) -> bytes:
+    """The rule as it was."""
+    return b"codedfl introduction v1|" + challenge + name.encode()
+
+
+def test_under_the_old_rule_one_name_passes_for_another():
+    identity = Identity.generate(repeatable("3"))
+    signature = identity.sign(former_text(b"0123456789device-", "3"))
+    verify(identity.public, former_text(b"0123456789", "device-3"), signature)
+
+
+def test_a_signature_holds_for_one_name_one_challenge_and_one_server():
+    identity = Identity.generate(repeatable("3"))
+    asked = Hello(b"0123456789", b"server")
+    signature = identity.sign(introduction_text(asked, "device-3"))
+    verify(identity.public, introduction_text(asked, "device-3"), signature)
+    for other, name in (
+        (Hello(b"0123456789device-", b"server"), "3"),
+        (Hello(b"0123456789", b"serve"), "device-3"),
+        (Hello(b"r0123456789", b"serve"), "device-3"),
+        (Hello(b"0123456789"), "device-3"),
+    ):
+        with pytest.raises(MessageRefused, match=r"^the signature must be by key"):
+            verify(identity.public, introduction_text(other, name), signature)
+
+
+def host_of(scenario: Scenario, folder: Path, **options: Any) -> DeviceHost:
+    return make_hosts(scenario, folder, **options)[100]
+
+
+def test_a_node_introduces_itself_to_its_own_server_only(scenario: Scenario, tmp_path: Path):
+    server, other = (Identity.generate(repeatable(who)).public for who in ("server", "other"))
+    host = host_of(scenario, tmp_path, server_public=server)
+    assert isinstance(host.handle(Hello(b"x", server)), Introduction)
+    assert isinstance(host.handle(Hello(b"x")), Introduction)  # a probe; no run takes it
+    rule = f"the server's key must be the pinned {fingerprint(server)}, got {fingerprint(other)}"
+    assert host.handle(Hello(b"x", other)) == Refused(rule)
+
+
+def test_an_introduction_made_for_another_server_is_not_taken(scenario: Scenario, tmp_path: Path):
+    """A server that asks a device on behalf of another gets nothing it could use there."""
+    host = host_of(scenario, tmp_path)
+    post = FakePost({100: host})
+    true = Identity.generate(repeatable("server")).public
+    directory = Directory(post, None, post.clock, server_public=true)
+    directory.look()
+    ((number, (_, hello)),) = directory._hellos.items()
+    assert hello is not None and hello.server_public == true
+    directory.take(number, host.handle(replace(hello, server_public=b"another")))
+    assert directory.contacts == {}
+
+
+def test_a_fingerprint_has_128_bits():
+    assert len(fingerprint(bytes(32))) == 32
