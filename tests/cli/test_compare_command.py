@@ -10,8 +10,11 @@ from table_files import write_csv
 
 from codedfl.cli import compare as compare_module
 from codedfl.cli.conclusion import conclusion
-from codedfl.cli.scheme_choice import paper_alphas, paper_entries
+from codedfl.cli.scheme_choice import paper_entries
 from codedfl.study.comparison import train_all
+from codedfl.study.paper import alphas_for
+from codedfl.study.results import SchemeResult
+from made_up_results import entry
 
 QUICK = ("--n-features", "40", "--seeds", "2", "--draws", "5", "--epochs", "30", "--targets", "0.7,0.8")
 FILES = ["accuracy.png", "accuracy.svg", "report.html", "results.json", "traces.csv"]
@@ -82,43 +85,35 @@ def test_ctrl_c_keeps_the_seeds_that_were_finished(run: Run, monkeypatch: pytest
 
 
 def test_the_paper_s_schemes_to_scale():
-    assert paper_alphas(25) == [6, 16, 23, 25]
-    assert paper_alphas(100) == [24, 64, 92, 100]
-    assert paper_alphas(2) == [1, 2]
+    assert alphas_for(25) == [6, 16, 23, 25]
+    assert alphas_for(100) == [24, 64, 92, 100]
+    assert alphas_for(2) == [1, 2]
     for D in range(2, 60):
         entries = paper_entries(D)
         assert len(set(entries)) == len(entries)
-        for entry in entries:
-            entry.scheme.check(D)
+        for one in entries:
+            one.scheme.check(D)
 
 
 # -- the sentence
 
 
-def scheme(name: str, time: float | None, *, private: bool, speedup: float | None = None) -> dict[str, Any]:
-    return {
-        "scheme": name.split(",")[0],
-        "label": name,
-        "solver": "gd",
-        "sharing": "authors",
-        "step": "paper",
-        "target_accuracy": 0.9,
-        "time_to_target_s": {"median": time},
-        "speedup_over_conventional": {"median": speedup},
-        "final_accuracy": {"median": 0.8},
-        "private": private,
-    }
+def scheme(
+    name: str, time: float | None, *, private: bool, speedup: float | None = None, **changes: Any
+) -> SchemeResult:
+    speedups = None if speedup is None else (speedup, speedup, speedup)
+    return entry(0.9, time, final=0.8, speedups=speedups, private=private, **{"scheme": name, "label": name} | changes)
 
 
-def said(*schemes: dict[str, Any]) -> str:
+def said(*schemes: SchemeResult) -> str:
     return conclusion(schemes, "digits", 0.9, "authors", "accuracy").replace("\u202f", " ")
 
 
 def test_a_private_scheme_is_first():
     plain = scheme("conventional", 13.5, private=False)
-    coded = scheme("coded, a = 3", 4.25, private=True, speedup=3.18)
+    coded = scheme("coded", 4.25, private=True, speedup=3.18, alpha=3, label="coded, α = 3")
     assert said(plain, coded, scheme("drop", None, private=False)) == (
-        "To 90 % accuracy on digits, coded (a = 3) is fastest with 4.25 s, 3.18 times faster than conventional FL"
+        "To 90 % accuracy on digits, coded (α = 3) is fastest with 4.25 s, 3.18 times faster than conventional FL"
         " (13.5 s), and its server sees only the total; drop never gets there."
     )
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, cast, get_args
+from typing import Annotated, cast, get_args
 
 import click
 import typer
@@ -22,8 +22,9 @@ from codedfl.fleet.latency import SharingConvention
 from codedfl.report import write_report
 from codedfl.report.tables import comparison_table
 from codedfl.run.secure_sum import secure_moments_in_process
-from codedfl.study.comparison import Entry, Settings, Trained, draw_latencies, train_all
+from codedfl.study.comparison import CENTRAL_MODELS, Entry, Settings, Trained, draw_latencies, train_all
 from codedfl.study.reproduce import software_versions
+from codedfl.study.results import Results, Took
 
 COMPARISON = "Comparison"
 ALL = "all"
@@ -35,9 +36,7 @@ _SCORE_EVERY = 5
 
 NOTES = (
     "Times are virtual: what the fleet would take by the latency model, not what this machine took.",
-    "Models are computed centrally once per feature seed (they do not depend on who straggles; a test shows that the "
-    "protocol gives the same model bit for bit), and latencies are drawn for them.",
-    "A feature seed that never reaches the target counts as infinitely late.",
+    CENTRAL_MODELS,
 )
 
 
@@ -138,47 +137,44 @@ def compare_schemes(
             raise typer.Exit(INTERRUPTED) from None
     together = _joined(trained)
     with screen.busy("latencies"):
-        outcome = draw_latencies(dataset.name, together, entries, settings)
-    results = {
-        "name": f"compare-{dataset.name}",
-        "title": f"{dataset.name} on the fleet {fleet.name!r}",
-        "dataset": dataset.name,
-        "command": context.obj,
-        "fleet": fleet.name,
-        "n_devices": fleet.n_devices,
-        "n_features": size,
-        "n_samples": len(dataset.y_train),
-        "seeds": together.seeds,
-        "draws": draws,
-        "targets": list(settings.targets),
-        "headline_target": settings.targets[-1],
-        "score_name": score_name(dataset.task),
-        "paper": None,
-        "schemes": outcome.schemes,
-        "shuffled": [],
-        "sensitivity": [],
-        "claims": [],
-        "notes": list(NOTES),
-        "seconds": {"total": time.perf_counter() - began, "linear_algebra": together.seconds},
-        "versions": software_versions(),
-    }
+        schemes, traces = draw_latencies(dataset.name, together, entries, settings)
+    results = Results(
+        name=f"compare-{dataset.name}",
+        title=f"{dataset.name} on the fleet {fleet.name!r}",
+        dataset=dataset.name,
+        command=context.obj,
+        fleet=fleet.name,
+        n_devices=fleet.n_devices,
+        n_features=size,
+        n_samples=len(dataset.y_train),
+        seeds=tuple(together.seeds),
+        draws=draws,
+        targets=settings.targets,
+        headline_target=settings.targets[-1],
+        score_name=score_name(dataset.task),
+        schemes=schemes,
+        notes=NOTES,
+        seconds=Took(time.perf_counter() - began, together.seconds),
+        versions=software_versions(),
+        traces=traces,
+    )
     with screen.busy("report"):
-        written = write_report(folder, results, outcome.traces)
+        written = write_report(folder, results)
     _show(screen, results, settings.conventions)
     screen.say(f"Wrote, after {time.perf_counter() - began:.0f} s:")
     screen.files(written.values())
-    screen.write_json(results)
+    screen.write_json(results.to_json())
     if interrupted:
         screen.remark(f"interrupted: these are {len(trained)} of {seeds} feature seeds")
         raise typer.Exit(INTERRUPTED)
 
 
-def _show(screen: Screen, results: Mapping[str, Any], conventions: Sequence[str]) -> None:
-    schemes, target, score = results["schemes"], results["headline_target"], results["score_name"]
+def _show(screen: Screen, results: Results, conventions: Sequence[str]) -> None:
+    schemes, target, score = results.schemes, results.targets[-1], results.score_name
     for convention in conventions:
-        screen.show(comparison_table(schemes, target, title=results["title"], sharing=convention, score_name=score))
+        screen.show(comparison_table(schemes, target, title=results.title, sharing=convention, score_name=score))
         screen.say()
-    screen.sentence(conclusion(schemes, results["dataset"], target, conventions[0], score))
+    screen.sentence(conclusion(schemes, results.dataset, target, conventions[0], score))
     screen.say()
 
 

@@ -9,9 +9,9 @@ import numpy as np
 from codedfl.cli.screen import Screen
 from codedfl.data import datasets
 from codedfl.data.datasets import Dataset
-from codedfl.data.problem import PAPER_FEATURES, PAPER_REGULARISATION
 from codedfl.errors import InvalidInput
 from codedfl.fleet.fleet import Fleet
+from codedfl.study import paper
 
 # Below this many training rows the kernel matrix has no use for the paper's 2000 features.
 FEW_ROWS = 10_000
@@ -62,10 +62,10 @@ def _count_devices(data: Dataset, partition: str | None, devices: int | None, si
 def count_features(data: Dataset, n_features: int | None) -> int:
     if n_features is not None:
         return n_features
-    return FEATURES_FOR_FEW_ROWS if len(data.y_train) < FEW_ROWS else PAPER_FEATURES
+    return FEATURES_FOR_FEW_ROWS if len(data.y_train) < FEW_ROWS else paper.FEATURES
 
 
 def choose_regularisation(data: Dataset, regularisation: float | None) -> float:
     if regularisation is not None:
         return regularisation
-    return PAPER_REGULARISATION if data.task == "classification" else REGRESSION_REGULARISATION
+    return paper.REGULARISATION if data.task == "classification" else REGRESSION_REGULARISATION

@@ -9,11 +9,12 @@ from rich.table import Table
 from rich.text import Text
 
 from codedfl.errors import InvalidInput
-from codedfl.report.rows import Entry, kinds, rows_at, target_text, unreached
+from codedfl.report.rows import kinds, rows_at, target_text, unreached
+from codedfl.study.results import SchemeResult
 
 
 def comparison_table(
-    schemes: Sequence[Entry],
+    schemes: Sequence[SchemeResult],
     target: float,
     *,
     title: str = "",

@@ -12,9 +12,8 @@ from __future__ import annotations
 import functools
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -30,7 +29,14 @@ from codedfl.solve.descent import STEPS
 from codedfl.solve.krylov import ConjugateGradient
 from codedfl.solve.registry import SOLVERS
 from codedfl.solve.solver import Solver
-from codedfl.typing import Floats
+from codedfl.study.results import SchemeResult, Speedups, Times, Took, TraceRow, finite, summary
+from codedfl.typing import Floats, Progress
+
+CENTRAL_MODELS = (
+    "Models are computed centrally once per feature seed (they do not depend on who straggles; a test shows that the"
+    " protocol gives the same model bit for bit), and latencies are drawn for them."
+)
+"""The note under every comparison."""
 
 
 @dataclass(frozen=True)
@@ -82,14 +88,13 @@ class Settings:
     latency_seed: int = 0
 
 
-@dataclass
+@dataclass(frozen=True)
 class Comparison:
-    """The outcome: ``schemes`` as results.json holds them, ``traces`` as rows of traces.csv."""
+    """The outcome: rows of results.json, and of traces.csv."""
 
-    dataset: str
-    schemes: list[dict[str, Any]] = field(default_factory=list)
-    traces: list[dict[str, Any]] = field(default_factory=list)
-    seconds: dict[str, float] = field(default_factory=dict)
+    schemes: tuple[SchemeResult, ...]
+    traces: tuple[TraceRow, ...]
+    seconds: Took
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,27 +112,32 @@ class _Timing:
     start: Floats  # (draws,)
     ends: Floats  # (draws, epochs)
 
+    @property
+    def mean_epoch(self) -> float:
+        """From the second epoch on: the first may wait for devices that the sharing phase keeps busy."""
+        lengths = np.diff(self.ends, axis=1) if self.ends.shape[1] > 1 else self.ends - self.start[:, None]
+        return float(lengths.mean())
+
 
 def compare(
     dataset: str,
     problems: Iterable[tuple[int, Problem]],
     entries: Sequence[Entry],
     settings: Settings,
-    progress: Callable[[str, float], None] | None = None,
+    progress: Progress | None = None,
 ) -> Comparison:
     """Train every entry on every problem (one per feature seed), then draw latencies."""
     began = time.perf_counter()
     trained = train_all(problems, entries, settings, progress)
-    outcome = draw_latencies(dataset, trained, entries, settings)
-    outcome.seconds = {"total": time.perf_counter() - began, "linear_algebra": trained.seconds}
-    return outcome
+    rows, traces = draw_latencies(dataset, trained, entries, settings)
+    return Comparison(rows, traces, Took(time.perf_counter() - began, trained.seconds))
 
 
 def train_all(
     problems: Iterable[tuple[int, Problem]],
     entries: Sequence[Entry],
     settings: Settings,
-    progress: Callable[[str, float], None] | None = None,
+    progress: Progress | None = None,
 ) -> Trained:
     """The trajectories. Problems are taken one at a time, so that only one is in memory.
 
@@ -174,70 +184,105 @@ def train_all(
     return Trained(runs, seeds, shape, seconds)
 
 
-def _half(say: Callable[[str, float], None], what: str, fraction: float) -> None:
+def _half(say: Progress, what: str, fraction: float) -> None:
     """The Gram matrices are about half of the work on a problem."""
     say(what, fraction / 2)
 
 
-def draw_latencies(dataset: str, trained: Trained, entries: Sequence[Entry], settings: Settings) -> Comparison:
-    """Attach latencies to the trajectories, under each of the sharing conventions."""
-    outcome = Comparison(dataset)
+def draw_latencies(
+    dataset: str, trained: Trained, entries: Sequence[Entry], settings: Settings
+) -> tuple[tuple[SchemeResult, ...], tuple[TraceRow, ...]]:
+    """Attach latencies to the trajectories, under each of the sharing conventions; traces are of the first."""
+    rows: list[SchemeResult] = []
+    traces: list[TraceRow] = []
     for convention in settings.conventions:
-        _combine(outcome, entries, trained, settings, convention)
-    return outcome
+        timings = _timings(entries, trained, settings, convention)
+        for entry in entries:
+            for target in settings.targets:
+                rows.append(_row(dataset, entry, trained, timings, settings, convention, target))
+            if convention == settings.conventions[0]:
+                traces += _trace_rows(dataset, entry, trained, timings[entry])
+    return tuple(rows), tuple(traces)
 
 
-def _combine(
-    outcome: Comparison,
-    entries: Sequence[Entry],
-    trained: Trained,
-    settings: Settings,
-    convention: SharingConvention,
-) -> None:
-    runs = trained.runs
+def _timings(
+    entries: Sequence[Entry], trained: Trained, settings: Settings, convention: SharingConvention
+) -> dict[Entry, _Timing]:
     conditions = Conditions(settings.fleet, convention, settings.policy, settings.chunk_bits)
     # Entries of one scheme (other steps, other solvers) differ in their models only: one set of latencies serves all.
     longest: dict[Scheme, int] = {}
     for entry in entries:
-        epochs = max(int(run.epochs[-1]) for run in runs[entry.models_key])
+        epochs = max(int(run.epochs[-1]) for run in trained.runs[entry.models_key])
         longest[entry.scheme] = max(epochs, longest.get(entry.scheme, 0))
     by_scheme: dict[Scheme, _Timing] = {}
     for scheme, epochs in longest.items():
         rng = np.random.default_rng([settings.latency_seed, 1])
         by_scheme[scheme] = _Timing(*epoch_end_times(scheme, trained.shape, conditions, epochs, settings.draws, rng))
-    timings = {entry: by_scheme[entry.scheme] for entry in entries}
-    for entry in entries:
-        baseline = _baseline(entries, entry)
-        for target in settings.targets:
-            own = [_seconds_to(run, timings[entry], target) for run in runs[entry.models_key]]
-            reference = (
-                [_seconds_to(run, timings[baseline], target) for run in runs[baseline.models_key]] if baseline else None
-            )
-            outcome.schemes.append(
-                {
-                    "dataset": outcome.dataset,
-                    "scheme": entry.scheme.name,
-                    "label": entry.scheme.label,
-                    **entry.scheme.parameters,
-                    "solver": entry.solver,
-                    "sharing": convention,
-                    "step": entry.step,
-                    "target_accuracy": target,
-                    **_statistics(entry, runs[entry.models_key], own, reference, timings[entry], target),
-                }
-            )
-        if convention == settings.conventions[0]:
-            outcome.traces.extend(
-                _trace_rows(outcome.dataset, entry, runs[entry.models_key], trained.seeds, timings[entry])
-            )
+    return {entry: by_scheme[entry.scheme] for entry in entries}
 
 
-def _baseline(entries: Sequence[Entry], entry: Entry) -> Entry | None:
-    """Conventional descent with the same step."""
-    for other in entries:
+def _row(
+    dataset: str,
+    entry: Entry,
+    trained: Trained,
+    timings: Mapping[Entry, _Timing],
+    settings: Settings,
+    convention: SharingConvention,
+    target: float,
+) -> SchemeResult:
+    runs, timing = trained.runs[entry.models_key], timings[entry]
+    own = [_seconds_to(run, timing, target) for run in runs]
+    reached = [seconds for seconds in own if seconds is not None]
+    epochs = [run.epochs_to(target) for run in runs]
+    return SchemeResult(
+        dataset=dataset,
+        scheme=entry.scheme.name,
+        label=entry.scheme.label,
+        parameters=entry.scheme.parameters,
+        solver=entry.solver,
+        sharing=convention,
+        step=entry.step,
+        target_accuracy=target,
+        chunked=settings.chunk_bits is not None,
+        private=entry.scheme.private,
+        seeds=len(own),
+        seeds_reached=len(reached),
+        epochs_to_target=summary([math.inf if count is None else float(count) for count in epochs]),
+        time_to_target_s=_times(own),
+        speedup_over_conventional=_speedups(own, _baseline_seconds(entry, trained, timings, target)),
+        sharing_s=float(timing.start.mean()),
+        epoch_s_mean=timing.mean_epoch,
+        final_accuracy=summary([float(run.scores[-1]) for run in runs]),
+    )
+
+
+def _times(own: Sequence[Floats | None]) -> Times:
+    over_seeds = summary([math.inf if seconds is None else float(seconds.mean()) for seconds in own])
+    reached = [seconds for seconds in own if seconds is not None]
+    if len(reached) < len(own):
+        return Times(**vars(over_seeds))
+    p5, p95 = np.quantile(np.concatenate(reached), (0.05, 0.95))
+    return Times(**vars(over_seeds), p5=finite(float(p5)), p95=finite(float(p95)))
+
+
+def _baseline_seconds(
+    entry: Entry, trained: Trained, timings: Mapping[Entry, _Timing], target: float
+) -> list[Floats | None]:
+    """Of conventional descent with the same step, seed by seed; empty if it was not run."""
+    for other in timings:
         if isinstance(other.scheme, Conventional) and other.solver == "gd" and other.step == entry.step:
-            return other
-    return None
+            return [_seconds_to(run, timings[other], target) for run in trained.runs[other.models_key]]
+    return []
+
+
+def _speedups(own: Sequence[Floats | None], baseline: Sequence[Floats | None]) -> Speedups:
+    """Seed by seed, over those in which the baseline reaches the target; 0 where only the baseline does."""
+    found = [
+        0.0 if mine is None else float(theirs.mean() / mine.mean())
+        for mine, theirs in zip(own, baseline, strict=False)
+        if theirs is not None
+    ]
+    return Speedups(**vars(summary(found)), seeds_compared=len(found))
 
 
 def _seconds_to(run: Trajectory, timing: _Timing, target: float) -> Floats | None:
@@ -245,69 +290,20 @@ def _seconds_to(run: Trajectory, timing: _Timing, target: float) -> Floats | Non
     return None if epoch is None else timing.ends[:, epoch - 1]
 
 
-def _statistics(
-    entry: Entry,
-    runs: Sequence[Trajectory],
-    own: Sequence[Floats | None],
-    reference: Sequence[Floats | None] | None,
-    timing: _Timing,
-    target: float,
-) -> dict[str, Any]:
-    epochs = [math.inf if run.epochs_to(target) is None else float(run.epochs_to(target) or 0) for run in runs]
-    means = [math.inf if seconds is None else float(seconds.mean()) for seconds in own]
-    reached = [seconds for seconds in own if seconds is not None]
-    pooled = np.concatenate(reached) if len(reached) == len(own) else np.array([])
-    speedups = []
-    for mine, theirs in zip(own, reference or [None] * len(own), strict=True):
-        if theirs is not None:
-            speedups.append(0.0 if mine is None else float(theirs.mean() / mine.mean()))
-    lengths = np.diff(timing.ends, axis=1) if timing.ends.shape[1] > 1 else timing.ends - timing.start[:, None]
-    return {
-        "seeds": len(own),
-        "seeds_reached": len(reached),
-        "epochs_to_target": summary(epochs),
-        "time_to_target_s": {
-            **summary(means),
-            "p5": _finite(float(np.quantile(pooled, 0.05))) if len(pooled) else None,
-            "p95": _finite(float(np.quantile(pooled, 0.95))) if len(pooled) else None,
-        },
-        "speedup_over_conventional": {**summary(speedups), "seeds_compared": len(speedups)},
-        "sharing_s": float(timing.start.mean()),
-        "epoch_s_mean": float(lengths.mean()),
-        "final_accuracy": summary([float(run.scores[-1]) for run in runs]),
-        "private": entry.scheme.private,
-    }
-
-
-def summary(values: Sequence[float]) -> dict[str, float | None]:
-    """Median, mean, min and max; None stands for infinity (never reached) and for no values at all."""
-    if not values:
-        return {"median": None, "mean": None, "min": None, "max": None}
-    array = np.array(values)
-    ordered = {"median": np.median(array), "mean": array.mean(), "min": array.min(), "max": array.max()}
-    return {name: _finite(float(value)) for name, value in ordered.items()}
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
-def _trace_rows(
-    dataset: str, entry: Entry, runs: Sequence[Trajectory], seeds: Sequence[int], timing: _Timing
-) -> list[dict[str, Any]]:
+def _trace_rows(dataset: str, entry: Entry, trained: Trained, timing: _Timing) -> list[TraceRow]:
     mean_ends = timing.ends.mean(axis=0)
     return [
-        {
-            "dataset": dataset,
-            "label": entry.scheme.label,
-            "scheme": entry.scheme.name,
-            "solver": entry.solver,
-            "step": entry.step,
-            "seed": seed,
-            "epoch": int(epoch),
-            "seconds": round(float(mean_ends[epoch - 1]), 3),
-            "accuracy": round(float(score), 5),
-        }
-        for seed, run in zip(seeds, runs, strict=True)
+        TraceRow(
+            dataset=dataset,
+            label=entry.scheme.label,
+            scheme=entry.scheme.name,
+            solver=entry.solver,
+            step=entry.step,
+            seed=seed,
+            epoch=int(epoch),
+            seconds=round(float(mean_ends[epoch - 1]), 3),
+            accuracy=round(float(score), 5),
+        )
+        for seed, run in zip(trained.seeds, trained.runs[entry.models_key], strict=True)
         for epoch, score in zip(run.epochs, run.scores, strict=True)
     ]
