@@ -9,7 +9,7 @@ import pytest
 from command_runner import Run
 from table_files import write_csv
 
-from codedfl.cli import train as train_module
+from codedfl.cli import inputs as inputs_module
 
 CASES = {
     "train": "Missing argument 'DATA'.",
@@ -91,6 +91,6 @@ def test_a_bug_keeps_its_traceback(run: Run, monkeypatch: pytest.MonkeyPatch):
     def broken(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr(train_module, "make_problem", broken)
+    monkeypatch.setattr(inputs_module, "make_problem", broken)
     with pytest.raises(ZeroDivisionError, match="a bug"):
         run("train", "digits")

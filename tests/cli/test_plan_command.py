@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from command_runner import Run
+
+from codedfl.fleet.fleet import Fleet
 
 SMALL = ("--devices", 8, "--n-features", 60, "--target", 0.8, "--draws", 5)
 
@@ -27,6 +30,24 @@ def test_it_recommends_writes_and_train_follows(run: Run):
         best["alpha"],
         best["solver"],
     )
+
+
+def test_a_plan_is_refused_for_other_data_and_other_fleets(run: Run):
+    assert run("plan", "digits", *SMALL, "--out", "here").exit_code == 0
+    same = ("train", "digits", "--devices", 8, "--plan", "here/plan.toml")
+    other_data = run(*same, "--n-features", 61)
+    assert other_data.exit_code == 2
+    assert other_data.stderr == (
+        "error: the plan was made for digits (1438 rows, 60 features, 10 outputs), got digits (1438 rows, 61 features,"
+        " 10 outputs): make one with codedfl plan\n"
+    )
+    Fleet.load("paper").scaled_to(8).save("own.toml")
+    assert run(*same, "--n-features", 60, "--fleet", "own.toml").exit_code == 0, "the same numbers in another file"
+    slower = Fleet.load("paper").scaled_to(8)
+    replace(slower, pad_macs_per_number=50.0).save("dear.toml")
+    other_fleet = run(*same, "--n-features", 60, "--fleet", "dear.toml")
+    assert other_fleet.stderr.startswith("error: the plan was made for the fleet 'paper' (8 devices, digest ")
+    assert other_fleet.stderr.count("\n") == 1
 
 
 def test_limits_are_options(run: Run):

@@ -11,7 +11,8 @@ import pytest
 from command_runner import SMALL, Run
 from table_files import write_csv, write_npz, write_parquet
 
-from codedfl.cli import train as train_module
+from codedfl.cli import inputs as inputs_module
+from codedfl.cli import training as training_module
 from codedfl.data.model import TrainedModel
 from codedfl.errors import RangeExceeded
 from codedfl.run.simulator import simulate
@@ -21,6 +22,7 @@ KEYS = {
     *("regularisation", "codedfl", "epochs", "score", "task", "train_rows", "test_rows", "n_features", "n_outputs"),
     *(
         "groups",
+        "spare",
         "score_name",
         "best_score",
         "best_epoch",
@@ -137,7 +139,7 @@ def test_few_rows_get_few_features_and_many_the_paper_s(run: Run, monkeypatch: p
         asked.append(n_features)
         raise RangeExceeded("enough")
 
-    monkeypatch.setattr(train_module, "make_problem", stop)
+    monkeypatch.setattr(inputs_module, "make_problem", stop)
     run("train", "digits")
     monkeypatch.setattr("codedfl.cli.inputs.FEW_ROWS", 1000)
     run("train", "digits")
@@ -164,7 +166,7 @@ def interrupt_at(epoch: int, error: BaseException, monkeypatch: pytest.MonkeyPat
 
         return simulate(*arguments, on_epoch=hook, **options)
 
-    monkeypatch.setattr(train_module, "simulate", interrupted)
+    monkeypatch.setattr(training_module, "simulate", interrupted)
 
 
 def test_ctrl_c_keeps_the_model_so_far(run: Run, monkeypatch: pytest.MonkeyPatch):
@@ -184,7 +186,7 @@ def test_ctrl_c_before_the_first_epoch(run: Run, monkeypatch: pytest.MonkeyPatch
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(train_module, "simulate", interrupted)
+    monkeypatch.setattr(training_module, "simulate", interrupted)
     result = run("train", "digits", *SMALL, "--out", "cut")
     assert result.exit_code == 130
     assert result.stderr == "interrupted: no epoch was finished, so there is no model to keep\n"
@@ -195,7 +197,7 @@ def test_ctrl_c_while_the_data_are_prepared(run: Run, monkeypatch: pytest.Monkey
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(train_module, "make_problem", interrupted)
+    monkeypatch.setattr(inputs_module, "make_problem", interrupted)
     result = run("train", "digits", *SMALL)
     assert (result.exit_code, result.stderr) == (130, "interrupted: nothing was kept\n")
 

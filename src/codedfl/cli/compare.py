@@ -12,16 +12,15 @@ import typer
 
 from codedfl.cli import inputs, options
 from codedfl.cli.conclusion import conclusion
+from codedfl.cli.inputs import Inputs
 from codedfl.cli.scheme_choice import paper_entries
 from codedfl.cli.screen import INTERRUPTED, Screen, make_folder, score_name
 from codedfl.data.datasets import Dataset
-from codedfl.data.problem import make_problem
 from codedfl.errors import InvalidInput
 from codedfl.fleet.clock import StragglerPolicy
 from codedfl.fleet.latency import SharingConvention
 from codedfl.report import write_report
 from codedfl.report.tables import comparison_table
-from codedfl.run.secure_sum import secure_moments_in_process
 from codedfl.study.comparison import CENTRAL_MODELS, Entry, Settings, Trained, draw_latencies, train_all
 from codedfl.study.reproduce import software_versions
 from codedfl.study.results import Results, Took
@@ -42,15 +41,10 @@ NOTES = (
 
 def compare_schemes(
     context: typer.Context,
+    data_options: options.DataOptions,
+    model: options.ModelOptions,
+    fleet: options.FleetOptions,
     data: options.Data = "digits",
-    label: options.Label = None,
-    device: options.Device = None,
-    partition: options.Partition = None,
-    data_dir: options.DataDir = None,
-    n_features: options.NFeatures = None,
-    regularisation: options.Regularisation = None,
-    devices: options.Devices = None,
-    fleet_name: options.FleetName = "paper",
     seeds: Annotated[
         int, typer.Option(min=1, metavar="N", help="Feature seeds to repeat it over.", rich_help_panel=COMPARISON)
     ] = 3,
@@ -107,11 +101,11 @@ def compare_schemes(
     """
     began = time.perf_counter()
     screen = Screen(json)
-    dataset = inputs.load_data(screen, data, data_dir, label=label, device=device)
-    folder = make_folder("--out", out or Path("results") / f"compare-{dataset.name}")
-    fleet = inputs.choose_fleet(fleet_name, dataset, partition, devices)
+    dataset = inputs.load_data(screen, data, data_options)
+    folder = make_folder("--out", inputs.results_folder(out, "compare", data))
+    chosen = Inputs(dataset, inputs.choose_fleet(dataset, data_options, fleet), data_options, model)
     settings = Settings(
-        fleet,
+        chosen.fleet,
         _targets(dataset, targets),
         conventions=cast(
             "tuple[SharingConvention, ...]", get_args(SharingConvention) if sharing == ALL else (sharing,)
@@ -120,16 +114,14 @@ def compare_schemes(
         draws=draws,
         max_epochs=epochs,
         score_every=_SCORE_EVERY if len(dataset.y_test) > _LARGE_TEST_SET else 1,
-        regularisation=inputs.choose_regularisation(dataset, regularisation),
+        regularisation=chosen.regularisation,
         latency_seed=seed,
     )
-    entries = paper_entries(fleet.n_devices)
-    wanted = range(seed, seed + seeds)
-    size = inputs.count_features(dataset, n_features)
+    entries = paper_entries(chosen.fleet.n_devices)
     trained: list[Trained] = []
     interrupted = False
     try:
-        _train(screen, dataset, partition, size, wanted, entries, settings, trained)
+        _train(screen, chosen, range(seed, seed + seeds), entries, settings, trained)
     except KeyboardInterrupt:
         interrupted = True
         if not trained:
@@ -140,12 +132,12 @@ def compare_schemes(
         schemes, traces = draw_latencies(dataset.name, together, entries, settings)
     results = Results(
         name=f"compare-{dataset.name}",
-        title=f"{dataset.name} on the fleet {fleet.name!r}",
+        title=f"{dataset.name} on the fleet {chosen.fleet.name!r}",
         dataset=dataset.name,
         command=context.obj,
-        fleet=fleet.name,
-        n_devices=fleet.n_devices,
-        n_features=size,
+        fleet=chosen.fleet.name,
+        n_devices=chosen.fleet.n_devices,
+        n_features=together.shape.n_features,
         n_samples=len(dataset.y_train),
         seeds=tuple(together.seeds),
         draws=draws,
@@ -194,9 +186,7 @@ def _targets(data: Dataset, text: str | None) -> tuple[float, ...]:
 
 def _train(
     screen: Screen,
-    data: Dataset,
-    partition: str | None,
-    n_features: int,
+    chosen: Inputs,
     seeds: Sequence[int],
     entries: Sequence[Entry],
     settings: Settings,
@@ -207,14 +197,7 @@ def _train(
         task = bar.add_task("", total=len(seeds))
         for index, seed in enumerate(seeds):
             bar.update(task, description=f"seed {seed}: features")
-            problem = make_problem(
-                data,
-                n_devices=settings.fleet.n_devices,
-                partition_name=partition,
-                n_features=n_features,
-                seed=seed,
-                secure_moments=secure_moments_in_process,
-            )
+            problem = chosen.problem(seed)
 
             def report(what: str, fraction: float, index: int = index) -> None:
                 bar.update(task, description=what, completed=index + fraction)

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast, get_args
 
 import click
 import typer
 
 from codedfl.cli import inputs, options
+from codedfl.cli.inputs import Inputs
 from codedfl.cli.screen import Screen, make_folder
-from codedfl.data.problem import make_problem
 from codedfl.fleet.latency import SharingConvention
 from codedfl.report.plan_picture import plan_figure
 from codedfl.report.plan_table import left_out_table, plan_table
-from codedfl.run.secure_sum import secure_moments_in_process
-from codedfl.schemes import Conditions
+from codedfl.schemes import SCHEMES, Conditions
 from codedfl.schemes.central import CentralTotals
-from codedfl.study.plan_file import save_plan
-from codedfl.study.planner import Limits
+from codedfl.study.plan_file import MadeFor, PlanFile
+from codedfl.study.planner import Limits, Plan
 from codedfl.study.planner import plan as search
 
 LIMITS = "Limits"
@@ -27,20 +26,15 @@ CHUNK_BITS = 12_000.0
 
 
 def make_plan(
+    data_options: options.DataOptions,
+    model: options.ModelOptions,
+    fleet: options.FleetOptions,
     data: options.Data = "digits",
     target: Annotated[float, typer.Option(help="Test accuracy to reach, such as 0.95.")] = 0.95,
-    label: options.Label = None,
-    device: options.Device = None,
-    partition: options.Partition = None,
-    data_dir: options.DataDir = None,
-    n_features: options.NFeatures = None,
-    regularisation: options.Regularisation = None,
-    devices: options.Devices = None,
-    fleet_name: options.FleetName = "paper",
     sharing: Annotated[
         str,
         typer.Option(
-            click_type=click.Choice(["authors", "per-message", "multicast"]),
+            click_type=click.Choice(list(get_args(SharingConvention))),
             help="How the bulk of phase 1 is timed.",
             rich_help_panel=options.FLEET,
         ),
@@ -90,20 +84,12 @@ def make_plan(
     each plan costs a device and what leaks to whom, and writes a plan file that `codedfl train --plan` takes.
     """
     screen = Screen(json)
-    dataset = inputs.load_data(screen, data, data_dir, label=label, device=device)
-    folder = make_folder("--out", out or Path("results") / f"plan-{dataset.name}")
-    fleet = inputs.choose_fleet(fleet_name, dataset, partition, devices)
+    dataset = inputs.load_data(screen, data, data_options)
+    folder = make_folder("--out", inputs.results_folder(out, "plan", data))
+    chosen = Inputs(dataset, inputs.choose_fleet(dataset, data_options, fleet), data_options, model)
     with screen.busy("preprocessing") as say:
-        problem = make_problem(
-            dataset,
-            n_devices=fleet.n_devices,
-            partition_name=partition,
-            n_features=inputs.count_features(dataset, n_features),
-            seed=seed,
-            secure_moments=secure_moments_in_process,
-            progress=say,
-        )
-    conditions = Conditions(fleet, _convention(sharing), chunk_bits=CHUNK_BITS if chunked else None)
+        problem = chosen.problem(seed, say)
+    conditions = Conditions(chosen.fleet, cast(SharingConvention, sharing), chunk_bits=CHUNK_BITS if chunked else None)
     limits = Limits(max_exposure, max_upload, max_memory, allow_gram)
     with screen.progress() as bar:
         task = bar.add_task("Gram matrices", total=2.0)
@@ -113,12 +99,13 @@ def make_plan(
             conditions,
             target,
             limits,
-            regularisation=inputs.choose_regularisation(dataset, regularisation),
+            regularisation=chosen.regularisation,
             draws=draws,
             seed=seed,
             progress=lambda what, part: bar.update(task, description=what, completed=1 + part),
         )
-    screen.show(plan_table(planning, title=f"{dataset.name} on the fleet {fleet.name!r}"))
+    title = f"{dataset.name} on the fleet {chosen.fleet.name!r}"
+    screen.show(plan_table(planning, title=title))
     left_out = left_out_table(planning)
     if left_out is not None:
         screen.say()
@@ -127,10 +114,9 @@ def make_plan(
     best = planning.best
     screen.sentence(planning.why())
     plan_file = folder / "plan.toml"
-    context = {"dataset": dataset.name, "target": target, "fleet": fleet.name, "devices": fleet.n_devices}
     if best.is_coded:
-        save_plan(best, plan_file, **context)
-    pictures = plan_figure(planning, title=f"{dataset.name} on the fleet {fleet.name!r}")
+        _plan_file(best, target, chosen.made_for(problem)).save(plan_file)
+    pictures = plan_figure(planning, title=title)
     written = [plan_file] if best.is_coded else []
     for name, content in (("time_against_alpha.png", pictures.png), ("time_against_alpha.svg", pictures.svg.encode())):
         (folder / name).write_bytes(content)
@@ -141,7 +127,10 @@ def make_plan(
     screen.write_json(
         {
             "command": "plan",
-            **context,
+            "dataset": dataset.name,
+            "target": target,
+            "fleet": chosen.fleet.name,
+            "devices": chosen.fleet.n_devices,
             "best": asdict(best),
             "why": planning.why(),
             "plans": [asdict(plan) for plan in planning.plans],
@@ -151,10 +140,17 @@ def make_plan(
     )
 
 
-def _convention(name: str) -> SharingConvention:
-    conventions: dict[str, SharingConvention] = {
-        "authors": "authors",
-        "per-message": "per-message",
-        "multicast": "multicast",
+def _plan_file(made: Plan, target: float, made_for: MadeFor) -> PlanFile:
+    costs = {
+        "seconds_mean": made.seconds_mean,
+        "seconds_p5": made.seconds_p5,
+        "seconds_p95": made.seconds_p95,
+        "sharing_seconds": made.sharing_seconds,
+        "epoch_seconds": made.epoch_seconds,
+        "upload_bytes": made.upload_bytes,
+        "download_bytes": made.download_bytes,
+        "macs": made.macs,
+        "memory_bytes": made.memory_bytes,
     }
-    return conventions[name]
+    scheme = SCHEMES[made.scheme](**made.parameters)
+    return PlanFile(scheme, made.solver, made.epochs, target, made_for, costs)

@@ -111,7 +111,7 @@ def evaluate(
 
 def _rows(screen: Screen, model: TrainedModel, data_name: str, data_dir: Path | None) -> NDArray[Any]:
     if data_name in datasets.NAMED:
-        return inputs.load_data(screen, data_name, data_dir).X_test
+        return inputs.load_data(screen, data_name, options.DataOptions(data_dir=data_dir)).X_test
     with screen.busy(f"reading {data_name}"):
         return datasets.read_table(Path(data_name), columns=_columns(model)).X
 
@@ -122,7 +122,7 @@ def _labelled_rows(
     if data_name in datasets.NAMED:
         if label is not None:
             raise InvalidInput(f"--label must be left out for the data set {data_name!r}, got {label!r}")
-        data = inputs.load_data(screen, data_name, data_dir)
+        data = inputs.load_data(screen, data_name, options.DataOptions(data_dir=data_dir))
         X, y = data.X_test, data.y_test
     else:
         path = Path(data_name)

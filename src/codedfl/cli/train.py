@@ -2,192 +2,27 @@
 
 from __future__ import annotations
 
-import csv
-from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated
 
-import click
 import numpy as np
 import typer
-from numpy.typing import NDArray
 
 from codedfl.cli import inputs, options
-from codedfl.cli.screen import INTERRUPTED, Screen, make_folder, score_name
-from codedfl.cli.training_choice import (
-    CG_EPOCHS,
-    CLOSED_FORM,
-    DESCENT_EPOCHS,
-    AnySolver,
-    choose,
-    make_solver,
-    refuse_unread,
-)
-from codedfl.data.datasets import Task
-from codedfl.data.features import RandomFourierFeatures
-from codedfl.data.model import TrainedModel
-from codedfl.data.problem import Problem, make_problem
-from codedfl.errors import CodedFLError, InvalidInput, RangeExceeded
-from codedfl.fleet.fleet import Fleet
-from codedfl.report.rows import score as score_text
-from codedfl.report.rows import seconds as seconds_text
-from codedfl.run.secure_sum import secure_moments_in_process
-from codedfl.run.simulator import simulate
-from codedfl.schemes import CodedKeys, CodedPadded, CodedScheme, Conditions, OneShot
-from codedfl.solve.descent import STEPS
-from codedfl.solve.registry import SOLVERS
-
-TRAINING = "Training"
-_SOLVERS = {
-    "gd": "gradient descent",
-    "nesterov": "Nesterov's method",
-    "cg": "conjugate gradient",
-    CLOSED_FORM: "closed form",
-}
-_PARTITIONS = {
-    "sorted": "rows sorted by label and cut",
-    "dirichlet": "rows dealt out by Dirichlet shares",
-    "random": "rows dealt out at random",
-    "device": "rows as the device column says",
-}
+from codedfl.cli.inputs import Inputs
+from codedfl.cli.screen import INTERRUPTED, Screen, make_folder
+from codedfl.cli.training import Training
+from codedfl.cli.training_choice import Choice, TrainingOptions
+from codedfl.errors import CodedFLError, RangeExceeded
 
 
 def train(
     data: options.Data,
-    label: options.Label = None,
-    device: options.Device = None,
-    task: Annotated[
-        str | None,
-        typer.Option(
-            click_type=click.Choice(["classification", "regression"]),
-            help="What a file's labels are.",
-            show_default="decided by the labels",
-            rich_help_panel=options.DATA,
-        ),
-    ] = None,
-    test_fraction: Annotated[
-        float | None,
-        typer.Option(help="Part of a file's rows to test on.", show_default="0.2", rich_help_panel=options.DATA),
-    ] = None,
-    partition: options.Partition = None,
-    concentration: Annotated[
-        float | None,
-        typer.Option(
-            help="Of --partition dirichlet: small makes the devices differ more.", rich_help_panel=options.DATA
-        ),
-    ] = None,
-    data_dir: options.DataDir = None,
-    features: Annotated[
-        str,
-        typer.Option(
-            click_type=click.Choice(["rbf", "linear"]),
-            help="Random features of a Gaussian kernel, or the columns themselves.",
-            rich_help_panel=options.MODEL,
-        ),
-    ] = "rbf",
-    n_features: options.NFeatures = None,
-    gamma: Annotated[
-        float | None,
-        typer.Option(
-            help="Of the kernel exp(-gamma |x - x'|^2).",
-            show_default="15.68 / (columns x width^2), the width being 1 for pixels and 8 for standardised columns",
-            rich_help_panel=options.MODEL,
-        ),
-    ] = None,
-    regularisation: options.Regularisation = None,
-    plan_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--plan",
-            metavar="FILE",
-            help="Take scheme, alpha, groups, solver and epochs from a file that codedfl plan wrote.",
-            rich_help_panel=TRAINING,
-        ),
-    ] = None,
-    scheme_name: Annotated[
-        str | None,
-        typer.Option(
-            "--scheme",
-            click_type=click.Choice([CodedPadded.name, CodedKeys.name, OneShot.name]),
-            help="The paper's scheme, the one that codes 32-byte seeds instead of data, or one answer and a closed "
-            "form (the server then learns the whole total of X'X).",
-            show_default=CodedKeys.name,
-            rich_help_panel=TRAINING,
-        ),
-    ] = None,
-    alpha: Annotated[
-        int | None,
-        typer.Option(
-            help="Devices that can answer for each other: an epoch ends with the first D - alpha + 1 answers. "
-            "1 is uncoded, D is replication.",
-            show_default="D - 2, at least 1",
-            rich_help_panel=TRAINING,
-        ),
-    ] = None,
-    groups: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Groups with a code each; alpha then counts within a group.",
-            show_default="1",
-            rich_help_panel=TRAINING,
-        ),
-    ] = None,
-    solver_name: Annotated[
-        str | None,
-        typer.Option(
-            "--solver",
-            click_type=click.Choice(list(SOLVERS)),
-            help="What the server does with exact gradients: gradient descent (the paper's), Nesterov's method, "
-            "conjugate gradient.",
-            show_default="cg",
-            rich_help_panel=TRAINING,
-        ),
-    ] = None,
-    step: Annotated[
-        str | None,
-        typer.Option(
-            click_type=click.Choice(list(STEPS)),
-            help="Step of gd and nesterov: 12, which fits the paper's figures, or 6, which its text states.",
-            show_default="paper",
-            rich_help_panel=TRAINING,
-        ),
-    ] = None,
-    epochs: Annotated[
-        int | None,
-        typer.Option(
-            help="At most so many; cg ends by itself when it has converged.",
-            show_default=f"{CG_EPOCHS} for cg, {DESCENT_EPOCHS} for the others",
-            rich_help_panel=TRAINING,
-        ),
-    ] = None,
-    target: Annotated[
-        float | None,
-        typer.Option(
-            help="Stop when the test score (accuracy, or R^2) reaches it, such as 0.95.", rich_help_panel=TRAINING
-        ),
-    ] = None,
-    spare: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            metavar="K",
-            help="Answers to wait for beyond D - alpha + 1: one detects a wrong answer, 2t find t liars.",
-            rich_help_panel=TRAINING,
-        ),
-    ] = 0,
-    precision: Annotated[
-        int | None,
-        typer.Option(
-            metavar="BITS",
-            help="Fraction bits of X'X e to ask for; more than two primes give take a third (9 bytes a number).",
-            show_default="what two primes give",
-            rich_help_panel=TRAINING,
-        ),
-    ] = None,
-    devices: options.Devices = None,
-    fleet_name: options.FleetName = "paper",
+    data_options: options.DataOptions,
+    model: options.ModelOptions,
+    training: TrainingOptions,
+    fleet: options.FleetOptions,
     seed: options.Seed = 0,
     out: Annotated[
         Path | None,
@@ -208,62 +43,38 @@ def train(
     whose answers come first, so the times shown are those the fleet would take. Ctrl-C keeps the model so far.
     """
     screen = Screen(json)
-    if target is not None and not target <= 1:
-        raise InvalidInput(f"--target must be at most 1, the best score there is, got {target}")
-    choice = choose(plan_file, scheme_name, alpha, groups, solver_name, epochs, spare)
-    refuse_unread(features, n_features, gamma, partition, concentration, choice.solver, step)
-    dataset = inputs.load_data(
-        screen,
-        data,
-        data_dir,
-        label=label,
-        device=device,
-        task=cast("Task | None", task),
-        test_fraction=test_fraction,
-    )
-    folder = make_folder("--out", out or Path("results") / f"train-{dataset.name}")
-    fleet = inputs.choose_fleet(fleet_name, dataset, partition, devices)
-    scheme = choice.scheme_for(fleet.n_devices)
-    scheme.check(fleet.n_devices)
-    solver_name = choice.solver
-    solver = make_solver(solver_name, choice.epochs, inputs.choose_regularisation(dataset, regularisation), step)
+    choice = Choice.of(training)
+    dataset = inputs.load_data(screen, data, data_options)
+    folder = make_folder("--out", inputs.results_folder(out, "train", data))
+    chosen = Inputs(dataset, inputs.choose_fleet(dataset, data_options, fleet), data_options, model)
+    scheme = choice.scheme_for(chosen.fleet.n_devices)
+    solver = choice.make_solver(chosen.regularisation)
     with screen.busy("preprocessing") as say:
-        problem = make_problem(
-            dataset,
-            n_devices=fleet.n_devices,
-            partition_name=partition,
-            features=features,
-            n_features=inputs.count_features(dataset, n_features),
-            gamma=gamma,
-            seed=seed,
-            concentration=concentration,
-            secure_moments=secure_moments_in_process,
-            progress=say,
-        )
-    training = _Training(screen, problem, scheme, solver, fleet, target, precision)
-    training.introduce(solver_name)
+        problem = chosen.problem(seed, say)
+    if choice.plan is not None:
+        choice.plan.check_fits(chosen.made_for(problem))
+    run = Training(screen, problem, scheme, choice.solver, solver, chosen.fleet, training.target, training.precision)
+    run.introduce()
     stopped: KeyboardInterrupt | CodedFLError | None = None
     try:
-        training.run(np.random.default_rng(seed))
+        run.train(np.random.default_rng(seed))
     except (KeyboardInterrupt, CodedFLError) as reason:
         stopped = reason
     about = {
         "columns": None if dataset.columns is None else list(dataset.columns),
-        "label": label,
+        "label": data_options.label,
         "scheme": scheme.name,
-        "alpha": scheme.alpha,
-        "groups": scheme.groups,
-        "solver": solver_name,
-        "step": step or "paper" if solver_name in ("gd", "nesterov") else None,
+        **scheme.parameters,
+        "solver": choice.solver,
+        "step": choice.step,
         "regularisation": solver.regularisation,
         "codedfl": version("codedfl"),
     }
-    outcome = training.save(folder, about, interrupted=stopped is not None)
+    outcome = run.save(folder, about, interrupted=stopped is not None)
     if outcome is not None:
         screen.write_json(outcome)
     if stopped is None:
-        assert outcome is not None
-        training.conclude(outcome)
+        run.conclude(folder)
         return
     kept = "no epoch was finished, so there is no model to keep"
     if outcome is not None:
@@ -272,124 +83,6 @@ def train(
         screen.remark(f"interrupted: {kept}")
         raise typer.Exit(INTERRUPTED)
     why = str(stopped)
-    if isinstance(stopped, RangeExceeded) and solver_name in ("gd", "nesterov"):
+    if isinstance(stopped, RangeExceeded) and choice.step is not None:
         why = f"the step is too large for these features ({stopped}): take --solver cg, which needs none"
     raise CodedFLError(f"{why}; {kept}") from stopped
-
-
-@dataclass
-class _Training:
-    """One run and what it has finished so far; the lists grow together, an entry an epoch."""
-
-    screen: Screen
-    problem: Problem
-    scheme: CodedScheme
-    solver: AnySolver
-    fleet: Fleet
-    target: float | None
-    precision: int | None
-    epochs: list[int] = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list)
-    scores: list[float] = field(default_factory=list)
-    model: NDArray[np.float64] | None = None
-
-    @property
-    def score_name(self) -> str:
-        return score_name(self.problem.task)
-
-    def introduce(self, solver_name: str) -> None:
-        problem, D, alpha = self.problem, self.problem.n_devices, self.scheme.alpha
-        what = f"{problem.n_outputs} classes" if problem.task == "classification" else "a number to predict"
-        features = "features: the columns and an intercept"
-        if isinstance(problem.feature_map, RandomFourierFeatures):
-            features = f"random features, gamma = {problem.feature_map.gamma:.3g}"
-        rows = f"{problem.n_samples} rows to train on, {len(problem.y_test)} to test on"
-        self.screen.facts(
-            [
-                ("data", f"{problem.name}: {rows}, {what}"),
-                ("devices", f"{D} of the fleet {self.fleet.name!r}, {_PARTITIONS[problem.provenance['partition']]}"),
-                ("model", f"{problem.n_features} {features}, lambda = {self.solver.regularisation:g}"),
-                ("scheme", f"{self.scheme.label}: an epoch ends with the first {D - alpha + 1} of {D} answers"),
-                ("solver", f"{_SOLVERS[solver_name]}, at most {self.solver.epochs} epochs"),
-            ]
-        )
-
-    def run(self, rng: np.random.Generator) -> None:
-        total, target = self.solver.epochs, self.target
-        with self.screen.progress() as bar:
-            # How long this machine takes for the sharing phase is not known before it is over: the bar only moves.
-            task = bar.add_task("sharing phase", total=None)
-
-            def on_epoch(epoch: int, seconds: float, score: float) -> None:
-                self.epochs.append(epoch)
-                self.seconds.append(seconds)
-                self.scores.append(score)
-                self.model = self.solver.model
-                if epoch == 1:
-                    bar.reset(task, total=total)
-                shown = score_text(score, self.score_name)
-                state = f"epoch {epoch}/{total}, {self.score_name} {shown}, fleet time {seconds_text(seconds)}"
-                bar.update(task, completed=epoch, description=state)
-
-            simulate(
-                self.scheme,
-                self.problem,
-                self.solver,
-                Conditions(self.fleet),
-                rng,
-                precision=self.precision,
-                stop_when=None if target is None else lambda theta: self.problem.score(theta) >= target,
-                on_epoch=on_epoch,
-            )
-
-    def save(self, folder: Path, about: dict[str, Any], interrupted: bool) -> dict[str, Any] | None:
-        """Write model and trace; returns what --json tells. None, and no files, before the first epoch is finished."""
-        if self.model is None:
-            return None
-        problem = self.problem
-        record = {**about, "epochs": self.epochs[-1], "score": self.scores[-1]}
-        model_file, trace_file = folder / "model.safetensors", folder / "trace.csv"
-        TrainedModel.of(problem, self.model, **record).save(model_file)
-        with trace_file.open("w", newline="", encoding="utf-8") as stream:
-            rows = csv.writer(stream, lineterminator="\n")
-            rows.writerow(("epoch", "seconds", "score"))
-            rows.writerows(zip(self.epochs, self.seconds, self.scores, strict=True))
-        best = int(np.argmax(self.scores))
-        return {
-            "command": "train",
-            **problem.provenance,
-            **record,
-            "task": problem.task,
-            "train_rows": problem.n_samples,
-            "test_rows": len(problem.y_test),
-            "n_features": problem.n_features,
-            "n_outputs": problem.n_outputs,
-            "score_name": self.score_name,
-            "best_score": self.scores[best],
-            "best_epoch": self.epochs[best],
-            "target": self.target,
-            "fleet": self.fleet.name,
-            "virtual_seconds": self.seconds[-1],
-            "clipped": problem.clipped,
-            "interrupted": interrupted,
-            "model": str(model_file),
-            "trace": str(trace_file),
-        }
-
-    def conclude(self, outcome: dict[str, Any]) -> None:
-        score, best = (score_text(outcome[key], self.score_name) for key in ("score", "best_score"))
-        score += f" on the test rows after {outcome['epochs']} epochs"
-        if outcome["best_score"] > outcome["score"]:
-            score += f" (best: {best} after {outcome['best_epoch']})"
-        if self.target is not None and outcome["score"] < self.target:
-            score += f"; the target {score_text(self.target, self.score_name)} was not reached"
-        self.screen.say()
-        self.screen.facts(
-            [
-                (self.score_name, score),
-                ("fleet time", f"{seconds_text(outcome['virtual_seconds'])}, the sharing phase included"),
-                ("clipped", f"{outcome['clipped']} training values lay outside the common range"),
-                ("model", outcome["model"]),
-                ("trace", outcome["trace"]),
-            ]
-        )

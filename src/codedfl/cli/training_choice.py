@@ -4,87 +4,189 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
+import click
+import typer
+
+from codedfl.cli.options import refuse_unread
 from codedfl.errors import InvalidInput
-from codedfl.schemes import CodedKeys, CodedScheme, OneShot, coded_scheme
+from codedfl.schemes import CodedKeys, CodedPadded, CodedScheme, OneShot, coded_scheme
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.descent import STEPS, GradientDescent, Nesterov
 from codedfl.solve.krylov import ConjugateGradient
-from codedfl.study.plan_file import load_plan
+from codedfl.solve.registry import SOLVERS
+from codedfl.study import paper
+from codedfl.study.plan_file import PlanFile, load_plan
 
 AnySolver = GradientDescent | Nesterov | ConjugateGradient | ClosedForm
 
+TRAINING = "Training"
 CG_EPOCHS = 50
 DESCENT_EPOCHS = 500
 CLOSED_FORM = "closed-form"
 
 
-def refuse_unread(
-    features: str,
-    n_features: int | None,
-    gamma: float | None,
-    partition: str | None,
-    concentration: float | None,
-    solver: str,
-    step: str | None,
-) -> None:
-    """An option that would change nothing is a misunderstanding."""
-    unread = [
-        ("--n-features", n_features, features == "linear", "--features linear, which takes the columns"),
-        ("--gamma", gamma, features == "linear", "--features linear, which has no kernel"),
-        ("--concentration", concentration, partition != "dirichlet", "any partition but dirichlet"),
-        ("--step", step, solver in ("cg", CLOSED_FORM), f"solver {solver}, which needs none"),
-    ]
-    for option, value, is_unread, where in unread:
-        if value is not None and is_unread:
-            raise InvalidInput(f"{option} must be left out with {where}, got {value}")
+@dataclass(frozen=True)
+class TrainingOptions:
+    """How to train and how far."""
+
+    plan_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--plan",
+            metavar="FILE",
+            help="Take scheme, alpha, groups, solver and epochs from a file that codedfl plan wrote.",
+            rich_help_panel=TRAINING,
+        ),
+    ] = None
+    scheme_name: Annotated[
+        str | None,
+        typer.Option(
+            "--scheme",
+            click_type=click.Choice([CodedPadded.name, CodedKeys.name, OneShot.name]),
+            help="The paper's scheme, the one that codes 32-byte seeds instead of data, or one answer and a closed "
+            "form (the server then learns the whole total of X'X).",
+            show_default=CodedKeys.name,
+            rich_help_panel=TRAINING,
+        ),
+    ] = None
+    alpha: Annotated[
+        int | None,
+        typer.Option(
+            help="Devices that can answer for each other: an epoch ends with the first D - alpha + 1 answers. "
+            "1 is uncoded, D is replication.",
+            show_default="D - 2, at least 1",
+            rich_help_panel=TRAINING,
+        ),
+    ] = None
+    groups: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Groups with a code each; alpha then counts within a group.",
+            show_default="1",
+            rich_help_panel=TRAINING,
+        ),
+    ] = None
+    solver_name: Annotated[
+        str | None,
+        typer.Option(
+            "--solver",
+            click_type=click.Choice(list(SOLVERS)),
+            help="What the server does with exact gradients: gradient descent (the paper's), Nesterov's method, "
+            "conjugate gradient.",
+            show_default="cg",
+            rich_help_panel=TRAINING,
+        ),
+    ] = None
+    step: Annotated[
+        str | None,
+        typer.Option(
+            click_type=click.Choice(list(STEPS)),
+            help="Step of gd and nesterov: 12, which fits the paper's figures, or 6, which its text states.",
+            show_default=paper.STEP,
+            rich_help_panel=TRAINING,
+        ),
+    ] = None
+    epochs: Annotated[
+        int | None,
+        typer.Option(
+            help="At most so many; cg ends by itself when it has converged.",
+            show_default=f"{CG_EPOCHS} for cg, {DESCENT_EPOCHS} for the others",
+            rich_help_panel=TRAINING,
+        ),
+    ] = None
+    target: Annotated[
+        float | None,
+        typer.Option(
+            help="Stop when the test score (accuracy, or R^2) reaches it, such as 0.95.", rich_help_panel=TRAINING
+        ),
+    ] = None
+    spare: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            metavar="K",
+            help="Answers to wait for beyond D - alpha + 1: one detects a wrong answer, 2t find t liars.",
+            rich_help_panel=TRAINING,
+        ),
+    ] = 0
+    precision: Annotated[
+        int | None,
+        typer.Option(
+            metavar="BITS",
+            help="Fraction bits of X'X e to ask for; more than two primes give take a third (9 bytes a number).",
+            show_default="what two primes give",
+            rich_help_panel=TRAINING,
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.target is not None and not self.target <= 1:
+            raise InvalidInput(f"--target must be at most 1, the best score there is, got {self.target}")
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What the user asked for, by options or by a plan file; alpha None takes D - 2."""
+    """What the user asked for, by options or by a plan file."""
 
-    scheme: str
-    alpha: int | None
-    groups: int
+    options: TrainingOptions
     solver: str
     epochs: int | None
-    spare: int
+    plan: PlanFile | None
 
-    def scheme_for(self, n_devices: int) -> CodedScheme:
-        alpha = max(1, n_devices // self.groups - 2) if self.alpha is None else self.alpha
-        return coded_scheme(self.scheme, alpha, self.groups, self.spare)
+    @classmethod
+    def of(cls, options: TrainingOptions) -> Choice:
+        if options.plan_file is not None:
+            return cls._by_plan(options, options.plan_file)
+        solver = options.solver_name or "cg"
+        if options.scheme_name == OneShot.name:
+            refuse_unread("--solver", options.solver_name, f"--scheme {OneShot.name}, which needs none")
+            solver = CLOSED_FORM
+        return cls._checked(cls(options, solver, options.epochs, None))
 
-
-def choose(
-    plan_file: Path | None,
-    scheme: str | None,
-    alpha: int | None,
-    groups: int | None,
-    solver: str | None,
-    epochs: int | None,
-    spare: int,
-) -> Choice:
-    if plan_file is not None:
-        given = {"--scheme": scheme, "--alpha": alpha, "--groups": groups, "--solver": solver}
+    @classmethod
+    def _by_plan(cls, options: TrainingOptions, plan_file: Path) -> Choice:
+        given = {
+            "--scheme": options.scheme_name,
+            "--alpha": options.alpha,
+            "--groups": options.groups,
+            "--solver": options.solver_name,
+        }
         for option, value in given.items():
             if value is not None:
                 raise InvalidInput(f"{option} must be left out with --plan, which decides it, got {value}")
-        planned, planned_solver, planned_epochs = load_plan(plan_file)
-        return Choice(planned.name, planned.alpha, planned.groups, planned_solver, epochs or planned_epochs, spare)
-    if scheme == OneShot.name:
-        if solver is not None:
-            raise InvalidInput(
-                f"--solver must be left out with --scheme {OneShot.name}, which needs none, got {solver}"
-            )
-        solver = CLOSED_FORM
-    return Choice(scheme or CodedKeys.name, alpha, groups or 1, solver or "cg", epochs, spare)
+        planned = load_plan(plan_file)
+        return cls._checked(cls(options, planned.solver, options.epochs or planned.epochs, planned))
 
+    @classmethod
+    def _checked(cls, choice: Choice) -> Choice:
+        if choice.solver in ("cg", CLOSED_FORM):
+            refuse_unread("--step", choice.options.step, f"solver {choice.solver}, which needs none")
+        return choice
 
-def make_solver(name: str, epochs: int | None, regularisation: float, step: str | None) -> AnySolver:
-    if name == CLOSED_FORM:
-        return ClosedForm(regularisation)
-    if name == "cg":
-        return ConjugateGradient(CG_EPOCHS if epochs is None else epochs, regularisation)
-    descent = GradientDescent if name == "gd" else Nesterov
-    return descent(DESCENT_EPOCHS if epochs is None else epochs, regularisation, STEPS[step or "paper"])
+    @property
+    def step(self) -> str | None:
+        """The step's name; None for solvers that need none."""
+        return None if self.solver in ("cg", CLOSED_FORM) else self.options.step or paper.STEP
+
+    def scheme_for(self, n_devices: int) -> CodedScheme:
+        """The scheme, checked for so many devices; without --alpha alpha is D - 2."""
+        if self.plan is not None:
+            scheme = self.plan.coded_scheme(self.options.spare)
+        else:
+            groups = self.options.groups or 1
+            alpha = max(1, n_devices // groups - 2) if self.options.alpha is None else self.options.alpha
+            scheme = coded_scheme(self.options.scheme_name or CodedKeys.name, alpha, groups, self.options.spare)
+        scheme.check(n_devices)
+        return scheme
+
+    def make_solver(self, regularisation: float) -> AnySolver:
+        if self.solver == CLOSED_FORM:
+            return ClosedForm(regularisation)
+        if self.solver == "cg":
+            return ConjugateGradient(CG_EPOCHS if self.epochs is None else self.epochs, regularisation)
+        descent = GradientDescent if self.solver == "gd" else Nesterov
+        epochs = DESCENT_EPOCHS if self.epochs is None else self.epochs
+        return descent(epochs, regularisation, STEPS[self.step or paper.STEP])

@@ -6,7 +6,7 @@ is); times come from Monte-Carlo on the fleet. Every plan says what it costs a d
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -76,6 +76,7 @@ class Plan:
     gram_directions: int
     n_features: int
     exposure: int
+    parameters: Mapping[str, float] = field(default_factory=dict)  # all of the scheme's own
 
     @property
     def label(self) -> str:
@@ -276,6 +277,7 @@ def _timed(scheme: Scheme, solver: str, epochs: int, shape: WorkShape, at: Condi
         gram_directions=gram_directions(shape, epochs, reveals_gram=reveals),
         n_features=shape.n_features,
         exposure=alpha,
+        parameters=scheme.parameters,
         **_device_costs(scheme, alpha, epochs, shape, at),
     )
 
