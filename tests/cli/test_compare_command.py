@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from codedfl.cli.conclusion import conclusion
 from codedfl.cli.scheme_choice import paper_entries
 from codedfl.study.comparison import train_all
 from codedfl.study.paper import alphas_for
-from codedfl.study.results import SchemeResult
+from codedfl.study.results import Gain, SchemeResult
 from made_up_results import entry
 
 QUICK = ("--n-features", "40", "--seeds", "2", "--draws", "5", "--epochs", "30", "--targets", "0.7,0.8")
@@ -24,8 +25,14 @@ def test_table_sentence_and_files(run: Run):
     result = run("compare", *QUICK, "--out", "here")
     assert result.exit_code == 0
     assert "digits on the fleet 'paper': time to 80" in result.stdout
-    for label in ("conventional FL", "dropping the slowest 5", "coded-padded, α = 25", "coded-keys, α = 23, CG"):
-        assert label in result.stdout
+    rows = [line.split("  ")[0] for line in result.stdout.splitlines()]
+    for title, variant in (
+        ("conventional FL", "full batch, CG"),
+        ("coded-padded", "α = 25"),
+        ("coded-keys", "α = 23, CG"),
+    ):
+        assert (title, variant) in itertools.pairwise(rows)
+    assert "dropping the slowest 5" in rows
     assert "To 80\u202f% accuracy on digits, " in result.stdout
     assert sorted(path.name for path in Path("here").iterdir()) == FILES
     assert all(f"  here/{name}\n" in result.stdout for name in FILES)
@@ -42,7 +49,7 @@ def test_json_is_what_results_json_holds(run: Run):
     }
     assert results["command"] == f"codedfl compare {' '.join(QUICK)} --devices 10 --json -"
     assert (results["n_devices"], results["seeds"], results["headline_target"]) == (10, [0, 1], 0.8)
-    assert len(results["schemes"]) == 10 * 2, "ten schemes at two targets"
+    assert len(results["schemes"]) == 12 * 2, "twelve schemes at two targets"
     wanted = {"dataset", "scheme", "solver", "sharing", "step", "target_accuracy", "epochs_to_target"}
     wanted |= {"time_to_target_s", "speedup_over_conventional", "sharing_s", "epoch_s_mean", "final_accuracy"}
     assert all(set(scheme) >= wanted for scheme in results["schemes"])
@@ -111,10 +118,11 @@ def said(*schemes: SchemeResult) -> str:
 
 def test_a_private_scheme_is_first():
     plain = scheme("conventional", 13.5, private=False)
-    coded = scheme("coded", 4.25, private=True, speedup=3.18, alpha=3, label="coded, α = 3")
+    coded = scheme("coded", 4.25, private=True, speedup=3.18, alpha=3, label="coded, α = 3", gain=Gain(2.0, 1.59))
     assert said(plain, coded, scheme("drop", None, private=False)) == (
         "To 90 % accuracy on digits, coded (α = 3) is fastest with 4.25 s, 3.18 times faster than conventional FL"
-        " (13.5 s), and its server sees only the total; drop never gets there."
+        " with its 13.5 s (2.00 by the solver, 1.59 by the code), and its server sees only the total; drop never"
+        " gets there."
     )
 
 
@@ -135,6 +143,13 @@ def test_a_scheme_that_is_not_private_is_first():
     assert said(*schemes) == (
         "To 90 % accuracy on digits, fedl is fastest with 3.14 s, where conventional FL never gets; no scheme whose"
         " server sees only the total gets there; coded and drop never get there."
+    )
+
+
+def test_who_could_not_run_is_named_with_the_reason():
+    broken = scheme("fedl", None, private=False, reason="parity is singular")
+    assert said(scheme("conventional", 2.22, private=False), broken).endswith(
+        "no scheme whose server sees only the total gets there. fedl could not run: parity is singular."
     )
 
 

@@ -6,6 +6,7 @@ import csv
 import io
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -24,7 +25,17 @@ from codedfl.report.figures import short_names
 from codedfl.report.rows import count, number, rows_at, span
 from codedfl.schemes import CodedKeys, CodedPadded, Conventional, DropSlowest
 from codedfl.study.comparison import Entry, Settings, compare
-from codedfl.study.results import Claim, PaperValue, Results, SchemeResult, Sensitivity, Times, TraceRow, read_results
+from codedfl.study.results import (
+    Claim,
+    Gain,
+    PaperValue,
+    Results,
+    SchemeResult,
+    Sensitivity,
+    Times,
+    TraceRow,
+    read_results,
+)
 from made_up_results import entry, made_up_results, trace
 
 FILES = ["results.json", "traces.csv", "accuracy.png", "accuracy.svg", "report.html"]
@@ -38,7 +49,7 @@ def made_up() -> Results:
             times,
             (
                 {"speedups": (1.0, 1.0, 1.0)},
-                {"alpha": 23, "speedups": (6.31, 6.62, 6.93)},
+                {"alpha": 23, "speedups": (6.31, 6.62, 6.93), "gain": Gain(2.0, 3.31)},
                 {"dropped": 5, "final": 0.871},
             ),
             strict=True,
@@ -79,9 +90,7 @@ def real() -> Results:
         Entry(Conventional(), step="literal"),
         Entry(CodedPadded(23), step="literal"),
     ]
-    settings = Settings(
-        Fleet.load("paper"), (0.8, 0.93), ("authors", "multicast"), draws=10, max_epochs=120, score_every=2
-    )
+    settings = Settings(Fleet.load("paper"), (0.8, 0.93), ("authors", "multicast"), draws=10, max_epochs=120)
     outcome = compare("digits", problems, entries, settings)
     return made_up_results(
         outcome.schemes,
@@ -234,19 +243,39 @@ def test_bad_targets_and_traces_are_refused(tmp_path: Path) -> None:
         figure_of(replace(made_up(), schemes=()))
 
 
+def printed(schemes: Sequence[SchemeResult], width: int = 120) -> str:
+    console = Console(width=width, record=True, file=io.StringIO())
+    console.print(comparison_table(schemes, 0.95, title="MNIST"))
+    return console.export_text()
+
+
 def test_terminal_table_is_fastest_first_and_names_what_the_server_sees() -> None:
-    console = Console(width=120, record=True, file=io.StringIO())
-    console.print(comparison_table(made_up().schemes, 0.95, title="MNIST"))
-    text = console.export_text()
+    text = printed(made_up().schemes)
     lines = [line for line in text.splitlines() if " device" in line or "total only" in line]
-    assert [line.split("  ")[0] for line in lines] == [
-        "coded-padded, α = 23",
-        "conventional FL",
-        "dropping the slowest 5",
+    assert [line.split("  ")[0] for line in lines] == ["coded-padded", "conventional FL", "dropping the slowest 5"]
+    assert lines[0].split() == ["coded-padded", "10", "1210", "6.62", "0", "total", "only"]
+    assert text.splitlines()[text.splitlines().index(lines[0]) + 1].split() == [
+        *("α", "=", "23", "95.0", "%", "1210", "2.00", "×", "3.31", "2.00")
     ]
-    assert "total only" in lines[0] and "6.62" in lines[0] and "1210" in lines[0]
     assert "never" in lines[2] and "each device" in lines[2]
     assert "dropping the slowest 5: 0 of 2" in text
+
+
+def test_terminal_table_fits_eighty_characters_without_breaking_a_word() -> None:
+    """The longest names and numbers that there are; a caption may wrap between words."""
+    rows = [
+        entry(0.95, 18_722.0, scheme="conventional-full-batch", label="conventional FL, full batch", solver="nesterov"),
+        entry(0.95, 18_900.0, alpha=23, parameters={"alpha": 23, "groups": 40}, solver="nesterov"),
+        entry(0.95, 20_000.0, dropped=15, speedups=(0.1, 0.2, 0.3)),
+        entry(0.95, None, delta=0.1, reason="the parity data are singular " * 5),
+    ]
+    long = [replace(one, time_to_target_s=replace(one.time_to_target_s, p95=21_001.0)) for one in rows[:3]]
+    text = printed([replace(one, gain=Gain(123.0, 0.0948)) for one in long] + rows[3:], width=80)
+    assert max(map(len, text.splitlines())) <= 80
+    assert "…" not in text
+    assert {"Nesterov", "slowest", "singular", "device", "only"} <= set(text.split())
+    assert "18\u202f722–21\u202f001" in text
+    assert "CodedFedL, δ = 0.1 could not run: the parity data are singular" in " ".join(text.split())
 
 
 def test_terminal_table_refuses_what_is_not_there() -> None:

@@ -180,7 +180,7 @@ def test_other_data_sets_have_no_claims() -> None:
 def sorted_and_shuffled() -> tuple[Comparison, Comparison]:
     """Small and real: digits with 100 features on the paper's fleet."""
     data = datasets.load("digits")
-    settings = Settings(Fleet.load("paper"), (0.8, 0.9), draws=10, max_epochs=120, score_every=2)
+    settings = Settings(Fleet.load("paper"), (0.8, 0.9), draws=10, max_epochs=120)
     schemes = (Conventional(), CodedPadded(6), CodedPadded(23), CodedPadded(25), DropSlowest(5))
     outcomes = []
     for name, way in (("mnist", "sorted"), ("mnist (shuffled)", "random")):

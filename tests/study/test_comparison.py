@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from codedfl.errors import InvalidInput
 from codedfl.fleet.fleet import Fleet
-from codedfl.schemes import CodedKeys, CodedPadded, Conventional, DropSlowest, OneShot
+from codedfl.schemes import CodedFedL, CodedKeys, CodedPadded, Conventional, ConventionalFullBatch, DropSlowest, OneShot
 from codedfl.study.comparison import Entry, Settings, compare, draw_latencies, train_all
-from codedfl.study.results import Summary, summary
+from codedfl.study.results import Gain, Summary, summary
 from small_problems import digits
 
 FLEET = Fleet.load("paper").scaled_to(10)
@@ -22,6 +23,7 @@ ENTRIES = [
     Entry(CodedKeys(8), "cg"),
     Entry(OneShot(8)),
     Entry(DropSlowest(3)),
+    Entry(ConventionalFullBatch(), "cg"),
 ]
 
 
@@ -67,6 +69,55 @@ def test_speedup_is_the_ratio_of_mean_times(outcome):
     least = theirs.time_to_target_s.min / mine.time_to_target_s.max
     most = theirs.time_to_target_s.max / mine.time_to_target_s.min
     assert least <= mine.speedup_over_conventional.median <= most
+
+
+def test_the_gain_is_the_solver_s_times_the_code_s(outcome):
+    mine, rival = row(outcome, "coded-keys"), row(outcome, "conventional-full-batch")
+    assert mine.gain.solver == rival.speedup_over_conventional.median
+    assert mine.gain.solver * mine.gain.code == pytest.approx(mine.speedup_over_conventional.median)
+    assert mine.gain.code > 1
+    assert rival.gain.code == 1.0
+    assert row(outcome, "coded-padded").gain == Gain(), "no conventional FL with descent on the full batch was run"
+    assert row(outcome, "conventional").gain == Gain()
+
+
+class Broken(DropSlowest):
+    """Cannot be trained; the way it fails is what CodedFedL did on many tables."""
+
+    def models(self, *arguments):
+        raise np.linalg.LinAlgError("Matrix is not positive definite")
+
+
+def test_a_scheme_that_cannot_run_is_a_row_that_says_why():
+    entries = [Entry(Conventional()), Entry(Broken(3)), Entry(CodedPadded(11)), Entry(CodedKeys(8), "cg")]
+    outcome = compare("digits", [(seed, digits(seed=seed)) for seed in (0, 1)], entries, settings(targets=(0.7,)))
+    here = [one for one in outcome.schemes if one.sharing == "authors"]
+    assert [one.reason for one in here] == [
+        None,
+        "Matrix is not positive definite",
+        "alpha must be between 1 and the number of devices (10), got 11",
+        None,
+    ]
+    assert [(one.seeds, one.seeds_reached) for one in here] == [(2, 2), (2, 0), (2, 0), (2, 2)]
+    assert {one.scheme for one in outcome.traces} == {"conventional", "coded-keys"}
+
+
+@pytest.mark.parametrize("devices", [2, 3, 5, 7, 10, 15, 20])
+def test_every_small_fleet_gets_its_table(devices):
+    fleet = Fleet.load("paper").scaled_to(devices)
+    entries = [Entry(Conventional()), Entry(CodedFedL(0.1)), Entry(CodedFedL(0.8)), Entry(CodedKeys(devices), "cg")]
+    problem = digits(devices, n_features=40)
+    outcome = compare("digits", [(0, problem)], entries, settings(fleet=fleet, draws=5, max_epochs=20))
+    assert [one.reason for one in outcome.schemes if one.scheme != "coded-fedl"] == [None] * 8
+
+
+def test_one_device_a_thousand_times_slower():
+    slow = replace(FLEET.classes[0], count=1, mac_rate=FLEET.classes[0].mac_rate / 1000, name="slow")
+    fleet = replace(FLEET, classes=(replace(FLEET.classes[0], count=9), slow))
+    entries = [Entry(Conventional()), Entry(CodedFedL(0.1)), Entry(CodedKeys(2), "cg")]
+    outcome = compare("digits", [(0, digits())], entries, settings(fleet=fleet, draws=5, max_epochs=20))
+    assert row(outcome, "coded-keys", target=0.7).reason is None
+    assert row(outcome, "conventional", target=0.7).reason is None
 
 
 def test_a_seed_that_never_arrives_is_counted_not_dropped(outcome):

@@ -31,7 +31,9 @@ def check_folder(folder: Path, targets: int) -> dict:
     assert {row["sharing"] for row in results["schemes"]} == {"authors", "per-message", "multicast"}
     assert {row["step"] for row in results["schemes"]} == {"paper", "literal"}
     schemes = {row["scheme"] for row in results["schemes"]}
-    assert schemes == {"conventional", "drop-slowest", "coded-fedl", "coded-padded", "coded-keys"}
+    assert schemes == {
+        *("conventional", "conventional-full-batch", "drop-slowest", "coded-fedl", "coded-padded", "coded-keys")
+    }
     assert {row.get("alpha") for row in results["schemes"] if row["scheme"] == "coded-padded"} == {6, 16, 23, 25}
     assert len({row["target_accuracy"] for row in results["schemes"]}) == targets
     assert [entry["factor"] for entry in results["sensitivity"]] == [0.0, 1.0, 4.0]

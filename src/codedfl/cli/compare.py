@@ -29,9 +29,6 @@ COMPARISON = "Comparison"
 ALL = "all"
 # What separates the schemes and conventional FL still reaches.
 TARGETS = {"digits": (0.95, 0.97), "mnist": (0.90, 0.95), "fashion-mnist": (0.80, 0.85)}
-# Scoring a large test set takes longer than the epoch it scores.
-_LARGE_TEST_SET = 5000
-_SCORE_EVERY = 5
 
 NOTES = (
     "Times are virtual: what the fleet would take by the latency model, not what this machine took.",
@@ -113,7 +110,6 @@ def compare_schemes(
         policy=cast(StragglerPolicy, policy),
         draws=draws,
         max_epochs=epochs,
-        score_every=_SCORE_EVERY if len(dataset.y_test) > _LARGE_TEST_SET else 1,
         regularisation=chosen.regularisation,
         latency_seed=seed,
     )
@@ -127,7 +123,7 @@ def compare_schemes(
         if not trained:
             screen.remark("interrupted before the first feature seed was finished: there is nothing to keep")
             raise typer.Exit(INTERRUPTED) from None
-    together = _joined(trained)
+    together = Trained.joined(trained)
     with screen.busy("latencies"):
         schemes, traces = draw_latencies(dataset.name, together, entries, settings)
     results = Results(
@@ -203,9 +199,3 @@ def _train(
                 bar.update(task, description=what, completed=index + fraction)
 
             trained.append(train_all([(seed, problem)], entries, settings, report))
-
-
-def _joined(parts: Sequence[Trained]) -> Trained:
-    runs = {key: [run for part in parts for run in part.runs[key]] for key in parts[0].runs}
-    seeds = [seed for part in parts for seed in part.seeds]
-    return Trained(runs, seeds, parts[0].shape, sum(part.seconds for part in parts))

@@ -1,30 +1,40 @@
-"""What a comparison shows, in one sentence."""
+"""What a comparison shows, in a few sentences."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from codedfl.report.rows import by_time, entries_at, name_in_sentence, number, seconds, target_text
+from codedfl.report.rows import by_time, entries_at, name_in_sentence, number, seconds, split_of_gain, target_text
 from codedfl.study import paper
 from codedfl.study.results import SchemeResult
 
 
 def conclusion(schemes: Sequence[SchemeResult], dataset: str, target: float, sharing: str, score: str) -> str:
-    """The outcome in one sentence: who is first, by how much, what its server sees, who never gets there."""
-    ranked = sorted(entries_at(schemes, target, sharing, paper.STEP), key=by_time)
+    """Who is first, by how much and why, what its server sees, who never gets there, who could not run."""
+    entries = entries_at(schemes, target, sharing, paper.STEP)
+    ranked = sorted((one for one in entries if one.reason is None), key=by_time)
     goal = f"{target_text(target, score)} on {dataset}"
-    best = ranked[0]
-    shortest = _median(best)
+    shortest = _median(ranked[0]) if ranked else None
     if shortest is None:
-        return f"No scheme reaches {goal} in half of the seeds: take a lower target or more epochs."
+        text = f"No scheme reaches {goal} in half of the seeds: take a lower target or more epochs."
+    else:
+        text = _race(ranked, goal, shortest)
+    for one in entries:
+        if one.reason is not None:
+            text += f" {name_in_sentence(one)} could not run: {one.reason}."
+    return text
+
+
+def _race(ranked: Sequence[SchemeResult], goal: str, shortest: float) -> str:
+    best = ranked[0]
     sentence = f"To {goal}, {name_in_sentence(best)} is fastest with {seconds(shortest)}"
     if best.scheme != "conventional":
         sentence += _gain_over_conventional(best, ranked)
-    private = next(one for one in ranked if one.private)
-    privately = _median(private)
+    private = next((one for one in ranked if one.private), None)
+    privately = None if private is None else _median(private)
     if private is best:
         sentence += ", and its server sees only the total"
-    elif privately is None:
+    elif private is None or privately is None:
         sentence += "; no scheme whose server sees only the total gets there"
     else:
         ratio = number(privately / shortest)
@@ -39,11 +49,13 @@ def conclusion(schemes: Sequence[SchemeResult], dataset: str, target: float, sha
 
 
 def _gain_over_conventional(best: SchemeResult, ranked: Sequence[SchemeResult]) -> str:
-    plain = next(one for one in ranked if one.scheme == "conventional")
+    plain = next((one for one in ranked if one.scheme == "conventional"), None)
+    if plain is None:
+        return ""
     if _median(plain) is None:
         return ", where conventional FL never gets"
     gain = number(best.speedup_over_conventional.median)
-    return f", {gain} times faster than conventional FL ({seconds(_median(plain))})"
+    return f", {gain} times faster than conventional FL with its {seconds(_median(plain))}{split_of_gain(best)}"
 
 
 def _median(entry: SchemeResult) -> float | None:

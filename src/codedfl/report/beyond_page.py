@@ -39,6 +39,7 @@ from codedfl.report.rows import (
     rows_at,
     seconds,
     series_name,
+    split_of_gain,
     target_text,
     variant_name,
 )
@@ -91,9 +92,8 @@ def _headline(results: Results, dataset: str) -> str:
     start = f"{dataset_name(dataset)} to {target_text(best.target_accuracy, results.score_name)}:"
     if best.time_to_target_s.median is None:
         return f"{start} no scheme whose server sees only the total gets there in the median seed."
-    rival = _against_same_solver(results, dataset, best)
     name = method_name(best.scheme, best.solver, WITH)
-    return f"{start} {name} {_takes(best)}{rival}."
+    return f"{start} {name} {_takes(best)}{split_of_gain(best)}."
 
 
 def _remarks(results: Results, dataset: str) -> str:
@@ -140,20 +140,6 @@ def _takes(entry: SchemeResult) -> str:
     if median is None:
         return "never gets there"
     return f"takes {seconds(median)}" + (f", {number(faster)} times faster than conventional FL" if faster else "")
-
-
-def _against_same_solver(results: Results, dataset: str, best: SchemeResult) -> str:
-    """Against conventional FL with the same solver, where that was a goal and is not the baseline of all speed-ups."""
-    for claim in _goals(results):
-        mine = (claim.dataset, claim.sharing, claim.chunked, claim.scheme, claim.solver)
-        rival = claim.rival, claim.rival_solver
-        if (
-            mine == (dataset, best.sharing, False, best.scheme, best.solver)
-            and rival == ("conventional-full-batch", best.solver)
-            and claim.speedup is not None
-        ):
-            return f" and {number(claim.speedup)} times faster than {method_name(*rival, WITH)}"
-    return ""
 
 
 def _goals(results: Results) -> list[Goal]:
@@ -229,15 +215,15 @@ def _scheme_table(results: Results, dataset: str, sharing: str) -> str:
         epochs = f"{row.epochs} ({row.seeds} seeds)" if row.seeds else row.epochs
         learns = [row.server_sees, _directions(entry, results.n_features)]
         rows.append(([row.name, epochs, *_columns(row), *_columns(other.get(row.name)), *learns], kind))
-    timing = ("time", "p5–p95", "times faster", "sharing", "one epoch")
+    timing = ("time", "p5–p95", "times faster", "solver × code", "sharing", "one epoch")
     heads = ("scheme", "epochs", *timing, *timing, "sees", "Gram directions")
-    over = (("", 2), (f"messages {packing(False)}", 5), (f"messages {packing(True)}", 5), ("what the server learns", 2))
+    over = (("", 2), (f"messages {packing(False)}", 6), (f"messages {packing(True)}", 6), ("what the server learns", 2))
     caption = (
         "Time to the target in virtual seconds; medians over seeds, percentiles over latencies. In italics the floor:"
         f" {FLOOR} sends everything once and gives the server the whole total Gram matrix, {results.n_features}"
         " directions."
     )
-    return table(heads, rows, caption, text_columns=(0, 12), over=over, dense=True)
+    return table(heads, rows, caption, text_columns=(0, 14), over=over, dense=True)
 
 
 def _rows(results: Results, entries: Sequence[SchemeResult]) -> list[Row]:
@@ -250,8 +236,8 @@ def _rows(results: Results, entries: Sequence[SchemeResult]) -> list[Row]:
 
 def _columns(row: Row | None) -> list[str]:
     if row is None:
-        return [NOTHING] * 5
-    return [row.time, row.time_range, row.speedup, row.sharing, row.epoch]
+        return [NOTHING] * 6
+    return [row.time, row.time_range, row.speedup, row.gain, row.sharing, row.epoch]
 
 
 def _directions(entry: SchemeResult, n_features: int) -> str:
@@ -298,4 +284,4 @@ def _speedup(row: ScalingRow) -> str:
 
 def _variant(row: ScalingRow) -> str:
     """The time and the scheme's parameters; its name stands at the line's beginning."""
-    return ", ".join(word for word in (seconds(row.seconds), variant_name(row.parameters)) if word)
+    return ", ".join(word for word in (seconds(row.seconds), variant_name(row.scheme, row.parameters)) if word)

@@ -128,7 +128,7 @@ def _draw(axes: Axes, curve: Curve, look: Look) -> None:
 
 def short_names(shown: Sequence[SchemeResult]) -> list[str]:
     """Parameters and solver alone, where they say which curve it is."""
-    variants = [variant_name(one.parameters, one.solver) for one in shown]
+    variants = [variant_name(one.scheme, one.parameters, one.solver) for one in shown]
     return [
         variant if variant and variants.count(variant) == 1 else series_name(one)
         for one, variant in zip(shown, variants, strict=True)

@@ -35,6 +35,7 @@ from codedfl.report.rows import (
     span,
     speedup_median,
     speedup_range,
+    split_of_gain,
     target_text,
     target_value,
     targets_of,
@@ -77,6 +78,7 @@ def headline(results: Results) -> str:
         return f"No scheme reaches {goal} in the median seed."
     baseline = best.scheme == "conventional"
     compared = f", {number(faster)} times faster than conventional FL" if faster and not baseline else ""
+    compared += split_of_gain(best)
     return (
         f"First to reach {goal} is {series_name(best)}: after {seconds(median)} of virtual time{compared}"
         f" (median over {_seeds(best)})."
@@ -145,22 +147,25 @@ def _scheme_sections(results: Results) -> str:
 
 def _scheme_table(schemes: Sequence[SchemeResult], target: float, sharing: str, step: str, score_name: str) -> str:
     heads = (
-        "scheme", "epochs to target", "time to target, s", "p5–p95 over latencies", "times faster", "spread over seeds",
-        "sharing, s", "epoch, s", f"final {score_name}", "server sees",
+        "scheme", "epochs to target", "time to target, s", "p5–p95 over latencies", "times faster", "solver × code",
+        "spread over seeds",        "sharing, s", "epoch, s", f"final {score_name}", "server sees",
     )  # fmt: skip
+    found = rows_at(schemes, target, sharing, step, score_name)
     rows = [
         (
             [
                 row.name,
                 f"{row.epochs} ({row.seeds} seeds)" if row.seeds else row.epochs,
-                row.time, row.time_range, row.speedup, row.speedup_range, row.sharing, row.epoch, row.final,
+                row.time, row.time_range, row.speedup, row.gain, row.speedup_range, row.sharing, row.epoch, row.final,
                 row.server_sees,
             ],
             "marked" if row.fastest else "",
         )
-        for row in rows_at(schemes, target, sharing, step, score_name)
+        for row in found
     ]  # fmt: skip
-    return table(heads, rows)
+    return table(heads, rows) + "".join(
+        paragraph(f"{row.name} could not run: {row.reason}.", "soft") for row in found if row.reason is not None
+    )
 
 
 def _targets_section(results: Results) -> str:

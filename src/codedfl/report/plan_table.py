@@ -12,7 +12,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from codedfl.report.rows import SCHEME_NAMES, SOLVER_NAMES, amount, number, span, target_text
+from codedfl.report.rows import QUALIFIERS, SCHEME_NAMES, SOLVER_NAMES, amount, number, span, target_text
 from codedfl.study.planner import Plan, Planning
 
 FURTHER = 4  # more variants of alpha and groups below the best of each scheme and solver
@@ -104,7 +104,8 @@ def _cells(made: Plan) -> list[Text]:
 
 def plan_name(made: Plan, separator: str = ", ") -> str:
     """The scheme, then its parameters and the solver."""
-    scheme, *parameters = SCHEME_NAMES.get(made.scheme, made.scheme).split(", ")
+    scheme = SCHEME_NAMES.get(made.scheme, made.scheme)
+    parameters = [QUALIFIERS[made.scheme]] if made.scheme in QUALIFIERS else []
     parameters += [f"α = {made.alpha}"] if made.is_coded else []
     parameters += [f"{made.groups} groups"] if made.groups > 1 else []
     return f"{scheme}{separator}{', '.join([*parameters, SOLVERS.get(made.solver, made.solver)])}"

@@ -13,23 +13,32 @@ import functools
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from codedfl.data.problem import PAPER_REGULARISATION, Problem
-from codedfl.errors import InvalidInput
+from codedfl.errors import CodedFLError, InvalidInput
 from codedfl.fleet.clock import StragglerPolicy
 from codedfl.fleet.fleet import Fleet
 from codedfl.fleet.latency import SharingConvention
 from codedfl.run.simulator import Trajectory, trajectory
-from codedfl.schemes import Conditions, Conventional, Descent, OneShot, Scheme, WorkShape, epoch_end_times
+from codedfl.schemes import (
+    Conditions,
+    Conventional,
+    ConventionalFullBatch,
+    Descent,
+    OneShot,
+    Scheme,
+    WorkShape,
+    epoch_end_times,
+)
 from codedfl.schemes.central import CentralTotals
 from codedfl.solve.descent import STEPS
 from codedfl.solve.krylov import ConjugateGradient
 from codedfl.solve.registry import SOLVERS
 from codedfl.solve.solver import Solver
-from codedfl.study.results import SchemeResult, Speedups, Times, Took, TraceRow, finite, summary
+from codedfl.study.results import Gain, SchemeResult, Speedups, Times, Took, TraceRow, finite, summary
 from codedfl.typing import Floats, Progress
 
 CENTRAL_MODELS = (
@@ -37,6 +46,9 @@ CENTRAL_MODELS = (
     " protocol gives the same model bit for bit), and latencies are drawn for them."
 )
 """The note under every comparison."""
+
+CANNOT_RUN = (CodedFLError, np.linalg.LinAlgError)
+"""What a scheme may end with on a fleet or table that does not suit it: a row then says why."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +95,6 @@ class Settings:
     chunk_bits: float | None = None
     draws: int = 200
     max_epochs: int = 1000
-    score_every: int = 1
     regularisation: float = PAPER_REGULARISATION
     latency_seed: int = 0
 
@@ -97,14 +108,32 @@ class Comparison:
     seconds: Took
 
 
+ModelsKey = tuple[object, ...]
+
+
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """The trajectories of all entries over all feature seeds; latencies can be drawn for them again and again."""
+    """The trajectories of all entries over all feature seeds; latencies can be drawn for them again and again.
 
-    runs: dict[tuple[object, ...], list[Trajectory]]
+    ``failed`` has the reason of those that could not be trained, in whichever seed.
+    """
+
+    runs: dict[ModelsKey, list[Trajectory]]
     seeds: list[int]
     shape: WorkShape
     seconds: float
+    failed: dict[ModelsKey, str] = field(default_factory=dict)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Trained]) -> Trained:
+        """The seeds of all parts, in their order."""
+        return cls(
+            {key: [run for part in parts for run in part.runs[key]] for key in parts[0].runs},
+            [seed for part in parts for seed in part.seeds],
+            parts[0].shape,
+            sum(part.seconds for part in parts),
+            {key: why for part in parts for key, why in part.failed.items()},
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,27 +172,34 @@ def train_all(
 
     ``progress`` is told what is being done and which fraction of the problem is over.
     """
+    parts = [train_one(seed, problem, entries, settings, progress) for seed, problem in problems]
+    if not parts:
+        raise InvalidInput("problems must hold at least one, got none")
+    return Trained.joined(parts)
+
+
+def train_one(
+    seed: int, problem: Problem, entries: Sequence[Entry], settings: Settings, progress: Progress | None = None
+) -> Trained:
+    """One feature seed. An entry that cannot be trained does not keep the others from it."""
     say = progress or (lambda _what, _fraction: None)
+    began = time.perf_counter()
     conditions = Conditions(settings.fleet, settings.conventions[0], settings.policy, settings.chunk_bits)
     distinct = {entry.models_key: entry for entry in entries}
-    runs: dict[tuple[object, ...], list[Trajectory]] = {key: [] for key in distinct}
-    seeds: list[int] = []
-    seconds = 0.0
-    shape: WorkShape | None = None
-    for seed, problem in problems:
-        tick = time.perf_counter()
-        totals = CentralTotals(problem, functools.partial(_half, say, f"seed {seed}: Gram matrices"))
-        shape = WorkShape.of(problem)
-        seeds.append(seed)
-        reference: int | None = None  # epochs that conventional FL took on this problem, once it has run
-        for index, (key, entry) in enumerate(distinct.items()):
-            say(f"seed {seed}: {entry.scheme.label}", (1 + index / len(distinct)) / 2)
-            # Descent at the literal step needs about twice the epochs.
-            limit = settings.max_epochs * (2 if entry.step == "literal" else 1)
-            drifting = not entry.scheme.exact and not isinstance(entry.scheme, Conventional)
-            if reference is not None and drifting:
-                # A baseline that drifts may never get there: half as long again as conventional FL is long enough.
-                limit = min(limit, math.ceil(1.5 * reference))
+    runs: dict[ModelsKey, list[Trajectory]] = {key: [] for key in distinct}
+    failed: dict[ModelsKey, str] = {}
+    totals = CentralTotals(problem, functools.partial(_half, say, f"seed {seed}: Gram matrices"))
+    reference: int | None = None  # epochs that conventional FL took on this problem, once it has run
+    for index, (key, entry) in enumerate(distinct.items()):
+        say(f"seed {seed}: {entry.scheme.label}", (1 + index / len(distinct)) / 2)
+        # Descent at the literal step needs about twice the epochs.
+        limit = settings.max_epochs * (2 if entry.step == "literal" else 1)
+        drifting = not entry.scheme.exact and not isinstance(entry.scheme, Conventional)
+        if reference is not None and drifting:
+            # A baseline that drifts may never get there: half as long again as conventional FL is long enough.
+            limit = min(limit, math.ceil(1.5 * reference))
+        try:
+            entry.scheme.check(settings.fleet.n_devices)
             run = trajectory(
                 entry.scheme,
                 totals,
@@ -173,15 +209,17 @@ def train_all(
                 np.random.default_rng([settings.latency_seed, seed]),
                 max_epochs=limit,
                 target=settings.targets[-1],
-                score_every=1 if entry.solver == "cg" else settings.score_every,
             )
-            runs[key].append(run)
-            if isinstance(entry.scheme, Conventional) and entry.step == "paper":
-                reference = int(run.epochs[-1])
-        seconds += time.perf_counter() - tick
-    if shape is None:
-        raise InvalidInput("problems must hold at least one, got none")
-    return Trained(runs, seeds, shape, seconds)
+        except CANNOT_RUN as error:
+            failed[key] = str(error)
+            continue
+        if not len(run.scores):
+            failed[key] = "it diverges at once: the step is too large for these features"
+            continue
+        runs[key].append(run)
+        if isinstance(entry.scheme, Conventional) and entry.step == "paper":
+            reference = int(run.epochs[-1])
+    return Trained(runs, [seed], WorkShape.of(problem), time.perf_counter() - began, failed)
 
 
 def _half(say: Progress, what: str, fraction: float) -> None:
@@ -196,29 +234,55 @@ def draw_latencies(
     rows: list[SchemeResult] = []
     traces: list[TraceRow] = []
     for convention in settings.conventions:
-        timings = _timings(entries, trained, settings, convention)
-        for entry in entries:
-            for target in settings.targets:
-                rows.append(_row(dataset, entry, trained, timings, settings, convention, target))
-            if convention == settings.conventions[0]:
-                traces += _trace_rows(dataset, entry, trained, timings[entry])
+        timings, failed = _timings(entries, trained, settings, convention)
+        found = {
+            (entry, target): _row(dataset, entry, trained, timings, failed, settings, convention, target)
+            for entry in entries
+            for target in settings.targets
+        }
+        for (entry, target), row in found.items():
+            rival = found.get((Entry(ConventionalFullBatch(), entry.solver, entry.step), target))
+            rows.append(row if rival is None or not entry.scheme.exact else replace(row, gain=_gain(row, rival)))
+        if convention == settings.conventions[0]:
+            traces += [one for entry in timings for one in _trace_rows(dataset, entry, trained, timings[entry])]
     return tuple(rows), tuple(traces)
+
+
+def _gain(row: SchemeResult, rival: SchemeResult) -> Gain:
+    """The speed-up split into what the solver brings, which conventional FL could have as well, and the rest."""
+    total, by_solver = row.speedup_over_conventional.median, rival.speedup_over_conventional.median
+    return Gain() if not total or not by_solver else Gain(by_solver, total / by_solver)
 
 
 def _timings(
     entries: Sequence[Entry], trained: Trained, settings: Settings, convention: SharingConvention
-) -> dict[Entry, _Timing]:
+) -> tuple[dict[Entry, _Timing], dict[Entry, str]]:
+    """The times of every entry that can run, and why the others cannot."""
     conditions = Conditions(settings.fleet, convention, settings.policy, settings.chunk_bits)
+    failed = {entry: trained.failed[entry.models_key] for entry in entries if entry.models_key in trained.failed}
     # Entries of one scheme (other steps, other solvers) differ in their models only: one set of latencies serves all.
     longest: dict[Scheme, int] = {}
     for entry in entries:
-        epochs = max(int(run.epochs[-1]) for run in trained.runs[entry.models_key])
-        longest[entry.scheme] = max(epochs, longest.get(entry.scheme, 0))
-    by_scheme: dict[Scheme, _Timing] = {}
+        if entry not in failed:
+            epochs = max(int(run.epochs[-1]) for run in trained.runs[entry.models_key])
+            longest[entry.scheme] = max(epochs, longest.get(entry.scheme, 0))
+    by_scheme: dict[Scheme, _Timing | str] = {}
     for scheme, epochs in longest.items():
         rng = np.random.default_rng([settings.latency_seed, 1])
-        by_scheme[scheme] = _Timing(*epoch_end_times(scheme, trained.shape, conditions, epochs, settings.draws, rng))
-    return {entry: by_scheme[entry.scheme] for entry in entries}
+        try:
+            ends = epoch_end_times(scheme, trained.shape, conditions, epochs, settings.draws, rng)
+            by_scheme[scheme] = _Timing(*ends)
+        except CANNOT_RUN as error:
+            by_scheme[scheme] = str(error)
+    timings: dict[Entry, _Timing] = {}
+    for entry in entries:
+        if entry not in failed:
+            found = by_scheme[entry.scheme]
+            if isinstance(found, str):
+                failed[entry] = found
+            else:
+                timings[entry] = found
+    return timings, failed
 
 
 def _row(
@@ -226,15 +290,12 @@ def _row(
     entry: Entry,
     trained: Trained,
     timings: Mapping[Entry, _Timing],
+    failed: Mapping[Entry, str],
     settings: Settings,
     convention: SharingConvention,
     target: float,
 ) -> SchemeResult:
-    runs, timing = trained.runs[entry.models_key], timings[entry]
-    own = [_seconds_to(run, timing, target) for run in runs]
-    reached = [seconds for seconds in own if seconds is not None]
-    epochs = [run.epochs_to(target) for run in runs]
-    return SchemeResult(
+    row = SchemeResult(
         dataset=dataset,
         scheme=entry.scheme.name,
         label=entry.scheme.label,
@@ -245,8 +306,17 @@ def _row(
         target_accuracy=target,
         chunked=settings.chunk_bits is not None,
         private=entry.scheme.private,
-        seeds=len(own),
-        seeds_reached=len(reached),
+        seeds=len(trained.seeds),
+        reason=failed.get(entry),
+    )
+    if row.reason is not None:
+        return row
+    runs, timing = trained.runs[entry.models_key], timings[entry]
+    own = [_seconds_to(run, timing, target) for run in runs]
+    epochs = [run.epochs_to(target) for run in runs]
+    return replace(
+        row,
+        seeds_reached=sum(seconds is not None for seconds in own),
         epochs_to_target=summary([math.inf if count is None else float(count) for count in epochs]),
         time_to_target_s=_times(own),
         speedup_over_conventional=_speedups(own, _baseline_seconds(entry, trained, timings, target)),

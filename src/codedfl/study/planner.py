@@ -217,7 +217,6 @@ def _epochs_to_target(
             np.random.default_rng(seed),
             max_epochs=limit,
             target=target,
-            score_every=5 if entry.solver == "gd" and limit > 1 else 1,
             beyond_target=1.0,
         )
         reached = run.epochs_to(target)

@@ -22,7 +22,7 @@ from codedfl.data.datasets import Dataset
 from codedfl.data.problem import Problem, make_problem
 from codedfl.errors import InvalidInput
 from codedfl.fleet.fleet import Fleet
-from codedfl.schemes import CodedFedL, CodedKeys, CodedPadded, Conventional, DropSlowest
+from codedfl.schemes import CodedFedL, CodedKeys, CodedPadded, Conventional, ConventionalFullBatch, DropSlowest
 from codedfl.study import paper
 from codedfl.study.claims import SHUFFLED, paper_claims
 from codedfl.study.comparison import CENTRAL_MODELS, Comparison, Entry, Settings, compare, draw_latencies, train_all
@@ -123,7 +123,6 @@ def experiment_settings(experiment: Experiment, fleet: Fleet, draws: int) -> Set
         conventions=("authors", "per-message", "multicast"),
         draws=draws,
         max_epochs=experiment.max_epochs,
-        score_every=5,
     )
 
 
@@ -138,13 +137,14 @@ def problems_of(
 
 
 def _entries(n_devices: int) -> list[Entry]:
-    """The curves of the figure, the schemes beyond it, and both steps for the headline."""
+    """The curves of the figure, the schemes beyond it with their fair rivals, and both steps for the headline."""
     alphas = paper.alphas_for(n_devices)
     coded = [CodedPadded(alpha) for alpha in alphas]
     beyond = [Entry(CodedKeys(alphas[-2])), Entry(CodedKeys(alphas[-2]), "cg"), Entry(CodedKeys(alphas[-1]), "cg")]
     baselines = [Conventional(), DropSlowest(paper.DROPPED), *(CodedFedL(delta) for delta in paper.DELTAS)]
     literal = [Entry(scheme, step=paper.STEP_LITERAL) for scheme in (Conventional(), *coded)]
-    return [*(Entry(scheme) for scheme in (*baselines, *coded)), *beyond, *literal]
+    rivals = [Entry(ConventionalFullBatch(), solver) for solver in ("gd", "cg")]
+    return [*(Entry(scheme) for scheme in (*baselines, *coded)), *beyond, *rivals, *literal]
 
 
 def _problem(
