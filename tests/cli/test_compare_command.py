@@ -2,19 +2,22 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_runner import Run
-from table_files import write_csv
+from table_files import write_csv, write_parquet
+from typer.testing import CliRunner
 
 from codedfl.cli import compare as compare_module
-from codedfl.cli.conclusion import conclusion
+from codedfl.cli.app import app
+from codedfl.cli.conclusion import conclusion, leading_four
 from codedfl.cli.scheme_choice import paper_entries
 from codedfl.study.comparison import train_all
 from codedfl.study.paper import alphas_for
-from codedfl.study.results import Gain, SchemeResult
+from codedfl.study.results import Exposure, Gain, SchemeResult
 from made_up_results import entry
 
 QUICK = ("--n-features", "40", "--seeds", "2", "--draws", "5", "--epochs", "30", "--targets", "0.7,0.8")
@@ -69,6 +72,56 @@ def test_a_file_of_the_user_s_with_its_devices(run: Run):
     arguments = ("--label", "species", "--device", "shop", "--seeds", "1", "--targets", "0.6", "--n-features", "30")
     results = json.loads(run("compare", path, *arguments, "--draws", "5", "--epochs", "20", "--json", "-").stdout)
     assert (results["n_devices"], results["dataset"]) == (4, "garden")
+
+
+def test_files_of_one_name_do_not_overwrite_each_other(run: Run):
+    quick = (
+        "--targets",
+        "0.6",
+        "--seeds",
+        "1",
+        "--n-features",
+        "20",
+        "--draws",
+        "3",
+        "--epochs",
+        "5",
+        "--devices",
+        "3",
+    )
+    write_csv(Path("garden.csv"), rows=200)
+    write_parquet(Path("garden.parquet"))
+    assert run("compare", "garden.csv", "--label", "species", "--device", "shop", *quick).exit_code == 0
+    assert run("compare", "garden.parquet", "--devices", "3", *quick).exit_code == 0
+    assert sorted(path.name for path in Path("results").iterdir()) == ["compare-garden.csv", "compare-garden.parquet"]
+
+
+@pytest.mark.parametrize("devices", [2, 3, 7])
+def test_own_files_on_small_fleets_get_their_table(run: Run, devices: int):
+    write_parquet(Path("garden.parquet"))
+    arguments = ("--targets", "0.6", "--seeds", "1", "--n-features", "30", "--draws", "5", "--epochs", "20")
+    result = run("compare", "garden.parquet", *arguments, "--devices", devices, "--json", "-")
+    assert result.exit_code == 0
+    ran = {row["scheme"] for row in json.loads(result.stdout)["schemes"] if row["reason"] is None}
+    assert ran >= {"conventional", "conventional-full-batch", "coded-padded", "coded-keys"}
+
+
+def test_eighty_columns_break_no_word(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.chdir(tmp_path)
+    runner = CliRunner(env={"COLUMNS": "80"})
+    result = runner.invoke(app, ["compare", "digits", *QUICK, "--seeds", "1"], catch_exceptions=False)
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    said = " ".join(result.stdout.split())
+    for words in (
+        "conventional FL",
+        "dropping the slowest 5",
+        "coded-padded",
+        "total only",
+        "each device",
+        "CodedFedL",
+    ):
+        assert words in said
+    assert "…" not in result.stdout
 
 
 def test_ctrl_c_keeps_the_seeds_that_were_finished(run: Run, monkeypatch: pytest.MonkeyPatch):
@@ -150,6 +203,26 @@ def test_who_could_not_run_is_named_with_the_reason():
     broken = scheme("fedl", None, private=False, reason="parity is singular")
     assert said(scheme("conventional", 2.22, private=False), broken).endswith(
         "no scheme whose server sees only the total gets there. fedl could not run: parity is singular."
+    )
+
+
+def test_four_sentences_on_time_and_on_who_sees_what():
+    conventional = scheme("conventional", 386.0, private=False, speedup=1.0)
+    paper_s = scheme("coded-padded", 158.0, private=True, speedup=2.45, alpha=16, label="coded-padded, α = 16")
+    ours = scheme("coded-keys", 10.0, private=True, speedup=38.6, solver="cg", gain=Gain(4.03, 9.58), alpha=23)
+    safer = replace(ours, scheme="role-keys", parameters={"z": 1}, exposure=Exposure(0, 0, 3))
+    rival = scheme("conventional-full-batch", 96.0, private=False, speedup=4.03, solver="cg", gain=Gain(4.03, 1.0))
+    said = leading_four([rival, ours, paper_s, conventional], 0.9, "authors")
+    assert [sentence.replace("\u202f", " ") for sentence in said] == [
+        "Conventional FL takes 386 s; its server sees the gradient of each device.",
+        "The paper's scheme, coded-padded (α = 16), takes 158 s, 2.45 times faster; its server sees only the total.",
+        "Ours, coded-keys (α = 23, CG), takes 10.0 s, 38.6 times faster (4.03 by the solver, 9.58 by the code); its"
+        " server sees only the total.",
+        "The fair rival, conventional FL (full batch, CG), takes 96.0 s, 4.03 times faster; its server sees the"
+        " gradient of each device.",
+    ]
+    assert leading_four([conventional, safer], 0.9, "authors")[1].endswith(
+        "its server sees only the total, and with one colluding device no other device."
     )
 
 

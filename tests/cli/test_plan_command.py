@@ -7,6 +7,7 @@ from pathlib import Path
 from command_runner import Run
 
 from codedfl.fleet.fleet import Fleet
+from codedfl.study.plan_file import load_plan
 
 SMALL = ("--devices", 8, "--n-features", 60, "--target", 0.8, "--draws", 5)
 
@@ -67,3 +68,30 @@ def test_impossible_limits_are_one_line(run: Run):
 def test_bad_target(run: Run):
     result = run("plan", "digits", "--devices", 8, "--n-features", 20, "--target", 2)
     assert (result.exit_code, result.stderr) == (2, "error: target must be between 0 and 1, got 2.0\n")
+
+
+def test_a_plan_is_written_whoever_wins_and_an_old_one_does_not_stay(run: Run):
+    """Devices alike and without lost packets: conventional FL needs no sharing phase and is first."""
+    paper = Fleet.load("paper").scaled_to(8)
+    alike = replace(paper.classes[0], count=8, mac_rate=25e6, setup_factor=0.0, failure_probability=0.0, name="alike")
+    replace(paper, classes=(alike,), name="alike").save("alike.toml")
+    result = run("plan", "digits", *SMALL, "--fleet", "alike.toml", "--out", "here")
+    assert result.exit_code == 0
+    assert "Coding does not pay" in " ".join(result.stdout.split())
+    assert load_plan(Path("here/plan.toml")).made_for.fleet == "alike"
+    assert run("plan", "digits", *SMALL, "--max-upload", 1, "--out", "here").exit_code == 2
+    assert not Path("here/plan.toml").exists()
+
+
+def test_a_rival_is_named_by_its_own_solver(run: Run):
+    outcome = json.loads(run("plan", "digits", *SMALL, "--json", "-").stdout)
+    everything = [*outcome["plans"], *outcome["left_out"]]
+    rival = min(
+        (one for one in everything if one["scheme"] == "conventional-full-batch"), key=lambda one: one["seconds_mean"]
+    )
+    assert f" with {rival['solver']} needs {rival['seconds_mean']:.4g} s" in outcome["why"]
+
+
+def test_compare_and_plan_time_the_sharing_phase_alike(run: Run):
+    helps = [" ".join(run(command, "--help").stdout.split()) for command in ("compare", "plan")]
+    assert all("[default: authors]" in text for text in helps)

@@ -61,7 +61,7 @@ def test_table_headline_claims_and_files(run: Run, calls: list[dict[str, Any]]):
     assert result.exit_code == 0
     said = " ".join(result.stdout.replace("\u202f", " ").split())
     assert "MNIST, Figure 1a: time to 95 % accuracy" in said
-    assert "coded-padded, α = 23" in said and "6.6" in said
+    assert "Coded-padded with α = 23" in said and "6.6" in said
     assert "holds coding helps [much] 2 s fails pigs fly none does not judged birds do missing: birds" in said
     assert "1 of 3 claims hold." in said
     assert "Wrote, after 200 s of which 75 % were linear algebra: here/mnist/report.html" in said

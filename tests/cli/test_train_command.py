@@ -106,6 +106,40 @@ def test_descent_takes_the_paper_s_step_unless_told(run: Run, solver: str):
     assert json.loads(result.stdout)["step"] == "paper"
 
 
+def test_a_dirichlet_partition_needs_nothing_else(run: Run):
+    result = run("train", "digits", *SMALL, "--partition", "dirichlet", "--json", "-")
+    assert json.loads(result.stdout)["partition"] == "dirichlet"
+
+
+def write_ages(path: Path) -> None:
+    """53 ages, each of them in several rows: as whole numbers they could be names of classes."""
+    rng = np.random.default_rng(3)
+    ages = np.tile(np.arange(18, 71), 5)
+    lines = [f"{age / 10 + rng.normal():.4f},{rng.normal():.4f},{age}" for age in ages]
+    path.write_text("a,b,label\n" + "\n".join(lines) + "\n")
+
+
+def test_whole_numbers_with_many_values_are_a_quantity_and_that_is_said(run: Run):
+    write_ages(Path("ages.csv"))
+    common = ("train", "ages.csv", "--devices", 4, "--n-features", 30, "--epochs", 3, "--json", "out.json")
+    result = run(*common)
+    assert json.loads(Path("out.json").read_text())["task"] == "regression"
+    assert result.stderr == (
+        "note: the labels are whole numbers, 53 of them, taken for a quantity; --task classification changes it\n"
+    )
+    assert run(*common, "--task", "classification").stderr == ""
+    assert json.loads(Path("out.json").read_text())["n_outputs"] == 53
+
+
+def test_few_whole_numbers_are_classes_and_that_is_said(run: Run):
+    Path("few.csv").write_text("a,label\n" + "".join(f"{i % 7},{i % 3}\n" for i in range(90)))
+    result = run("train", "few.csv", "--devices", 4, "--n-features", 30, "--epochs", 3)
+    assert (
+        result.stderr
+        == "note: the labels are whole numbers, 3 of them, taken for classes; --task regression changes it\n"
+    )
+
+
 def test_text_labels_and_a_device_column(run: Run):
     path = write_csv(Path("garden.csv"))
     arguments = ("train", path, "--label", "species", "--device", "shop", "--n-features", "40", "--epochs", "8")
@@ -114,7 +148,7 @@ def test_text_labels_and_a_device_column(run: Run):
     assert outcome["columns"] == ["width", "height", "age"] and outcome["label"] == "species"
     assert outcome["train_rows"] + outcome["test_rows"] == 120
     assert outcome["score"] > 0.8 and outcome["score_name"] == "accuracy"
-    assert outcome["model"] == "results/train-garden/model.safetensors"
+    assert outcome["model"] == "results/train-garden.csv/model.safetensors"
 
 
 def test_parquet(run: Run):
@@ -217,7 +251,7 @@ def test_a_step_too_large_is_called_so(run: Run):
     result = run("train", path, "--features", "linear", "--devices", "3", "--solver", "gd")
     assert result.exit_code == 2
     assert result.stderr.startswith("error: the step is too large for these features (the update must have")
-    assert "): take --solver cg, which needs none; kept results/train-garden/model.safetensors" in result.stderr
+    assert "): take --solver cg, which needs none; kept results/train-garden.npz/model.safetensors" in result.stderr
     assert result.stderr.count("\n") == 1
 
 

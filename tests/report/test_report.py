@@ -215,6 +215,12 @@ def test_verdicts_sensitivity_and_shuffled_sections() -> None:
     assert texts[start + 6 : start + 11] == ["coded-padded, α = 23", "1210", "1777", "6.62", "6.62"]
 
 
+def test_a_quick_look_says_that_no_headline_can_be_reached() -> None:
+    quick = "A quick look with 500 features on some of the rows: the paper's headline numbers cannot be reached"
+    assert not any(text.startswith("A quick look") for text in page_of(made_up()).texts)
+    assert any(text.startswith(quick) for text in page_of(replace(made_up(), quick=True, n_features=500)).texts)
+
+
 def test_notes_and_provenance() -> None:
     text = " ".join(page_of(made_up()).texts)
     for words in ("γ = 1/(2σ²) = 0.02", "μ = 6", "μ = 12", "“authors”", "75 % of it linear algebra", "codedfl 0.1.0"):

@@ -11,7 +11,7 @@ import click
 import typer
 
 from codedfl.cli import inputs, options
-from codedfl.cli.conclusion import conclusion
+from codedfl.cli.conclusion import conclusion, leading_four
 from codedfl.cli.inputs import Inputs
 from codedfl.cli.scheme_choice import paper_entries
 from codedfl.cli.screen import INTERRUPTED, Screen, make_folder, score_name
@@ -26,9 +26,8 @@ from codedfl.study.reproduce import software_versions
 from codedfl.study.results import Results, Took
 
 COMPARISON = "Comparison"
-ALL = "all"
 # What separates the schemes and conventional FL still reaches.
-TARGETS = {"digits": (0.95, 0.97), "mnist": (0.90, 0.95), "fashion-mnist": (0.80, 0.85)}
+TARGETS = {"digits": (0.95, 0.97), "digits-shifted": (0.90, 0.93), "mnist": (0.90, 0.95), "fashion-mnist": (0.80, 0.85)}
 
 NOTES = (
     "Times are virtual: what the fleet would take by the latency model, not what this machine took.",
@@ -56,19 +55,11 @@ def compare_schemes(
         typer.Option(
             metavar="A,B,...",
             help="Test scores to reach, such as 0.9,0.95; the last is the headline. A file has no default.",
-            show_default="0.95,0.97 digits; 0.9,0.95 mnist; 0.8,0.85 fashion-mnist",
+            show_default="0.95,0.97 digits; 0.9,0.93 digits-shifted; 0.9,0.95 mnist; 0.8,0.85 fashion-mnist",
             rich_help_panel=COMPARISON,
         ),
     ] = None,
-    sharing: Annotated[
-        str,
-        typer.Option(
-            click_type=click.Choice([*get_args(SharingConvention), ALL]),
-            help="How the sharing phase is timed: by the authors' formula, message by message, or with the bulk "
-            "uploaded once and relayed.",
-            rich_help_panel=COMPARISON,
-        ),
-    ] = "authors",
+    sharing: options.SharingOrAll = options.DEFAULT_SHARING,
     policy: Annotated[
         str,
         typer.Option(
@@ -91,7 +82,7 @@ def compare_schemes(
 ) -> None:
     """Compare the paper's schemes: who reaches a target first on this fleet.
 
-    DATA is digits, mnist, fashion-mnist, or a .npz, .csv or .parquet file.
+    DATA is digits, digits-shifted, mnist, fashion-mnist, or a .npz, .csv or .parquet file.
 
     Conventional FL, dropping the slowest, the paper's coded scheme, coded keys and CodedFedL, in virtual time, over
     feature seeds and many draws of the latency. Ctrl-C keeps the seeds that were finished.
@@ -101,12 +92,11 @@ def compare_schemes(
     dataset = inputs.load_data(screen, data, data_options)
     folder = make_folder("--out", inputs.results_folder(out, "compare", data))
     chosen = Inputs(dataset, inputs.choose_fleet(dataset, data_options, fleet), data_options, model)
+    every = get_args(SharingConvention)
     settings = Settings(
         chosen.fleet,
         _targets(dataset, targets),
-        conventions=cast(
-            "tuple[SharingConvention, ...]", get_args(SharingConvention) if sharing == ALL else (sharing,)
-        ),
+        conventions=cast("tuple[SharingConvention, ...]", every if sharing == options.ALL_SHARING else (sharing,)),
         policy=cast(StragglerPolicy, policy),
         draws=draws,
         max_epochs=epochs,
@@ -163,6 +153,9 @@ def _show(screen: Screen, results: Results, conventions: Sequence[str]) -> None:
         screen.show(comparison_table(schemes, target, title=results.title, sharing=convention, score_name=score))
         screen.say()
     screen.sentence(conclusion(schemes, results.dataset, target, conventions[0], score))
+    screen.say()
+    for sentence in leading_four(schemes, target, conventions[0]):
+        screen.sentence(sentence)
     screen.say()
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from codedfl.report.rows import by_time, entries_at, name_in_sentence, number, seconds, split_of_gain, target_text
+from codedfl.schemes import CodedPadded, Conventional, ConventionalFullBatch
 from codedfl.study import paper
 from codedfl.study.results import SchemeResult
+
+BASELINE, PAPER_SCHEME, FAIR_RIVAL = Conventional.name, CodedPadded.name, ConventionalFullBatch.name
 
 
 def conclusion(schemes: Sequence[SchemeResult], dataset: str, target: float, sharing: str, score: str) -> str:
@@ -25,10 +28,43 @@ def conclusion(schemes: Sequence[SchemeResult], dataset: str, target: float, sha
     return text
 
 
+def leading_four(schemes: Sequence[SchemeResult], target: float, sharing: str) -> list[str]:
+    """A sentence each for conventional FL, the paper's scheme, ours and the fair rival: how long, and who sees what."""
+    entries = [one for one in entries_at(schemes, target, sharing, paper.STEP) if one.reason is None]
+
+    def fastest(*names: str) -> SchemeResult | None:
+        return min((one for one in entries if one.scheme in names), key=by_time, default=None)
+
+    private = {one.scheme for one in entries if one.private} - {PAPER_SCHEME}
+    ours = fastest(*private)
+    rivals = [one for one in entries if ours is not None and (one.scheme, one.solver) == (FAIR_RIVAL, ours.solver)]
+    four = (
+        ("Conventional FL", fastest(BASELINE)),
+        ("The paper's scheme", fastest(PAPER_SCHEME)),
+        ("Ours", ours),
+        ("The fair rival", rivals[0] if rivals else None),
+    )
+    return [_time_and_view(who, one) for who, one in four if one is not None]
+
+
+def _time_and_view(who: str, entry: SchemeResult) -> str:
+    name = "" if entry.scheme == BASELINE else f", {name_in_sentence(entry)},"
+    median, faster = _median(entry), entry.speedup_over_conventional.median
+    text = f"{who}{name} " + ("never gets there" if median is None else f"takes {seconds(median)}")
+    if faster and entry.scheme != BASELINE:
+        text += f", {number(faster)} times faster"
+        text += split_of_gain(entry) if entry.private else ""
+    text += f"; its server sees {'only the total' if entry.private else 'the gradient of each device'}"
+    exposed = entry.exposure.one_colluder
+    if entry.private and exposed is not None:
+        text += f", and with one colluding device {'no other device' if exposed == 0 else f'{exposed} others'}"
+    return text + "."
+
+
 def _race(ranked: Sequence[SchemeResult], goal: str, shortest: float) -> str:
     best = ranked[0]
     sentence = f"To {goal}, {name_in_sentence(best)} is fastest with {seconds(shortest)}"
-    if best.scheme != "conventional":
+    if best.scheme != BASELINE:
         sentence += _gain_over_conventional(best, ranked)
     private = next((one for one in ranked if one.private), None)
     privately = None if private is None else _median(private)
@@ -42,14 +78,14 @@ def _race(ranked: Sequence[SchemeResult], goal: str, shortest: float) -> str:
             f"; the fastest whose server sees only the total, {name_in_sentence(private)}, takes"
             f" {seconds(privately)}, {ratio} times as long"
         )
-    lost = [name_in_sentence(one) for one in ranked if _median(one) is None and one.scheme != "conventional"]
+    lost = [name_in_sentence(one) for one in ranked if _median(one) is None and one.scheme != BASELINE]
     if lost:
         sentence += f"; {' and '.join(lost)} never {'gets' if len(lost) == 1 else 'get'} there"
     return sentence + "."
 
 
 def _gain_over_conventional(best: SchemeResult, ranked: Sequence[SchemeResult]) -> str:
-    plain = next((one for one in ranked if one.scheme == "conventional"), None)
+    plain = next((one for one in ranked if one.scheme == BASELINE), None)
     if plain is None:
         return ""
     if _median(plain) is None:

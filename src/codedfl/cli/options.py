@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_args
 
 import click
 import typer
 
 from codedfl.data.partition import PARTITIONS
 from codedfl.errors import InvalidInput
+from codedfl.fleet.latency import SharingConvention
+from codedfl.schemes import Conditions
 from codedfl.study import paper
 
 DATA = "Data"
@@ -42,6 +44,25 @@ FleetName = Annotated[
         "--fleet",
         metavar="FLEET",
         help="paper, or a fleet file (TOML). Its mix is scaled to D devices.",
+        rich_help_panel=FLEET,
+    ),
+]
+DEFAULT_SHARING = Conditions.sharing
+"""For every command alike: what ``Conditions`` takes."""
+_SHARING_HELP = (
+    "How the sharing phase is timed: by the authors' formula, message by message, or with the bulk uploaded once and"
+    " relayed."
+)
+Sharing = Annotated[
+    str,
+    typer.Option(click_type=click.Choice(list(get_args(SharingConvention))), help=_SHARING_HELP, rich_help_panel=FLEET),
+]
+ALL_SHARING = "all"
+SharingOrAll = Annotated[
+    str,
+    typer.Option(
+        click_type=click.Choice([*get_args(SharingConvention), ALL_SHARING]),
+        help=f"{_SHARING_HELP} {ALL_SHARING.capitalize()} makes a table of each.",
         rich_help_panel=FLEET,
     ),
 ]
@@ -94,7 +115,11 @@ class DataOptions:
     ] = None
     concentration: Annotated[
         float | None,
-        typer.Option(help="Of --partition dirichlet: small makes the devices differ more.", rich_help_panel=DATA),
+        typer.Option(
+            help="Of --partition dirichlet: small makes the devices differ more.",
+            show_default="0.5",
+            rich_help_panel=DATA,
+        ),
     ] = None
     data_dir: DataDir = None
 
@@ -121,7 +146,7 @@ class ModelOptions:
             metavar="d",
             min=1,
             help="Random features.",
-            show_default=f"{paper.FEATURES}; 500 below 10 000 training rows",
+            show_default=f"{paper.FEATURES}; 500 below 10 000 training rows; 800 for digits-shifted",
             rich_help_panel=MODEL,
         ),
     ] = None

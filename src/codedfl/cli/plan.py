@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, cast, get_args
+from typing import Annotated, cast
 
-import click
 import typer
 
 from codedfl.cli import inputs, options
@@ -31,14 +30,7 @@ def make_plan(
     fleet: options.FleetOptions,
     data: options.Data = "digits",
     target: Annotated[float, typer.Option(help="Test accuracy to reach, such as 0.95.")] = 0.95,
-    sharing: Annotated[
-        str,
-        typer.Option(
-            click_type=click.Choice(list(get_args(SharingConvention))),
-            help="How the bulk of phase 1 is timed.",
-            rich_help_panel=options.FLEET,
-        ),
-    ] = "multicast",
+    sharing: options.Sharing = options.DEFAULT_SHARING,
     chunked: Annotated[
         bool,
         typer.Option(
@@ -78,7 +70,7 @@ def make_plan(
 ) -> None:
     """Search schemes, alpha, groups and solvers for the fastest way to a target.
 
-    DATA is digits, mnist, fashion-mnist, or a .npz, .csv or .parquet file.
+    DATA is digits, digits-shifted, mnist, fashion-mnist, or a .npz, .csv or .parquet file.
 
     Trains once per solver to learn how many epochs the target takes, then draws latencies on the fleet. Prints what
     each plan costs a device and what leaks to whom, and writes a plan file that `codedfl train --plan` takes.
@@ -111,13 +103,13 @@ def make_plan(
         screen.say()
         screen.show(left_out)
     screen.say()
+    plan_file = folder / "plan.toml"
+    plan_file.unlink(missing_ok=True)  # an old one must not pass for the outcome of this search if that finds none
     best = planning.best
     screen.sentence(planning.why())
-    plan_file = folder / "plan.toml"
-    if best.is_coded:
-        _plan_file(best, target, chosen.made_for(problem)).save(plan_file)
+    _plan_file(best, target, chosen.made_for(problem)).save(plan_file)
     pictures = plan_figure(planning, title=title)
-    written = [plan_file] if best.is_coded else []
+    written = [plan_file]
     for name, content in (("time_against_alpha.png", pictures.png), ("time_against_alpha.svg", pictures.svg.encode())):
         (folder / name).write_bytes(content)
         written.append(folder / name)

@@ -40,8 +40,8 @@ def predict(
 ) -> None:
     """Predict the label of every row, as a CSV with one prediction a row.
 
-    MODEL is a model.safetensors that codedfl train wrote; DATA is digits, mnist, fashion-mnist, or a .npz, .csv or
-    .parquet file.
+    MODEL is a model.safetensors that codedfl train wrote; DATA is digits, digits-shifted, mnist,
+    fashion-mnist, or a .npz, .csv or .parquet file.
 
     A file needs the columns the model was trained on, by name and in any order; others are left alone. Of a named
     data set the test part is taken.
@@ -69,8 +69,8 @@ def evaluate(
 ) -> None:
     """Score a model on labelled rows, class by class.
 
-    MODEL is a model.safetensors that codedfl train wrote; DATA is digits, mnist, fashion-mnist, or a .npz, .csv or
-    .parquet file.
+    MODEL is a model.safetensors that codedfl train wrote; DATA is digits, digits-shifted, mnist,
+    fashion-mnist, or a .npz, .csv or .parquet file.
 
     All rows of a file count, also those the model was trained on; of a named data set only the test part.
     """

@@ -74,7 +74,10 @@ def reproduce_paper(
         (_show_beyond if one == BEYOND else _show)(screen, results, out / one)
         finished.append(results)
     if quick:
-        screen.remark("note: a quick look on fewer features and rows; the paper's claims are about the whole")
+        screen.remark(
+            "note: a quick look on fewer features and rows: no headline can be reached; the paper's claims are about"
+            " the whole"
+        )
     screen.write_json({"command": "reproduce", "experiments": [each.to_json() for each in finished]})
 
 

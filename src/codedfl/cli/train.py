@@ -37,7 +37,7 @@ def train(
 ) -> None:
     """Train a model with the coded protocol and save it.
 
-    DATA is digits, mnist, fashion-mnist, or a .npz, .csv or .parquet file.
+    DATA is digits, digits-shifted, mnist, fashion-mnist, or a .npz, .csv or .parquet file.
 
     Server and devices run in this process, with the real arithmetic and the real messages; a latency model decides
     whose answers come first, so the times shown are those the fleet would take. Ctrl-C keeps the model so far.

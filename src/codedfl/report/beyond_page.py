@@ -23,6 +23,7 @@ from codedfl.report.page import (
     page,
     paragraph,
     provenance,
+    quick_note,
     section,
     table,
 )
@@ -59,6 +60,7 @@ def beyond_page(results: Results, accuracy: Mapping[str, str], scaling: str | No
         results.title,
         beyond_headlines(results),
         (
+            quick_note(results),
             *(paragraph(_remarks(results, name), "soft") for name in _datasets(results)),
             _goals_section(_goals(results)),
             *(_dataset_section(results, name, target_of[name], svg) for name, svg in accuracy.items()),

@@ -19,6 +19,7 @@ from codedfl.report.page import (
     page,
     paragraph,
     provenance,
+    quick_note,
     section,
     table,
 )
@@ -52,6 +53,7 @@ def report_page(results: Results, svg: str) -> str:
         results.title,
         [headline(results)],
         (
+            quick_note(results),
             _paper_section(results),
             _figure(results, svg),
             _scheme_sections(results),

@@ -44,6 +44,7 @@ tr.floor > * { font-style: italic; }
 tr.marked > * { font-weight: 700; background: var(--tint); }
 .holds { color: var(--good); font-weight: 600; white-space: nowrap; }
 .fails { color: var(--bad); font-weight: 600; white-space: nowrap; }
+p.fails { white-space: normal; }
 .open { color: var(--soft); white-space: nowrap; }
 figure { margin: 1.2rem 0; }
 figure svg { width: 100%; height: auto; color: var(--ink); }
@@ -164,6 +165,17 @@ def claims_table(claims: Sequence[Claim]) -> str:
         statement = Cell(claim.statement, "prose")
         rows.append(([statement, claim.dataset, target, VERDICTS[claim.holds], claim.evidence], ""))
     return table(("claim", "data set", "target", "verdict", "evidence"), rows, text_columns=range(5))
+
+
+def quick_note(results: Results) -> str:
+    """What a quick look cannot show; nothing for a whole one."""
+    if not results.quick:
+        return ""
+    return paragraph(
+        f"A quick look with {results.n_features} features on some of the rows: the paper's headline numbers cannot be"
+        " reached with these, and its claims are about the whole. Run the command without --quick for them.",
+        "fails",
+    )
 
 
 def provenance(results: Results) -> str:

@@ -130,10 +130,10 @@ class Planning:
             f" {best.epochs} epochs of {best.epoch_seconds:.3g} s."
         )
         everything = [*self.plans, *(plan for plan, _ in self.left_out)]
-        rivals = {"conventional FL": Conventional.name, "conventional FL with CG": ConventionalFullBatch.name}
-        for words, name in rivals.items():
+        for name in (Conventional.name, ConventionalFullBatch.name):
             rival = next((plan for plan in everything if plan.scheme == name and plan is not best), None)
             if rival is not None:
+                words = "conventional FL" if name == Conventional.name else f"conventional FL with {rival.solver}"
                 sentence += (
                     f" {words} needs {rival.seconds_mean:.4g} s ({rival.epochs} epochs of {rival.epoch_seconds:.3g} s,"
                     f" waiting for the slowest), {rival.seconds_mean / best.seconds_mean:.3g} times as long."
