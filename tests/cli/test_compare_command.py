@@ -15,7 +15,7 @@ from codedfl.cli import compare as compare_module
 from codedfl.cli.app import app
 from codedfl.cli.conclusion import conclusion, leading_four
 from codedfl.cli.scheme_choice import paper_entries
-from codedfl.study.comparison import train_all
+from codedfl.study.comparison import train_seeds
 from codedfl.study.paper import alphas_for
 from codedfl.study.results import Exposure, Gain, SchemeResult
 from made_up_results import entry
@@ -75,20 +75,7 @@ def test_a_file_of_the_user_s_with_its_devices(run: Run):
 
 
 def test_files_of_one_name_do_not_overwrite_each_other(run: Run):
-    quick = (
-        "--targets",
-        "0.6",
-        "--seeds",
-        "1",
-        "--n-features",
-        "20",
-        "--draws",
-        "3",
-        "--epochs",
-        "5",
-        "--devices",
-        "3",
-    )
+    quick = ["--targets", "0.6", "--seeds", "1", "--n-features", "20", "--draws", "3", "--epochs", "5"]
     write_csv(Path("garden.csv"), rows=200)
     write_parquet(Path("garden.parquet"))
     assert run("compare", "garden.csv", "--label", "species", "--device", "shop", *quick).exit_code == 0
@@ -125,20 +112,17 @@ def test_eighty_columns_break_no_word(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 
 def test_ctrl_c_keeps_the_seeds_that_were_finished(run: Run, monkeypatch: pytest.MonkeyPatch):
-    calls: list[int] = []
+    finished = [1, 0]
 
     def interrupted(*arguments: Any) -> Any:
-        calls.append(1)
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        return train_all(*arguments)
+        yield from itertools.islice(train_seeds(*arguments), finished.pop(0))
+        raise KeyboardInterrupt
 
-    monkeypatch.setattr(compare_module, "train_all", interrupted)
+    monkeypatch.setattr(compare_module, "train_seeds", interrupted)
     result = run("compare", *QUICK, "--out", "cut")
     assert result.exit_code == 130
     assert result.stderr == "interrupted: these are 1 of 2 feature seeds\n"
     assert json.loads(Path("cut/results.json").read_text())["seeds"] == [0]
-    calls[:] = [1]
     result = run("compare", *QUICK, "--out", "cut")
     assert result.exit_code == 130
     assert result.stderr == ("interrupted before the first feature seed was finished: there is nothing to keep\n")

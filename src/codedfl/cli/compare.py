@@ -21,7 +21,8 @@ from codedfl.fleet.clock import StragglerPolicy
 from codedfl.fleet.latency import SharingConvention
 from codedfl.report import write_report
 from codedfl.report.tables import comparison_table
-from codedfl.study.comparison import CENTRAL_MODELS, Entry, Settings, Trained, draw_latencies, train_all
+from codedfl.study.comparison import CENTRAL_MODELS, Settings, Trained, draw_latencies, train_seeds
+from codedfl.study.parallel import jobs_at_once
 from codedfl.study.reproduce import software_versions
 from codedfl.study.results import Results, Took
 
@@ -107,7 +108,14 @@ def compare_schemes(
     trained: list[Trained] = []
     interrupted = False
     try:
-        _train(screen, chosen, range(seed, seed + seeds), entries, settings, trained)
+        with screen.progress() as bar:
+            task = bar.add_task("", total=1.0)
+
+            def report(what: str, fraction: float) -> None:
+                bar.update(task, description=what, completed=fraction)
+
+            for one in train_seeds(chosen.problem, range(seed, seed + seeds), entries, settings, report):
+                trained.append(one)  # one by one: Ctrl-C keeps those that were finished
     except KeyboardInterrupt:
         interrupted = True
         if not trained:
@@ -132,7 +140,7 @@ def compare_schemes(
         score_name=score_name(dataset.task),
         schemes=schemes,
         notes=NOTES,
-        seconds=Took(time.perf_counter() - began, together.seconds),
+        seconds=Took(time.perf_counter() - began, together.seconds / jobs_at_once(seeds)),
         versions=software_versions(),
         traces=traces,
     )
@@ -171,24 +179,3 @@ def _targets(data: Dataset, text: str | None) -> tuple[float, ...]:
     if not all(0 < target <= 1 for target in targets) or list(targets) != sorted(set(targets)):
         raise InvalidInput(f"--targets must ascend and lie above 0 and up to 1, got {text!r}")
     return targets
-
-
-def _train(
-    screen: Screen,
-    chosen: Inputs,
-    seeds: Sequence[int],
-    entries: Sequence[Entry],
-    settings: Settings,
-    trained: list[Trained],
-) -> None:
-    """Train one feature seed after the other and append each when it is finished."""
-    with screen.progress() as bar:
-        task = bar.add_task("", total=len(seeds))
-        for index, seed in enumerate(seeds):
-            bar.update(task, description=f"seed {seed}: features")
-            problem = chosen.problem(seed)
-
-            def report(what: str, fraction: float, index: int = index) -> None:
-                bar.update(task, description=what, completed=index + fraction)
-
-            trained.append(train_all([(seed, problem)], entries, settings, report))

@@ -28,10 +28,11 @@ from codedfl.schemes import (
     epoch_end_times,
 )
 from codedfl.study import paper
-from codedfl.study.comparison import Entry, Settings, Trained, draw_latencies, train_all
+from codedfl.study.comparison import Entry, Settings, Trained, draw_latencies, train_seeds
 from codedfl.study.paper import EXPERIMENTS, Experiment
+from codedfl.study.parallel import jobs_at_once
 from codedfl.study.planner import gram_directions
-from codedfl.study.reproduce import Stages, experiment_settings, problems_of, software_versions, thinned
+from codedfl.study.reproduce import experiment_settings, problem_maker, software_versions, thinned
 from codedfl.study.results import Goal, Results, ScalingRow, SchemeResult, Took, TraceRow
 from codedfl.typing import Progress
 
@@ -96,17 +97,17 @@ def reproduce_beyond(
     began = time.perf_counter()
     fleet = fleet or Fleet.load(paper.FLEET)
     entries = beyond_entries(fleet.n_devices)
-    report = Stages(progress, len(EXPERIMENTS) * len(seeds))
     schemes: list[SchemeResult] = []
     traces: list[TraceRow] = []
     scaling: list[ScalingRow] = []
     algebra = 0.0
-    for name, experiment in EXPERIMENTS.items():
+    for index, (name, experiment) in enumerate(EXPERIMENTS.items()):
         data = thinned(datasets.load(experiment.dataset, data_dir), rows)
         settings = replace(experiment_settings(experiment, fleet, draws), targets=(experiment.headline_target,))
-        problems = problems_of(data, experiment.gamma, fleet.n_devices, n_features, seeds, report)
-        trained = train_all(problems, entries, settings, report)
-        algebra += trained.seconds
+        problem = problem_maker(data, fleet.n_devices, n_features, experiment.gamma, "sorted")
+        parts = list(train_seeds(problem, seeds, entries, settings, _part(progress, index, len(EXPERIMENTS))))
+        trained = Trained.joined(parts)
+        algebra += trained.seconds / jobs_at_once(len(parts))
         for chunk_bits in (None, CHUNK_BITS):
             found, curves = draw_latencies(name, trained, entries, replace(settings, chunk_bits=chunk_bits))
             schemes += [replace(row, gram_directions=_gram_directions(row, trained.shape)) for row in found]
@@ -132,6 +133,13 @@ def reproduce_beyond(
         quick=n_features < paper.FEATURES or rows is not None,
         traces=tuple(traces),
     )
+
+
+def _part(progress: Progress | None, index: int, count: int) -> Progress | None:
+    """The progress of one data set of several as that of the whole."""
+    if progress is None:
+        return None
+    return lambda what, fraction: progress(what, (index + fraction) / count)
 
 
 def judge_goals(schemes: Sequence[SchemeResult]) -> list[Goal]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -38,6 +38,7 @@ from codedfl.solve.descent import STEPS
 from codedfl.solve.krylov import ConjugateGradient
 from codedfl.solve.registry import SOLVERS
 from codedfl.solve.solver import Solver
+from codedfl.study.parallel import Job, in_parallel
 from codedfl.study.results import Gain, SchemeResult, Speedups, Times, Took, TraceRow, finite, summary
 from codedfl.typing import Floats, Progress
 
@@ -176,6 +177,29 @@ def train_all(
     if not parts:
         raise InvalidInput("problems must hold at least one, got none")
     return Trained.joined(parts)
+
+
+def train_seeds(
+    make_problem: Callable[[int], Problem],
+    seeds: Sequence[int],
+    entries: Sequence[Entry],
+    settings: Settings,
+    progress: Progress | None = None,
+) -> Iterator[Trained]:
+    """One feature seed after the other, as they are finished; a few are worked on, and in memory, at once."""
+    yield from in_parallel([seed_job(make_problem, seed, entries, settings) for seed in seeds], progress)
+
+
+def seed_job(
+    make_problem: Callable[[int], Problem], seed: int, entries: Sequence[Entry], settings: Settings
+) -> Job[Trained]:
+    """Makes the problem and trains on it."""
+
+    def run(progress: Progress) -> Trained:
+        progress(f"seed {seed}: features", 0.0)
+        return train_one(seed, make_problem(seed), entries, settings, progress)
+
+    return run
 
 
 def train_one(

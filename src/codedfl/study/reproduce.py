@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -25,8 +25,9 @@ from codedfl.fleet.fleet import Fleet
 from codedfl.schemes import CodedFedL, CodedKeys, CodedPadded, Conventional, ConventionalFullBatch, DropSlowest
 from codedfl.study import paper
 from codedfl.study.claims import SHUFFLED, paper_claims
-from codedfl.study.comparison import CENTRAL_MODELS, Comparison, Entry, Settings, compare, draw_latencies, train_all
+from codedfl.study.comparison import CENTRAL_MODELS, Entry, Settings, Trained, draw_latencies, seed_job
 from codedfl.study.paper import EXPERIMENTS, Experiment
+from codedfl.study.parallel import in_parallel, jobs_at_once
 from codedfl.study.results import Claim, PaperValue, Results, SchemeResult, Sensitivity, Took
 from codedfl.typing import Progress
 
@@ -63,16 +64,21 @@ def reproduce(
     data = thinned(datasets.load(experiment.dataset, data_dir), rows)
     settings = experiment_settings(experiment, fleet, draws)
     entries = _entries(fleet.n_devices)
-    report = Stages(progress, len(seeds) + 1)
-    trained = train_all(
-        problems_of(data, experiment.gamma, fleet.n_devices, n_features, seeds, report), entries, settings, report
+    spread = _shuffled_entries(fleet.n_devices)
+    once = replace(settings, conventions=("authors",))
+    in_order, at_random = (
+        problem_maker(data, fleet.n_devices, n_features, experiment.gamma, partition)
+        for partition in ("sorted", "random")
     )
-    report.next_stage()
+    jobs = [seed_job(in_order, seed, entries, settings) for seed in seeds]
+    # The rows dealt out at random: no client drift to be seen. One feature seed is enough for that.
+    jobs.append(seed_job(at_random, seeds[0], spread, once))
+    *parts, shuffled_part = in_parallel(jobs, progress)
+    trained = Trained.joined(parts)
     schemes, traces = draw_latencies(name, trained, entries, settings)
-    shuffled = _shuffled(name, data, experiment.gamma, n_features, seeds[0], settings, report)
-    authors = replace(settings, conventions=("authors",))
+    shuffled, _ = draw_latencies(name + SHUFFLED, shuffled_part, spread, once)
     at_cost = {
-        factor: draw_latencies(name, trained, entries, replace(authors, fleet=_with_crypto_cost(fleet, factor)))[0]
+        factor: draw_latencies(name, trained, entries, replace(once, fleet=_with_crypto_cost(fleet, factor)))[0]
         for factor in SENSITIVITY
     }
     return Results(
@@ -91,14 +97,14 @@ def reproduce(
         score_name="accuracy",
         paper=PaperValue(experiment.speedup, experiment.alpha),
         schemes=schemes,
-        shuffled=shuffled.schemes,
+        shuffled=shuffled,
         sensitivity=tuple(
             Sensitivity(factor, tuple(row for row in rows if row.target_accuracy == experiment.headline_target))
             for factor, rows in at_cost.items()
         ),
-        claims=_judged(name, at_cost, shuffled.schemes),
+        claims=_judged(name, at_cost, shuffled),
         notes=NOTES,
-        seconds=Took(time.perf_counter() - began, trained.seconds + shuffled.seconds.linear_algebra),
+        seconds=Took(time.perf_counter() - began, (trained.seconds + shuffled_part.seconds) / jobs_at_once(len(jobs))),
         versions=software_versions(),
         quick=n_features < paper.FEATURES or rows is not None,
         traces=traces,
@@ -126,14 +132,13 @@ def experiment_settings(experiment: Experiment, fleet: Fleet, draws: int) -> Set
     )
 
 
-def problems_of(
-    data: Dataset, gamma: float, n_devices: int, n_features: int, seeds: Sequence[int], report: Stages
-) -> Iterator[tuple[int, Problem]]:
-    """One problem per feature seed, made when it is asked for."""
-    for seed in seeds:
-        report.next_stage()
-        report(f"seed {seed}: features", 0.0)
-        yield seed, _problem(data, gamma, n_devices, n_features, seed)
+def problem_maker(
+    data: Dataset, n_devices: int, n_features: int, gamma: float, partition: str
+) -> Callable[[int], Problem]:
+    """From a feature seed to its problem, made when it is asked for."""
+    return lambda seed: make_problem(
+        data, n_devices=n_devices, partition_name=partition, n_features=n_features, gamma=gamma, seed=seed
+    )
 
 
 def _entries(n_devices: int) -> list[Entry]:
@@ -147,22 +152,9 @@ def _entries(n_devices: int) -> list[Entry]:
     return [*(Entry(scheme) for scheme in (*baselines, *coded)), *beyond, *rivals, *literal]
 
 
-def _problem(
-    data: Dataset, gamma: float, n_devices: int, n_features: int, seed: int, partition: str = "sorted"
-) -> Problem:
-    return make_problem(
-        data, n_devices=n_devices, partition_name=partition, n_features=n_features, gamma=gamma, seed=seed
-    )
-
-
-def _shuffled(
-    name: str, data: Dataset, gamma: float, n_features: int, seed: int, settings: Settings, progress: Progress
-) -> Comparison:
-    """Conventional FL, dropping the slowest, and coding on data dealt out at random: no client drift to be seen."""
-    problem = _problem(data, gamma, settings.fleet.n_devices, n_features, seed, partition="random")
-    alpha = settings.fleet.n_devices - 2
-    entries = [Entry(Conventional()), Entry(DropSlowest(paper.DROPPED)), Entry(CodedPadded(alpha))]
-    return compare(name + SHUFFLED, [(seed, problem)], entries, replace(settings, conventions=("authors",)), progress)
+def _shuffled_entries(n_devices: int) -> list[Entry]:
+    """Conventional FL, dropping the slowest, and coding."""
+    return [Entry(Conventional()), Entry(DropSlowest(paper.DROPPED)), Entry(CodedPadded(n_devices - 2))]
 
 
 def _with_crypto_cost(fleet: Fleet, factor: float) -> Fleet:
@@ -181,22 +173,6 @@ def thinned(data: Dataset, rows: int | None) -> Dataset:
         raise InvalidInput(f"rows must be at least 1, got {rows}")
     keep = np.linspace(0, len(data.y_train) - 1, rows).astype(np.int64)
     return replace(data, X_train=data.X_train[keep], y_train=data.y_train[keep])
-
-
-class Stages:
-    """Turns the progress of one stage after the other (a feature seed each) into that of the whole."""
-
-    def __init__(self, progress: Progress | None, stages: int) -> None:
-        self._progress = progress
-        self._stages = stages
-        self._stage = -1
-
-    def next_stage(self) -> None:
-        self._stage += 1
-
-    def __call__(self, what: str, fraction: float) -> None:
-        if self._progress is not None:
-            self._progress(what, (self._stage + fraction) / self._stages)
 
 
 def software_versions() -> dict[str, str]:
