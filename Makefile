@@ -8,7 +8,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 
 .PHONY: run test check bench reproduce federation federation-restart faults fuzz attacks audit nightly clean
 
-$(VENV)/.installed: pyproject.toml constraints.txt
+$(VENV)/.installed: pyproject.toml constraints.txt src/codedfl/version.py
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[test]'
 	touch $@

@@ -15,8 +15,16 @@ from numpy.typing import NDArray
 from codedfl.data.problem import MINI_BATCHES, Problem
 from codedfl.errors import InvalidInput
 from codedfl.fleet.fleet import Fleet
-from codedfl.fleet.latency import epoch_arrivals
-from codedfl.schemes import CodedFedL, Conventional, ConventionalFullBatch, Descent, DropSlowest, Scheme, WorkShape
+from codedfl.schemes import (
+    CodedFedL,
+    Conditions,
+    Conventional,
+    ConventionalFullBatch,
+    Descent,
+    DropSlowest,
+    Scheme,
+    WorkShape,
+)
 from codedfl.schemes.baselines.coded_fedl import processed_rows
 from codedfl.schemes.baselines.load_allocation import LoadAllocation
 
@@ -57,7 +65,7 @@ def sent_gradients(
     for epoch in range(1, epochs + 1):
         in_time = np.arange(problem.n_devices)
         if isinstance(scheme, DropSlowest):
-            times = epoch_arrivals(fleet, load.macs, load.bits_down, load.bits_up, 1, rng)[0]
+            times = load.arrivals(Conditions(fleet), 1, rng)[0]
             in_time = np.argsort(times)[: problem.n_devices - scheme.dropped]
         total, samples = np.zeros_like(theta), 0
         for device in in_time:

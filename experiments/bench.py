@@ -8,6 +8,7 @@ anything is timed. One thread throughout, and processor time, which other progra
 2. Expanding one-time pads from seeds (IV-B), against the bare ChaCha20 stream they are made of.
 3. Encoding alpha = 25 padded Gram matrices (IV-B, equation of C-bar), against copying them.
 4. Pads and sealing in units of one MAC, as fleet files charge them.
+5. What a device process imports before its first answer, against ``import numpy``, in fresh interpreters.
 
 Memory is measured by ``python -m experiments.memory``.
 
@@ -23,6 +24,7 @@ import importlib
 import importlib.util
 import json
 import random
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -298,9 +300,32 @@ def crypto_cost(rounds: int) -> Bench:
     return Bench("What secrecy costs", "MACs each", rows)
 
 
+# -- 5: imports -------------------------------------------------------------------------------------------------
+
+
+def node_imports(rounds: int) -> Bench:
+    """Processor time of imports, the best of at most seven rounds: whatever disturbs one can only make it longer."""
+    code = {
+        "import numpy": "import numpy",
+        "import numba": "import numba",
+        "a device's machines and host": "import codedfl.engine.device_host",
+        "simulator and planner": "import codedfl.run.simulator, codedfl.study.planner",
+    }
+    yardstick = next(iter(code))
+    times: dict[str, list[float]] = {name: [] for name in code}
+    for _ in range(min(rounds, 7)):
+        for name, statement in code.items():
+            timed = f"import time; begin = time.process_time(); {statement}; print(time.process_time() - begin)"
+            done = subprocess.run([sys.executable, "-c", timed], capture_output=True, text=True, check=True)
+            times[name].append(float(done.stdout))
+    seconds = {name: min(values) for name, values in times.items()}
+    rows = [Row(name, 1e3 * value, value / seconds[yardstick]) for name, value in seconds.items()]
+    return Bench("What a process loads", "time, to numpy", rows)
+
+
 # -- report -----------------------------------------------------------------------------------------------------
 
-BENCHES: tuple[Callable[[int], Bench], ...] = (ring_product, pad_expansion, encoding, crypto_cost)
+BENCHES: tuple[Callable[[int], Bench], ...] = (ring_product, pad_expansion, encoding, crypto_cost, node_imports)
 
 
 def as_table(bench: Bench) -> Table:

@@ -60,7 +60,7 @@ def rounds_to(target: float, config: dict[str, Any], devices: int, steps: int, s
     parts = [learning.rows(*part) for part in local_parts(config, devices)]
     data = datasets.load(config["data"], use_network=False)
     total = sum(len(X) for X, _ in parts)
-    theta = np.zeros((learning.feature_map.n_features, learning.labels.n_outputs))
+    theta = np.zeros((learning.recipe.n_features, learning.recipe.n_outputs))
     for number in range(1, 1000):
         mean = np.zeros_like(theta)
         for X, Y in parts:

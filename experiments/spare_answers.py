@@ -32,15 +32,16 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # c
 
 from codedfl.code.answer_check import Verdict
 from codedfl.crypto import sealed
-from codedfl.crypto.sealed import Identity
+from codedfl.crypto.sealed import Identity, RunKey
 from codedfl.exact.fixed_point import Bounds
 from codedfl.fleet.fleet import Fleet
 from codedfl.protocol import Agreement, Parameters
+from codedfl.protocol.agreement import NONCE_BYTES, Member
 from codedfl.protocol.answers import AnswerBook
 from codedfl.protocol.messages import SERVER, Answer, Kind, Message, Update
 from codedfl.protocol.schemes.coded_keys import KeysServer
 from codedfl.schemes import CodedKeys, Conditions, WorkShape, epoch_end_times
-from codedfl.solve.descent import GradientDescent
+from codedfl.solve.descent import STEP_PAPER, GradientDescent
 from codedfl.typing import Planes
 
 DEVICES, FEATURES, CLASSES, SAMPLES = 25, 2000, 10, 60_000
@@ -82,10 +83,10 @@ class _Bench:
         bounds = Bounds((2 / FEATURES) ** 0.5, 1.0, SAMPLES, SAMPLES // DEVICES)
         parameters = Parameters("coded-keys", alpha, FEATURES, CLASSES, bounds, samples=SAMPLES)
         names = [f"device-{i}" for i in range(DEVICES)]
-        self.server = KeysServer(parameters, names, GradientDescent(1000), spare=spare)
-        self.keys = {name: Identity.generate() for name in names}
-        members = {name: key.public for name, key in self.keys.items()}
-        self.agreed = Agreement.freeze(parameters, self.server.run, self.server.identity.public, members)
+        self.server = KeysServer(parameters, names, GradientDescent(1000, 9e-6, STEP_PAPER), spare=spare)
+        self.keys = {name: RunKey.generate() for name in names}
+        members = [self._joined(name) for name in names]
+        self.agreed = Agreement.freeze(self.server.invitation, members)
         self.ring = self.agreed.fixed_point.ring
         linear = self.ring.from_integers(rng.integers(-(2**40), 2**40, (FEATURES, FEATURES)))
         self.server.restore(
@@ -111,8 +112,13 @@ class _Bench:
     def _random(self, rng: np.random.Generator) -> Planes:
         return self.ring.from_integers(rng.integers(-(2**40), 2**40, FEATURES * CLASSES))
 
+    def _joined(self, name: str) -> Member:
+        identity, key, nonce = Identity.generate(), self.keys[name].public, system_random.token_bytes(NONCE_BYTES)
+        statement = self.server.invitation.join_statement(name, key, nonce)
+        return Member(name, identity.public, key, nonce, identity.sign(statement))
+
     def _sealed(self, name: str, header: Message, plaintext: bytes) -> bytes:
-        public = self.server.identity.public
+        public = self.server.invitation.server_key
         return sealed.seal(self.keys[name], public, header.context(), plaintext, system_random.token_bytes)
 
     def answers(self) -> list[bytes]:

@@ -11,6 +11,7 @@ The schemes without state machines are in ``baseline_views``.
 
 from __future__ import annotations
 
+import hashlib
 import secrets as system_random
 from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, field
@@ -20,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codedfl.crypto import sealed
-from codedfl.crypto.sealed import Identity
+from codedfl.crypto.sealed import Identity, RunKey
 from codedfl.errors import InvalidInput
 from codedfl.protocol import Agreement, Device, Server
-from codedfl.protocol.messages import SERVER, Answer, Kind, Message, Secrets, Update, decode_envelopes
+from codedfl.protocol.messages import SERVER, Answer, Kind, Message, Secrets, Share, Shares, Update
 from codedfl.schemes import CodedScheme
 from codedfl.typing import Planes, RandomBytes
 
@@ -56,6 +57,7 @@ class View:
     mask_seeds: dict[int, bytes] = field(default_factory=dict)
     sent_updates: list[bytes] = field(default_factory=list)
     agreement: Agreement | None = None
+    run_key: RunKey | None = None  # a machine forgets it when the run ends
 
     def __repr__(self) -> str:
         owner = f"device {self.party!r}" if self.party else "the server"
@@ -92,17 +94,17 @@ class View:
         """The server's in coded-keys and one-shot: U_j and V_j of each device; none in coded-padded."""
         found = {}
         for message in self.messages(Kind.SHARES):
-            envelope = decode_envelopes(message.body).get(SERVER)
-            if envelope is not None:
+            envelope = Shares.decode(message.body).for_server
+            if envelope:
                 header = Message(Kind.SHARES, message.run, message.agreement, message.sender, SERVER)
                 secrets = Secrets.decode(self._open(header.with_body(envelope)))
                 found[message.sender] = self._statistics(message.sender, secrets, message.attachment)
         return found
 
     def drawn_pad_seeds(self) -> dict[str, bytes]:
-        """The server's in coded-padded: the seeds it drew for the devices, the first it draws after the run's name."""
+        """The server's in coded-padded: the seeds it drew for the devices, right after the run's id and its run key."""
         names = self.agreed.names
-        first = self.drawn.index(self.agreed.run) + 1
+        first = self.drawn.index(self.agreed.run) + 2
         return dict(zip(names, self.drawn[first : first + len(names)], strict=True))
 
     # -- what a device can read
@@ -137,6 +139,13 @@ class View:
                 return planes
         raise InvalidInput(f"epoch must be one that {self!r} holds an update of, got {epoch}")
 
+    def update_digest(self, epoch: int) -> bytes:
+        """What the masks of one epoch are bound to."""
+        for message in (*self.messages(Kind.UPDATE), *map(Message.decode, self.sent_updates)):
+            if Update.decode(message.body).epoch == epoch:
+                return hashlib.sha256(message.body).digest()
+        raise InvalidInput(f"epoch must be one that {self!r} holds an update of, got {epoch}")
+
     def _updates(self) -> Iterator[tuple[Update, Planes]]:
         p, ring = self.agreed.parameters, self.agreed.fixed_point.ring
         shape = (p.n_features, p.n_outputs)
@@ -147,8 +156,12 @@ class View:
     # -- with its own key only
 
     def _open(self, message: Message) -> bytes:
-        public = self.agreed.server_public if message.sender == SERVER else self.agreed.public_of(message.sender)
-        return sealed.open_sealed(self.identity, public, message.context(), message.body)
+        agreed, own = self.agreed, self.run_key
+        if own is None:
+            raise InvalidInput(f"{self!r} must have drawn its run key before anything can be opened, got none")
+        author = agreed.invitation.server_key if message.sender == SERVER else agreed.member(message.sender).run_key
+        body = Share.decode(message.body).envelope if message.kind is Kind.SHARE else message.body
+        return sealed.open_sealed(own, author, message.context(), body)
 
     def _statistics(self, sender: str, secrets: Secrets, bulk: bytes) -> Statistics:
         agreed = self.agreed
@@ -208,7 +221,7 @@ def _recorded_party(party_type: type[Party], recording: Recording) -> type[Party
         if name in recording.views:
             raise InvalidInput(f"a recording must be of one run, got {name or 'the server'!r} a second time")
         if recording.only is None or name in recording.only:
-            recording.views[name] = View(name, self.identity, drawn=drawn)
+            recording.views[name] = View(name, self.identity, drawn=drawn, run_key=self._key)
 
     def receive(self: Party, data: bytes) -> Any:
         view = recording.views.get(SERVER if isinstance(self, Server) else self.name)
@@ -225,6 +238,7 @@ def _recorded_party(party_type: type[Party], recording: Recording) -> type[Party
             else:
                 view.agreement = self._agreement
                 view.mask_seeds |= self._mask_seeds
+            view.run_key = self._key or view.run_key
 
     subclass: Any = type(party_type.__name__, (party_type,), {"__init__": init, "receive": receive})
     made: type[Party] = subclass

@@ -48,7 +48,7 @@ from codedfl.data.labels import Labels
 from codedfl.data.partition import by_sorted_label
 from codedfl.exact.fixed_point import Bounds, FixedPoint
 from codedfl.exact.ring import Ring
-from codedfl.solve.descent import GradientDescent
+from codedfl.solve.descent import STEP_PAPER, GradientDescent
 from codedfl.typing import Planes
 from experiments.code_accuracy import round_code
 from experiments.paper_arithmetic import Integers, PaperFixedPoint
@@ -375,7 +375,7 @@ def gram_matrices(X: Floats, fixed_point: FixedPoint, triangle: Triangle, dataty
 
 def descend(gram: Floats, cross: Floats, samples: int, epochs: int) -> Floats:
     """e after ``epochs`` of the paper's descent from Theta^(1) = 0 (eq. 5 and 10), in floats."""
-    solver = GradientDescent(epochs)
+    solver = GradientDescent(epochs, 9e-6, STEP_PAPER)
     solver.start(np.zeros_like(cross), -cross, samples)
     while (request := solver.request()) is not None:
         solver.receive(request, gram @ request)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
+from functools import cached_property
 from math import ceil
 from typing import Any
 
@@ -15,10 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 import oracle
-from codedfl.crypto.sealed import Identity
+from codedfl.crypto import sealed
+from codedfl.crypto.sealed import Identity, RunKey
 from codedfl.exact.fixed_point import Bounds, FixedPoint
-from codedfl.protocol import Agreement, Device, Parameters, Server
-from codedfl.protocol.messages import Kind, Message
+from codedfl.protocol import Agreement, Device, Parameters, Policy, Server
+from codedfl.protocol.agreement import NONCE_BYTES, Invitation, Member, seated
+from codedfl.protocol.messages import SERVER, Kind, Message, Share
 from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.descent import GradientDescent, StepSchedule
@@ -93,24 +97,49 @@ class Scenario:
             reveals_gram=self.device_type.reveals_gram,
         )
 
+    @cached_property
+    def nonces(self) -> list[bytes]:
+        """Nonces that seat device i at position i of the code, where few enough devices allow to search for them."""
+        run = self._draws("server")[32:48]
+        identities = [Identity(self._draws(f"device {i}")[:32]).public for i in range(self.n_devices)]
+        for salt in range(20_000):
+            nonces = [hashlib.sha256(f"{salt} {i}".encode()).digest()[:NONCE_BYTES] for i in range(self.n_devices)]
+            members = [
+                Member(name, identity, b"", nonce, b"")
+                for name, identity, nonce in zip(self.names, identities, nonces, strict=True)
+            ]
+            if list(seated(members, run, self.groups)) == members:
+                break
+        return nonces
+
+    def _draws(self, party: str) -> bytes:
+        """What a party draws first: its identity, and the server then the run's id."""
+        source = repeatable(f"{party} {self.seed}")
+        return source(32) + source(16)
+
     def server(self, solver: Solver | None = None, **options: Any) -> Server:
         options = {"initial_model": self.initial, "random_bytes": repeatable(f"server {self.seed}")} | options
         return self.server_type(self.parameters, self.names, solver or descent(), **options)
 
     def device(self, index: int, **options: Any) -> Device:
         options = {
-            "random_bytes": repeatable(f"device {index} {self.seed}"),
-            "allow_unmasked": not self.masks,
+            "random_bytes": self.source(index),
+            "policy": Policy(allow_gram=True, allow_unmasked=not self.masks),
         } | options
         return self.device_type(self.names[index], *self.data[index], **options)
+
+    def source(self, index: int) -> RandomBytes:
+        """The device's secrets, the same in every test, but for the nonce that decides where it sits."""
+        draw = repeatable(f"device {index} {self.seed}")
+        return lambda count: self.nonces[index] if count == NONCE_BYTES else draw(count)
 
     def devices(self, **options: Any) -> list[Device]:
         return [self.device(i, **options) for i in range(self.n_devices)]
 
     def agreement(self) -> Agreement:
         """What the parties of this scenario agree on, but for the keys."""
-        members = {name: Identity.generate(repeatable(name)).public for name in self.names}
-        return Agreement.freeze(self.parameters, bytes(16), bytes(64), members, self.initial)
+        invitation = Invitation(bytes(16), bytes(32), bytes(32), self.parameters)
+        return Agreement.freeze(invitation, [joined(invitation, name) for name in self.names], self.initial)
 
     def totals(self, agreement: Agreement | None = None) -> oracle.Totals:
         agreement = agreement or self.agreement()
@@ -145,6 +174,13 @@ class Scenario:
             solver.receive(np.array(oracle.reals(integers, bits)), np.array(product))
 
 
+def joined(invitation: Invitation, name: str, seed: object = "") -> Member:
+    """A device's join, properly signed."""
+    draw = repeatable(f"{name} {seed}")
+    identity, run_key, nonce = Identity.generate(draw), draw(32), draw(NONCE_BYTES)
+    return Member(name, identity.public, run_key, nonce, identity.sign(invitation.join_statement(name, run_key, nonce)))
+
+
 def gram_limit(format_: FixedPoint) -> int:
     """|entry of sum_i X_i'X_i| <= m ceil(bound 2^f)^2 in units of 2^-2f, and half a unit more for each rounding."""
     grid = ceil(Fraction(format_.bounds.features) * Fraction(2) ** format_.feature_bits)
@@ -166,6 +202,7 @@ class Network:
         self.server_saw: list[bytes] = []
         self.device_saw: dict[str, list[bytes]] = {name: [] for name in self.devices}
         self.before: Callable[[Server | Device, bytes], None] = lambda _receiver, _data: None
+        self.run_keys: dict[str, RunKey] = {}  # of all parties; a machine forgets its own when the run ends
 
     @classmethod
     def of(cls, scenario: Scenario, solver: Solver | None = None, **server_options: Any) -> Network:
@@ -191,14 +228,32 @@ class Network:
         direction, name = link
         queue = (self.down if direction == "down" else self.up)[name]
         data = queue.popleft()
+        self._note_key(SERVER, self.server)
         if direction == "down":
             self.before(self.devices[name], data)
             self.device_saw[name].append(data)
             self.up[name].extend(self.devices[name].receive(data))
+            self._note_key(name, self.devices[name])
         else:
             self.before(self.server, data)
             self.server_saw.append(data)
             self.send(self.server.receive(data))
+
+    def _note_key(self, name: str, party: Server | Device) -> None:
+        if party._key is not None:
+            self.run_keys[name] = party._key
+
+    def opened(self, message: Message, receiver: str = SERVER) -> bytes:
+        """What a sealed message, or the envelope of a share, says to its receiver; opened with the receiver's key."""
+        body = Share.decode(message.body).envelope if message.kind is Kind.SHARE else message.body
+        return sealed.open_sealed(
+            self.run_keys[receiver], self.run_keys[message.sender].public, message.context(), body
+        )
+
+    def sealed(self, message: Message, receiver: str, plaintext: bytes, author: RunKey | None = None) -> bytes:
+        """An envelope with a content of the test's choice, sealed by the message's sender unless told otherwise."""
+        key = author or self.run_keys[message.sender]
+        return sealed.seal(key, self.run_keys[receiver].public, message.context(), plaintext, repeatable(3))
 
     def run(self, until: Callable[[bytes], bool] = lambda _data: False) -> None:
         """Deliver in a fixed order until nothing is left, or until only messages that ``until`` names are."""
@@ -214,9 +269,9 @@ def snapshot(value: Any) -> Any:
     """Everything a state machine remembers, in a form that can be compared."""
     if isinstance(value, np.ndarray):
         return value.shape, value.dtype.str, value.tobytes()
-    if isinstance(value, Agreement):
+    if isinstance(value, (Agreement, Invitation)):
         return value.encoded  # not its cached properties, which come and go
-    if isinstance(value, Identity):
+    if isinstance(value, (Identity, RunKey)):
         return value.public
     if isinstance(value, dict):
         return tuple((snapshot(k), snapshot(v)) for k, v in value.items())

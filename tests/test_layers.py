@@ -18,7 +18,7 @@ import codedfl
 ROOT = Path(codedfl.__file__).parent
 
 # Bottom to top; a folder may import what stands above it in this list, and itself.
-FOUNDATION = {"errors", "typing", "checks", "state", "files"}
+FOUNDATION = {"errors", "typing", "checks", "state", "files", "version", "on_demand"}
 LAYERS = [
     "exact",
     "crypto",
@@ -26,10 +26,10 @@ LAYERS = [
     "data",
     "solve",
     "protocol",
+    "privacy",
     "fleet",
     "schemes",
     "run",
-    "privacy",
     "study",
     "report",
     "engine",

@@ -9,8 +9,9 @@ the answers off the uploads; in later epochs both are multiplied by e first.
 from __future__ import annotations
 
 import random
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +23,9 @@ from codedfl.run.in_process import run_in_process
 from codedfl.run.parties import make_parties
 from codedfl.schemes import CodedScheme
 from codedfl.solve.closed_form import ClosedForm
-from codedfl.solve.descent import GradientDescent
-from codedfl.typing import Planes
+from codedfl.solve.descent import STEP_PAPER, GradientDescent
+from codedfl.state import PLAIN, Kept, Resumable
+from codedfl.typing import Planes, RandomBytes
 from experiments.views import Recording, Statistics, View, recorded
 
 Floats = NDArray[np.float64]
@@ -32,13 +34,16 @@ Residues = NDArray[np.int64]
 EPOCHS = 2  # the constant, and one update with its product
 
 
-class SingleColumns:
+class SingleColumns(Resumable):
     """A curious server's "solver": one request with a single 1 per output, which asks for columns of X'X.
 
     Of all e these leave the attacker the shortest numbers: X'X e is X'X itself on a coarser grid.
     """
 
+    _kept: ClassVar[Mapping[str, Kept]] = {"model": PLAIN, "_request": PLAIN}
+
     def __init__(self, n_features: int, n_outputs: int) -> None:
+        self.epochs = EPOCHS
         self.model: Floats | None = None
         request = np.zeros((n_features, n_outputs))
         request[np.arange(n_outputs) % n_features, np.arange(n_outputs)] = 1.0
@@ -71,12 +76,33 @@ def run_recorded(
     """
     recording = Recording(only)
     curious = SingleColumns(problem.n_features, problem.n_outputs)
-    honest = ClosedForm() if scheme.reveals_gram else GradientDescent(EPOCHS)
+    honest = ClosedForm(9e-6) if scheme.reveals_gram else GradientDescent(EPOCHS, 9e-6, STEP_PAPER)
     solver = curious if curious_requests and not scheme.reveals_gram else honest
-    source = random.Random(f"{scheme.label} {masks}").randbytes
+    source = _secrets(scheme, masks)
     server, devices = make_parties(recorded(scheme, recording), problem, solver, masks=masks, random_bytes=source)
     run_in_process(server, devices)
     return recording
+
+
+def _secrets(scheme: CodedScheme, masks: bool) -> RandomBytes:
+    return random.Random(f"{scheme.label} {masks}").randbytes
+
+
+def seats(scheme: CodedScheme, problem: Problem) -> tuple[str, ...]:
+    """The devices in the code's order, as ``run_recorded`` is going to seat them: nonces decide, from the same seed."""
+    solver = ClosedForm() if scheme.reveals_gram else GradientDescent(EPOCHS)
+    server, devices = make_parties(scheme, problem, solver, random_bytes=_secrets(scheme, True))
+    (invitation,) = server.invite()
+    for device in devices:
+        for join in device.receive(invitation.data):
+            server.receive(join)
+    assert server.agreement is not None
+    return server.agreement.names
+
+
+def seat_of(view: View, problem: Problem, device: int) -> int:
+    """The position in the code of a device of the problem."""
+    return view.agreed.position(problem.device_names[device])
 
 
 def epochs_of(view: View) -> range:
@@ -157,9 +183,10 @@ def decoded_total(server: View, sums: Planes) -> Planes:
     return total
 
 
-def true_statistics(view: View, problem: Problem, device: int) -> Statistics:
-    """X'X and G^(1) of one device as they are before any pad; for checking only."""
+def true_statistics(view: View, problem: Problem, seat: int) -> Statistics:
+    """X'X and G^(1) of the device at one position of the code as they are before any pad; for checking only."""
     agreed = view.agreed
+    device = problem.device_names.index(agreed.names[seat])
     format_, ring = agreed.fixed_point, agreed.fixed_point.ring
     X, Y = (values[problem.rows_of(device)].astype(np.float64) for values in (problem.X, problem.Y))
     cross = -format_.cross(X, Y)

@@ -29,6 +29,7 @@ from experiments.attacks.coded_run import (
     epochs_of,
     expanded_pads,
     run_recorded,
+    seats,
     true_statistics,
 )
 from experiments.views import Recording, Statistics, View
@@ -60,7 +61,8 @@ class Exposure:
 
 
 def collude(scheme: CodedScheme, problem: Problem, colluders: Sequence[int]) -> Exposure:
-    names = [problem.device_names[i] for i in colluders]
+    """``colluders`` are positions in the code, and so are all devices in the outcome."""
+    names = [seats(scheme, problem)[i] for i in colluders]
     recording = run_recorded(scheme, problem, only=[SERVER, *names])
     server = recording.server
     agreed = server.agreed
@@ -157,7 +159,7 @@ def _known_masks(server: View, recording: Recording, names: Sequence[str]) -> di
     return {
         j: np.concatenate(
             [
-                pads.expand(ring, seed, agreed.run, f"mask|{epoch}", p.answer_length(epoch))
+                pads.expand(ring, seed, agreed.run, f"mask|{server.update_digest(epoch).hex()}", p.answer_length(epoch))
                 for epoch in epochs_of(server)
             ],
             axis=1,

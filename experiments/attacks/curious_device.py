@@ -10,7 +10,7 @@ The updates bring it to the yardstick, as in conventional FL, and nothing brings
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,7 @@ def attempts_on(case: Case, setting: Setting, totals: CentralTotals, rng: np.ran
     if isinstance(case.scheme, CodedScheme):
         name = setting.problem.device_names[ATTACKER]
         view = run_recorded(case.scheme, setting.problem, only=[name]).device(name)
-        yield from _from_shares(view, targets)
+        yield from _from_shares(view, setting.problem.device_names, targets)
         # The first epoch has e = 0; the second brings the first step. One-shot has no second.
         step = view.updates().get(2)
     else:
@@ -53,10 +53,10 @@ def attempts_on(case: Case, setting: Setting, totals: CentralTotals, rng: np.ran
 def _first_step(scheme: Scheme, setting: Setting, totals: CentralTotals, rng: np.random.Generator) -> Floats:
     """Theta after the first epoch of a baseline, which every device is sent."""
     descent, at = Descent(STEP_PAPER, _REGULARISATION), Conditions(setting.fleet)
-    return next(iter(scheme.models(totals, GradientDescent(1), descent, at, rng)))
+    return next(iter(scheme.models(totals, GradientDescent(1, _REGULARISATION, STEP_PAPER), descent, at, rng)))
 
 
-def _from_shares(view: View, targets: list[Target]) -> Iterator[Attempt]:
+def _from_shares(view: View, device_names: Sequence[str], targets: list[Target]) -> Iterator[Attempt]:
     agreed = view.agreed
     ring, length = agreed.fixed_point.ring, agreed.parameters.constant_length
     shared = {name: held.constant for name, held in view.padded_data().items()}
@@ -67,7 +67,7 @@ def _from_shares(view: View, targets: list[Target]) -> Iterator[Attempt]:
     }
     for what, held in (("shares", shared), ("seeds", expanded)):
         # Of a device it holds nothing of, it finds nothing.
-        aimed = {target: held.get(agreed.names[target.device]) for target in targets}
+        aimed = {target: held.get(device_names[target.device]) for target in targets}
         if not held:
             continue
         yield Attempt(
@@ -82,7 +82,7 @@ def _from_shares(view: View, targets: list[Target]) -> Iterator[Attempt]:
         found: dict[Target, Floats | None] = {}
         names = list(shared)
         for target in targets:
-            name = agreed.names[target.device]
+            name = device_names[target.device]
             found[target] = None
             if name in shared:
                 other = names[names.index(name) - 1]

@@ -27,12 +27,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from codedfl.crypto.sealed import Identity
 from codedfl.exact.fixed_point import Bounds
-from codedfl.protocol import Device, Parameters
+from codedfl.protocol import Parameters, Policy
+from codedfl.protocol.agreement import NONCE_BYTES
+from codedfl.protocol.coded_device import CodedDevice
 from codedfl.run.in_process import run_in_process
 from codedfl.schemes import CodedScheme
 from codedfl.solve.closed_form import ClosedForm
-from codedfl.solve.descent import GradientDescent
+from codedfl.solve.descent import STEP_PAPER, GradientDescent
 from codedfl.typing import Planes
 from experiments.attacks.coded_run import EPOCHS, coded_sums, epochs_of
 from experiments.views import Recording, View, recorded
@@ -117,34 +120,39 @@ def _run(
     )
 
     def source(party: int) -> Callable[[int], bytes]:
-        """Fresh secrets; for the fault, the server (party -1) and device 0 draw the same in every run."""
-        return random.Random(party).randbytes if fault == "pads reused" and party <= 0 else fresh
+        """Fresh secrets; for the fault, the server (party -1) and device 0 draw the same in every run.
 
-    solver = ClosedForm() if scheme.reveals_gram else GradientDescent(EPOCHS)
+        The run's id and the nonces are the same in all, so that devices sit at the same places of the code.
+        """
+        draw = random.Random(party).randbytes if fault == "pads reused" and party <= 0 else fresh
+        return lambda count: bytes([party % 256]) * count if count == NONCE_BYTES else draw(count)
+
+    solver = ClosedForm(9e-6) if scheme.reveals_gram else GradientDescent(EPOCHS, 9e-6, STEP_PAPER)
+    policy = Policy(allow_gram=True, allow_unmasked=fault == "masks off")
     server = watched.server_type(parameters, names, solver, random_bytes=source(-1))
     devices = [
-        device_type(name, X, Y, random_bytes=source(i), allow_unmasked=fault == "masks off")
+        device_type(name, X, Y, identity=Identity(bytes([i]) * 32), random_bytes=source(i), policy=policy)
         for i, (name, (X, Y)) in enumerate(zip(names, data, strict=True))
     ]
     run_in_process(server, devices)
     return recording
 
 
-def _broken(device_type: type[Device], fault: Fault) -> type[Device]:
+def _broken(device_type: type[CodedDevice], fault: Fault) -> type[CodedDevice]:
     """A device whose masks go wrong from the second epoch on, if that is the fault."""
 
-    def unmasked(self: Device, epoch: int, count: int) -> Planes:
-        return device_type._mask(self, epoch, count) if epoch == 1 else self._ring.zeros(count)
+    def unmasked(self: CodedDevice, digest: bytes, count: int) -> Planes:
+        return device_type._mask(self, digest, count) if self._answered[0] == 0 else self._ring.zeros(count)
 
-    def repeated(self: Device, epoch: int, count: int) -> Planes:
-        del epoch
-        return device_type._mask(self, 1, count)
+    def repeated(self: CodedDevice, digest: bytes, count: int) -> Planes:
+        del digest
+        return device_type._mask(self, bytes(32), count)
 
     methods = {"masks off after epoch 1": unmasked, "same masks every epoch": repeated}
     if fault not in methods:
         return device_type
     broken: Any = type(device_type.__name__, (device_type,), {"_mask": methods[fault]})
-    made: type[Device] = broken
+    made: type[CodedDevice] = broken
     return made
 
 

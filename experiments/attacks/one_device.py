@@ -21,6 +21,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from codedfl.data.problem import Problem
 from codedfl.protocol.messages import SERVER
 from codedfl.schemes import (
     CodedFedL,
@@ -36,7 +37,7 @@ from codedfl.schemes import (
     WorkShape,
 )
 from codedfl.solve.descent import STEP_PAPER
-from experiments.attacks.coded_run import class_sum, coded_sums, column, decoded_total, run_recorded
+from experiments.attacks.coded_run import class_sum, coded_sums, column, decoded_total, run_recorded, seat_of
 from experiments.attacks.decoder import Decoder
 from experiments.attacks.scoring import Score, residual_correlation
 from experiments.attacks.setting import Setting, Target
@@ -107,7 +108,7 @@ def server_view(case: Case, setting: Setting) -> View:
 def attempts_on(case: Case, setting: Setting, rng: np.random.Generator) -> Iterator[Attempt]:
     targets = setting.targets()
     if isinstance(case.scheme, CodedScheme):
-        yield from _on_coded(server_view(case, setting), targets)
+        yield from _on_coded(server_view(case, setting), setting.problem, targets)
     elif isinstance(case.scheme, CodedFedL):
         yield from _on_parity(case.scheme, setting, targets, rng)
     else:
@@ -140,13 +141,14 @@ def _on_parity(
         yield Attempt("first gradient", dict(found), rows)
 
 
-def _on_coded(view: View, targets: list[Target]) -> Iterator[Attempt]:
+def _on_coded(view: View, problem: Problem, targets: list[Target]) -> Iterator[Attempt]:
     sums = coded_sums(view, epoch=1)
     total = decoded_total(view, sums)
     labels = sorted({target.label for target in targets})
+    seat = {target: seat_of(view, problem, target.device) for target in targets}
     totals = {label: class_sum(view, column(view, total, label)) for label in labels}
     yield Attempt("decoded total", {target: totals[target.label] for target in targets}, {})
-    yield Attempt("own answer", {target: _own_answer(view, sums, target) for target in targets}, {})
+    yield Attempt("own answer", {target: _own_answer(view, sums, seat[target], target.label) for target in targets}, {})
     attacker, grid = ShortVectors(view), Grid.of_constant(view)
     unit = 2.0**-view.agreed.fixed_point.constant_bits
     solved: dict[str, Callable[..., NDArray[np.int64] | None]] = {
@@ -158,15 +160,15 @@ def _on_coded(view: View, targets: list[Target]) -> Iterator[Attempt]:
         found: dict[Target, Floats | None] = {}
         for target in targets:
             short = by_label[target.label]
-            found[target] = None if short is None else -short[target.device] * unit
+            found[target] = None if short is None else -short[seat[target]] * unit
         yield Attempt(name, found, {})
 
 
-def _own_answer(view: View, sums: NDArray[np.float32], target: Target) -> Floats:
+def _own_answer(view: View, sums: NDArray[np.float32], seat: int, label: int) -> Floats:
     """What the target's answer would say if it were of its own data alone: divided by its own coefficient."""
     ring = view.agreed.fixed_point.ring
     inverse = [[pow(row[0], -1, p)] for row, p in zip(view.agreed.code.coefficients(0), ring.primes, strict=True)]
-    mine = column(view, sums[:, target.device], target.label)
+    mine = column(view, sums[:, seat], label)
     alone = ring.zeros(mine.shape[1])
     ring.add_scaled(alone, inverse, [mine])
     return class_sum(view, alone)

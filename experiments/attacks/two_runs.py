@@ -1,7 +1,8 @@
 """Two runs that differ by one device: their totals are exact, so their difference is that device.
 
-Nobody breaks a rule: a run ends early, and the operator starts again without the device that was missing. No coding,
-padding or masking helps, nor would any other exact secure aggregation; noise would.
+A run ends early, and the operator starts again without the device that was missing. No coding, padding or masking
+helps, nor would any other exact secure aggregation. What helps is that a device remembers its runs and refuses the
+second (``protocol.ledger``), or noise; the devices here remember nothing.
 """
 
 from __future__ import annotations

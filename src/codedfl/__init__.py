@@ -1,53 +1,18 @@
 """codedfl: federated learning that does not wait for its slowest devices.
 
 Exact gradients from the fastest D - alpha + 1 devices; the server sees nothing but the total, no device sees another's
-data. DESIGN.md draws the data flow; the names below follow it.
+data. DESIGN.md draws the data flow; the names below follow it. Each is imported when it is first used: on a node,
+``import codedfl`` loads neither planner nor simulator.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from codedfl.code.gradient_code import GradientCode, GroupedCode
-from codedfl.crypto.sealed import Identity
-from codedfl.errors import CodedFLError, InvalidInput, MessageRefused, NotEnoughDevices, RangeExceeded, WrongAnswers
-from codedfl.exact.fixed_point import Bounds, FixedPoint
-from codedfl.exact.ring import Ring
-
-# isort: split
-from codedfl.data.datasets import Dataset
-from codedfl.data.problem import Problem, make_problem
-
-# isort: split
-from codedfl.protocol import Agreement, Device, Parameters, Server
-from codedfl.schemes import (
-    CodedFedL,
-    CodedKeys,
-    CodedPadded,
-    Conditions,
-    Conventional,
-    ConventionalFullBatch,
-    DropSlowest,
-    OneShot,
-)
-from codedfl.solve.closed_form import ClosedForm
-from codedfl.solve.descent import GradientDescent, Nesterov, StepSchedule
-from codedfl.solve.krylov import ConjugateGradient
-
-# isort: split
-from codedfl.fleet.fleet import Fleet
-from codedfl.run.in_process import run_in_process
-from codedfl.run.parties import make_parties
-from codedfl.run.simulator import simulate
-
-# isort: split
-from codedfl.data.model import TrainedModel
-
-if TYPE_CHECKING:
-    from codedfl.run.estimators import CodedRidge, CodedRidgeClassifier
-
-__version__ = "0.1.0"
+from codedfl.on_demand import names_on_demand
+from codedfl.version import __version__
 
 __all__ = [  # noqa: RUF022 (data-flow order, not the alphabet)
     "Dataset",
+    "FeatureMap",
     "Problem",
     "make_problem",
     "Bounds",
@@ -60,6 +25,8 @@ __all__ = [  # noqa: RUF022 (data-flow order, not the alphabet)
     "Agreement",
     "Device",
     "Server",
+    "Scheme",
+    "CodedScheme",
     "CodedPadded",
     "CodedKeys",
     "OneShot",
@@ -67,11 +34,17 @@ __all__ = [  # noqa: RUF022 (data-flow order, not the alphabet)
     "ConventionalFullBatch",
     "DropSlowest",
     "CodedFedL",
+    "Solver",
     "GradientDescent",
     "Nesterov",
     "ConjugateGradient",
+    "BlockKrylov",
     "ClosedForm",
     "StepSchedule",
+    "SolverKind",
+    "SolverSettings",
+    "make_solver",
+    "register_solver",
     "Fleet",
     "Conditions",
     "run_in_process",
@@ -85,14 +58,82 @@ __all__ = [  # noqa: RUF022 (data-flow order, not the alphabet)
     "MessageRefused",
     "NotEnoughDevices",
     "RangeExceeded",
+    "SolverFailed",
     "WrongAnswers",
+    "__version__",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """The estimators on demand: scikit-learn takes a second, and a node on Flower starts a process for every call."""
-    if name in ("CodedRidge", "CodedRidgeClassifier"):
-        from codedfl.run import estimators
-
-        return getattr(estimators, name)
-    raise AttributeError(f"module 'codedfl' has no attribute {name!r}")
+if TYPE_CHECKING:
+    from codedfl.code.gradient_code import GradientCode, GroupedCode
+    from codedfl.crypto.sealed import Identity
+    from codedfl.data.datasets import Dataset
+    from codedfl.data.features import FeatureMap
+    from codedfl.data.model import TrainedModel
+    from codedfl.data.problem import Problem, make_problem
+    from codedfl.errors import (
+        CodedFLError,
+        InvalidInput,
+        MessageRefused,
+        NotEnoughDevices,
+        RangeExceeded,
+        SolverFailed,
+        WrongAnswers,
+    )
+    from codedfl.exact.fixed_point import Bounds, FixedPoint
+    from codedfl.exact.ring import Ring
+    from codedfl.fleet.fleet import Fleet
+    from codedfl.protocol import Agreement, Device, Parameters, Server
+    from codedfl.run.estimators import CodedRidge, CodedRidgeClassifier
+    from codedfl.run.in_process import run_in_process
+    from codedfl.run.parties import make_parties
+    from codedfl.run.simulator import simulate
+    from codedfl.schemes import (
+        CodedFedL,
+        CodedKeys,
+        CodedPadded,
+        CodedScheme,
+        Conditions,
+        Conventional,
+        ConventionalFullBatch,
+        DropSlowest,
+        OneShot,
+        Scheme,
+    )
+    from codedfl.solve.closed_form import ClosedForm
+    from codedfl.solve.descent import GradientDescent, Nesterov, StepSchedule
+    from codedfl.solve.krylov import BlockKrylov, ConjugateGradient
+    from codedfl.solve.registry import SolverKind, SolverSettings, make_solver, register_solver
+    from codedfl.solve.solver import Solver
+else:  # hidden from type checkers, which would take every name for a good one
+    __getattr__, __dir__ = names_on_demand(
+        __name__,
+        {
+            "codedfl.data.datasets": ["Dataset"],
+            "codedfl.data.features": ["FeatureMap"],
+            "codedfl.data.problem": ["Problem", "make_problem"],
+            "codedfl.data.model": ["TrainedModel"],
+            "codedfl.exact.fixed_point": ["Bounds", "FixedPoint"],
+            "codedfl.exact.ring": ["Ring"],
+            "codedfl.code.gradient_code": ["GradientCode", "GroupedCode"],
+            "codedfl.crypto.sealed": ["Identity"],
+            "codedfl.protocol": ["Parameters", "Agreement", "Device", "Server"],
+            "codedfl.schemes": [
+                *("Scheme", "CodedScheme", "CodedPadded", "CodedKeys", "OneShot"),
+                *("Conventional", "ConventionalFullBatch", "DropSlowest", "CodedFedL", "Conditions"),
+            ],
+            "codedfl.solve.solver": ["Solver"],
+            "codedfl.solve.descent": ["GradientDescent", "Nesterov", "StepSchedule"],
+            "codedfl.solve.krylov": ["BlockKrylov", "ConjugateGradient"],
+            "codedfl.solve.registry": ["SolverKind", "SolverSettings", "make_solver", "register_solver"],
+            "codedfl.solve.closed_form": ["ClosedForm"],
+            "codedfl.fleet.fleet": ["Fleet"],
+            "codedfl.run.in_process": ["run_in_process"],
+            "codedfl.run.parties": ["make_parties"],
+            "codedfl.run.simulator": ["simulate"],
+            "codedfl.run.estimators": ["CodedRidge", "CodedRidgeClassifier"],
+            "codedfl.errors": [
+                *("CodedFLError", "InvalidInput", "MessageRefused"),
+                *("NotEnoughDevices", "RangeExceeded", "SolverFailed", "WrongAnswers"),
+            ],
+        },
+    )

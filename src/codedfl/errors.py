@@ -44,3 +44,11 @@ class WrongAnswers(CodedFLError):
         super().__init__(message)
         self.suspects = tuple(suspects)
         self.model = model
+
+
+class SolverFailed(CodedFLError):
+    """The solver cannot make a model of totals that are exact; ``model`` is the last good one, or None."""
+
+    def __init__(self, message: str, model: Any = None) -> None:
+        super().__init__(message)
+        self.model = model

@@ -18,7 +18,7 @@ from codedfl.run.parties import make_parties
 from codedfl.run.simulator import simulate
 from codedfl.schemes import CodedKeys, CodedPadded, CodedScheme, Conditions, OneShot
 from codedfl.solve.closed_form import ClosedForm
-from codedfl.solve.descent import GradientDescent
+from codedfl.solve.descent import STEP_PAPER, GradientDescent
 from codedfl.solve.solver import Solver
 from small_problems import digits
 
@@ -33,7 +33,7 @@ def problem() -> Problem:
 
 
 def solver_for(scheme: CodedScheme) -> Solver:
-    return ClosedForm() if scheme.reveals_gram else GradientDescent(3)
+    return ClosedForm(9e-6) if scheme.reveals_gram else GradientDescent(3, 9e-6, STEP_PAPER)
 
 
 def trained(scheme: CodedScheme) -> np.ndarray:
@@ -71,7 +71,9 @@ def test_the_simulated_run_is_recorded_too():
     recording = Recording()
     at = Conditions(Fleet.load("paper").scaled_to(6))
     scheme = recorded(CodedKeys(ALPHA), recording)
-    simulate(scheme, problem(), GradientDescent(3), at, np.random.default_rng(0), everyone_computes=True)
+    simulate(
+        scheme, problem(), GradientDescent(3, 9e-6, STEP_PAPER), at, np.random.default_rng(0), everyone_computes=True
+    )
     assert len(recording.server.answers(2)) == 6
     assert all(len(recording.device(name).updates()) == 3 for name in problem().device_names)
 
@@ -95,9 +97,9 @@ def test_the_view_holds_the_total_bit_for_bit(scheme: CodedScheme):
 def test_a_device_is_given_something_of_its_row_of_the_code_only(scheme: CodedScheme):
     recording = Recording()
     trained(recorded(scheme, recording))
-    for i, name in enumerate(problem().device_names):
+    for i, name in enumerate(recording.server.agreed.names):
         view = recording.device(name)
-        row = {problem().device_names[j] for j in view.agreed.code.row_support(i)} - {name}
+        row = {view.agreed.names[j] for j in view.agreed.code.row_support(i)} - {name}
         with_pads = {sender for sender, secrets in view.shares().items() if secrets.pad}
         padded = scheme.name == "coded-padded"
         assert set(view.padded_data()) == (row if padded else set())

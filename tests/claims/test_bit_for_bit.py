@@ -19,7 +19,7 @@ from codedfl.protocol import Server
 from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
 from codedfl.run.in_process import run_in_process
 from codedfl.solve.descent import Nesterov, StepSchedule
-from codedfl.solve.krylov import ConjugateGradient
+from codedfl.solve.krylov import BlockKrylov, ConjugateGradient
 from codedfl.solve.solver import Solver
 from scenario import Scenario, descent
 
@@ -29,6 +29,7 @@ SOLVERS: dict[str, Callable[[], Solver]] = {
     "descent": lambda: descent(EPOCHS),
     "Nesterov": lambda: Nesterov(EPOCHS, regularisation=1e-3, step=StepSchedule(0.2)),
     "conjugate gradient": lambda: ConjugateGradient(EPOCHS, regularisation=1e-3, restart=2),
+    "block Krylov": lambda: BlockKrylov(EPOCHS, regularisation=1e-3),
 }
 SCENARIOS = {
     "D = 2, uncoded": Scenario(sizes=(3, 4), alpha=1),

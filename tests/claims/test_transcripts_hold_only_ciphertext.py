@@ -14,10 +14,10 @@ import pytest
 from scipy import stats
 
 from codedfl.crypto import sealed
-from codedfl.crypto.sealed import Identity
+from codedfl.crypto.sealed import RunKey
 from codedfl.errors import MessageRefused
 from codedfl.protocol import Device, Server
-from codedfl.protocol.messages import SERVER, Kind, Message, Secrets, decode_envelopes
+from codedfl.protocol.messages import SERVER, Kind, Message, Secrets, Share, Shares
 from scenario import Network, Scenario, decoded
 
 D, ALPHA, FEATURES, OUTPUTS = 6, 4, 40, 3
@@ -35,16 +35,20 @@ def shared() -> tuple[Scenario, Network]:
     return scenario, network
 
 
-def openings(identity: Identity, publics: list[bytes], message: Message) -> Iterator[bytes]:
-    """All that the holder of ``identity`` can open of a message, trying every key and every plausible context."""
+def openings(key: RunKey, publics: list[bytes], message: Message) -> Iterator[bytes]:
+    """All that the holder of ``key`` can open of a message, trying every key and every plausible context."""
     bodies = [(message, message.body)]
     if message.kind is Kind.SHARES:
-        for name, envelope in decode_envelopes(message.body).items():
+        shares = Shares.decode(message.body)
+        bodies.append((message.with_body(b""), shares.for_server))
+        for name, envelope in shares.envelopes.items():
             header = Message(Kind.SHARE, message.run, message.agreement, message.sender, name)
             bodies.append((header, envelope))
+    if message.kind is Kind.SHARE:
+        bodies.append((message, Share.decode(message.body).envelope))
     for (header, body), public in itertools.product(bodies, publics):
         try:
-            plaintext = sealed.open_sealed(identity, public, header.context(), body)
+            plaintext = sealed.open_sealed(key, public, header.context(), body)
         except MessageRefused:
             continue
         yield plaintext
@@ -58,10 +62,11 @@ def openings(identity: Identity, publics: list[bytes], message: Message) -> Iter
 def view(party: Server | Device, seen: list[bytes]) -> bytes:
     """Everything a party received, and everything it can make of it with its own key."""
     _, network = shared()
-    publics = [network.server.identity.public, *(device.identity.public for device in network.devices.values())]
+    publics = [key.public for key in network.run_keys.values()]
+    name = SERVER if isinstance(party, Server) else party.name
     parts = list(seen)
     for data in seen:
-        parts += openings(party.identity, publics, Message.decode(data))
+        parts += openings(network.run_keys[name], publics, Message.decode(data))
     return b"|".join(parts)
 
 
@@ -85,8 +90,8 @@ def padded(index: int) -> bytes:
     _, network = shared()
     reader = f"device-{(index - 1) % D}"
     (share,) = (m for m in decoded(network.device_saw[reader], Kind.SHARE) if m.sender == f"device-{index}")
-    publics = [network.devices[share.sender].identity.public]
-    *_, plaintext = openings(network.devices[reader].identity, publics, share)
+    publics = [network.run_keys[share.sender].public]
+    *_, plaintext = openings(network.run_keys[reader], publics, share)
     assert len(plaintext) == 6 * NUMBERS
     return plaintext
 
@@ -117,15 +122,15 @@ def test_the_server_sees_only_ciphertext_in_phase_1():
 
 
 def test_what_the_server_can_open_is_empty():
-    """Joins and readies carry nothing; shares are for others."""
+    """Readies carry nothing; shares are for others. Joins are public, and signed."""
     _, network = shared()
-    publics = [device.identity.public for device in network.devices.values()]
+    publics = [network.run_keys[name].public for name in network.devices]
     opened = [
         plaintext
         for data in network.server_saw
-        for plaintext in openings(network.server.identity, publics, Message.decode(data))
+        for plaintext in openings(network.run_keys[SERVER], publics, Message.decode(data))
     ]
-    assert opened == [b""] * (2 * D)
+    assert opened == [b""] * D
 
 
 @pytest.mark.parametrize("index", range(D))
@@ -147,9 +152,9 @@ def test_a_device_sees_no_unpadded_value_of_another(index: int):
 def test_a_device_does_not_get_the_pad_seed_of_another():
     _, network = shared()
     seeds = {}
-    for name, device in network.devices.items():
+    for name in network.devices:
         (letter,) = decoded(network.device_saw[name], Kind.PAD_SEED)
-        (seeds[name],) = openings(device.identity, [network.server.identity.public], letter)
+        (seeds[name],) = openings(network.run_keys[name], [network.run_keys[SERVER].public], letter)
     for name, device in network.devices.items():
         seen = view(device, network.device_saw[name])
         assert [other for other, seed in seeds.items() if seed in seen] == [name]

@@ -14,7 +14,9 @@ from codedfl.cli import inputs as inputs_module
 CASES = {
     "train": "Missing argument 'DATA'.",
     "nonsense": "No such command 'nonsense'.",
-    "train digits --solver magic": "Invalid value for '--solver': 'magic' is not one of 'gd', 'nesterov', 'cg'.",
+    "train digits --solver magic": "solver must be one of gd, nesterov, cg, block-krylov, closed-form, got 'magic'",
+    "train digits --solver closed-form": "solver must do without X'X itself, which this scheme does not reveal, got"
+    " closed-form",
     "train nonsense": "data set must be one of digits, digits-shifted, mnist, fashion-mnist or a file, got 'nonsense'",
     "train none.csv": "data file must exist, got 'none.csv'",
     "train digits --label x": "label must be left out for the data set 'digits', got 'x'",
@@ -29,14 +31,13 @@ CASES = {
     "train digits --partition device": "--device must name a column for --partition device, got none",
     "train digits --partition dirichlet --concentration 0": "concentration must be a positive number, got 0.0",
     "train digits --concentration 1": "--concentration must be left out with any partition but dirichlet, got 1.0",
-    "train digits --step paper": "--step must be left out with solver cg, which needs none, got paper",
+    "train digits --step paper": "--step must be left out with solver block-krylov, which needs none, got paper",
     "train digits --features linear --gamma 1": (
         "--gamma must be left out with --features linear, which has no kernel, got 1.0"
     ),
     "train digits --features linear --n-features 9": (
         "--n-features must be left out with --features linear, which takes the columns, got 9"
     ),
-    "train garden.csv --label species": "column 'shop' of garden.csv must hold numbers, got 'shop-0' in line 2",
     "train garden.csv --label species --device shop --devices 3": (
         "--devices must be left out where a device column says who holds what, got 3"
     ),

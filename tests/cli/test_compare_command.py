@@ -30,9 +30,9 @@ def test_table_sentence_and_files(run: Run):
     assert "digits on the fleet 'paper': time to 80" in result.stdout
     rows = [line.split("  ")[0] for line in result.stdout.splitlines()]
     for title, variant in (
-        ("conventional FL", "full batch, CG"),
+        ("conventional FL", "full batch, block Krylov"),
         ("coded-padded", "α = 25"),
-        ("coded-keys", "α = 23, CG"),
+        ("coded-keys", "α = 23, block Krylov"),
     ):
         assert (title, variant) in itertools.pairwise(rows)
     assert "dropping the slowest 5" in rows

@@ -10,13 +10,13 @@ import subprocess
 import sys
 import time
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 from command_runner import Run, invoke
 
 from codedfl.data.model import TrainedModel
+from codedfl.version import __version__
 
 STARTS = {
     "console script": [str(Path(sys.executable).with_name("codedfl"))],
@@ -27,7 +27,7 @@ STARTS = {
 @pytest.mark.parametrize("start", STARTS)
 def test_both_ways_to_start(start: str):
     done = subprocess.run([*STARTS[start], "--version"], capture_output=True, text=True, check=True)
-    assert (done.stdout, done.stderr) == (f"codedfl {version('codedfl')}\n", "")
+    assert (done.stdout, done.stderr) == (f"codedfl {__version__}\n", "")
 
 
 def test_bad_input_of_a_real_process():

@@ -22,6 +22,7 @@ uplink_rate = 1e6
 downlink_rate = 2e6
 failure_probability = 0
 header_overhead = 0
+latency = 0.04
 """
 
 
@@ -48,7 +49,7 @@ def test_in_words(run: Run):
     result = run("fleet", "show", "--devices", "10")
     said = [" ".join(line.split()) for line in result.stdout.splitlines()]
     assert said[0] == "Fleet 'paper': 10 devices; how long each takes to answer, on average"
-    assert said[2].startswith("fast 4 2.5e+07 0.5 5 Mbit/s 10 Mbit/s 10 % 10 %")
+    assert said[3] == "fast 4 2.5e+07 0.5 5/10 10 % 10 % 0 ms 3.13 s 2.77 s"
     assert any(line.startswith("conventional FL the last of 10 answers") for line in said)
     assert any(line.startswith("coded-padded, α = 9 the first 2 of 10 answers") for line in said)
     assert any(line.startswith("coded-padded, α = 10 the first of 10 answers") for line in said)
@@ -61,8 +62,8 @@ def test_a_fleet_of_the_user_s_is_computed_by_hand(run: Run):
     outcome = json.loads(result.stdout)
     assert "[phone]" in result.stderr, "a name is not markup"
     numbers, seal = 100 * 2, 10
-    # d^2 c MACs and sealing at 1e6 MAC/s; d c numbers of 48 bits down at 2 and up at 1 Mbit/s.
-    coded = (100 * numbers + seal * numbers) / 1e6 + numbers * 48 * (1 / 1e6 + 1 / 2e6)
+    # d^2 c MACs and sealing at 1e6 MAC/s; d c numbers of 48 bits down at 2 and up at 1 Mbit/s, 40 ms each way.
+    coded = (100 * numbers + seal * numbers) / 1e6 + numbers * 48 * (1 / 1e6 + 1 / 2e6) + 2 * 0.04
     assert outcome["classes"][0]["answer_s"]["coded-padded"] == pytest.approx(coded)
     assert [one["epoch_s_mean"] for one in outcome["epochs"][1:]] == pytest.approx([coded] * 3)
 

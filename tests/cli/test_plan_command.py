@@ -18,7 +18,8 @@ def test_it_recommends_writes_and_train_follows(run: Run):
     outcome = json.loads(Path("plan.json").read_text())
     best = outcome["best"]
     assert "takes" in outcome["why"]
-    assert outcome["plans"][0] == best
+    assert best["exposed_to_server"] == 0
+    assert next(plan for plan in outcome["plans"] if plan["exposed_to_server"] == 0) == best
     assert {path.name for path in Path("here").iterdir()} == {
         "plan.toml",
         "time_against_alpha.png",
@@ -54,7 +55,7 @@ def test_a_plan_is_refused_for_other_data_and_other_fleets(run: Run):
 def test_limits_are_options(run: Run):
     result = run("plan", "digits", *SMALL, "--max-exposure", 2, "--allow-gram", "--json", "-")
     outcome = json.loads(result.stdout)
-    assert all(plan["exposure"] <= 2 for plan in outcome["plans"])
+    assert all(plan["exposed_by_one"] <= 2 for plan in outcome["plans"])
     assert any("exposure" in reason for plan in outcome["left_out"] for reason in plan["reasons"])
 
 

@@ -48,7 +48,7 @@ def test_the_outcome_in_words(run: Run):
     assert "digits: 1438 rows to train on, 359 to test on, 10 classes" in said
     assert "5 of the fleet 'paper', rows sorted by label and cut" in said
     assert "coded-keys, α = 3: an epoch ends with the first 3 of 5 answers" in said
-    assert "conjugate gradient, at most 6 epochs" in said
+    assert "block Krylov, at most 6 epochs" in said
     assert "on the test rows after 6 epochs" in said
     assert "clipped 0 training values" in said
     assert "model results/train-digits/model.safetensors" in said
@@ -101,9 +101,21 @@ def test_a_target_out_of_reach_is_said(run: Run):
 
 
 @pytest.mark.parametrize("solver", ["gd", "nesterov"])
-def test_descent_takes_the_paper_s_step_unless_told(run: Run, solver: str):
+def test_descent_derives_its_step_unless_told(run: Run, solver: str):
     result = run("train", "digits", *SMALL, "--solver", solver, "--json", "-")
+    assert json.loads(result.stdout)["step"] == "derived"
+    result = run("train", "digits", *SMALL, "--solver", solver, "--step", "paper", "--json", "-")
     assert json.loads(result.stdout)["step"] == "paper"
+
+
+@pytest.mark.parametrize("step", [(), ("--step", "paper")])
+def test_nesterov_does_not_run_away(run: Run, step: tuple[str, ...]):
+    """With the whole of descent's step it diverged at epoch 34."""
+    command = ("train", "digits", "--devices", 5, "--n-features", 60, "--solver", "nesterov", "--epochs", 60)
+    result = run(*command, *step, "--json", "-")
+    assert result.exit_code == 0, result.stderr
+    scores = [score for _, _, score in read_trace(json.loads(result.stdout)["trace"])]
+    assert len(scores) == 60 and scores[-1] > 0.85
 
 
 def test_a_dirichlet_partition_needs_nothing_else(run: Run):
@@ -248,11 +260,20 @@ def test_an_error_keeps_the_model_so_far(run: Run, monkeypatch: pytest.MonkeyPat
 
 def test_a_step_too_large_is_called_so(run: Run):
     path = write_npz(Path("garden.npz"))
-    result = run("train", path, "--features", "linear", "--devices", "3", "--solver", "gd")
+    result = run("train", path, "--features", "linear", "--devices", "3", "--solver", "gd", "--step", "paper")
     assert result.exit_code == 2
     assert result.stderr.startswith("error: the step is too large for these features (the update must have")
-    assert "): take --solver cg, which needs none; kept results/train-garden.npz/model.safetensors" in result.stderr
+    assert (
+        "): leave out --step, which then suits them; kept results/train-garden.npz/model.safetensors" in result.stderr
+    )
     assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("solver", ["gd", "nesterov"])
+def test_descent_on_an_own_table(run: Run, solver: str):
+    path = write_npz(Path("garden.npz"))
+    result = run("train", path, "--features", "linear", "--devices", "3", "--solver", solver, "--json", "-")
+    assert json.loads(result.stdout)["score"] > 0.99
 
 
 def test_a_plan_file_decides_scheme_alpha_solver_and_epochs(run: Run):

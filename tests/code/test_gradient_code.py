@@ -132,7 +132,7 @@ def test_repr_says_what_is_tolerated(n_devices: int, alpha: int, text: str):
 def test_shortfall_counts_distinct_answers():
     code = code_for(5, 3)
     assert code.answers_needed == 3
-    assert [code.shortfall(s) for s in ([], [4], [4, 4], [0, 4], [0, 1, 4], [0, 1, 2, 3, 4])] == [3, 2, 2, 1, 0, 0]
+    assert [code.quorum.missing(s) for s in ([], [4], [4, 4], [0, 4], [0, 1, 4], [0, 1, 2, 3, 4])] == [3, 2, 2, 1, 0, 0]
 
 
 def test_decoding_vectors_are_cached_and_cannot_be_spoilt():

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 import oracle
 from codedfl.crypto import sealed
-from codedfl.crypto.sealed import BULK_CHUNK, SEAL_OVERHEAD, TAG_BYTES, Identity
+from codedfl.crypto.sealed import BULK_CHUNK, SEAL_OVERHEAD, TAG_BYTES, Identity, RunKey
 from codedfl.errors import InvalidInput, MessageRefused
 from scenario import repeatable
 
-ALICE, BOB, EVE = (Identity(bytes([i]) * 32) for i in (1, 2, 3))
+ALICE, BOB, EVE = (RunKey(bytes([i]) * 32) for i in (1, 2, 3))
+SIGNER, OTHER = (Identity(bytes([i]) * 32) for i in (1, 2))
 CONTEXT = b"run, kind, sender, receiver"
 SECRET = b"attack at dawn, or a little later"
 
@@ -40,26 +41,35 @@ def sealed_letter(plaintext: bytes = SECRET, seed: int = 0) -> bytes:
 # -- identities
 
 
-def test_an_identity_is_two_keys_of_one_secret():
-    assert Identity(bytes([1]) * 32).public == ALICE.public
-    assert len(ALICE.public) == sealed.PUBLIC_BYTES == 64
-    assert len({ALICE.public, BOB.public, EVE.public}) == 3
-    assert ALICE.public[:32] != ALICE.public[32:]
+def test_an_identity_signs_and_nothing_else():
+    """What a stolen key file could open later was never sealed to it."""
+    assert Identity(bytes([1]) * 32).public == SIGNER.public != OTHER.public
+    assert len(SIGNER.public) == 32
+    assert not hasattr(SIGNER, "shared_with")
 
 
-def test_generated_identities_come_from_the_given_source():
-    assert Identity.generate(repeatable(5)).public == Identity(repeatable(5)(32)).public
-    assert Identity.generate().public != Identity.generate().public
+def test_keys_come_from_the_given_source():
+    for kind in (Identity, RunKey):
+        assert kind.generate(repeatable(5)).public == kind(repeatable(5)(32)).public
+        assert kind.generate().public != kind.generate().public
 
 
 @pytest.mark.parametrize("size", [0, 31, 33, 64])
 def test_a_secret_of_another_size_is_refused(size: int):
     with pytest.raises(InvalidInput, match=exactly(f"an identity's secret must have 32 bytes, got {size}")):
         Identity(bytes(size))
+    with pytest.raises(InvalidInput, match=exactly(f"a run key must have 32 bytes, got {size}")):
+        RunKey(bytes(size))
 
 
 def test_repr_shows_the_fingerprint_and_no_secret():
-    assert repr(ALICE) == f"<Identity {hashlib.sha256(ALICE.public).hexdigest()[:16]}>"
+    assert repr(SIGNER) == f"<Identity {sealed.fingerprint(SIGNER.public)}>"
+    assert repr(ALICE) == f"<RunKey {sealed.fingerprint(ALICE.public)}>"
+
+
+def test_tags_recognise_a_message_for_the_holder_of_the_key_alone():
+    assert SIGNER.tag(b"row") == SIGNER.tag(b"row") != SIGNER.tag(b"other row")
+    assert SIGNER.tag(b"row") != OTHER.tag(b"row")
 
 
 # -- seal and open
@@ -76,10 +86,10 @@ def test_the_construction_is_the_documented_one():
     """Two X25519 exchanges, HKDF-SHA256 bound to both publics, ChaCha20-Poly1305: put together here once more."""
     fresh = X25519PrivateKey.from_private_bytes(repeatable(0)(32))
     fresh_public = fresh.public_key().public_bytes_raw()
-    bob = X25519PublicKey.from_public_bytes(BOB.public[:32])
-    alice = X25519PrivateKey.from_private_bytes(oracle.hkdf_sha256(bytes([1]) * 32, b"", b"codedfl v1|identity x25519"))
+    bob = X25519PublicKey.from_public_bytes(BOB.public)
+    alice = X25519PrivateKey.from_private_bytes(bytes([1]) * 32)
     key = oracle.hkdf_sha256(
-        fresh.exchange(bob) + alice.exchange(bob), fresh_public, b"codedfl v1|seal|" + ALICE.public + BOB.public
+        fresh.exchange(bob) + alice.exchange(bob), fresh_public, b"codedfl v2|seal|" + ALICE.public + BOB.public
     )
     assert sealed_letter() == fresh_public + ChaCha20Poly1305(key).encrypt(bytes(12), SECRET, CONTEXT)
 
@@ -147,9 +157,9 @@ SMALL_ORDER = [
 def test_keys_of_small_order_are_refused(point: bytes):
     message = exactly("a public key must be a valid X25519 point, got one that is not")
     with pytest.raises(MessageRefused, match=message):
-        sealed.seal(ALICE, point + bytes(32), CONTEXT, SECRET, repeatable(0))
+        sealed.seal(ALICE, point, CONTEXT, SECRET, repeatable(0))
     with pytest.raises(MessageRefused, match=message):
-        sealed.open_sealed(BOB, point + bytes(32), CONTEXT, sealed_letter())
+        sealed.open_sealed(BOB, point, CONTEXT, sealed_letter())
     with pytest.raises(MessageRefused, match=message):
         sealed.open_sealed(BOB, ALICE.public, CONTEXT, point + bytes(48))
 
@@ -168,16 +178,16 @@ def test_equal_plaintexts_have_unrelated_ciphertexts():
 
 
 def test_a_signature_is_by_its_key_and_for_its_message():
-    signature = ALICE.sign(b"epoch 3")
-    sealed.verify(ALICE.public, b"epoch 3", signature)
+    signature = SIGNER.sign(b"epoch 3")
+    sealed.verify(SIGNER.public, b"epoch 3", signature)
     damaged = bytes([signature[0] ^ 1]) + signature[1:]
     for public, message, tried in (
-        (BOB.public, b"epoch 3", signature),
-        (ALICE.public, b"epoch 4", signature),
-        (ALICE.public, b"epoch 3", damaged),
-        (ALICE.public, b"epoch 3", signature[:-1]),
-        (ALICE.public, b"epoch 3", b""),
-        (ALICE.public[:40], b"epoch 3", signature),
+        (OTHER.public, b"epoch 3", signature),
+        (SIGNER.public, b"epoch 4", signature),
+        (SIGNER.public, b"epoch 3", damaged),
+        (SIGNER.public, b"epoch 3", signature[:-1]),
+        (SIGNER.public, b"epoch 3", b""),
+        (SIGNER.public[:20], b"epoch 3", signature),
         (b"", b"epoch 3", signature),
     ):
         refusal = f"the signature must be by key {sealed.fingerprint(public)}: it is not, or was damaged"

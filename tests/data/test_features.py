@@ -23,6 +23,17 @@ def test_the_same_numbers_as_sklearn(rows: int) -> None:
         assert np.abs(features - sampler.transform(X)).max() < 1e-14
 
 
+@pytest.mark.parametrize(
+    ("columns", "d", "gamma", "seed"), [(1, 1, 50.0, 0), (5, 40, 0.3, 7), (64, 333, 0.245, 2**32 - 1)]
+)
+def test_the_very_draw_of_sklearn(columns: int, d: int, gamma: float, seed: int) -> None:
+    """Bit for bit: models of version 0.1 drew their features through scikit-learn."""
+    sampler = RBFSampler(n_components=d, gamma=gamma, random_state=seed).fit(np.zeros((1, columns)))
+    weights, offsets = RandomFourierFeatures(columns, d, gamma, seed).drawn
+    assert np.array_equal(weights, sampler.random_weights_)
+    assert np.array_equal(offsets, sampler.random_offset_)
+
+
 def test_float32_rows_are_computed_in_float64() -> None:
     X = np.random.default_rng(0).random((4, 5), dtype=np.float32)
     features = RandomFourierFeatures(5, 8, 0.3, 7)
@@ -88,30 +99,22 @@ def test_a_model_file_brings_the_same_map_back(features: Any) -> None:
 
 
 def test_other_numbers_from_the_same_seed_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    saved = RandomFourierFeatures(5, 16, 0.3, 7).to_dict()
-    fit = RBFSampler.fit
-
-    def last_bit_off(self: RBFSampler, X: np.ndarray) -> RBFSampler:
-        fit(self, X)
-        self.random_weights_ = np.nextafter(self.random_weights_, np.inf)
-        return self
-
-    def one_weight_off(self: RBFSampler, X: np.ndarray) -> RBFSampler:
-        fit(self, X)
-        self.random_weights_[3, 11] += 0.01
-        return self
-
-    monkeypatch.setattr(RBFSampler, "fit", last_bit_off)
+    features = RandomFourierFeatures(5, 16, 0.3, 7)
+    saved = features.to_dict()
+    weights, offsets = features.drawn
+    one_off = weights.copy()
+    one_off[3, 11] += 0.01
+    monkeypatch.setattr(RandomFourierFeatures, "drawn", (np.nextafter(weights, np.inf), offsets))
     feature_map_from_dict(saved)
-    monkeypatch.setattr(RBFSampler, "fit", one_weight_off)
-    with pytest.raises(ValueError, match=r"^fingerprint of the feature map must be .* draw other numbers"):
+    monkeypatch.setattr(RandomFourierFeatures, "drawn", (one_off, offsets))
+    with pytest.raises(ValueError, match=r"^fingerprint of the feature map must be .* draws other numbers"):
         feature_map_from_dict(saved)
 
 
 @pytest.mark.parametrize(
     ("saved", "message"),
     [
-        ({}, "kind of feature map must be 'random-fourier' or 'linear', got None"),
+        ({}, "kind of feature map must be 'linear' or 'random-fourier', got None"),
         ({"kind": "linear"}, "saved linear features must be complete, got KeyError('input_dim')"),
         (
             {"kind": "random-fourier", "input_dim": None},

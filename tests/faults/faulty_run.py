@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from codedfl.crypto.sealed import Identity
 from codedfl.errors import CodedFLError, MessageRefused, NotEnoughDevices, WrongAnswers
-from codedfl.protocol import Device, Phase, Server
+from codedfl.protocol import Device, Phase, Policy, Server
 from codedfl.protocol.messages import Kind, Message, Update
 from codedfl.schemes import CodedKeys, CodedPadded, CodedScheme, OneShot
 from codedfl.solve.closed_form import ClosedForm
@@ -111,7 +111,9 @@ class FaultyRun:
 
     def _new_device(self, name: str, identity: Identity | None = None, data_used: bool = False) -> Device:
         data = (None, None) if data_used else self.scenario.data[self.names.index(name)]
-        device = self.scenario.device_type(name, *data, identity=identity, random_bytes=self.secrets)
+        device = self.scenario.device_type(
+            name, *data, identity=identity, policy=Policy(allow_gram=True), random_bytes=self.secrets
+        )
         if name in self.liars:
             make_liar(device, self.lies_from)
         return device
@@ -263,11 +265,13 @@ class FaultyRun:
 
     def _give_up(self) -> None:
         """Nothing moves any more: the server must be able to say why."""
+        before = self.server.epoch
         try:
-            self.server.check_enough([name for name in self.names if name in self.dead])
+            self._send(self.server.check_enough([name for name in self.names if name in self.dead]))
         except CodedFLError as error:
             self.error = error
-        assert self.error is not None, f"the run hangs: {self.server!r}, {self.dead} are dead"
+        hangs = self.error is None and self.server.epoch == before and self.server.phase is not Phase.FINISHED
+        assert not hangs, f"the run hangs: {self.server!r}, {self.dead} are dead"
 
     # -- what must hold
 
@@ -297,12 +301,12 @@ class FaultyRun:
 
 def make_liar(device: Device, first_epoch: int) -> None:
     """From some epoch on, one number of its answers is wrong."""
-    honest = type(device)._masked_answer
+    honest = type(device)._answer
 
-    def answer(self: Device, update: Update) -> Planes:
-        planes = honest(self, update)
+    def answer(self: Device, update: Update, digest: bytes) -> Planes:
+        planes = honest(self, update, digest)
         if update.epoch >= first_epoch:
             planes[0, 0] += 1 if planes[0, 0] < 0 else -1
         return planes
 
-    device._masked_answer = MethodType(answer, device)  # type: ignore[method-assign]
+    device._answer = MethodType(answer, device)  # type: ignore[method-assign]

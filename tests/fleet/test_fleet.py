@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from codedfl.errors import InvalidInput
-from codedfl.fleet.fleet import DeviceClass, Fleet, MeasuredTimes
+from codedfl.fleet.fleet import DEFAULT_LATENCY, DeviceClass, Fleet, MeasuredTimes
 
 SMALL = """\
 [server]
@@ -148,6 +148,8 @@ def test_save_and_load_with_a_trace_beside_it(tmp_path: Path):
             "setup_factor = -0.5",
             "defaults.setup_factor must be zero or positive, got -0.5",
         ),
+        ("count = 1", "count = 1\nlatency = -0.1", "device[1].latency must be zero or positive, got -0.1"),
+        ("count = 1", "count = 1\nlatency = nan", "device[1].latency must be a finite number, got nan"),
         (
             "header_overhead = 0.1",
             "header_overhead = -1",
@@ -187,7 +189,7 @@ def test_save_and_load_with_a_trace_beside_it(tmp_path: Path):
             "count = 1",
             "count = 1\nmac_rte = 3e6",
             "device[1].mac_rte is not a known key (name, count, mac_rate, setup_factor, uplink_rate, "
-            "downlink_rate, failure_probability, header_overhead, trace), got 3000000.0",
+            "downlink_rate, failure_probability, header_overhead, latency, trace), got 3000000.0",
         ),
         ("count = 1", "count = 1\ntrace = 4", "device[1].trace must be a non-empty string, got 4"),
     ],
@@ -264,3 +266,11 @@ def test_a_class_made_in_code_is_checked_too():
     made = DeviceClass("x", np.int64(3), np.float64(1e6), 0.5, 1e6, 1e6, 0.0, 0.0)
     fleet = Fleet("lab", (made,), 1e12)
     assert Fleet.loads(fleet.dumps()) == fleet
+
+
+def test_a_message_has_the_latency_of_lte_unless_the_fleet_says_otherwise():
+    assert (Fleet.load("paper").latency == 0).all(), "the paper counts none"
+    assert (Fleet.loads(SMALL).latency == DEFAULT_LATENCY).all()
+    own = Fleet.loads(SMALL.replace("header_overhead = 0.1", "header_overhead = 0.1\nlatency = 0.2"))
+    assert (own.latency == 0.2).all()
+    assert (Fleet.loads(own.dumps()).latency == 0.2).all()

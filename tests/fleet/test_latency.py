@@ -8,22 +8,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from codedfl.code.gradient_code import coded_quorum
+from codedfl.code.quorum import Quorum
 from codedfl.errors import InvalidInput
-from codedfl.fleet.clock import kth_fastest, training_times
 from codedfl.fleet.fleet import DeviceClass, Fleet, MeasuredTimes
 from codedfl.fleet.latency import (
+    EngineLatency,
+    FleetLatency,
     authors_sharing_time,
-    compute_times,
     crypto_macs,
     epoch_arrivals,
-    mean_compute_times,
-    mean_transfer_times,
+    mean_arrivals,
     sharing_times,
-    transfer_times,
     upload_times,
 )
 
 PAPER = Fleet.load("paper")
+TIMES = FleetLatency(PAPER)
 D, FEATURES, CLASSES = 25, 2000, 10
 MODEL = FEATURES * CLASSES
 SHARE = FEATURES * (FEATURES + 1) // 2 + MODEL
@@ -41,6 +42,7 @@ def alike(count: int, **changes: float) -> Fleet:
         "downlink_rate": 10e6,
         "failure_probability": 0.1,
         "header_overhead": 0.1,
+        "latency": 0.0,
     } | changes
     return Fleet("alike", (DeviceClass("one", count, **values),), 1e12)
 
@@ -49,68 +51,68 @@ def alike(count: int, **changes: float) -> Fleet:
 
 
 def test_a_conventional_epoch_takes_33_s():
-    arrivals = epoch_arrivals(PAPER, 2 * 480 * MODEL, 32 * MODEL, 32 * MODEL, 20_000, rng())
-    assert kth_fastest(arrivals, D).mean() == pytest.approx(33, rel=0.03)
+    arrivals = epoch_arrivals(TIMES, 2 * 480 * MODEL, 32 * MODEL, 32 * MODEL, 20_000, rng())
+    assert arrivals.max(axis=1).mean() == pytest.approx(33, rel=0.03)
 
 
 @pytest.mark.parametrize(("alpha", "seconds"), [(6, 31.5), (16, 4.3), (23, 2.22), (25, 2.01)])
 def test_coded_epochs_take_the_papers_times(alpha: int, seconds: float):
-    arrivals = epoch_arrivals(PAPER, FEATURES**2 * CLASSES, 48 * MODEL, 48 * MODEL, 20_000, rng())
-    assert kth_fastest(arrivals, D - alpha + 1).mean() == pytest.approx(seconds, rel=0.03)
+    arrivals = epoch_arrivals(TIMES, FEATURES**2 * CLASSES, 48 * MODEL, 48 * MODEL, 20_000, rng())
+    assert coded_quorum(D, alpha).time(arrivals).mean() == pytest.approx(seconds, rel=0.03)
 
 
 # Distributions
 
 
 def test_compute_times_are_shifted_exponential():
-    times = compute_times(PAPER, 40e6, 40_000, rng())
+    times = TIMES.compute_times(40e6, 40_000, rng())
     shift = 40e6 / PAPER.mac_rate
     assert (times >= shift).all()
-    np.testing.assert_allclose(times.mean(axis=0), mean_compute_times(PAPER, 40e6), rtol=0.02)
-    np.testing.assert_allclose(mean_compute_times(PAPER, 40e6), 1.5 * shift)
+    np.testing.assert_allclose(times.mean(axis=0), TIMES.mean_compute_times(40e6), rtol=0.02)
+    np.testing.assert_allclose(TIMES.mean_compute_times(40e6), 1.5 * shift)
     np.testing.assert_allclose(times.std(axis=0), 0.5 * shift, rtol=0.04)
 
 
 def test_no_work_takes_no_time():
     macs = np.zeros(D)
     macs[3] = 1e6
-    times = compute_times(PAPER, macs, 10, rng())
+    times = TIMES.compute_times(macs, 10, rng())
     assert (times[:, 3] > 0).all()
     assert not np.delete(times, 3, axis=1).any()
     for chunk_bits in (None, 100.0):
-        assert not transfer_times(PAPER, 0, "up", 10, rng(), chunk_bits).any()
+        assert not TIMES.transfer_times(0, "up", 10, rng(), chunk_bits).any()
 
 
 def test_a_setup_factor_of_0_is_deterministic():
-    assert (compute_times(alike(3, setup_factor=0), 2e6, 5, rng()) == 2).all()
+    assert (FleetLatency(alike(3, setup_factor=0)).compute_times(2e6, 5, rng()) == 2).all()
 
 
 @pytest.mark.parametrize("k", [1, 4, 10])
 def test_order_statistics_of_identical_exponentials(k: int):
     """E[k-th of n] = mean (H_n - H_(n-k)); the shift is known, so the exponential part stands alone."""
-    times = compute_times(alike(10), 2e6, 40_000, rng()) - 2
+    times = FleetLatency(alike(10)).compute_times(2e6, 40_000, rng()) - 2
     harmonic = sum(1 / (10 - i) for i in range(k))
-    assert kth_fastest(times, k).mean() == pytest.approx(1.0 * harmonic, rel=0.02)
+    assert Quorum.all_but(10, 10 - k).time(times).mean() == pytest.approx(1.0 * harmonic, rel=0.02)
 
 
 @pytest.mark.parametrize(("direction", "rate"), [("up", 5e6), ("down", 10e6)])
 def test_transmissions_are_geometric(direction: str, rate: float):
     fleet = alike(4, failure_probability=0.3)
-    times = transfer_times(fleet, 1e6, direction, 50_000, rng())
+    times = FleetLatency(fleet).transfer_times(1e6, direction, 50_000, rng())
     once = 1e6 * 1.1 / rate
     counts = times / once
     np.testing.assert_allclose(counts, np.round(counts), rtol=1e-12)
     for n in (1, 2, 3):
         assert (np.round(counts) == n).mean() == pytest.approx(0.7 * 0.3 ** (n - 1), rel=0.02)
     assert counts.var() == pytest.approx(0.3 / 0.7**2, rel=0.03)
-    means = mean_transfer_times(fleet, 1e6, direction)
+    means = FleetLatency(fleet).mean_transfer_times(1e6, direction)
     np.testing.assert_allclose(means, once / 0.7)
     np.testing.assert_allclose(times.mean(axis=0), means, rtol=0.01)
 
 
 def test_chunks_are_negative_binomial():
     """n chunks need n / (1-p) transmissions in the mean, with variance n p / (1-p)^2."""
-    times = transfer_times(alike(4), 500_000, "up", 20_000, rng(), chunk_bits=10_000)
+    times = FleetLatency(alike(4)).transfer_times(500_000, "up", 20_000, rng(), chunk_bits=10_000)
     counts = times / (10_000 * 1.1 / 5e6)
     assert counts.min() >= 50
     assert counts.mean() == pytest.approx(50 / 0.9, rel=0.002)
@@ -118,36 +120,74 @@ def test_chunks_are_negative_binomial():
 
 
 def test_a_last_chunk_is_as_short_as_what_is_left():
-    times = transfer_times(alike(2, failure_probability=0), 25_000, "up", 3, rng(), chunk_bits=10_000)
+    times = FleetLatency(alike(2, failure_probability=0)).transfer_times(25_000, "up", 3, rng(), chunk_bits=10_000)
     np.testing.assert_allclose(times, 25_000 * 1.1 / 5e6)
 
 
 def test_chunks_keep_the_mean():
-    times = transfer_times(alike(4), 25_000, "up", 50_000, rng(), chunk_bits=10_000)
-    np.testing.assert_allclose(times.mean(axis=0), mean_transfer_times(alike(4), 25_000, "up"), rtol=0.01)
+    times = FleetLatency(alike(4)).transfer_times(25_000, "up", 50_000, rng(), chunk_bits=10_000)
+    np.testing.assert_allclose(times.mean(axis=0), FleetLatency(alike(4)).mean_transfer_times(25_000, "up"), rtol=0.01)
 
 
 def test_a_chunk_as_large_as_the_payload_changes_nothing():
-    lump = transfer_times(PAPER, 1e6, "up", 100, rng())
-    np.testing.assert_array_equal(lump, transfer_times(PAPER, 1e6, "up", 100, rng(), chunk_bits=1e6))
+    lump = TIMES.transfer_times(1e6, "up", 100, rng())
+    np.testing.assert_array_equal(lump, TIMES.transfer_times(1e6, "up", 100, rng(), chunk_bits=1e6))
 
 
 def test_devices_may_send_different_amounts_in_chunks():
     bits = np.array([0.0, 5.0, 10.0, 30.0])
     fleet = alike(4, failure_probability=0, header_overhead=0, uplink_rate=1)
-    assert transfer_times(fleet, bits, "up", 1, rng(), chunk_bits=10).tolist() == [bits.tolist()]
+    assert FleetLatency(fleet).transfer_times(bits, "up", 1, rng(), chunk_bits=10).tolist() == [bits.tolist()]
+
+
+def test_mean_arrivals_are_the_means_of_arrivals():
+    load = (40e6, 96e4, 48e4)
+    drawn = epoch_arrivals(TIMES, *load, 40_000, rng())
+    np.testing.assert_allclose(drawn.mean(axis=0), mean_arrivals(TIMES, *load), rtol=0.02)
 
 
 def test_the_same_generator_gives_the_same_draws():
     def draw() -> list[np.ndarray]:
         g = rng()
         return [
-            epoch_arrivals(PAPER, 1e6, 1e5, 1e5, 50, g, chunk_bits=1e4),
-            sharing_times(PAPER, 1e5, 48, 3, "per-message", 50, g),
+            epoch_arrivals(TIMES, 1e6, 1e5, 1e5, 50, g, chunk_bits=1e4),
+            sharing_times(TIMES, 48e5, 3, "per-message", 50, g),
         ]
 
     for one, other in zip(draw(), draw(), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+# Latency of messages
+
+
+def test_a_message_takes_its_latency_beside_its_bits():
+    quick, far = alike(4), alike(4, latency=0.3)
+    for chunk_bits in (None, 1e5):
+        times = [FleetLatency(fleet).transfer_times(1e6, "up", 50, rng(), chunk_bits) for fleet in (quick, far)]
+        np.testing.assert_allclose(times[1] - times[0], 0.3)
+    assert (FleetLatency(far).transfer_times(0, "down", 3, rng()) == 0.3).all()
+    assert (FleetLatency(far).mean_transfer_times(0, "down") == 0.3).all()
+    load = (1e6, 1e4, 1e4)
+    difference = [epoch_arrivals(FleetLatency(fleet), *load, 50, rng()) for fleet in (quick, far)]
+    np.testing.assert_allclose(difference[1] - difference[0], 0.6)
+
+
+@pytest.mark.parametrize(("convention", "messages"), [("authors", 6), ("per-message", 4), ("multicast", 4)])
+def test_messages_of_the_sharing_phase_have_latency_too(convention: str, messages: int):
+    """Three recipients and hardly any bits. The authors' messages go up and down one after the other; otherwise links
+    are full duplex: three up and the last one down, or one up and three down."""
+    fleet = alike(5, failure_probability=0, latency=1)
+    times = sharing_times(FleetLatency(fleet), 1e-6, 3, convention, 2, rng())
+    np.testing.assert_allclose(times, messages, rtol=1e-6)
+
+
+def test_an_engine_costs_something_for_each_call():
+    slow = EngineLatency(TIMES, 2.5)
+    load = (1e6, 1e4, 1e4)
+    arrivals = [epoch_arrivals(model, *load, 20, rng()) for model in (TIMES, slow)]
+    np.testing.assert_allclose(arrivals[1] - arrivals[0], 2.5)
+    np.testing.assert_allclose(mean_arrivals(slow, *load) - mean_arrivals(TIMES, *load), 2.5)
 
 
 # Measured times
@@ -157,73 +197,22 @@ def test_the_same_generator_gives_the_same_draws():
 def measured(tmp_path: Path) -> Fleet:
     (tmp_path / "t.csv").write_text("kind,amount,seconds\ncompute,1e6,2\ncompute,2e6,6\ndownlink,100,1\n")
     trace = MeasuredTimes.load(tmp_path / "t.csv")
-    plain = DeviceClass("plain", 2, 1e6, 0.5, 5e6, 10e6, 0.1, 0.1)
-    return Fleet("mixed", (plain, DeviceClass("traced", 3, 1e6, 0.5, 5e6, 10e6, 0.1, 0.1, trace)), 1e12)
+    plain = DeviceClass("plain", 2, 1e6, 0.5, 5e6, 10e6, 0.1, 0.1, latency=0)
+    return Fleet("mixed", (plain, DeviceClass("traced", 3, 1e6, 0.5, 5e6, 10e6, 0.1, 0.1, trace, 0)), 1e12)
 
 
 def test_measured_times_are_drawn_and_scaled(measured: Fleet):
-    times = compute_times(measured, 3e6, 5000, rng())
+    times = FleetLatency(measured).compute_times(3e6, 5000, rng())
     assert set(np.unique(times[:, 2:])) == {6.0, 9.0}
     assert (times[:, 2:] == 6).mean() == pytest.approx(0.5, abs=0.02)
-    np.testing.assert_allclose(mean_compute_times(measured, 3e6), [4.5, 4.5, 7.5, 7.5, 7.5])
-    assert (transfer_times(measured, 50, "down", 4, rng(), chunk_bits=10)[:, 2:] == 0.5).all()
-    np.testing.assert_allclose(mean_transfer_times(measured, 50, "down")[2:], 0.5)
+    np.testing.assert_allclose(FleetLatency(measured).mean_compute_times(3e6), [4.5, 4.5, 7.5, 7.5, 7.5])
+    assert (FleetLatency(measured).transfer_times(50, "down", 4, rng(), chunk_bits=10)[:, 2:] == 0.5).all()
+    np.testing.assert_allclose(FleetLatency(measured).mean_transfer_times(50, "down")[2:], 0.5)
 
 
 def test_a_kind_without_measurements_keeps_its_distribution(measured: Fleet):
-    times = transfer_times(measured, 5e6, "up", 20_000, rng())
+    times = FleetLatency(measured).transfer_times(5e6, "up", 20_000, rng())
     np.testing.assert_allclose(times.mean(axis=0), 1.1 / 0.9, rtol=0.02)
-
-
-# A whole training
-
-
-def test_restarting_stragglers_make_epochs_independent():
-    arrivals = rng().exponential(size=(40, 6, 5))
-    ends = training_times(arrivals, 6, 3)
-    np.testing.assert_allclose(ends, np.sort(arrivals, axis=2)[:, :, 2].cumsum(axis=1))
-    np.testing.assert_allclose(ends, training_times(lambda epoch: arrivals[:, epoch], 6, 3, "restart"))
-
-
-def finish_by_events(durations: np.ndarray, wait_for: int) -> list[float]:
-    """The finish policy for one draw as a plain event loop."""
-    epochs, devices = durations.shape
-    current, answers, ends = 0, 0, []
-    busy = {i: (float(durations[0, i]), 0) for i in range(devices)}  # until when, with which epoch
-    idle: set[int] = set()
-    while True:
-        i = min(busy, key=lambda j: busy[j])
-        now, epoch = busy.pop(i)
-        idle.add(i)
-        if epoch == current:
-            answers += 1
-            if answers == wait_for:
-                ends.append(now)
-                current, answers = current + 1, 0
-                if current == epochs:
-                    return ends
-                took = idle
-            else:
-                took = set()  # it has answered this epoch and waits for the next
-        else:
-            took = {i}
-        for j in took:
-            busy[j] = (now + float(durations[current, j]), current)
-        idle = idle - took
-
-
-@pytest.mark.parametrize("wait_for", [1, 2, 4, 7])
-def test_finishing_stragglers_agree_with_an_event_loop(wait_for: int):
-    speeds = np.array([1, 1, 2, 3, 5, 10, 30.0])
-    durations = rng().exponential(size=(30, 40, 7)) * speeds + speeds
-    ends = training_times(durations, 40, wait_for, "finish")
-    for draw in range(30):
-        np.testing.assert_allclose(ends[draw], finish_by_events(durations[draw], wait_for))
-
-
-def test_waiting_for_all_makes_the_policies_agree():
-    arrivals = rng().exponential(size=(20, 5, 4))
-    np.testing.assert_allclose(training_times(arrivals, 5, 4, "finish"), training_times(arrivals, 5, 4))
 
 
 # The sharing phase
@@ -232,16 +221,16 @@ def test_waiting_for_all_makes_the_policies_agree():
 def test_the_authors_formula():
     expected = SHARE * 48 * 1.1 / 0.9 * 2 / 7.5e6
     assert expected == pytest.approx(31.6, rel=0.001)
-    assert authors_sharing_time(PAPER, SHARE, 48, 1) == pytest.approx(expected, rel=1e-12)
-    times = sharing_times(PAPER, SHARE, 48, 22, "authors", 7, rng())
+    assert authors_sharing_time(TIMES, SHARE * 48, 1) == pytest.approx(expected, rel=1e-12)
+    times = sharing_times(TIMES, SHARE * 48, 22, "authors", 7, rng())
     assert times.shape == (7, D)
     np.testing.assert_allclose(times, 22 * expected)
 
 
 def test_the_authors_formula_takes_the_slowest_link():
-    slow = DeviceClass("far", 1, 1e6, 0.5, 1e6, 2e6, 0.5, 0.1)
+    slow = DeviceClass("far", 1, 1e6, 0.5, 1e6, 2e6, 0.5, 0.1, latency=0)
     fleet = Fleet("mixed", (*PAPER.classes, slow), 1e12)
-    assert authors_sharing_time(fleet, 1000, 48, 3) == pytest.approx(3 * 48_000 * 1.1 / 0.5 * 2 / 1.5e6)
+    assert authors_sharing_time(FleetLatency(fleet), 48_000, 3) == pytest.approx(3 * 48_000 * 1.1 / 0.5 * 2 / 1.5e6)
 
 
 @pytest.mark.parametrize("convention", ["per-message", "multicast"])
@@ -249,13 +238,15 @@ def test_sharing_without_failures_is_a_timetable(convention: str):
     """Up 2 s, down 1 s a share. Per message: the last of 3 goes up at 6 s and comes down at 7. Multicast: all are
     up at 2 s and come down one after the other."""
     fleet = alike(5, failure_probability=0, header_overhead=0, uplink_rate=1, downlink_rate=2)
-    times = sharing_times(fleet, 2, 1, 3, convention, 4, rng())
+    times = sharing_times(FleetLatency(fleet), 2, 3, convention, 4, rng())
     np.testing.assert_allclose(times, 7 if convention == "per-message" else 5)
 
 
 def test_per_message_sharing_agrees_with_a_queue_by_hand():
     """A slow uplink behind fast ones: each recipient's downlink is served in order of arrival."""
-    classes = [DeviceClass("x", 1, 1e6, 0, rate, down, 0, 0) for rate, down in ((1, 1), (3, 0.5), (2, 4), (5, 1))]
+    classes = [
+        DeviceClass("x", 1, 1e6, 0, rate, down, 0, 0, latency=0) for rate, down in ((1, 1), (3, 0.5), (2, 4), (5, 1))
+    ]
     fleet = Fleet("queue", tuple(classes), 1e12)
     for recipients in (1, 2, 3):
         expected = []
@@ -265,21 +256,21 @@ def test_per_message_sharing_agrees_with_a_queue_by_hand():
             for arrival in arrivals:
                 now = max(now, arrival) + 1 / fleet.downlink_rate[i]
             expected.append(now)
-        times = sharing_times(fleet, 1, 1, recipients, "per-message", 1, rng())
+        times = sharing_times(FleetLatency(fleet), 1, recipients, "per-message", 1, rng())
         np.testing.assert_allclose(times[0], expected)
 
 
 def test_one_recipient_takes_an_upload_and_a_download():
     """With one recipient each device gets one share: the mean is the mean time up plus the mean time down."""
-    expected = mean_transfer_times(PAPER, 1e6, "up") + mean_transfer_times(PAPER, 1e6, "down")
+    expected = TIMES.mean_transfer_times(1e6, "up") + TIMES.mean_transfer_times(1e6, "down")
     for convention in ("per-message", "multicast"):
-        times = sharing_times(PAPER, 1e6, 1, 1, convention, 40_000, rng())
+        times = sharing_times(TIMES, 1e6, 1, convention, 40_000, rng())
         np.testing.assert_allclose(times.mean(axis=0), expected, rtol=0.02)
 
 
 def test_multicast_is_faster_and_chunks_take_the_chance_out():
     def phase(convention: str, chunk_bits: float | None = None) -> np.ndarray:
-        times = sharing_times(PAPER, SHARE, 48, 22, convention, 500, rng(), chunk_bits=chunk_bits)
+        times = sharing_times(TIMES, SHARE * 48, 22, convention, 500, rng(), chunk_bits=chunk_bits)
         return times.max(axis=1)
 
     assert phase("multicast").mean() < 0.6 * phase("per-message").mean()
@@ -290,9 +281,9 @@ def test_multicast_is_faster_and_chunks_take_the_chance_out():
 
 def test_draws_in_parts_are_draws(monkeypatch: pytest.MonkeyPatch):
     """Memory bounds how many draws are held at once; the times have the same distribution."""
-    whole = sharing_times(PAPER, SHARE, 48, 5, "per-message", 2000, rng())
+    whole = sharing_times(TIMES, SHARE * 48, 5, "per-message", 2000, rng())
     monkeypatch.setattr("codedfl.fleet.latency._MESSAGES_AT_ONCE", 7 * 5 * D)
-    parts = sharing_times(PAPER, SHARE, 48, 5, "per-message", 2000, rng())
+    parts = sharing_times(TIMES, SHARE * 48, 5, "per-message", 2000, rng())
     assert parts.shape == whole.shape
     assert parts.mean() == pytest.approx(whole.mean(), rel=0.01)
 
@@ -301,41 +292,41 @@ def test_draws_in_parts_are_draws(monkeypatch: pytest.MonkeyPatch):
 def test_pads_and_sealing_run_beside_the_links(convention: str):
     """1000 numbers at 1e6 MAC/s without setup time: 13 MACs a pad, 13 to seal or open."""
     fleet = alike(4, setup_factor=0)
-    macs_to_send = crypto_macs(fleet, pads=1000, sealed_bits=2000 * 48)
+    macs_to_send = crypto_macs(fleet, pad_bits=1000 * 48, sealed_bits=2000 * 48)
     macs_to_receive = crypto_macs(fleet, sealed_bits=2000 * 48)
     assert (macs_to_send, macs_to_receive) == (13_000 + 26_000, 26_000)
 
     def share(bits: float, **work: float) -> np.ndarray:
-        return sharing_times(fleet, 1000, bits, 2, convention, 50, rng(), **work)
+        return sharing_times(FleetLatency(fleet), 1000 * bits, 2, convention, 50, rng(), **work)
 
     work = {"macs_to_send": macs_to_send, "macs_to_receive": macs_to_receive}
     np.testing.assert_allclose(share(1e-6, **work), 0.065, rtol=1e-4)  # the work alone
     slow_links = share(1e6, **work)
     np.testing.assert_allclose(slow_links, share(1e6))  # the links alone
     one_slow = np.array([macs_to_send * 100, 0, 0, 0])
-    late = sharing_times(fleet, 1000, 1e-6, 3, convention, 1, rng(), macs_to_send=one_slow)
+    late = sharing_times(FleetLatency(fleet), 1e-3, 3, convention, 1, rng(), macs_to_send=one_slow)
     assert (late[0] > 3.9 / 3 - 1e-9).all()  # everyone needs a share of the slow device
     assert late[0, 0] == pytest.approx(3.9)
 
 
 @pytest.mark.parametrize("convention", ["authors", "per-message", "multicast"])
 def test_alpha_1_shares_nothing(convention: str):
-    assert not sharing_times(PAPER, SHARE, 48, 0, convention, 3, rng()).any()
+    assert not sharing_times(TIMES, SHARE * 48, 0, convention, 3, rng()).any()
 
 
 def test_one_upload():
     """Coded keys at the paper's size: 23.7 s in the mean; one lump of the slowest of 25 takes about 47 s."""
     mean = SHARE * 48 * 1.1 / 0.9 / 5e6
-    np.testing.assert_allclose(upload_times(PAPER, SHARE, 48, "authors", 2, rng()), np.full((2, D), mean))
-    lump = upload_times(PAPER, SHARE, 48, "per-message", 4000, rng())
+    np.testing.assert_allclose(upload_times(TIMES, SHARE * 48, "authors", 2, rng()), np.full((2, D), mean))
+    lump = upload_times(TIMES, SHARE * 48, "per-message", 4000, rng())
     assert lump.mean() == pytest.approx(mean, rel=0.01)
     # E[max of n geometric counts] = sum over k >= 0 of 1 - (1 - p^k)^n.
     slowest = sum(1 - (1 - 0.1**k) ** D for k in range(20)) * 0.9 * mean
     assert lump.max(axis=1).mean() == pytest.approx(slowest, rel=0.02)
-    np.testing.assert_array_equal(lump, upload_times(PAPER, SHARE, 48, "multicast", 4000, rng()))
-    chunked = upload_times(PAPER, SHARE, 48, "per-message", 200, rng(), chunk_bits=12_000)
+    np.testing.assert_array_equal(lump, upload_times(TIMES, SHARE * 48, "multicast", 4000, rng()))
+    chunked = upload_times(TIMES, SHARE * 48, "per-message", 200, rng(), chunk_bits=12_000)
     assert chunked.max(axis=1).mean() == pytest.approx(mean, rel=0.02)
-    worked = upload_times(alike(2, setup_factor=0), 10, 1, "authors", 1, rng(), macs=5e6)
+    worked = upload_times(FleetLatency(alike(2, setup_factor=0)), 10, "authors", 1, rng(), macs=5e6)
     assert worked.tolist() == [[5.0, 5.0]]
 
 
@@ -345,41 +336,32 @@ def test_one_upload():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: compute_times(PAPER, -1, 1, rng()), "macs must be zero or positive, got -1.0"),
+        (lambda: TIMES.compute_times(-1, 1, rng()), "macs must be zero or positive, got -1.0"),
         (
-            lambda: compute_times(PAPER, [1, 2], 1, rng()),
+            lambda: TIMES.compute_times([1, 2], 1, rng()),
             "macs must be one number or one per device (25), got shape (2,)",
         ),
-        (lambda: compute_times(PAPER, 1, 0, rng()), "draws must be a positive integer, got 0"),
-        (lambda: transfer_times(PAPER, float("nan"), "up", 1, rng()), "bits must be zero or positive, got nan"),
+        (lambda: EngineLatency(TIMES, -1), "call_overhead must be zero or positive, got -1"),
+        (lambda: TIMES.compute_times(1, 0, rng()), "draws must be a positive integer, got 0"),
         (
-            lambda: transfer_times(PAPER, 1, "left", 1, rng()),
+            lambda: TIMES.transfer_times(float("nan"), "up", 1, rng()),
+            "bits must be zero or positive, got nan",
+        ),
+        (
+            lambda: TIMES.transfer_times(1, "left", 1, rng()),
             "direction must be up or down, got 'left'",
         ),
-        (lambda: transfer_times(PAPER, 1, "up", 1, rng(), 0), "chunk_bits must be positive, got 0"),
+        (lambda: TIMES.transfer_times(1, "up", 1, rng(), 0), "chunk_bits must be positive, got 0"),
         (
-            lambda: kth_fastest(np.ones((2, 3)), 4),
-            "k must be between 1 and the number of devices (3), got 4",
-        ),
-        (
-            lambda: training_times(np.ones((2, 3, 4)), 3, 2, "nap"),
-            "policy must be restart or finish, got 'nap'",
-        ),
-        (
-            lambda: training_times(np.ones((2, 3, 4)), 5, 2),
-            "arrivals must have the shape (draws, 5, D), got (2, 3, 4)",
-        ),
-        (lambda: training_times(np.ones((2, 3, 4)), 0, 2), "epochs must be a positive integer, got 0"),
-        (
-            lambda: sharing_times(PAPER, 1, 1, 25, "authors", 1, rng()),
+            lambda: sharing_times(TIMES, 1, 25, "authors", 1, rng()),
             "recipients must be between 0 and the other devices (24), got 25",
         ),
         (
-            lambda: sharing_times(PAPER, -1, 1, 2, "authors", 1, rng()),
-            "numbers must be zero or positive, got -1",
+            lambda: sharing_times(TIMES, -1, 2, "authors", 1, rng()),
+            "bits must be zero or positive, got -1.0",
         ),
         (
-            lambda: upload_times(PAPER, 1, 1, "radio", 1, rng()),
+            lambda: upload_times(TIMES, 1, "radio", 1, rng()),
             "convention must be one of authors, per-message, multicast, got 'radio'",
         ),
     ],

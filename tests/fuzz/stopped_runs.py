@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 from codedfl.protocol import Device, Server
 from codedfl.protocol.messages import Kind
@@ -29,11 +30,11 @@ class Frozen:
     def __init__(self, party: Server | Device) -> None:
         self.party = party
 
-    def __call__(self, data: bytes) -> None:
+    def __call__(self, data: bytes) -> Any:
         # What is not part of the state (the data of a device) is replaced, never changed in place.
         before, state = dict(self.party.__dict__), copy.deepcopy(self.party.state())
         try:
-            self.party.receive(data)
+            return self.party.receive(data)
         finally:
             restored = type(self.party).__new__(type(self.party))
             restored.__dict__.update(before)

@@ -38,7 +38,7 @@ groups = 1
 solver = "cg"
 epochs = 12
 """
-ROSTER = b"".join(b'"device-%d" = "%s"\n' % (i, bytes([i] * 64).hex().encode()) for i in range(3))
+ROSTER = b"".join(b'"device-%d" = "%s"\n' % (i, bytes([i] * 32).hex().encode()) for i in range(3))
 CSV = b"a,b,label,device\n" + b"".join(b"%d,%.3f,class %d,%d\n" % (i, i / 7, i % 2, i % 3) for i in range(12))
 IDX = bytes((0, 0, 8, 2)) + struct.pack(">2I", 3, 4) + bytes(range(12))
 

@@ -12,7 +12,7 @@ from stopped_runs import Frozen, scenario_of, stopped_at
 
 from codedfl.errors import MessageRefused
 from codedfl.protocol import Agreement, Parameters
-from codedfl.protocol.messages import Answer, Kind, Message, Secrets, Update, decode_envelopes
+from codedfl.protocol.messages import Answer, Kind, Message, Secrets, Share, Shares, Update
 from scenario import Network, descent
 
 
@@ -40,7 +40,8 @@ def valid_inputs() -> dict[Callable[[bytes], object], list[bytes]]:
         Update.decode: [message.body for message in seen(Kind.UPDATE)],
         Answer.decode: [Answer(1, bytes(32), bytes(48)).encode()],
         Secrets.decode: [Secrets(bytes(32), bytes(32)).encode(), Secrets(content_key=bytes(32)).encode()],
-        decode_envelopes: [message.body for message in seen(Kind.SHARES)],
+        Shares.decode: [message.body for message in seen(Kind.SHARES)],
+        Share.decode: [message.body for message in seen(Kind.SHARE)],
         Parameters.decode: [agreement.parameters.encode()],
         Agreement.decode: [agreement.encoded],
     }
@@ -51,7 +52,8 @@ DECODERS: list[Callable[[bytes], object]] = [
     Update.decode,
     Answer.decode,
     Secrets.decode,
-    decode_envelopes,
+    Shares.decode,
+    Share.decode,
     Parameters.decode,
     Agreement.decode,
 ]

@@ -12,10 +12,10 @@ from rich.console import Console
 from codedfl.code.gradient_code import GradientCode, group_sizes, make_code
 from codedfl.errors import InvalidInput
 from codedfl.exact.ring import Ring
-from codedfl.privacy.exposure import exposed_devices, known_functionals, privacy_rows
+from codedfl.privacy.exposure import Exposure, coded_exposure, exposed_devices, exposed_set, known_functionals
 from codedfl.privacy.row_reduction import left_null_space, multiplied, reduced
 from codedfl.report.privacy_table import privacy_table
-from codedfl.schemes import SCHEMES
+from codedfl.schemes import SCHEMES, CodedKeys, Conventional, make_scheme
 
 SMALL = [(n, alpha) for n in range(2, 9) for alpha in range(1, n + 1)]
 
@@ -59,9 +59,48 @@ def test_two_colluding_devices_also_expose_one_that_they_leave_between_them(n: i
         assert exposed_devices(code, pair) == held | between
 
 
+GROUPED = [
+    (n, alpha, groups) for n in range(2, 11) for groups in range(1, n // 2 + 1) for alpha in range(1, n // groups + 1)
+]
+
+
+@pytest.mark.parametrize(("n", "alpha", "groups"), GROUPED)
+def test_the_short_answer_is_the_algebra_s(n: int, alpha: int, groups: int):
+    """Every collusion of none, one and two devices."""
+    code = make_code(n, alpha, Ring.for_group_sizes(group_sizes(n, alpha, groups)).primes, groups)
+    worst = []
+    for size in (0, 1, 2):
+        found = [(exposed_devices(code, set_), set_) for set_ in itertools.combinations(range(n), size)]
+        assert all(exposed_set(n, alpha, groups, set_) == exposed for exposed, set_ in found)
+        worst.append(max(len(exposed) for exposed, _ in found) - size)
+    assert coded_exposure(n, alpha, groups) == Exposure.of(*worst)
+
+
+@pytest.mark.parametrize(("n", "alpha", "groups"), [(25, 23, 1), (25, 16, 1), (30, 8, 3)])
+def test_the_short_answer_at_the_papers_size(n: int, alpha: int, groups: int):
+    code = make_code(n, alpha, Ring.for_group_sizes(group_sizes(n, alpha, groups)).primes, groups)
+    rng = np.random.default_rng(0)
+    for set_ in ([], [3], [0, 1], *(rng.choice(n, size, replace=False).tolist() for size in (2, 2, 3, 5))):
+        assert exposed_set(n, alpha, groups, set_) == exposed_devices(code, set_)
+
+
+def test_exposure_of_many_devices():
+    assert coded_exposure(1000, 23, 40) == Exposure(0, 22, 44, colluders=0)
+    assert coded_exposure(25, 23) == Exposure(0, 22, 23, colluders=0)
+    assert coded_exposure(25, 1) == Exposure(0, 0, 1, colluders=1)
+
+
+def test_exposure_of_a_threshold_and_of_none():
+    assert Exposure.everybody(25) == Exposure(25, 24, 23, colluders=-1)
+    assert Exposure.beyond(1, 25) == Exposure(0, 0, 23, colluders=1)
+    assert Exposure.beyond(7, 25) == Exposure(0, 0, 0, colluders=7)
+    assert Exposure.beyond(3, 4) == Exposure(0, 0, 0, colluders=2)
+    assert Exposure.beyond(3, 3) == Exposure(0, 0, 1, colluders=1), "the total less two is the third"
+
+
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_every_scheme_has_a_table(scheme: str):
-    rows = privacy_rows(scheme, 10, 4)
+    rows = make_scheme(scheme, 10).privacy_rows(10)
     console = Console(width=100, record=True, file=io.StringIO())
     console.print(privacy_table(rows, scheme))
     text = console.export_text()
@@ -71,16 +110,16 @@ def test_every_scheme_has_a_table(scheme: str):
 
 
 def test_the_table_says_when_a_collusion_exposes_everybody():
-    by_party = {row.party: row for row in privacy_rows("coded-keys", 5, 4)}
+    by_party = {row.party: row for row in CodedKeys(4).privacy_rows(5)}
     assert by_party["server and one device"].exposed == 4
     assert "1 more by subtraction" in by_party["server and one device"].follows
 
 
 def test_bad_arguments_are_named():
     with pytest.raises(InvalidInput, match="scheme must be one of"):
-        privacy_rows("nonsense", 5)
+        make_scheme("nonsense", 5)
     with pytest.raises(InvalidInput, match="the number of devices must be at least 2, got 1"):
-        privacy_rows("conventional", 1)
+        Conventional().privacy_rows(1)
     with pytest.raises(InvalidInput, match="rows must hold at least one party, got none"):
         privacy_table([])
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -17,21 +19,28 @@ from codedfl.crypto.sealed import Identity
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.exact.fixed_point import Bounds
 from codedfl.protocol import Agreement, Parameters
-from scenario import Scenario, names_of
+from codedfl.protocol.agreement import Invitation, seated
+from scenario import Scenario, joined, names_of
 
 BOUNDS = Bounds(1.0, 2.0, 100, 40)
 PARAMETERS = Parameters("coded-padded", 3, 4, 2, BOUNDS)
 RUN = bytes(range(16))
-MEMBERS = {name: Identity(bytes([i]) * 32).public for i, name in enumerate(names_of(5), start=1)}
-SERVER_PUBLIC = Identity(bytes([99]) * 32).public
+SERVER_PUBLIC, SERVER_KEY = (Identity(bytes([99]) * 32).public, bytes([9]) * 32)
 
 
 def exactly(message: str) -> str:
     return f"^{re.escape(message)}$"
 
 
-def frozen(parameters: Parameters = PARAMETERS, initial: np.ndarray | None = None) -> Agreement:
-    return Agreement.freeze(parameters, RUN, SERVER_PUBLIC, MEMBERS, initial)
+def invited_to(parameters: Parameters = PARAMETERS, run: bytes = RUN, server: bytes = SERVER_PUBLIC) -> Invitation:
+    return Invitation(run, server, SERVER_KEY, parameters)
+
+
+def frozen(
+    parameters: Parameters = PARAMETERS, initial: np.ndarray | None = None, names: Sequence[str] = names_of(5)
+) -> Agreement:
+    invitation = invited_to(parameters)
+    return Agreement.freeze(invitation, [joined(invitation, name) for name in names], initial)
 
 
 # -- parameters
@@ -70,6 +79,8 @@ def test_lengths_count_the_numbers_that_travel():
         ({"samples": 101}, "samples must be between 1 and bounds.samples (100), got 101"),
         ({"precision": 0}, "precision must be at least 1 fraction bit, got 0"),
         ({"precision": -1}, "precision must be at least 1 fraction bit, got -1"),
+        ({"epochs": 0}, "epochs must be between 1 and 10000, got 0"),
+        ({"recipe": b"short"}, "recipe must be a digest of 32 bytes or empty, got 5 bytes"),
     ],
 )
 def test_parameters_are_checked(change: dict, message: str):
@@ -109,35 +120,77 @@ def test_an_agreement_comes_back():
         again = Agreement.decode(agreement.encoded)
         assert again.encoded == agreement.encoded
         assert again.hash == agreement.hash
-        assert (again.names, again.publics) == (tuple(MEMBERS), tuple(MEMBERS.values()))
+        assert again.members == agreement.members
+        assert set(again.names) == set(names_of(5))
         assert again.parameters == PARAMETERS
         assert np.array_equal(again.initial_model, agreement.initial_model)
         assert again.fixed_point == agreement.fixed_point
 
 
 def test_all_parts_are_in_the_hash():
-    base = frozen()
-    swapped = dict(reversed(MEMBERS.items()))
-    other_key = MEMBERS | {"device-2": Identity(bytes([77]) * 32).public}
-    fewer = dict(list(MEMBERS.items())[:4])
+    base, invitation = frozen(), invited_to()
+    members = [joined(invitation, name) for name in names_of(5)]
+    other_key = [*members[:4], joined(invitation, "device-4", "another key")]
+    elsewhere = [invited_to(run=bytes(16)), invited_to(server=bytes(32))]
     others = [
         frozen(initial=np.full((4, 2), 0.5)),
         frozen(replace(PARAMETERS, alpha=2)),
         frozen(replace(PARAMETERS, masks=False)),
+        frozen(replace(PARAMETERS, epochs=7)),
+        frozen(replace(PARAMETERS, recipe=bytes(32))),
         frozen(replace(PARAMETERS, bounds=Bounds(1.0, 2.0, 101, 40))),
-        Agreement.freeze(PARAMETERS, bytes(16), SERVER_PUBLIC, MEMBERS),
-        Agreement.freeze(PARAMETERS, RUN, bytes(64), MEMBERS),
-        *(Agreement.freeze(PARAMETERS, RUN, SERVER_PUBLIC, members) for members in (swapped, other_key, fewer)),
+        *(Agreement.freeze(other, [joined(other, name) for name in names_of(5)]) for other in elsewhere),
+        *(Agreement.freeze(invitation, those) for those in (other_key, members[:4])),
     ]
     assert len({agreement.hash for agreement in [base, *others]}) == 1 + len(others)
 
 
-def test_members_keep_their_order_and_keys():
+def test_members_have_their_positions_and_keys():
     agreement = frozen()
-    assert [agreement.position(name) for name in MEMBERS] == [0, 1, 2, 3, 4]
-    assert agreement.public_of("device-3") == MEMBERS["device-3"]
+    for position, member in enumerate(agreement.members):
+        assert agreement.position(member.name) == position
+        assert agreement.member(member.name) == joined(invited_to(), member.name)
     with pytest.raises(MessageRefused, match=exactly("the device must be one of the 5 of this run, got 'mallory'")):
         agreement.position("mallory")
+
+
+def test_places_come_from_everybodys_nonces_and_not_from_the_server():
+    invitation = invited_to()
+    members = [joined(invitation, name) for name in names_of(5)]
+    orders = {Agreement.freeze(invitation, order).names for order in itertools.permutations(members)}
+    assert len(orders) == 1, "the server's order does not matter"
+    redrawn = [*members[:4], joined(invitation, "device-4", "redrawn")]
+    assert Agreement.freeze(invitation, redrawn).names[:4] != Agreement.freeze(invitation, members).names[:4]
+
+
+def test_groups_are_the_servers_choice_and_places_within_them_are_drawn():
+    parameters = replace(PARAMETERS, alpha=2, groups=2)
+    invitation = invited_to(parameters)
+    members = [joined(invitation, name) for name in names_of(6)]
+    agreement = Agreement.freeze(invitation, members)
+    for group in (0, 1):
+        assert set(agreement.members[group::2]) == set(members[group::2])
+    assert Agreement.decode(agreement.encoded).members == agreement.members
+    swapped = list(agreement.members)
+    swapped[0], swapped[2] = swapped[2], swapped[0]
+    message = "places within a group must be those that the nonces draw, got others"
+    with pytest.raises(MessageRefused, match=exactly(message)):
+        Agreement.decode(replace(agreement, members=tuple(swapped)).encoded)
+
+
+def test_a_member_that_did_not_sign_for_this_very_invitation_is_refused():
+    """A server cannot carry a join over to other parameters, keys or runs, nor put in a key of its own."""
+    agreement = frozen()
+    elsewhere = [invited_to(replace(PARAMETERS, alpha=2)), invited_to(run=bytes(16)), invited_to(server=bytes(32))]
+    first = agreement.members[0]
+    own_key = replace(first, run_key=bytes([7]) * 32)
+    lies = [
+        *(replace(agreement, invitation=other) for other in elsewhere),
+        replace(agreement, members=seated((own_key, *agreement.members[1:]), RUN, 1)),
+    ]
+    for lie in lies:
+        with pytest.raises(MessageRefused, match=r"^(the signature must be by key|places within a group)"):
+            Agreement.decode(lie.encoded)
 
 
 def test_what_follows_is_for_these_devices():
@@ -197,23 +250,31 @@ def fields_of(agreement: Agreement) -> list:
     return msgpack.unpackb(agreement.encoded)
 
 
+A, B = ([name, bytes([i]) * 32, bytes(32), bytes(16), bytes(64)] for i, name in enumerate("ab"))
+
+
 @pytest.mark.parametrize(
     ("index", "value", "message"),
     [
-        (1, b"run", "a run id must have 16 bytes, got 3"),
-        (2, bytes(63), "a public key must have 64 bytes, got another length"),
-        (3, [["a", bytes(64)], ["a", bytes(64)]], "an agreement must name each device once, got ['a', 'a']"),
-        (3, [["", bytes(64)], ["b", bytes(64)]], "an agreement must name each device once, got ['', 'b']"),
-        (3, [["a", bytes(64)], ["b", bytes(63)]], "a public key must have 64 bytes, got another length"),
-        (3, [["a"], ["b"]], "an agreement's member must have 2 fields, got 1"),
-        (3, [["a", "b"], ["c", "d"]], "an agreement's member must have a field of type bytes, got str"),
-        (3, [5, 6], "an agreement's member must be a list, got int"),
-        (3, ["ab", "cd"], "an agreement's member must be a list, got str"),
-        (3, [], "the agreement breaks a rule: the number of devices must be at least 2, got 0"),
-        (3, [["a", bytes(64)]], "the agreement breaks a rule: the number of devices must be at least 2, got 1"),
-        (4, bytes(8), "the initial model must have 8 numbers, got 8 bytes"),
+        (0, b"run", "a run id must have 16 bytes, got 3"),
+        (1, b"\x90", "an invitation must have 3 fields, got 0"),
+        (2, [A, ["a", *B[1:]]], "an agreement must name each device once, got ['a', 'a']"),
+        (2, [["", *A[1:]], B], "an agreement must name each device once, got ['', 'b']"),
+        (2, [["é" * 33, *A[1:]], B], f"an agreement must name each device once, got {['é' * 33, 'b']!r}"),
+        (2, [A, ["b", *A[1:]]], "every device of an agreement must have a key of its own, got one key twice"),
         (
-            4,
+            2,
+            [A, [*B[:4], bytes(63)]],
+            "an agreement's member must have whole keys, nonce and signature, got another length",
+        ),
+        (2, [["a"], ["b"]], "an agreement's member must have 5 fields, got 1"),
+        (2, [["a", "b", "c", "d", "e"]], "an agreement's member must have a field of type bytes, got str"),
+        (2, [5, 6], "an agreement's member must be a list, got int"),
+        (2, [], "the agreement breaks a rule: the number of devices must be at least 2, got 0"),
+        (2, [A], "the agreement breaks a rule: the number of devices must be at least 2, got 1"),
+        (3, bytes(8), "the initial model must have 8 numbers, got 8 bytes"),
+        (
+            3,
             np.full(8, np.nan).tobytes(),
             "the agreement breaks a rule: the initial model must be finite, got NaN or infinity",
         ),
@@ -226,19 +287,11 @@ def test_a_bad_agreement_is_refused(index: int, value: object, message: str):
         Agreement.decode(msgpack.packb(fields))
 
 
-def test_a_name_too_long_in_bytes_is_refused():
-    name = "é" * 33
-    fields = fields_of(frozen())
-    fields[3] = [[name, bytes(64)], ["b", bytes(64)]]
-    with pytest.raises(MessageRefused, match=exactly(f"an agreement must name each device once, got {[name, 'b']!r}")):
-        Agreement.decode(msgpack.packb(fields))
-
-
 def test_an_alpha_above_the_number_of_devices_is_refused_by_both_sides():
     rule = "alpha must be between 1 and the number of devices (5), got 6"
     with pytest.raises(InvalidInput, match=exactly(rule)):
         frozen(replace(PARAMETERS, alpha=6))
     fields = fields_of(frozen())
-    fields[0] = replace(PARAMETERS, alpha=6).encode()
+    fields[1] = invited_to(replace(PARAMETERS, alpha=6)).encoded
     with pytest.raises(MessageRefused, match=exactly(f"the agreement breaks a rule: {rule}")):
         Agreement.decode(msgpack.packb(fields))

@@ -34,18 +34,24 @@ CODED = Plan(
     server_sees="the total only",
     gram_directions=110,
     n_features=2000,
-    exposure=25,
+    exposed_to_server=0,
+    exposed_by_one=24,
+    exposed_by_two=23,
+    colluders=0,
+    parameters={"alpha": 25},
 )
 
 
 def coded(alpha: int, seconds: float, **changes: Any) -> Plan:
     times = {"seconds_mean": seconds, "seconds_p5": 0.9 * seconds, "seconds_p95": 1.2 * seconds}
-    return replace(CODED, alpha=alpha, **{"exposure": alpha, "stragglers": alpha - 1, **times, **changes})
+    usual = {"parameters": {"alpha": alpha}, "exposed_by_one": alpha - 1, "stragglers": alpha - 1}
+    return replace(CODED, alpha=alpha, **{**usual, **times, **changes})
 
 
 def conventional(solver: str, seconds: float) -> Plan:
     scheme = "conventional" if solver == "gd" else "conventional-full-batch"
-    return coded(1, seconds, scheme=scheme, solver=solver, server_sees="each device's gradient")
+    shown = {"exposed_to_server": 25, "exposed_by_one": 24, "colluders": -1, "parameters": {}}
+    return coded(1, seconds, scheme=scheme, solver=solver, server_sees="each device's gradient", **shown)
 
 
 def planned(limits: Limits | None = None, groups: int = 1) -> Planning:
@@ -104,7 +110,7 @@ def test_a_row_says_what_a_plan_costs_and_what_leaks() -> None:
     assert lines[0].startswith("mnist: time to 95\u202f% accuracy")
     first = next(index for index, line in enumerate(lines) if line.startswith("coded-keys"))
     above, below = lines[first].split(), lines[first + 1].split()
-    assert above == ["coded-keys", "74.9", "13.4", "MB", "1.15", "G", "24", "total", "only", "25"]
+    assert above == ["coded-keys", "74.9", "13.4", "MB", "1.15", "G", "24", "total", "only", "0/24/23"]
     assert below == ["α", "=", "25,", "CG", "64.1–91.0", "1.32", "MB", "44.1", "MB", "110", "of", "2000"]
 
 
@@ -124,7 +130,7 @@ def test_what_is_left_out_is_named_with_its_reasons() -> None:
     assert table is not None
     lines = printed(table, width=120)
     by_name = {line.split("  ")[0]: line for line in lines}
-    assert "exposure 25 > 13; the server learns the whole total Gram matrix" in by_name["one-shot, α = 25, closed-form"]
+    assert "exposure 24 > 13; the server learns the whole total Gram matrix" in by_name["one-shot, α = 25, closed-form"]
     keys = by_name["coded-keys, α = 25, CG"].split()
     assert keys[keys.index("CG") + 1 : keys.index("CG") + 3] == ["160", "2"]  # seconds, variants: alpha 19 and 25
     assert "exact with nesterov reached 0.9400 only" in "\n".join(lines)

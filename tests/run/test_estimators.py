@@ -11,47 +11,30 @@ import numpy as np
 import pytest
 import sklearn
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_approximation import RBFSampler
-from sklearn.linear_model import Ridge, RidgeClassifier
+from sklearn.linear_model import LinearRegression, Ridge, RidgeClassifier
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
-from sklearn.utils.estimator_checks import check_regressors_train, parametrize_with_checks
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from codedfl.data.model import TrainedModel
+from codedfl.data.recipe import ClippedWarning
 from codedfl.run import estimators
-from codedfl.run.estimators import CodedRidge, CodedRidgeClassifier
+from codedfl.run.estimators import LEAST_REACH, CodedRidge, CodedRidgeClassifier
+from codedfl.schemes import CodedKeys
+from codedfl.solve.krylov import BlockKrylov
 
 Floats = NDArray[np.float64]
 
 
-def expected_failures(estimator: Any) -> dict[str, str]:
-    if isinstance(estimator, CodedRidge):
-        return {
-            "check_regressors_train": "sets alpha = 0.01, taking it for Ridge's; here it is a number of devices,"
-            " and the check passes where alpha is left alone (test_the_check_that_sets_alpha)"
-        }
-    return {}
-
-
 # Two devices, so that the hundred checks with their hundreds of trainings take seconds.
-@parametrize_with_checks(
-    [CodedRidge(n_devices=2), CodedRidgeClassifier(n_devices=2)], expected_failed_checks=expected_failures
-)
+@parametrize_with_checks([CodedRidge(n_devices=2), CodedRidgeClassifier(n_devices=2)])
 def test_scikit_learn_checks(estimator: Any, check: Callable[[Any], None]) -> None:
     check(estimator)
-
-
-class LeftAlone(CodedRidge):
-    """An ``alphas`` is what keeps ``check_regressors_train`` from setting alpha."""
-
-    alphas = None
-
-
-@pytest.mark.parametrize("options", [{}, {"readonly_memmap": True}, {"readonly_memmap": True, "X_dtype": "float32"}])
-def test_the_check_that_sets_alpha(options: dict[str, Any]) -> None:
-    check_regressors_train("LeftAlone", LeftAlone(n_devices=2), **options)
 
 
 # -- the same predictions as scikit-learn
@@ -155,14 +138,78 @@ def test_the_descents_converge_without_being_told_a_step(
     assert model.n_iter_ == 40
 
 
+def nearly_collinear(rows: int, apart: float) -> tuple[Floats, Floats]:
+    rng = np.random.default_rng(0)
+    one, other = rng.normal(size=(2, rows))
+    X = np.column_stack((one, one + apart * rng.normal(size=rows), other))
+    return X, X @ [1.0, 2.0, 3.0] + 0.1 * rng.normal(size=rows)
+
+
+@pytest.mark.parametrize("apart", [0.1, 0.01, 1e-3])
+def test_least_squares_finds_the_slopes_of_columns_that_differ_a_little(apart: float) -> None:
+    X, y = nearly_collinear(500, apart)
+    slopes = LinearRegression().fit(X, y).coef_
+    model = CodedRidge(regularisation=0.0).fit(X, y)
+    np.testing.assert_allclose(model.coef_, slopes, rtol=0, atol=0.03 * np.abs(slopes).max())
+    np.testing.assert_allclose(model.predict(X), LinearRegression().fit(X, y).predict(X), rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize("apart", [1e-4, 1e-5, 1e-6])
+def test_columns_that_rounding_makes_collinear_are_warned_of(apart: float) -> None:
+    X, y = nearly_collinear(500, apart)
+    with pytest.warns(ConvergenceWarning, match=r"^columns are collinear up to rounding \(X'X/m has an eigenvalue of "):
+        CodedRidge(regularisation=0.0).fit(X, y)
+    CodedRidge(regularisation=1e-4).fit(X, y)  # ridge says which of them it wants: no warning
+
+
+def test_equal_columns_share_their_slope() -> None:
+    X, y = nearly_collinear(500, 0.0)
+    slopes = CodedRidge(regularisation=0.0).fit(X, y).coef_
+    assert slopes[0] == pytest.approx(1.5, abs=0.02) == slopes[1]
+
+
+@pytest.mark.parametrize("solver", ["block-krylov", "cg"])
+def test_too_few_epochs_are_warned_of(diabetes: tuple[Floats, Floats], solver: str) -> None:
+    X, y = diabetes
+    with pytest.warns(
+        ConvergenceWarning,
+        match=r"^epochs=4 were too few to converge: give more epochs, or more regularisation$",
+    ):
+        CodedRidge(solver=solver, epochs=4).fit(X, y)
+
+
+def test_the_solver_may_be_an_object(diabetes: tuple[Floats, Floats]) -> None:
+    X, y = diabetes
+    estimator = CodedRidge(solver=BlockKrylov(50, 1e-4, memory=4))
+    models = [clone(estimator).fit(X, y).predict(X), estimator.fit(X, y).predict(X), estimator.fit(X, y).predict(X)]
+    assert np.array_equal(models[0], models[1]) and np.array_equal(models[1], models[2])
+    np.testing.assert_allclose(models[0], CodedRidge().fit(X, y).predict(X), atol=1e-3 * y.std())
+
+
 def test_outliers_are_clipped_and_counted() -> None:
     X = np.random.default_rng(0).normal(size=(100, 2))
     X[3, 1] = 50.0
     y = X[:, 0].copy()
     assert CodedRidge().fit(X, y).n_clipped_ == 0
-    model = CodedRidge(clip=5.0).fit(X, y)
+    with pytest.warns(ClippedWarning, match=r"^clipped at 5.0 standard deviations: 1 of column 1$"):
+        model = CodedRidge(clip=5.0).fit(X, y)
     assert model.n_clipped_ == 1
-    assert np.array_equal(model.predict([[0.0, 1e3]]), model.predict([[0.0, 1e6]]))
+    with pytest.warns(ClippedWarning, match=r"^beyond the range of the training: 2 of column 1$"):
+        far = model.predict([[0.0, 1e3], [0.0, 1e6]])
+    assert far[0] == far[1]
+
+
+def test_nothing_is_lost_on_heavy_tails() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((4000, 3))
+    X[:, 2] = np.exp(3 * X[:, 2])
+    y = X @ [1.0, -2.0, 3.0] + np.exp(2.5 * rng.standard_normal(4000))
+    deviations = np.abs(X - X.mean(axis=0)) / X.std(axis=0)
+    assert deviations.max() > LEAST_REACH
+    model = CodedRidge(regularisation=1e-6).fit(X, y)
+    assert model.n_clipped_ == 0
+    ridge = make_pipeline(StandardScaler(), Ridge(alpha=4000 * 1e-6)).fit(X, y)
+    assert model.score(X, y) == pytest.approx(ridge.score(X, y), abs=1e-6)
 
 
 # -- devices
@@ -184,11 +231,11 @@ def test_who_holds_which_rows_changes_rounding_only(diabetes: tuple[Floats, Floa
         ({}, 20, 5, 3),
         ({}, 3, 3, 1),
         ({}, 2, 2, 1),
-        ({"n_devices": 7, "alpha": 7}, 20, 7, 7),
+        ({"n_devices": 7, "scheme": CodedKeys(alpha=7)}, 20, 7, 7),
         ({"n_devices": 2}, 20, 2, 1),
     ],
 )
-def test_how_many_devices_and_alpha(options: dict[str, int], rows: int, devices: int, alpha: int) -> None:
+def test_how_many_devices_and_alpha(options: dict[str, Any], rows: int, devices: int, alpha: int) -> None:
     X = np.random.default_rng(0).normal(size=(rows, 1))
     model = CodedRidge(**options).fit(X, X[:, 0])
     assert model.devices_ == tuple(f"device-{i}" for i in range(devices))
@@ -204,10 +251,9 @@ X6, Y6 = np.arange(12.0).reshape(6, 2) ** 2, np.arange(6.0)
     ({}, {"device": [1, 1, np.nan, 2, 2, 2]}, "device must name the device of each row, got nan in row 2"),
     ({}, {"device": np.array(["a", None] * 3)}, "device must name the device of each row, got None in row 1"),
     ({"n_devices": 1}, {}, "n_devices must be at least 2, to hide one's data in the sum, got 1"),
-    ({"alpha": 6}, {}, "alpha must be between 1 and the number of devices (5), got 6"),
-    ({"alpha": 1.0}, {}, "alpha must be a number of devices (regularisation weighs |Theta|^2), got 1.0"),
+    ({"scheme": CodedKeys(alpha=6)}, {}, "alpha must be between 1 and the number of devices (5), got 6"),
     ({"scheme": "none"}, {}, "scheme must be one of coded-padded, coded-keys, one-shot, got 'none'"),
-    ({"solver": "svd"}, {}, "solver must be one of gd, nesterov, cg, got 'svd'"),
+    ({"solver": "svd"}, {}, "solver must be one of gd, nesterov, cg, block-krylov, closed-form, got 'svd'"),
     ({"features": "poly"}, {}, "features must be linear or rbf, got 'poly'"),
     ({"regularisation": -1.0}, {}, "regularisation must be at least 0, got -1.0"),
     ({"clip": 0.0}, {}, "clip must be a positive number of standard deviations, got 0.0"),

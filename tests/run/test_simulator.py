@@ -18,8 +18,8 @@ from codedfl.schemes import (
     epoch_end_times,
 )
 from codedfl.solve.closed_form import ClosedForm
-from codedfl.solve.descent import STEP_PAPER, GradientDescent, Nesterov, StepSchedule
-from codedfl.solve.krylov import ConjugateGradient
+from codedfl.solve.descent import STEP_LITERAL, STEP_PAPER, GradientDescent, Nesterov, StepSchedule
+from codedfl.solve.krylov import BlockKrylov, ConjugateGradient
 from scenario import repeatable
 from small_problems import digits, totals
 
@@ -30,9 +30,11 @@ DESCENT = Descent(STEP_PAPER, 1e-4)
 
 def solvers():
     return {
-        "gd": lambda: GradientDescent(6, 1e-4),
-        "nesterov": lambda: Nesterov(6, 1e-4),
+        "gd": lambda: GradientDescent(6, 1e-4, STEP_PAPER),
+        "nesterov": lambda: Nesterov(6, 1e-4, STEP_LITERAL),
         "cg": lambda: ConjugateGradient(8, 1e-4, restart=3),
+        "block-krylov": lambda: BlockKrylov(8, 1e-4, memory=4),
+        "derived step": lambda: Nesterov(8, 1e-4),
     }
 
 
@@ -60,7 +62,7 @@ def test_devices_that_cannot_be_in_time_need_not_compute(policy):
         simulate(
             CodedPadded(7),
             digits(),
-            GradientDescent(5, 1e-4),
+            GradientDescent(5, 1e-4, STEP_PAPER),
             at,
             np.random.default_rng(3),
             everyone_computes=everyone,
@@ -75,14 +77,17 @@ def test_devices_that_cannot_be_in_time_need_not_compute(policy):
 def test_both_modes_read_the_same_clock():
     """With the same generator, the protocol's epochs end when the vectorised latencies say."""
     scheme = CodedPadded(8)
-    real = simulate(scheme, digits(), GradientDescent(5, 1e-4), AT, np.random.default_rng(4))
+    real = simulate(scheme, digits(), GradientDescent(5, 1e-4, STEP_PAPER), AT, np.random.default_rng(4))
     start, ends = epoch_end_times(scheme, WorkShape.of(digits()), AT, 5, 1, np.random.default_rng(4))
     assert np.array_equal(real.seconds, ends[0])
     assert real.seconds[0] > start[0]
 
 
 def test_a_seed_repeats_everything():
-    runs = [simulate(CodedKeys(8), digits(), GradientDescent(3, 1e-4), AT, np.random.default_rng(5)) for _ in range(2)]
+    runs = [
+        simulate(CodedKeys(8), digits(), GradientDescent(3, 1e-4, STEP_PAPER), AT, np.random.default_rng(5))
+        for _ in range(2)
+    ]
     assert np.array_equal(runs[0].seconds, runs[1].seconds)
     assert np.array_equal(runs[0].model, runs[1].model)
 
@@ -98,11 +103,11 @@ def test_trajectory_stops_past_the_target():
 
 def test_every_epoch_is_scored_and_several_at_once_as_one_by_one():
     run = trajectory(
-        CodedKeys(8), totals(), GradientDescent(40, 1e-4), DESCENT, AT, np.random.default_rng(0),
+        CodedKeys(8), totals(), GradientDescent(40, 1e-4, STEP_PAPER), DESCENT, AT, np.random.default_rng(0),
         max_epochs=40, target=2.0,
     )  # fmt: skip
     assert run.epochs.tolist() == list(range(1, 41))
-    models = totals().train(GradientDescent(40, 1e-4))
+    models = totals().train(GradientDescent(40, 1e-4, STEP_PAPER))
     assert run.scores.tolist() == [digits().score(theta) for theta in models]
 
 

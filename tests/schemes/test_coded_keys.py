@@ -109,7 +109,7 @@ def test_a_device_with_a_seed_and_all_traffic_cannot_open_an_upload():
     scenario = keys(alpha=2)
     network = Network.of(scenario)
     network.run_until(Kind.UPDATE)
-    spy, victim = network.devices["device-0"], "device-1"
+    victim = "device-1"
     upload = next(Message.decode(data) for data in network.server_saw if _shares_of(data, victim))
     agreement = network.server.agreement
     ring = agreement.fixed_point.ring
@@ -119,23 +119,22 @@ def test_a_device_with_a_seed_and_all_traffic_cannot_open_an_upload():
         if Message.decode(data).kind is Kind.SHARE and Message.decode(data).sender == victim
     )
     from codedfl.crypto import sealed
-    from codedfl.protocol.messages import Secrets, decode_envelopes
+    from codedfl.protocol.messages import Secrets, Shares
 
-    opened = sealed.open_sealed(spy.identity, agreement.public_of(victim), share.context(), share.body)
-    seed = Secrets.decode(opened).pad
+    seed = Secrets.decode(network.opened(share, "device-0")).pad
     pad = ring.pack(pads.expand(ring, seed, network.server.run, GRAM, scenario.parameters.triangle_length))
     plain = oracle_gram_bytes(scenario, 1, ring)
     padded = ring.pack(ring.add(ring.unpack(plain, len(plain) // 6), ring.unpack(pad, len(pad) // 6)))
     assert padded not in upload.attachment
     assert plain not in b"".join(network.server_saw)
-    with pytest.raises(MessageRefused, match="a sealed message must open with the key of its sender"):
-        sealed.open_sealed(
-            spy.identity, agreement.public_of(victim), upload.context(), decode_envelopes(upload.body)[""]
-        )
-    # The test has teeth: with the server's key the same bytes open, and the pad comes off.
-    envelope = decode_envelopes(upload.body)[""]
+    envelope = Shares.decode(upload.body).for_server
     header = upload.with_body(b"").context()
-    secrets = Secrets.decode(sealed.open_sealed(network.server.identity, agreement.public_of(victim), header, envelope))
+    with pytest.raises(MessageRefused, match="a sealed message must open with the key of its sender"):
+        sealed.open_sealed(network.run_keys["device-0"], network.run_keys[victim].public, header, envelope)
+    # The test has teeth: with the server's key the same bytes open, and the pad comes off.
+    secrets = Secrets.decode(
+        sealed.open_sealed(network.run_keys[""], network.run_keys[victim].public, header, envelope)
+    )
     bulk = sealed.decrypt_bulk(secrets.content_key, header, secrets.digest, upload.attachment)
     assert bulk.startswith(padded)
     assert CONSTANT != GRAM

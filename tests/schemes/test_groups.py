@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 import oracle
-from codedfl.code.gradient_code import GroupedCode, group_sizes, make_code
+from codedfl.code.gradient_code import GroupedCode, coded_quorum, group_sizes, make_code
 from codedfl.code.masks import mask_coefficients, mask_senders
 from codedfl.errors import InvalidInput, NotEnoughDevices
 from codedfl.exact.ring import Ring
-from codedfl.fleet.clock import Quorum
 from codedfl.protocol import Parameters
 from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
 from codedfl.run.in_process import run_in_process
@@ -32,7 +31,7 @@ def test_every_sufficient_survivor_set_decodes(n_devices, alpha, groups):
     sufficient = 0
     for size in range(1, n_devices + 1):
         for survivors in itertools.combinations(range(n_devices), size):
-            if code.shortfall(survivors):
+            if not code.quorum.complete(survivors):
                 continue
             sufficient += 1
             vector = code.decoding_vector(survivors)
@@ -46,8 +45,8 @@ def test_every_sufficient_survivor_set_decodes(n_devices, alpha, groups):
 def test_shortfall_counts_each_group():
     code = code_of(8, 3, 2)  # groups {0,2,4,6} and {1,3,5,7}, two answers needed from each
     assert code.answers_needed == 4
-    assert code.shortfall([0, 2, 4, 6]) == 2
-    assert code.shortfall([0, 2, 1, 3]) == 0
+    assert code.quorum.missing([0, 2, 4, 6]) == 2
+    assert code.quorum.missing([0, 2, 1, 3]) == 0
     assert repr(code) == "<GroupedCode alpha=3 of D=8 in 2 groups, tolerates 2 stragglers in each>"
 
 
@@ -117,9 +116,9 @@ def test_masks_leave_the_total_only():
 
 def test_quorum_is_the_slowest_groups():
     arrivals = np.array([[1.0, 10.0, 2.0, 20.0, 3.0, 30.0]])  # groups 1, 2, 3 and 10, 20, 30
-    assert Quorum(1, 2).time(arrivals) == [20.0]
-    assert Quorum(0).time(arrivals) == [30.0]
-    assert Quorum(2).time(arrivals) == [10.0]
+    assert coded_quorum(6, 2, 2).time(arrivals) == [20.0]
+    assert coded_quorum(6, 1).time(arrivals) == [30.0]
+    assert coded_quorum(6, 3).time(arrivals) == [10.0]
 
 
 def test_a_grouped_run_is_recorded_in_the_agreement():

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from codedfl.errors import InvalidInput
 from codedfl.fleet.fleet import DeviceClass, Fleet
-from codedfl.fleet.latency import epoch_arrivals
+from codedfl.fleet.latency import FleetLatency, epoch_arrivals
 from codedfl.schemes.baselines.load_allocation import LoadAllocation, allocate_loads
 
 PAPER = Fleet.load("paper")
@@ -52,7 +53,7 @@ def test_the_loads_maximise_the_expected_return_and_the_deadline_is_least():
 @pytest.mark.parametrize("setup_factor", [0.5, 0.0])
 def test_slow_links_make_pieces_and_the_best_is_found(setup_factor: float):
     """One device, transmissions as long as its computing: the return has a local maximum on every piece."""
-    fleet = Fleet("one", (DeviceClass("x", 1, 4e6, setup_factor, 1e5, 1e5, 0.45, 0),), 1e12)
+    fleet = Fleet("one", (DeviceClass("x", 1, 4e6, setup_factor, 1e5, 1e5, 0.45, 0, latency=0),), 1e12)
     found = allocate_loads(fleet, 1000, 0.7, features=200, outputs=10, mini_batches=1)
     factor = max(setup_factor, 1e-9)
 
@@ -76,11 +77,23 @@ def test_the_return_probability_is_that_of_the_latency_model(delta: float):
     even = DeviceClass("even", 4, 3e6, 0.5, 7e6, 7e6, 0.2, 0.1)
     for fleet, tolerance in ((Fleet("even", (even,), 1e12), 0.008), (PAPER, 0.02)):
         found = allocate(delta, fleet)
-        arrivals = epoch_arrivals(fleet, 2 * 20_000 * found.loads, 640_000, 640_000, 30_000, np.random.default_rng(5))
+        arrivals = epoch_arrivals(
+            FleetLatency(fleet), 2 * 20_000 * found.loads, 640_000, 640_000, 30_000, np.random.default_rng(5)
+        )
         in_time = (arrivals <= found.deadline).mean(axis=0)
         np.testing.assert_allclose(in_time, found.return_probability, atol=tolerance)
         returned = in_time @ found.loads
         assert returned == pytest.approx((1 - delta) * fleet.n_devices * 480, rel=0.01)
+
+
+def test_the_latency_of_the_two_messages_delays_the_deadline():
+    near, far = (allocate(0.1, replace_latency(seconds)) for seconds in (0.0, 1.5))
+    assert far.deadline == pytest.approx(near.deadline + 3, rel=1e-6)
+    np.testing.assert_array_equal(far.loads, near.loads)
+
+
+def replace_latency(seconds: float) -> Fleet:
+    return replace(PAPER, classes=tuple(replace(one, latency=seconds) for one in PAPER.classes))
 
 
 def test_more_parity_shortens_the_deadline():

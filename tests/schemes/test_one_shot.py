@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from codedfl.errors import InvalidInput
+from codedfl.errors import InvalidInput, SolverFailed
 from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
 from codedfl.protocol.schemes.one_shot import OneShotDevice, OneShotServer
 from codedfl.solve.closed_form import ClosedForm
@@ -52,7 +52,7 @@ def test_a_singular_matrix_is_refused():
     scenario = one_shot(sizes=(1, 1), alpha=2)  # two samples, four features
     network = Network.of(scenario, ClosedForm(0.0))
     message = "regularisation must be large enough to make X'X/m + lambda positive definite, got 0"
-    with pytest.raises(InvalidInput, match=re.escape(message)):
+    with pytest.raises(SolverFailed, match=re.escape(message)):
         network.run()
 
 

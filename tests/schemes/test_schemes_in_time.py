@@ -9,7 +9,7 @@ import pytest
 
 from codedfl.errors import InvalidInput
 from codedfl.fleet.fleet import Fleet
-from codedfl.run.simulator import trajectory
+from codedfl.run.simulator import simulate, trajectory
 from codedfl.schemes import (
     SCHEMES,
     CodedFedL,
@@ -20,13 +20,14 @@ from codedfl.schemes import (
     ConventionalFullBatch,
     Descent,
     DropSlowest,
+    OneShot,
     WorkShape,
     coded_scheme,
     epoch_end_times,
 )
 from codedfl.schemes.baselines.coded_fedl import _wishart_root
-from codedfl.solve.descent import StepSchedule
-from small_problems import totals
+from codedfl.solve.descent import GradientDescent, StepSchedule
+from small_problems import digits, totals
 
 PAPER = Fleet.load("paper")
 SHAPE = WorkShape(2000, 10, np.full(25, 2400))
@@ -88,6 +89,61 @@ def test_free_crypto_is_faster():
     )
     assert cheap == pytest.approx(23.7, rel=0.01)
     assert costly > cheap
+
+
+@pytest.mark.parametrize("scheme", [CodedPadded(8), CodedKeys(8), OneShot(8)], ids=lambda scheme: scheme.name)
+def test_the_ring_of_the_run_decides_how_long_it_takes(scheme):
+    """40 fraction bits need a third prime: 9 bytes a number, half as long again, work and links alike."""
+    at = Conditions(PAPER.scaled_to(10))
+    shapes = [WorkShape.of(digits(), precision) for precision in (None, 40)]
+    assert [shape.number_bits for shape in shapes] == [48, 72]
+    short, long = (epoch_end_times(scheme, shape, at, 2, 50, np.random.default_rng(0)) for shape in shapes)
+    np.testing.assert_allclose(long[0], 1.5 * short[0])
+    np.testing.assert_allclose(long[1], 1.5 * short[1])
+
+
+def test_a_simulated_run_takes_its_bits_from_its_own_ring():
+    at = Conditions(PAPER.scaled_to(10))
+    short, long = (
+        simulate(CodedKeys(8), digits(), GradientDescent(2, 1e-4), at, np.random.default_rng(0), precision=precision)
+        for precision in (None, 40)
+    )
+    np.testing.assert_allclose(long.seconds, 1.5 * short.seconds)
+
+
+def test_baselines_send_floats_whatever_the_ring():
+    at = Conditions(PAPER.scaled_to(10))
+    short, long = (
+        epoch_end_times(Conventional(), WorkShape.of(digits(), precision), at, 2, 5, np.random.default_rng(0))[1]
+        for precision in (None, 40)
+    )
+    np.testing.assert_array_equal(short, long)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "sharing", "epoch"),
+    [(Conventional(), 0, 2), (CodedPadded(8), 1 + 2 * 7, 2), (CodedKeys(8), 3, 2), (OneShot(8), 3, 2)],
+    ids=lambda value: getattr(value, "name", value),
+)
+def test_every_message_takes_its_latency(scheme, sharing, epoch):
+    """Of a problem so small that nothing else takes time. Coded keys: the call, the seeds up, the seeds down."""
+    classes = tuple(replace(one, latency=1.0, mac_rate=1e15, uplink_rate=1e15, downlink_rate=1e15)
+                    for one in PAPER.scaled_to(10).classes)  # fmt: skip
+    at = Conditions(replace(PAPER, classes=classes))
+    start, ends = epoch_end_times(scheme, WorkShape(3, 1, np.full(10, 5)), at, 2, 3, np.random.default_rng(0))
+    np.testing.assert_allclose(start, sharing, atol=1e-6)
+    np.testing.assert_allclose(np.diff(ends), epoch, atol=1e-6)
+
+
+def test_an_engine_s_calls_are_part_of_a_plan_for_it():
+    """One call an epoch; coded keys are also called twice before, and the slowest make up for it meanwhile."""
+    at, called = Conditions(PAPER), Conditions(PAPER, call_overhead=3.0)
+    for scheme, before in ((Conventional(), 0), (CodedKeys(23), 3)):
+        plain, slow = (
+            epoch_end_times(scheme, SHAPE, conditions, 4, 20, np.random.default_rng(0)) for conditions in (at, called)
+        )
+        assert (slow[0] - plain[0] >= before - 1e-9).all()
+        assert np.median(np.diff(slow[1]) - np.diff(plain[1])) == pytest.approx(3)
 
 
 def test_coded_fedl_has_a_deadline():

@@ -3,51 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 import numpy as np
 import pytest
+from small_ridge import LAMBDA, Ridge, grid, run
 
 from codedfl.errors import InvalidInput
 from codedfl.solve.descent import STEP_LITERAL, STEP_PAPER, GradientDescent, Nesterov, StepSchedule
 from codedfl.solve.krylov import ConjugateGradient
-from codedfl.solve.registry import SOLVERS, solver_names
-from codedfl.solve.solver import Solver
-
-LAMBDA = 1e-3
-
-
-class Ridge:
-    """1/(2m) |X Theta - Y|^2 + lambda/2 |Theta|^2 for random data of a given condition."""
-
-    def __init__(self, d: int = 8, c: int = 3, m: int = 200, spread: float = 1.0, seed: int = 0) -> None:
-        rng = np.random.default_rng(seed)
-        X = rng.standard_normal((m, d)) * np.geomspace(1, spread, d)
-        self.Y = X @ rng.standard_normal((d, c)) + 0.1 * rng.standard_normal((m, c))
-        self.gram, self.cross, self.m, self.shape = X.T @ X, X.T @ self.Y, m, (d, c)
-        self.A, self.b = self.gram / m + LAMBDA * np.eye(d), self.cross / m
-        self.solution = np.linalg.solve(self.A, self.b)
-        self.largest = float(np.linalg.eigvalsh(self.A).max())
-
-    def error(self, theta: np.ndarray) -> float:
-        return float(np.linalg.norm(theta - self.solution) / np.linalg.norm(self.solution))
-
-
-Rounding = Callable[[np.ndarray], np.ndarray]
-
-
-def run(
-    solver: Solver, problem: Ridge, initial: np.ndarray | None = None, rounding: Rounding = lambda update: update
-) -> list[np.ndarray]:
-    """What is sent, epoch after epoch, until the solver has enough."""
-    initial = np.zeros(problem.shape) if initial is None else initial
-    solver.start(initial, problem.gram @ initial - problem.cross, problem.m)
-    sent = []
-    while (request := solver.request()) is not None:
-        update = rounding(request)
-        sent.append(update)
-        solver.receive(update, problem.gram @ update)
-    return sent
 
 
 def step_for(problem: Ridge) -> StepSchedule:
@@ -97,8 +60,6 @@ def test_the_papers_schedules():
         assert [schedule(e) for e in (1, 199)] == [first, first]
         np.testing.assert_allclose([schedule(e) for e in (200, 349)], [0.8 * first] * 2)
         np.testing.assert_allclose([schedule(e) for e in (350, 1000)], [0.64 * first] * 2)
-    assert GradientDescent(1).step == STEP_PAPER
-    assert GradientDescent(1).regularisation == 9e-6
 
 
 # -- Nesterov
@@ -157,14 +118,10 @@ def test_conjugate_gradient_converges_though_directions_are_rounded():
     """
     problem = Ridge(spread=3e-2)
 
-    def rounding(update: np.ndarray) -> np.ndarray:
-        bits = 16 - np.frexp(np.abs(update).max())[1]
-        return np.ldexp(np.rint(np.ldexp(update, bits)), -bits)
-
     errors = {}
     for restart in (0, 50):
         solver = ConjugateGradient(1 + 8 + 1 + 8, LAMBDA, tolerance=0.0, restart=restart)
-        assert len(run(solver, problem, rounding=rounding)) == 17
+        assert len(run(solver, problem, rounding=grid(16))) == 17
         errors[restart] = problem.error(solver.model)
     assert errors[0] < 1e-12
     assert errors[50] < 1e-12
@@ -174,14 +131,10 @@ def test_more_steps_than_dimensions_do_no_harm():
     """With ten bits the ninth direction of eight dimensions is mostly noise; what was reached is kept."""
     problem = Ridge(spread=3e-2)
 
-    def rounding(update: np.ndarray) -> np.ndarray:
-        bits = 10 - np.frexp(np.abs(update).max())[1]
-        return np.ldexp(np.rint(np.ldexp(update, bits)), -bits)
-
     errors = {}
     for epochs in (1 + 8, 1 + 9, 1 + 20):
         solver = ConjugateGradient(epochs, LAMBDA, tolerance=1e-10)
-        run(solver, problem, rounding=rounding)
+        run(solver, problem, rounding=grid(10))
         errors[epochs] = problem.error(solver.model)
     assert errors[9] < 1e-7
     assert errors[10] <= errors[9]
@@ -283,11 +236,6 @@ def test_a_negative_restart_is_refused():
 def test_a_step_that_is_not_positive_is_refused(step: float):
     with pytest.raises(InvalidInput, match=f"^{re.escape(f'the step must be positive, got {step}')}$"):
         StepSchedule(step)
-
-
-def test_solvers_have_names():
-    assert solver_names() == ("gd", "nesterov", "cg")
-    assert [SOLVERS[name] for name in solver_names()] == [GradientDescent, Nesterov, ConjugateGradient]
 
 
 @pytest.mark.parametrize("kind", [GradientDescent, Nesterov, ConjugateGradient])

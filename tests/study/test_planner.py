@@ -8,10 +8,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from codedfl.data import datasets
+from codedfl.data.problem import make_problem
 from codedfl.errors import InvalidInput
 from codedfl.fleet.fleet import Fleet
+from codedfl.privacy.exposure import coded_exposure
 from codedfl.run.simulator import simulate
-from codedfl.schemes import Conditions, coded_scheme
+from codedfl.schemes import CodedKeys, CodedPadded, Conditions, coded_scheme
+from codedfl.schemes.central import CentralTotals
 from codedfl.solve.krylov import ConjugateGradient
 from codedfl.study.planner import Limits, Planning, plan, time_against_alpha
 from small_problems import digits, totals
@@ -35,10 +39,10 @@ def test_on_the_papers_fleet_coded_keys_win(paper_plan):
     best = paper_plan.best
     assert best.scheme == "coded-keys"
     assert best.server_sees == "the total only"
-    assert best.exposure == best.alpha
     assert best.parameters == {"alpha": best.alpha, "groups": 1, "spare": 0}
+    assert (best.exposed_to_server, best.exposed_by_one) == (0, coded_exposure(10, best.alpha).one_colluder)
     assert best.gram_directions == min(D, 10 * best.epochs)
-    assert "conventional FL needs" in paper_plan.why()
+    assert "Conventional FL needs" in paper_plan.why()
 
 
 def test_plans_are_ranked(paper_plan):
@@ -59,7 +63,7 @@ def test_gram_revealing_plans_need_leave(paper_plan):
 def test_limits_are_kept():
     limits = Limits(max_exposure=4, max_upload=1e6, max_memory=1e7)
     made = planned(limits=limits, solvers=("cg",), draws=5)
-    assert all(p.exposure <= 4 and p.upload_bytes <= 1e6 and p.memory_bytes <= 1e7 for p in made.plans)
+    assert all(p.exposed_by_one <= 4 and p.upload_bytes <= 1e6 and p.memory_bytes <= 1e7 for p in made.plans)
     assert any("exposure" in reason for _, why in made.left_out for reason in why)
 
 
@@ -75,10 +79,76 @@ def without_stragglers() -> Fleet:
     return replace(PAPER, classes=(alike,), name="alike")
 
 
-def test_without_stragglers_it_recommends_not_to_code():
+def test_without_stragglers_it_says_that_coding_does_not_pay():
+    """Conventional FL is faster and listed first; it is not recommended, for it shows the server every device."""
     made = planned(without_stragglers(), draws=5)
-    assert not made.best.is_coded
-    assert "Coding does not pay on this fleet" in made.why()
+    assert made.plans[0].scheme == "conventional-full-batch" and not made.plans[0].is_private
+    assert made.best.is_private
+    assert made.why().endswith(
+        "Coding does not pay on this fleet in time: it buys that the server sees no single device."
+    )
+
+
+def test_the_fair_rival_is_named_by_its_own_solver():
+    """Nesterov's row was called "with CG" once."""
+    made = planned(solvers=("nesterov",), draws=5)
+    assert "Conventional FL on full batches with nesterov needs" in made.why()
+
+
+# -- what leaks to whom
+
+
+@pytest.fixture(scope="module")
+def quick() -> Planning:
+    return planned(solvers=("cg",), draws=5, limits=Limits(allow_gram=True))
+
+
+def test_every_plan_says_whom_it_exposes(quick):
+    by_label = {made.label: (made.exposed_to_server, made.exposed_by_one, made.exposed_by_two) for made in quick.plans}
+    for open_ in ("conventional, gd", "conventional-full-batch, cg", "coded-fedl, δ = 0.8, gd"):
+        assert by_label[open_] == (10, 9, 8)
+    assert by_label["coded-keys, α = 8, cg"] == (0, 7, 8)
+    assert by_label["coded-padded, α = 1, cg"] == (0, 0, 1)
+    assert by_label["one-shot, α = 10, closed-form"] == (0, 9, 8)
+
+
+def test_total_only_leaves_out_what_shows_single_devices():
+    made = planned(solvers=("cg",), draws=5, limits=Limits(total_only=True))
+    assert all(plan.is_private for plan in made.plans)
+    reasons = {plan.scheme: why for plan, why in made.left_out}
+    assert reasons["conventional"] == ["the server sees each device's gradient"]
+    assert reasons["coded-fedl"] == ["the server sees each device's parity rows and gradient"]
+
+
+def test_colluders_are_a_constraint(quick):
+    made = planned(solvers=("cg",), draws=5, limits=Limits(colluders=1, allow_gram=True))
+    assert {plan.alpha for plan in made.plans} == {1}, "one colluder gives away the others it answers for"
+    expected = min((plan for plan in quick.plans if plan.colluders >= 1), key=lambda plan: plan.seconds_mean)
+    assert made.best == expected
+    reasons = {plan.label: why for plan, why in made.left_out}
+    assert reasons["conventional, gd"] == ["the server needs none"]
+    assert reasons["coded-keys, α = 8, cg"] == ["1 colluders expose others"]
+    with pytest.raises(InvalidInput, match="at least one plan must keep to the limits"):
+        _ = planned(solvers=("cg",), draws=5, limits=Limits(colluders=2)).best
+    with pytest.raises(InvalidInput, match=re.escape("colluders must be zero or positive, got -1")):
+        Limits(colluders=-1)
+
+
+def test_a_plan_that_shows_single_devices_is_never_recommended(quick):
+    open_only = Planning(TARGET, [made for made in quick.plans if not made.is_private])
+    assert open_only.plans and open_only.recommended is None
+    with pytest.raises(InvalidInput, match=re.escape("conventional shows the server each device's gradient")):
+        _ = open_only.best
+
+
+def test_a_scheme_that_cannot_run_is_named_and_the_others_are_planned():
+    """Four rows a device are fewer than CodedFedL's mini-batches."""
+    data = datasets.load("digits")
+    few = replace(data, X_train=data.X_train[:40], y_train=data.y_train[:40])
+    problem = make_problem(few, n_devices=10, n_features=100, partition_name="random")
+    made = plan(CentralTotals(problem), Conditions(PAPER), 0.2, solvers=("cg",), draws=3)
+    assert made.best.is_private
+    assert "CodedFedL, δ = 0.1 cannot run: points must be at least one per mini-batch (5), got 4" in made.unreached
 
 
 def one_slow() -> Fleet:
@@ -103,10 +173,12 @@ def test_predicted_and_simulated_times_agree_within_five_percent(fleet):
 
 
 def test_large_fleets_are_planned_in_groups():
-    from codedfl.study.planner import _candidates
-
-    grouped = [scheme for scheme, _ in _candidates(120, {("exact", "cg"): 10})]
-    assert {getattr(scheme, "groups", None) for scheme in grouped} >= {2, 5}
+    assert {scheme.groups for scheme in CodedKeys.candidates(120)} == {2, 5}
+    assert {scheme.groups for scheme in CodedKeys.candidates(50)} == {1}
+    assert [scheme.alpha for scheme in CodedPadded.candidates(4)] == [1, 2, 3, 4]
+    assert CodedKeys.default_for(1000) == CodedKeys(23, 40)
+    assert CodedKeys.default_for(25) == CodedKeys(23)
+    assert CodedKeys.default_for(2) == CodedKeys(1)
 
 
 def test_the_picture_has_a_curve_for_every_scheme_and_solver(paper_plan):

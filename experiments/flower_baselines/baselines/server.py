@@ -38,9 +38,7 @@ def main(grid: Grid, context: Context) -> None:
         min_fit_clients=devices,
         min_available_clients=devices,
         evaluate_fn=evaluate,
-        initial_parameters=ndarrays_to_parameters(
-            [np.zeros((learning.feature_map.n_features, learning.labels.n_outputs))]
-        ),
+        initial_parameters=ndarrays_to_parameters([np.zeros((learning.recipe.n_features, learning.recipe.n_outputs))]),
     )
     legacy = LegacyContext(context=context, config=ServerConfig(num_rounds=int(run["rounds"])), strategy=strategy)
     if run["strategy"] == "secagg":

@@ -10,7 +10,6 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Sequence
-from importlib.metadata import version
 from typing import Annotated, Any, NoReturn
 
 import click
@@ -22,6 +21,7 @@ from codedfl.cli.option_groups import command
 from codedfl.cli.screen import INTERRUPTED
 from codedfl.data.datasets import DataUnavailable
 from codedfl.errors import CodedFLError
+from codedfl.version import __version__
 
 BAD_INPUT = 2
 NO_DATA = 3
@@ -84,7 +84,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        click.echo(f"codedfl {version('codedfl')}")
+        click.echo(f"codedfl {__version__}")
         raise typer.Exit
 
 

@@ -13,7 +13,7 @@ from codedfl.cli import options
 from codedfl.cli.screen import Screen, check_writable, table
 from codedfl.errors import InvalidInput
 from codedfl.fleet.fleet import DeviceClass, Fleet
-from codedfl.fleet.latency import mean_compute_times, mean_transfer_times
+from codedfl.fleet.latency import FleetLatency, mean_arrivals
 from codedfl.report.rows import seconds
 from codedfl.schemes import CodedPadded, Conditions, Conventional, Scheme, WorkShape, epoch_end_times
 from codedfl.study import paper
@@ -150,6 +150,7 @@ def _class_facts(one: DeviceClass) -> dict[str, Any]:
         "downlink_rate": one.downlink_rate,
         "failure_probability": one.failure_probability,
         "header_overhead": one.header_overhead,
+        "latency": one.latency,
         "trace": None if one.trace is None else str(one.trace.path),
     }
 
@@ -157,8 +158,7 @@ def _class_facts(one: DeviceClass) -> dict[str, Any]:
 def _mean_answers(scheme: Scheme, shape: WorkShape, fleet: Fleet) -> Seconds:
     """(D,) mean seconds from an update to the answer: download, compute, upload."""
     load = scheme.epoch_load(shape, fleet)
-    down = mean_transfer_times(fleet, load.bits_down, "down")
-    return down + mean_compute_times(fleet, load.macs) + mean_transfer_times(fleet, load.bits_up, "up")
+    return mean_arrivals(FleetLatency(fleet), load.macs, load.bits_down, load.bits_up)
 
 
 def _mean_epoch(scheme: Scheme, shape: WorkShape, fleet: Fleet, rng: np.random.Generator) -> float:
@@ -174,12 +174,12 @@ def _show_classes(screen: Screen, fleet: Fleet, classes: list[dict[str, Any]]) -
         "count",
         "MAC/s",
         "setup",
-        "up",
-        "down",
+        "up/down\nMbit/s",
         "fails",
         "header",
-        "answer, conv.",
-        "answer, coded",
+        "latency",
+        "answer\nconv.",
+        "answer\ncoded",
     )
     for one in classes:
         measured = "" if one["trace"] is None else " *"
@@ -188,10 +188,10 @@ def _show_classes(screen: Screen, fleet: Fleet, classes: list[dict[str, Any]]) -
             str(one["count"]),
             f"{one['mac_rate']:.3g}",
             f"{one['setup_factor']:g}",
-            f"{one['uplink_rate'] / 1e6:g} Mbit/s",
-            f"{one['downlink_rate'] / 1e6:g} Mbit/s",
+            f"{one['uplink_rate'] / 1e6:.3g}/{one['downlink_rate'] / 1e6:.3g}",
             f"{100 * one['failure_probability']:g} %",
             f"{100 * one['header_overhead']:g} %",
+            f"{1000 * one['latency']:.3g} ms",
             seconds(one["answer_s"]["conventional"]),
             seconds(one["answer_s"]["coded-padded"]),
         )

@@ -90,6 +90,8 @@ def load_data(screen: Screen, name: str, options: DataOptions) -> Dataset:
             test_fraction=options.test_fraction,
             progress=progress,
         )
+    for note in found.notes:
+        screen.remark(f"note: {note}")
     if name not in datasets.NAMED and options.task is None:
         _say_what_whole_numbers_are(screen, found)
     return found

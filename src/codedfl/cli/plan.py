@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated, cast, get_args
 
+import click
 import typer
 
 from codedfl.cli import inputs, options
@@ -16,6 +17,7 @@ from codedfl.report.plan_picture import plan_figure
 from codedfl.report.plan_table import left_out_table, plan_table
 from codedfl.schemes import SCHEMES, Conditions
 from codedfl.schemes.central import CentralTotals
+from codedfl.schemes.scheme import Grouping
 from codedfl.study.plan_file import MadeFor, PlanFile
 from codedfl.study.planner import Limits, Plan
 from codedfl.study.planner import plan as search
@@ -31,6 +33,15 @@ def make_plan(
     data: options.Data = "digits",
     target: Annotated[float, typer.Option(help="Test accuracy to reach, such as 0.95.")] = 0.95,
     sharing: options.Sharing = options.DEFAULT_SHARING,
+    grouping: Annotated[
+        str,
+        typer.Option(
+            click_type=click.Choice(list(get_args(Grouping))),
+            help="How large fleets are dealt into groups: every group its share of slow devices, or at random as the "
+            "authors do.",
+            rich_help_panel=options.FLEET,
+        ),
+    ] = Conditions.grouping,
     chunked: Annotated[
         bool,
         typer.Option(
@@ -41,6 +52,19 @@ def make_plan(
         int | None,
         typer.Option(
             help="Devices whose data one device colluding with the server may give away.", rich_help_panel=LIMITS
+        ),
+    ] = None,
+    total_only: Annotated[
+        bool,
+        typer.Option("--total-only", help="The server by itself must see no single device.", rich_help_panel=LIMITS),
+    ] = False,
+    colluders: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            metavar="Z",
+            help="So many devices may collude with the server, and no other one is exposed.",
+            rich_help_panel=LIMITS,
         ),
     ] = None,
     max_upload: Annotated[
@@ -81,8 +105,13 @@ def make_plan(
     chosen = Inputs(dataset, inputs.choose_fleet(dataset, data_options, fleet), data_options, model)
     with screen.busy("preprocessing") as say:
         problem = chosen.problem(seed, say)
-    conditions = Conditions(chosen.fleet, cast(SharingConvention, sharing), chunk_bits=CHUNK_BITS if chunked else None)
-    limits = Limits(max_exposure, max_upload, max_memory, allow_gram)
+    conditions = Conditions(
+        chosen.fleet,
+        cast(SharingConvention, sharing),
+        chunk_bits=CHUNK_BITS if chunked else None,
+        grouping=cast(Grouping, grouping),
+    )
+    limits = Limits(max_exposure, max_upload, max_memory, allow_gram, total_only, colluders)
     with screen.progress() as bar:
         task = bar.add_task("Gram matrices", total=2.0)
         totals = CentralTotals(problem, lambda part: bar.update(task, completed=part))

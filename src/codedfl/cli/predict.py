@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import sys
-import zipfile
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,10 +15,13 @@ from rich.text import Text
 from codedfl.cli import inputs, options
 from codedfl.cli.screen import Screen, check_writable, score_name, table
 from codedfl.data import datasets
+from codedfl.data.columns import Columns
 from codedfl.data.datasets.dataset import as_labels
 from codedfl.data.labels import ClassLabels
 from codedfl.data.model import TrainedModel
-from codedfl.data.problem import score_of
+from codedfl.data.recipe import Clipped
+from codedfl.data.score import score_of
+from codedfl.data.tables import RawTable, read_file
 from codedfl.errors import InvalidInput
 from codedfl.report.rows import score as score_text
 
@@ -51,7 +53,8 @@ def predict(
     if out is not None:
         check_writable("--out", out)
     X = _rows(screen, trained, data, data_dir)
-    predicted, _ = _predict(screen, trained, X)
+    predicted, clipped = _predict(screen, trained, X)
+    _warn(screen, trained, clipped)
     if out is None:
         _write_predictions(sys.stdout, predicted)
         return
@@ -84,21 +87,22 @@ def evaluate(
         "model": str(model),
         "data": data,
         "rows": len(y),
-        "clipped": clipped,
+        "clipped": clipped.total,
         "score_name": score_name(trained.task),
         "score": score,
     }
     facts = [
         (score_name(trained.task), f"{score_text(score, score_name(trained.task))} on {len(y)} rows of {data}"),
-        ("clipped", f"{clipped} of {X.size} values lay outside the range the model was trained for"),
+        ("clipped", f"{clipped.total} of {X.size} values lay outside the range the model was trained for"),
     ]
     if trained.task == "regression":
         errors = np.abs(predicted - y)
         outcome |= {"mean_absolute_error": float(errors.mean()), "root_mean_square_error": _rms(errors)}
         facts[1:1] = [("error", f"{errors.mean():.4g} on average, {_rms(errors):.4g} root mean square")]
     screen.facts(facts)
-    if isinstance(trained.labels, ClassLabels):
-        outcome["classes"] = _by_class(trained.labels.classes, y, predicted)
+    _warn(screen, trained, clipped)
+    if isinstance(trained.recipe.labels, ClassLabels):
+        outcome["classes"] = _by_class(trained.recipe.labels.classes, y, predicted)
         screen.say()
         _show_classes(screen, outcome["classes"])
     if trained.provenance.get("dataset") == Path(data).stem and data not in datasets.NAMED:
@@ -113,7 +117,7 @@ def _rows(screen: Screen, model: TrainedModel, data_name: str, data_dir: Path | 
     if data_name in datasets.NAMED:
         return inputs.load_data(screen, data_name, options.DataOptions(data_dir=data_dir)).X_test
     with screen.busy(f"reading {data_name}"):
-        return datasets.read_table(Path(data_name), columns=_columns(model)).X
+        return _matrix(model, read_file(Path(data_name)), None)
 
 
 def _labelled_rows(
@@ -125,39 +129,41 @@ def _labelled_rows(
         data = inputs.load_data(screen, data_name, options.DataOptions(data_dir=data_dir))
         X, y = data.X_test, data.y_test
     else:
-        path = Path(data_name)
-        column = label or model.provenance.get("label") or _default_label(path)
         with screen.busy(f"reading {data_name}"):
-            found = datasets.read_table(path, column, columns=_columns(model))
-        assert found.y is not None
-        X, y = found.X, as_labels(found.y, "regression" if model.task == "regression" else "classification")[0]
-    model.labels.encode(y)  # refuses classes the model does not know
+            table = read_file(Path(data_name))
+        column = label or model.provenance.get("label") or ("y" if table.positional else "label")
+        X, truth = _matrix(model, table, column), table.column(column, "label")
+        y = as_labels(truth, "regression" if model.task == "regression" else "classification")[0]
+    model.recipe.labels.encode(y)  # refuses classes the model does not know
     return X, y
 
 
-def _columns(model: TrainedModel) -> tuple[str, ...] | None:
-    columns = model.provenance.get("columns")
-    return None if columns is None else tuple(columns)
+def _matrix(model: TrainedModel, table: RawTable, label: str | None) -> NDArray[Any]:
+    """The model's columns of a table; of a model without names all columns but the label."""
+    columns = model.recipe.columns
+    if columns is None:
+        rest = table.without([name for name in (label, model.provenance.get("label")) if name is not None])
+        columns = Columns.of_numbers(rest.without(["y"]).names if table.positional else rest.names)
+    return columns.matrix(table)
 
 
-def _default_label(path: Path) -> str:
-    """As in training: y beside a matrix X, else label. What is no archive is for ``read_table`` to refuse."""
-    if path.suffix == ".npz" and zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
-            return "y" if "X.npy" in archive.namelist() else "label"
-    return "label"
+def _warn(screen: Screen, model: TrainedModel, clipped: Clipped) -> None:
+    if clipped:
+        counts = clipped.words(model.recipe.column_names)
+        screen.remark(f"warning: beyond the range of the training, and clipped to it: {counts}")
 
 
-def _predict(screen: Screen, model: TrainedModel, X: NDArray[Any]) -> tuple[NDArray[Any], int]:
-    """Predictions, and how many values were clipped on the way."""
+def _predict(screen: Screen, model: TrainedModel, X: NDArray[Any]) -> tuple[NDArray[Any], Clipped]:
+    """Predictions, and what was clipped on the way."""
     parts = []
-    clipped = 0
+    clipped = Clipped(np.zeros(model.recipe.n_columns, dtype=np.int64))
     with screen.progress() as bar:
         task = bar.add_task("predicting", total=len(X))
         for start in range(0, len(X), _BLOCK):
             rows = X[start : start + _BLOCK]
-            parts.append(model.predict(rows))
-            clipped += int(model.preprocessing.apply(rows)[1].sum())
+            scores, beyond = model.recipe.scores(model.theta, rows)
+            parts.append(model.recipe.decode(scores))
+            clipped += beyond
             bar.update(task, advance=len(rows))
     return np.concatenate(parts), clipped
 

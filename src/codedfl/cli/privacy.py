@@ -12,9 +12,8 @@ from codedfl.cli import options
 from codedfl.cli.screen import Screen
 from codedfl.errors import InvalidInput
 from codedfl.fleet.fleet import Fleet
-from codedfl.privacy.exposure import privacy_rows
 from codedfl.report.privacy_table import privacy_table
-from codedfl.schemes import SCHEMES, CodedKeys, CodedScheme
+from codedfl.schemes import SCHEMES, CodedKeys, CodedScheme, coded_scheme, make_scheme
 
 
 def show_privacy(
@@ -32,17 +31,20 @@ def show_privacy(
 ) -> None:
     """Say what each party sees under a scheme, what follows from it, and what a collusion adds.
 
-    SCHEME is coded-keys unless said otherwise. Who is exposed follows from the code and the masks, not from prose: the
-    functionals a party can form are worked out modulo a prime.
+    SCHEME is coded-keys unless said otherwise. Who is exposed follows from the code and the masks, not from prose: it
+    is computed, and tests hold it to all functionals that a party can form modulo a prime.
     """
     screen = Screen(json)
     fleet = Fleet.load(fleet_name)
     count = fleet.n_devices if devices is None else devices
-    coded = issubclass(SCHEMES[scheme], CodedScheme)  # type: ignore[arg-type]
-    if not coded and (alpha is not None or groups != 1):
-        raise InvalidInput(f"--alpha and --groups must be left out with {scheme}, which has no code")
-    chosen = max(1, count // groups - 2) if alpha is None else alpha
-    rows = privacy_rows(scheme, count, chosen, groups=groups)
-    title = f"{scheme}, α = {chosen} of {count} devices" if coded else f"{scheme}, {count} devices"
+    if issubclass(SCHEMES[scheme], CodedScheme):
+        chosen = max(1, count // groups - 2) if alpha is None else alpha
+        rows = coded_scheme(scheme, chosen, groups).privacy_rows(count)
+        title = f"{scheme}, α = {chosen} of {count} devices"
+    else:
+        if alpha is not None or groups != 1:
+            raise InvalidInput(f"--alpha and --groups must be left out with {scheme}, which has no code")
+        rows = make_scheme(scheme, count).privacy_rows(count)
+        title = f"{scheme}, {count} devices"
     screen.show(privacy_table(rows, title))
     screen.write_json({"command": "privacy", "scheme": scheme, "devices": count, "rows": [asdict(row) for row in rows]})

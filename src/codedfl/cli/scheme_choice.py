@@ -6,6 +6,7 @@ Conventional FL runs every solver that a coded scheme runs, on its stored Gram m
 from __future__ import annotations
 
 from codedfl.schemes import CodedFedL, CodedKeys, CodedPadded, Conventional, ConventionalFullBatch, DropSlowest
+from codedfl.solve.registry import DEFAULT_SOLVER
 from codedfl.study import paper
 from codedfl.study.comparison import Entry
 
@@ -15,10 +16,10 @@ def paper_entries(n_devices: int) -> list[Entry]:
     best = paper.to_scale(paper.BEST_ALPHA, n_devices)
     return [
         Entry(Conventional()),
-        *(Entry(ConventionalFullBatch(), solver) for solver in ("gd", "cg")),
+        *(Entry(ConventionalFullBatch(), solver) for solver in ("gd", DEFAULT_SOLVER)),
         Entry(DropSlowest(paper.to_scale(paper.DROPPED, n_devices))),
         *(Entry(CodedPadded(alpha)) for alpha in paper.alphas_for(n_devices)),
         Entry(CodedKeys(best)),
-        Entry(CodedKeys(best), "cg"),
+        Entry(CodedKeys(best), DEFAULT_SOLVER),
         *(Entry(CodedFedL(delta)) for delta in paper.DELTAS),
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +14,7 @@ from codedfl.cli.screen import INTERRUPTED, Screen, make_folder
 from codedfl.cli.training import Training
 from codedfl.cli.training_choice import Choice, TrainingOptions
 from codedfl.errors import CodedFLError, RangeExceeded
+from codedfl.version import __version__
 
 
 def train(
@@ -48,13 +48,13 @@ def train(
     folder = make_folder("--out", inputs.results_folder(out, "train", data))
     chosen = Inputs(dataset, inputs.choose_fleet(dataset, data_options, fleet), data_options, model)
     scheme = choice.scheme_for(chosen.fleet.n_devices)
-    solver = choice.make_solver(chosen.regularisation)
+    solver = choice.make_solver(scheme, chosen.regularisation)
     with screen.busy("preprocessing") as say:
         problem = chosen.problem(seed, say)
     if choice.plan is not None:
         choice.plan.check_fits(chosen.made_for(problem))
-    run = Training(screen, problem, scheme, choice.solver, solver, chosen.fleet, training.target, training.precision)
-    run.introduce()
+    run = Training(screen, problem, scheme, solver, choice.epochs, chosen.fleet, training.target, training.precision)
+    run.introduce(choice.solver.words, chosen.regularisation)
     stopped: KeyboardInterrupt | CodedFLError | None = None
     try:
         run.train(np.random.default_rng(seed))
@@ -65,10 +65,10 @@ def train(
         "label": data_options.label,
         "scheme": scheme.name,
         **scheme.parameters,
-        "solver": choice.solver,
+        "solver": choice.solver.name,
         "step": choice.step,
-        "regularisation": solver.regularisation,
-        "codedfl": version("codedfl"),
+        "regularisation": chosen.regularisation,
+        "codedfl": __version__,
     }
     outcome = run.save(folder, about, interrupted=stopped is not None)
     if outcome is not None:
@@ -83,6 +83,6 @@ def train(
         screen.remark(f"interrupted: {kept}")
         raise typer.Exit(INTERRUPTED)
     why = str(stopped)
-    if isinstance(stopped, RangeExceeded) and choice.step is not None:
-        why = f"the step is too large for these features ({stopped}): take --solver cg, which needs none"
+    if isinstance(stopped, RangeExceeded) and training.step is not None:
+        why = f"the step is too large for these features ({stopped}): leave out --step, which then suits them"
     raise CodedFLError(f"{why}; {kept}") from stopped

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from codedfl.cli.screen import Screen, score_name
-from codedfl.cli.training_choice import CLOSED_FORM, AnySolver
 from codedfl.data.features import RandomFourierFeatures
 from codedfl.data.model import TrainedModel
 from codedfl.data.problem import Problem
@@ -20,14 +19,9 @@ from codedfl.report.rows import score as score_text
 from codedfl.report.rows import seconds as seconds_text
 from codedfl.run.simulator import simulate
 from codedfl.schemes import CodedScheme, Conditions
+from codedfl.solve.solver import Solver
 from codedfl.typing import Floats
 
-_SOLVERS = {
-    "gd": "gradient descent",
-    "nesterov": "Nesterov's method",
-    "cg": "conjugate gradient",
-    CLOSED_FORM: "closed form",
-}
 _PARTITIONS = {
     "sorted": "rows sorted by label and cut",
     "dirichlet": "rows dealt out by Dirichlet shares",
@@ -45,8 +39,8 @@ class Training:
     screen: Screen
     problem: Problem
     scheme: CodedScheme
-    solver_name: str
-    solver: AnySolver
+    solver: Solver
+    total_epochs: int
     fleet: Fleet
     target: float | None
     precision: int | None
@@ -59,7 +53,7 @@ class Training:
     def score_name(self) -> str:
         return score_name(self.problem.task)
 
-    def introduce(self) -> None:
+    def introduce(self, solver: str, regularisation: float) -> None:
         problem, D, alpha = self.problem, self.problem.n_devices, self.scheme.alpha
         what = f"{problem.n_outputs} classes" if problem.task == "classification" else "a number to predict"
         features = "features: the columns and an intercept"
@@ -70,14 +64,14 @@ class Training:
             [
                 ("data", f"{problem.name}: {rows}, {what}"),
                 ("devices", f"{D} of the fleet {self.fleet.name!r}, {_PARTITIONS[problem.provenance['partition']]}"),
-                ("model", f"{problem.n_features} {features}, lambda = {self.solver.regularisation:g}"),
+                ("model", f"{problem.n_features} {features}, lambda = {regularisation:g}"),
                 ("scheme", f"{self.scheme.label}: an epoch ends with the first {D - alpha + 1} of {D} answers"),
-                ("solver", f"{_SOLVERS.get(self.solver_name, self.solver_name)}, at most {self.solver.epochs} epochs"),
+                ("solver", f"{solver}, at most {self.total_epochs} epochs"),
             ]
         )
 
     def train(self, rng: np.random.Generator) -> None:
-        total, target = self.solver.epochs, self.target
+        total, target = self.total_epochs, self.target
         with self.screen.progress() as bar:
             # How long this machine takes for the sharing phase is not known before it is over: the bar only moves.
             task = bar.add_task("sharing phase", total=None)
@@ -132,7 +126,7 @@ class Training:
             "target": self.target,
             "fleet": self.fleet.name,
             "virtual_seconds": self.seconds[-1],
-            "clipped": problem.clipped,
+            "clipped": problem.clipped.total,
             "interrupted": interrupted,
             "model": str(model_file),
             "trace": str(trace_file),
@@ -152,7 +146,7 @@ class Training:
             [
                 (self.score_name, score),
                 ("fleet time", f"{seconds_text(self.seconds[-1])}, the sharing phase included"),
-                ("clipped", f"{self.problem.clipped} training values lay outside the common range"),
+                ("clipped", f"{self.problem.clipped.total} training values lay outside the common range"),
                 ("model", str(folder / MODEL_FILE)),
                 ("trace", str(folder / TRACE_FILE)),
             ]

@@ -12,19 +12,12 @@ import typer
 from codedfl.cli.options import refuse_unread
 from codedfl.errors import InvalidInput
 from codedfl.schemes import CodedKeys, CodedPadded, CodedScheme, OneShot, coded_scheme
-from codedfl.solve.closed_form import ClosedForm
-from codedfl.solve.descent import STEPS, GradientDescent, Nesterov
-from codedfl.solve.krylov import ConjugateGradient
-from codedfl.solve.registry import SOLVERS
-from codedfl.study import paper
+from codedfl.solve.descent import STEPS
+from codedfl.solve.registry import CLOSED_FORM, DEFAULT_SOLVER, SolverKind, make_solver, solver_kind
+from codedfl.solve.solver import Solver
 from codedfl.study.plan_file import PlanFile, load_plan
 
-AnySolver = GradientDescent | Nesterov | ConjugateGradient | ClosedForm
-
 TRAINING = "Training"
-CG_EPOCHS = 50
-DESCENT_EPOCHS = 500
-CLOSED_FORM = "closed-form"
 
 
 @dataclass(frozen=True)
@@ -73,10 +66,10 @@ class TrainingOptions:
         str | None,
         typer.Option(
             "--solver",
-            click_type=click.Choice(list(SOLVERS)),
-            help="What the server does with exact gradients: gradient descent (the paper's), Nesterov's method, "
-            "conjugate gradient.",
-            show_default="cg",
+            metavar="NAME",
+            help="What the server does with exact gradients: block-krylov, cg (conjugate gradient), nesterov "
+            "(Nesterov's method), gd (gradient descent, the paper's), or one that another package adds.",
+            show_default=DEFAULT_SOLVER,
             rich_help_panel=TRAINING,
         ),
     ] = None
@@ -84,16 +77,16 @@ class TrainingOptions:
         str | None,
         typer.Option(
             click_type=click.Choice(list(STEPS)),
-            help="Step of gd and nesterov: 12, which fits the paper's figures, or 6, which its text states.",
-            show_default=paper.STEP,
+            help="Step of gd: 12, which fits the paper's figures, or 6, which its text states; nesterov takes half.",
+            show_default="derived from the largest eigenvalue of X'X, in five epochs",
             rich_help_panel=TRAINING,
         ),
     ] = None
     epochs: Annotated[
         int | None,
         typer.Option(
-            help="At most so many; cg ends by itself when it has converged.",
-            show_default=f"{CG_EPOCHS} for cg, {DESCENT_EPOCHS} for the others",
+            help="At most so many; block-krylov and cg end by themselves when they have converged.",
+            show_default="50 for block-krylov and cg, 500 for the descents",
             rich_help_panel=TRAINING,
         ),
     ] = None
@@ -132,19 +125,22 @@ class Choice:
     """What the user asked for, by options or by a plan file."""
 
     options: TrainingOptions
-    solver: str
-    epochs: int | None
-    plan: PlanFile | None
+    solver: SolverKind
+    plan: PlanFile | None = None
 
     @classmethod
     def of(cls, options: TrainingOptions) -> Choice:
         if options.plan_file is not None:
-            return cls._by_plan(options, options.plan_file)
-        solver = options.solver_name or "cg"
-        if options.scheme_name == OneShot.name:
-            refuse_unread("--solver", options.solver_name, f"--scheme {OneShot.name}, which needs none")
-            solver = CLOSED_FORM
-        return cls._checked(cls(options, solver, options.epochs, None))
+            choice = cls._by_plan(options, options.plan_file)
+        else:
+            solver = options.solver_name or DEFAULT_SOLVER
+            if options.scheme_name == OneShot.name:
+                refuse_unread("--solver", options.solver_name, f"--scheme {OneShot.name}, which needs none")
+                solver = CLOSED_FORM
+            choice = cls(options, solver_kind(solver))
+        if not choice.solver.takes_step:
+            refuse_unread("--step", options.step, f"solver {choice.solver.name}, which needs none")
+        return choice
 
     @classmethod
     def _by_plan(cls, options: TrainingOptions, plan_file: Path) -> Choice:
@@ -158,18 +154,19 @@ class Choice:
             if value is not None:
                 raise InvalidInput(f"{option} must be left out with --plan, which decides it, got {value}")
         planned = load_plan(plan_file)
-        return cls._checked(cls(options, planned.solver, options.epochs or planned.epochs, planned))
+        return cls(options, solver_kind(planned.solver), planned)
 
-    @classmethod
-    def _checked(cls, choice: Choice) -> Choice:
-        if choice.solver in ("cg", CLOSED_FORM):
-            refuse_unread("--step", choice.options.step, f"solver {choice.solver}, which needs none")
-        return choice
+    @property
+    def epochs(self) -> int:
+        """--epochs, or what the plan says, or enough for most."""
+        if self.options.epochs is not None:
+            return self.options.epochs
+        return self.solver.default_epochs if self.plan is None else self.plan.epochs
 
     @property
     def step(self) -> str | None:
         """The step's name; None for solvers that need none."""
-        return None if self.solver in ("cg", CLOSED_FORM) else self.options.step or paper.STEP
+        return self.options.step or "derived" if self.solver.takes_step else None
 
     def scheme_for(self, n_devices: int) -> CodedScheme:
         """The scheme, checked for so many devices; without --alpha alpha is D - 2."""
@@ -182,11 +179,11 @@ class Choice:
         scheme.check(n_devices)
         return scheme
 
-    def make_solver(self, regularisation: float) -> AnySolver:
-        if self.solver == CLOSED_FORM:
-            return ClosedForm(regularisation)
-        if self.solver == "cg":
-            return ConjugateGradient(CG_EPOCHS if self.epochs is None else self.epochs, regularisation)
-        descent = GradientDescent if self.solver == "gd" else Nesterov
-        epochs = DESCENT_EPOCHS if self.epochs is None else self.epochs
-        return descent(epochs, regularisation, STEPS[self.step or paper.STEP])
+    def make_solver(self, scheme: CodedScheme, regularisation: float) -> Solver:
+        return make_solver(
+            self.solver.name,
+            epochs=self.epochs,
+            regularisation=regularisation,
+            step=self.options.step,
+            gram=scheme.reveals_gram,
+        )

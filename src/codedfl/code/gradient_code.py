@@ -14,12 +14,13 @@ p = 1 mod D with w of order D: b(x) = prod_{t=alpha}^{D-1} (x - w^t) and B[i][j]
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from codedfl.code.quorum import Quorum, QuorumPart
 from codedfl.errors import InvalidInput
 
 Residues = NDArray[np.int64]
@@ -100,6 +101,11 @@ class GradientCode:
         """D - alpha + 1."""
         return self.n_devices - self.alpha + 1
 
+    @cached_property
+    def quorum(self) -> Quorum:
+        """Which answers decode: any D - alpha + 1."""
+        return coded_quorum(self.n_devices, self.alpha)
+
     @property
     def parts(self) -> list[tuple[GradientCode, list[int]]]:
         """Each code on its own with the devices that answer under it, in its order: here one, with all."""
@@ -126,10 +132,6 @@ class GradientCode:
             full[:, i, self.row_support(i)] = self._row
         return full
 
-    def shortfall(self, survivors: Iterable[int]) -> int:
-        """How many more answers are needed before ``survivors`` decode; 0 when they do."""
-        return max(0, self.answers_needed - len(set(survivors)))
-
     def decoding_vector(self, survivors: Sequence[int]) -> Residues:
         """a with a B[survivors] = 1 modulo each prime, shape (P, len(survivors)).
 
@@ -138,7 +140,7 @@ class GradientCode:
         """
         if len(set(survivors)) != len(survivors) or not set(survivors) <= set(range(self.n_devices)):
             raise InvalidInput(f"survivors must be distinct positions below {self.n_devices}, got {list(survivors)}")
-        if self.shortfall(survivors):
+        if not self.quorum.complete(survivors):
             raise InvalidInput(f"decoding needs {self.answers_needed} answers (D - alpha + 1), got {len(survivors)}")
         return self._decode(tuple(survivors))
 
@@ -183,7 +185,12 @@ class GroupedCode:
     @property
     def answers_needed(self) -> int:
         """The least number of answers that can be enough: the sum over the groups."""
-        return sum(code.answers_needed for code in self._codes)
+        return self.quorum.answers_needed
+
+    @cached_property
+    def quorum(self) -> Quorum:
+        """Which answers decode: size - alpha + 1 of every group."""
+        return coded_quorum(self.n_devices, self.alpha, self.groups)
 
     @property
     def parts(self) -> list[tuple[GradientCode, list[int]]]:
@@ -207,12 +214,6 @@ class GroupedCode:
             full[:, i, self.row_support(i)] = self.coefficients(i)
         return full
 
-    def shortfall(self, survivors: Iterable[int]) -> int:
-        members: list[set[int]] = [set() for _ in self._codes]
-        for i in survivors:
-            members[i % self.groups].add(i // self.groups)
-        return sum(code.shortfall(group) for code, group in zip(self._codes, members, strict=True))
-
     def decoding_vector(self, survivors: Sequence[int]) -> Residues:
         """The groups' decoding vectors, each at the places of its own survivors."""
         vector = np.zeros((len(self.primes), len(survivors)), dtype=np.int64)
@@ -230,6 +231,13 @@ def group_sizes(n_devices: int, alpha: int, groups: int) -> list[int]:
     sizes = [len(range(group, n_devices, groups)) for group in range(groups)]
     check_alpha(alpha, min(sizes))
     return sizes
+
+
+def coded_quorum(n_devices: int, alpha: int, groups: int = 1) -> Quorum:
+    """Which answers decode under such a code, without making it: any size - alpha + 1 of each group i mod N."""
+    sizes = group_sizes(n_devices, alpha, groups)
+    members = (tuple(range(group, n_devices, groups)) for group in range(groups))
+    return Quorum(tuple(QuorumPart(part, size - alpha + 1) for part, size in zip(members, sizes, strict=True)))
 
 
 Code = GradientCode | GroupedCode

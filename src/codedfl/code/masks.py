@@ -2,13 +2,15 @@
 
 A code over a ring is exact, but plaintexts are tiny compared with M, so that lattice reduction would recover single
 devices from the coded partial sums (tests/claims/test_server_learns_only_the_total.py shows it). Therefore device j
-draws a mask seed; m_j(run, epoch) is the ring matrix it expands to, and z_j = m_j - m_(j+1), indices cyclic, so the
+draws a mask seed; m_j(run, epoch, e) is the ring matrix it expands to, and z_j = m_j - m_(j+1), indices cyclic, so the
 z_j sum to zero. Device i adds sum_j b_ij z_j to its answer. On decoding, the masks cancel whichever devices
 answered. Collecting the terms of m_k: device i adds sum_k (b_ik - b_i,k-1) m_k.
 
 With groups the chain of masks runs through all of them: the server learns no group's total either.
 
-An epoch number must be answered once only and for one e; the device enforces it.
+The stream is bound to the digest of the update, so masks cancel among answers to the same e and no others: a server
+that asks different devices for different e, or rolls a device back and asks it again, sees independent uniform
+numbers.
 """
 
 from __future__ import annotations
@@ -43,10 +45,10 @@ def mask_coefficients(code: Code, i: int) -> list[list[int]]:
 
 
 def combined_mask(
-    ring: Ring, code: Code, i: int, seeds: Mapping[int, bytes], run: bytes, epoch: int, count: int
+    ring: Ring, code: Code, i: int, seeds: Mapping[int, bytes], run: bytes, update_digest: bytes, count: int
 ) -> Planes:
-    """What device i adds to its answer of ``count`` numbers in ``epoch``."""
+    """What device i adds to its answer of ``count`` numbers to the update with this digest (it names the epoch)."""
     total = ring.zeros(count)
     ordered = [seeds[k] for k in mask_senders(code, i)]
-    add_expanded(ring, total, mask_coefficients(code, i), ordered, run, f"mask|{epoch}")
+    add_expanded(ring, total, mask_coefficients(code, i), ordered, run, f"mask|{update_digest.hex()}")
     return total

@@ -2,13 +2,16 @@
 
 The paper assumes "an encrypted communication link" between any two devices, relayed by the server. Here:
 
-* ``seal``/``open_sealed``: X25519 (a fresh key with the receiver's, and the sender's own with the receiver's) ->
-  HKDF-SHA256 -> ChaCha20-Poly1305. Sender, receiver, run and purpose are bound in as ``context``: a message
-  replayed elsewhere does not open. The relay learns lengths only.
+* ``Identity``: a party's long-term key. It signs (Ed25519) and does nothing else, so a key that is stolen later opens
+  nothing that was sent before.
+* ``RunKey``: an X25519 pair drawn for one run, signed by its owner's identity, forgotten when the run ends.
+* ``seal``/``open_sealed``: X25519 (a fresh key with the receiver's run key, and the sender's run key with the
+  receiver's) -> HKDF-SHA256 -> ChaCha20-Poly1305. Sender, receiver, run and purpose are bound in as ``context``: a
+  message replayed elsewhere does not open. The relay learns lengths only.
 * ``encrypt_bulk``/``decrypt_bulk``: the 12 MB of padded data are encrypted once under a random content key, in
   chunks, whatever the number of receivers; the content key and the SHA-256 of the ciphertext are then sealed to
   each. The digest stops one receiver, who knows the content key, from forging the bulk for another.
-* ``Identity``: a party's long-term keys; ``sign`` is for what the server tells everybody (Ed25519).
+* ``commitment``: the hash of a seed that its owner signs, so that it cannot give two receivers different ones.
 
 Only primitives of the ``cryptography`` package are composed. Secrets never appear in a ``repr``.
 """
@@ -16,6 +19,7 @@ Only primitives of the ``cryptography`` package are composed. Secrets never appe
 from __future__ import annotations
 
 import hashlib
+import hmac
 import secrets
 from collections.abc import Iterable, Iterator
 
@@ -29,25 +33,22 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.typing import RandomBytes
 
-KEY_BYTES = 32
+KEY_BYTES = 32  # of every key, secret or public
 TAG_BYTES = 16
+SIGNATURE_BYTES = 64
 SEAL_OVERHEAD = KEY_BYTES + TAG_BYTES  # the fresh public key and the authentication tag
 BULK_CHUNK = 1 << 20
-PUBLIC_BYTES = 2 * KEY_BYTES
 
 
 class Identity:
-    """A party's X25519 and Ed25519 key pairs, both from one 32-byte secret.
-
-    ``public`` (64 bytes: encryption key, then signing key) is what others pin.
-    """
+    """A party's long-term Ed25519 key, from a 32-byte secret. ``public`` (32 bytes) is what others pin."""
 
     def __init__(self, secret: bytes) -> None:
         if len(secret) != KEY_BYTES:
             raise InvalidInput(f"an identity's secret must have {KEY_BYTES} bytes, got {len(secret)}")
-        self._exchange = X25519PrivateKey.from_private_bytes(_derive(secret, b"", b"identity x25519"))
         self._signing = Ed25519PrivateKey.from_private_bytes(_derive(secret, b"", b"identity ed25519"))
-        self.public = self._exchange.public_key().public_bytes_raw() + self._signing.public_key().public_bytes_raw()
+        self._tagging = _derive(secret, b"", b"row tags")
+        self.public = self._signing.public_key().public_bytes_raw()
 
     @classmethod
     def generate(cls, random_bytes: RandomBytes = secrets.token_bytes) -> Identity:
@@ -59,8 +60,30 @@ class Identity:
     def sign(self, message: bytes) -> bytes:
         return self._signing.sign(message)
 
+    def tag(self, message: bytes) -> bytes:
+        """A keyed hash that only this party can make: recognises a message without telling what it was."""
+        return hmac.digest(self._tagging, message, "sha256")
+
+
+class RunKey:
+    """A party's X25519 key of one run. ``secret`` is for its saved state; forget both when the run ends."""
+
+    def __init__(self, secret: bytes) -> None:
+        if len(secret) != KEY_BYTES:
+            raise InvalidInput(f"a run key must have {KEY_BYTES} bytes, got {len(secret)}")
+        self.secret = secret
+        self._exchange = X25519PrivateKey.from_private_bytes(secret)
+        self.public = self._exchange.public_key().public_bytes_raw()
+
+    @classmethod
+    def generate(cls, random_bytes: RandomBytes = secrets.token_bytes) -> RunKey:
+        return cls(random_bytes(KEY_BYTES))
+
+    def __repr__(self) -> str:
+        return f"<RunKey {fingerprint(self.public)}>"
+
     def shared_with(self, public: bytes) -> bytes:
-        """The X25519 secret with the party whose ``public`` this is."""
+        """The X25519 secret with the party whose run key has this ``public`` half."""
         return _exchange(self._exchange, public)
 
 
@@ -71,14 +94,12 @@ def fingerprint(public: bytes) -> str:
 
 def verify(public: bytes, message: bytes, signature: bytes) -> None:
     try:
-        Ed25519PublicKey.from_public_bytes(public[KEY_BYTES:]).verify(signature, message)
+        Ed25519PublicKey.from_public_bytes(public).verify(signature, message)
     except (InvalidSignature, ValueError):
         raise MessageRefused(f"the signature must be by key {fingerprint(public)}: it is not, or was damaged") from None
 
 
-def seal(
-    sender: Identity, receiver_public: bytes, context: bytes, plaintext: bytes, random_bytes: RandomBytes
-) -> bytes:
+def seal(sender: RunKey, receiver_public: bytes, context: bytes, plaintext: bytes, random_bytes: RandomBytes) -> bytes:
     """Fresh public key | ciphertext | tag. ``context`` is authenticated, not sent."""
     fresh = X25519PrivateKey.from_private_bytes(random_bytes(KEY_BYTES))
     fresh_public = fresh.public_key().public_bytes_raw()
@@ -88,7 +109,7 @@ def seal(
     return fresh_public + ChaCha20Poly1305(key).encrypt(bytes(12), plaintext, context)
 
 
-def open_sealed(receiver: Identity, sender_public: bytes, context: bytes, sealed: bytes) -> bytes:
+def open_sealed(receiver: RunKey, sender_public: bytes, context: bytes, sealed: bytes) -> bytes:
     if len(sealed) < SEAL_OVERHEAD:
         raise MessageRefused(f"a sealed message must have at least {SEAL_OVERHEAD} bytes, got {len(sealed)}")
     fresh_public, ciphertext = bytes(sealed[:KEY_BYTES]), sealed[KEY_BYTES:]
@@ -136,6 +157,11 @@ def decrypt_bulk(content_key: bytes, context: bytes, digest: bytes, ciphertext: 
     return bytes(plaintext)
 
 
+def commitment(seed: bytes, run: bytes, owner: str, purpose: str) -> bytes:
+    """What the owner of a seed signs: it tells nothing of 32 random bytes, and fits no others."""
+    return digest_of([b"codedfl commitment v2|", run, purpose.encode(), b"|", owner.encode(), b"|", seed])
+
+
 def digest_of(chunks: Iterable[bytes]) -> bytes:
     running = hashlib.sha256()
     for chunk in chunks:
@@ -148,11 +174,11 @@ def _chunk_nonce(index: int, final: bool) -> bytes:
 
 
 def _derive(secret: bytes, salt: bytes, info: bytes) -> bytes:
-    return HKDF(SHA256(), KEY_BYTES, salt=salt, info=b"codedfl v1|" + info).derive(secret)
+    return HKDF(SHA256(), KEY_BYTES, salt=salt, info=b"codedfl v2|" + info).derive(secret)
 
 
 def _exchange(private: X25519PrivateKey, public: bytes) -> bytes:
     try:
-        return private.exchange(X25519PublicKey.from_public_bytes(public[:KEY_BYTES]))
+        return private.exchange(X25519PublicKey.from_public_bytes(public))
     except ValueError:
         raise MessageRefused("a public key must be a valid X25519 point, got one that is not") from None

@@ -1,12 +1,13 @@
 """A trained model: predicts from raw columns, scores, saves and loads (safetensors; no pickle anywhere).
 
-The file carries everything a prediction needs, and where the model came from: Theta, the feature map, the scaling,
-the labels, and a provenance record.
+The file carries everything a prediction needs, and where the model came from: Theta, the recipe, and a provenance
+record. Files of version 0.1 (``codedfl-model-1``) open too.
 """
 
 from __future__ import annotations
 
 import json
+import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,15 +17,15 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from codedfl.data.features import FeatureMap, feature_map_from_dict
-from codedfl.data.labels import Labels
-from codedfl.data.preprocessing import Preprocessing
-from codedfl.data.problem import Problem, score_of
+from codedfl.data.problem import Problem
+from codedfl.data.recipe import ClippedWarning, Recipe
+from codedfl.data.score import score_of
 from codedfl.errors import InvalidInput
 from codedfl.files import write_whole
 from codedfl.typing import Floats
 
-FORMAT = "codedfl-model-1"
+FORMAT = "codedfl-model-2"
+FORMAT_OF_0_1 = "codedfl-model-1"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -32,48 +33,47 @@ class TrainedModel:
     """y = x Theta on features of preprocessed columns."""
 
     theta: Floats
-    feature_map: FeatureMap
-    preprocessing: Preprocessing
-    labels: Labels
-    task: str
+    recipe: Recipe
     provenance: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        shape = (self.recipe.n_features, self.recipe.n_outputs)
+        if self.theta.shape != shape:
+            raise InvalidInput(f"theta must have shape {shape}, got {self.theta.shape}")
 
     @classmethod
     def of(cls, problem: Problem, theta: Floats, **provenance: Any) -> TrainedModel:
         """The model that training on ``problem`` gave; ``provenance`` is kept beside the problem's own."""
-        record = {**problem.provenance, **provenance}
-        return cls(theta, problem.feature_map, problem.preprocessing, problem.labels, problem.task, record)
+        return cls(theta, problem.recipe, {**problem.provenance, **provenance})
 
     def __repr__(self) -> str:
         d, c = self.theta.shape
-        return f"<TrainedModel {self.task}, {self.preprocessing.n_columns} columns, {d} features, {c} outputs>"
+        return f"<TrainedModel {self.task}, {self.recipe.n_columns} columns, {d} features, {c} outputs>"
 
-    def scores(self, X: NDArray[Any]) -> Floats:
-        """n x c real scores of raw rows."""
-        rows = np.asarray(X, dtype=np.float64)
-        if rows.ndim != 2 or rows.shape[1] != self.preprocessing.n_columns:
-            raise InvalidInput(f"X must have {self.preprocessing.n_columns} columns, got shape {rows.shape}")
-        prepared, _ = self.preprocessing.apply(rows)
-        return np.asarray(self.feature_map.transform(prepared) @ self.theta)
+    @property
+    def task(self) -> str:
+        return self.recipe.task
 
-    def predict(self, X: NDArray[Any]) -> NDArray[Any]:
+    def scores(self, X: Any) -> Floats:
+        """n x c real scores of raw rows: a matrix, or a table whose columns are found by name, whatever their order."""
+        found, clipped = self.recipe.scores(self.theta, self.recipe.matrix(X))
+        if clipped:
+            names = self.recipe.column_names
+            warnings.warn(f"beyond the range of the training: {clipped.words(names)}", ClippedWarning, stacklevel=2)
+        return found
+
+    def predict(self, X: Any) -> NDArray[Any]:
         """Labels as the training data had them: numbers, text, or targets in their own unit."""
-        return self.labels.decode(self.scores(X))
+        return self.recipe.decode(self.scores(X))
 
-    def score(self, X: NDArray[Any], y: NDArray[Any]) -> float:
+    def score(self, X: Any, y: NDArray[Any]) -> float:
         """Accuracy, or R^2 for regression."""
         return score_of(self.predict(X), np.asarray(y), self.task)
 
     def save(self, path: str | Path) -> None:
         """Write atomically: a crash leaves the old file or the new one."""
         tensors = {"theta": np.ascontiguousarray(self.theta)}
-        header = {
-            "features": self.feature_map.to_dict(),
-            "preprocessing": self.preprocessing.to_dict(),
-            "labels": self.labels.to_dict(),
-            "task": self.task,
-            "provenance": self.provenance,
-        }
+        header = {"recipe": self.recipe.to_dict(), "provenance": self.provenance}
         metadata = {"format": FORMAT, "model": json.dumps(_split_arrays(header, tensors))}
         write_whole(Path(path), lambda partial: save_file(tensors, partial, metadata=metadata))
 
@@ -87,24 +87,22 @@ class TrainedModel:
             raise InvalidInput(f"the model file must exist, got {str(path)!r}") from None
         except (SafetensorError, OSError) as error:
             raise InvalidInput(f"the model file must be a codedfl model, got {str(path)!r} ({error})") from None
-        if metadata.get("format") != FORMAT:
-            raise InvalidInput(f"the model file must have format {FORMAT}, got {metadata.get('format')!r}")
+        written = metadata.get("format")
+        if written not in (FORMAT, FORMAT_OF_0_1):
+            raise InvalidInput(f"the model file must have format {FORMAT} or {FORMAT_OF_0_1}, got {written!r}")
         try:
             header = _join_arrays(json.loads(metadata["model"]), tensors)
-            model = cls(
-                theta=tensors["theta"],
-                feature_map=feature_map_from_dict(header["features"]),
-                preprocessing=Preprocessing.from_dict(header["preprocessing"]),
-                labels=Labels.from_dict(header["labels"]),
-                task=str(header["task"]),
-                provenance=dict(header["provenance"]),
-            )
-        except (KeyError, TypeError, json.JSONDecodeError) as error:
+            recipe = _recipe_of_0_1(header) if written == FORMAT_OF_0_1 else header["recipe"]
+            theta, provenance = tensors["theta"], dict(header["provenance"])
+        except (KeyError, TypeError, ValueError) as error:
             raise InvalidInput(f"the model file must be complete, got {str(path)!r} without {error}") from None
-        shape = (model.feature_map.n_features, model.labels.n_outputs)
-        if model.theta.shape != shape:
-            raise InvalidInput(f"theta in the model file must have shape {shape}, got {model.theta.shape}")
-        return model
+        return cls(theta, Recipe.from_dict(recipe), provenance)
+
+
+def _recipe_of_0_1(header: dict[str, Any]) -> dict[str, Any]:
+    """What version 0.1 kept in pieces; the names of the columns were in its provenance. It always clipped."""
+    parts = {name: header[name] for name in ("preprocessing", "features", "labels")}
+    return {**parts, "columns": header["provenance"].get("columns"), "clip": True}
 
 
 def _split_arrays(value: Any, tensors: dict[str, NDArray[Any]]) -> Any:

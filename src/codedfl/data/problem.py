@@ -1,8 +1,7 @@
 """A learning problem spread over devices: features, labels, who holds what (paper V).
 
-From a data set to what the schemes need: one preprocessing step shared by all devices, the feature map, encoded
-labels, the partition. Everything a device computes on its own data is here as arrays per device; nothing here knows
-about schemes, rings or time.
+From a data set to what the schemes need: the recipe shared by all devices, and the partition. Everything a device
+computes on its own data is here as arrays per device; nothing here knows about schemes, rings or time.
 """
 
 from __future__ import annotations
@@ -15,15 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codedfl.data.datasets import Dataset
-from codedfl.data.features import FeatureMap, LinearFeatures, RandomFourierFeatures, default_gamma
+from codedfl.data.features import FeatureChoice, FeatureMap, choose_features
 from codedfl.data.labels import Labels
 from codedfl.data.partition import partition
 from codedfl.data.preprocessing import Moments, Preprocessing
+from codedfl.data.recipe import Clipped, Recipe
+from codedfl.data.score import score_of
 from codedfl.errors import InvalidInput
 from codedfl.exact.fixed_point import Bounds
-from codedfl.typing import Floats
-
-Features = NDArray[np.float32]
+from codedfl.typing import Floats, Singles
 
 # Mean and variance of columns, from the rows of each device.
 SecureMoments = Callable[[list[NDArray[Any]]], Moments]
@@ -31,7 +30,6 @@ SecureMoments = Callable[[list[NDArray[Any]]], Moments]
 PAPER_REGULARISATION = 9e-6
 PAPER_FEATURES = 2000
 MINI_BATCHES = 5
-_BLOCK = 4096  # rows whose features are in float64 at once
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -39,21 +37,19 @@ class Problem:
     """Training rows grouped by device, and a test set to score models on.
 
     ``X`` and ``Y`` hold the rows of device 0, then of device 1, ...; ``offsets`` are the D + 1 boundaries. Features
-    are float32 (half the memory; the ring's grid is of the same fineness), never outside ``feature_map.bound``.
+    are as ``recipe`` makes them: float32, never outside ``feature_map.bound``. ``clipped`` counts what lay beyond its
+    public range among the training rows.
     """
 
     name: str
-    X: Features
+    X: Singles
     Y: Floats
     offsets: NDArray[np.int64]
     device_names: tuple[str, ...]
-    X_test: Features
+    X_test: Singles
     y_test: NDArray[Any]
-    feature_map: FeatureMap
-    labels: Labels
-    preprocessing: Preprocessing
-    task: str
-    clipped: int = 0
+    recipe: Recipe
+    clipped: Clipped
     provenance: dict[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -61,6 +57,14 @@ class Problem:
             f"<Problem {self.name!r}: {self.n_samples} samples of {self.n_features} features"
             f" and {self.n_outputs} outputs on {self.n_devices} devices>"
         )
+
+    @property
+    def feature_map(self) -> FeatureMap:
+        return self.recipe.feature_map
+
+    @property
+    def task(self) -> str:
+        return self.recipe.task
 
     @property
     def n_devices(self) -> int:
@@ -86,8 +90,7 @@ class Problem:
     def bounds(self) -> Bounds:
         """Public bounds; the largest device's size is rounded up to a power of two so as not to give it away."""
         per_device = 1 << (int(self.samples_of_device.max()) - 1).bit_length()
-        samples = max(self.n_samples, per_device)
-        return Bounds(self.feature_map.bound, self.labels.bound, samples, per_device)
+        return self.recipe.bounds(max(self.n_samples, per_device), per_device)
 
     def rows_of(self, device: int) -> slice:
         return slice(int(self.offsets[device]), int(self.offsets[device + 1]))
@@ -124,15 +127,7 @@ class Problem:
         """The same for several models: one product with the test rows, which costs little more than for one model."""
         stacked = np.concatenate([theta.astype(np.float32) for theta in thetas], axis=1)
         outputs = np.hsplit((self.X_test @ stacked).astype(np.float64), len(thetas))
-        return [score_of(self.labels.decode(part), self.y_test, self.task) for part in outputs]
-
-
-def score_of(predicted: NDArray[Any], truth: NDArray[Any], task: str) -> float:
-    """Accuracy, or R^2 = 1 - (squared error)/(variance) for regression; 0 where the truth is constant."""
-    if task == "classification":
-        return float(np.mean(predicted == truth))
-    spread = float(np.sum((truth - truth.mean()) ** 2))
-    return 1.0 - float(np.sum((truth - predicted) ** 2)) / spread if spread > 0 else 0.0
+        return [score_of(self.recipe.decode(part), self.y_test, self.task) for part in outputs]
 
 
 def make_problem(
@@ -140,7 +135,7 @@ def make_problem(
     *,
     n_devices: int,
     partition_name: str | None = None,
-    features: str = "rbf",
+    features: str | FeatureMap = "rbf",
     n_features: int = PAPER_FEATURES,
     gamma: float | None = None,
     seed: int = 0,
@@ -154,7 +149,7 @@ def make_problem(
     partition_name: "sorted" (the paper's), "dirichlet", "random", "device"; None takes the data's device column if
         it has one, else "sorted".
     features: "rbf" (random Fourier features, ``n_features`` of them, kernel width ``gamma`` or the public default
-        rule) or "linear" (the columns themselves and an intercept).
+        rule), "linear" (the columns themselves and an intercept), another registered name, or a feature map itself.
     secure_moments: mean and variance of columns over the devices (``secure_sum.secure_moments_in_process``), which
         show nobody's own; needed where the data have no public range.
     target_range: public range of a regression target; None takes mean -+ 4 standard deviations, securely summed.
@@ -165,54 +160,27 @@ def make_problem(
     parts = partition(name, data.y_train, n_devices, rng, concentration, data.device)
     say("preprocessing")
     preprocessing = _preprocessing(data, parts, secure_moments)
-    order = np.concatenate(parts)
-    train, clipped = preprocessing.apply(data.X_train)
-    test, _ = preprocessing.apply(data.X_test)
     labels = _labels(data, parts, secure_moments, target_range)
-    feature_map: FeatureMap
-    if features == "rbf":
-        width = gamma if gamma is not None else default_gamma(data.n_columns, preprocessing.width)
-        feature_map = RandomFourierFeatures(data.n_columns, n_features, width, seed)
-    elif features == "linear":
-        feature_map = LinearFeatures(data.n_columns, preprocessing.bound, intercept=True)
-    else:
-        raise InvalidInput(f"features must be rbf or linear, got {features!r}")
+    choice = FeatureChoice(n_features, gamma, seed)
+    recipe = Recipe(preprocessing, choose_features(features, preprocessing, choice), labels, data.columns)
     say("features")
-    y = data.y_train[order]
+    order = np.concatenate(parts)
+    train = recipe.rows(data.X_train[order], data.y_train[order])
     names = tuple(f"device-{i:0{len(str(len(parts) - 1))}d}" for i in range(len(parts)))
     if name == "device" and data.device is not None:
         names = tuple(str(data.device[part[0]]) for part in parts)
     return Problem(
         name=data.name,
-        X=bounded_features(feature_map, train[order]),
-        Y=labels.encode(y),
+        X=train.X,
+        Y=train.Y,
         offsets=np.concatenate(([0], np.cumsum([len(part) for part in parts]))).astype(np.int64),
         device_names=names,
-        X_test=bounded_features(feature_map, test),
+        X_test=recipe.features(data.X_test)[0],
         y_test=data.y_test,
-        feature_map=feature_map,
-        labels=labels,
-        preprocessing=preprocessing,
-        task=data.task,
-        clipped=int(clipped.sum()) + labels.count_clipped(y),
+        recipe=recipe,
+        clipped=train.clipped,
         provenance={"dataset": data.name, "partition": name, "seed": seed, "devices": len(parts)},
     )
-
-
-def bounded_features(feature_map: FeatureMap, raw: NDArray[Any]) -> Features:
-    """Features as float32, clipped to the largest float32 within the bound: rounding must not step over it.
-
-    Some rows at a time: in float64 the features of MNIST alone would take a gigabyte.
-    """
-    limit = np.float32(feature_map.bound)
-    if float(limit) > feature_map.bound:
-        limit = np.nextafter(limit, np.float32(0))
-    features = np.empty((len(raw), feature_map.n_features), dtype=np.float32)
-    for start in range(0, len(raw), _BLOCK):
-        part = features[start : start + _BLOCK]
-        part[...] = feature_map.transform(raw[start : start + _BLOCK])
-        np.clip(part, -limit, limit, out=part)
-    return features
 
 
 def _preprocessing(data: Dataset, parts: Sequence[NDArray[Any]], secure_moments: SecureMoments | None) -> Preprocessing:

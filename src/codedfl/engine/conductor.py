@@ -17,7 +17,15 @@ from codedfl.engine.directory import Clock, Contact, Directory
 from codedfl.engine.letters import Letter, Parcel
 from codedfl.engine.logs import one_line
 from codedfl.engine.state_folder import StateFolder
-from codedfl.errors import CodedFLError, InvalidInput, MessageRefused, NotEnoughDevices, RangeExceeded, WrongAnswers
+from codedfl.errors import (
+    CodedFLError,
+    InvalidInput,
+    MessageRefused,
+    NotEnoughDevices,
+    RangeExceeded,
+    SolverFailed,
+    WrongAnswers,
+)
 from codedfl.protocol import Outgoing, Phase, Server
 from codedfl.protocol.messages import Kind, Message
 from codedfl.run.liar_log import LiarLog
@@ -96,8 +104,8 @@ class Conductor:
         """Train to the end and return the model.
 
         Raises ``NotEnoughDevices`` when too many are gone; the checkpoint stays, so that the same call goes on from
-        there when they are back. ``WrongAnswers`` and ``RangeExceeded`` end the run for good: they are raised when the
-        devices have been told, and ``model`` is then the last good one.
+        there when they are back. ``WrongAnswers``, ``RangeExceeded`` and ``SolverFailed`` end the run for good: they
+        are raised when the devices have been told, and ``model`` is then the last good one.
         """
         server = self.server = self._resumed() or self._gathered()
         self._join_until = self._clock() + self._patience.join_seconds
@@ -272,7 +280,8 @@ class Conductor:
             except MessageRefused as error:
                 log.error("a message of %s is refused: %s", contact.name, one_line(error))
                 contact.refused(now, str(error))
-            except (WrongAnswers, RangeExceeded) as error:  # the replies behind it are still taken: they end calls
+            except (WrongAnswers, RangeExceeded, SolverFailed) as error:
+                # The replies behind it are still taken: they end calls.
                 contact.replied(now)
                 self._failure = error
                 self._liars.look(server)
@@ -325,11 +334,15 @@ class Conductor:
         if server.phase is Phase.JOINING:
             return
         gone = [name for name, contact in self._directory.contacts.items() if self._gone(contact)]
+        before = (server.phase, server.epoch)
         try:
-            server.check_enough(gone)
-        except WrongAnswers as error:
+            self._post_all(server.check_enough(gone))
+        except (WrongAnswers, RangeExceeded, SolverFailed) as error:
             self._failure = error
+        if (server.phase, server.epoch) != before:
+            self._liars.look(server)
             self._save(server)
+            self._on_epoch(before[1])
 
     def _untold(self, server: Server) -> list[Contact]:
         """Who has not heard yet that the run is over, and so still keeps its secrets."""

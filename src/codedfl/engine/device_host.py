@@ -7,20 +7,22 @@ new state is safe on the disk: a node that is killed at any moment comes back, i
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from codedfl.crypto.sealed import Identity, fingerprint
 from codedfl.engine.calls import Call, Dismissal, Hello, Introduction, Probe, Refused, Reply, Step, introduction_text
+from codedfl.engine.ledger_file import LedgerFile
 from codedfl.engine.letters import Letter, Line, Parcel
 from codedfl.engine.logs import one_line
 from codedfl.engine.probe import answer_probe
-from codedfl.engine.state_folder import StateFolder
+from codedfl.engine.state_folder import INDEX, StateFolder
 from codedfl.errors import CodedFLError, MessageRefused
-from codedfl.protocol import Device
+from codedfl.protocol import Device, Ledger, Policy
 from codedfl.protocol.messages import VERSION, Kind, Message
-from codedfl.schemes import coded_scheme
+from codedfl.protocol.schemes import machines_of
 from codedfl.state import State
 from codedfl.typing import Floats
 
@@ -29,23 +31,29 @@ LoadRows = Callable[[], tuple[Floats, Floats]]
 log = logging.getLogger("codedfl.flower.device")
 
 
+PENDING = "pending"
+KEEP_SECONDS = 30 * 24 * 3600.0  # a run that was not heard of for so long is over: its secrets are wiped
+
+
 @dataclass(frozen=True)
 class DeviceHost:
     """One device's keys, folder and rules; its state is in the folder.
 
     load_rows: returns features and labels as the run wants them; called until phase 1 has used them, not after.
-    server_public, roster, min_participants: see ``Device``.
-    allow_gram: take part in schemes that show the server the total of X'X itself.
+    recipe: its digest, asked for when a run begins.
+    policy, server_public, roster: see ``Device``.
+    keep_seconds: runs not heard of for longer are wiped.
     """
 
     name: str
     identity: Identity
     folder: Path
     load_rows: LoadRows
+    policy: Policy = field(default_factory=Policy)
+    recipe: Callable[[], bytes] = bytes
     server_public: bytes | None = None
     roster: Mapping[str, bytes] | None = None
-    min_participants: int = 2
-    allow_gram: bool = False
+    keep_seconds: float = KEEP_SECONDS
 
     def handle(self, call: Call) -> Reply:
         """One call. What breaks a rule is refused, in the log and in the reply; the state is then as before."""
@@ -68,9 +76,13 @@ class DeviceHost:
     def _step(self, call: Step) -> Parcel:
         if call.name != self.name:
             raise MessageRefused(f"the receiver must be {self.name!r}, got {call.name!r}")
-        home = StateFolder(self.folder / f"{call.run.hex()}-{fingerprint(self.identity.public)}")
-        with home.locked():
-            state = home.load()
+        self._expire()
+        key = fingerprint(self.identity.public)
+        home = StateFolder(self.folder / f"{call.run.hex()}-{key}")
+        # What has led to no agreement has one place for all runs: invitations leave nothing behind but the last.
+        pending = StateFolder(self.folder / f"{PENDING}-{key}")
+        with home.locked(), pending.locked(), LedgerFile(self.folder.parent / "ledger").open() as ledger:
+            state = home.load() or _of_run(pending.load(), call.run)
             ending = bool(call.parcel.newest) and Message.decode(call.parcel.newest).kind is Kind.FINISH
             if state is None and ending:
                 home.wipe()
@@ -80,27 +92,44 @@ class DeviceHost:
                     f"the run must be one whose state this node holds, got {call.run.hex()}: the state is gone,"
                     " or never was here"
                 )
-            device, line = self._restored(call.scheme, state)
+            device, line = self._restored(call.scheme, state, ledger)
             reply = self._deliver(device, line, call.parcel)
+            saved = {"run": call.run, "device": device.state(), "line": line.state()}
             if device.finished:
                 home.wipe()
+                pending.wipe()
                 log.info("%s: the run is over, its secrets are wiped", self.name)
+            elif device.agreed:
+                home.save(saved)
+                pending.wipe()
+            elif device.invited:
+                home.wipe()
+                pending.save(saved)
             else:
-                home.save({"device": device.state(), "line": line.state()})
+                home.wipe()
             return reply
 
-    def _restored(self, scheme: str, state: State | None) -> tuple[Device, Line]:
-        kind = coded_scheme(scheme, 1)
-        if kind.reveals_gram and not self.allow_gram:
-            raise MessageRefused(f"scheme must not show the server X'X unless the node allows it, got {scheme!r}")
+    def _expire(self) -> None:
+        """Wipe runs that ended without our hearing of it."""
+        if not self.folder.exists():
+            return
+        for path in self.folder.iterdir():
+            index = path / INDEX
+            if path.is_dir() and index.exists() and time.time() - index.stat().st_mtime > self.keep_seconds:
+                log.warning("%s: a run not heard of for %.0f days is wiped", self.name, self.keep_seconds / 86400)
+                StateFolder(path).wipe()
+
+    def _restored(self, scheme: str, state: State | None, ledger: Ledger) -> tuple[Device, Line]:
         rows = (None, None) if state is not None and state["device"]["data_used"] else self.load_rows()
-        device = kind.device_type(
+        device = machines_of(scheme).device_type(
             self.name,
             *rows,
             identity=self.identity,
+            policy=self.policy,
+            recipe=b"" if state is not None else self.recipe(),
             server_public=self.server_public,
             roster=self.roster,
-            min_participants=self.min_participants,
+            ledger=ledger,
         )
         line = Line()
         if state is not None:
@@ -115,6 +144,13 @@ class DeviceHost:
             for letter in line.take(parcel):
                 for reply in device.receive(letter.wire()):
                     line.put(Letter.of(reply))
+            if device.clipped or device.dropped:
+                log.warning(
+                    "%s: %d values were clipped to the public bounds, %d rows left out",
+                    self.name,
+                    device.clipped,
+                    device.dropped,
+                )
             if device.objection:
                 log.error("%s cannot take part: %s", self.name, one_line(device.objection))
             if parcel.newest:
@@ -123,3 +159,7 @@ class DeviceHost:
             log.error("%s refuses a message: %s", device.name, one_line(error))
             return line.parcel(refusal=str(error))
         return line.parcel(b"".join(answers))
+
+
+def _of_run(pending: State | None, run: bytes) -> State | None:
+    return pending if pending is not None and pending["run"] == run else None

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from codedfl.crypto import sealed
-from codedfl.crypto.sealed import PUBLIC_BYTES, fingerprint
+from codedfl.crypto.sealed import KEY_BYTES, fingerprint
 from codedfl.engine.calls import Dismissal, Hello, Introduction, Post, Refused, Reply, introduction_text
 from codedfl.engine.letters import Letter, Line
 from codedfl.engine.logs import one_line
@@ -156,8 +156,8 @@ class Directory:
             raise MessageRefused(f"a device's name must have 1 to {MAX_NAME} bytes, got {name[:80]!r}")
         if not name.isprintable():  # it begins lines of logs
             raise MessageRefused(f"a device's name must be printable, got {name!r}")
-        if len(public) != PUBLIC_BYTES:
-            raise MessageRefused(f"a public key must have {PUBLIC_BYTES} bytes, got {len(public)}")
+        if len(public) != KEY_BYTES:
+            raise MessageRefused(f"a public key must have {KEY_BYTES} bytes, got {len(public)}")
         sealed.verify(public, introduction_text(challenge, name), reply.signature)
         if self._roster is not None and self._roster.get(name) != public:
             raise MessageRefused(f"the key of {name!r} must be the one on the roster, got {fingerprint(public)}")

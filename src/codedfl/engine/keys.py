@@ -13,7 +13,7 @@ import tomllib
 from contextlib import suppress
 from pathlib import Path
 
-from codedfl.crypto.sealed import KEY_BYTES, PUBLIC_BYTES, Identity
+from codedfl.crypto.sealed import KEY_BYTES, Identity
 from codedfl.engine.private_files import check_private, make_private_folder, sync_folder, write_private
 from codedfl.errors import InvalidInput
 from codedfl.protocol.messages import MAX_NAME, name_length
@@ -50,8 +50,8 @@ def parse_public(text: object, what: str) -> bytes:
         public = bytes.fromhex(text) if isinstance(text, str) else b""
     except ValueError:
         public = b""
-    if len(public) != PUBLIC_BYTES:
-        raise InvalidInput(f"{what} must be a public key of {PUBLIC_BYTES} bytes in hex, got {str(text)[:40]!r}")
+    if len(public) != KEY_BYTES:
+        raise InvalidInput(f"{what} must be a public key of {KEY_BYTES} bytes in hex, got {str(text)[:40]!r}")
     return public
 
 

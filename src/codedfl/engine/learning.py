@@ -9,21 +9,22 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from codedfl.data.features import FeatureMap, LinearFeatures, RandomFourierFeatures, default_gamma
+from codedfl.data.features import FeatureChoice, choose_features
 from codedfl.data.labels import Labels
 from codedfl.data.model import TrainedModel
 from codedfl.data.preprocessing import Preprocessing
-from codedfl.data.problem import bounded_features
+from codedfl.data.recipe import Recipe
 from codedfl.errors import InvalidInput
 from codedfl.exact.fixed_point import Bounds
 from codedfl.protocol import Parameters
-from codedfl.schemes import CodedScheme
-from codedfl.typing import Floats
+from codedfl.typing import Floats, Rows
+
+if TYPE_CHECKING:  # a node needs no schemes' costs and times
+    from codedfl.schemes import CodedScheme
 
 Config = Mapping[str, Any]  # flat, kebab-case: Flower's run configuration
 
@@ -42,14 +43,10 @@ def setting(config: Config, key: str, kind: type, default: Any = None) -> Any:
 
 @dataclass(frozen=True)
 class Learning:
-    """From raw rows to features and labels, the same on every device; and back from Theta to a model."""
+    """The recipe that all devices share and the public bounds on their rows."""
 
-    preprocessing: Preprocessing
-    feature_map: FeatureMap
-    labels: Labels
+    recipe: Recipe
     bounds: Bounds
-    task: str
-    clip: bool = False  # what lies beyond the public ranges; else such rows are refused
 
     @classmethod
     def from_config(cls, config: Config) -> Learning:
@@ -63,16 +60,15 @@ class Learning:
         preprocessing = Preprocessing.from_range(
             setting(config, "x-low", float), setting(config, "x-high", float), columns
         )
-        feature_map: FeatureMap
-        features = setting(config, "features", str, "rbf")
-        if features == "rbf":
-            gamma = setting(config, "gamma", float, 0.0) or default_gamma(columns, preprocessing.width)
-            count = setting(config, "n-features", int)
-            feature_map = RandomFourierFeatures(columns, count, gamma, setting(config, "feature-seed", int, 0))
-        elif features == "linear":
-            feature_map = LinearFeatures(columns, preprocessing.bound)
-        else:
-            raise InvalidInput(f"features must be rbf or linear, got {features!r}")
+        feature_map = choose_features(
+            setting(config, "features", str, "rbf"),
+            preprocessing,
+            FeatureChoice(
+                setting(config, "n-features", int, FeatureChoice.n_features),
+                setting(config, "gamma", float, 0.0) or None,
+                setting(config, "feature-seed", int, 0),
+            ),
+        )
         classes = [one.strip() for one in setting(config, "classes", str, "").split(",") if one.strip()]
         labels: Labels
         if classes:
@@ -80,38 +76,29 @@ class Learning:
             labels = Labels.for_classes([int(one) for one in classes] if whole else classes)
         else:
             labels = Labels.for_targets(setting(config, "target-low", float), setting(config, "target-high", float))
+        recipe = Recipe(preprocessing, feature_map, labels, clip=setting(config, "clip", bool, False))
         samples = setting(config, "max-samples", int)
-        per_device = setting(config, "max-samples-per-device", int)
-        bounds = Bounds(feature_map.bound, labels.bound, samples, per_device)
-        task = "classification" if classes else "regression"
-        return cls(preprocessing, feature_map, labels, bounds, task, setting(config, "clip", bool, False))
+        return cls(recipe, recipe.bounds(samples, setting(config, "max-samples-per-device", int)))
 
-    def rows(self, X: NDArray[Any], y: NDArray[Any]) -> tuple[Floats, Floats]:
+    def rows(self, X: Rows, y: Rows) -> tuple[Floats, Floats]:
         """A device's features and labels of its raw rows."""
-        X, y = np.asarray(X), np.asarray(y)
-        scaled, clipped = self.preprocessing.apply(X)
-        encoded = self.labels.encode(y)
-        beyond = int(clipped.sum()), self.labels.count_clipped(y)
-        if any(beyond):
-            if not self.clip:
-                raise InvalidInput(
-                    "the rows must lie within x-low to x-high and target-low to target-high, unless clip is true,"
-                    f" got {beyond[0]} features and {beyond[1]} targets beyond"
-                )
-            log.warning("clipped to their public ranges: %d features and %d targets", *beyond)
-        return bounded_features(self.feature_map, scaled).astype(np.float64), encoded
+        made = self.recipe.rows(X, y)
+        if made.clipped:
+            log.warning("clipped to their public ranges: %s", made.clipped.words(self.recipe.column_names))
+        return made.X.astype(np.float64), made.Y
 
     def parameters(self, scheme: CodedScheme, precision: int | None = None) -> Parameters:
         return Parameters(
             scheme.name,
             scheme.alpha,
-            self.feature_map.n_features,
-            self.labels.n_outputs,
+            self.recipe.n_features,
+            self.recipe.n_outputs,
             self.bounds,
             precision=precision,
             groups=scheme.groups,
             reveals_gram=scheme.reveals_gram,
+            recipe=self.recipe.digest(),
         )
 
     def model(self, theta: Floats, **provenance: Any) -> TrainedModel:
-        return TrainedModel(theta, self.feature_map, self.preprocessing, self.labels, self.task, provenance)
+        return TrainedModel(theta, self.recipe, provenance)

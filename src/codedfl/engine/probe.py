@@ -2,8 +2,8 @@
 
 Every node is measured alone, by calls like those of a training. Its MAC rate is that of our own ring product, the
 work of an epoch. Its links are measured by the difference of calls with and without a payload, so that whatever else a
-call takes, above all the start of a process, falls out; that time is reported and not part of the fleet file, whose
-model has no place for it. A link whose payload makes no measurable difference gets the rate it has at least.
+call takes, above all the start of a process, falls out; that is the latency of the call's two messages, half of it
+each. A link whose payload makes no measurable difference gets the rate it has at least.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ class FleetProbe:
         rate, setup = mac_rate_and_setup(computing, config.n_features**2 * config.n_outputs)
         down, up = (link_rate(len(payload), seconds[kind], seconds["empty"]) for kind in ("down", "up"))
         try:
-            found = DeviceClass(contact.name, 1, rate, setup, up, down, 0.0, 0.0)
+            found = DeviceClass(contact.name, 1, rate, setup, up, down, 0.0, 0.0, latency=seconds["empty"] / 2)
         except InvalidInput as error:
             log.error("%s cannot be measured: %s", contact.name, one_line(error))
             return None

@@ -11,10 +11,8 @@ from codedfl.engine.learning import Config, Learning, setting
 from codedfl.engine.private_files import default_state_dir
 from codedfl.errors import InvalidInput
 from codedfl.schemes import CodedScheme, coded_scheme
-from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.descent import STEPS
-from codedfl.solve.krylov import ConjugateGradient
-from codedfl.solve.registry import SOLVERS
+from codedfl.solve.registry import DEFAULT_SOLVER, make_solver, solver_kind
 from codedfl.solve.solver import Solver
 from codedfl.study.plan_file import load_plan
 
@@ -24,12 +22,12 @@ class RunConfig:
     """What the server app reads; the public part that devices share with it is ``learning``.
 
     Keys and defaults, besides those of ``Learning.from_config``: devices; min-devices (0: all of them); scheme
-    ("coded-keys"); alpha; groups (1); spare (0); solver ("cg"); epochs; step ("paper"); regularisation (9e-6);
-    plan ("": a plan file, which then decides scheme, alpha, groups, solver and epochs, and spare if it has any);
-    precision (0: what two primes give); join-seconds (300), gone-seconds (300), farewell-seconds (60), call-seconds
-    (600), message-seconds (3600); roster (""); target (0: train to the last epoch); output-dir ("codedfl-run"), where
-    checkpoint and model go; server-key-file ("": server.key in ``default_state_dir``), the same for all runs, so that
-    nodes can pin it.
+    ("coded-keys"); alpha; groups (1); spare (0); solver ("block-krylov"); epochs; step ("": derived; of gd and
+    nesterov only); regularisation (9e-6); plan ("": a plan file, which then decides scheme, alpha, groups, solver and
+    epochs, and spare if it has any); precision (0: what two primes give); join-seconds (300), gone-seconds (300),
+    farewell-seconds (60), call-seconds (600), message-seconds (3600); roster (""); target (0: train to the last
+    epoch); output-dir ("codedfl-run"), where checkpoint and model go; server-key-file ("": server.key in
+    ``default_state_dir``), the same for all runs, so that nodes can pin it.
     """
 
     learning: Learning
@@ -52,7 +50,9 @@ class RunConfig:
         plan = setting(config, "plan", str, "")
         if plan:
             planned = load_plan(Path(plan))
-            planned.check_fits_federation(devices, learning.feature_map.n_features, learning.labels.n_outputs)
+            planned.check_fits_federation(
+                devices, learning.recipe.feature_map.n_features, learning.recipe.labels.n_outputs
+            )
             scheme = planned.coded_scheme(setting(config, "spare", int, 0))
             solver, epochs = planned.solver, planned.epochs
         else:
@@ -62,12 +62,12 @@ class RunConfig:
                 setting(config, "groups", int, 1),
                 setting(config, "spare", int, 0),
             )
-            solver, epochs = setting(config, "solver", str, "cg"), setting(config, "epochs", int)
-        if solver not in SOLVERS and not scheme.reveals_gram:
-            raise InvalidInput(f"solver must be one of {', '.join(SOLVERS)}, got {solver!r}")
-        step = setting(config, "step", str, "paper")
-        if step not in STEPS:
-            raise InvalidInput(f"step must be one of {', '.join(STEPS)}, got {step!r}")
+            solver, epochs = setting(config, "solver", str, DEFAULT_SOLVER), setting(config, "epochs", int)
+        kind, step = solver_kind(solver), setting(config, "step", str, "")
+        if step and step not in STEPS:
+            raise InvalidInput(f"step must be empty (derived) or one of {', '.join(STEPS)}, got {step!r}")
+        if step and not kind.takes_step:
+            raise InvalidInput(f"step must be empty with solver {kind.name}, which needs none, got {step!r}")
         scheme.check(devices)
         roster, key_file = setting(config, "roster", str, ""), setting(config, "server-key-file", str, "")
         return cls(
@@ -94,8 +94,10 @@ class RunConfig:
         )
 
     def make_solver(self) -> Solver:
-        if self.scheme.reveals_gram:
-            return ClosedForm(self.regularisation)
-        if self.solver == "cg":
-            return ConjugateGradient(self.epochs, self.regularisation)
-        return SOLVERS[self.solver](self.epochs, self.regularisation, step=STEPS[self.step])  # type: ignore[call-arg]
+        return make_solver(
+            self.solver,
+            epochs=self.epochs,
+            regularisation=self.regularisation,
+            step=self.step or None,
+            gram=self.scheme.reveals_gram,
+        )

@@ -29,9 +29,9 @@ from codedfl.engine.private_files import make_private_folder, sync_folder, write
 from codedfl.errors import InvalidInput
 from codedfl.state import State
 
-_INDEX = "index.msgpack"
+INDEX = "index.msgpack"
 _FORMER = "index.former"  # the last index, until it is overwritten
-_FORMAT = "codedfl-state-2"
+_FORMAT = "codedfl-state-3"  # 3: protocol version 2
 _LARGE = 1 << 14  # bytes: what is larger gets a file of its own
 _ZEROS = bytes(1 << 20)
 _DIGEST_BYTES = 32
@@ -62,7 +62,7 @@ class StateFolder:
     def load(self) -> State | None:
         """The state last saved; None if there is none."""
         try:
-            packed = (self.path / _INDEX).read_bytes()
+            packed = (self.path / INDEX).read_bytes()
         except FileNotFoundError:
             return None
         try:
@@ -71,7 +71,10 @@ class StateFolder:
                 raise ValueError("the index does not match its digest")
             content = msgpack.unpackb(packed, strict_map_key=True)
             if content["format"] != _FORMAT:
-                raise InvalidInput(f"a saved state must have format {_FORMAT}, got {content['format']!r:.40}")
+                raise InvalidInput(
+                    f"a saved state must have format {_FORMAT}, got {content['format']!r:.40}:"
+                    " it is of another version; wipe the folder and start a new run"
+                )
             state: State = self._join(content["state"])
         except (ValueError, KeyError, TypeError, OSError, msgpack.UnpackException) as error:
             if isinstance(error, InvalidInput):
@@ -81,11 +84,11 @@ class StateFolder:
 
     def save(self, state: State) -> None:
         make_private_folder(self.path)
-        names = {_INDEX}
+        names = {INDEX}
         packed = msgpack.packb({"format": _FORMAT, "state": self._split(state, names)})
         self._hold_former_index()
         sync_folder(self.path)
-        write_private(self.path / _INDEX, [hashlib.sha256(packed).digest(), packed])
+        write_private(self.path / INDEX, [hashlib.sha256(packed).digest(), packed])
         sync_folder(self.path)
         for entry in self.path.iterdir():
             if entry.name not in names:
@@ -95,8 +98,8 @@ class StateFolder:
         """Overwrite and remove everything, the index first: a wipe cut short leaves no state, and can be repeated."""
         if not self.path.exists():
             return
-        if (self.path / _INDEX).exists():
-            (self.path / _INDEX).replace(self.path / _FORMER)
+        if (self.path / INDEX).exists():
+            (self.path / INDEX).replace(self.path / _FORMER)
             sync_folder(self.path)
         for entry in self.path.iterdir():
             self._erase(entry)
@@ -105,7 +108,7 @@ class StateFolder:
 
     def _hold_former_index(self) -> None:
         """Give the index a second name, or its blocks would be free before they are overwritten."""
-        index, former = self.path / _INDEX, self.path / _FORMER
+        index, former = self.path / INDEX, self.path / _FORMER
         if not index.exists():
             return
         if former.exists():  # a save was cut short

@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codedfl.errors import InvalidInput, RangeExceeded
+from codedfl.exact.gram import GramSum
 from codedfl.exact.ring import Ring
 from codedfl.typing import Floats, Planes
 
@@ -186,16 +187,10 @@ class FixedPoint:
     def gram(self, X: Floats) -> Planes:
         """X'X of one device as a packed upper triangle on the ring, rounded once (paper eq. 7, unpadded)."""
         self._check_rows(X)
-        d = self.n_features
-        total = np.zeros((d, d), order="F")
-        # Imported here: it takes half a second, and a device that only answers updates never needs it.
-        from scipy.linalg.blas import dsyrk
-
+        total = GramSum(self.n_features)
         for start in range(0, len(X), GRAM_BLOCK_ROWS):
-            block = self.grid_features(X[start : start + GRAM_BLOCK_ROWS])
-            # In place and the upper triangle only: a product and its sum would take twice the memory.
-            total = dsyrk(1.0, block.T, beta=1.0, c=total, overwrite_c=True)
-        triangle = np.concatenate([total[row, row:] for row in range(d)])
+            total.add(self.grid_features(X[start : start + GRAM_BLOCK_ROWS]))
+        triangle = total.triangle()
         del total
         return self.ring.from_integers(self.round_gram(triangle))
 

@@ -27,6 +27,11 @@ from codedfl.errors import InvalidInput
 
 MeasuredKind = Literal["compute", "uplink", "downlink"]
 
+RATED_BITS = 48
+"""A fleet's MAC rates and crypto costs are for ring numbers of so many bits, two primes, as in the paper (V).
+
+What a run really sends and multiplies follows from its ring (``schemes.WorkShape``); longer numbers cost in proportion.
+"""
 PAD_MACS_PER_NUMBER = 13.0
 """ChaCha20 on the six bytes of a number over one MAC of our ring product, on a core with AVX2.
 
@@ -34,7 +39,12 @@ PAD_MACS_PER_NUMBER = 13.0
 ratio rises. Reports show 0, 1 and 4 times this cost.
 """
 SEAL_MACS_PER_NUMBER = 13.0
-"""The same for sealing or opening one number of 48 bits."""
+"""The same for sealing or opening one number."""
+
+DEFAULT_LATENCY = 0.025
+"""Seconds from a message's first bit sent to its first bit received, where a fleet does not say: half of the some 50 ms
+that an LTE link takes for the shortest question and answer. The paper counts none: its fleet says 0.
+"""
 
 _MOST_DEVICES = 1_000_000
 
@@ -50,7 +60,9 @@ _RULE_OF_CLASS_NUMBER = {
     "downlink_rate": "positive",
     "failure_probability": "in [0, 1)",
     "header_overhead": "zero or positive",
+    "latency": "zero or positive",
 }
+_DEFAULTS = {"latency": DEFAULT_LATENCY}
 _CLASS_KEYS = ("name", "count", *_RULE_OF_CLASS_NUMBER, "trace")
 
 
@@ -77,7 +89,8 @@ class MeasuredTimes:
 
     ``kind`` is compute (the amount is in MACs), uplink or downlink (in payload bits). A draw takes a random
     row of its kind and scales it to the amount wanted, so a transfer's time includes headers and
-    retransmissions. A kind without rows keeps the class's distribution.
+    retransmissions; the class's latency comes on top of each message. A kind without rows keeps the class's
+    distribution.
     """
 
     path: Path
@@ -121,8 +134,9 @@ class DeviceClass:
     ``mac_rate`` is tau in MAC/s; ``setup_factor`` is the mean setup time over the deterministic compute time,
     tau / (eta rho), and 0 makes computing deterministic; ``uplink_rate`` and ``downlink_rate`` are gamma in
     bit/s; ``failure_probability`` is p of one transmission, and 0 means every transmission succeeds;
-    ``header_overhead`` is 0.1 where 100 payload bits travel as 110. With a ``trace`` the parameters of the
-    kinds measured are nominal: draws ignore them.
+    ``header_overhead`` is 0.1 where 100 payload bits travel as 110; ``latency`` are the seconds every message takes
+    beside its bits, once however often it is repeated, and 0 counts none, as in the paper. With a ``trace`` the
+    parameters of the kinds measured are nominal and draws ignore them, but for the latency.
     """
 
     name: str
@@ -134,6 +148,7 @@ class DeviceClass:
     failure_probability: float
     header_overhead: float
     trace: MeasuredTimes | None = None
+    latency: float = DEFAULT_LATENCY
 
     def __post_init__(self) -> None:
         _text("name", self.name)
@@ -146,10 +161,10 @@ class DeviceClass:
 class Fleet:
     """Device classes expanded to D devices, class after class, and the central server.
 
-    ``mac_rate``, ``setup_factor``, ``uplink_rate``, ``downlink_rate``, ``failure_probability`` and
-    ``header_overhead`` are read-only arrays of length D. ``pad_macs_per_number`` and ``seal_macs_per_number``
-    are what expanding one pad number and sealing (or opening) one number cost a device; 0 charges nothing, as
-    in the paper. Vary them with ``dataclasses.replace``.
+    ``mac_rate``, ``setup_factor``, ``uplink_rate``, ``downlink_rate``, ``failure_probability``,
+    ``header_overhead`` and ``latency`` are read-only arrays of length D. ``pad_macs_per_number`` and
+    ``seal_macs_per_number`` are what expanding one pad number and sealing (or opening) one number cost a device; 0
+    charges nothing, as in the paper. Vary them with ``dataclasses.replace``.
     """
 
     name: str
@@ -210,6 +225,10 @@ class Fleet:
     @cached_property
     def header_overhead(self) -> NDArray[np.float64]:
         return self._expanded("header_overhead")
+
+    @cached_property
+    def latency(self) -> NDArray[np.float64]:
+        return self._expanded("latency")
 
     def scaled_to(self, n_devices: int) -> Fleet:
         """The same mix of classes at another D, by largest remainders; classes left empty are dropped."""
@@ -338,7 +357,7 @@ def _table(data: Mapping[str, Any], key: str) -> dict[str, Any]:
 def _read_class(index: int, table: Mapping[str, Any], defaults: Mapping[str, Any], folder: Path) -> DeviceClass:
     with _blame(f"device[{index}]."):
         _known_keys(table, _CLASS_KEYS)
-        values = {**defaults, **table}
+        values = {**_DEFAULTS, **defaults, **table}
         arguments = {key: _required(values, key) for key in ("count", *_RULE_OF_CLASS_NUMBER)}
         trace = values.get("trace")
         if trace is not None:

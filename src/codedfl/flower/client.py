@@ -1,8 +1,8 @@
 """The client app: what Flower starts on a node for every call.
 
 A node's own configuration (``flower-supernode --node-config``) says who it is and whom it trusts; nobody else can
-change it: device-name, state-dir, server-key (the server's public key in hex), roster (a file), min-participants,
-allow-gram. In the simulation engine there is none of it, only a partition-id, which then makes the name.
+change it: device-name, state-dir, server-key (the server's public key in hex), roster (a file), and its policy
+(``engine.policy_config``). In the simulation engine there is none of it, only a partition-id, which makes the name.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ from codedfl.engine.device_host import DeviceHost
 from codedfl.engine.keys import load_identity, load_roster, parse_public
 from codedfl.engine.learning import Learning, setting
 from codedfl.engine.logs import one_line, use_flower_logs
+from codedfl.engine.policy_config import node_policy
 from codedfl.engine.private_files import default_state_dir
 from codedfl.errors import CodedFLError, InvalidInput, MessageRefused
 from codedfl.flower.records import KINDS, read_call, reply_record
+from codedfl.protocol import Policy
 from codedfl.typing import Floats
 
 LoadLocalData = Callable[[Context], tuple[NDArray[Any], NDArray[Any]]]
@@ -83,8 +85,10 @@ def make_host(context: Context, load_local_data: LoadLocalData) -> DeviceHost:
         load_rows,
         server_public=parse_public(server_key, "server-key") if server_key else None,
         roster=load_roster(Path(roster)) if roster else None,
-        min_participants=setting(node, "min-participants", int, 2),
-        allow_gram=setting(node, "allow-gram", bool, False),
+        # The simulation engine gives a node nothing but a partition: there is no operator whose data were to be
+        # protected.
+        recipe=lambda: Learning.from_config(context.run_config).recipe.digest(),
+        policy=node_policy(node) if "device-name" in node else Policy(allow_gram=True),
     )
 
 

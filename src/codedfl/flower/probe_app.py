@@ -17,11 +17,12 @@ from codedfl.engine.learning import Config
 from codedfl.engine.probe import FLEET_LINE, ProbeConfig
 from codedfl.fleet.fleet import Fleet
 from codedfl.flower.flwr_program import FlowerFailed, FlowerProgram
+from codedfl.version import __version__
 
 _PYPROJECT = """\
 [project]
 name = "codedfl-probe"
-version = "0.1.0"
+version = "{version}"
 description = "Measure the nodes of a federation."
 license = {{ file = "LICENSE" }}
 dependencies = ["flwr>=1.41,<1.42"]
@@ -90,7 +91,8 @@ def write_probe_app(folder: Path, config: Config) -> Path:
     """The app's files in a folder; returns it."""
     settings = {"mode": "probe", "fleet-file": "", **config}
     lines = "\n".join(f"{key} = {json.dumps(value)}" for key, value in settings.items())
-    (folder / "pyproject.toml").write_text(_PYPROJECT.format(config=lines), encoding="utf-8")
+    release = __version__.partition(".dev")[0]  # Flower takes digits only
+    (folder / "pyproject.toml").write_text(_PYPROJECT.format(version=release, config=lines), encoding="utf-8")
     (folder / "LICENSE").write_text("Apache-2.0, as codedfl itself.\n")
     (folder / "codedfl_probe").mkdir()
     (folder / "codedfl_probe" / "__init__.py").write_text(_APP)

@@ -11,6 +11,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from codedfl.engine.run_config import RunConfig
+from codedfl.protocol import Policy
 from codedfl.run.in_process import run_in_process
 from codedfl.typing import Floats
 
@@ -22,5 +23,10 @@ def rehearse(config: RunConfig, parts: Sequence[tuple[NDArray[Any], NDArray[Any]
     server = scheme.server_type(
         config.learning.parameters(scheme, config.precision), names, config.make_solver(), spare=scheme.spare
     )
-    devices = [scheme.device_type(name, *config.learning.rows(*part)) for name, part in zip(names, parts, strict=True)]
+    policy = Policy(allow_gram=True)  # all rows are here already
+    recipe = config.learning.recipe.digest()
+    devices = [
+        scheme.device_type(name, *config.learning.rows(*part), policy=policy, recipe=recipe)
+        for name, part in zip(names, parts, strict=True)
+    ]
     return run_in_process(server, devices)

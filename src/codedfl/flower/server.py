@@ -6,7 +6,6 @@ import json
 import logging
 import time
 from collections.abc import Callable, Sequence
-from importlib.metadata import version
 from pathlib import Path
 
 from flwr.app import Context
@@ -26,6 +25,7 @@ from codedfl.fleet.fleet import Fleet
 from codedfl.flower.grid_post import GridPost
 from codedfl.protocol import Server
 from codedfl.typing import Floats
+from codedfl.version import __version__
 
 Score = Callable[[TrainedModel], float]
 
@@ -87,7 +87,7 @@ def _train(grid: Grid, config: RunConfig, score: Score | None) -> Path:
 
     def make_model(theta: Floats) -> TrainedModel:
         about = {"scheme": config.scheme.name, **config.scheme.parameters, "solver": config.solver}
-        return config.learning.model(theta, codedfl=version("codedfl"), **about)
+        return config.learning.model(theta, codedfl=__version__, **about)
 
     def stop_when(theta: Floats) -> bool:
         return score is not None and 0 < config.target <= score(make_model(theta))

@@ -1,10 +1,13 @@
-"""What each party of a scheme sees, what follows from it, and what a collusion adds: computed, for ``codedfl privacy``.
+"""Whom a collusion exposes, computed.
 
 What a set of parties can learn about single devices is linear algebra. All answers together are B (g + z) with the
 masks z_j = m_j - m_(j+1); a combination of answers says something about the g exactly when the masks that the set does
 not know drop out of it, and everything else is uniform whatever the data are. ``known_functionals`` computes what is
 left; a device is exposed when its own g is among it. Small plaintexts add something only where masks are off (lattice
 reduction). ``experiments/attacks`` carries out what is said here.
+
+For a gradient code with masks the algebra has a short answer (``exposed_set``), which serves fleets of any size; tests
+hold it to ``exposed_devices`` for every collusion of one and two on small fleets.
 
 It does not count what the total itself says about a device: no scheme here adds noise.
 """
@@ -13,36 +16,89 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
-from codedfl.code.gradient_code import Code, group_sizes, make_code
+from codedfl.code.gradient_code import Code, group_sizes
 from codedfl.code.masks import mask_coefficients, mask_senders
-from codedfl.errors import InvalidInput
-from codedfl.exact.ring import Ring
 from codedfl.privacy.row_reduction import Residues, left_null_space, multiplied, reduced
-from codedfl.schemes import SCHEMES
 
-ONE_DEVICE = "experiments.attacks.one_device"
-CURIOUS_DEVICE = "experiments.attacks.curious_device"
-COLLUSION = "experiments.attacks.collusion"
-DISTINGUISHING = "experiments.attacks.distinguishing"
-TWO_RUNS = "experiments.attacks.two_runs"
+_ALL_PAIRS = 60
 
 
 @dataclass(frozen=True)
-class PrivacyRow:
-    """One party or set of parties.
+class Exposure:
+    """How many honest devices' own sums (G^(1), with it X'Y) become known, those of the colluders not counted.
 
-    exposed: how many single devices' sums (G^(1), with it X'Y) it learns beyond those of its own members.
-    shown_by: the module whose attack or test carries it out.
+    server_alone: to the server by itself.
+    one_colluder, two_colluders: to the server and the worst one or two devices.
+    colluders: so many devices may collude with the server and no other one is exposed; -1 if the server needs none.
     """
 
-    party: str
-    sees: str
-    follows: str
-    exposed: int
-    shown_by: str
+    server_alone: int
+    one_colluder: int
+    two_colluders: int
+    colluders: int
+
+    @classmethod
+    def of(cls, server_alone: int, one_colluder: int, two_colluders: int) -> Exposure:
+        """By the three numbers; what more colluders learn is not asked."""
+        exposed = [server_alone, one_colluder, two_colluders, 1]
+        return cls(server_alone, one_colluder, two_colluders, next(i for i, n in enumerate(exposed) if n) - 1)
+
+    @classmethod
+    def everybody(cls, n_devices: int) -> Exposure:
+        """The server sees every single device."""
+        return cls.of(n_devices, n_devices - 1, max(0, n_devices - 2))
+
+    @classmethod
+    def beyond(cls, colluders: int, n_devices: int) -> Exposure:
+        """Nobody up to so many colluders, everybody from one more on; the total gives the last honest device away."""
+        two = n_devices - 2
+        exposed = (
+            0 if colluders >= 0 else n_devices,
+            0 if colluders >= 1 and n_devices > 2 else n_devices - 1,
+            0 if colluders >= 2 and n_devices > 3 else max(0, two),
+        )
+        return cls(*exposed, min(colluders, n_devices - 2))
+
+
+def exposed_set(n_devices: int, alpha: int, groups: int, colluders: Collection[int]) -> set[int]:
+    """The devices, colluders included, that ``exposed_devices`` finds for a masked code: held, or alone between held.
+
+    A colluder holds the pads and data of its row, and the mask seeds of those and of their successors. So a
+    combination w of the answers is free of unknown masks exactly when w is constant along each run of devices that
+    nobody holds (cyclic in the order of all devices). Within a group that has a colluder w may take any values there:
+    the rows are an MDS code, and at most size - alpha places are not held. In a group without one it is a word of the
+    code, of at least alpha non-zeros, so with alpha > 1 no single device can stand out.
+    """
+    held = {j for i in colluders for j in _row(n_devices, alpha, groups, i)}
+    met = {i % groups for i in colluders}
+    between = {
+        j
+        for j in {(i + 1) % n_devices for i in held} - held
+        if (j + 1) % n_devices in held and (alpha == 1 or j % groups in met)
+    }
+    return held | between
+
+
+def _row(n_devices: int, alpha: int, groups: int, i: int) -> list[int]:
+    """``row_support`` without making the code."""
+    group, place = i % groups, i // groups
+    size = len(range(group, n_devices, groups))
+    return [(place + s) % size * groups + group for s in range(alpha)]
+
+
+@lru_cache(maxsize=1024)
+def coded_exposure(n_devices: int, alpha: int, groups: int = 1) -> Exposure:
+    """Of a masked gradient code; up to ``_ALL_PAIRS`` devices over all pairs, beyond with one of each group size."""
+    sizes = group_sizes(n_devices, alpha, groups)
+    everyone = range(n_devices)
+    firsts = everyone if n_devices <= _ALL_PAIRS else [sizes.index(size) for size in sorted(set(sizes))]
+    one = max(len(exposed_set(n_devices, alpha, groups, [i])) for i in firsts)
+    two = max(len(exposed_set(n_devices, alpha, groups, [i, j])) for i in firsts for j in everyone if j != i)
+    return Exposure.of(0, one - 1, two - 2)
 
 
 def known_functionals(code: Code, colluders: Collection[int] = (), masks: bool = True) -> Residues:
@@ -69,132 +125,3 @@ def exposed_devices(code: Code, colluders: Collection[int] = (), masks: bool = T
     functionals = known_functionals(code, colluders, masks)
     single = functionals[np.count_nonzero(functionals, axis=1) == 1]
     return {int(np.flatnonzero(row)[0]) for row in single}
-
-
-def privacy_rows(
-    scheme: str, n_devices: int, alpha: int = 1, *, groups: int = 1, masks: bool = True, delta: float = 0.1
-) -> list[PrivacyRow]:
-    """Per party what it sees and what follows; ``alpha``, ``groups`` and ``masks`` are for coded schemes."""
-    if scheme not in SCHEMES:
-        raise InvalidInput(f"scheme must be one of {', '.join(SCHEMES)}, got {scheme!r}")
-    if n_devices < 2:
-        raise InvalidInput(f"the number of devices must be at least 2, got {n_devices}")
-    if scheme == "coded-fedl":
-        return _coded_fedl_rows(n_devices, delta)
-    if scheme in ("coded-padded", "coded-keys", "one-shot"):
-        return _coded_rows(scheme, n_devices, alpha, groups, masks)
-    return _conventional_rows(n_devices)
-
-
-def _conventional_rows(n_devices: int) -> list[PrivacyRow]:
-    return [
-        PrivacyRow(
-            "server",
-            "every device's gradient, every epoch it is in time",
-            "each device's mean image per class from the first; single images of a device with few samples",
-            n_devices,
-            ONE_DEVICE,
-        ),
-        _curious_device("every model", n_devices),
-        PrivacyRow("server and a device", "the same as the server", "nothing more", n_devices, ONE_DEVICE),
-    ]
-
-
-def _coded_fedl_rows(n_devices: int, delta: float) -> list[PrivacyRow]:
-    return [
-        PrivacyRow(
-            "server",
-            f"{delta:g} m parity rows of each device, and the gradients of those in time",
-            "each device's mean image per class; single images of a device with few samples",
-            n_devices,
-            ONE_DEVICE,
-        ),
-        _curious_device("every model", n_devices),
-        PrivacyRow("server and a device", "the same as the server", "nothing more", n_devices, ONE_DEVICE),
-    ]
-
-
-def _coded_rows(scheme: str, n_devices: int, alpha: int, groups: int, masks: bool) -> list[PrivacyRow]:
-    sizes = group_sizes(n_devices, alpha, groups)
-    code = make_code(n_devices, alpha, Ring.for_group_sizes(sizes).primes, groups)
-    padded = scheme == "coded-padded"
-    alone = known_functionals(code, (), masks)
-    learns = (
-        "the total of X'X and X'Y" if scheme == "one-shot" else "the total of G^(1) and of X'X e, for each e it sends"
-    )
-    if len(alone) > 1:
-        learns += f", and {len(alone) - 1} more sums of a few devices: lattice reduction finds single ones"
-    # The server's best partners. The code is cyclic within a group and device i is in group i modulo their number, so
-    # the first partner may be any of its group, and one group of each size stands for all.
-    firsts = [sizes.index(size) for size in sorted(set(sizes))]
-    one = max((exposed_devices(code, [first], masks) for first in firsts), key=len)
-    pairs = [[first, other] for first in firsts for other in range(n_devices) if other != first]
-    two = max((exposed_devices(code, pair, masks) for pair in pairs), key=len)
-    sees_updates = scheme != "one-shot"
-    return [
-        PrivacyRow(
-            "server",
-            ("ciphertext it relays, the pads it drew" if padded else "each device's padded upload")
-            + (", masked answers" if masks else ", answers WITHOUT masks"),
-            learns,
-            len(exposed_devices(code, (), masks)),
-            ONE_DEVICE,
-        ),
-        _curious_device(
-            (f"padded data of {alpha - 1} others" if padded else f"32-byte pad seeds of {alpha - 1} others")
-            + (", mask seeds, every e" if sees_updates else ", mask seeds, no e but zero"),
-            n_devices,
-            sees_updates,
-        ),
-        PrivacyRow(
-            "all devices but one, without the server",
-            "what each of them sees",
-            (
-                "the last one's sums: the total, from the updates, less their own, as in conventional FL; fewer learn "
-                "the total of the others only; "
-                if sees_updates
-                else "nothing until the model is published; "
-            )
-            + ("padded data say nothing without the pads" if padded else "pads say nothing without the uploads"),
-            1 if sees_updates else 0,
-            DISTINGUISHING,
-        ),
-        PrivacyRow(
-            "server, after two runs that differ by one device",
-            "two totals",
-            "that device's sums, by subtraction: totals are exact",
-            1,
-            TWO_RUNS,
-        ),
-        PrivacyRow(
-            "server and one device",
-            "the pads and the padded data of the devices that one answers for",
-            _exposure(len(one), len(set(code.row_support(0))), n_devices),
-            len(one) - 1,
-            COLLUSION,
-        ),
-        PrivacyRow(
-            "server and two devices (worst pair)",
-            "the same for both, and the masks between them",
-            _exposure(len(two), 2 * alpha, n_devices) if len(two) < n_devices else "all devices",
-            max(0, len(two) - 2),
-            COLLUSION,
-        ),
-    ]
-
-
-def _curious_device(sees: str, n_devices: int, sees_updates: bool = True) -> PrivacyRow:
-    """With two devices, the total less one's own is the other's."""
-    if not sees_updates:
-        return PrivacyRow("one device", sees, "nothing until the model is published", 0, CURIOUS_DEVICE)
-    learns = "the total, from the updates, as in conventional FL; "
-    alone = n_devices == 2
-    learns += "less its own: the other device" if alone else "nothing of another device alone"
-    return PrivacyRow("one device", sees, learns, int(alone), CURIOUS_DEVICE)
-
-
-def _exposure(exposed: int, answered_for: int, n_devices: int) -> str:
-    if exposed > answered_for:
-        extra = exposed - answered_for
-        return f"the {answered_for} devices answered for, and {extra} more by subtraction, of {n_devices}"
-    return f"{exposed} of {n_devices} devices, those answered for, and the total of the others"

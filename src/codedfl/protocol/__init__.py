@@ -2,6 +2,8 @@
 
 from codedfl.protocol.agreement import Agreement, Parameters
 from codedfl.protocol.device import Device
+from codedfl.protocol.ledger import Ledger
+from codedfl.protocol.policy import Policy
 from codedfl.protocol.server import Outgoing, Phase, Server
 
-__all__ = ["Agreement", "Device", "Outgoing", "Parameters", "Phase", "Server"]
+__all__ = ["Agreement", "Device", "Ledger", "Outgoing", "Parameters", "Phase", "Policy", "Server"]

@@ -2,20 +2,28 @@
 
 The participant set is frozen here. Its hash is in every later message and a device accepts one agreement a run, so
 nobody can make a device answer once with and once without a third one (the difference would expose that one).
+
+Each member's entry is its own join: the key it drew for this run and a nonce, signed by its identity together with
+the server's keys and the parameters it was invited with. So a server cannot put a key of its own in a pinned device's
+place, nor invite devices with different parameters into one run. Which group a device is in is the server's choice
+(it may go by speed); its place within the group comes from everybody's nonces, so that no one can be seated next to
+whom the server likes. (A colluding device that joins last may draw its nonce until it likes the outcome.)
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
-from codedfl.code.gradient_code import GradientCode, GroupedCode, group_sizes, make_code
+from codedfl.code.gradient_code import Code, group_sizes, make_code
+from codedfl.crypto import sealed
 from codedfl.crypto.pads import RUN_ID_BYTES
-from codedfl.crypto.sealed import PUBLIC_BYTES
+from codedfl.crypto.sealed import KEY_BYTES, SIGNATURE_BYTES
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.exact.fixed_point import Bounds, FixedPoint, column_norm
 from codedfl.protocol.messages import MAX_NAME, check_types, name_length, pack_list, unpack_list
@@ -25,6 +33,9 @@ from codedfl.typing import Floats
 # gigabytes for a model.
 MOST_FEATURES = 2**17
 MOST_MODEL_NUMBERS = 2**24
+MOST_EPOCHS = 10_000
+NONCE_BYTES = 16
+DIGEST_BYTES = 32
 
 
 @dataclass(frozen=True)
@@ -42,6 +53,8 @@ class Parameters:
     masks: zero-sum masks on the answers. Off only to show the attack they prevent.
     groups: how many groups with a code each; alpha then counts within a group. 1 is one code for all.
     reveals_gram: the first answer also brings the total of X'X to the server (one-shot).
+    epochs: at most so many updates are answered, the first one (for the constant) included.
+    recipe: digest of everything that turns rows into X and Y (``data.recipe``); empty where both are given as they are.
     """
 
     scheme: str
@@ -54,6 +67,8 @@ class Parameters:
     masks: bool = True
     groups: int = 1
     reveals_gram: bool = False
+    epochs: int = MOST_EPOCHS
+    recipe: bytes = b""
 
     def __post_init__(self) -> None:
         if self.n_features < 1:
@@ -69,6 +84,12 @@ class Parameters:
             )
         if self.alpha < 1:
             raise InvalidInput(f"alpha must be at least 1, got {self.alpha}")
+        if not 1 <= self.epochs <= MOST_EPOCHS:
+            raise InvalidInput(f"epochs must be between 1 and {MOST_EPOCHS}, got {self.epochs}")
+        if len(self.recipe) not in (0, DIGEST_BYTES):
+            raise InvalidInput(
+                f"recipe must be a digest of {DIGEST_BYTES} bytes or empty, got {len(self.recipe)} bytes"
+            )
         if self.groups < 1:
             raise InvalidInput(f"groups must be at least 1, got {self.groups}")
         if self.precision is not None and self.precision < 1:
@@ -88,6 +109,11 @@ class Parameters:
         """Numbers in the constant part: G^(1), and the sample count unless it is public."""
         return self.n_features * self.n_outputs + (self.samples is None)
 
+    @property
+    def directions(self) -> int:
+        """Of how many directions of the total Gram matrix the server may learn the image: c an epoch but the first."""
+        return self.n_outputs * (self.epochs - 1)
+
     def answer_length(self, epoch: int) -> int:
         """Numbers in an answer: the constant part (and the whole of X'X in one-shot) at first, then a product."""
         if epoch > 1:
@@ -99,57 +125,135 @@ class Parameters:
         optional = (-1 if value is None else value for value in (self.precision, self.samples))
         public = (float(b.features), float(b.labels), b.samples, b.samples_per_device)
         shape = (self.scheme, self.alpha, self.n_features, self.n_outputs)
-        return pack_list([*shape, *public, *optional, self.masks, self.groups, self.reveals_gram])
+        flags = (self.masks, self.groups, self.reveals_gram)
+        return pack_list([*shape, *public, *optional, *flags, self.epochs, self.recipe])
 
     @classmethod
     def decode(cls, data: bytes) -> Parameters:
-        types = (str, int, int, int, float, float, int, int, int, int, bool, int, bool)
+        types = (str, int, int, int, float, float, int, int, int, int, bool, int, bool, int, bytes)
         f = check_types(unpack_list(data, "parameters"), types, "parameters")
         try:
             bounds = Bounds(f[4], f[5], f[6], f[7])
             precision, samples = (None if value == -1 else value for value in f[8:10])
-            return cls(f[0], f[1], f[2], f[3], bounds, precision, samples, f[10], f[11], f[12])
+            return cls(f[0], f[1], f[2], f[3], bounds, precision, samples, *f[10:])
         except InvalidInput as error:
             raise MessageRefused(f"parameters break a rule: {error}") from None
 
 
 @dataclass(frozen=True)
-class Agreement:
-    """The frozen set: parameters, the members in the code's order with their public keys, and Theta^(1)."""
+class Invitation:
+    """What a run is, before anybody has joined: its id, the server's keys, the parameters. Signed by the server."""
 
-    parameters: Parameters
     run: bytes
     server_public: bytes
-    names: tuple[str, ...]
-    publics: tuple[bytes, ...]
+    server_key: bytes
+    parameters: Parameters
+
+    @cached_property
+    def encoded(self) -> bytes:
+        return pack_list([self.server_public, self.server_key, self.parameters.encode()])
+
+    @classmethod
+    def decode(cls, run: bytes, data: bytes) -> Invitation:
+        types = (bytes, bytes, bytes)
+        server_public, server_key, packed = check_types(unpack_list(data, "an invitation"), types, "an invitation")
+        if len(run) != RUN_ID_BYTES:
+            raise MessageRefused(f"a run id must have {RUN_ID_BYTES} bytes, got {len(run)}")
+        if any(len(key) != KEY_BYTES for key in (server_public, server_key)):
+            raise MessageRefused(f"a public key must have {KEY_BYTES} bytes, got another length")
+        return cls(run, server_public, server_key, Parameters.decode(packed))
+
+    def join_statement(self, name: str, run_key: bytes, nonce: bytes) -> bytes:
+        """What a device signs to join: who it is, what it was invited to, the key and nonce it drew."""
+        return pack_list(["codedfl join v2", self.run, self.encoded, name, run_key, nonce])
+
+
+@dataclass(frozen=True)
+class Member:
+    """A device's join: its long-term key, the key and nonce it drew for this run, and its signature on them."""
+
+    name: str
+    identity: bytes
+    run_key: bytes
+    nonce: bytes
+    signature: bytes
+
+    def fields(self) -> list[str | bytes]:
+        return [self.name, self.identity, self.run_key, self.nonce, self.signature]
+
+    @classmethod
+    def from_fields(cls, fields: object) -> Member:
+        if not isinstance(fields, list):
+            raise MessageRefused(f"an agreement's member must be a list, got {type(fields).__name__}")
+        member = cls(*check_types(fields, (str, bytes, bytes, bytes, bytes), "an agreement's member"))
+        lengths = tuple(map(len, member.fields()[1:]))
+        if lengths != (KEY_BYTES, KEY_BYTES, NONCE_BYTES, SIGNATURE_BYTES):
+            raise MessageRefused("an agreement's member must have whole keys, nonce and signature, got another length")
+        return member
+
+    def check(self, invitation: Invitation) -> None:
+        """Refuse a join that its owner did not sign for this very invitation."""
+        statement = invitation.join_statement(self.name, self.run_key, self.nonce)
+        sealed.verify(self.identity, statement, self.signature)
+
+
+def seated(members: Sequence[Member], run: bytes, groups: int) -> tuple[Member, ...]:
+    """Every group i mod ``groups`` in the order that everybody's nonces draw; groups stay as they are."""
+    drawn = hashlib.sha256(b"codedfl seats v2|" + run)
+    for nonce in sorted(member.nonce for member in members):
+        drawn.update(nonce)
+    lot = drawn.digest()
+    order = list(members)
+    for group in range(groups):
+        order[group::groups] = sorted(
+            members[group::groups], key=lambda member: hashlib.sha256(lot + member.identity + member.nonce).digest()
+        )
+    return tuple(order)
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """The frozen set: what all were invited to, the members in the code's order, and Theta^(1)."""
+
+    invitation: Invitation
+    members: tuple[Member, ...]
     initial_model: Floats  # as rounded by ``FixedPoint.round_initial_model``
 
     @classmethod
     def freeze(
-        cls,
-        parameters: Parameters,
-        run: bytes,
-        server_public: bytes,
-        members: dict[str, bytes],
-        initial_model: Floats | None = None,
+        cls, invitation: Invitation, members: Sequence[Member], initial_model: Floats | None = None
     ) -> Agreement:
+        """``members`` in the server's order, which decides the groups; places within them are drawn."""
+        parameters = invitation.parameters
         shape = (parameters.n_features, parameters.n_outputs)
         theta = np.zeros(shape) if initial_model is None else np.asarray(initial_model, dtype=np.float64)
         if theta.shape != shape:
             raise InvalidInput(f"the initial model must have shape {shape}, got {theta.shape}")
-        draft = cls(parameters, run, server_public, tuple(members), tuple(members.values()), theta)
+        draft = cls(invitation, seated(members, invitation.run, parameters.groups), theta)
         # Rounding may lengthen the norm, which may cost the constant a bit: round until model and grid agree.
         while True:
             rounded = draft.fixed_point.round_initial_model(draft.initial_model)
             if np.array_equal(rounded, draft.initial_model):
                 return draft
-            draft = cls(parameters, run, server_public, draft.names, draft.publics, rounded)
+            draft = cls(invitation, draft.members, rounded)
 
     # -- what follows from it
 
     @property
+    def parameters(self) -> Parameters:
+        return self.invitation.parameters
+
+    @property
+    def run(self) -> bytes:
+        return self.invitation.run
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        return tuple(member.name for member in self.members)
+
+    @property
     def n_devices(self) -> int:
-        return len(self.names)
+        return len(self.members)
 
     @cached_property
     def fixed_point(self) -> FixedPoint:
@@ -165,59 +269,73 @@ class Agreement:
         return self.fixed_point.initial_model_integers(self.initial_model)
 
     @cached_property
-    def code(self) -> GradientCode | GroupedCode:
+    def code(self) -> Code:
         p = self.parameters
         return make_code(self.n_devices, p.alpha, self.fixed_point.ring.primes, p.groups)
 
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return {name: position for position, name in enumerate(self.names)}
+
     def position(self, name: str) -> int:
         try:
-            return self.names.index(name)
-        except ValueError:
+            return self._positions[name]
+        except KeyError:
             raise MessageRefused(f"the device must be one of the {self.n_devices} of this run, got {name!r}") from None
 
-    def public_of(self, name: str) -> bytes:
-        return self.publics[self.position(name)]
+    def member(self, name: str) -> Member:
+        return self.members[self.position(name)]
 
     # -- wire
 
     @cached_property
     def encoded(self) -> bytes:
         theta = self.initial_model.astype("<f8").tobytes() if np.any(self.initial_model) else b""
-        members = [[name, public] for name, public in zip(self.names, self.publics, strict=True)]
-        return pack_list([self.parameters.encode(), self.run, self.server_public, members, theta])
+        members = [member.fields() for member in self.members]
+        return pack_list([self.invitation.run, self.invitation.encoded, members, theta])
 
     @cached_property
     def hash(self) -> bytes:
-        return hashlib.sha256(b"codedfl agreement v1|" + self.encoded).digest()
+        return hashlib.sha256(b"codedfl agreement v2|" + self.encoded).digest()
 
     @classmethod
     def decode(cls, data: bytes) -> Agreement:
-        types = (bytes, bytes, bytes, list, bytes)
-        packed, run, server_public, members, theta = check_types(
-            unpack_list(data, "an agreement"), types, "an agreement"
-        )
-        parameters = Parameters.decode(packed)
-        if len(run) != RUN_ID_BYTES:
-            raise MessageRefused(f"a run id must have {RUN_ID_BYTES} bytes, got {len(run)}")
-        for pair in members:
-            if not isinstance(pair, list):
-                raise MessageRefused(f"an agreement's member must be a list, got {type(pair).__name__}")
-        pairs = [check_types(pair, (str, bytes), "an agreement's member") for pair in members]
-        names = tuple(name for name, _ in pairs)
-        if len(set(names)) != len(names) or not all(1 <= name_length(name) <= MAX_NAME for name in names):
-            raise MessageRefused(f"an agreement must name each device once, got {list(names)!r:.200}")
-        if any(len(public) != PUBLIC_BYTES for _, public in pairs) or len(server_public) != PUBLIC_BYTES:
-            raise MessageRefused(f"a public key must have {PUBLIC_BYTES} bytes, got another length")
-        shape = (parameters.n_features, parameters.n_outputs)
-        if len(theta) not in (0, 8 * math.prod(shape)):
-            raise MessageRefused(f"the initial model must have {math.prod(shape)} numbers, got {len(theta)} bytes")
-        model = np.frombuffer(theta, "<f8").reshape(shape) if theta else np.zeros(shape)
-        agreement = cls(parameters, run, server_public, names, tuple(public for _, public in pairs), model)
-        try:
-            _ = (
-                agreement.code,
-                agreement.initial_integers,
-            )  # derived now, so that a bad one is refused as a whole
-        except (InvalidInput, ArithmeticError) as error:
-            raise MessageRefused(f"the agreement breaks a rule: {error}") from None
-        return agreement
+        """Refuses an agreement that breaks a rule, or with a member that did not sign it.
+
+        All parties of one process share what was decoded: checking a thousand signatures a thousand times over would
+        take most of a run's time.
+        """
+        return _decoded(data)
+
+
+@lru_cache(maxsize=4)
+def _decoded(data: bytes) -> Agreement:
+    run, invited, members, theta = check_types(
+        unpack_list(data, "an agreement"), (bytes, bytes, list, bytes), "an agreement"
+    )
+    invitation = Invitation.decode(run, invited)
+    parameters = invitation.parameters
+    found = tuple(Member.from_fields(fields) for fields in members)
+    names = [member.name for member in found]
+    if len(set(names)) != len(names) or not all(1 <= name_length(name) <= MAX_NAME for name in names):
+        raise MessageRefused(f"an agreement must name each device once, got {names!r:.200}")
+    if len({member.identity for member in found}) != len(found):
+        raise MessageRefused("every device of an agreement must have a key of its own, got one key twice")
+    try:
+        group_sizes(len(found), parameters.alpha, parameters.groups)  # before anything is done for each group
+    except InvalidInput as error:
+        raise MessageRefused(f"the agreement breaks a rule: {error}") from None
+    for member in found:
+        member.check(invitation)
+    if found != seated(found, run, parameters.groups):
+        raise MessageRefused("places within a group must be those that the nonces draw, got others")
+    shape = (parameters.n_features, parameters.n_outputs)
+    if len(theta) not in (0, 8 * math.prod(shape)):
+        raise MessageRefused(f"the initial model must have {math.prod(shape)} numbers, got {len(theta)} bytes")
+    model = np.frombuffer(theta, "<f8").reshape(shape) if theta else np.zeros(shape)
+    agreement = Agreement(invitation, found, model)
+    try:
+        _ = agreement.code, agreement.initial_integers  # derived now, so that a bad one is refused as a whole
+    except (InvalidInput, ArithmeticError) as error:
+        raise MessageRefused(f"the agreement breaks a rule: {error}") from None
+    return agreement

@@ -1,12 +1,13 @@
 """A device as a state machine: takes a message, returns messages, does no I/O and reads no clock.
 
-This is everything the coded schemes share: joining, the frozen agreement, mask seeds, and phase 2 (paper IV-C).
-What they do differently, phase 1, is in ``codedfl.schemes``. After phase 1 a device holds ``linear`` (d x d) and
-``constant`` on the ring, whatever the scheme, and answers an update e with
+This is everything that all schemes share: joining by policy, the frozen agreement, the ledger, and phase 2 (paper
+IV-C). What they do differently, phase 1, is in ``protocol.schemes``. After phase 1 a device holds ``linear`` (d x d)
+and ``constant`` on the ring, whatever the scheme, and answers an update e with
 
-    constant + linear e + masks          (paper: C_i + Cbar_i e)
+    linear e          (paper: C_i + Cbar_i e)
 
-where the constant is left out once the server knows its total.
+or, when the update has no numbers, with the constant: the server adds the two up once it knows the totals. The coded
+schemes add masks (``coded_device``).
 """
 
 from __future__ import annotations
@@ -20,46 +21,56 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from codedfl.code.masks import combined_mask, mask_receivers, mask_senders
 from codedfl.crypto import sealed
-from codedfl.crypto.pads import RUN_ID_BYTES, SEED_BYTES
-from codedfl.crypto.sealed import Identity
+from codedfl.crypto.sealed import Identity, RunKey
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.exact.ring import Ring
-from codedfl.protocol.agreement import Agreement, Parameters
-from codedfl.protocol.local_data import checked_rows, objection_of_rows
+from codedfl.protocol.agreement import NONCE_BYTES, Agreement, Invitation, Parameters
+from codedfl.protocol.ledger import Entry, Ledger, row_tags
+from codedfl.protocol.local_data import checked_rows, fitted
 from codedfl.protocol.messages import (
     MAX_NAME,
     SERVER,
     Answer,
     Kind,
     Message,
-    Secrets,
     Update,
-    check_types,
-    encode_envelopes,
     name_length,
+    pack_list,
     unpack_list,
 )
-from codedfl.state import MAP, PLAIN, TUPLE, Kept, Resumable, optional
+from codedfl.protocol.policy import Policy
+from codedfl.state import PLAIN, TUPLE, Kept, Resumable, optional
 from codedfl.typing import Floats, Planes, RandomBytes
 
 
 class Device(Resumable, ABC):
-    """One device's side of a coded scheme.
+    """One device's side of a scheme.
 
     Parameters
     ----------
-    name: unique in the run, at most 64 bytes.
-    X, Y: local features (n_i x d) and labels (n_i x c); finite, at least one row. Dropped once phase 1 used them.
-        None for a device that is going to be restored from a state past that (``data_used``).
-    identity: long-term keys; drawn anew when None.
-    server_public: the server's pinned public key; None trusts the first invitation.
-    roster: pinned public keys of other devices by name. With it a lying relay is caught: a key that differs is
-        refused, and so is a device that is not on it. None trusts the server's word.
-    min_participants: refuses a smaller set. Below two, the "total" would be one device's own data.
-    allow_unmasked: takes part in a run without masks; only for experiments that show what they prevent.
-    random_bytes: source of all secrets; replaced only in tests and simulations that must be repeatable.
+    name : str
+        Unique in the run, at most 64 bytes.
+    X, Y : array of shape (n_i, d) and (n_i, c), or None
+        Local features and labels; finite, at least one row. Dropped once phase 1 used them. None for a device that is
+        going to be restored from a state past that (``data_used``).
+    identity : Identity or None
+        Long-term key; drawn anew when None.
+    policy : Policy
+        What the operator allows.
+    recipe : bytes
+        Digest of what turned rows into X and Y; a run with another one is refused. Empty where they are given as they
+        are.
+    server_public : bytes or None
+        The server's pinned public key; None trusts the first invitation.
+    roster : mapping of str to bytes, or None
+        Pinned public keys of all devices by name. With it a lying relay is caught: a key that differs is refused, and
+        so is a device that is not on it. None trusts the server's word.
+    ledger : Ledger or None
+        The device's earlier runs. A driver that keeps it must save it, as it must save the state, before what
+        ``receive`` returned leaves. None remembers nothing: for simulations, where every device is new.
+    random_bytes : callable
+        Source of all secrets; replaced only in tests and simulations that must be repeatable.
     """
 
     scheme: ClassVar[str]
@@ -67,13 +78,17 @@ class Device(Resumable, ABC):
     # Save the state before an answer leaves: a device that forgot it might answer the same epoch for a second e.
     _kept: ClassVar[Mapping[str, Kept]] = {
         "data_used": PLAIN,
-        "_run": PLAIN,
-        "_server_public": PLAIN,
-        "_invited": PLAIN,
+        "clipped": PLAIN,
+        "dropped": PLAIN,
+        "_invitation": optional(
+            Kept(lambda invitation: [invitation.run, invitation.encoded], lambda saved: Invitation.decode(*saved))
+        ),
+        "_key": optional(Kept(lambda key: key.secret, RunKey)),
+        "_nonce": PLAIN,
         "objection": PLAIN,
         "_agreement": optional(Kept(lambda agreement: agreement.encoded, Agreement.decode)),
-        "_mask_seeds": MAP,
         "_answered": TUPLE,
+        "_questions": PLAIN,
         "linear": PLAIN,
         "constant": PLAIN,
         "finished": PLAIN,
@@ -86,10 +101,11 @@ class Device(Resumable, ABC):
         Y: ArrayLike | None,
         *,
         identity: Identity | None = None,
+        policy: Policy | None = None,
+        recipe: bytes = b"",
         server_public: bytes | None = None,
         roster: Mapping[str, bytes] | None = None,
-        min_participants: int = 2,
-        allow_unmasked: bool = False,
+        ledger: Ledger | None = None,
         random_bytes: RandomBytes = system_random.token_bytes,
     ) -> None:
         if not 1 <= name_length(name) <= MAX_NAME:
@@ -97,20 +113,21 @@ class Device(Resumable, ABC):
         self.name = name
         self._data = None if X is None or Y is None else checked_rows(name, X, Y)
         self.data_used = False
+        self.clipped = self.dropped = 0  # values and rows that did not fit the public bounds; for the device's own log
         self.identity = identity or Identity.generate(random_bytes)
+        self._policy = policy or Policy()
+        self._recipe = recipe
         self._pinned_server = server_public
         self._roster = roster
-        self._min_participants = max(2, min_participants)
-        self._allow_unmasked = allow_unmasked
+        self._ledger = ledger
         self._random_bytes = random_bytes
-        self._run = b""
-        self._server_public = b""
-        self._invited = b""  # the parameters of the invitation, as they came
-        self.objection = ""  # why it was refused, if it was
+        self._invitation: Invitation | None = None
+        self._key: RunKey | None = None
+        self._nonce = b""
+        self.objection = ""  # why the invitation was refused, if it was
         self._agreement: Agreement | None = None
-        self._mask_seeds: dict[int, bytes] = {}
-        self._prepared_mask: tuple[int, Planes] | None = None
         self._answered: tuple[int, bytes, bytes] = (0, b"", b"")  # epoch, digest of its update, what was sent
+        self._questions: list[bytes] = []  # digests of the different e that were answered
         self.linear: Planes | None = None
         self.constant: Planes | None = None
         self.finished = False
@@ -125,6 +142,16 @@ class Device(Resumable, ABC):
     def ready(self) -> bool:
         """Phase 1 is complete here: this device can answer updates."""
         return self.linear is not None
+
+    @property
+    def invited(self) -> bool:
+        """This device has joined a run and waits for the agreement."""
+        return self._invitation is not None and not self.objection
+
+    @property
+    def agreed(self) -> bool:
+        """This device has accepted an agreement: only from then on is there anything to keep of the run."""
+        return self._agreement is not None
 
     def receive(self, data: bytes) -> list[bytes]:
         """Handle one wire message; returns wire messages, all for the server.
@@ -155,25 +182,18 @@ class Device(Resumable, ABC):
     def _owner(self) -> list[Any]:
         return [self.scheme, self.name, self.identity.public]
 
-    def idle(self) -> None:
-        """Expand the masks of the next epoch ahead of its update, so that they cost no waiting."""
-        if self.ready and not self.finished:
-            p = self._agreed.parameters
-            epoch = self._answered[0] + 1
-            self._prepared_mask = (epoch, self._mask(epoch, p.answer_length(epoch)))
-
     def _handlers(self) -> dict[Kind, Callable[[Message], list[Message]]]:
         return {
             Kind.INVITATION: self._on_invitation,
             Kind.AGREEMENT: self._on_agreement,
-            Kind.SHARE: self._on_share,
             Kind.UPDATE: self._on_update,
             Kind.FINISH: self._on_finish,
         }
 
     def _check_run(self, message: Message) -> None:
-        if message.run != self._run:
-            raise MessageRefused(f"the run must be {self._run.hex() or 'none yet'}, got {message.run.hex()[:32]}")
+        run = self._invitation.run if self._invitation else b""
+        if message.run != run:
+            raise MessageRefused(f"the run must be {run.hex() or 'none yet'}, got {message.run.hex()[:32]}")
         known = self._agreement.hash if self._agreement else b""
         if message.kind is not Kind.AGREEMENT and message.agreement != known:
             raise MessageRefused("the message must belong to the agreement this device accepted: it names another")
@@ -181,80 +201,121 @@ class Device(Resumable, ABC):
     # -- joining
 
     def _on_invitation(self, message: Message) -> list[Message]:
-        fields = check_types(unpack_list(message.body, "an invitation"), (bytes, bytes), "an invitation")
-        server_public, parameters = fields[0], Parameters.decode(fields[1])
+        invitation = Invitation.decode(message.run, message.body)
+        server_public = invitation.server_public
         if self._pinned_server is not None and server_public != self._pinned_server:
             raise MessageRefused(
                 f"the server's key must be the pinned {sealed.fingerprint(self._pinned_server)},"
                 f" got {sealed.fingerprint(server_public)}"
             )
         message.check_signature(server_public)
-        if self._run and self._run != message.run:
-            raise MessageRefused(
-                f"this device is in run {self._run.hex()} already: one run each, got {message.run.hex()[:32]}"
-            )
-        if self._run and self._server_public != server_public:
-            raise MessageRefused(
-                f"the server's key must stay that of the first invitation, {sealed.fingerprint(self._server_public)},"
-                f" got {sealed.fingerprint(server_public)}"
-            )
-        if len(message.run) != RUN_ID_BYTES:
-            raise MessageRefused(f"a run id must have {RUN_ID_BYTES} bytes, got {len(message.run)}")
+        if self._invitation is not None and invitation != self._invitation:
+            self._refuse_second(invitation)
         if self._agreement is not None:
             return []  # it came late, or once more
-        self.identity.shared_with(server_public)  # refuses a key that nothing can be sealed to, before it is kept
-        self._run, self._server_public, self._invited = message.run, server_public, fields[1]
-        self.objection = self._objection(parameters)
+        if self._key is None:
+            key = RunKey.generate(self._random_bytes)
+            key.shared_with(invitation.server_key)  # refuses a key that nothing can be sealed to, before it is kept
+            self._key, self._nonce = key, self._random_bytes(NONCE_BYTES)
+        self._invitation = invitation
+        self.objection = self._objection(invitation.parameters)
         if self.objection:
-            return [self._to_server(Kind.REFUSAL, self.objection.encode(), attachment=self.identity.public)]
-        return [self._to_server(Kind.JOIN, b"", attachment=self.identity.public)]
+            refusal = Message(
+                Kind.REFUSAL, message.run, b"", self.name, SERVER, self.objection.encode(), self.identity.public
+            )
+            return [refusal.signed_by(self.identity)]
+        signature = self.identity.sign(invitation.join_statement(self.name, self._key.public, self._nonce))
+        body = pack_list([self._key.public, self._nonce])
+        return [Message(Kind.JOIN, message.run, b"", self.name, SERVER, body, self.identity.public, signature)]
+
+    def _refuse_second(self, invitation: Invitation) -> None:
+        """One run and one set of parameters each: what a device does must not depend on how often it was asked."""
+        first = self._invitation
+        assert first is not None
+        if invitation.run != first.run:
+            raise MessageRefused(
+                f"this device is in run {first.run.hex()} already: one run each, got {invitation.run.hex()[:32]}"
+            )
+        if invitation.server_public != first.server_public:
+            raise MessageRefused(
+                f"the server's key must stay that of the first invitation, {sealed.fingerprint(first.server_public)},"
+                f" got {sealed.fingerprint(invitation.server_public)}"
+            )
+        raise MessageRefused("a run has one invitation: a second one with other parameters or keys is refused")
 
     def _objection(self, parameters: Parameters) -> str:
-        """Why this device cannot take part; empty when it can."""
+        """Why this device does not take part; empty when it does. Never a matter of its rows, see ``policy``."""
         if parameters.scheme != self.scheme:
             return f"scheme must be {self.scheme!r} for this device, got {parameters.scheme!r}"
         if parameters.reveals_gram != self.reveals_gram:
             return f"reveals_gram must be {self.reveals_gram} for this device, got {parameters.reveals_gram}"
-        if not parameters.masks and not self._allow_unmasked:
-            return "masks must be on for this device, got off"
+        if parameters.recipe != self._recipe:
+            return (
+                f"the recipe must be this device's, {_short(self._recipe)}, got {_short(parameters.recipe)}: columns,"
+                " ranges, features or labels differ"
+            )
         if self._data is None:
             return "the device's data were used in an earlier run: make a new device"
-        return objection_of_rows(parameters, *self._data)
+        shape = tuple(array.shape[1] for array in self._data)
+        if shape != (parameters.n_features, parameters.n_outputs):
+            return (
+                f"n_features and n_outputs must be {shape[0]} and {shape[1]} as this device's recipe makes them, got"
+                f" {parameters.n_features} and {parameters.n_outputs}"
+            )
+        return self._policy.objection(parameters)
 
     def _on_agreement(self, message: Message) -> list[Message]:
-        message.check_signature(self._server_public)
+        invitation = self._invited
+        message.check_signature(invitation.server_public)
         if self._agreement is not None:
             if message.body == self._agreement.encoded:
                 return []  # the same once more
             raise MessageRefused("a device accepts one agreement a run: a second, different one is refused")
         if self.objection:  # before anything of the agreement's size is allocated
             raise MessageRefused(f"the agreement breaks a rule: {self.objection}")
-        if unpack_list(message.body, "an agreement")[:1] != [self._invited]:
-            raise MessageRefused("the agreement must have the parameters of the invitation: it has others")
+        if unpack_list(message.body, "an agreement")[:2] != [invitation.run, invitation.encoded]:
+            raise MessageRefused("the agreement must be for the invitation that this device joined: it is for another")
         agreement = Agreement.decode(message.body)
-        if agreement.run != self._run or agreement.server_public != self._server_public:
-            raise MessageRefused("the agreement must be for this run and this server: it is for another")
-        if agreement.n_devices < self._min_participants:
-            raise MessageRefused(f"at least {self._min_participants} devices must take part, got {agreement.n_devices}")
-        if agreement.public_of(self.name) != self.identity.public:
-            raise MessageRefused(f"the agreement must carry the true key of {self.name!r}: it carries another")
+        wanted = self._policy.joiners_wanted(None if self._roster is None else len(self._roster))
+        if agreement.n_devices < wanted:
+            raise MessageRefused(f"at least {wanted} devices must take part, got {agreement.n_devices}")
+        me = agreement.member(self.name)
+        if (me.identity, me.run_key, me.nonce) != (self.identity.public, self._sealing.public, self._nonce):
+            raise MessageRefused(f"the agreement must carry the true keys of {self.name!r}: it carries others")
         self._check_roster(agreement)
+        self._take_part(agreement)
         self._agreement = agreement
-        self._mask_seeds = {agreement.position(self.name): self._random_bytes(SEED_BYTES)}
         return self._begin_sharing()
 
     def _check_roster(self, agreement: Agreement) -> None:
         if self._roster is None:
             return
-        for name, public in zip(agreement.names, agreement.publics, strict=True):
-            pinned = self._roster.get(name)
-            if pinned is None and name != self.name:
-                raise MessageRefused(f"every participant must be on the roster, got {name!r}")
-            if pinned is not None and pinned != public:
+        for member in agreement.members:
+            pinned = self._roster.get(member.name)
+            if pinned is None and member.name != self.name:
+                raise MessageRefused(f"every participant must be on the roster, got {member.name!r}")
+            if pinned is not None and pinned != member.identity:
                 raise MessageRefused(
-                    f"the key of {name!r} must be the pinned {sealed.fingerprint(pinned)},"
-                    f" got {sealed.fingerprint(public)}: the relay may be lying"
+                    f"the key of {member.name!r} must be the pinned {sealed.fingerprint(pinned)},"
+                    f" got {sealed.fingerprint(member.identity)}: the relay may be lying"
                 )
+
+    def _take_part(self, agreement: Agreement) -> None:
+        """Make the rows fit the public bounds; record the list before anything that follows from it can leave."""
+        rows = fitted(*(self._data or _no_data()), agreement.parameters.bounds)
+        self._remember(agreement, frozenset(member.identity for member in agreement.members), rows.X, rows.Y)
+        self._data, self.clipped, self.dropped = (rows.X, rows.Y), rows.clipped, rows.dropped
+
+    def _remember(self, agreement: Agreement, owners: frozenset[bytes], X: Floats, Y: Floats) -> None:
+        """Refuse a total that could be combined with earlier ones; else record that we are part of it."""
+        if self._ledger is None:
+            return
+        entry = Entry(agreement.run, owners, agreement.parameters.recipe, row_tags(self.identity, X, Y))
+        policy = self._policy
+        reason = self._ledger.objection(entry, least_left=policy.colluders + 2, least_changed=policy.least_changed_rows)
+        if reason:
+            raise MessageRefused(f"this device does not take part: {reason}")
+        self._ledger.record(entry)
 
     # -- phase 1: hooks for the schemes
 
@@ -262,23 +323,27 @@ class Device(Resumable, ABC):
     def _begin_sharing(self) -> list[Message]:
         """Called once, when the agreement is accepted."""
 
-    @abstractmethod
-    def _take_secrets(self, sender: int, secrets: Secrets, bulk: bytes) -> None:
-        """Keep what device ``sender`` shared, beyond its mask seed. Called once per sender."""
-
-    @abstractmethod
-    def _shares_complete(self) -> bool:
-        """Whether ``linear`` and ``constant`` can be finished."""
-
-    @abstractmethod
-    def _finish_sharing(self) -> None:
-        """Set ``linear`` and ``constant``."""
+    @property
+    def _invited(self) -> Invitation:
+        if self._invitation is None:
+            raise MessageRefused("an invitation must come first, got a later message")
+        return self._invitation
 
     @property
     def _agreed(self) -> Agreement:
         if self._agreement is None:
             raise MessageRefused("an agreement must come first, got a later message")
         return self._agreement
+
+    @property
+    def _sealing(self) -> RunKey:
+        if self._key is None:
+            raise MessageRefused("a run key must be drawn first, got a message that needs it")
+        return self._key
+
+    @property
+    def _run(self) -> bytes:
+        return self._invited.run
 
     @property
     def _ring(self) -> Ring:
@@ -309,52 +374,10 @@ class Device(Resumable, ABC):
         self._data, self.data_used = None, True
         return gram, constant
 
-    def _shares(self, secrets_for: Callable[[int], Secrets], bulk: bytes, extra: dict[str, bytes]) -> Message:
-        """The SHARES message: secrets sealed to every device that needs our mask seed, and the bulk beside.
-
-        The receivers of the mask seed include all of our column, so they are all there is. ``extra`` holds
-        envelopes for the server.
-        """
-        agreed = self._agreed
-        mask = self._mask_seeds[self._position]
-        envelopes = dict(extra)
-        for i in mask_receivers(agreed.code, self._position):
-            if i == self._position:
-                continue
-            found = secrets_for(i)
-            secrets = Secrets(mask, found.pad, found.content_key, found.digest)
-            header = Message(Kind.SHARE, self._run, agreed.hash, self.name, agreed.names[i])
-            envelopes[agreed.names[i]] = self._seal(agreed.publics[i], header, secrets.encode())
-        return self._to_server(Kind.SHARES, encode_envelopes(envelopes), attachment=bulk).signed_by(self.identity)
-
-    def _on_share(self, message: Message) -> list[Message]:
-        agreed = self._agreed
-        sender = agreed.position(message.sender)
-        if sender not in mask_senders(agreed.code, self._position):
-            raise MessageRefused(f"{message.sender!r} must not share with {self.name!r} under this code, but did")
-        if sender in self._mask_seeds:
-            return []  # a repeated share changes nothing
-        plaintext = sealed.open_sealed(self.identity, agreed.publics[sender], message.context(), message.body)
-        secrets = Secrets.decode(plaintext)
-        if not secrets.mask:
-            raise MessageRefused(f"the share of {message.sender!r} must carry a mask seed, got none")
-        self._take_secrets(sender, secrets, message.attachment)
-        self._mask_seeds[sender] = secrets.mask
-        return self._announce_if_ready()
-
-    def _announce_if_ready(self) -> list[Message]:
-        agreed = self._agreed
-        if self.ready or not self._shares_complete():
-            return []
-        if not set(mask_senders(agreed.code, self._position)) <= set(self._mask_seeds):
-            return []
-        self._finish_sharing()
-        return [self._to_server(Kind.READY, b"")]
-
     # -- phase 2
 
     def _on_update(self, message: Message) -> list[Message]:
-        message.check_signature(self._server_public)
+        message.check_signature(self._invited.server_public)
         update = Update.decode(message.body)
         digest = hashlib.sha256(message.body).digest()
         last_epoch, last_digest, last_answer = self._answered
@@ -364,68 +387,72 @@ class Device(Resumable, ABC):
             return [self._answer_message(last_answer)]  # asked again: the very same answer
         if update.epoch < last_epoch:
             raise MessageRefused(f"the epoch must be later than {last_epoch}, got {update.epoch}")
-        if self.linear is None or self.constant is None:
+        if not self.ready:
             raise MessageRefused("shares must be complete before an update: some are missing")
-        answer = Answer(update.epoch, digest, self._ring.pack(self._masked_answer(update))).encode()
+        question = hashlib.sha256(update.packed).digest()
+        most = self._agreed.parameters.epochs
+        if question not in self._questions and len(self._questions) >= most:
+            raise MessageRefused(f"at most {most} different updates were agreed on, got one more")
+        answer = Answer(update.epoch, digest, self._ring.pack(self._answer(update, digest))).encode()
         self._answered = (update.epoch, digest, answer)
+        if question not in self._questions:  # the same once more, as in confirming an epoch, shows nothing new
+            self._questions = [*self._questions, question]
         return [self._answer_message(answer)]
 
-    def _masked_answer(self, update: Update) -> Planes:
-        assert self.linear is not None and self.constant is not None
-        ring, p = self._ring, self._agreed.parameters
-        count = p.answer_length(update.epoch)
-        # Unpacked first: a damaged update must not cost the prepared mask.
-        e = ring.unpack(update.packed, p.n_features, p.n_outputs) if update.packed else None
-        epoch, mask = self._prepared_mask or (0, ring.zeros(0))
-        self._prepared_mask = None
-        answer = mask if (epoch, mask.shape[1]) == (update.epoch, count) else self._mask(update.epoch, count)
-        one = [[1]] * len(ring.primes)
-        if update.epoch == 1:
-            ring.add_scaled(answer, one, [self.constant])
-        if e is not None:
-            product = ring.product(self.linear, e).reshape(len(ring.primes), -1)
-            ring.add_scaled(answer[:, : product.shape[1]], one, [product])
+    def _answer(self, update: Update, digest: bytes) -> Planes:
+        """What this device says to the update whose body has this digest; the coded schemes mask it."""
+        del digest
+        answer = self._ring.zeros(self._answer_length(update))
+        self._add_content(answer, update)
         return answer
 
-    def _mask(self, epoch: int, count: int) -> Planes:
-        agreed = self._agreed
-        if not agreed.parameters.masks:
-            return self._ring.zeros(count)
-        return combined_mask(self._ring, agreed.code, self._position, self._mask_seeds, self._run, epoch, count)
+    def _answer_length(self, update: Update) -> int:
+        return self._agreed.parameters.answer_length(2 if update.packed else 1)
+
+    def _add_content(self, answer: Planes, update: Update) -> None:
+        """answer += linear e; += constant where the update has no numbers."""
+        assert self.linear is not None and self.constant is not None
+        ring, p = self._ring, self._agreed.parameters
+        one = [[1]] * len(ring.primes)
+        if not update.packed:
+            ring.add_scaled(answer, one, [self.constant])
+        else:
+            e = ring.unpack(update.packed, p.n_features, p.n_outputs)
+            product = ring.product(self.linear, e).reshape(len(ring.primes), -1)
+            ring.add_scaled(answer[:, : product.shape[1]], one, [product])
 
     def _on_finish(self, message: Message) -> list[Message]:
         """Forget every secret of the run."""
-        message.check_signature(self._server_public)
+        message.check_signature(self._invited.server_public)
         self.finished = True
         self._forget_secrets()
         return []
 
     def _forget_secrets(self) -> None:
         """Also in the middle of phase 1; schemes add what they hold beyond this."""
-        self._mask_seeds = {}
-        self._prepared_mask = None
+        self._key = None
         self._data, self.data_used = None, True
         self.linear = self.constant = None
 
     # -- writing to the server
 
     def _answer_message(self, answer: bytes) -> Message:
-        header = self._to_server(Kind.ANSWER, b"")
-        return header.with_body(self._seal(self._server_public, header, answer))
+        return self._sealed_to_server(Kind.ANSWER, answer)
 
-    def _to_server(self, kind: Kind, body: bytes, attachment: bytes = b"") -> Message:
-        agreement = self._agreement.hash if self._agreement else b""
-        header = Message(kind, self._run, agreement, self.name, SERVER, attachment=attachment)
-        if kind in (
-            Kind.JOIN,
-            Kind.REFUSAL,
-            Kind.READY,
-        ):  # small: sealed here, so that the server knows the author
-            return header.with_body(self._seal(self._server_public, header, body))
-        return header.with_body(body)
+    def _sealed_to_server(self, kind: Kind, plaintext: bytes) -> Message:
+        """For the server's eyes, and so that it knows the author."""
+        header = self._to_server(kind)
+        return header.with_body(self._seal(self._invited.server_key, header, plaintext))
+
+    def _to_server(self, kind: Kind, body: bytes = b"", attachment: bytes = b"") -> Message:
+        return Message(kind, self._run, self._agreed.hash, self.name, SERVER, body, attachment)
 
     def _seal(self, receiver: bytes, header: Message, plaintext: bytes) -> bytes:
-        return sealed.seal(self.identity, receiver, header.context(), plaintext, self._random_bytes)
+        return sealed.seal(self._sealing, receiver, header.context(), plaintext, self._random_bytes)
+
+
+def _short(digest: bytes) -> str:
+    return digest.hex()[:16] or "none"
 
 
 def _no_data() -> tuple[Floats, Floats]:

@@ -1,20 +1,76 @@
-"""From what the server decodes to what its solver is told: pads off, bounds checked, back to reals (paper IV-C)."""
+"""What an epoch asks, and from what the server decodes to what its solver is told (paper IV-C).
+
+Pads off, bounds checked, back to reals.
+"""
 
 from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from codedfl.errors import RangeExceeded
 from codedfl.exact.ring import Ring
-from codedfl.protocol.agreement import Agreement
+from codedfl.protocol.agreement import Agreement, Parameters
+from codedfl.protocol.messages import Update
 from codedfl.solve.solver import GramSolver, Solver
+from codedfl.state import Kept, State
 from codedfl.typing import Floats, Planes
+
+
+class Question(NamedTuple):
+    """X'X e for this e, in integers with so many fraction bits; or, with e = 0, the constant part."""
+
+    constant: bool
+    integers: Floats
+    fraction_bits: int
+
+    def update(self, ring: Ring, epoch: int) -> Update:
+        packed = b"" if self.constant else ring.pack(ring.from_integers(self.integers))
+        return Update(epoch, self.fraction_bits, packed)
+
+    def answer_length(self, parameters: Parameters) -> int:
+        return parameters.answer_length(1 if self.constant else 2)
+
+
+QUESTION = Kept(list, lambda fields: Question(*fields))
+
+
+@dataclass(frozen=True)
+class EpochTotal:
+    """A decoded total within its bounds: G^(1) or X'X e. With G^(1) come m, and X'X if the scheme shows it."""
+
+    numbers: Floats
+    digest: bytes  # of the same on the ring
+    samples: int = 0
+    gram: Floats | None = None
+
+
+class FinishedEpoch(NamedTuple):
+    """What it takes to ask an epoch's question again, see whether the total is the same, and undo it if it is not.
+
+    ``solver_before`` is None when the epoch was confirmed as it is, or never could be.
+    """
+
+    question: Question
+    total_digest: bytes
+    solver_before: State | None
+
+
+def _finished_epoch(fields: list[Any]) -> FinishedEpoch:
+    question, digest, before = fields
+    return FinishedEpoch(QUESTION.load(question), digest, before)
+
+
+FINISHED_EPOCH = Kept(lambda last: [list(last.question), last.total_digest, last.solver_before], _finished_epoch)
 
 
 def unpad(
     ring: Ring, decoded: Planes, constant: Planes | None, linear: Planes, integers: Floats, pad_sign: int
 ) -> Planes:
-    """pad_sign * (decoded - constant - linear e); e in ``integers``, the constant in the first epoch only."""
+    """pad_sign * (decoded - constant - linear e); e in ``integers``, the constant where it was asked for."""
     total = ring.zeros(decoded.shape[1])
     ring.add_scaled(total, [[pad_sign]] * len(ring.primes), [decoded])
     if constant is not None:
@@ -25,27 +81,31 @@ def unpad(
     return total
 
 
-def start_solver(solver: Solver, agreed: Agreement, total: Planes) -> None:
-    """The first epoch's total: G^(1), the sample count unless it is public, and X'X where the scheme shows it."""
-    p, ring = agreed.parameters, agreed.fixed_point.ring
+def read_total(agreed: Agreement, question: Question, total: Planes) -> EpochTotal:
+    """Back to reals; raises ``RangeExceeded`` outside the proven bounds."""
+    p, format_ = agreed.parameters, agreed.fixed_point
     length = p.n_features * p.n_outputs
-    gradient = agreed.fixed_point.constant_to_reals(_matrix(agreed, total), agreed.initial_integers)
-    samples = p.samples if p.samples is not None else int(ring.to_integers(total[:, length : length + 1])[0])
+    matrix = total[:, :length].reshape(-1, p.n_features, p.n_outputs)
+    digest = hashlib.sha256(format_.ring.pack(total)).digest()
+    if not question.constant:
+        return EpochTotal(format_.product_to_reals(matrix, question.integers, question.fraction_bits), digest)
+    gradient = format_.constant_to_reals(matrix, agreed.initial_integers)
+    summed = total[:, length : length + 1]
+    samples = p.samples if p.samples is not None else int(format_.ring.to_integers(summed)[0])
     if not agreed.n_devices <= samples <= p.bounds.samples:
         raise RangeExceeded(
             f"the summed sample count must be between {agreed.n_devices} and {p.bounds.samples}, got {samples}"
         )
+    gram = format_.gram_to_reals(total[:, p.constant_length :]) if p.reveals_gram else None
+    return EpochTotal(gradient, digest, samples, gram)
+
+
+def tell_solver(solver: Solver, agreed: Agreement, question: Question, total: EpochTotal) -> None:
+    """The constant starts it; later ones are X'X e for the e that was sent."""
+    if not question.constant:
+        solver.receive(np.ldexp(question.integers, -question.fraction_bits), total.numbers)
+        return
     if isinstance(solver, GramSolver):
-        solver.take_gram(agreed.fixed_point.gram_to_reals(total[:, p.constant_length :]))
-    solver.start(agreed.initial_model, gradient, samples)
-
-
-def feed_solver(solver: Solver, agreed: Agreement, total: Planes, integers: Floats, fraction_bits: int) -> None:
-    """A later epoch's total: X'X e for the e that was sent."""
-    product = agreed.fixed_point.product_to_reals(_matrix(agreed, total), integers, fraction_bits)
-    solver.receive(np.ldexp(integers, -fraction_bits), product)
-
-
-def _matrix(agreed: Agreement, total: Planes) -> Planes:
-    d, c = agreed.parameters.n_features, agreed.parameters.n_outputs
-    return total[:, : d * c].reshape(-1, d, c)
+        assert total.gram is not None
+        solver.take_gram(total.gram)
+    solver.start(agreed.initial_model, total.numbers, total.samples)

@@ -1,13 +1,29 @@
-"""A device's own rows: checked when they come in, and against the public bounds of a run before it joins."""
+"""A device's own rows: checked when they come in, and made to fit the public bounds of a run.
+
+What does not fit is clipped or left out here, on the device, and counted for its own log. Nobody else learns of it:
+whether a device takes part never depends on its rows (``policy``).
+"""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from codedfl.errors import InvalidInput
-from codedfl.protocol.agreement import Parameters
+from codedfl.exact.fixed_point import Bounds
 from codedfl.typing import Floats
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Rows that fit, and what was done to them. For the device's own log alone."""
+
+    X: Floats
+    Y: Floats
+    clipped: int = 0  # values beyond the public bounds
+    dropped: int = 0  # rows beyond the public limit
 
 
 def checked_rows(name: str, X: ArrayLike, Y: ArrayLike) -> tuple[Floats, Floats]:
@@ -28,20 +44,19 @@ def checked_rows(name: str, X: ArrayLike, Y: ArrayLike) -> tuple[Floats, Floats]
     return arrays[0], arrays[1]
 
 
-def objection_of_rows(parameters: Parameters, X: Floats, Y: Floats) -> str:
-    """Why rows checked before cannot take part in a run with these parameters; empty when they can.
+def fitted(X: Floats, Y: Floats, bounds: Bounds) -> Fitted:
+    """The first ``samples_per_device`` rows, every value within its bound; the arrays themselves where all is well.
 
-    The server gets to read it, so it says nothing of the rows but their number of columns.
+    Which rows are left out must not be the server's choice nor change from run to run, hence simply the last ones.
     """
-    bounds = parameters.bounds
-    for what, values, columns, bound in (
-        ("X", X, parameters.n_features, bounds.features),
-        ("Y", Y, parameters.n_outputs, bounds.labels),
-    ):
-        if values.shape[1] != columns:
-            return f"{what} must have {columns} columns as this run has, got {values.shape[1]}"
-        if np.abs(values).max() > bound:
-            return f"{what} must lie within the public bound of +-{bound:g}, got larger values"
-    if len(X) > bounds.samples_per_device:
-        return f"a device must have at most {bounds.samples_per_device} samples, got more"
-    return ""
+    keep = bounds.samples_per_device
+    dropped = max(0, len(X) - keep)
+    X, Y = X[:keep], Y[:keep]
+    clipped = 0
+    parts = []
+    for values, bound in ((X, bounds.features), (Y, bounds.labels)):
+        fits = max(values.max(), -values.min()) <= bound  # without an array of truth values where all is well
+        beyond = 0 if fits else int(np.count_nonzero(np.abs(values) > bound))
+        parts.append(np.clip(values, -bound, bound) if beyond else values)
+        clipped += beyond
+    return Fitted(parts[0], parts[1], clipped, dropped)

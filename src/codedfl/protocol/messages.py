@@ -11,18 +11,18 @@ Decoders trust nothing: every type and length is checked, and nothing is allocat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 import msgpack
 
-from codedfl.crypto.sealed import Identity, digest_of, verify
+from codedfl.crypto.sealed import Identity, commitment, digest_of, verify
 from codedfl.errors import MessageRefused
 
 MAGIC = "codedfl"
-VERSION = 1
+VERSION = 2
 SERVER = ""  # the server's name in sender and receiver; as a receiver of a signed message: everybody
 MAX_NAME = 64  # bytes
 # An upper bound on what a message adds to its payload: magic, version, kind, run, agreement hash, two names,
@@ -32,16 +32,26 @@ ENVELOPE_BYTES = 512
 
 class Kind(StrEnum):
     INVITATION = "invitation"  # server -> all: the run, its public parameters, the server's keys
-    JOIN = "join"  # device -> server: my public key
+    JOIN = "join"  # device -> server: my keys and nonce for this run, signed
     REFUSAL = "refusal"  # device -> server: why I do not join
     AGREEMENT = "agreement"  # server -> all: the frozen participant set
     PAD_SEED = "pad-seed"  # server -> device: the seed of Delta_i and Xi_i (coded-padded)
     SHARES = "shares"  # device -> server: sealed secrets for others, one bulk
     SHARE = "share"  # server -> device: one of those, relayed
     READY = "ready"  # device -> server: phase 1 is complete here
+    COMPLAINT = "complaint"  # device -> server: what another shared with me is unusable
     UPDATE = "update"  # server -> all: e of one epoch
     ANSWER = "answer"  # device -> server
     FINISH = "finish"  # server -> all: the run is over, forget its secrets
+
+
+class Unusable(StrEnum):
+    """What is wrong with a share that its sender did seal; nothing of its contents is told."""
+
+    MALFORMED = "malformed secrets"
+    NO_MASK = "no mask seed"
+    NOT_COMMITTED = "a seed that does not fit its commitment"
+    NO_DATA = "no data that its seeds, its key or its digest open"
 
 
 @dataclass(frozen=True)
@@ -95,11 +105,11 @@ class Message:
 
 @dataclass(frozen=True)
 class Update:
-    """e of one epoch and the ``fraction_bits`` of its integers. Epoch 1 has e = 0 and asks for C_i itself."""
+    """e of one epoch and the ``fraction_bits`` of its integers. Without numbers it asks for C_i itself (epoch 1)."""
 
     epoch: int
     fraction_bits: int
-    packed: bytes  # d x c ring numbers; empty stands for e = 0
+    packed: bytes  # d x c ring numbers; none when the constant is asked for
 
     def encode(self) -> bytes:
         return pack_list([self.epoch, self.fraction_bits, self.packed])
@@ -155,21 +165,107 @@ class Secrets:
         return f"<Secrets {', '.join(held) or 'none'}>"
 
 
-def encode_envelopes(envelopes: dict[str, bytes]) -> bytes:
-    """The sealed secrets of a SHARES message, by receiver."""
-    return pack_list([[name, sealed] for name, sealed in envelopes.items()])
+@dataclass(frozen=True)
+class Complaint:
+    """The share of ``accused`` is unusable, and why."""
+
+    accused: str
+    reason: Unusable
+
+    def encode(self) -> bytes:
+        return pack_list([self.accused, str(self.reason)])
+
+    @classmethod
+    def decode(cls, data: bytes) -> Complaint:
+        accused, reason = check_types(unpack_list(data, "a complaint"), (str, str), "a complaint")
+        if reason not in set(Unusable):
+            raise MessageRefused(f"a complaint must have a known reason, got {reason[:40]!r}")
+        return cls(accused, Unusable(reason))
 
 
-def decode_envelopes(data: bytes) -> dict[str, bytes]:
-    envelopes: dict[str, bytes] = {}
-    for entry in unpack_list(data, "shares"):
-        if not isinstance(entry, list):
-            raise MessageRefused("shares must be a list of pairs, got something else")
-        name, sealed = check_types(entry, (str, bytes), "shares")
-        if name in envelopes:
-            raise MessageRefused(f"shares must name each receiver once, got {name[:MAX_NAME]!r} twice")
-        envelopes[name] = sealed
-    return envelopes
+@dataclass(frozen=True)
+class Commitments:
+    """Hashes of the seeds that a device shares, by purpose, signed by it once for all receivers.
+
+    A seed that does not fit is not used, so a device that gives two others different seeds harms nobody but its own
+    run, and two signed sets of commitments for one run prove it guilty.
+    """
+
+    digests: dict[str, bytes]
+    signature: bytes
+
+    @classmethod
+    def to(cls, seeds: Mapping[str, bytes], owner: str, run: bytes, identity: Identity) -> Commitments:
+        """Of the seeds that are there; an empty one is not shared."""
+        digests = {purpose: commitment(seed, run, owner, purpose) for purpose, seed in seeds.items() if seed}
+        return cls(digests, identity.sign(_commitment_statement(digests, owner, run)))
+
+    def check_signature(self, owner: str, run: bytes, public: bytes) -> None:
+        verify(public, _commitment_statement(self.digests, owner, run), self.signature)
+
+    def check(self, seeds: Mapping[str, bytes], owner: str, run: bytes) -> None:
+        for purpose, seed in seeds.items():
+            if seed and commitment(seed, run, owner, purpose) != self.digests.get(purpose):
+                raise MessageRefused(f"the {purpose} seed of {owner!r} must fit its commitment: it does not")
+
+    def fields(self) -> list[Any]:
+        return [[[purpose, digest] for purpose, digest in self.digests.items()], self.signature]
+
+    @classmethod
+    def from_fields(cls, fields: list[Any]) -> Commitments:
+        pairs, signature = check_types(fields, (list, bytes), "commitments")
+        return cls(_table(pairs, "commitments"), signature)
+
+
+def _commitment_statement(digests: Mapping[str, bytes], owner: str, run: bytes) -> bytes:
+    return pack_list(["codedfl commitments v2", run, owner, [list(pair) for pair in digests.items()]])
+
+
+@dataclass(frozen=True)
+class Shares:
+    """What a device gives the relay in one message: commitments, and envelopes for the server and for each receiver."""
+
+    commitments: Commitments
+    for_server: bytes
+    envelopes: dict[str, bytes]
+
+    def encode(self) -> bytes:
+        envelopes = [[name, envelope] for name, envelope in self.envelopes.items()]
+        return pack_list([self.commitments.fields(), self.for_server, envelopes])
+
+    @classmethod
+    def decode(cls, data: bytes) -> Shares:
+        commitments, for_server, pairs = check_types(unpack_list(data, "shares"), (list, bytes, list), "shares")
+        return cls(Commitments.from_fields(commitments), for_server, _table(pairs, "shares"))
+
+
+@dataclass(frozen=True)
+class Share:
+    """One receiver's part of them, relayed with the commitments of its sender."""
+
+    commitments: Commitments
+    envelope: bytes
+
+    def encode(self) -> bytes:
+        return pack_list([self.commitments.fields(), self.envelope])
+
+    @classmethod
+    def decode(cls, data: bytes) -> Share:
+        commitments, envelope = check_types(unpack_list(data, "a share"), (list, bytes), "a share")
+        return cls(Commitments.from_fields(commitments), envelope)
+
+
+def _table(pairs: list[Any], what: str) -> dict[str, bytes]:
+    """A list of pairs with distinct names."""
+    table: dict[str, bytes] = {}
+    for pair in pairs:
+        if not isinstance(pair, list):
+            raise MessageRefused(f"{what} must be a list of pairs, got something else")
+        name, value = check_types(pair, (str, bytes), what)
+        if name in table:
+            raise MessageRefused(f"{what} must name each receiver once, got {name[:MAX_NAME]!r} twice")
+        table[name] = value
+    return table
 
 
 def name_length(name: str) -> int:

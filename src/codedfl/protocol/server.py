@@ -10,25 +10,46 @@ After phase 1 it holds ``pad_linear`` (d x d) and ``pad_constant`` on the ring; 
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import secrets as system_random
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
-from codedfl.code.masks import mask_receivers
+from codedfl.code.answer_check import Verdict
+from codedfl.code.masks import mask_receivers, mask_senders
 from codedfl.crypto.pads import SEED_BYTES
 from codedfl.crypto.sealed import Identity
-from codedfl.errors import InvalidInput, MessageRefused, NotEnoughDevices, RangeExceeded, WrongAnswers
+from codedfl.errors import (
+    CodedFLError,
+    InvalidInput,
+    MessageRefused,
+    NotEnoughDevices,
+    RangeExceeded,
+    SolverFailed,
+    WrongAnswers,
+)
 from codedfl.protocol.agreement import Parameters
 from codedfl.protocol.answers import AnswerBook
 from codedfl.protocol.convener import Convener, Outgoing, Phase
-from codedfl.protocol.epoch_total import feed_solver, start_solver, unpad
-from codedfl.protocol.messages import SERVER, Answer, Kind, Message, Update, decode_envelopes
+from codedfl.protocol.epoch_total import (
+    FINISHED_EPOCH,
+    QUESTION,
+    EpochTotal,
+    FinishedEpoch,
+    Question,
+    read_total,
+    tell_solver,
+    unpad,
+)
+from codedfl.protocol.messages import SERVER, Answer, Complaint, Kind, Message, Share, Shares
 from codedfl.solve.solver import GramSolver, Solver
-from codedfl.state import PLAIN, SET, TUPLE, Kept, State
+from codedfl.state import MAP, PLAIN, SET, Kept, State, optional
 from codedfl.typing import Floats, Planes, RandomBytes
 
 __all__ = ["Outgoing", "Phase", "Server"]
@@ -59,10 +80,12 @@ class Server(Convener):
         "pad_constant": PLAIN,
         "_shared": SET,
         "_ready": SET,
+        "complaints": MAP,
         "_book": Kept(lambda book: book.state(), AnswerBook.restored),
-        "_before": PLAIN,
-        "spoilt": PLAIN,
-        "_sent": TUPLE,
+        "mended": PLAIN,
+        "_question": QUESTION,
+        "_interrupted": optional(QUESTION),
+        "_last": optional(FINISHED_EPOCH),
         "_update": PLAIN,
         "_update_digest": PLAIN,
     }
@@ -87,7 +110,9 @@ class Server(Convener):
         if not 0 <= spare < parameters.alpha:
             raise InvalidInput(f"spare must be between 0 and alpha - 1 ({parameters.alpha - 1}), got {spare}")
         super().__init__(
-            parameters,
+            replace(
+                parameters, epochs=min(parameters.epochs, solver.epochs)
+            ),  # devices agree to no more than is needed
             devices,
             initial_model=initial_model,
             identity=identity,
@@ -101,13 +126,13 @@ class Server(Convener):
         self._stop_when = stop_when
         self._shared: set[int] = set()
         self._ready: set[int] = set()
+        # Whose shares are unusable, by whose word and why. Who gets ready after all takes it back.
+        self.complaints: dict[str, dict[str, str]] = {}
         self._book = AnswerBook(spare)
-        self._before: Floats | None = None  # the model before the last finished epoch
-        self.spoilt = False  # that epoch was decoded from an answer found wrong since
-        self._sent: tuple[Floats, int] = (
-            np.zeros((0, 0)),
-            0,
-        )  # the current update in integers, its fraction bits
+        self.mended: list[int] = []  # epochs that were decoded from a wrong answer, found out and asked again
+        self._question = Question(True, np.zeros((parameters.n_features, parameters.n_outputs)), 0)
+        self._interrupted: Question | None = None  # put off until the last epoch is confirmed
+        self._last: FinishedEpoch | None = None  # the last one, as long as it may be disputed
         self._update = b""
         self._update_digest = b""
 
@@ -119,7 +144,7 @@ class Server(Convener):
     @property
     def model(self) -> Floats | None:
         """Theta after the last good epoch; None before the first."""
-        return self._before if self.spoilt else self.solver.model
+        return self.solver.model
 
     @property
     def liars(self) -> dict[str, int]:
@@ -128,7 +153,10 @@ class Server(Convener):
 
     @property
     def disputed(self) -> list[int]:
-        """Epochs whose late answers contradict those used, without showing who lies. Spare answers tell in time."""
+        """Epochs whose late answers contradict those used, and nobody could be named for it.
+
+        They were asked again and everybody waited for, if that could tell; spare answers tell in time.
+        """
         return sorted(self._book.disputed)
 
     @property
@@ -151,15 +179,27 @@ class Server(Convener):
 
         Late, stale, duplicate and replayed messages are ignored and counted in ``ignored``. Raises
         ``MessageRefused`` and changes nothing when the message is damaged, forged or out of protocol,
-        ``RangeExceeded`` when a decoded total breaks its proven bound, and ``WrongAnswers`` when answers contradict
-        each other beyond repair; ``model`` is then the last good one.
+        ``RangeExceeded`` when a decoded total breaks its proven bound or an update cannot be sent, ``SolverFailed``
+        when the solver cannot go on, and ``WrongAnswers`` when answers contradict each other beyond repair. After
+        these three the run is over: ``repeat`` has what tells the devices, and ``model`` is the last good one.
         """
-        message = Message.decode(data)
+        try:
+            return self._handle(Message.decode(data))
+        finally:
+            self._forget_when_over()
+
+    def _forget_when_over(self) -> None:
+        """What was sealed to this server's run key stays sealed for good."""
+        if self.phase is Phase.FINISHED:
+            self._key = None
+
+    def _handle(self, message: Message) -> list[Outgoing]:
         handlers = {
             Kind.JOIN: self._on_join,
             Kind.REFUSAL: self._on_refusal,
             Kind.SHARES: self._on_shares,
             Kind.READY: self._on_ready,
+            Kind.COMPLAINT: self._on_complaint,
             Kind.ANSWER: self._on_answer,
         }
         handler = handlers.get(message.kind)
@@ -171,6 +211,9 @@ class Server(Convener):
             raise MessageRefused(f"the run must be {self.run.hex()}, got {message.run.hex()[:32]}")
         if message.agreement != (self._agreement_hash if message.kind not in (Kind.JOIN, Kind.REFUSAL) else b""):
             raise MessageRefused("the message must belong to the frozen participant set: it names another")
+        if self.phase is Phase.FINISHED:  # the key to open it with is forgotten
+            self.ignored["message after the end"] += 1
+            return []
         return handler(message)
 
     def repeat(self) -> list[Outgoing]:
@@ -193,12 +236,16 @@ class Server(Convener):
     def _owner(self) -> list[Any]:
         return [self.scheme, list(self.expected), self.parameters.encode(), self.identity.public]
 
-    def check_enough(self, gone: Sequence[str] = ()) -> None:
-        """For drivers that give up on devices: raises ``NotEnoughDevices`` if the run cannot go on without ``gone``."""
+    def check_enough(self, gone: Sequence[str] = ()) -> list[Outgoing]:
+        """For drivers that give up on devices: raises ``NotEnoughDevices`` if the run cannot go on without ``gone``.
+
+        An epoch may have waited for them to tell whose answer is wrong; it ends without them, one way or the other,
+        and what is to be sent then is returned.
+        """
         agreed = self._agreed
         lost = set(gone)
         if self.phase is Phase.SHARING:
-            silent = [name for name in self.unshared if name in lost]
+            silent = [name for name in self.expected if name in lost and name in self.unshared]
             if silent:
                 raise NotEnoughDevices(
                     f"all {agreed.n_devices} devices must share before training: {len(silent)} missing"
@@ -207,25 +254,39 @@ class Server(Convener):
                     self.model,
                 )
         book, code = self._book, agreed.code
+        lost |= {accuser for accusers in self.complaints.values() for accuser in accusers}  # they wait in vain
         alive = [j for j in range(agreed.n_devices) if agreed.names[j] not in lost or j in book.answers]
         trusted = [j for j in alive if j not in book.liars]
         short = book.shortfall(code, trusted)
+        if short and self._interrupted is not None:
+            return [self._go_on_unconfirmed(self._interrupted)]
         if short and self.phase is not Phase.FINISHED:
-            absent = [agreed.names[j] for j in range(agreed.n_devices) if j not in trusted]
+            there = {agreed.names[j] for j in trusted}
+            absent = [name for name in self.expected if name in set(agreed.names) - there]
             extra = f" and {book.spare} spare" if book.spare else ""
             raise NotEnoughDevices(
                 f"epoch {self.epoch} needs {code.answers_needed} answers (D - alpha + 1){extra} but only {len(trusted)}"
-                f" devices are alive: {short} more needed, missing are {', '.join(absent)}",
-                absent,
+                f" devices are alive: {short} more needed, {self._missing(absent)}",
+                [*self.complaints, *(name for name in absent if not self._complaints_of(name))],
                 self.model,
             )
-        if self.phase is Phase.TRAINING and not book.shortfall(code, book.answers):
-            self._check_more_can_come(trusted)
+        return self._settle(trusted) if self.phase is Phase.TRAINING else []
+
+    def _missing(self, absent: Sequence[str]) -> str:
+        """Who is missing; of those who cannot take part for want of a usable share, the fault is the sender's."""
+        silent = [name for name in absent if not self._complaints_of(name)]
+        found = [f"missing are {', '.join(silent)}"] if silent else []
+        for accused, accusers in self.complaints.items():
+            found.append(f"unusable are the shares of {accused} (say {', '.join(accusers)})")
+        return "; ".join(found)
+
+    def _complaints_of(self, name: str) -> list[str]:
+        return [accused for accused, accusers in self.complaints.items() if name in accusers]
 
     # -- phase 1
 
     @abstractmethod
-    def _take_shares(self, sender: int, message: Message, envelopes: Mapping[str, bytes]) -> bytes:
+    def _take_shares(self, sender: int, message: Message, for_server: bytes) -> bytes:
         """Keep what device ``sender`` shared with the server; returns the bulk to relay along the column."""
 
     @abstractmethod
@@ -235,28 +296,29 @@ class Server(Convener):
     def _on_shares(self, message: Message) -> list[Outgoing]:
         agreed = self._agreed
         sender = agreed.position(message.sender)
-        message.check_signature(agreed.publics[sender])
+        member = agreed.members[sender]
+        message.check_signature(member.identity)
         if sender in self._shared:
             self.ignored["repeated shares"] += 1
             return []
-        envelopes = decode_envelopes(message.body)
+        shares = Shares.decode(message.body)
+        shares.commitments.check_signature(member.name, self.run, member.identity)
         # One envelope too few would leave its receiver waiting for ever.
         wanted = {agreed.names[i] for i in mask_receivers(agreed.code, sender) if i != sender}
-        if set(envelopes) - {SERVER} != wanted:
-            odd = sorted((set(envelopes) - {SERVER}) ^ wanted)
+        if set(shares.envelopes) != wanted:
+            odd = sorted(set(shares.envelopes) ^ wanted)
             raise MessageRefused(
                 f"the shares of {message.sender!r} must be for those who need its seeds under this code:"
                 f" missing or too many are {', '.join(map(repr, odd))[:200]}"
             )
-        bulk = self._take_shares(sender, message, envelopes)
+        bulk = self._take_shares(sender, message, shares.for_server)
         self._shared.add(sender)
         column = {agreed.names[i] for i in agreed.code.column_support(sender)}
         relayed = []
-        for name, envelope in envelopes.items():
-            if name == SERVER:
-                continue
+        for name, envelope in shares.envelopes.items():
             attachment = bulk if name in column else b""
-            share = Message(Kind.SHARE, self.run, agreed.hash, message.sender, name, envelope, attachment)
+            body = Share(shares.commitments, envelope).encode()
+            share = Message(Kind.SHARE, self.run, agreed.hash, message.sender, name, body, attachment)
             relayed.append(Outgoing((name,), share.encode()))
         return relayed + self._start_if_possible()
 
@@ -266,28 +328,42 @@ class Server(Convener):
             self.ignored["repeated ready"] += 1
             return []
         self._ready.add(sender)
+        for accused, accusers in list(self.complaints.items()):
+            if accusers.pop(message.sender, "") and not accusers:
+                del self.complaints[accused]
         if self.phase is Phase.TRAINING:  # a late comer joins the current epoch
             return [Outgoing((message.sender,), self._update)]
         return self._start_if_possible()
+
+    def _on_complaint(self, message: Message) -> list[Outgoing]:
+        sender, plaintext = self._open_from_member(message)
+        complaint, agreed = Complaint.decode(plaintext), self._agreed
+        accused = agreed.position(complaint.accused)
+        if accused not in self._shared or accused == sender or accused not in mask_senders(agreed.code, sender):
+            raise MessageRefused(
+                f"a complaint must be about a share that was relayed to {message.sender!r}, got one about"
+                f" {complaint.accused!r}"
+            )
+        if sender in self._ready:
+            self.ignored["complaint of a device that is ready"] += 1
+            return []
+        self.complaints.setdefault(complaint.accused, {})[message.sender] = str(complaint.reason)
+        return []
 
     def _start_if_possible(self) -> list[Outgoing]:
         enough = not self._book.shortfall(self._agreed.code, self._ready)
         if self.phase is not Phase.SHARING or not enough or not self._can_start():
             return []
         self.phase = Phase.TRAINING
-        return [self._next_epoch(None)]
+        return [self._ask(self._question)]
 
     # -- phase 2
 
-    def _next_epoch(self, direction: Floats | None) -> Outgoing:
+    def _ask(self, question: Question) -> Outgoing:
         """Broadcast e. The first epoch has e = 0 and asks for the constant, which is needed once only."""
-        agreed, p = self._agreed, self.parameters
-        shape = (p.n_features, p.n_outputs)
-        integers, bits = agreed.fixed_point.round_update(np.zeros(shape) if direction is None else direction)
-        packed = self._ring.pack(self._ring.from_integers(integers)) if np.any(integers) else b""
         self.epoch += 1
-        self._sent = (integers, bits)
-        update = Update(self.epoch, bits, packed).encode()
+        self._question = question
+        update = question.update(self._ring, self.epoch).encode()
         self._update_digest = hashlib.sha256(update).digest()
         outgoing = self._broadcast(Kind.UPDATE, update, tuple(self.ready_devices))
         self._update = outgoing.data
@@ -307,30 +383,57 @@ class Server(Convener):
         if sender in self._book.answers:
             self.ignored["repeated answer"] += 1
             return []
-        self._book.answers[sender] = self._ring.unpack(answer.packed, self.parameters.answer_length(self.epoch))
+        self._book.answers[sender] = self._ring.unpack(answer.packed, self._question.answer_length(self.parameters))
         return self._settle()
 
-    def _settle(self) -> list[Outgoing]:
-        """Finish the epoch if enough answers are in and agree; otherwise wait for more, as long as more can come."""
+    def _settle(self, alive: Iterable[int] | None = None) -> list[Outgoing]:
+        """Finish the epoch if enough answers are in, agree, and make a total within its bounds.
+
+        Otherwise wait for more, as long as more can come from devices that are ``alive`` (None: from all of them). A
+        total out of its bounds is a disagreement like any other: further answers show whose is wrong.
+        """
         book, code = self._book, self._agreed.code
-        if book.shortfall(code, book.answers):
+        everybody = set(range(self._agreed.n_devices) if alive is None else alive)
+        if book.shortfall(code, book.answers) or (book.confirming and book.missing(self._ready & everybody)):
             return []
         verdict = book.check(self._ring, code, self.run, self._random_bytes(SEED_BYTES))
-        if not verdict.agreed:
-            self._check_more_can_come(range(self._agreed.n_devices))
+        failure: CodedFLError | None = None
+        if verdict.agreed:
+            try:
+                total = self._read(book.decode(self._ring, code, without=verdict.liars))
+            except RangeExceeded as error:
+                failure = error
+            else:
+                return self._finish_epoch(total, verdict.liars)
+        if book.outstanding(code, verdict, everybody):
             return []
-        book.exclude(verdict.liars, self.epoch)
-        return self._finish_epoch()
-
-    def _check_more_can_come(self, alive: Iterable[int]) -> None:
-        """Raises ``WrongAnswers`` when everybody alive has answered who could tell whose answer is wrong."""
-        book, names = self._book, self._agreed.names
-        verdict = book.check(self._ring, self._agreed.code, self.run, self._random_bytes(SEED_BYTES))
-        if book.outstanding(self._agreed.code, verdict, alive):
-            return
+        # Answers that all agree on a total out of its bounds are no lie that could be told from the truth.
+        found = None if verdict.agreed and not verdict.liars else self._told_by_bounds()
+        if found is not None:
+            return self._finish_epoch(*found)
         self.phase = Phase.FINISHED
-        suspects = [names[i] for i in verdict.undecided]
-        raise WrongAnswers(
+        if self._interrupted is not None and self._last is not None:
+            self._undo(self._last)  # it could not be confirmed: the model before it is the last good one
+        raise failure or self._wrong_answers(verdict)
+
+    def _told_by_bounds(self) -> tuple[EpochTotal, tuple[int, ...]] | None:
+        """The last resort when nobody is left to answer: leave out as few answers as will do.
+
+        The truth always is among the totals tried and within its bounds; garbage hardly ever is. None if several are.
+        """
+        code = self._agreed.code
+        for choices in self._book.ways_to_agree(code):
+            within: list[tuple[EpochTotal, tuple[int, ...]]] = []
+            for left_out in choices:
+                with suppress(RangeExceeded):
+                    within.append((self._read(self._book.decode(self._ring, code, without=left_out)), left_out))
+            if within:
+                return within[0] if len(within) == 1 else None
+        return None
+
+    def _wrong_answers(self, verdict: Verdict) -> WrongAnswers:
+        suspects = [self._agreed.names[i] for i in verdict.undecided]
+        return WrongAnswers(
             f"the answers to epoch {self.epoch} must agree on the code: they do not, and there are too few to tell"
             f" whose is wrong (those of {', '.join(suspects)})",
             suspects,
@@ -339,45 +442,91 @@ class Server(Convener):
 
     def _on_late_answer(self, sender: int, answer: Answer) -> list[Outgoing]:
         """Nobody waited for it, but it shows whether the last epoch's answers were right."""
-        book, agreed = self._book, self._agreed
-        if self.spoilt or (answer.epoch, answer.update_digest) != book.last:
+        book, code, liars = self._book, self._agreed.code, len(self._book.liars)
+        if (answer.epoch, answer.update_digest) != book.last or self._last is None:
             return []
-        planes = self._ring.unpack(answer.packed, self.parameters.answer_length(answer.epoch))
-        liars = book.check_late(self._ring, agreed.code, self.run, sender, planes).liars
-        used = [agreed.names[i] for i in book.used_in_last(liars)]
-        if used:
-            self.phase, self.spoilt = Phase.FINISHED, True
-            raise WrongAnswers(
-                f"epoch {answer.epoch} must not rest on wrong answers: late ones show that it was decoded from that of"
-                f" {', '.join(used)}; the model before it is kept",
-                used,
-                self.model,
-            )
+        planes = self._ring.unpack(answer.packed, self._last.question.answer_length(self.parameters))
+        disputes = book.check_late(self._ring, code, self.run, sender, planes)
+        if self.phase is not Phase.TRAINING:
+            return []  # the devices have been told to forget everything: it stays on record
+        if disputes and not book.confirming and book.can_confirm(code, self._ready):
+            return [self._ask_again(self._last.question)]
         # With fewer to wait for, the current epoch may be complete.
-        return self._settle() if liars and self.phase is Phase.TRAINING else []
+        return self._settle() if len(book.liars) > liars else []
 
-    def _finish_epoch(self) -> list[Outgoing]:
-        book, agreed = self._book, self._agreed
+    def _ask_again(self, question: Question) -> Outgoing:
+        """A late answer settles nothing by itself: have the disputed epoch's question answered by everybody."""
+        self._interrupted = self._question
+        self._book.drop()
+        self._book.confirming = True
+        return self._ask(question)
+
+    def _go_on_unconfirmed(self, interrupted: Question) -> Outgoing:
+        """Too few are left to confirm the last epoch: the dispute stays on record, and stops nothing."""
+        self._interrupted = None
+        self._book.confirming = False
+        self._book.drop()
+        return self._ask(interrupted)
+
+    def _finish_epoch(self, total: EpochTotal, liars: Sequence[int]) -> list[Outgoing]:
+        book, code, last, interrupted = self._book, self._agreed.code, self._last, self._interrupted
+        disputed = book.last[0]
+        if interrupted is not None:
+            assert last is not None
+            book.resolve(code, right=total.digest == last.total_digest)
+        book.exclude(liars, self.epoch)
+        book.close(self.epoch, self._update_digest, code)
+        self._interrupted = None
+        if interrupted is not None and last is not None:
+            if total.digest == last.total_digest:
+                return [self._ask(interrupted)]
+            self.mended = [*self.mended, disputed]
+            self._undo(last)
+        may_be_disputed = not book.last_confirmed and book.can_confirm(code, range(code.n_devices))
+        before = copy.deepcopy(self.solver.state())
+        self._last = FinishedEpoch(self._question, total.digest, before if may_be_disputed else None)
+        return self._go_on(total, before)
+
+    def _undo(self, last: FinishedEpoch) -> None:
+        assert last.solver_before is not None
+        self.solver.restore(last.solver_before)
+
+    def _read(self, decoded: Planes) -> EpochTotal:
+        """Pads off, bounds checked."""
         assert self.pad_linear is not None
-        integers, bits = self._sent
-        constant = self.pad_constant if self.epoch == 1 else None
-        total = unpad(
-            self._ring, book.decode(self._ring, agreed.code), constant, self.pad_linear, integers, self.pad_sign
-        )
-        book.close(self.epoch, self._update_digest)
-        before = None if self.model is None else self.model.copy()
+        constant = self.pad_constant if self._question.constant else None
+        total = unpad(self._ring, decoded, constant, self.pad_linear, self._question.integers, self.pad_sign)
+        return read_total(self._agreed, self._question, total)
+
+    def _go_on(self, total: EpochTotal, before: State) -> list[Outgoing]:
+        """Tell the solver and ask what it wants next; whatever fails in it ends the run, or it would fail for ever."""
+        agreed = self._agreed
         try:
-            if self.epoch == 1:
-                start_solver(self.solver, agreed, total)
-            else:
-                feed_solver(self.solver, agreed, total, integers, bits)
-            self._before = before
-            stop = self._stop_when is not None and self.model is not None and self._stop_when(self.model)
-            direction = None if stop else self.solver.request()
-            if direction is not None:
-                return [self._next_epoch(direction)]
-        except RangeExceeded:
-            self.phase = Phase.FINISHED
-            raise
+            tell_solver(self.solver, agreed, self._question, total)
+        except (CodedFLError, ValueError, ArithmeticError) as error:
+            self.solver.restore(before)
+            self._fail(error)
+        if self._stop_when is not None and self.model is not None and self._stop_when(self.model):
+            return self._finish()
+        try:
+            direction = self.solver.request()
+            if direction is None:
+                return self._finish()
+            question = Question(False, *agreed.fixed_point.round_update(direction))
+        except (CodedFLError, ValueError, ArithmeticError) as error:
+            self._fail(error)
+        return [self._ask(question)]
+
+    def _finish(self) -> list[Outgoing]:
         self.phase = Phase.FINISHED
-        return [self._broadcast(Kind.FINISH, b"", agreed.names)]
+        return [self._broadcast(Kind.FINISH, b"", self._agreed.names)]
+
+    def _fail(self, error: Exception) -> NoReturn:
+        self.phase = Phase.FINISHED
+        if isinstance(error, RangeExceeded):  # an update that cannot be sent: it says what is wrong
+            raise error
+        raise SolverFailed(
+            f"the solver must make a model of the totals of epoch {self.epoch}, it cannot: {error};"
+            " change the solver's settings (a larger regularisation, a smaller step) and start anew",
+            self.model,
+        ) from error

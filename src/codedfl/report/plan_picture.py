@@ -47,7 +47,7 @@ def plan_figure(planning: Planning, *, title: str = "", score_name: str = "accur
     if not everything and not uncoded:
         raise InvalidInput("planning must hold at least one plan, got none")
     groups = sorted({curve.groups for curve in everything}) or [1]
-    best = planning.plans[0] if planning.plans else None
+    best = planning.recommended
     with canvas.house_style():
         figure = canvas.blank(8.2 if len(groups) == 1 else 5.6 * len(groups), 5.2)
         all_axes = canvas.panels(figure, len(groups))

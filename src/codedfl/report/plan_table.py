@@ -17,7 +17,12 @@ from codedfl.study.planner import Plan, Planning
 
 FURTHER = 4  # more variants of alpha and groups below the best of each scheme and solver
 SOLVERS = {"gd": "descent", **SOLVER_NAMES}
-SEES = {"the total only": "total only", "each device's gradient": "each device"}
+SEES = {
+    "the total only": "total only",
+    "the total Gram matrix": "total Gram",
+    "each device's gradient": "each device",
+    "each device's parity rows and gradient": "each device",
+}
 
 
 def plan_table(planning: Planning, *, title: str = "", score_name: str = "accuracy", further: int = FURTHER) -> Table:
@@ -29,18 +34,18 @@ def plan_table(planning: Planning, *, title: str = "", score_name: str = "accura
     table = _table(
         f"{title}: {goal}" if title else goal.capitalize(),
         "Virtual seconds; bytes, MACs and memory of a device for the whole training. Stragglers: how many devices need"
-        " not be waited for. Of Gram: how many directions of the total Gram matrix the server learns. Exposes: how many"
-        " devices' data one device gives away that colludes with the server, its own included.",
+        " not be waited for. Of Gram: how many directions of the total Gram matrix the server learns. Exposed: how many"
+        " other devices' data the server learns alone, with one colluding device, and with two.",
     )
     table.add_column("plan", min_width=15)
     for heading in ("mean, s\np5–p95", "bytes up\nand down", "MACs\nmemory", "strag-\nglers"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("server sees\nof Gram", no_wrap=True)
-    table.add_column("ex-\nposes", justify="right", no_wrap=True)
+    table.add_column("exposed\nby 0/1/2", justify="right", no_wrap=True)
     leaders = _fastest_of_each(planning.plans)
     others = [made for made in planning.plans if made not in leaders][:further]
     for made in leaders:
-        table.add_row(*_cells(made), style="bold" if made is leaders[0] else None)
+        table.add_row(*_cells(made), style="bold" if made is planning.recommended else None)
     if others:
         table.add_section()
     for made in others:
@@ -97,7 +102,7 @@ def _cells(made: Plan) -> list[Text]:
         f"{amount(made.macs, '')}\n{amount(made.memory_bytes, 'B')}",
         str(made.stragglers),
         f"{SEES.get(made.server_sees, made.server_sees)}\n{made.gram_directions} of {made.n_features}",
-        str(made.exposure),
+        f"{made.exposed_to_server}/{made.exposed_by_one}/{made.exposed_by_two}",
     )
     return [Text(cell) for cell in cells]  # not markup
 
@@ -107,5 +112,6 @@ def plan_name(made: Plan, separator: str = ", ") -> str:
     scheme = SCHEME_NAMES.get(made.scheme, made.scheme)
     parameters = [QUALIFIERS[made.scheme]] if made.scheme in QUALIFIERS else []
     parameters += [f"α = {made.alpha}"] if made.is_coded else []
+    parameters += [f"δ = {made.parameters['delta']:g}"] if "delta" in made.parameters else []
     parameters += [f"{made.groups} groups"] if made.groups > 1 else []
     return f"{scheme}{separator}{', '.join([*parameters, SOLVERS.get(made.solver, made.solver)])}"

@@ -9,17 +9,16 @@ from rich.table import Table
 from rich.text import Text
 
 from codedfl.errors import InvalidInput
-from codedfl.privacy.exposure import PrivacyRow
+from codedfl.privacy.rows import PrivacyRow
 
 
 def privacy_table(rows: Sequence[PrivacyRow], title: str = "") -> Table:
-    """One row a party or a collusion; ``rows`` come from ``codedfl.privacy.exposure.privacy_rows``."""
+    """One row a party or a collusion; ``rows`` come from ``Scheme.privacy_rows``."""
     if not rows:
         raise InvalidInput("rows must hold at least one party, got none")
     table = Table(
         title=title or None,
-        caption="Exposed: single devices whose sums it learns, its own members' not counted. "
-        f"Carried out by: {', '.join(dict.fromkeys(row.shown_by for row in rows))}.",
+        caption=f"Exposed: single devices whose sums it learns, its own members' not counted.{_carried_out(rows)}",
         title_justify="left",
         caption_justify="left",
         box=SIMPLE_HEAD,
@@ -34,3 +33,8 @@ def privacy_table(rows: Sequence[PrivacyRow], title: str = "") -> Table:
         # Text, not markup: what is said may hold brackets.
         table.add_row(*(Text(cell) for cell in cells), style="bold" if row.exposed else None)
     return table
+
+
+def _carried_out(rows: Sequence[PrivacyRow]) -> str:
+    modules = dict.fromkeys(row.shown_by for row in rows if row.shown_by)
+    return f" Carried out by: {', '.join(modules)}." if modules else ""

@@ -16,7 +16,7 @@ NEVER = "never"
 NOTHING = "–"
 THIN = "\u202f"  # between thousands: narrow and never broken
 
-SOLVER_NAMES = {"nesterov": "Nesterov", "cg": "CG"}
+SOLVER_NAMES = {"nesterov": "Nesterov", "cg": "CG", "block-krylov": "block Krylov"}
 SCHEME_NAMES = {
     "conventional": "conventional FL",
     "conventional-full-batch": "conventional FL",

@@ -11,32 +11,42 @@ It does not model time (``codedfl.run.simulator``), nor run on real machines (``
 from __future__ import annotations
 
 import numbers
+import warnings
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from codedfl.data.features import FeatureMap, LinearFeatures, RandomFourierFeatures, default_gamma
+from codedfl.data.columns import Columns
+from codedfl.data.features import FeatureChoice, FeatureMap, LinearFeatures, choose_features, default_gamma
 from codedfl.data.labels import ClassLabels, Labels, TargetLabels
 from codedfl.data.model import TrainedModel
 from codedfl.data.partition import by_device_column
 from codedfl.data.preprocessing import DEFAULT_CLIP, Moments, Preprocessing
-from codedfl.data.problem import Problem, bounded_features
+from codedfl.data.problem import Problem
+from codedfl.data.recipe import ClippedWarning, Recipe
 from codedfl.errors import InvalidInput
+from codedfl.exact.fixed_point import FixedPoint
 from codedfl.run.in_process import run_in_process
 from codedfl.run.parties import make_parties
 from codedfl.run.secure_sum import secure_moments_in_process
 from codedfl.schemes import CodedScheme, coded_scheme
-from codedfl.solve.closed_form import ClosedForm
-from codedfl.solve.descent import GradientDescent, Nesterov, StepSchedule
-from codedfl.solve.krylov import ConjugateGradient
-from codedfl.solve.registry import SOLVERS
-from codedfl.solve.solver import Solver
+from codedfl.solve.krylov import BlockKrylov
+from codedfl.solve.registry import DEFAULT_SOLVER, make_solver, solver_kind
+from codedfl.solve.solver import Converging, Solver
 from codedfl.typing import Floats
+
+# Columns are standardised, so that the largest eigenvalue of X'X/m is at least about 1. An error of the solution may be
+# 1/lambda times the residual: the residual is taken down to a hundredth of lambda, within these limits.
+_TOLERANCES = (1e-10, 1e-6)
+# X'X is known to its rounding; where it curves less than so many times that, the slopes lose their second digit.
+_RESOLVED = 100
+LEAST_REACH = 30.0  # standard deviations: new rows may lie farther out than those of the training
 
 
 class _CodedRidge(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -47,22 +57,20 @@ class _CodedRidge(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
     def __init__(
         self,
         *,
-        scheme: str = "coded-keys",
-        alpha: int | None = None,
+        scheme: str | CodedScheme = "coded-keys",
         n_devices: int = 5,
         features: str = "linear",
         n_features: int = 500,
         gamma: float | None = None,
-        solver: str = "cg",
+        solver: str | Solver = DEFAULT_SOLVER,
         epochs: int = 100,
         regularisation: float = 1e-4,
         fit_intercept: bool = True,
-        clip: float = 30.0,
+        clip: float | None = None,
         precision: int | None = 36,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.scheme = scheme
-        self.alpha = alpha
         self.n_devices = n_devices
         self.features = features
         self.n_features = n_features
@@ -80,32 +88,42 @@ class _CodedRidge(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
     ) -> None:
         """Run the protocol on the rows of each device and keep the model."""
         order = np.concatenate(list(parts.values()))
-        preprocessing = Preprocessing.from_moments(moments, self.clip)
-        prepared, clipped = preprocessing.apply(X[order])
-        feature_map = self._feature_map(preprocessing)
+        preprocessing = self._scaling(X, moments)
+        recipe = Recipe(preprocessing, self._feature_map(preprocessing), labels, self._columns())
+        rows = recipe.rows(X[order], y[order])
         scheme = self._scheme(len(parts))
-        rows = bounded_features(feature_map, prepared)
         problem = Problem(
             name=type(self).__name__,
-            X=rows,
-            Y=labels.encode(y[order]),
+            X=rows.X,
+            Y=rows.Y,
             offsets=np.cumsum([0, *map(len, parts.values())]),
             device_names=tuple(parts),
-            X_test=rows[:0],
+            X_test=rows.X[:0],
             y_test=y[:0],
-            feature_map=feature_map,
-            labels=labels,
-            preprocessing=preprocessing,
-            task="classification" if isinstance(labels, ClassLabels) else "regression",
-            clipped=int(clipped.sum()) + labels.count_clipped(y),
+            recipe=recipe,
+            clipped=rows.clipped,
             provenance={"estimator": type(self).__name__, "devices": len(parts)},
         )
-        server, devices = make_parties(scheme, problem, self._solver(scheme, feature_map), precision=self.precision)
+        solver = self._solver(scheme)
+        server, devices = make_parties(scheme, problem, solver, precision=self.precision)
         theta = run_in_process(server, devices)
+        self._warn_unless_converged(solver, problem)
         self.model_ = TrainedModel.of(problem, theta, scheme=scheme.label, epochs=server.epoch)
         self.n_iter_ = server.epoch
-        self.n_clipped_ = problem.clipped
+        self.n_clipped_ = problem.clipped.total
+        if problem.clipped:
+            counts = problem.clipped.words(recipe.column_names)
+            warnings.warn(f"clipped at {self.clip} standard deviations: {counts}", ClippedWarning, stacklevel=3)
         self.devices_ = problem.device_names
+
+    def _scaling(self, X: Floats, moments: Moments) -> Preprocessing:
+        """Mean 0 and variance 1. Without ``clip`` the range is wide enough for the data, which this process sees."""
+        if self.clip is not None:
+            return Preprocessing.from_moments(moments, self.clip)
+        scaling = Preprocessing.from_moments(moments, LEAST_REACH)
+        divisor = np.where(scaling.scale > 0, scaling.scale, np.inf)
+        farthest = max(abs((extreme(X, axis=0) - scaling.shift) / divisor).max() for extreme in (np.min, np.max))
+        return scaling if farthest <= LEAST_REACH else Preprocessing.from_moments(moments, float(farthest))
 
     def _parts(self, X: Floats, device: ArrayLike | None) -> dict[str, NDArray[np.int64]]:
         """The row numbers of each device by its name; refuses what the protocol cannot protect or run."""
@@ -122,19 +140,21 @@ class _CodedRidge(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         return {f"device-{i}": part for i, part in enumerate(dealt)}
 
     def _scheme(self, n_devices: int) -> CodedScheme:
-        alpha = max(1, n_devices - 2) if self.alpha is None else self.alpha
-        if not isinstance(alpha, numbers.Integral):
-            raise InvalidInput(f"alpha must be a number of devices (regularisation weighs |Theta|^2), got {alpha!r}")
-        return coded_scheme(self.scheme, int(alpha))
+        if isinstance(self.scheme, str):
+            return coded_scheme(self.scheme, max(1, n_devices - 2))
+        return self.scheme
 
     def _feature_map(self, preprocessing: Preprocessing) -> FeatureMap:
-        columns = preprocessing.n_columns
-        if self.features == "linear":
-            return LinearFeatures(columns, preprocessing.bound, self.fit_intercept)
-        if self.features == "rbf":
-            gamma = default_gamma(columns, 2 * DEFAULT_CLIP) if self.gamma is None else self.gamma
-            return RandomFourierFeatures(columns, self.n_features, gamma, self._seed())
-        raise InvalidInput(f"features must be linear or rbf, got {self.features!r}")
+        gamma = self.gamma
+        if gamma is None:  # the rule for clipping at 4 deviations, whatever clip is: a wide one holds few values more
+            gamma = default_gamma(preprocessing.n_columns, 2 * DEFAULT_CLIP)
+        seed = self._seed() if self.features != "linear" else 0
+        choice = FeatureChoice(self.n_features, gamma, seed, self.fit_intercept)
+        return choose_features(self.features, preprocessing, choice)
+
+    def _columns(self) -> Columns | None:
+        names = getattr(self, "feature_names_in_", None)
+        return None if names is None else Columns.of_numbers(map(str, names))
 
     def _seed(self) -> int:
         """An integer is the seed itself, so that ``RBFSampler`` of the same seed draws the same features."""
@@ -142,19 +162,35 @@ class _CodedRidge(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
             return int(self.random_state)
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
-    def _solver(self, scheme: CodedScheme, feature_map: FeatureMap) -> Solver:
-        if self.solver not in SOLVERS:
-            raise InvalidInput(f"solver must be one of {', '.join(SOLVERS)}, got {self.solver!r}")
-        if scheme.reveals_gram:
-            return ClosedForm(self.regularisation)
-        if self.solver == "cg":
-            return ConjugateGradient(self.epochs, self.regularisation)
-        # No eigenvalue of X'X/m exceeds its trace, and that is public: 1 for each standardised column and for the
-        # constant one; d times the square of the bound, which is 2, for random features.
-        trace = feature_map.n_features if self.features == "linear" else 2.0
-        step = StepSchedule(1.0 / (trace + self.regularisation))
-        descent = GradientDescent if self.solver == "gd" else Nesterov
-        return descent(self.epochs, self.regularisation, step)
+    def _solver(self, scheme: CodedScheme) -> Solver:
+        wanted = float(np.clip(self.regularisation / 100, *_TOLERANCES))
+        tolerance = None if solver_kind(self.solver).takes_step else wanted  # the descents would hardly ever reach it
+        return make_solver(
+            self.solver,
+            epochs=self.epochs,
+            regularisation=self.regularisation,
+            tolerance=tolerance,
+            gram=scheme.reveals_gram,
+        )
+
+    def _warn_unless_converged(self, solver: Solver, problem: Problem) -> None:
+        if isinstance(solver, Converging) and solver.converged is False:
+            advice = "give more epochs, or more regularisation"
+            warnings.warn(f"epochs={self.epochs} were too few to converge: {advice}", ConvergenceWarning, stacklevel=4)
+        if isinstance(solver, BlockKrylov) and solver.smallest_curvature < _RESOLVED * self._rounding(problem):
+            what = f"columns are collinear up to rounding (X'X/m has an eigenvalue of {solver.smallest_curvature:.1e})"
+            advice = "their slopes are not to be trusted: give more regularisation, or more precision"
+            warnings.warn(f"{what}, so that {advice}", ConvergenceWarning, stacklevel=4)
+
+    def _rounding(self, problem: Problem) -> float:
+        """How far the eigenvalues of X'X/m are to be expected from those of the rows as they are.
+
+        Each device rounds X'X once: a random symmetric matrix, whose norm is twice the deviation of its entries times
+        sqrt(d). The rows are on a grid too, whose variance small eigenvalues cannot fall below.
+        """
+        format_ = FixedPoint.derive(problem.bounds, problem.n_features, problem.n_devices, precision=self.precision)
+        deviation = (problem.n_devices / 12) ** 0.5 * 2.0**-format_.gram_bits / problem.n_samples
+        return float(2 * problem.n_features**0.5 * deviation + 4.0**-format_.feature_bits / 12)
 
     def _scores(self, X: ArrayLike) -> Floats:
         check_is_fitted(self)
@@ -163,13 +199,13 @@ class _CodedRidge(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
     def _lines(self) -> tuple[Floats, Floats]:
         """Slopes (c x columns) and constants (c) that turn raw columns into the model's scores."""
         check_is_fitted(self)
-        model = self.model_
-        if not isinstance(model.feature_map, LinearFeatures):
+        theta, recipe = self.model_.theta, self.model_.recipe
+        if not isinstance(recipe.feature_map, LinearFeatures):
             raise AttributeError("coef_ and intercept_ belong to features='linear', got a model of random features")
-        scale, columns = model.preprocessing.scale, model.preprocessing.n_columns
-        slopes = model.theta[-columns:].T / np.where(scale > 0, scale, np.inf)
-        at_mean = model.feature_map.transform(np.zeros((1, columns))) @ model.theta
-        return slopes, at_mean[0] - slopes @ model.preprocessing.shift
+        scale, columns = recipe.preprocessing.scale, recipe.n_columns
+        slopes = theta[-columns:].T / np.where(scale > 0, scale, np.inf)
+        at_mean = recipe.feature_map.transform(np.zeros((1, columns))) @ theta
+        return slopes, at_mean[0] - slopes @ recipe.preprocessing.shift
 
 
 class CodedRidge(RegressorMixin, _CodedRidge):  # type: ignore[misc]
@@ -181,13 +217,11 @@ class CodedRidge(RegressorMixin, _CodedRidge):  # type: ignore[misc]
 
     Parameters
     ----------
-    scheme : {"coded-keys", "coded-padded", "one-shot"}, default="coded-keys"
+    scheme : {"coded-keys", "coded-padded", "one-shot"} or CodedScheme, default="coded-keys"
+        By name each device can answer for D - 2 devices' data (at least 1); an object such as ``CodedKeys(alpha=3)``
+        says how many itself. The model is the same whatever it is.
         "one-shot" solves in closed form, for which it shows the server the total of X'X; it ignores ``solver`` and
         ``epochs``.
-    alpha : int or None, default=None
-        How many devices' data each device can answer for: the server waits for the first D - alpha + 1. 1 is uncoded,
-        D is replication. None takes D - 2, but at least 1. The model is the same whatever alpha is. It is not the
-        ``alpha`` of ``Ridge``: that is ``regularisation``.
     n_devices : int, default=5
         Devices that the rows are dealt out to, as they come and as evenly as possible, when ``fit`` is given no
         ``device``. At least 2; of fewer rows than devices each makes one.
@@ -197,23 +231,27 @@ class CodedRidge(RegressorMixin, _CodedRidge):  # type: ignore[misc]
         Number of random features; "linear" ignores it. The work of a device grows with its square.
     gamma : float or None, default=None
         Of the kernel exp(-gamma |x - x'|^2) on standardised columns; "linear" ignores it. None is 0.245 / columns.
-    solver : {"cg", "gd", "nesterov"}, default="cg"
-        Conjugate gradient stops by itself. The descents make all their epochs, at the largest constant step that
-        public bounds prove to converge, and need many.
+    solver : {"block-krylov", "cg", "gd", "nesterov"} or Solver, default="block-krylov"
+        The Krylov solvers stop by themselves: when the residual is below a hundredth of ``regularisation``, or a
+        millionth if that is less, but never further than 1e-10. The descents make all their epochs, five of them to
+        derive their step from the largest eigenvalue of X'X, and need many. Or an object that was never started
+        (``codedfl.Solver``), with its own epochs, regularisation and tolerance; a copy of it is used.
     epochs : int, default=100
-        At most so many exchanges with the devices. 1 of "cg" leaves the model at zero; for linear features about
-        columns + 2 are enough.
+        At most so many exchanges with the devices. 1 leaves the model at zero; for linear features about columns + 2
+        are enough. A ``ConvergenceWarning`` tells when a Krylov solver would have needed more, and when the columns are
+        so nearly collinear that the rounding of X'X decides about the slopes.
     regularisation : float, default=1e-4
         Weight of |Theta|^2 against the *mean* squared error: alpha of ``Ridge`` is m times it, and 1 there is 1e-4
         here at 10 000 rows. 0 is least squares.
     fit_intercept : bool, default=True
         Add a constant column to linear features. Its weight is regularised like the others, which matters little, as
         columns and target are centred by their means anyway; False drops the column, not the centring. "rbf" has none.
-    clip : float, default=30.0
-        Columns, and the target in training, are clipped at so many standard deviations from their mean: the exact ring
-        needs bounds. More costs digits. Among clip^2 rows or fewer no value lies beyond.
+    clip : float or None, default=None
+        Columns, and the target in training, are clipped at so many standard deviations from their mean, with a warning
+        that counts them: the exact ring needs bounds, and wider ones cost digits. None clips nothing in training: the
+        bound is 30, or as wide as these data are. Predictions clip at the same place.
     precision : int or None, default=36
-        Fraction bits to ask of the ring; conjugate gradient needs more epochs with fewer. None takes what two primes
+        Fraction bits to ask of the ring; the Krylov solvers need more epochs with fewer. None takes what two primes
         give, which shortens messages by a third.
     random_state : int, RandomState instance or None, default=None
         Draws the random features; the model depends on nothing else that is random. An integer gives the features of
@@ -228,7 +266,7 @@ class CodedRidge(RegressorMixin, _CodedRidge):  # type: ignore[misc]
     n_features_in_ : int
         Number of columns seen by ``fit``; ``feature_names_in_`` has their names, if all have one.
     n_iter_ : int
-        Epochs made; fewer than ``epochs`` when conjugate gradient was done.
+        Epochs made; fewer than ``epochs`` when the solver was done before.
     devices_ : tuple of str
         Names of the devices that took part, in the code's order.
     n_clipped_ : int
@@ -271,25 +309,25 @@ class CodedRidge(RegressorMixin, _CodedRidge):  # type: ignore[misc]
         both = np.column_stack((table, target))
         moments = secure_moments_in_process([both[rows] for rows in parts.values()])
         columns = Moments(moments.count, moments.mean[:-1], moments.variance[:-1])
-        labels = _target_labels(float(moments.mean[-1]), float(moments.variance[-1]), self.clip)
+        labels = _target_labels(target, float(moments.mean[-1]), float(moments.variance[-1]), self.clip)
         self._train(table, target, labels, columns, parts)
         return self
 
     def predict(self, X: ArrayLike) -> Floats:
         """Targets in their own unit, one per row of X."""
         scores = self._scores(X)
-        return np.asarray(self.model_.labels.decode(scores))
+        return np.asarray(self.model_.recipe.decode(scores))
 
     @property
     def coef_(self) -> Floats:
         slopes, _ = self._lines()
-        zero, one = self.model_.labels.decode(np.array([[0.0], [1.0]]))
+        zero, one = self.model_.recipe.decode(np.array([[0.0], [1.0]]))
         return np.asarray(slopes[0] * (one - zero))
 
     @property
     def intercept_(self) -> float:
         _, constants = self._lines()
-        return float(self.model_.labels.decode(constants[:, None])[0])
+        return float(self.model_.recipe.decode(constants[:, None])[0])
 
 
 class CodedRidgeClassifier(ClassifierMixin, _CodedRidge):  # type: ignore[misc]
@@ -390,9 +428,14 @@ def _by_id(X: Floats, device: ArrayLike) -> dict[str, NDArray[np.int64]]:
     return {str(ids[rows[0]]): rows for rows in parts}
 
 
-def _target_labels(mean: float, variance: float, clip: float) -> TargetLabels:
-    """The range mean -+ clip deviations. A constant target has none and takes its size for one, or 1 if it is 0."""
-    reach = clip * variance**0.5 or abs(mean) or 1.0
+def _target_labels(target: Floats, mean: float, variance: float, clip: float | None) -> TargetLabels:
+    """Mean -+ clip deviations, or wide enough for all; a constant target takes its size, or 1 if it is 0."""
+    if clip is not None and not 0 < clip < np.inf:
+        raise InvalidInput(f"clip must be a positive number of standard deviations, got {clip}")
+    reach = (LEAST_REACH if clip is None else clip) * variance**0.5
+    if clip is None:
+        reach = max(reach, float(np.abs(target - mean).max()))
+    reach = reach if variance > 0 else abs(mean) or 1.0
     return Labels.for_targets(mean - reach, mean + reach)
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from codedfl.errors import InvalidInput
+from codedfl.errors import CodedFLError, InvalidInput
 from codedfl.protocol.device import Device
 from codedfl.protocol.messages import Kind, Message
 from codedfl.protocol.server import Outgoing, Phase, Server
@@ -42,66 +43,107 @@ def run_in_process(
 
     ``arrivals`` is asked once an epoch who answers it, and in which order; the answers behind the first
     D - alpha + 1 are delivered all the same and must change nothing. Raises ``NotEnoughDevices`` (with the model so
-    far) when too few answer, ``InvalidInput`` when a device refuses to join. ``silent`` devices join and are not heard
-    of again.
+    far) when too few answer, ``InvalidInput`` when a device refuses to join, and what ``Server.receive`` raises at the
+    end of a run, after the devices were told of it. ``silent`` devices join and are not heard of again.
     """
     by_name = {device.name: device for device in devices}
     if len(by_name) != len(devices):
         raise InvalidInput(f"device names must be distinct, got {[device.name for device in devices]}")
     if set(by_name) != set(server.expected):
         raise InvalidInput(f"devices must be those the server expects, {list(server.expected)}, got {list(by_name)}")
-    liars = LiarLog(log)
-    queue: deque[Outgoing] = deque()
-    asked: dict[bytes, set[str]] = {}  # updates wait until nothing else is on its way: then everybody is ready
+    return _Run(server, by_name, arrivals, on_epoch or (lambda _: None), silent).to_the_end()
 
-    def send(outgoing: Iterable[Outgoing]) -> None:
+
+class _Run:
+    """One run: what is on its way, and the parties."""
+
+    def __init__(
+        self,
+        server: Server,
+        devices: dict[str, Device],
+        arrivals: ArrivalOrder,
+        on_epoch: Callable[[int], None],
+        silent: Collection[str],
+    ) -> None:
+        self._server = server
+        self._devices = devices
+        self._arrivals = arrivals
+        self._on_epoch = on_epoch
+        self._mute = silent
+        self._liars = LiarLog(log)
+        self._queue: deque[Outgoing] = deque()
+        # The newest update waits until nothing else is on its way: then everybody is ready.
+        self._update = b""
+        self._asked: set[str] = set()
+
+    def to_the_end(self) -> NDArray[np.float64]:
+        server = self._server
+        self._send(server.invite())
+        while server.phase is not Phase.FINISHED or self._queue:
+            if self._queue:
+                receivers, data = self._queue.popleft()
+                for name in receivers:
+                    self._deliver(name, data)
+            elif self._asked:
+                self._ask()
+            else:
+                self._go_on_without_the_silent()
+            if server.refusals:
+                name, reason = next(iter(server.refusals.items()))
+                raise InvalidInput(f"device {name!r} cannot take part: {reason}")
+        self._on_epoch(server.epoch)
+        assert server.model is not None
+        return server.model
+
+    def _send(self, outgoing: Iterable[Outgoing]) -> None:
         for receivers, data in outgoing:
             kind = Message.decode(data).kind
             if kind is Kind.UPDATE:
-                asked.setdefault(data, set()).update(receivers)
+                self._asked = {*receivers, *(self._asked if data == self._update else ())}
+                self._update = data
             elif kind is Kind.SHARE:  # bulky: delivered at once, so that one sender's at most are in memory
-                queue.appendleft(Outgoing(receivers, data))
+                self._queue.appendleft(Outgoing(receivers, data))
             else:
-                queue.append(Outgoing(receivers, data))
+                self._queue.append(Outgoing(receivers, data))
 
-    def deliver(name: str, data: bytes) -> None:
-        if name in silent and server.phase is not Phase.JOINING:
+    def _ask(self) -> None:
+        update, names = self._update, [name for name in self._server.expected if name in self._asked]
+        self._asked = set()
+        for name in self._arrivals(self._server.epoch, names):
+            self._deliver(name, update)
+
+    def _deliver(self, name: str, data: bytes) -> None:
+        if name in self._mute and self._server.phase is not Phase.JOINING:
             return
-        for reply in by_name[name].receive(data):
-            before = server.epoch
-            send(server.receive(reply))
-            liars.look(server)
-            if server.epoch > before and before and on_epoch is not None:
-                on_epoch(before)
+        for reply in self._devices[name].receive(data):
+            self._advance(partial(self._server.receive, reply))
 
-    send(server.invite())
-    while queue or asked:
-        if queue:
-            receivers, data = queue.popleft()
-            for name in receivers:
-                deliver(name, data)
-        else:
-            data = next(iter(asked))
-            names = [name for name in server.expected if name in asked[data]]
-            del asked[data]
-            for name in arrivals(server.epoch, names):
-                deliver(name, data)
-                by_name[name].idle()
-        if server.refusals:
-            name, reason = next(iter(server.refusals.items()))
-            raise InvalidInput(f"device {name!r} cannot take part: {reason}")
-    if server.phase is not Phase.FINISHED:
-        silent = _silent(server, by_name)
-        server.check_enough(silent)
-        raise AssertionError(f"the run stopped although enough devices are there: {server!r}")
-    if on_epoch is not None:
-        on_epoch(server.epoch)
-    assert server.model is not None
-    return server.model
+    def _go_on_without_the_silent(self) -> None:
+        """Nothing moves any more: the epoch must end without those who did not answer it."""
+        server = self._server
+        before = (server.phase, server.epoch)
+        self._advance(partial(server.check_enough, self._silent()))
+        if (server.phase, server.epoch) == before:
+            raise AssertionError(f"the run stopped although enough devices are there: {server!r}")
 
+    def _advance(self, server_turn: Callable[[], Iterable[Outgoing]]) -> None:
+        server, before = self._server, self._server.epoch
+        try:
+            self._send(server_turn())
+        except CodedFLError:
+            if server.phase is Phase.FINISHED:  # for good: the devices must forget their secrets
+                for receivers, data in server.repeat():
+                    for name in receivers:
+                        self._devices[name].receive(data)
+            raise
+        finally:
+            self._liars.look(server)
+        if server.epoch > before and before:
+            self._on_epoch(before)
 
-def _silent(server: Server, by_name: dict[str, Device]) -> list[str]:
-    """Who did not answer the current epoch; before training, who has not shared, or else is not ready."""
-    if server.phase is Phase.SHARING and not server.unshared:
-        return [name for name in by_name if name not in server.ready_devices]
-    return [name for name in by_name if name not in server.answered]
+    def _silent(self) -> list[str]:
+        """Who did not answer the current epoch; before training, who has not shared, or else is not ready."""
+        server = self._server
+        if server.phase is Phase.SHARING and not server.unshared:
+            return [name for name in self._devices if name not in server.ready_devices]
+        return [name for name in self._devices if name not in server.answered]

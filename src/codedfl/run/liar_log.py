@@ -1,4 +1,4 @@
-"""Who was found to answer wrongly, in the log, once each: the server's machine does no I/O, so its drivers tell."""
+"""Who shared or answered wrongly, in the log, once each: the server's machine does no I/O, so its drivers tell."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ class LiarLog:
     def __init__(self, log: logging.Logger) -> None:
         self._log = log
         self._named: set[str] = set()
+        self._complaints: set[tuple[str, str]] = set()
+        self._mended: set[int] = set()
         self._disputed: set[int] = set()
 
     def look(self, server: Server) -> None:
@@ -22,6 +24,15 @@ class LiarLog:
             if name not in self._named:
                 self._named.add(name)
                 self._log.error("%s answered wrongly in epoch %d and is excluded", name, epoch)
+        for accused, accusers in server.complaints.items():
+            for accuser, reason in accusers.items():
+                if (accused, accuser) not in self._complaints:
+                    self._complaints.add((accused, accuser))
+                    self._log.error("%s complains of the share of %s: %s", accuser, accused, reason)
+        for epoch in server.mended:
+            if epoch not in self._mended:
+                self._mended.add(epoch)
+                self._log.error("epoch %d was decoded from a wrong answer: it was asked again and is mended", epoch)
         for epoch in server.disputed:
             if epoch not in self._disputed:
                 self._disputed.add(epoch)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import secrets as system_random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from codedfl.data.problem import Problem
-from codedfl.protocol import Device, Parameters, Server
+from codedfl.protocol import Device, Parameters, Policy, Server
 from codedfl.schemes import CodedScheme
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats, RandomBytes
@@ -19,12 +19,14 @@ def make_parties(
     *,
     precision: int | None = None,
     masks: bool = True,
+    order: Sequence[int] | None = None,
     stop_when: Callable[[Floats], bool] | None = None,
     random_bytes: RandomBytes = system_random.token_bytes,
 ) -> tuple[Server, list[Device]]:
     """Server and devices of a coded scheme on this problem.
 
     masks: off only to show what they prevent.
+    order: which device takes which position of the code; None takes them as the problem lists them.
     random_bytes: replaces the system's randomness.
     """
     parameters = Parameters(
@@ -37,17 +39,22 @@ def make_parties(
         masks=masks,
         groups=scheme.groups,
         reveals_gram=scheme.reveals_gram,
+        recipe=problem.recipe.digest(),
     )
     scheme.check(problem.n_devices)
+    # One process holds everything here: what is asked for is allowed.
+    policy = Policy(allow_gram=True, allow_unmasked=not masks)
+    names = problem.device_names if order is None else tuple(problem.device_names[i] for i in order)
     server = scheme.server_type(
-        parameters, problem.device_names, solver, stop_when=stop_when, spare=scheme.spare, random_bytes=random_bytes
+        parameters, names, solver, stop_when=stop_when, spare=scheme.spare, random_bytes=random_bytes
     )
     devices = [
         scheme.device_type(
             name,
             problem.X[problem.rows_of(i)],
             problem.Y[problem.rows_of(i)],
-            allow_unmasked=not masks,
+            policy=policy,
+            recipe=parameters.recipe,
             random_bytes=random_bytes,
         )
         for i, name in enumerate(problem.device_names)

@@ -34,6 +34,7 @@ class _ReadTotal(Resumable):
     _kept: ClassVar[Mapping[str, Kept]] = {"model": PLAIN}
 
     def __init__(self) -> None:
+        self.epochs = 1
         self.model: Floats | None = None
 
     def start(self, initial: Floats, constant: Floats, samples: int) -> None:
@@ -65,7 +66,9 @@ def secure_sum_in_process(vectors: Sequence[Floats]) -> Floats:
     bounds = Bounds(features=1.0, labels=1.0, samples=samples, samples_per_device=len(_SAMPLES))
     # One bit above those of a number: the proof that totals do not wrap leaves the constant part half of the room.
     precision = _SUM_BITS + 1
-    parameters = Parameters("coded-keys", 1, 1, stacked.shape[1], bounds, precision=precision, samples=samples)
+    parameters = Parameters(
+        "coded-keys", 1, 1, stacked.shape[1], bounds, precision=precision, samples=samples, epochs=1
+    )
     devices = [
         KeysDevice(name, _SAMPLES, np.stack(labels)) for name, *labels in zip(names, leading, following, strict=True)
     ]

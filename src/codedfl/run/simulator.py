@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from codedfl.data.problem import Problem
 from codedfl.errors import RangeExceeded
 from codedfl.fleet.clock import TrainingClock
-from codedfl.fleet.latency import epoch_arrivals
 from codedfl.run.in_process import run_in_process
 from codedfl.run.parties import make_parties
 from codedfl.schemes import CodedScheme, Conditions, Descent, Scheme, WorkShape
@@ -74,10 +73,19 @@ def simulate(
     ``everyone_computes`` also lets the devices compute and send that cannot be in time; it changes nothing but the
     time the simulation takes.
     """
+    shape = WorkShape.of(problem, precision)
+    order = scheme.order(shape, at, rng)
+    at = at.in_order(order)
+    names_in_order = [problem.device_names[i] for i in order]
     server, devices = make_parties(
-        scheme, problem, solver, precision=precision, stop_when=stop_when, random_bytes=random_bytes
+        scheme,
+        problem,
+        solver,
+        precision=precision,
+        order=order.tolist(),
+        stop_when=stop_when,
+        random_bytes=random_bytes,
     )
-    shape = WorkShape.of(problem)
     shared = scheme.sharing(shape, at, 1, rng)
     load = scheme.epoch_load(shape, at.fleet)
     clock = TrainingClock(shared.start, shared.ready, at.policy)
@@ -87,12 +95,11 @@ def simulate(
 
     def arrivals(epoch: int, names: Sequence[str]) -> Sequence[str]:
         del epoch
-        durations = epoch_arrivals(at.fleet, load.macs, load.bits_down, load.bits_up, 1, rng, at.chunk_bits)
-        times = clock.advance(durations, load.quorum)[0]
-        order = np.argsort(times, kind="stable")
-        counted = order if everyone_computes else order[times[order] <= clock.now[0]]
+        times = clock.advance(load.arrivals(at, 1, rng, clock.starts), load.quorum)[0]
+        arrived = np.argsort(times, kind="stable")
+        counted = arrived if everyone_computes else arrived[times[arrived] <= clock.now[0]]
         asked = set(names)
-        return [problem.device_names[i] for i in counted if problem.device_names[i] in asked]
+        return [names_in_order[i] for i in counted if names_in_order[i] in asked]
 
     def record(epoch: int) -> None:
         assert server.model is not None

@@ -1,10 +1,7 @@
-"""One file a scheme. ``SCHEMES`` makes one from its name and its one parameter."""
+"""One file a scheme: what it costs, how long it takes and what it shows to whom (``registry`` finds it by name)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from codedfl.errors import InvalidInput
 from codedfl.schemes.baselines.coded_fedl import CodedFedL
 from codedfl.schemes.baselines.conventional import Conventional, ConventionalFullBatch
 from codedfl.schemes.baselines.drop_slowest import DropSlowest
@@ -12,7 +9,8 @@ from codedfl.schemes.coded import CodedScheme
 from codedfl.schemes.coded_keys import CodedKeys
 from codedfl.schemes.coded_padded import CodedPadded
 from codedfl.schemes.one_shot import OneShot
-from codedfl.schemes.scheme import Conditions, Descent, Scheme, WorkShape, epoch_end_times
+from codedfl.schemes.registry import SCHEMES, coded_scheme, make_scheme, register_scheme, scheme_type
+from codedfl.schemes.scheme import Conditions, Descent, DeviceCosts, Scheme, WorkShape, epoch_end_times
 
 __all__ = [
     "SCHEMES",
@@ -24,23 +22,14 @@ __all__ = [
     "Conventional",
     "ConventionalFullBatch",
     "Descent",
+    "DeviceCosts",
     "DropSlowest",
     "OneShot",
     "Scheme",
     "WorkShape",
     "coded_scheme",
     "epoch_end_times",
+    "make_scheme",
+    "register_scheme",
+    "scheme_type",
 ]
-
-SCHEMES: dict[str, Callable[..., Scheme]] = {
-    scheme.name: scheme
-    for scheme in (Conventional, ConventionalFullBatch, DropSlowest, CodedPadded, CodedKeys, OneShot, CodedFedL)
-}
-
-
-def coded_scheme(name: str, alpha: int, groups: int = 1, spare: int = 0) -> CodedScheme:
-    """A scheme that runs as real state machines."""
-    coded = {scheme.name: scheme for scheme in (CodedPadded, CodedKeys, OneShot)}
-    if name not in coded:
-        raise InvalidInput(f"scheme must be one of {', '.join(coded)}, got {name!r}")
-    return coded[name](alpha, groups, spare)

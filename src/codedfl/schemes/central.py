@@ -2,7 +2,7 @@
 
 A coded scheme gives the server exactly sum_i X_i'X_i e, whichever devices answer. So its models do not depend on
 who straggles, and computing them centrally, with the same rounding and the same ring product, gives the same model
-bit for bit (tests/test_central.py). Many latencies can then be drawn for one trajectory.
+bit for bit (tests/run/test_simulator.py). Many latencies can then be drawn for one trajectory.
 
 The sums per mini-batch serve the baselines, which work in floats.
 """
@@ -21,12 +21,18 @@ from codedfl.typing import Floats, Planes
 
 
 class CentralTotals:
-    """Sums over all devices of X'X and X'Y, as rounded by each device, and per mini-batch in floats."""
+    """Sums over all devices of X'X and X'Y, as rounded by each device, and per mini-batch in floats.
 
-    def __init__(self, problem: Problem, progress: Callable[[float], None] | None = None) -> None:
+    precision: fraction bits to ask for, as in ``Parameters``; None takes what two primes give.
+    """
+
+    def __init__(
+        self, problem: Problem, progress: Callable[[float], None] | None = None, precision: int | None = None
+    ) -> None:
         self.problem = problem
+        self.precision = precision
         d, c = problem.n_features, problem.n_outputs
-        format_ = FixedPoint.derive(problem.bounds, d, problem.n_devices)
+        format_ = FixedPoint.derive(problem.bounds, d, problem.n_devices, precision=precision)
         self.fixed_point = format_
         gram = np.zeros((d, d))
         cross = np.zeros((d, c))

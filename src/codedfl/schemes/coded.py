@@ -11,17 +11,23 @@ from typing import ClassVar
 
 import numpy as np
 
-from codedfl.code.gradient_code import group_sizes
+from codedfl.code.gradient_code import coded_quorum, group_sizes
+from codedfl.code.quorum import Quorum
 from codedfl.errors import InvalidInput
-from codedfl.fleet.clock import Quorum
+from codedfl.exact.ring import BYTES_PER_RESIDUE
 from codedfl.fleet.fleet import Fleet
-from codedfl.fleet.latency import crypto_macs
+from codedfl.fleet.latency import crypto_macs, ring_macs
+from codedfl.privacy.exposure import Exposure, coded_exposure
 from codedfl.protocol.device import Device
 from codedfl.protocol.server import Server
 from codedfl.schemes.central import CentralTotals
-from codedfl.schemes.scheme import RING_BITS, Conditions, Descent, EpochLoad, Scheme, WorkShape
+from codedfl.schemes.scheme import Conditions, Descent, DeviceCosts, EpochLoad, Scheme, WorkShape
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats
+
+_ONE_GROUP = 50  # up to so many devices one code serves all
+_GROUP_SIZE = 25
+_ALPHAS_TRIED = 14
 
 
 @dataclass(frozen=True)
@@ -38,7 +44,6 @@ class CodedScheme(Scheme):
     exact: ClassVar[bool] = True
     device_type: ClassVar[type[Device]]
     server_type: ClassVar[type[Server]]
-    reveals_gram: ClassVar[bool] = False  # the server learns the whole total of X'X
 
     @property
     def label(self) -> str:
@@ -49,22 +54,49 @@ class CodedScheme(Scheme):
     def parameters(self) -> dict[str, float]:
         return {"alpha": self.alpha, "groups": self.groups, "spare": self.spare}
 
+    @property
+    def grouped(self) -> bool:
+        return self.groups > 1
+
+    @classmethod
+    def default_for(cls, n_devices: int) -> CodedScheme:
+        """alpha = D - 2, the paper's best; of many devices groups of about 25: a device's work must not grow with D."""
+        groups = 1 if n_devices <= _ONE_GROUP else round(n_devices / _GROUP_SIZE)
+        return cls(max(1, n_devices // groups - 2), groups)
+
+    @classmethod
+    def candidates(cls, n_devices: int) -> Iterator[CodedScheme]:
+        """alpha from 1 to a group's size; one group for all if a device can bear D pads, else of about 25 and 50."""
+        counts = {1} if n_devices <= _ONE_GROUP else {round(n_devices / size) for size in (_GROUP_SIZE, _ONE_GROUP)}
+        for groups in sorted(counts):
+            size = n_devices // groups
+            for alpha in sorted({round(x) for x in np.linspace(1, size, min(_ALPHAS_TRIED, size))}):
+                yield cls(alpha, groups)
+
+    def exposure(self, n_devices: int) -> Exposure:
+        return coded_exposure(n_devices, self.alpha, self.groups)
+
+    def device_costs(self, shape: WorkShape, at: Conditions, epochs: int) -> DeviceCosts:
+        """A float32 plane of d x d for each prime, the shared bulk once on its way up, and what the scheme adds."""
+        planes = shape.number_bits // (8 * BYTES_PER_RESIDUE)
+        bulk = shape.bulk_bits / 8
+        memory = 4.0 * planes * shape.n_features**2 + bulk
+        return self._epoch_costs(shape, at, epochs, memory).plus(upload_bytes=bulk)
+
     def check(self, n_devices: int) -> None:
         group_sizes(n_devices, self.alpha, self.groups)
         if not 0 <= self.spare < self.alpha:
             raise InvalidInput(f"spare must be between 0 and alpha - 1 ({self.alpha - 1}), got {self.spare}")
 
-    @property
-    def quorum(self) -> Quorum:
-        """alpha - 1 stragglers in each group are not waited for, but for the spare answers."""
-        return Quorum(self.alpha - 1 - self.spare, self.groups)
+    def quorum(self, n_devices: int) -> Quorum:
+        """Which answers end an epoch: the server's own rule, for alpha - 1 stragglers in each group less the spare."""
+        return coded_quorum(n_devices, self.alpha, self.groups).with_spare(self.spare)
 
     def epoch_load(self, shape: WorkShape, fleet: Fleet) -> EpochLoad:
         """d^2 c MACs and d c numbers each way; the answer is sealed. Masks are expanded ahead and cost no waiting."""
-        numbers = shape.model_numbers
-        macs = shape.n_features * numbers + crypto_macs(fleet, sealed_bits=numbers * RING_BITS)
-        bits = numbers * RING_BITS
-        return EpochLoad(macs, bits, bits, self.quorum)
+        bits = shape.model_bits
+        product = ring_macs(shape.n_features * shape.model_numbers, shape.number_bits)
+        return EpochLoad(product + crypto_macs(fleet, sealed_bits=bits), bits, bits, self.quorum(fleet.n_devices))
 
     def models(
         self, totals: CentralTotals, solver: Solver | None, descent: Descent, at: Conditions, rng: np.random.Generator

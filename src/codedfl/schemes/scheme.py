@@ -1,44 +1,63 @@
 """What a scheme is to the simulator and the planner: how long its phases take, and what models it makes.
 
-A new scheme is one new file with a subclass of ``Scheme``. Coded schemes give exact gradients, so their models are the
+A new scheme is one new file with a subclass of ``Scheme``: what it costs, what it shows to whom and which variants are
+worth trying are said there and nowhere else. Coded schemes give exact gradients, so their models are the
 centralised ones (``central``), whoever straggles; the baselines compute theirs from who was in time.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from codedfl.code.quorum import Quorum
 from codedfl.data.problem import Problem
 from codedfl.errors import InvalidInput
-from codedfl.fleet.clock import Quorum, StragglerPolicy, TrainingClock
+from codedfl.exact.fixed_point import FixedPoint
+from codedfl.exact.ring import BYTES_PER_RESIDUE
+from codedfl.fleet.clock import StragglerPolicy, TrainingClock
 from codedfl.fleet.fleet import Fleet
-from codedfl.fleet.latency import SharingConvention, epoch_arrivals
+from codedfl.fleet.latency import (
+    EngineLatency,
+    FleetLatency,
+    LatencyModel,
+    ReorderedLatency,
+    SharingConvention,
+    epoch_arrivals,
+    mean_arrivals,
+)
+from codedfl.privacy.exposure import Exposure
+from codedfl.privacy.rows import PrivacyRow, plain_rows
 from codedfl.schemes.central import CentralTotals
 from codedfl.solve.descent import StepSchedule
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats, Seconds
 
 FLOAT_BITS = 32
-RING_BITS = 48
 
 
 @dataclass(frozen=True, eq=False)
 class WorkShape:
-    """The sizes that latencies depend on: d, c and the samples of each device."""
+    """The sizes that latencies depend on: d, c, the samples of each device, and the bits of a ring number.
+
+    ``number_bits`` is 48 for two primes, which nearly every run takes, and 72 for three (a high ``precision``).
+    """
 
     n_features: int
     n_outputs: int
     samples: NDArray[np.int64]
+    number_bits: int = 8 * 2 * BYTES_PER_RESIDUE
 
     @classmethod
-    def of(cls, problem: Problem) -> WorkShape:
-        return cls(problem.n_features, problem.n_outputs, problem.samples_of_device)
+    def of(cls, problem: Problem, precision: int | None = None) -> WorkShape:
+        """What a run on this problem has; ``precision`` as in ``Parameters``."""
+        ring = FixedPoint.derive(problem.bounds, problem.n_features, problem.n_devices, precision=precision).ring
+        return cls(problem.n_features, problem.n_outputs, problem.samples_of_device, 8 * ring.bytes_per_number)
 
     @property
     def model_numbers(self) -> int:
@@ -50,15 +69,59 @@ class WorkShape:
         """d(d+1)/2 + d c: what a device of a coded scheme shares in phase 1."""
         return self.n_features * (self.n_features + 1) // 2 + self.model_numbers
 
+    @property
+    def model_bits(self) -> int:
+        """Of an update or an answer on the ring."""
+        return self.model_numbers * self.number_bits
+
+    @property
+    def bulk_bits(self) -> int:
+        return self.bulk_numbers * self.number_bits
+
+
+Grouping = Literal["by-speed", "random"]
+"""How devices come into groups that have a code each.
+
+``by-speed``: dealt in turn from the fastest to the slowest, so that every group has its share of slow ones (ours).
+``random``: as in the authors' simulation of the journal version.
+"""
+_RANDOM_ORDERS = 32  # of random groups, over which latencies are drawn
+
 
 @dataclass(frozen=True)
 class Conditions:
-    """How the simulation is run: on which fleet, and by which conventions."""
+    """How the simulation is run: on which fleet, and by which conventions.
+
+    latency: how long things take; None is the fleet's own model. The fleet then still says who the devices are and
+        what crypto costs them.
+    call_overhead: seconds that the engine itself takes for every message to a device, beside the links.
+    grouping: how schemes with groups deal out the devices; others do not read it.
+    """
 
     fleet: Fleet
     sharing: SharingConvention = "authors"
     policy: StragglerPolicy = "restart"
     chunk_bits: float | None = None
+    latency: LatencyModel | None = None
+    call_overhead: float = 0.0
+    grouping: Grouping = "by-speed"
+
+    def __post_init__(self) -> None:
+        if self.grouping not in get_args(Grouping):
+            raise InvalidInput(f"grouping must be one of {', '.join(get_args(Grouping))}, got {self.grouping!r}")
+
+    @property
+    def times(self) -> LatencyModel:
+        """The model in force."""
+        model = FleetLatency(self.fleet) if self.latency is None else self.latency
+        return EngineLatency(model, self.call_overhead) if self.call_overhead else model
+
+    def in_order(self, order: NDArray[np.intp]) -> Conditions:
+        """The same for a run whose position i is device ``order[i]``; schemes then speak of positions."""
+        if np.array_equal(order, np.arange(len(order))):
+            return self
+        model = FleetLatency(self.fleet) if self.latency is None else self.latency
+        return replace(self, latency=ReorderedLatency(model, order))
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +149,28 @@ class EpochLoad:
     quorum: Quorum
     deadline: float | None = None
 
+    def arrivals(self, at: Conditions, draws: int, rng: np.random.Generator, now: float | Seconds = 0.0) -> Seconds:
+        """(draws, D) times from each device's start, at ``now``, to its answer."""
+        return epoch_arrivals(at.times, self.macs, self.bits_down, self.bits_up, draws, rng, at.chunk_bits, now)
+
+
+@dataclass(frozen=True)
+class DeviceCosts:
+    """What a whole training costs one device: bytes both ways, MACs, and the memory it holds."""
+
+    upload_bytes: float
+    download_bytes: float
+    macs: float
+    memory_bytes: float
+
+    def plus(self, *, upload_bytes: float = 0.0, download_bytes: float = 0.0, macs: float = 0.0) -> DeviceCosts:
+        return replace(
+            self,
+            upload_bytes=self.upload_bytes + upload_bytes,
+            download_bytes=self.download_bytes + download_bytes,
+            macs=self.macs + macs,
+        )
+
 
 @dataclass(frozen=True)
 class Descent:
@@ -101,6 +186,19 @@ class Scheme(ABC):
     name: ClassVar[str]
     exact: ClassVar[bool] = False  # gives the exact total gradient, so any solver can be used
     private: ClassVar[bool] = True  # the server sees no single device's gradient or data
+    server_sees: ClassVar[str] = "the total only"  # in words
+    reveals_gram: ClassVar[bool] = False  # the server learns the whole total of X'X
+
+    @classmethod
+    def default_for(cls, n_devices: int) -> Scheme:
+        """The variant to take on so many devices when nothing else is known; a scheme without parameters is one."""
+        del n_devices
+        return cls()
+
+    @classmethod
+    def candidates(cls, n_devices: int) -> Iterator[Scheme]:
+        """The variants that a planner should try on so many devices."""
+        yield cls.default_for(n_devices)
 
     @property
     @abstractmethod
@@ -108,9 +206,62 @@ class Scheme(ABC):
         """As it stands in tables and figures."""
 
     @property
+    def grouped(self) -> bool:
+        """Whether it matters which device has which position."""
+        return False
+
+    def order(self, shape: WorkShape, at: Conditions, rng: np.random.Generator) -> NDArray[np.intp]:
+        """Which device takes which position of the run: as the fleet lists them, unless they are dealt into groups."""
+        if not self.grouped:
+            return np.arange(at.fleet.n_devices)
+        if at.grouping == "random":
+            return rng.permutation(at.fleet.n_devices)
+        load = self.epoch_load(shape, at.fleet)
+        return np.argsort(mean_arrivals(at.times, load.macs, load.bits_down, load.bits_up), kind="stable")
+
+    @property
     def parameters(self) -> dict[str, float]:
         """``alpha`` or ``delta`` or ..., for results files."""
         return {}
+
+    @property
+    def default_solver(self) -> str:
+        """What its server runs unless said otherwise: descent where gradients are not exact."""
+        return "cg" if self.exact else "gd"
+
+    def solvers(self, names: Sequence[str]) -> Sequence[str]:
+        """Which of these solvers it can run."""
+        return names if self.exact else ("gd",)
+
+    @property
+    def models_key(self) -> Hashable:
+        """Schemes with the same key make the same models, whoever straggles: all exact ones do."""
+        return "exact" if self.exact else self
+
+    def exposure(self, n_devices: int) -> Exposure:
+        """Whom the server exposes by itself and with colluding devices: with one everybody, unless the scheme knows."""
+        return Exposure.beyond(0, n_devices) if self.private else Exposure.everybody(n_devices)
+
+    def privacy_rows(self, n_devices: int) -> list[PrivacyRow]:
+        """Per party what it sees and what follows."""
+        self.check(n_devices)
+        return plain_rows(self.server_sees, self.exposure(n_devices), n_devices)
+
+    def device_costs(self, shape: WorkShape, at: Conditions, epochs: int) -> DeviceCosts:
+        """Of the busiest device; here: epochs without a sharing phase, on raw rows in float32."""
+        rows = int(shape.samples.max()) * (shape.n_features + shape.n_outputs)
+        return self._epoch_costs(shape, at, epochs, memory_bytes=rows * FLOAT_BITS / 8)
+
+    def _epoch_costs(self, shape: WorkShape, at: Conditions, epochs: int, memory_bytes: float) -> DeviceCosts:
+        load = self.epoch_load(shape, at.fleet)
+        up, down = epochs * load.bits_up / 8, epochs * load.bits_down / 8
+        return DeviceCosts(up, down, epochs * float(np.max(load.macs)), memory_bytes)
+
+    def stragglers(self, shape: WorkShape, fleet: Fleet) -> int:
+        """How many devices an epoch need not wait for: all where it has a deadline."""
+        load = self.epoch_load(shape, fleet)
+        waited_for = 0 if load.deadline is not None else load.quorum.answers_needed
+        return fleet.n_devices - waited_for
 
     def check(self, n_devices: int) -> None:
         """Refuse parameters that do not fit the fleet."""
@@ -140,8 +291,23 @@ class Scheme(ABC):
 def epoch_end_times(
     scheme: Scheme, shape: WorkShape, at: Conditions, epochs: int, draws: int, rng: np.random.Generator
 ) -> tuple[Seconds, Seconds]:
-    """(draws,) ends of the sharing phase and (draws, epochs) ends of the epochs, from time zero."""
+    """(draws,) ends of the sharing phase and (draws, epochs) ends of the epochs, from time zero.
+
+    Random groups are drawn anew for every few draws.
+    """
     scheme.check(at.fleet.n_devices)
+    orders = min(draws, _RANDOM_ORDERS) if scheme.grouped and at.grouping == "random" else 1
+    parts = []
+    for part in np.array_split(np.arange(draws), orders):
+        ordered = at.in_order(scheme.order(shape, at, rng))
+        parts.append(_ends_in_order(scheme, shape, ordered, epochs, len(part), rng))
+    starts, ends = zip(*parts, strict=True)
+    return np.concatenate(starts), np.concatenate(ends)
+
+
+def _ends_in_order(
+    scheme: Scheme, shape: WorkShape, at: Conditions, epochs: int, draws: int, rng: np.random.Generator
+) -> tuple[Seconds, Seconds]:
     shared = scheme.sharing(shape, at, draws, rng)
     load = scheme.epoch_load(shape, at.fleet)
     clock = TrainingClock(shared.start, shared.ready, at.policy)
@@ -150,7 +316,6 @@ def epoch_end_times(
         if load.deadline is not None:
             clock.advance_by(load.deadline)
         else:
-            durations = epoch_arrivals(at.fleet, load.macs, load.bits_down, load.bits_up, draws, rng, at.chunk_bits)
-            clock.advance(durations, load.quorum)
+            clock.advance(load.arrivals(at, draws, rng, clock.starts), load.quorum)
         ends[:, epoch] = clock.now
     return shared.start, ends

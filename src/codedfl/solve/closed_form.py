@@ -22,7 +22,7 @@ class ClosedForm(Resumable):
 
     _kept: ClassVar[Mapping[str, Kept]] = {"_triangle": PLAIN, "model": PLAIN, "path": MAP}
 
-    def __init__(self, regularisation: float = 9e-6, regularisations: Sequence[float] = ()) -> None:
+    def __init__(self, regularisation: float = 0.0, regularisations: Sequence[float] = ()) -> None:
         for value in (regularisation, *regularisations):
             _check(1, value)
         self.epochs = 1

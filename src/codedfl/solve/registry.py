@@ -1,18 +1,229 @@
-"""Solvers by name."""
+"""Solvers by name: what everybody has to know of each, said once, and the one way to make them.
+
+Another package adds a solver by ``register_solver``, or by an entry point of the group ``codedfl.solvers`` that names a
+``SolverKind``. Entry points are looked for when a name is asked for that is not known yet, or all names are.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
 
-from codedfl.solve.descent import GradientDescent, Nesterov
-from codedfl.solve.krylov import ConjugateGradient
+from codedfl.errors import InvalidInput
+from codedfl.solve import krylov
+from codedfl.solve.closed_form import ClosedForm
+from codedfl.solve.descent import STEPS, GradientDescent, Nesterov, StepSchedule
+from codedfl.solve.krylov import BlockKrylov, ConjugateGradient
+from codedfl.solve.solver import GramSolver, Solver
 
-SOLVERS: dict[str, type[GradientDescent] | type[Nesterov] | type[ConjugateGradient]] = {
-    "gd": GradientDescent,
-    "nesterov": Nesterov,
-    "cg": ConjugateGradient,
-}
+ENTRY_POINTS = "codedfl.solvers"
+BLOCK_KRYLOV = "block-krylov"
+CLOSED_FORM = "closed-form"
+DEFAULT_SOLVER = BLOCK_KRYLOV  # of every scheme that gives exact products
+
+_log = logging.getLogger(__name__)
 
 
-def solver_names() -> Sequence[str]:
-    return tuple(SOLVERS)
+@dataclass(frozen=True)
+class SolverSettings:
+    """What a solver is made of.
+
+    Attributes
+    ----------
+    epochs : int
+        At most so many.
+    regularisation : float
+        lambda.
+    step : StepSchedule or None
+        None lets the solver find its own; always None for a kind that takes none.
+    tolerance : float or None
+        When to stop, by the solver's own measure; None is its default.
+    """
+
+    epochs: int
+    regularisation: float
+    step: StepSchedule | None = None
+    tolerance: float | None = None
+
+    def tolerance_or(self, default: float) -> float:
+        return default if self.tolerance is None else self.tolerance
+
+
+@dataclass(frozen=True)
+class SolverKind:
+    """What everybody has to know of a solver.
+
+    Attributes
+    ----------
+    name : str
+        As options, plans and results have it.
+    words : str
+        As people read it.
+    make : callable
+        ``SolverSettings`` to a fresh solver.
+    default_epochs : int
+        Enough for most.
+    step_share : float or None
+        The part it takes of a step named for gradient descent; None for a solver that takes no step.
+    needs_gram : bool
+        Needs X'X itself, so that only a scheme that reveals it can serve it.
+    """
+
+    name: str
+    words: str
+    make: Callable[[SolverSettings], Solver]
+    default_epochs: int
+    step_share: float | None = None
+    needs_gram: bool = False
+
+    @property
+    def takes_step(self) -> bool:
+        return self.step_share is not None
+
+
+def register_solver(kind: SolverKind) -> None:
+    """Make a solver known by its name, for this process. A name is given once."""
+    if kind.name in _kinds:
+        raise InvalidInput(f"a solver's name must be new, got {kind.name!r}, which is registered")
+    _kinds[kind.name] = kind
+
+
+def solver_kinds() -> dict[str, SolverKind]:
+    """All solvers by name, those of other packages included; one that cannot be loaded is logged and left out."""
+    _load_entry_points()
+    return dict(_kinds)
+
+
+def solver_kind(solver: str | Solver) -> SolverKind:
+    """What is known of a solver; of an object what can be seen."""
+    if not isinstance(solver, str):
+        name = type(solver).__name__
+        epochs = getattr(solver, "epochs", 1)
+        return SolverKind(name, name, lambda _: _fresh(solver), epochs, needs_gram=isinstance(solver, GramSolver))
+    if solver not in _kinds:
+        _load_entry_points()
+    if solver in _broken:
+        raise InvalidInput(_broken[solver])
+    if solver not in _kinds:
+        raise InvalidInput(f"solver must be one of {', '.join(_kinds)}, got {solver!r}")
+    return _kinds[solver]
+
+
+def make_solver(
+    solver: str | Solver,
+    *,
+    regularisation: float,
+    epochs: int | None = None,
+    step: str | StepSchedule | None = None,
+    tolerance: float | None = None,
+    gram: bool = False,
+) -> Solver:
+    """A fresh solver.
+
+    Parameters
+    ----------
+    solver : str or Solver
+        A name; or an object that was never started, of which a copy is made: it has its own epochs, lambda and step.
+    regularisation : float
+        lambda; 0 is least squares.
+    epochs : int or None
+        At most so many; None takes the solver's default.
+    step : str, StepSchedule or None
+        The name of a step of gradient descent (``STEPS``), of which other solvers take their share; a schedule, which
+        is taken as it is; None derives one from the largest eigenvalue, at the price of a few epochs.
+    tolerance : float or None
+        See ``SolverSettings``.
+    gram : bool
+        Whether the scheme shows the server X'X itself. The closed form then stands in for a solver that has no use for
+        it; otherwise a solver that needs it is refused.
+    """
+    kind = solver_kind(solver)
+    if gram and not kind.needs_gram:
+        return ClosedForm(regularisation)
+    if kind.needs_gram and not gram:
+        raise InvalidInput(f"solver must do without X'X itself, which this scheme does not reveal, got {kind.name}")
+    if not isinstance(solver, str):
+        return _fresh(solver)
+    if step is not None and not kind.takes_step:
+        raise InvalidInput(f"step must be left out with solver {kind.name}, which needs none, got {step}")
+    epochs = kind.default_epochs if epochs is None else epochs
+    return kind.make(SolverSettings(epochs, regularisation, _schedule(step, kind.step_share), tolerance))
+
+
+def _schedule(step: str | StepSchedule | None, share: float | None) -> StepSchedule | None:
+    if not isinstance(step, str):
+        return step
+    if step not in STEPS:
+        raise InvalidInput(f"step must be one of {', '.join(STEPS)}, got {step!r}")
+    return STEPS[step].times(share or 1.0)
+
+
+def _fresh(solver: Solver) -> Solver:
+    if solver.model is not None:
+        raise InvalidInput(f"a solver must be given before it is started, got one that has a model: {solver!r}")
+    return copy.deepcopy(solver)
+
+
+def _load_entry_points() -> None:
+    """Once a process: what other packages offer. A broken one must not keep the others from working."""
+    global _loaded
+    if _loaded:
+        return
+    _loaded = True
+    from importlib.metadata import entry_points  # here: it takes 20 ms, and a device never gets here
+
+    for entry in entry_points(group=ENTRY_POINTS):
+        try:
+            kind = entry.load()
+            if not isinstance(kind, SolverKind) or kind.name != entry.name:
+                raise InvalidInput(f"it must be a SolverKind of that name, got {kind!r:.80}")
+            register_solver(kind)
+        except Exception as error:
+            why = " ".join(f"{type(error).__name__}: {error}".split())
+            _broken[entry.name] = f"the solver {entry.name} ({entry.value}) could not be loaded: {why}"
+            _log.warning("%s", _broken[entry.name])
+
+
+_kinds: dict[str, SolverKind] = {}
+_broken: dict[str, str] = {}  # by name, what to say of entry points that could not be loaded
+_loaded = False
+
+register_solver(
+    SolverKind(
+        "gd",
+        "gradient descent",
+        lambda at: GradientDescent(at.epochs, at.regularisation, at.step, at.tolerance_or(0.0)),
+        default_epochs=500,
+        step_share=1.0,
+    )
+)
+register_solver(
+    SolverKind(
+        "nesterov",
+        "Nesterov's method",
+        lambda at: Nesterov(at.epochs, at.regularisation, at.step, at.tolerance_or(0.0)),
+        default_epochs=500,
+        step_share=0.5,  # momentum halves the largest stable step
+    )
+)
+register_solver(
+    SolverKind(
+        "cg",
+        "conjugate gradient",
+        lambda at: ConjugateGradient(at.epochs, at.regularisation, at.tolerance_or(krylov.TOLERANCE)),
+        default_epochs=50,
+    )
+)
+register_solver(
+    SolverKind(
+        BLOCK_KRYLOV,
+        "block Krylov",
+        lambda at: BlockKrylov(at.epochs, at.regularisation, at.tolerance_or(krylov.TOLERANCE)),
+        default_epochs=50,
+    )
+)
+register_solver(
+    SolverKind(CLOSED_FORM, "closed form", lambda at: ClosedForm(at.regularisation), default_epochs=1, needs_gram=True)
+)

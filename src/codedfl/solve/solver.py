@@ -18,7 +18,12 @@ from codedfl.typing import Floats
 
 
 class Solver(Protocol):
-    """One epoch is one ``start`` or one ``request``/``receive`` pair."""
+    """One epoch is one ``start`` or one ``request``/``receive`` pair; there are at most ``epochs`` of them."""
+
+    @property
+    def epochs(self) -> int:
+        """At most so many, the one of ``start`` included; devices answer no more."""
+        ...
 
     @property
     def model(self) -> Floats | None:
@@ -52,6 +57,16 @@ class GramSolver(Protocol):
 
     def take_gram(self, triangle: Floats) -> None:
         """The row-major upper triangle of sum_i X_i'X_i."""
+        ...
+
+
+@runtime_checkable
+class Converging(Protocol):
+    """A solver that knows whether it has arrived."""
+
+    @property
+    def converged(self) -> bool | None:
+        """Whether it ended by itself, as near to the solution as it was asked to come; None if it was not asked."""
         ...
 
 

@@ -27,6 +27,7 @@ from codedfl.schemes import (
     WorkShape,
     epoch_end_times,
 )
+from codedfl.solve.registry import BLOCK_KRYLOV
 from codedfl.study import paper
 from codedfl.study.comparison import Entry, Settings, Trained, draw_latencies, train_seeds
 from codedfl.study.paper import EXPERIMENTS, Experiment
@@ -53,13 +54,19 @@ class _Aim:
     times: float
 
 
+SOLVERS = ("gd", "nesterov", "cg", BLOCK_KRYLOV)
+
 AIMS = (
     _Aim("mnist", "coded-keys", "gd", "conventional", "gd", 13.0),
     _Aim("mnist", "coded-keys", "cg", "conventional", "gd", 100.0),
     _Aim("mnist", "coded-keys", "cg", "conventional-full-batch", "cg", 8.0),
+    _Aim("mnist", "coded-keys", BLOCK_KRYLOV, "conventional", "gd", 150.0),
+    _Aim("mnist", "coded-keys", BLOCK_KRYLOV, "conventional-full-batch", BLOCK_KRYLOV, 6.5),
     _Aim("fashion-mnist", "coded-keys", "gd", "conventional", "gd", 13.0),
     _Aim("fashion-mnist", "coded-keys", "cg", "conventional", "gd", 150.0),
     _Aim("fashion-mnist", "coded-keys", "cg", "conventional-full-batch", "cg", 8.0),
+    _Aim("fashion-mnist", "coded-keys", BLOCK_KRYLOV, "conventional", "gd", 150.0),
+    _Aim("fashion-mnist", "coded-keys", BLOCK_KRYLOV, "conventional-full-batch", BLOCK_KRYLOV, 6.5),
 )
 
 NOTES = (
@@ -76,9 +83,11 @@ NOTES = (
 
 def beyond_entries(n_devices: int) -> list[Entry]:
     alphas = sorted({paper.to_scale(alpha, n_devices) for alpha in (16, 20, 23, 25)})
-    entries = [Entry(Conventional()), *(Entry(ConventionalFullBatch(), solver) for solver in ("gd", "cg"))]
-    entries += [Entry(CodedPadded(alpha), solver) for alpha in alphas[-2:] for solver in ("gd", "cg")]
-    entries += [Entry(CodedKeys(alpha), solver) for alpha in alphas for solver in ("gd", "nesterov", "cg")]
+    entries = [Entry(Conventional()), *(Entry(ConventionalFullBatch(), solver) for solver in SOLVERS)]
+    entries += [
+        Entry(CodedPadded(alpha), solver) for alpha in alphas[-2:] for solver in SOLVERS if solver != "nesterov"
+    ]
+    entries += [Entry(CodedKeys(alpha), solver) for alpha in alphas for solver in SOLVERS]
     return [*entries, *(Entry(OneShot(alpha)) for alpha in alphas[-2:])]
 
 
@@ -212,7 +221,7 @@ def speedup_against_devices(
             if epochs is None:
                 continue
             _, ends = epoch_end_times(scheme, shape, at, epochs, 20, np.random.default_rng([size, 3]))
-            seconds, method = float(ends[:, -1].mean()), (scheme.name, entry.solver)
+            seconds, method = float(ends[:, -1].mean()), (scheme.name, entry.solver_name)
             if method not in best or seconds < best[method][0]:
                 best[method] = seconds, scheme
         conventional = best.get((Conventional.name, "gd"))
@@ -245,13 +254,14 @@ def _scaled_schemes(size: int) -> list[tuple[Scheme, Entry]]:
     members = size // groups
     found: list[tuple[Scheme, Entry]] = [
         (Conventional(), Entry(Conventional())),
-        (ConventionalFullBatch(), Entry(ConventionalFullBatch(), "cg")),
+        *((ConventionalFullBatch(), Entry(ConventionalFullBatch(), solver)) for solver in ("cg", BLOCK_KRYLOV)),
     ]
     for alpha in sorted({max(1, round(part * members)) for part in (0.4, 0.64, 0.8, 0.92, 1.0)}):
         found += [
             (CodedPadded(alpha, groups), Entry(CodedPadded(1))),
             (CodedKeys(alpha, groups), Entry(CodedKeys(1))),
             (CodedKeys(alpha, groups), Entry(CodedKeys(1), "cg")),
+            (CodedKeys(alpha, groups), Entry(CodedKeys(1), BLOCK_KRYLOV)),
             (OneShot(alpha, groups), Entry(OneShot(1))),
         ]
     return found

@@ -28,18 +28,16 @@ from codedfl.schemes import (
     Conventional,
     ConventionalFullBatch,
     Descent,
-    OneShot,
     Scheme,
     WorkShape,
     epoch_end_times,
 )
 from codedfl.schemes.central import CentralTotals
 from codedfl.solve.descent import STEPS
-from codedfl.solve.krylov import ConjugateGradient
-from codedfl.solve.registry import SOLVERS
+from codedfl.solve.registry import make_solver, solver_kind
 from codedfl.solve.solver import Solver
 from codedfl.study.parallel import Job, in_parallel
-from codedfl.study.results import Gain, SchemeResult, Speedups, Times, Took, TraceRow, finite, summary
+from codedfl.study.results import Exposure, Gain, SchemeResult, Speedups, Times, Took, TraceRow, finite, summary
 from codedfl.typing import Floats, Progress
 
 CENTRAL_MODELS = (
@@ -54,15 +52,17 @@ CANNOT_RUN = (CodedFLError, np.linalg.LinAlgError)
 
 @dataclass(frozen=True)
 class Entry:
-    """One curve: a scheme, the solver the server runs (descent for the baselines), and the step's name."""
+    """One curve: a scheme, the solver the server runs (descent for the baselines), and the step's name.
+
+    The solver is a name, or an object that was never started.
+    """
 
     scheme: Scheme
-    solver: str = "gd"
+    solver: str | Solver = "gd"
     step: str = "paper"
 
     def __post_init__(self) -> None:
-        if self.solver not in SOLVERS:
-            raise InvalidInput(f"solver must be one of {', '.join(SOLVERS)}, got {self.solver!r}")
+        solver_kind(self.solver)
         if self.step not in STEPS:
             raise InvalidInput(f"step must be one of {', '.join(STEPS)}, got {self.step!r}")
         if self.solver != "gd" and not self.scheme.exact:
@@ -71,18 +71,17 @@ class Entry:
     @property
     def models_key(self) -> tuple[object, ...]:
         """Entries with the same key have the same models."""
-        if isinstance(self.scheme, OneShot):
-            return (OneShot.name, self.solver, self.step)
-        return ("exact" if self.scheme.exact else self.scheme, self.solver, self.step)
+        return (self.scheme.models_key, self.solver, self.step)
+
+    @property
+    def solver_name(self) -> str:
+        return solver_kind(self.solver).name
 
     def make_solver(self, epochs: int, regularisation: float) -> Solver | None:
         if not self.scheme.exact:
             return None
-        if self.solver == "cg":
-            return ConjugateGradient(epochs, regularisation)
-        # Momentum halves the largest stable step, so Nesterov's method takes the smaller of the two.
-        step = STEPS["literal" if self.solver == "nesterov" else self.step]
-        return SOLVERS[self.solver](epochs, regularisation, step=step)  # type: ignore[call-arg]
+        step = self.step if solver_kind(self.solver).takes_step else None
+        return make_solver(self.solver, epochs=epochs, regularisation=regularisation, step=step)
 
 
 @dataclass(frozen=True)
@@ -243,7 +242,7 @@ def train_one(
         runs[key].append(run)
         if isinstance(entry.scheme, Conventional) and entry.step == "paper":
             reference = int(run.epochs[-1])
-    return Trained(runs, [seed], WorkShape.of(problem), time.perf_counter() - began, failed)
+    return Trained(runs, [seed], WorkShape.of(problem, totals.precision), time.perf_counter() - began, failed)
 
 
 def _half(say: Progress, what: str, fraction: float) -> None:
@@ -324,13 +323,14 @@ def _row(
         scheme=entry.scheme.name,
         label=entry.scheme.label,
         parameters=entry.scheme.parameters,
-        solver=entry.solver,
+        solver=entry.solver_name,
         sharing=convention,
         step=entry.step,
         target_accuracy=target,
         chunked=settings.chunk_bits is not None,
         private=entry.scheme.private,
         seeds=len(trained.seeds),
+        exposure=_exposure(entry.scheme, settings.fleet.n_devices),
         reason=failed.get(entry),
     )
     if row.reason is not None:
@@ -348,6 +348,16 @@ def _row(
         epoch_s_mean=timing.mean_epoch,
         final_accuracy=summary([float(run.scores[-1]) for run in runs]),
     )
+
+
+@functools.lru_cache(maxsize=256)
+def _exposure(scheme: Scheme, n_devices: int) -> Exposure:
+    """What the scheme says of itself; nothing where it does not fit the fleet."""
+    try:
+        found = scheme.exposure(n_devices)
+    except CANNOT_RUN:
+        return Exposure()
+    return Exposure(found.server_alone, found.one_colluder, found.two_colluders)
 
 
 def _times(own: Sequence[Floats | None]) -> Times:
@@ -391,7 +401,7 @@ def _trace_rows(dataset: str, entry: Entry, trained: Trained, timing: _Timing) -
             dataset=dataset,
             label=entry.scheme.label,
             scheme=entry.scheme.name,
-            solver=entry.solver,
+            solver=entry.solver_name,
             step=entry.step,
             seed=seed,
             epoch=int(epoch),

@@ -117,7 +117,7 @@ def fleet_digest(fleet: Fleet) -> str:
     for part in everything:
         for one in fields(part):
             if one.name not in ("name", "classes", "trace"):
-                digest.update(f"{one.name}={getattr(part, one.name)!r};".encode())
+                digest.update(f"{one.name}={float(getattr(part, one.name))!r};".encode())
     for one_class in fleet.classes:
         if one_class.trace is not None:
             for name, values in sorted(one_class.trace.seconds_per_unit.items()):

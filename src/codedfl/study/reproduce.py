@@ -23,6 +23,7 @@ from codedfl.data.problem import Problem, make_problem
 from codedfl.errors import InvalidInput
 from codedfl.fleet.fleet import Fleet
 from codedfl.schemes import CodedFedL, CodedKeys, CodedPadded, Conventional, ConventionalFullBatch, DropSlowest
+from codedfl.solve.registry import DEFAULT_SOLVER
 from codedfl.study import paper
 from codedfl.study.claims import SHUFFLED, paper_claims
 from codedfl.study.comparison import CENTRAL_MODELS, Entry, Settings, Trained, draw_latencies, seed_job
@@ -30,6 +31,7 @@ from codedfl.study.paper import EXPERIMENTS, Experiment
 from codedfl.study.parallel import in_parallel, jobs_at_once
 from codedfl.study.results import Claim, PaperValue, Results, SchemeResult, Sensitivity, Took
 from codedfl.typing import Progress
+from codedfl.version import __version__
 
 SENSITIVITY = (0.0, 1.0, 4.0)  # times the fleet's cost of pads and sealing
 
@@ -145,10 +147,12 @@ def _entries(n_devices: int) -> list[Entry]:
     """The curves of the figure, the schemes beyond it with their fair rivals, and both steps for the headline."""
     alphas = paper.alphas_for(n_devices)
     coded = [CodedPadded(alpha) for alpha in alphas]
-    beyond = [Entry(CodedKeys(alphas[-2])), Entry(CodedKeys(alphas[-2]), "cg"), Entry(CodedKeys(alphas[-1]), "cg")]
+    solvers = ("gd", "cg", DEFAULT_SOLVER)
+    beyond = [Entry(CodedKeys(alphas[-2]), solver) for solver in solvers]
+    beyond += [Entry(CodedKeys(alphas[-1]), solver) for solver in solvers[1:]]
     baselines = [Conventional(), DropSlowest(paper.DROPPED), *(CodedFedL(delta) for delta in paper.DELTAS)]
     literal = [Entry(scheme, step=paper.STEP_LITERAL) for scheme in (Conventional(), *coded)]
-    rivals = [Entry(ConventionalFullBatch(), solver) for solver in ("gd", "cg")]
+    rivals = [Entry(ConventionalFullBatch(), solver) for solver in solvers]
     return [*(Entry(scheme) for scheme in (*baselines, *coded)), *beyond, *rivals, *literal]
 
 
@@ -178,5 +182,6 @@ def thinned(data: Dataset, rows: int | None) -> Dataset:
 def software_versions() -> dict[str, str]:
     return {
         "python": platform.python_version(),
-        **{name: version(name) for name in ("codedfl", "numpy", "scikit-learn")},
+        "codedfl": __version__,
+        **{name: version(name) for name in ("numpy", "scikit-learn")},
     }

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from codedfl.data.columns import Columns
 from codedfl.data.datasets import Dataset, load
 from codedfl.data.datasets.dataset import as_labels, split_rows
 
@@ -53,7 +54,7 @@ def test_repr() -> None:
         ),
         ({"device": np.array([1, 2])}, "device must name one device per training row (4), got 2"),
         ({"public_range": (1.0, 1.0)}, "public_range must be (low, high) with low < high, got (1.0, 1.0)"),
-        ({"columns": ("a",)}, "columns must name all 2 columns, got 1 names"),
+        ({"columns": Columns.of_numbers(["a"])}, "columns must make 2 columns of X, got 1"),
     ],
 )
 def test_bad_data_are_refused_by_name(changes: dict[str, Any], message: str) -> None:

@@ -10,7 +10,8 @@ import pyarrow.parquet
 import pytest
 
 from codedfl.data.datasets import load, read_table
-from codedfl.data.datasets.table_file import _CSV_BLOCK
+from codedfl.data.tables import read_file
+from codedfl.data.tables.csv_file import BLOCK
 
 ROWS = 20
 COLUMNS: dict[str, list[Any]] = {
@@ -46,7 +47,7 @@ def refused(message: str, path: Path, **options: Any) -> None:
 def test_the_same_table_in_every_format(path: Path) -> None:
     data = load(write(path, COLUMNS), device="site")
     assert repr(data) == "<Dataset patients: 16 + 4 rows, 2 columns, 2 classes>"
-    assert data.columns == ("height", "weight")
+    assert data.columns is not None and data.columns.names == ("height", "weight")
     assert data.task == "classification"
     assert data.public_range is None
     # Every row kept its label and its device: all three follow from the weight.
@@ -94,28 +95,44 @@ def test_many_columns_are_not_all_listed(path: Path) -> None:
     refused(f"label must be a column of {path.name} ({there}), got 'label'", path)
 
 
-def test_a_column_of_text_is_refused(path: Path) -> None:
-    write(path, COLUMNS)
-    in_csv = path.suffix == ".csv"
-    what = "numbers, got 'clinic 0' in line 2" if in_csv else "one number per row, got 1 dimension(s) of <U8"
-    refused(f"column 'site' of {path.name} must hold {what}", path)
-
-
-def test_nan_is_refused(path: Path) -> None:
+def test_where_numbers_are_asked_for_text_and_gaps_are_refused(path: Path) -> None:
     write(path, {**COLUMNS, "height": [1.0, float("nan")] + [2.0] * (ROWS - 2)})
-    refused(f"{path.name} must be finite, got nan in row 1, column 0", path, device="site")
+    with pytest.raises(ValueError, match=r"^column 'site' of .* must hold numbers, got 'clinic 0' in row 1$"):
+        read_table(path, columns=("site",))
+    with pytest.raises(ValueError, match=r"^column 'height' of .* must have no gaps, got 1: say what .*$"):
+        read_table(path, columns=("height",))
 
 
-def test_nan_in_the_target_is_refused(path: Path) -> None:
+def test_a_gap_in_the_target_is_refused(path: Path) -> None:
     write(path, {"a": [1, 2, 3], "t": [0.5, float("nan"), 1.5]})
-    refused(f"{path.name}: labels must be finite, got nan in row 1", path, label="t")
+    message = f"column 't' of {path.name} must have no gaps, got 1, the first in row 2: leave those rows out"
+    refused(message, path, label="t")
+
+
+def test_text_and_gaps_are_taken_as_they_are(path: Path) -> None:
+    data = load(write(path, {**COLUMNS, "height": [1.0, float("nan")] + [2.0] * (ROWS - 2)}))
+    assert data.columns is not None
+    assert data.columns.design_names == ("height", "height missing", "site = clinic 1", "site = clinic 2", "weight")
+    assert data.notes == ("1 gaps in column 'height' become its median 2, and are marked",)
+    i = data.X_train[:, 4].astype(int) - 60
+    assert np.array_equal(data.X_train[:, 1], i == 1)
+    assert np.array_equal(data.X_train[:, 3], i % 3 == 2)
+
+
+def test_columns_are_chosen_and_dropped(path: Path) -> None:
+    write(path, COLUMNS)
+    data = load(path, columns=["weight"])
+    assert data.columns is not None and data.columns.names == ("weight",)
+    data = load(path, drop=["site", "height"])
+    assert data.columns is not None and data.columns.names == ("weight",)
+    refused(f"a column to drop must be a column of {path.name} ('height', 'site', 'weight'), got 'x'", path, drop=["x"])
 
 
 def test_no_rows_no_columns_one_class(path: Path) -> None:
     write(path, {"a": np.array([]), "label": np.array([])})
     refused(f"{path.name} must have at least one row and one column, got shape (0, 1)", path)
     write(path, {"label": [1, 2]})
-    refused(f"{path.name} must have at least one row and one column, got shape (2, 0)", path)
+    refused(f"{path.name} must have at least one column to learn from, got ", path)
     write(path, {"a": [1, 2, 3, 4, 5], "label": [7] * 5})
     refused("y_train must hold at least two classes, got only 7", path)
 
@@ -130,11 +147,11 @@ def test_files_that_are_not_what_they_are_called(path: Path) -> None:
 def test_an_unknown_ending(tmp_path: Path) -> None:
     path = tmp_path / "data.xlsx"
     path.write_text("")
-    refused("data file must end in .npz, .csv or .parquet, got 'data.xlsx'", path)
+    refused("data file must end in .csv, .csv.gz, .tsv, .txt, .parquet or .npz, got 'data.xlsx'", path)
 
 
 def test_csv_longer_than_a_block(tmp_path: Path) -> None:
-    n = 2 * _CSV_BLOCK + 3
+    n = 2 * BLOCK + 3
     write(tmp_path / "long.csv", {"a": list(range(n)), "label": [i % 2 for i in range(n)]})
     table = read_table(tmp_path / "long.csv", label="label")
     assert np.array_equal(table.X[:, 0], np.arange(n))
@@ -149,8 +166,10 @@ def test_csv_longer_than_a_block(tmp_path: Path) -> None:
         ("1,2\n3,4\n", "the first line of t.csv must name the columns, got '1,2'"),
         ("a,a,label\n1,2,3\n", "t.csv must name each column once, got 'a' twice"),
         ("a,label\n1,x\n2\n", "line 3 of t.csv must have 2 cells, got 1"),
-        ("a,label\n1,x\n,y\n", "column 'a' of t.csv must hold numbers, got '' in line 3"),
-        ("a,label\n1,x\n2,\n", "column 'label' of t.csv must have no gaps, got one in line 3"),
+        (
+            "a,label\n1,x\n2,\n",
+            "column 'label' of t.csv must have no gaps, got 1, the first in row 2: leave those rows out",
+        ),
     ],
 )
 def test_a_bad_csv_is_refused_with_its_line(tmp_path: Path, text: str, message: str) -> None:
@@ -175,12 +194,12 @@ def test_parquet_types(tmp_path: Path) -> None:
         "label": pyarrow.array(["u", "v"] * 3).dictionary_encode(),
     }
     pyarrow.parquet.write_table(pyarrow.table(columns), path)
-    table = read_table(path, label="label")
-    assert table.X[1].tolist() == [0.0, 1.0]
+    table = read_table(path, label="label", columns=("small",))
+    assert table.X.tolist() == [[float(i)] for i in range(n)]
     assert table.y is not None
     assert table.y.tolist() == ["u", "v"] * 3
-    pyarrow.parquet.write_table(pyarrow.table({"a": [1, None], "label": [1, 2]}), path)
-    refused("column 'a' of t.parquet must have no gaps, got 1", path)
+    flags = read_file(path).columns["flag"]
+    assert flags.tolist() == ["true", "false"] * 3
 
 
 def test_parquet_without_pyarrow_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,7 +223,7 @@ def test_npz_with_a_matrix(tmp_path: Path) -> None:
     np.savez(path, X=X, y=y[:9])
     refused("y of m.npz must hold one value per row (10), got shape (9,)", path)
     np.savez(path, X=X)
-    refused("label must be an array of m.npz ('X'), got 'y'", path)
+    refused("label must be a column of m.npz ('x0', 'x1', 'x2'), got 'y'", path)
     np.savez(path, X=y, y=y)
     refused("X of m.npz must be a matrix of numbers, got 1 dimension(s) of int64", path)
     np.savez(path, a=np.ones(3), label=np.ones(4))

@@ -3,6 +3,7 @@
 A named data set is one file in this folder and one entry in `NAMED`.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from codedfl.data.datasets.dataset import Dataset, NamedDataset, Task
@@ -39,17 +40,20 @@ def load(
     task: Task | None = None,
     test_fraction: float | None = None,
     seed: int | None = None,
+    columns: Sequence[str] | None = None,
+    drop: Sequence[str] = (),
     progress: FileProgress | None = None,
     use_network: bool = True,
 ) -> Dataset:
-    """Load a named data set ("digits", "digits-shifted", "mnist", "fashion-mnist") or a file (.npz, .csv, .parquet).
+    """Load a named data set ("digits", "digits-shifted", "mnist", "fashion-mnist") or a file of `codedfl.data.tables`.
 
     data_dir, progress, use_network: for named ones; their files are fetched if they are not on this machine,
         see `fetch_dataset`.
-    label, device, task, test_fraction, seed: for files, see `load_file`; a fifth of the rows is set apart for
-        testing with seed 0 unless said otherwise. Named data sets have all of these fixed and refuse them.
+    label, device, task, test_fraction, seed, columns, drop: for files, see `load_file`; a fifth of the rows is set
+        apart for testing with seed 0 unless said otherwise. Named data sets have all of these fixed and refuse them.
     """
-    options = {"label": label, "device": device, "task": task, "test_fraction": test_fraction, "seed": seed}
+    options: dict[str, object] = {"label": label, "device": device, "task": task, "columns": columns}
+    options |= {"test_fraction": test_fraction, "seed": seed, "drop": drop or None}
     if str(name_or_path) in NAMED:
         for option, value in options.items():
             if value is not None:
@@ -65,6 +69,8 @@ def load(
         task,
         test_fraction=0.2 if test_fraction is None else test_fraction,
         seed=0 if seed is None else seed,
+        columns=columns,
+        drop=drop,
     )
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codedfl.checks import check_matrix, check_vector
+from codedfl.data.columns import Columns
 from codedfl.data.datasets.source import FileProgress, Source
 from codedfl.errors import InvalidInput
 
@@ -35,7 +36,8 @@ class Dataset:
     device: who holds each training row; None when the rows are still to be split (`codedfl.data.partition`).
     public_range: least and greatest value any column can take, known without looking at the data;
         None when nothing is known (then `preprocessing` needs ranges or securely summed moments).
-    columns: names of the columns, None when they have none.
+    columns: what each column of the table was, None when the rows never were a table.
+    notes: what a user should know about how the table was read, a line each.
     """
 
     name: str
@@ -46,7 +48,8 @@ class Dataset:
     task: Task
     device: NDArray[Any] | None = None
     public_range: tuple[float, float] | None = None
-    columns: tuple[str, ...] | None = None
+    columns: Columns | None = None
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for part, X, y in (("train", self.X_train, self.y_train), ("test", self.X_test, self.y_test)):
@@ -71,8 +74,8 @@ class Dataset:
             )
         if self.public_range is not None and not self.public_range[0] < self.public_range[1]:
             raise InvalidInput(f"public_range must be (low, high) with low < high, got {self.public_range}")
-        if self.columns is not None and len(self.columns) != self.n_columns:
-            raise InvalidInput(f"columns must name all {self.n_columns} columns, got {len(self.columns)} names")
+        if self.columns is not None and self.columns.width != self.n_columns:
+            raise InvalidInput(f"columns must make {self.n_columns} columns of X, got {self.columns.width}")
 
     @property
     def n_columns(self) -> int:

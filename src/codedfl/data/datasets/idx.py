@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from codedfl.data.datasets.dataset import Dataset, NamedDataset
 from codedfl.data.datasets.fetch import fetch_files
-from codedfl.data.datasets.npz_file import MOST_INFLATION
 from codedfl.data.datasets.packages import DebianPackage, NpmPackage
 from codedfl.data.datasets.source import FileProgress, Source, SourceFile
+from codedfl.data.tables.npz_file import MOST_INFLATION
 from codedfl.errors import InvalidInput
 
 _UNSIGNED_BYTE = 0x08

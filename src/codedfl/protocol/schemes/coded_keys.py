@@ -15,7 +15,7 @@ from codedfl.crypto import pads, sealed
 from codedfl.crypto.pads import SEED_BYTES
 from codedfl.crypto.sealed import KEY_BYTES
 from codedfl.errors import MessageRefused
-from codedfl.protocol.device import Device
+from codedfl.protocol.coded_device import CodedDevice
 from codedfl.protocol.messages import SERVER, Kind, Message, Secrets
 from codedfl.protocol.schemes.coded_padded import CONSTANT, GRAM
 from codedfl.protocol.server import Outgoing, Server
@@ -23,11 +23,11 @@ from codedfl.state import MAP, PLAIN, Kept
 from codedfl.typing import Planes
 
 
-class KeysDevice(Device):
+class KeysDevice(CodedDevice):
     """Device of the scheme ``coded-keys``."""
 
     scheme: ClassVar[str] = "coded-keys"
-    _kept: ClassVar[Mapping[str, Kept]] = {**Device._kept, "_pad_seeds": MAP}
+    _kept: ClassVar[Mapping[str, Kept]] = {**CodedDevice._kept, "_pad_seeds": MAP}
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -46,10 +46,10 @@ class KeysDevice(Device):
         del gram, constant
         bulk = b"".join(sealed.encrypt_bulk(content_key, header.context(), plaintext))
         for_server = Secrets(content_key=content_key, digest=sealed.digest_of([bulk]))
-        envelope = self._seal(self._server_public, header, for_server.encode())
+        envelope = self._seal(self._invited.server_key, header, for_server.encode())
         column = set(self._agreed.code.column_support(self._position))
         pad_seed = Secrets(pad=seed)
-        shares = self._shares(lambda i: pad_seed if i in column else Secrets(), bulk, {SERVER: envelope})
+        shares = self._shares(lambda i: pad_seed if i in column else Secrets(), bulk, pad=seed, for_server=envelope)
         return [shares, *self._announce_if_ready()]
 
     def _take_secrets(self, sender: int, secrets: Secrets, bulk: bytes) -> None:
@@ -95,14 +95,12 @@ class KeysServer(Server):
         self.pad_constant = self._ring.zeros(self.parameters.constant_length)
         return []
 
-    def _take_shares(self, sender: int, message: Message, envelopes: Mapping[str, bytes]) -> bytes:
+    def _take_shares(self, sender: int, message: Message, for_server: bytes) -> bytes:
         assert self._upload_sum is not None and self.pad_constant is not None
         ring, p = self._ring, self.parameters
         header = Message(Kind.SHARES, self.run, self._agreement_hash, message.sender, SERVER)
-        public = self._agreed.publics[sender]
-        secrets = Secrets.decode(
-            sealed.open_sealed(self.identity, public, header.context(), envelopes.get(SERVER, b""))
-        )
+        run_key = self._agreed.members[sender].run_key
+        secrets = Secrets.decode(sealed.open_sealed(self._sealing, run_key, header.context(), for_server))
         if not secrets.content_key:
             raise MessageRefused("an upload must bring a content key, got none")
         upload = sealed.decrypt_bulk(secrets.content_key, header.context(), secrets.digest, message.attachment)

@@ -15,7 +15,7 @@ from codedfl.crypto import pads, sealed
 from codedfl.crypto.pads import SEED_BYTES
 from codedfl.crypto.sealed import KEY_BYTES
 from codedfl.errors import MessageRefused
-from codedfl.protocol.device import Device
+from codedfl.protocol.coded_device import CodedDevice
 from codedfl.protocol.messages import SERVER, Kind, Message, Secrets
 from codedfl.protocol.server import Outgoing, Server
 from codedfl.state import PLAIN, SET, Kept
@@ -24,12 +24,12 @@ from codedfl.typing import Planes
 GRAM, CONSTANT = "gram", "constant"
 
 
-class PaddedDevice(Device):
+class PaddedDevice(CodedDevice):
     """Device of the scheme ``coded-padded``."""
 
     scheme: ClassVar[str] = "coded-padded"
     _kept: ClassVar[Mapping[str, Kept]] = {
-        **Device._kept,
+        **CodedDevice._kept,
         "_pad_seed_used": PLAIN,
         "_held": SET,
         "_gram_sum": PLAIN,
@@ -53,7 +53,7 @@ class PaddedDevice(Device):
         return []  # the pads' seed is on its way
 
     def _on_pad_seed(self, message: Message) -> list[Message]:
-        seed = sealed.open_sealed(self.identity, self._server_public, message.context(), message.body)
+        seed = sealed.open_sealed(self._sealing, self._invited.server_key, message.context(), message.body)
         if len(seed) != SEED_BYTES:
             raise MessageRefused(f"a pad's seed must have {SEED_BYTES} bytes, got {len(seed)}")
         if self._pad_seed_used:
@@ -71,7 +71,7 @@ class PaddedDevice(Device):
         bulk = b"".join(sealed.encrypt_bulk(content_key, self._bulk_context(self.name), plaintext))
         to_column = Secrets(content_key=content_key, digest=sealed.digest_of([bulk]))
         column = set(self._agreed.code.column_support(self._position))
-        shares = self._shares(lambda i: to_column if i in column else Secrets(), bulk, {})
+        shares = self._shares(lambda i: to_column if i in column else Secrets(), bulk)
         return [shares, *self._announce_if_ready()]
 
     def _take_secrets(self, sender: int, secrets: Secrets, bulk: bytes) -> None:
@@ -128,14 +128,14 @@ class PaddedServer(Server):
         self.pad_constant = ring.zeros(p.constant_length)
         pads.add_expanded(ring, self.pad_constant, ones, seeds, self.run, CONSTANT)
         letters = []
-        for name, public, seed in zip(agreed.names, agreed.publics, seeds, strict=True):
-            header = Message(Kind.PAD_SEED, self.run, agreed.hash, SERVER, name)
-            body = sealed.seal(self.identity, public, header.context(), seed, self._random_bytes)
-            letters.append(Outgoing((name,), header.with_body(body).encode()))
+        for member, seed in zip(agreed.members, seeds, strict=True):
+            header = Message(Kind.PAD_SEED, self.run, agreed.hash, SERVER, member.name)
+            body = sealed.seal(self._sealing, member.run_key, header.context(), seed, self._random_bytes)
+            letters.append(Outgoing((member.name,), header.with_body(body).encode()))
         return letters
 
-    def _take_shares(self, sender: int, message: Message, envelopes: Mapping[str, bytes]) -> bytes:
-        del sender, envelopes  # nothing of it is for the server: it relays what it cannot read
+    def _take_shares(self, sender: int, message: Message, for_server: bytes) -> bytes:
+        del sender, for_server  # nothing of it is for the server: it relays what it cannot read
         return message.attachment
 
     def _can_start(self) -> bool:

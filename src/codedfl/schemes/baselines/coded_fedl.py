@@ -12,36 +12,77 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
+from codedfl.code.quorum import Quorum
 from codedfl.data.problem import MINI_BATCHES, Problem
 from codedfl.errors import InvalidInput
-from codedfl.fleet.clock import Quorum
 from codedfl.fleet.fleet import Fleet
-from codedfl.fleet.latency import crypto_macs, upload_times
+from codedfl.fleet.latency import SharingConvention, crypto_macs, upload_times
+from codedfl.privacy.rows import PrivacyRow, baseline_rows
 from codedfl.schemes.baselines.conventional import mini_batch_load
 from codedfl.schemes.baselines.load_allocation import LoadAllocation, allocate_loads
 from codedfl.schemes.central import CentralTotals
-from codedfl.schemes.scheme import FLOAT_BITS, Conditions, Descent, EpochLoad, Scheme, Sharing, WorkShape
+from codedfl.schemes.scheme import FLOAT_BITS, Conditions, Descent, DeviceCosts, EpochLoad, Scheme, Sharing, WorkShape
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats, Singles
+
+ParityUpload = Literal["slowest", "mean"]
+"""How the parity upload is timed under the authors' sharing convention.
+
+``slowest``: one number of transmissions is drawn for each device and the slowest counts, as their code does.
+``mean``: the mean number for all, which is what the paper's own figure fits.
+"""
+_FLOAT32_ROUNDING = 1e-5  # of sums of float32 products, as part of the mean diagonal: what is smaller may be rounding
 
 Statistics = tuple[Singles, Singles, Floats]  # X'X, X'Y, Y'Y
 
 
 @dataclass(frozen=True)
 class CodedFedL(Scheme):
-    """delta: parity rows over raw rows. Towards 0 it is conventional FL; from 1 on no device needs to compute."""
+    """delta: parity rows over raw rows. Towards 0 it is conventional FL; from 1 on no device needs to compute.
+
+    upload: see ``ParityUpload``; other conventions than the authors' always draw.
+    """
 
     delta: float
+    upload: ParityUpload = "slowest"
     name: ClassVar[str] = "coded-fedl"
     private: ClassVar[bool] = False
+    server_sees: ClassVar[str] = "each device's parity rows and gradient"
+
+    @classmethod
+    def default_for(cls, n_devices: int) -> CodedFedL:
+        """The paper's smaller delta."""
+        del n_devices
+        return cls(0.1)
+
+    @classmethod
+    def candidates(cls, n_devices: int) -> Iterator[CodedFedL]:
+        """The paper's two."""
+        del n_devices
+        yield from (cls(0.1), cls(0.8))
+
+    def privacy_rows(self, n_devices: int) -> list[PrivacyRow]:
+        self.check(n_devices)
+        return baseline_rows(
+            f"{self.delta:g} m parity rows of each device, and the gradients of those in time",
+            "each device's mean image per class; single images of a device with few samples",
+            n_devices,
+        )
+
+    def device_costs(self, shape: WorkShape, at: Conditions, epochs: int) -> DeviceCosts:
+        return super().device_costs(shape, at, epochs).plus(upload_bytes=self._parity_bits(shape) / 8)
+
+    def _parity_bits(self, shape: WorkShape) -> float:
+        """delta m rows of d + c numbers."""
+        return self.delta * int(shape.samples.sum()) * (shape.n_features + shape.n_outputs) * FLOAT_BITS
 
     @property
     def label(self) -> str:
-        return f"CodedFedL, δ = {self.delta:g}"
+        return f"CodedFedL, δ = {self.delta:g}" + (", mean upload" if self.upload == "mean" else "")
 
     @property
     def parameters(self) -> dict[str, float]:
@@ -51,6 +92,8 @@ class CodedFedL(Scheme):
         super().check(n_devices)
         if not self.delta > 0:
             raise InvalidInput(f"delta must be positive, got {self.delta}")
+        if self.upload not in get_args(ParityUpload):
+            raise InvalidInput(f"upload must be one of {', '.join(get_args(ParityUpload))}, got {self.upload!r}")
 
     def allocation(self, shape: WorkShape, fleet: Fleet) -> LoadAllocation:
         return allocate_loads(
@@ -63,16 +106,19 @@ class CodedFedL(Scheme):
         )
 
     def sharing(self, shape: WorkShape, at: Conditions, draws: int, rng: np.random.Generator) -> Sharing:
-        """Every device uploads delta m rows of d + c numbers; the server needs them all."""
-        numbers = self.delta * int(shape.samples.sum()) * (shape.n_features + shape.n_outputs)
-        macs = crypto_macs(at.fleet, sealed_bits=numbers * FLOAT_BITS)
-        uploaded = upload_times(
-            at.fleet, numbers, FLOAT_BITS, at.sharing, draws, rng, macs=macs, chunk_bits=at.chunk_bits
-        )
+        """Every device uploads delta m rows of d + c numbers; the server needs them all.
+
+        The authors' convention takes means for the coded schemes, but not here: their code draws (``ParityUpload``).
+        """
+        bits = self._parity_bits(shape)
+        macs = crypto_macs(at.fleet, sealed_bits=bits)
+        drawn = at.sharing == "authors" and self.upload == "slowest"
+        convention: SharingConvention = "per-message" if drawn else at.sharing
+        uploaded = upload_times(at.times, bits, convention, draws, rng, macs=macs, chunk_bits=at.chunk_bits)
         return Sharing(uploaded.max(axis=1), uploaded)
 
     def epoch_load(self, shape: WorkShape, fleet: Fleet) -> EpochLoad:
-        base = mini_batch_load(shape, fleet, Quorum(0))
+        base = mini_batch_load(shape, fleet, Quorum.all_but(fleet.n_devices))
         chosen = self.allocation(shape, fleet)
         macs = chosen.loads.astype(np.float64) * (2 * shape.model_numbers)
         return EpochLoad(macs, base.bits_down, base.bits_up, base.quorum, deadline=chosen.deadline)
@@ -123,13 +169,29 @@ class CodedFedL(Scheme):
         gram[:d, d:] = totals.batch_cross[batch] - returned[1]
         gram[d:, :d] = gram[:d, d:].T
         gram[d:, d:] = totals.batch_labels[batch] - returned[2]
-        # Features are nearly dependent: a shift of the size of float32 rounding keeps the factor real.
-        gram[np.diag_indices(d + c)] += 1e-5 * np.trace(gram) / len(gram)
-        factor = np.linalg.cholesky(gram)  # R'
+        factor = semidefinite_factor(gram)  # R'
         count = max(1, round(self.delta * totals.problem.n_samples / MINI_BATCHES))
-        root = factor @ _wishart_root(count, d + c, rng) / np.sqrt(count)
+        root = factor @ _wishart_root(count, factor.shape[1], rng) / np.sqrt(count)
         top = root[:d].astype(np.float32)
         return top @ top.T, top @ root[d:].T.astype(np.float32), root[d:] @ root[d:].T
+
+
+def semidefinite_factor(gram: Floats) -> Floats:
+    """F with F F' = gram up to float32 rounding, for a positive semi-definite matrix that rounding may have spoilt.
+
+    Cholesky with pivots, stopped at the rank: columns that are constant or combinations of others, fewer rows than
+    features, and points all of which are processed in time leave no full rank. A gram of zeros has no columns.
+    """
+    from scipy.linalg.lapack import dpstrf  # a device process never gets here and need not load scipy
+
+    size = len(gram)
+    tolerance = _FLOAT32_ROUNDING * float(np.trace(gram)) / size
+    if not tolerance > 0:
+        return np.zeros((size, 0))
+    packed, pivots, rank, _ = dpstrf(gram, tol=tolerance, lower=1)
+    factor = np.empty((size, rank))
+    factor[pivots - 1] = np.tril(packed)[:, :rank]
+    return factor
 
 
 def _wishart_root(count: int, size: int, rng: np.random.Generator) -> Floats:

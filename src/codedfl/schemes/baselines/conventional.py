@@ -12,14 +12,17 @@ from typing import ClassVar
 
 import numpy as np
 
+from codedfl.code.quorum import Quorum
 from codedfl.data.problem import MINI_BATCHES
-from codedfl.fleet.clock import Quorum
 from codedfl.fleet.fleet import Fleet
 from codedfl.fleet.latency import crypto_macs
+from codedfl.privacy.rows import PrivacyRow, baseline_rows
 from codedfl.schemes.central import CentralTotals
-from codedfl.schemes.scheme import FLOAT_BITS, Conditions, Descent, EpochLoad, Scheme, WorkShape
+from codedfl.schemes.scheme import FLOAT_BITS, Conditions, Descent, DeviceCosts, EpochLoad, Scheme, WorkShape
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats
+
+EACH_GRADIENT = "each device's gradient"
 
 
 @dataclass(frozen=True)
@@ -28,14 +31,19 @@ class Conventional(Scheme):
 
     name: ClassVar[str] = "conventional"
     private: ClassVar[bool] = False
+    server_sees: ClassVar[str] = EACH_GRADIENT
 
     @property
     def label(self) -> str:
         return "conventional FL"
 
+    def privacy_rows(self, n_devices: int) -> list[PrivacyRow]:
+        self.check(n_devices)
+        return gradient_rows(n_devices)
+
     def epoch_load(self, shape: WorkShape, fleet: Fleet) -> EpochLoad:
         """2 (n_i/5) d c MACs: X Theta, then X' times the residual, on one mini-batch."""
-        return mini_batch_load(shape, fleet, Quorum(0))
+        return mini_batch_load(shape, fleet, Quorum.all_but(fleet.n_devices))
 
     def models(
         self, totals: CentralTotals, solver: Solver | None, descent: Descent, at: Conditions, rng: np.random.Generator
@@ -48,7 +56,8 @@ class Conventional(Scheme):
             batch = epoch % MINI_BATCHES
             epoch += 1
             product = totals.batch_gram[batch] @ theta.astype(np.float32)
-            gradient = (product - totals.batch_cross[batch]) / totals.batch_samples[batch]
+            # Devices with fewer rows than mini-batches leave some empty: then nothing is learnt.
+            gradient = (product - totals.batch_cross[batch]) / max(1, totals.batch_samples[batch])
             theta = theta - descent.step(epoch) * (gradient + descent.regularisation * theta)
             yield theta
 
@@ -63,17 +72,26 @@ class ConventionalFullBatch(Scheme):
     name: ClassVar[str] = "conventional-full-batch"
     exact: ClassVar[bool] = True
     private: ClassVar[bool] = False
+    server_sees: ClassVar[str] = EACH_GRADIENT
 
     @property
     def label(self) -> str:
         return "conventional FL, full batch"
+
+    def privacy_rows(self, n_devices: int) -> list[PrivacyRow]:
+        self.check(n_devices)
+        return gradient_rows(n_devices)
+
+    def device_costs(self, shape: WorkShape, at: Conditions, epochs: int) -> DeviceCosts:
+        """It holds its Gram matrix in float32."""
+        return self._epoch_costs(shape, at, epochs, memory_bytes=shape.n_features**2 * FLOAT_BITS / 8)
 
     def epoch_load(self, shape: WorkShape, fleet: Fleet) -> EpochLoad:
         """d^2 c MACs in float32, as in the coded schemes."""
         numbers = shape.model_numbers
         bits = numbers * FLOAT_BITS
         macs = shape.n_features * numbers + crypto_macs(fleet, sealed_bits=bits)
-        return EpochLoad(macs, bits, bits, Quorum(0))
+        return EpochLoad(macs, bits, bits, Quorum.all_but(fleet.n_devices))
 
     def models(
         self, totals: CentralTotals, solver: Solver | None, descent: Descent, at: Conditions, rng: np.random.Generator
@@ -82,6 +100,14 @@ class ConventionalFullBatch(Scheme):
         del descent, at, rng
         assert solver is not None
         return totals.train(solver)
+
+
+def gradient_rows(n_devices: int) -> list[PrivacyRow]:
+    return baseline_rows(
+        "every device's gradient, every epoch it is in time",
+        "each device's mean image per class from the first; single images of a device with few samples",
+        n_devices,
+    )
 
 
 def mini_batch_load(shape: WorkShape, fleet: Fleet, quorum: Quorum) -> EpochLoad:

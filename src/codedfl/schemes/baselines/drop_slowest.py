@@ -13,12 +13,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from codedfl.code.quorum import Quorum
 from codedfl.data.problem import MINI_BATCHES, Problem
 from codedfl.errors import InvalidInput
-from codedfl.fleet.clock import Quorum
 from codedfl.fleet.fleet import Fleet
-from codedfl.fleet.latency import epoch_arrivals
-from codedfl.schemes.baselines.conventional import mini_batch_load
+from codedfl.privacy.rows import PrivacyRow
+from codedfl.schemes.baselines.conventional import EACH_GRADIENT, gradient_rows, mini_batch_load
 from codedfl.schemes.central import CentralTotals
 from codedfl.schemes.scheme import Conditions, Descent, EpochLoad, Scheme, WorkShape
 from codedfl.solve.solver import Solver
@@ -32,6 +32,22 @@ class DropSlowest(Scheme):
     dropped: int
     name: ClassVar[str] = "drop-slowest"
     private: ClassVar[bool] = False
+    server_sees: ClassVar[str] = EACH_GRADIENT
+
+    @classmethod
+    def default_for(cls, n_devices: int) -> DropSlowest:
+        """A fifth of them, as the slowest class of the paper's fleet."""
+        return cls(round(n_devices / 5))
+
+    @classmethod
+    def candidates(cls, n_devices: int) -> Iterator[Scheme]:
+        """None: on some data its model never sees the labels of slow devices, whatever its score on others says."""
+        del n_devices
+        return iter(())
+
+    def privacy_rows(self, n_devices: int) -> list[PrivacyRow]:
+        self.check(n_devices)
+        return gradient_rows(n_devices)
 
     @property
     def label(self) -> str:
@@ -46,7 +62,7 @@ class DropSlowest(Scheme):
             raise InvalidInput(f"dropped must be between 0 and {n_devices - 1}, got {self.dropped}")
 
     def epoch_load(self, shape: WorkShape, fleet: Fleet) -> EpochLoad:
-        return mini_batch_load(shape, fleet, Quorum(self.dropped))
+        return mini_batch_load(shape, fleet, Quorum.all_but(fleet.n_devices, self.dropped))
 
     def models(
         self, totals: CentralTotals, solver: Solver | None, descent: Descent, at: Conditions, rng: np.random.Generator
@@ -60,13 +76,13 @@ class DropSlowest(Scheme):
         while True:
             batch = epoch % MINI_BATCHES
             epoch += 1
-            arrivals = epoch_arrivals(fleet, load.macs, load.bits_down, load.bits_up, 1, rng, at.chunk_bits)[0]
+            arrivals = load.arrivals(at, 1, rng)[0]
             dropped = np.argsort(arrivals)[fleet.n_devices - self.dropped :]
             # All devices' gradient less that of the few dropped: the same sum with far less to read.
             lost, lost_samples = gradient_of(problem, dropped, batch, theta)
             everyone = totals.batch_gram[batch] @ theta.astype(np.float32) - totals.batch_cross[batch]
             gradient, samples = everyone - lost, int(totals.batch_samples[batch]) - lost_samples
-            theta = theta - descent.step(epoch) * (gradient / samples + descent.regularisation * theta)
+            theta = theta - descent.step(epoch) * (gradient / max(1, samples) + descent.regularisation * theta)
             yield theta
 
 

@@ -7,8 +7,9 @@ is
 
     E(l, t) = l P(T_i <= t),  P(T_i <= t) = sum_v (v-1) (1-p)^2 p^(v-2) (1 - exp(-(t - a - v h) / (s a)))_+
 
-where one transmission takes h, the mean of its times up and down. l_i maximises E for each t, and t* is the
-least t at which the returns sum to (1 - delta) of the points. Loads are whole numbers of points.
+where one transmission takes h, the mean of its times up and down (what the two messages take beside their bits
+comes off t first). l_i maximises E for each t, and t* is the least t at which the returns sum to (1 - delta) of
+the points. Loads are whole numbers of points.
 
 Term v is l (1 - e^(1/s) e^(-A/l)) with A = (t - v h) / (s k), a = k l: concave in l, and zero from the
 breakpoint l = (t - v h) / k on. So E is concave between breakpoints, and its whole-number maximum on a piece
@@ -63,14 +64,16 @@ class _Devices:
     transmission: Floats
     failure: Floats
     most_points: Floats
+    latency: Floats  # of both messages
     counts: Floats  # v = 2, 3, ..
 
     def return_probability(self, loads: Floats, deadline: float) -> Floats:
         """P(T_i <= deadline) with these loads; 0 for no load."""
         compute = (self.seconds_per_point * loads)[..., None]
         setup, transmission, failure = (x[..., None] for x in (self.setup, self.transmission, self.failure))
+        left_over = (deadline - self.latency)[..., None]
         likely = (self.counts - 1) * (1 - failure) ** 2 * failure ** (self.counts - 2)
-        left = np.maximum(deadline - compute - self.counts * transmission, 0.0)
+        left = np.maximum(left_over - compute - self.counts * transmission, 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
             in_time = -np.expm1(-left / (setup * compute))
         result: Floats = np.where(loads > 0, (likely * in_time).sum(axis=-1), 0.0)
@@ -82,7 +85,7 @@ class _Devices:
         def returned(loads: Floats) -> Floats:
             return loads * self.return_probability(loads, deadline)
 
-        breakpoints = np.floor((deadline - self.counts * self.transmission) / self.seconds_per_point)
+        breakpoints = np.floor((deadline - self.latency - self.counts * self.transmission) / self.seconds_per_point)
         last = np.clip(breakpoints, 0, self.most_points)  # of the piece where the terms up to v are not zero
         first = np.minimum(np.concatenate([last[:, 1:], np.zeros_like(last[:, :1])], axis=1) + 1, last)
         # Invariant: E rises up to ``first``, and the piece's maximum lies in [first, last].
@@ -143,13 +146,14 @@ def allocate_loads(
             bits * (1 / fleet.uplink_rate + 1 / fleet.downlink_rate) / 2,
             fleet.failure_probability,
             most_points,
+            2 * fleet.latency,
         ]
     )
     # Devices alike have the same load: a fleet of a thousand in four classes is four rows of work.
     distinct, which, multiplicity = np.unique(parameters, axis=1, return_inverse=True, return_counts=True)
-    seconds_per_point, setup, transmission, failure, most = distinct[:, :, None]
+    seconds_per_point, setup, transmission, failure, most, latency = distinct[:, :, None]
     counts = _transmission_counts(worst, _TAIL * delta)
-    devices = _Devices(seconds_per_point, setup, transmission, failure, most, counts)
+    devices = _Devices(seconds_per_point, setup, transmission, failure, most, latency, counts)
 
     def allocation(deadline: float) -> tuple[Floats, Floats, float]:
         loads = devices.best_loads(deadline)

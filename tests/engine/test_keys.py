@@ -93,8 +93,8 @@ def test_a_roster_comes_back_as_it_was(tmp_path: Path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a = 3", "'a' on the roster must be a public key of 64 bytes in hex, got '3'"),
-        ('a = "00"', "'a' on the roster must be a public key of 64 bytes in hex, got '00'"),
+        ("a = 3", "'a' on the roster must be a public key of 32 bytes in hex, got '3'"),
+        ('a = "00"', "'a' on the roster must be a public key of 32 bytes in hex, got '00'"),
         ('"" = "00"', "a name on the roster must have 1 to 64 bytes, got ''"),
     ],
 )

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from codedfl.engine.calls import Call, Failed, Hello, Reply, Step
+from codedfl.engine.calls import Call, Failed, Reply, Step
 from codedfl.engine.conductor import Conductor, Patience
 from codedfl.engine.device_host import DeviceHost
 from codedfl.engine.keys import load_identity
 from codedfl.engine.letters import Letter, Parcel
 from codedfl.engine.state_folder import StateFolder
-from codedfl.protocol import Server
+from codedfl.protocol import Policy, Server
+from codedfl.protocol.messages import Kind, Message, Update
 from scenario import Scenario
 
 EXPIRES = 20.0  # seconds until a call without a reply is reported as failed
@@ -112,6 +113,7 @@ def flipped(data: bytes, start: bool) -> bytes:
 def make_hosts(scenario: Scenario, folder: Path, **options: Any) -> dict[int, DeviceHost]:
     """The devices of a scenario as nodes 100, 101, ...; each with a folder and a key of its own."""
     hosts = {}
+    options = {"policy": Policy(allow_gram=True)} | options
     for i, name in enumerate(scenario.names):
         home = folder / name
         identity = load_identity(home / "identity.key")
@@ -140,5 +142,25 @@ def is_step(call: Call) -> bool:
     return isinstance(call, Step)
 
 
-def is_hello(call: Call) -> bool:
-    return isinstance(call, Hello)
+def leftovers(folder: Path) -> list[str]:
+    """Files of runs, on the nodes and on the server; keys, lock files and the devices' ledgers stay."""
+    files = [path for path in folder.rglob("*") if path.is_file() and path.suffix not in (".key", ".lock")]
+    files = [path for path in files if path.name != "ledger"]
+    return [str(path.relative_to(folder)) for path in files]
+
+
+def epoch_of(call: object) -> int:
+    """The epoch of the update in a call; 0 if there is none."""
+    if not isinstance(call, Step) or not call.parcel.newest:
+        return 0
+    message = Message.decode(call.parcel.newest)
+    return Update.decode(message.body).epoch if message.kind is Kind.UPDATE else 0
+
+
+def without_nodes(post: FakePost, nodes: list[int], when: Callable[[], bool]) -> None:
+    def tick() -> None:
+        if when():
+            for node in nodes:
+                post.hosts.pop(node, None)
+
+    post.tick = tick

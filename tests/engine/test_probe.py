@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fake_post import FakePost, make_hosts
 
 from codedfl.engine.calls import Call, Measured, Probe, Refused
 from codedfl.engine.device_host import DeviceHost
@@ -23,6 +22,7 @@ from codedfl.engine.probe import (
 )
 from codedfl.errors import InvalidInput, MessageRefused, NotEnoughDevices
 from codedfl.fleet.fleet import Fleet
+from fake_post import FakePost, make_hosts
 from scenario import Scenario
 
 CONFIG = ProbeConfig.from_config(

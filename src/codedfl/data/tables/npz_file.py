@@ -1,4 +1,4 @@
-"""Arrays from .npz archives that may come from anywhere: no pickles, and no room made for more than the file can hold.
+"""Tables from .npz archives that may come from anywhere: no pickles, no room made for more than the file can hold.
 
 numpy allocates an array from the shape that its header claims before it reads a byte of it. So what is claimed is held
 against the archive's directory first, and the directory against the size of the file.
@@ -14,6 +14,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from codedfl.data.tables.table import RawTable, plain_column
 from codedfl.errors import InvalidInput
 
 MOST_INFLATION = 1032  # how many bytes deflate can make of one
@@ -68,6 +69,41 @@ class NpzFile:
                 f"array {name!r} of {self._path.name} must be whole, got {possible} bytes at most for the {claimed}"
                 " that its shape needs"
             )
+
+
+def read_npz(path: Path) -> RawTable:
+    """One array a column, or a matrix X (columns x0, x1, ...) with one-dimensional arrays such as y beside it.
+
+    A test part of its own (X_test, y_test) is left alone.
+    """
+    with NpzFile(path) as archive:
+        if "X" not in archive.files:
+            return RawTable(
+                path.name, {name: plain_column(path.name, name, archive.read(name)) for name in archive.files}
+            )
+        return matrix_table(path, archive, "X", [name for name in archive.files if name not in ("X", *TEST_PART)])
+
+
+TEST_PART = ("X_test", "y_test")
+
+
+def matrix_table(path: Path, archive: NpzFile, matrix: str, beside: list[str]) -> RawTable:
+    X = archive.read(matrix)
+    if X.ndim != 2 or X.dtype.kind not in "biuf":
+        raise InvalidInput(
+            f"{matrix} of {path.name} must be a matrix of numbers, got {X.ndim} dimension(s) of {X.dtype}"
+        )
+    columns: dict[str, NDArray[Any]] = {f"x{j}": X[:, j].astype(np.float64) for j in range(X.shape[1])}
+    for name in beside:
+        values = archive.read(name)
+        if values.ndim != 1:  # something else that somebody keeps there
+            continue
+        if len(values) != len(X):
+            raise InvalidInput(
+                f"{name} of {path.name} must hold one value per row ({len(X)}), got shape {values.shape}"
+            )
+        columns[name] = plain_column(path.name, name, values)
+    return RawTable(path.name, columns, positional=True)
 
 
 def _claim(stream: Any) -> tuple[int, bool]:

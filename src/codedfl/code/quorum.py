@@ -1,0 +1,84 @@
+"""Which answers end an epoch: one statement for the server, which counts them, and for the clock, which times them.
+
+A quorum has parts, each with its members and how many of them must answer. A gradient code has one part a group that
+needs size - alpha + 1 (paper IV-C: the first D - alpha + 1); conventional federated learning has one part that needs
+everybody; a scheme of roles has one part a role that needs a single answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from codedfl.errors import InvalidInput
+from codedfl.typing import Seconds
+
+
+@dataclass(frozen=True)
+class QuorumPart:
+    """``needed`` answers of these ``members``, which are positions in the run's order.
+
+    needed = len(members) waits for all of them, 1 for the first.
+    """
+
+    members: tuple[int, ...]
+    needed: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.needed <= len(self.members):
+            raise InvalidInput(f"needed must be between 1 and the members ({len(self.members)}), got {self.needed}")
+
+
+@dataclass(frozen=True)
+class Quorum:
+    """Complete when every part has its answers. Positions in no part are never waited for."""
+
+    parts: tuple[QuorumPart, ...]
+
+    def __post_init__(self) -> None:
+        if not self.parts:
+            raise InvalidInput("parts must be at least one, got none")
+
+    @classmethod
+    def all_but(cls, n_devices: int, tolerated: int = 0) -> Quorum:
+        """One part with everybody; ``tolerated`` of them need not answer."""
+        return cls((QuorumPart(tuple(range(n_devices)), n_devices - tolerated),))
+
+    @property
+    def answers_needed(self) -> int:
+        """The least number of answers that can be enough."""
+        return sum(part.needed for part in self.parts)
+
+    def with_spare(self, spare: int, distrusted: Collection[int] = ()) -> Quorum:
+        """``spare`` answers more in each part, to check the others with, as far as its trusted members go.
+
+        Never fewer than the part needs: without enough trusted members it stays incomplete for ever.
+        """
+        if not spare:
+            return self
+        doubted = set(distrusted)
+        parts = []
+        for part in self.parts:
+            trusted = sum(member not in doubted for member in part.members)
+            parts.append(QuorumPart(part.members, max(part.needed, min(part.needed + spare, trusted))))
+        return Quorum(tuple(parts))
+
+    def missing(self, answered: Iterable[int]) -> int:
+        """How many more answers are needed beside these; repeated ones count once."""
+        there = set(answered)
+        return sum(max(0, part.needed - len(there.intersection(part.members))) for part in self.parts)
+
+    def complete(self, answered: Iterable[int]) -> bool:
+        return self.missing(answered) == 0
+
+    def time(self, arrivals: Seconds) -> Seconds:
+        """(...,) when the quorum is complete, for (..., D) arrivals by position: the slowest part counts."""
+        ends = []
+        for part in self.parts:
+            everyone = part.members == tuple(range(arrivals.shape[-1]))
+            members = arrivals if everyone else arrivals[..., list(part.members)]
+            # A copy, or the whole partitioned array would live on behind the view.
+            ends.append(np.partition(members, part.needed - 1, axis=-1)[..., part.needed - 1].copy())
+        return ends[0] if len(ends) == 1 else np.asarray(np.max(ends, axis=0))

@@ -1,0 +1,343 @@
+"""From the columns of a table to the numbers of X: what each column is, and what a gap becomes.
+
+Everything here is public and the same on all devices: a category's levels, what a missing value becomes. A number stays
+one column; a category becomes one column of 0 and 1 for each level but the first, which is the reference (so that
+together with a constant the columns are independent); where gaps are allowed in numbers, one more column marks them.
+
+How numbers are scaled is not said here (``preprocessing``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from codedfl.data.tables.table import RawTable
+from codedfl.errors import InvalidInput
+from codedfl.typing import Floats, Rows
+
+_DATE = re.compile(r"(\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[./]\d{1,2}[./](\d{4}|\d{2}))([ T]\d{1,2}:.*)?")
+
+
+@dataclass(frozen=True)
+class NumberColumn:
+    """A column of numbers.
+
+    missing: what a gap becomes; None refuses rows with gaps.
+    indicator: with ``missing``, one more column that is 1 where there was a gap. With linear features the model then
+        learns what a gap means, and ``missing`` itself has no effect.
+    """
+
+    name: str
+    missing: float | None = None
+    indicator: bool = True
+
+    def __post_init__(self) -> None:
+        if self.missing is not None and not np.isfinite(self.missing):
+            raise InvalidInput(f"missing of column {self.name!r} must be a finite number, got {self.missing}")
+
+    @property
+    def design_names(self) -> tuple[str, ...]:
+        """The columns of X that it becomes."""
+        marked = self.missing is not None and self.indicator
+        return (self.name, f"{self.name} missing") if marked else (self.name,)
+
+    def encode(self, values: Rows, table: str) -> tuple[Floats, ColumnReport]:
+        if values.dtype.kind == "U":
+            present = values != ""
+            if present.any():
+                row = int(np.flatnonzero(present)[0])
+                raise InvalidInput(
+                    f"column {self.name!r} of {table} must hold numbers, got {str(values[row])!r} in row {row + 1}"
+                )
+            values = np.full(len(values), np.nan)
+        gap = np.isnan(values)
+        infinite = np.isinf(values)
+        if infinite.any():
+            row = int(np.flatnonzero(infinite)[0])
+            raise InvalidInput(
+                f"column {self.name!r} of {table} must hold finite numbers, got {values[row]} in row {row + 1}"
+            )
+        encoded = np.empty((len(values), len(self.design_names)))
+        encoded[:, 0] = values
+        if self.missing is not None:
+            encoded[gap, 0] = self.missing
+            encoded[:, 1:] = gap[:, None]
+        return encoded, ColumnReport(self.name, int(gap.sum()), refused=self.missing is None)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": "number", "name": self.name, "missing": self.missing, "indicator": self.indicator}
+
+
+@dataclass(frozen=True)
+class CategoryColumn:
+    """A column of names from a public list.
+
+    levels: all there are, at least two; the first is the reference, and is all zeros in X. Truth values are the levels
+        "false" and "true"; whole numbers are written without a point.
+    missing: the level that a gap counts as; None refuses rows with gaps.
+    other: the level that an unknown name counts as; None refuses rows with unknown names.
+    """
+
+    name: str
+    levels: tuple[str, ...]
+    missing: str | None = None
+    other: str | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.levels) < 2 or len(set(self.levels)) < len(self.levels) or "" in self.levels:
+            raise InvalidInput(
+                f"levels of column {self.name!r} must be at least two different names, got {list(self.levels)}"
+            )
+        for role, level in (("missing", self.missing), ("other", self.other)):
+            if level is not None and level not in self.levels:
+                raise InvalidInput(f"{role} of column {self.name!r} must be one of its levels, got {level!r}")
+
+    @property
+    def design_names(self) -> tuple[str, ...]:
+        return tuple(f"{self.name} = {level}" for level in self.levels[1:])
+
+    def encode(self, values: Rows, table: str) -> tuple[Floats, ColumnReport]:
+        del table
+        texts = as_texts(values)
+        gap = texts == ""
+        if self.missing is not None:
+            texts = np.where(gap, self.missing, texts)
+        unknown = ~gap & ~np.isin(texts, self.levels)
+        if self.other is not None:
+            texts = np.where(unknown, self.other, texts)
+        encoded = np.equal(texts[:, None], np.array(self.levels[1:])[None, :]).astype(np.float64)
+        encoded[(gap & (texts == "")) | (unknown & ~np.isin(texts, self.levels))] = np.nan
+        report = ColumnReport(
+            self.name,
+            int(gap.sum()),
+            refused=self.missing is None,
+            unknown=tuple(sorted(set(as_texts(values)[unknown].tolist()))),
+            n_unknown=int(unknown.sum()),
+            unknown_refused=self.other is None,
+        )
+        return encoded, report
+
+    def to_dict(self) -> dict[str, Any]:
+        levels = list(self.levels)
+        return {"kind": "category", "name": self.name, "levels": levels, "missing": self.missing, "other": self.other}
+
+
+@dataclass(frozen=True)
+class ColumnReport:
+    """What was odd about one column of a table: gaps, and names that are no level."""
+
+    name: str
+    n_missing: int
+    refused: bool
+    unknown: tuple[str, ...] = ()
+    n_unknown: int = 0
+    unknown_refused: bool = True
+
+    def objection(self, table: str) -> str | None:
+        """Why the table cannot be used, in one line with what to do; None if it can."""
+        if self.n_missing and self.refused:
+            return (
+                f"column {self.name!r} of {table} must have no gaps, got {self.n_missing}:"
+                " say what a missing value becomes, or leave those rows out"
+            )
+        if self.n_unknown and self.unknown_refused:
+            return (
+                f"column {self.name!r} of {table} must hold its levels only, got {self.unknown[0]!r}"
+                f" ({self.n_unknown} such rows): add the level, or say which one others count as"
+            )
+        return None
+
+
+Column = NumberColumn | CategoryColumn
+
+
+@dataclass(frozen=True)
+class Columns:
+    """All columns that a model uses, in the order in which X has them."""
+
+    columns: tuple[Column, ...]
+    design_names: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        names = self.names
+        if not names:
+            raise InvalidInput("columns must be at least one, got none")
+        if len(set(names)) < len(names):
+            raise InvalidInput(f"columns must have different names, got {max(names, key=names.count)!r} twice")
+        design = tuple(name for column in self.columns for name in column.design_names)
+        object.__setattr__(self, "design_names", design)
+
+    @classmethod
+    def of_numbers(cls, names: Iterable[str]) -> Columns:
+        """Plain numbers without gaps."""
+        return cls(tuple(NumberColumn(name) for name in names))
+
+    def __iter__(self) -> Iterator[str]:
+        """The names, as the table has them."""
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """In the table."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def width(self) -> int:
+        """Columns of X."""
+        return len(self.design_names)
+
+    def encode(self, table: RawTable) -> tuple[Floats, tuple[ColumnReport, ...]]:
+        """X, with NaN where a value is refused, and what was odd. Columns are found by name, in any order."""
+        X = np.empty((len(table), self.width))
+        reports = []
+        start = 0
+        for column, values in zip(self.columns, self._values(table), strict=True):
+            place = slice(start, start + len(column.design_names))
+            X[:, place], report = column.encode(values, table.name)
+            reports.append(report)
+            start = place.stop
+        return X, tuple(reports)
+
+    def matrix(self, table: RawTable) -> Floats:
+        """X; a table that cannot be used is refused with the first reason."""
+        X, reports = self.encode(table)
+        for report in reports:
+            objection = report.objection(table.name)
+            if objection is not None:
+                raise InvalidInput(objection)
+        return X
+
+    def _values(self, table: RawTable) -> list[Rows]:
+        if table.positional and not set(self.names) <= set(table.names):
+            numbers = [values for name, values in table.columns.items() if re.fullmatch(r"x\d+", name)]
+            if len(numbers) != len(self.columns):
+                raise InvalidInput(f"X of {table.name} must have {len(self.columns)} columns, got {len(numbers)}")
+            return numbers
+        return [table.column(name) for name in self.names]
+
+    def to_list(self) -> list[dict[str, Any]]:
+        return [column.to_dict() for column in self.columns]
+
+    @classmethod
+    def from_list(cls, saved: Any) -> Columns:
+        """What ``to_list`` described; plain names are numbers."""
+        if not isinstance(saved, list):
+            raise InvalidInput(f"saved columns must be a list, got {saved!r}")
+        return cls(tuple(_column_from_dict(one) for one in saved))
+
+
+def _column_from_dict(saved: Any) -> Column:
+    if isinstance(saved, str):
+        return NumberColumn(saved)
+    try:
+        name, kind, missing = saved["name"], saved["kind"], saved["missing"]
+        if isinstance(name, str) and kind == "number" and (missing is None or isinstance(missing, int | float)):
+            return NumberColumn(name, None if missing is None else float(missing), bool(saved["indicator"]))
+        if isinstance(name, str) and kind == "category" and all(isinstance(one, str) for one in saved["levels"]):
+            return CategoryColumn(name, tuple(saved["levels"]), missing, saved["other"])
+    except (KeyError, TypeError) as error:
+        raise InvalidInput(f"a saved column must be complete, got {error!r}") from error
+    raise InvalidInput(f"a saved column must be a number or a category, got {saved!r}")
+
+
+# -- what a table itself suggests
+
+
+@dataclass(frozen=True)
+class Guess:
+    """Columns guessed from a table, and what was noticed on the way, a line each."""
+
+    columns: Columns
+    notes: tuple[str, ...]
+
+
+MOST_LEVELS = 50
+
+
+def guess_columns(table: RawTable, *, keep: Iterable[str] | None = None, drop: Iterable[str] = ()) -> Guess:
+    """What each column of a table is.
+
+    Numbers are numbers; text is a category whose levels are those seen. Gaps in numbers become the median, with an
+    indicator; gaps in text become a level "missing". A column that only numbers the rows is left out and named; dates,
+    and text that is different in almost every row, are refused with advice.
+
+    keep: exactly these, in this order; None takes all but ``drop``.
+    """
+    dropped = list(drop)
+    for name in dropped:
+        table.column(name, "a column to drop")
+    names = list(keep) if keep is not None else [name for name in table.names if name not in dropped]
+    found: list[Column] = []
+    notes = []
+    for name in names:
+        values = table.column(name)
+        if keep is None and not table.positional and numbers_the_rows(name, values):
+            notes.append(f"column {name!r} of {table.name} only numbers the rows: left out")
+            continue
+        column, note = _guess(table.name, name, values)
+        found.append(column)
+        notes += [note] if note else []
+    if not found:
+        raise InvalidInput(f"{table.name} must have at least one column to learn from, got {table.listed()}")
+    return Guess(Columns(tuple(found)), tuple(notes))
+
+
+def numbers_the_rows(name: str, values: Rows) -> bool:
+    """0, 1, 2, ... or 1, 2, 3, ... in order, under a name (or none) that such columns have."""
+    usual = name.lower() in ("index", "id", "row", "rownames", "row_names", "nr", "no", "") or name.startswith(
+        ("unnamed", "Unnamed")
+    )
+    if not usual or values.dtype.kind != "f" or len(values) < 2:
+        return False
+    return bool(values[0] in (0, 1) and (np.diff(values) == 1).all())
+
+
+def _guess(table: str, name: str, values: Rows) -> tuple[Column, str | None]:
+    if values.dtype.kind != "U":
+        gaps = int(np.isnan(values).sum())
+        if gaps == len(values) and gaps:
+            raise InvalidInput(f"column {name!r} of {table} must hold values, got gaps only: leave it out")
+        if not gaps:
+            return NumberColumn(name), None
+        fill = float(np.nanmedian(values))
+        return NumberColumn(name, fill), f"{gaps} gaps in column {name!r} become its median {fill:g}, and are marked"
+    present = values[values != ""]
+    if len(present) and all(map(_DATE.fullmatch, present[:100].tolist())):
+        raise InvalidInput(
+            f"column {name!r} of {table} must not hold dates, got {str(present[0])!r}:"
+            " make it a number, such as days since a fixed day, or leave it out"
+        )
+    levels = sorted(set(present.tolist()))
+    if not levels:
+        raise InvalidInput(f"column {name!r} of {table} must hold values, got gaps only: leave it out")
+    if len(levels) > max(MOST_LEVELS, 2) or (len(levels) > 10 and len(levels) > 0.5 * len(present)):
+        raise InvalidInput(
+            f"column {name!r} of {table} must have at most {MOST_LEVELS} different texts, fewer than half its rows,"
+            f" got {len(levels)} in {len(present)} rows, as an id has: leave it out"
+        )
+    gaps = len(values) - len(present)
+    if gaps:
+        levels.append("missing")
+    if len(levels) < 2:
+        raise InvalidInput(f"column {name!r} of {table} must hold at least two levels, got {levels[0]!r} only")
+    note = f"{gaps} gaps in column {name!r} become a level 'missing'" if gaps else None
+    return CategoryColumn(name, tuple(levels), "missing" if gaps else None), note
+
+
+def as_texts(values: Rows) -> Rows:
+    """Values as levels are written: numbers without a needless point, gaps as ""."""
+    if values.dtype.kind == "U":
+        return values
+    known: Mapping[float, str] = {
+        value: "" if value != value else str(int(value)) if value == int(value) else repr(value)
+        for value in np.unique(values[np.isfinite(values)]).tolist()
+    }
+    return np.array([known.get(value, "") for value in values.tolist()], dtype=np.str_)

@@ -1,0 +1,28 @@
+"""The feature map: what turns scaled columns into the x of the linear model (paper V, kernel embedding).
+
+A feature map is one file in this folder, or anywhere else: a class with the face of `FeatureMap`, made known under a
+name by `register_feature_map`. Random Fourier features are the paper's; linear ones are plain linear regression.
+"""
+
+from codedfl.data.features.feature_map import (
+    FEATURE_MAPS,
+    FeatureChoice,
+    FeatureMap,
+    choose_features,
+    feature_map_from_dict,
+    register_feature_map,
+)
+from codedfl.data.features.linear import LinearFeatures
+from codedfl.data.features.random_fourier import RandomFourierFeatures, default_gamma
+
+__all__ = [
+    "FEATURE_MAPS",
+    "FeatureChoice",
+    "FeatureMap",
+    "LinearFeatures",
+    "RandomFourierFeatures",
+    "choose_features",
+    "default_gamma",
+    "feature_map_from_dict",
+    "register_feature_map",
+]

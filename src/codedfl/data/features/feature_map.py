@@ -1,0 +1,103 @@
+"""What a feature map is, and the register by which a name or a model file finds one.
+
+Every map knows a public bound on |x|, from which the exact ring gets its range (paper II-A, IV-A), and is made again,
+number for number, from what its `definition` says: all devices must make the same features of the same row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, Self, TypeVar
+
+from codedfl.data.preprocessing import Preprocessing
+from codedfl.errors import InvalidInput
+from codedfl.typing import Floats, Rows
+
+
+@dataclass(frozen=True)
+class FeatureChoice:
+    """What can be said about features beside their name; each map reads what it knows.
+
+    n_features: how many random features; linear ones are as many as the columns.
+    gamma: kernel width of random features; None takes the public rule.
+    seed: public, of whatever the map draws.
+    intercept: whether linear features have a constant column.
+    """
+
+    n_features: int = 500
+    gamma: float | None = None
+    seed: int = 0
+    intercept: bool = True
+
+
+class FeatureMap(Protocol):
+    """What a recipe needs of a feature map.
+
+    name: what a user calls it ("rbf"). kind: what a model file calls it ("random-fourier").
+    """
+
+    name: ClassVar[str]
+    kind: ClassVar[str]
+
+    @property
+    def input_dim(self) -> int:
+        """Scaled columns that it takes."""
+
+    @property
+    def n_features(self) -> int:
+        """d in the paper."""
+
+    @property
+    def bound(self) -> float:
+        """Public: no feature is larger in absolute value."""
+
+    def transform(self, X: Rows) -> Floats:
+        """Features of scaled rows, in float64 whatever X is: all devices must round alike."""
+
+    def definition(self) -> dict[str, Any]:
+        """What makes the map, exactly: numbers, text and lists. Two maps are the same if and only if these are."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The definition and the kind, and whatever checks that the map was made again alike."""
+
+    @classmethod
+    def from_dict(cls, saved: dict[str, Any]) -> Self: ...
+
+    @classmethod
+    def choose(cls, inputs: Preprocessing, choice: FeatureChoice) -> Self:
+        """The map for columns scaled in this way."""
+
+
+FEATURE_MAPS: dict[str, type[FeatureMap]] = {}
+
+Map = TypeVar("Map", bound=type[FeatureMap])
+
+
+def register_feature_map(feature_map: Map) -> Map:
+    """Make a class known by its ``name`` and ``kind``; serves as a decorator."""
+    for other in FEATURE_MAPS.values():
+        if feature_map.name == other.name or feature_map.kind == other.kind:
+            raise InvalidInput(f"name and kind of a feature map must be new, got {feature_map.name!r} again")
+    FEATURE_MAPS[feature_map.name] = feature_map
+    return feature_map
+
+
+def choose_features(features: str | FeatureMap, inputs: Preprocessing, choice: FeatureChoice) -> FeatureMap:
+    """The map of that name for columns scaled like ``inputs``; a map itself is taken as it is."""
+    if not isinstance(features, str):
+        return features
+    if features not in FEATURE_MAPS:
+        raise InvalidInput(f"features must be {' or '.join(FEATURE_MAPS)}, got {features!r}")
+    return FEATURE_MAPS[features].choose(inputs, choice)
+
+
+def feature_map_from_dict(saved: dict[str, Any]) -> FeatureMap:
+    """The map that ``to_dict`` of any registered kind described."""
+    kind = saved.get("kind") if isinstance(saved, dict) else None
+    makers: dict[str, Callable[[dict[str, Any]], FeatureMap]] = {
+        one.kind: one.from_dict for one in FEATURE_MAPS.values()
+    }
+    if not isinstance(kind, str) or kind not in makers:
+        raise InvalidInput(f"kind of feature map must be {' or '.join(map(repr, makers))}, got {kind!r}")
+    return makers[kind](saved)

@@ -1,0 +1,72 @@
+"""The columns themselves as features: linear regression without a kernel."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from codedfl.checks import check_matrix
+from codedfl.data.features.feature_map import FeatureChoice, register_feature_map
+from codedfl.data.preprocessing import Preprocessing
+from codedfl.errors import InvalidInput
+from codedfl.typing import Floats, Rows
+
+
+@register_feature_map
+@dataclass(frozen=True)
+class LinearFeatures:
+    """x -> x, with a constant column in front if intercept: linear regression without a kernel.
+
+    bound: public bound on |x|, that of the preprocessing (1, or 4 after standardisation).
+    intercept: the constant is 1, or bound where that is less. Its weight is regularised like all others.
+    """
+
+    input_dim: int
+    bound: float
+    intercept: bool = True
+
+    name: ClassVar[str] = "linear"
+    kind: ClassVar[str] = "linear"
+
+    def __post_init__(self) -> None:
+        if self.input_dim < 1:
+            raise InvalidInput(f"input_dim must be at least 1, got {self.input_dim}")
+        if not 0 < self.bound < np.inf:
+            raise InvalidInput(f"bound must be a positive number, got {self.bound}")
+
+    @classmethod
+    def choose(cls, inputs: Preprocessing, choice: FeatureChoice) -> "LinearFeatures":
+        return cls(inputs.n_columns, inputs.bound, choice.intercept)
+
+    @property
+    def n_features(self) -> int:
+        return self.input_dim + int(self.intercept)
+
+    def transform(self, X: Rows) -> Floats:
+        """The rows of X in float64; values beyond the bound are refused, since preprocessing clips them."""
+        check_matrix("X", X, self.input_dim)
+        largest = float(np.abs(X).max(initial=0.0))
+        if largest > self.bound:
+            raise InvalidInput(f"X must lie within the bound {self.bound:g}, got {largest:g}")
+        features = np.full((len(X), self.n_features), min(1.0, self.bound))
+        features[:, int(self.intercept) :] = X
+        return features
+
+    def definition(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "input_dim": int(self.input_dim),
+            "bound": float(self.bound),
+            "intercept": bool(self.intercept),
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        return self.definition()
+
+    @classmethod
+    def from_dict(cls, saved: dict[str, Any]) -> "LinearFeatures":
+        try:
+            input_dim, bound, intercept = int(saved["input_dim"]), float(saved["bound"]), bool(saved["intercept"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidInput(f"saved linear features must be complete, got {error!r}") from error
+        return cls(input_dim, bound, intercept)

@@ -1,0 +1,243 @@
+"""One recipe from raw rows to X and Y, and from Theta back to labels (paper III and V).
+
+The same recipe on every device, at the server, in the estimators and in the model file; its ``digest`` goes into what
+the parties agree to. Whatever lies beyond a public range is clipped and counted, or refused: never lost in silence.
+
+It does not say who holds which rows (``problem``), nor how Theta is found. It imports numpy and nothing larger, since
+devices use it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from codedfl.data.columns import Columns
+from codedfl.data.features import FeatureMap, feature_map_from_dict
+from codedfl.data.labels import ClassLabels, Labels
+from codedfl.data.preprocessing import Preprocessing
+from codedfl.data.tables import as_raw_table, is_table
+from codedfl.errors import InvalidInput
+from codedfl.exact.fixed_point import Bounds
+from codedfl.typing import Floats, Integers, Rows, Singles
+
+_BLOCK = 4096  # rows whose features are in float64 at once: those of all of MNIST would take a gigabyte
+MOST_NAMED = 10  # columns that a message names
+_DIGEST_DOMAIN = b"codedfl recipe 1\n"
+
+
+class ClippedWarning(UserWarning):
+    """Values lay beyond their public ranges and were clipped; the text counts them by column."""
+
+
+@dataclass(frozen=True, eq=False)
+class Clipped:
+    """How many values lay beyond their public ranges: of each column, and of the target."""
+
+    columns: Integers
+    targets: int = 0
+
+    @property
+    def total(self) -> int:
+        return int(self.columns.sum()) + self.targets
+
+    def __bool__(self) -> bool:
+        return self.total > 0
+
+    def __add__(self, other: Clipped) -> Clipped:
+        return Clipped(self.columns + other.columns, self.targets + other.targets)
+
+    def words(self, names: tuple[str, ...] | None = None) -> str:
+        """Such as ``3 of 'age', 1 of 'weight' and 2 targets``; columns without names go by their number, from 0."""
+        places = np.flatnonzero(self.columns)
+        counted = [
+            f"{self.columns[j]} of {repr(names[j]) if names else f'column {j}'}" for j in places[:MOST_NAMED].tolist()
+        ]
+        if len(places) > MOST_NAMED:
+            counted.append(f"{self.columns[places[MOST_NAMED:]].sum()} of {len(places) - MOST_NAMED} more")
+        if self.targets or not counted:
+            counted.append(f"{self.targets} target" + "s" * (self.targets != 1))
+        return " and ".join([", ".join(counted[:-1]), counted[-1]] if counted[1:] else counted)
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """Features and labels of some rows, and what was clipped to make them.
+
+    X: float32 (half the memory; the ring's grid is of the same fineness), never outside the feature map's bound.
+    """
+
+    X: Singles
+    Y: Floats
+    clipped: Clipped
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Recipe:
+    """Everything that turns rows into X and Y.
+
+    columns: what each column of a table is, and in which order X has them; None where rows are a matrix without names.
+    clip: what lies beyond its public range is clipped to it and counted; False refuses such rows in training.
+        Predictions always clip.
+    """
+
+    preprocessing: Preprocessing
+    feature_map: FeatureMap
+    labels: Labels
+    columns: Columns | None = None
+    clip: bool = True
+
+    def __post_init__(self) -> None:
+        if self.feature_map.input_dim != self.n_columns:
+            raise InvalidInput(
+                f"feature_map must take the {self.n_columns} columns of the preprocessing,"
+                f" got {self.feature_map.input_dim}"
+            )
+        if self.columns is not None and self.columns.width != self.n_columns:
+            raise InvalidInput(f"columns must make {self.n_columns} columns of X, got {self.columns.width}")
+
+    def __repr__(self) -> str:
+        return (
+            f"<Recipe for {self.task}: {self.n_columns} columns, {self.n_features} {self.feature_map.name} features,"
+            f" {self.n_outputs} outputs>"
+        )
+
+    @property
+    def n_columns(self) -> int:
+        return self.preprocessing.n_columns
+
+    @property
+    def column_names(self) -> tuple[str, ...] | None:
+        """Of the columns of X: a category has one for each level but the first."""
+        return None if self.columns is None else self.columns.design_names
+
+    @property
+    def n_features(self) -> int:
+        """d in the paper."""
+        return self.feature_map.n_features
+
+    @property
+    def n_outputs(self) -> int:
+        """c in the paper."""
+        return self.labels.n_outputs
+
+    @property
+    def task(self) -> str:
+        return "classification" if isinstance(self.labels, ClassLabels) else "regression"
+
+    def bounds(self, samples: int, samples_per_device: int) -> Bounds:
+        """What everybody may know: at most so many rows in all, and on one device."""
+        return Bounds(self.feature_map.bound, self.labels.bound, samples, samples_per_device)
+
+    # -- from rows to X and Y
+
+    def matrix(self, data: Any) -> Rows:
+        """Raw rows as numbers: a table by its columns' names, in any order; a matrix as it is."""
+        if self.columns is not None and is_table(data):
+            return self.columns.matrix(as_raw_table(data))
+        X = np.asarray(data)
+        return X if X.dtype.kind in "biuf" else X.astype(np.float64)
+
+    def rows(self, X: Any, y: Rows) -> Prepared:
+        """Features and labels of raw rows, from a table or a matrix."""
+        X, y = self.matrix(X), np.asarray(y)
+        if len(X) != len(y):
+            raise InvalidInput(f"y must hold one label per row ({len(X)}), got {len(y)}")
+        features, counts = self.features(X)
+        clipped = Clipped(counts, self.labels.count_clipped(y))
+        if clipped and not self.clip:
+            raise InvalidInput(
+                f"values must lie within their public ranges, unless clip is true,"
+                f" got beyond: {clipped.words(self.column_names)}"
+            )
+        return Prepared(features, self.labels.encode(y), clipped)
+
+    def features(self, X: Rows) -> tuple[Singles, Integers]:
+        """Features alone, and how many values of each column were clipped."""
+        limit = np.float32(self.feature_map.bound)
+        if float(limit) > self.feature_map.bound:  # the largest float32 within: rounding must not step over the bound
+            limit = np.nextafter(limit, np.float32(0))
+        features = np.empty((len(X), self.n_features), dtype=np.float32)
+        clipped = np.zeros(self.n_columns, dtype=np.int64)
+        for place, scaled, counts in self._scaled(X):
+            part = features[place]
+            part[...] = self.feature_map.transform(scaled)
+            np.clip(part, -limit, limit, out=part)
+            clipped += counts
+        return features, clipped
+
+    # -- from Theta to labels
+
+    def scores(self, theta: Floats, X: Rows) -> tuple[Floats, Clipped]:
+        """n x c real scores of raw rows, and what was clipped for them."""
+        found = np.empty((len(X), self.n_outputs))
+        clipped = np.zeros(self.n_columns, dtype=np.int64)
+        for place, scaled, counts in self._scaled(X):
+            found[place] = self.feature_map.transform(scaled) @ theta
+            clipped += counts
+        return found, Clipped(clipped)
+
+    def decode(self, scores: Floats) -> Rows:
+        """Labels as the training data had them: numbers, text, or targets in their own unit."""
+        return self.labels.decode(scores)
+
+    def _scaled(self, X: Rows) -> Iterator[tuple[slice, Rows, Integers]]:
+        """Some rows at a time: where they stand, scaled, and their clipped values."""
+        if X.ndim != 2 or X.shape[1] != self.n_columns:
+            raise InvalidInput(f"X must have {self.n_columns} columns, got shape {X.shape}")
+        for start in range(0, len(X), _BLOCK):
+            place = slice(start, start + _BLOCK)
+            yield place, *self.preprocessing.apply(X[place])
+
+    # -- files and agreements
+
+    def to_dict(self) -> dict[str, Any]:
+        """Numbers, text and lists only, so that JSON carries it; floats survive that exactly."""
+        return {
+            "columns": None if self.columns is None else self.columns.to_list(),
+            "preprocessing": self.preprocessing.to_dict(),
+            "features": self.feature_map.to_dict(),
+            "labels": self.labels.to_dict(),
+            "clip": self.clip,
+        }
+
+    @classmethod
+    def from_dict(cls, saved: dict[str, Any]) -> Recipe:
+        try:
+            columns = saved["columns"]
+            parts = saved["preprocessing"], saved["features"], saved["labels"]
+            clip = saved["clip"]
+        except (KeyError, TypeError) as error:
+            raise InvalidInput(f"a saved recipe must be complete, got {error!r}") from error
+        if not isinstance(clip, bool) or not all(isinstance(part, dict) for part in parts):
+            raise InvalidInput("a saved recipe must hold preprocessing, features, labels and clip, got other values")
+        preprocessing, features, labels = parts
+        return cls(
+            Preprocessing.from_dict(preprocessing),
+            feature_map_from_dict(features),
+            Labels.from_dict(labels),
+            None if columns is None else Columns.from_list(columns),
+            clip,
+        )
+
+    def digest(self) -> bytes:
+        """SHA-256 over everything that decides X and Y, floats to the last bit. Equal digests, equal X and Y."""
+        meaning = {**self.to_dict(), "features": self.feature_map.definition()}
+        text = json.dumps(_canonical(meaning), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(_DIGEST_DOMAIN + text.encode()).digest()
+
+
+def _canonical(value: Any) -> Any:
+    """The same with floats in hexadecimal: text that no JSON writer can round or spell in two ways."""
+    if isinstance(value, float):
+        return {"float": (value + 0.0).hex()}  # + 0.0: minus zero means zero
+    if isinstance(value, dict):
+        return {key: _canonical(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_canonical(entry) for entry in value]
+    return value

@@ -1,0 +1,143 @@
+"""Text tables with any common separator, as spreadsheets and statistics programs write them.
+
+By Python's own reader: a device then needs nothing heavy to read its rows, and messages can say what is wrong where.
+The separator is the one that the first line has most of. A column is numbers if every cell is one or empty; with the
+separator ";" a decimal comma counts too.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import zlib
+from collections.abc import Collection, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from codedfl.data.tables.table import FALSE, TRUE, RawTable
+from codedfl.errors import InvalidInput
+from codedfl.typing import Floats, Rows
+
+SEPARATORS = (",", ";", "\t", "|")
+# How programs write that there is no value.
+GAPS = frozenset(("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None", "?", "."))
+_NAN = dict.fromkeys(GAPS, "nan")
+
+# Rows parsed at a time: their text takes far more memory than their numbers.
+BLOCK = 4096
+MOST_INFLATION = 200  # a table that gzip packs more tightly is no table of data
+
+
+def read_csv(path: Path) -> RawTable:
+    try:
+        names, blocks = _read(path, as_text=())
+        parts_of = zip(*blocks, strict=True) if blocks else [()] * len(names)
+        mixed = {name for name, parts in zip(names, parts_of, strict=True) if _is_mixed(parts)}
+        if mixed:  # numbers in one block and text in another: once more, for the text of the numbers
+            names, blocks = _read(path, as_text=mixed)
+    except (UnicodeDecodeError, csv.Error, EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InvalidInput(f"{path.name} must be separated text in UTF-8, got {error}") from error
+    if not blocks:
+        return RawTable(path.name, {name: np.empty(0) for name in names})
+    columns = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+    return RawTable(path.name, {name: _truth(values) for name, values in zip(names, columns, strict=True)})
+
+
+def _read(path: Path, as_text: Collection[str]) -> tuple[list[str], list[list[Rows]]]:
+    with _opened(path) as stream:
+        first = stream.readline()
+        separator = max(SEPARATORS, key=first.count)  # of equally many the first, which is the comma
+        stream.seek(0)
+        lines = csv.reader(stream, delimiter=separator, strict=True, skipinitialspace=separator != "\t")
+        names = _header(path, next(lines, []))
+        blocks = []
+        for rows in _blocks(path, lines, len(names)):
+            cells = zip(*rows, strict=True)
+            blocks.append([_column(one, name in as_text, separator) for name, one in zip(names, cells, strict=True)])
+    return names, blocks
+
+
+def _opened(path: Path) -> IO[str]:
+    if path.name.lower().endswith(".gz"):
+        with gzip.open(path, "rb") as packed:
+            most = MOST_INFLATION * path.stat().st_size
+            content = packed.read(most + 1)
+        if len(content) > most:
+            raise InvalidInput(
+                f"{path.name} must unpack to at most {MOST_INFLATION} times its size, got more: unpack it first"
+            )
+        return io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig", newline="")
+    return path.open(newline="", encoding="utf-8-sig")
+
+
+def _header(path: Path, cells: list[str]) -> list[str]:
+    names = [name.strip() for name in cells]
+    if not any(names) or all(_is_number(name) for name in names):
+        raise InvalidInput(f"the first line of {path.name} must name the columns, got {','.join(names)!r}")
+    names = [name or f"unnamed {number}" for number, name in enumerate(names, 1)]
+    if len(set(names)) < len(names):
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise InvalidInput(f"{path.name} must name each column once, got {repeated!r} twice")
+    return names
+
+
+def _blocks(path: Path, lines: Iterator[list[str]], width: int) -> Iterator[list[list[str]]]:
+    def cells() -> Iterator[list[str]]:
+        for row in lines:
+            if not row:  # a blank line, usually the last
+                continue
+            if len(row) != width:
+                number = lines.line_num  # type: ignore[attr-defined]  # csv's reader counts lines
+                raise InvalidInput(f"line {number} of {path.name} must have {width} cells, got {len(row)}")
+            yield row
+
+    source = cells()
+    while block := list(islice(source, BLOCK)):
+        yield block
+
+
+def _column(cells: tuple[str, ...], as_text: bool, separator: str) -> Rows:
+    if not as_text:
+        numbers = _numbers(cells)
+        if numbers is None and separator == ";":
+            numbers = _numbers([cell.replace(",", ".") for cell in cells])
+        if numbers is not None:
+            return numbers
+    texts = [cell.strip() for cell in cells]
+    return np.array(["" if text in GAPS else text for text in texts], dtype=np.str_)
+
+
+def _numbers(cells: list[str] | tuple[str, ...]) -> Floats | None:
+    try:
+        return np.array(cells, dtype=np.float64)
+    except ValueError:
+        pass
+    try:  # gaps are text to numpy
+        return np.array([_NAN.get(cell.strip(), cell) for cell in cells], dtype=np.float64)
+    except ValueError:
+        return None
+
+
+def _is_mixed(parts: tuple[Rows, ...]) -> bool:
+    """Numbers in one block, text in another; a block of nothing but gaps fits both, but is read as numbers."""
+    return len({part.dtype.kind for part in parts}) > 1
+
+
+def _truth(values: Rows) -> Rows:
+    """Truth values in lower case, however the program wrote them."""
+    if values.dtype.kind != "U":
+        return values
+    lower = np.char.lower(values)
+    return lower if np.isin(lower, (FALSE, TRUE, "")).all() and (lower != "").any() else values
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,29 @@
+"""Any table file by its ending, whatever the case: .csv, .tsv, .txt (also .gz), .parquet, .npz."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from codedfl.data.tables.csv_file import read_csv
+from codedfl.data.tables.npz_file import read_npz
+from codedfl.data.tables.parquet_file import read_parquet
+from codedfl.data.tables.table import RawTable
+from codedfl.errors import InvalidInput
+
+_READERS: dict[str, Callable[[Path], RawTable]] = {
+    **dict.fromkeys((".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz"), read_csv),
+    ".parquet": read_parquet,
+    ".npz": read_npz,
+}
+ENDINGS = tuple(_READERS)
+
+
+def read_file(path: Path) -> RawTable:
+    """The whole table of a file."""
+    ending = next((ending for ending in ENDINGS if path.name.lower().endswith(ending)), None)
+    if ending is None:
+        raise InvalidInput(f"data file must end in .csv, .csv.gz, .tsv, .txt, .parquet or .npz, got {path.name!r}")
+    if not path.is_file():
+        raise InvalidInput(f"data file must exist, got {str(path)!r}")
+    return _READERS[ending](path)

@@ -1,0 +1,33 @@
+"""The operator's policy in a node's own configuration: flat, kebab-case keys that nobody but the operator can set."""
+
+from __future__ import annotations
+
+from codedfl.engine.learning import Config, setting
+from codedfl.protocol import Policy
+
+
+def node_policy(node: Config) -> Policy:
+    """Policy of a node.
+
+    Keys, each with ``Policy``'s meaning; 0 or "" stands for no limit: schemes ("coded-keys,role-keys"), least-joiners,
+    least-owners (2), most-alpha, least-rows (1), most-epochs, most-outputs, most-directions, allow-gram (false),
+    allow-unpinned (false), colluders (1), least-changed-rows (10).
+    """
+
+    def limit(key: str) -> int | None:
+        return setting(node, key, int, 0) or None
+
+    return Policy(
+        schemes=tuple(name.strip() for name in setting(node, "schemes", str, "").split(",") if name.strip()),
+        least_joiners=limit("least-joiners"),
+        least_owners=setting(node, "least-owners", int, 2),
+        most_alpha=limit("most-alpha"),
+        least_rows=setting(node, "least-rows", int, 1),
+        most_epochs=limit("most-epochs"),
+        most_outputs=limit("most-outputs"),
+        most_directions=limit("most-directions"),
+        allow_gram=setting(node, "allow-gram", bool, False),
+        allow_unpinned=setting(node, "allow-unpinned", bool, False),
+        colluders=setting(node, "colluders", int, 1),
+        least_changed_rows=setting(node, "least-changed-rows", int, 10),
+    )

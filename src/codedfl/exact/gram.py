@@ -1,0 +1,35 @@
+"""X'X of one device as a packed upper triangle, summed up over blocks of rows (paper eq. 7, before padding).
+
+The rows are integers whose products sum up below 2^53 (``fixed_point``), so float64 is exact in any order, with any
+BLAS and any number of threads. Strips of the triangle are kept, not the square: d^2/2 doubles and two strips more, and
+as many again when ``triangle`` copies them. It needs numpy alone: a device has to import nothing else for it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from codedfl.typing import Floats
+
+STRIP = 128  # columns at a time: wide enough for BLAS to run at full speed, narrow enough to skip the lower triangle
+
+
+class GramSum:
+    """The sum of block' block over blocks of rows with ``n_features`` columns; no blocks give zeros."""
+
+    def __init__(self, n_features: int) -> None:
+        self._strips = [
+            np.zeros((min(STRIP, n_features - start), n_features - start)) for start in range(0, n_features, STRIP)
+        ]
+        self._product = np.empty(STRIP * n_features)
+
+    def add(self, block: Floats) -> None:
+        for number, strip in enumerate(self._strips):
+            start = number * STRIP
+            product = self._product[: strip.size].reshape(strip.shape)
+            np.matmul(block[:, start : start + len(strip)].T, block[:, start:], out=product)
+            strip += product
+
+    def triangle(self) -> Floats:
+        """Row by row from the diagonal on: d (d + 1) / 2 numbers."""
+        return np.concatenate([strip[row, row:] for strip in self._strips for row in range(len(strip))])

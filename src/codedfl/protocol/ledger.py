@@ -1,0 +1,172 @@
+"""What a device remembers of its runs, so that totals of several runs cannot be combined to a few devices.
+
+Totals are exact, so they can be added and subtracted: the total over J less the total over J without j is device j.
+Several lists can do what two cannot: J with J without {1, 2}, without {2, 3} and without {1, 3} give device 1. In
+general, whoever knows the totals over some lists knows every rational combination of them, and a device j is exposed
+when some combination is zero outside a few devices and not zero on j. Before a device signs or uploads anything it
+therefore records the list it is going to be part of (a run that fails later counts too) and refuses a list that would
+leave 1 to k - 1 devices.
+
+The same list again shows what changed in between: it is allowed if the device's own rows are the same, or differ by
+so many rows that a single one does not stand out. Rows are remembered as keyed hashes (``Identity.tag``), which tell
+whoever finds the file nothing without the device's key.
+
+The recipe is recorded and not used to excuse a list: another seed or range makes other features of the same rows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+
+from codedfl.crypto.sealed import Identity
+from codedfl.errors import InvalidInput, MessageRefused
+from codedfl.protocol.messages import check_types, pack_list, unpack_list
+from codedfl.typing import Floats
+
+TAG_BYTES = 8
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One run: the identities whose data are in its total, the recipe's digest, and the tags of our own rows."""
+
+    run: bytes
+    members: frozenset[bytes]
+    recipe: bytes
+    rows: bytes
+
+
+class Ledger:
+    """All runs of one device, oldest first. Keep it on disk before anything that follows from an entry leaves."""
+
+    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+        self.entries = list(entries)
+
+    def __repr__(self) -> str:
+        return f"<Ledger of {len(self.entries)} runs>"
+
+    def objection(self, entry: Entry, *, least_left: int, least_changed: int) -> str:
+        """Why this run must not follow the recorded ones; empty when it may.
+
+        Parameters
+        ----------
+        entry : the run to be
+        least_left : k: no combination of totals may leave 1 to k - 1 devices.
+        least_changed : rows of ours that must have changed for the same list again, unless none has.
+        """
+        earlier = [past for past in self.entries if past.run != entry.run]
+        lists = list(dict.fromkeys(past.members for past in earlier))
+        if entry.members in lists:
+            for past in earlier:
+                changed = rows_changed(past.rows, entry.rows) if past.members == entry.members else 0
+                if 0 < changed < least_changed:
+                    return (
+                        f"the same devices trained together before and only {changed} of our rows changed since:"
+                        f" the difference of the two totals would be about those; at least {least_changed} must change"
+                    )
+            return ""
+        left = smallest_new_remainder(lists, entry.members, least_left - 1)
+        if left:
+            return (
+                f"totals of earlier runs and this one could be combined to {left} device(s) alone, and at least"
+                f" {least_left} must be left: train with the same devices as before, or with more new ones"
+            )
+        return ""
+
+    def record(self, entry: Entry) -> None:
+        """Once for each run."""
+        if entry not in self.entries:
+            self.entries.append(entry)
+
+    # -- as bytes, for the disk
+
+    def encode(self) -> bytes:
+        return pack_list([[e.run, sorted(e.members), e.recipe, e.rows] for e in self.entries])
+
+    @classmethod
+    def decode(cls, data: bytes) -> Ledger:
+        try:
+            entries = []
+            for fields in unpack_list(data, "a ledger"):
+                run, members, recipe, rows = check_types(fields, (bytes, list, bytes, bytes), "a ledger's entry")
+                entries.append(
+                    Entry(run, frozenset(check_types(members, (bytes,) * len(members), "a list")), recipe, rows)
+                )
+        except (MessageRefused, TypeError) as error:
+            raise InvalidInput(f"the ledger must be as it was saved, got something else ({error})") from None
+        return cls(entries)
+
+
+def row_tags(identity: Identity, X: Floats, Y: Floats) -> bytes:
+    """A keyed hash of every row, sorted: the order of rows does not matter."""
+    rows = np.hstack([X, Y]).astype("<f8")
+    return b"".join(sorted(identity.tag(row.tobytes())[:TAG_BYTES] for row in rows))
+
+
+def rows_changed(before: bytes, after: bytes) -> int:
+    """How many rows came or went."""
+    old, new = (Counter(_tags(rows)) for rows in (before, after))
+    return (old - new).total() + (new - old).total()
+
+
+def _tags(rows: bytes) -> Iterator[bytes]:
+    return (rows[start : start + TAG_BYTES] for start in range(0, len(rows), TAG_BYTES))
+
+
+def smallest_new_remainder(lists: Sequence[frozenset[bytes]], new: frozenset[bytes], most: int) -> int:
+    """The fewest devices, up to ``most``, that a combination of the totals with the new one leaves; 0 if none does.
+
+    The new total by itself does not count: how few devices it may have is another rule (``Policy.least_joiners``).
+
+    Devices that are in the same lists always stay together: a combination is one number for each such class, so only
+    sets of whole classes need to be tried. A set S is left by some combination exactly when the lists restricted to
+    everybody else have a smaller rank than the lists; counted only where the new list makes the difference.
+    """
+    every = [*lists, new]
+    classes = Counter(tuple(device in one for one in every) for device in frozenset().union(*every))
+    patterns = list(classes)
+    matrix = [[Fraction(pattern[row]) for pattern in patterns] for row in range(len(every))]
+    small = [place for place, pattern in enumerate(patterns) if classes[pattern] <= most]
+    whole, before = _rank(matrix), _rank(matrix[:-1])
+    found = 0
+    for count in range(1, len(small) + 1):
+        sizes = []
+        for chosen in combinations(small, count):
+            size = sum(classes[patterns[place]] for place in chosen)
+            if (
+                size > most
+                or (found and size >= found)
+                or (all(patterns[place][-1] for place in chosen) and size == len(new))
+            ):
+                continue
+            sizes.append(size)
+            rest = [place for place in range(len(patterns)) if place not in chosen]
+            outside = [[row[place] for place in rest] for row in matrix]
+            if whole - _rank(outside) > before - _rank(outside[:-1]):
+                found = size
+        if not sizes:
+            break
+    return found
+
+
+def _rank(matrix: Sequence[Sequence[Fraction]]) -> int:
+    """By elimination in fractions: exact."""
+    rows = [list(row) for row in matrix]
+    rank = 0
+    for column in range(len(rows[0]) if rows else 0):
+        pivot = next((index for index in range(rank, len(rows)) if rows[index][column]), None)
+        if pivot is None:
+            continue
+        rows[rank], rows[pivot] = rows[pivot], rows[rank]
+        for index in range(rank + 1, len(rows)):
+            if rows[index][column]:
+                factor = rows[index][column] / rows[rank][column]
+                rows[index] = [x - factor * y for x, y in zip(rows[index], rows[rank], strict=True)]
+        rank += 1
+    return rank

@@ -1,0 +1,161 @@
+"""Columns of a table to columns of X: levels, gaps, unknown names; and what is guessed, left out or refused."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from codedfl.data.columns import CategoryColumn, Columns, NumberColumn, guess_columns
+from codedfl.data.tables import RawTable, as_raw_table
+from codedfl.errors import InvalidInput
+
+NAN = float("nan")
+COLUMNS = Columns(
+    (
+        NumberColumn("age"),
+        NumberColumn("bmi", missing=25.0),
+        CategoryColumn("ward", ("a", "b", "c"), missing="c", other="b"),
+        CategoryColumn("smoker", ("false", "true")),
+    )
+)
+TABLE = as_raw_table(
+    {
+        "smoker": [True, False, True],
+        "ward": ["b", None, "z"],
+        "note": ["x", "y", "z"],
+        "bmi": [NAN, 20, 30],
+        "age": [1, 2, 3],
+    },
+    "t.csv",
+)
+
+
+def test_columns_are_found_by_name_and_encoded():
+    assert COLUMNS.design_names == ("age", "bmi", "bmi missing", "ward = b", "ward = c", "smoker = true")
+    X, reports = COLUMNS.encode(TABLE)
+    assert X.tolist() == [[1, 25, 1, 1, 0, 1], [2, 20, 0, 0, 1, 0], [3, 30, 0, 1, 0, 1]]
+    assert [(one.name, one.n_missing, one.n_unknown, one.unknown) for one in reports] == [
+        ("age", 0, 0, ()),
+        ("bmi", 1, 0, ()),
+        ("ward", 1, 1, ("z",)),
+        ("smoker", 0, 0, ()),
+    ]
+    assert np.array_equal(COLUMNS.matrix(TABLE), X)
+
+
+def test_json_brings_them_back():
+    assert Columns.from_list(json.loads(json.dumps(COLUMNS.to_list()))) == COLUMNS
+    assert Columns.from_list(["a", "b"]) == Columns.of_numbers(["a", "b"])
+
+
+def test_whole_numbers_can_be_levels():
+    column = CategoryColumn("grade", ("1", "2", "2.5"))
+    X, report = column.encode(np.array([1.0, 2.0, 2.5, NAN]), "t")
+    assert np.array_equal(X[:3], [[0, 0], [1, 0], [0, 1]])
+    assert np.isnan(X[3]).all()
+    assert report.n_missing == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"age": ["1", "x", "2"]}, "column 'age' of t.csv must hold numbers, got '1' in row 1"),
+        ({"age": [1, np.inf, 2]}, "column 'age' of t.csv must hold finite numbers, got inf in row 2"),
+        (
+            {"age": [1, NAN, 2]},
+            "column 'age' of t.csv must have no gaps, got 1: say what a missing value becomes, or leave those rows out",
+        ),
+        (
+            {"smoker": ["true", "perhaps", "true"]},
+            "column 'smoker' of t.csv must hold its levels only, got 'perhaps' (1 such rows): add the level, or say"
+            " which one others count as",
+        ),
+        (
+            {"smoker": ["true", "", "true"]},
+            "column 'smoker' of t.csv must have no gaps, got 1: say what a missing value becomes, or leave those rows"
+            " out",
+        ),
+    ],
+)
+def test_what_cannot_be_used_is_refused_in_one_line(change: dict[str, list[object]], message: str):
+    table = as_raw_table({**TABLE.columns, **change}, "t.csv")
+    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
+        COLUMNS.matrix(table)
+
+
+def test_a_missing_column_is_named():
+    with pytest.raises(InvalidInput, match=r"^t\.csv must have the column 'bmi', got 'smoker', 'ward', 'note', 'age'$"):
+        COLUMNS.matrix(TABLE.without(["bmi"]))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Columns(()), "columns must be at least one, got none"),
+        (lambda: Columns.of_numbers("aba"), "columns must have different names, got 'a' twice"),
+        (lambda: NumberColumn("a", NAN), "missing of column 'a' must be a finite number, got nan"),
+        (lambda: CategoryColumn("a", ("x",)), "levels of column 'a' must be at least two different names, got ['x']"),
+        (lambda: CategoryColumn("a", ("x", "y"), "z"), "missing of column 'a' must be one of its levels, got 'z'"),
+        (lambda: Columns.from_list("ab"), "saved columns must be a list, got 'ab'"),
+        (lambda: Columns.from_list([{"name": "a"}]), "a saved column must be complete, got KeyError('kind')"),
+        (
+            lambda: Columns.from_list([{"name": "a", "kind": "date", "missing": None}]),
+            "a saved column must be a number or a category, got {'name': 'a', 'kind': 'date', 'missing': None}",
+        ),
+    ],
+)
+def test_bad_columns_are_refused(make, message: str):
+    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
+        make()
+
+
+# -- guessing
+
+
+def table(**columns: list[object]) -> RawTable:
+    return as_raw_table(columns, "t.csv")
+
+
+def test_what_a_table_suggests():
+    guess = guess_columns(table(id=[0, 1, 2, 3], x=[1.0, NAN, 3, 4], who=["b", "a", "", "b"], b=[True] * 3 + [False]))
+    assert guess.columns.columns == (
+        NumberColumn("x", 3.0),
+        CategoryColumn("who", ("a", "b", "missing"), "missing"),
+        CategoryColumn("b", ("false", "true")),
+    )
+    assert guess.notes == (
+        "column 'id' of t.csv only numbers the rows: left out",
+        "1 gaps in column 'x' become its median 3, and are marked",
+        "1 gaps in column 'who' become a level 'missing'",
+    )
+
+
+def test_a_column_that_is_asked_for_stays():
+    assert guess_columns(table(id=[0, 1, 2], x=[1, 2, 4]), keep=["id"]).columns.names == ("id",)
+    assert guess_columns(table(id=[0, 2, 1], x=[1, 2, 4])).columns.names == ("id", "x")
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (
+            {"born": ["1970-01-31", "", "1999-12-01"]},
+            "column 'born' of t.csv must not hold dates, got '1970-01-31': make it a number, such as days since a fixed"
+            " day, or leave it out",
+        ),
+        (
+            {"name": [f"person {i}" for i in range(20)]},
+            "column 'name' of t.csv must have at most 50 different texts, fewer than half its rows, got 20 in 20 rows,"
+            " as an id has: leave it out",
+        ),
+        ({"a": [NAN, NAN]}, "column 'a' of t.csv must hold values, got gaps only: leave it out"),
+        ({"a": ["x", "x"]}, "column 'a' of t.csv must hold at least two levels, got 'x' only"),
+        ({"id": [1, 2, 3]}, "t.csv must have at least one column to learn from, got 'id'"),
+    ],
+)
+def test_what_cannot_be_learned_from_is_refused_with_advice(columns: dict[str, list[object]], message: str):
+    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
+        guess_columns(table(**columns))

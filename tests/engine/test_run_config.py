@@ -1,0 +1,117 @@
+"""From flat configuration to features, labels, scheme and solver; and what is refused on the way."""
+
+from __future__ import annotations
+
+import logging
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from codedfl.engine.learning import Learning
+from codedfl.engine.run_config import RunConfig
+from codedfl.errors import InvalidInput
+from codedfl.schemes import CodedKeys, CodedPadded, OneShot
+from codedfl.solve.closed_form import ClosedForm
+from codedfl.solve.descent import GradientDescent
+from codedfl.solve.krylov import BlockKrylov
+from codedfl.study.plan_file import MadeFor, PlanFile
+from run_settings import CONFIG
+
+
+def test_learning_makes_the_same_of_the_same_rows_everywhere():
+    learning = Learning.from_config(CONFIG)
+    X, Y = learning.rows(np.array([[0.0, 1.0, -1.0], [1.0, 0.5, 0.0]]), np.array(["no", "yes"]))
+    assert np.array_equal(X, [[1, 0.5, 1, 0], [1, 1, 0.75, 0.5]])  # the constant, then [0, 1]
+    assert np.array_equal(Y, [[1, 0], [0, 1]])
+    model = learning.model(np.zeros((4, 2)))
+    assert list(model.predict(np.zeros((1, 3)))) == ["no"]
+
+
+def test_values_beyond_their_public_range_are_clipped_only_if_the_run_says_so(caplog: pytest.LogCaptureFixture):
+    config = CONFIG | {"classes": "", "target-low": 0.0, "target-high": 1.0}
+    rows = np.array([[0.0, 1.5, -1.0], [5.0, 0.5, 0.0]]), np.array([0.5, -3.0])
+    beyond = "1 of column 0, 1 of column 1 and 1 target"
+    message = f"values must lie within their public ranges, unless clip is true, got beyond: {beyond}"
+    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
+        Learning.from_config(config).rows(*rows)
+    X, Y = Learning.from_config(config | {"clip": True}).rows(*rows)
+    assert np.array_equal(X, [[1, 0.5, 1, 0], [1, 1, 0.75, 0.5]])
+    assert np.array_equal(Y, [[0], [-1]])
+    told = ("codedfl.flower.device", logging.WARNING, f"clipped to their public ranges: {beyond}")
+    assert caplog.record_tuples == [told]
+
+
+def test_the_server_key_is_the_same_for_all_runs(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("XDG_STATE_HOME", "/state")
+    assert RunConfig.from_config(CONFIG).server_key == Path("/state/codedfl/server.key")
+    assert RunConfig.from_config(CONFIG | {"server-key-file": "/keys/mine"}).server_key == Path("/keys/mine")
+
+
+def test_numbers_and_targets_are_read():
+    assert Learning.from_config(CONFIG | {"classes": "3,1,2"}).recipe.labels.to_dict() == {
+        "kind": "classes",
+        "classes": [1, 2, 3],
+    }
+    regression = Learning.from_config(CONFIG | {"classes": "", "target-low": 0, "target-high": 10.0})
+    assert regression.recipe.task == "regression"
+    assert regression.recipe.labels.to_dict() == {"kind": "targets", "low": 0.0, "high": 10.0}
+    kernel = Learning.from_config(CONFIG | {"features": "rbf", "n-features": 30})
+    assert kernel.recipe.n_features == 30
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"columns": "3"}, "columns must be of type int in the configuration, got '3'"),
+        ({"columns": None}, "columns must be of type int in the configuration, got None"),
+        ({"features": "cubic"}, "features must be linear or rbf, got 'cubic'"),
+        ({"alpha": 5}, "alpha must be between 1 and the number of devices (4), got 5"),
+        ({"scheme": "fast"}, "scheme must be one of coded-padded, coded-keys, one-shot, got 'fast'"),
+        ({"solver": "fast"}, "solver must be one of gd, nesterov, cg, block-krylov, closed-form, got 'fast'"),
+        ({"step": "fast"}, "step must be empty (derived) or one of paper, literal, got 'fast'"),
+        ({"step": "paper"}, "step must be empty with solver block-krylov, which needs none, got 'paper'"),
+        ({"spare": 2}, "spare must be between 0 and alpha - 1 (1), got 2"),
+        ({"min-devices": 1}, "min-devices must be between 2 and devices (4), got 1"),
+    ],
+)
+def test_a_bad_configuration_is_refused(change: dict[str, Any], message: str):
+    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
+        RunConfig.from_config(CONFIG | change)
+
+
+def test_the_scheme_decides_the_solver():
+    assert isinstance(RunConfig.from_config(CONFIG).make_solver(), BlockKrylov)
+    assert isinstance(RunConfig.from_config(CONFIG | {"solver": "gd"}).make_solver(), GradientDescent)
+    assert isinstance(RunConfig.from_config(CONFIG | {"scheme": "one-shot"}).make_solver(), ClosedForm)
+
+
+def test_a_plan_file_replaces_scheme_and_solver(tmp_path: Path):
+    path = tmp_path / "plan.toml"
+    PlanFile(CodedPadded(3), "nesterov", 7).save(path)
+    config = RunConfig.from_config(CONFIG | {"plan": str(path)})
+    assert (config.scheme, config.solver, config.epochs) == (CodedPadded(3), "nesterov", 7)
+
+
+def test_a_one_shot_plan_runs_as_it_does_in_train(tmp_path: Path):
+    path = tmp_path / "plan.toml"
+    PlanFile(OneShot(3), "closed-form", 1).save(path)
+    config = RunConfig.from_config(CONFIG | {"plan": str(path)})
+    assert config.scheme == OneShot(3)
+    assert isinstance(config.make_solver(), ClosedForm)
+
+
+@pytest.mark.parametrize(("planned", "configured"), [(2, 0), (0, 2)])
+def test_a_plan_keeps_the_spare_answers(tmp_path: Path, planned: int, configured: int):
+    path = tmp_path / "plan.toml"
+    PlanFile(CodedKeys(3, 1, planned), "cg", 7).save(path)
+    assert RunConfig.from_config(CONFIG | {"plan": str(path), "spare": configured}).scheme == CodedKeys(3, 1, 2)
+
+
+def test_a_plan_for_a_larger_federation_is_refused(tmp_path: Path):
+    path = tmp_path / "plan.toml"
+    PlanFile(CodedKeys(3), "cg", 7, 0.9, MadeFor("d", 100, 3, 2, "f", "0", 9)).save(path)
+    with pytest.raises(InvalidInput, match=r"^the plan was made for 9 devices, "):
+        RunConfig.from_config(CONFIG | {"plan": str(path)})

@@ -1,0 +1,146 @@
+"""Secrets that their sender sealed and nobody can use: the sender is named, and not those who wait for them in vain."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from crafted import refused
+
+from codedfl.errors import MessageRefused, NotEnoughDevices
+from codedfl.protocol import Phase
+from codedfl.protocol.coded_device import CodedDevice
+from codedfl.protocol.messages import SERVER, Complaint, Kind, Message, Secrets, Unusable
+from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
+from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
+from codedfl.run.in_process import run_in_process
+from fake_post import FakePost, make_conductor, make_hosts
+from scenario import Network, Scenario, descent
+from wording import exactly
+
+SCHEMES = {"coded-padded": (PaddedServer, PaddedDevice), "coded-keys": (KeysServer, KeysDevice)}
+GUILTY = "device-1"
+
+
+@pytest.fixture(autouse=True)
+def no_power_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waiting for the disk is most of the time some of these tests take."""
+    monkeypatch.setattr("os.fsync", lambda handle: None)
+
+
+@pytest.fixture(params=SCHEMES)
+def scenario(request: pytest.FixtureRequest) -> Scenario:
+    server_type, device_type = SCHEMES[request.param]
+    return Scenario(sizes=(3, 2, 4, 2), alpha=3, server_type=server_type, device_type=device_type)
+
+
+@pytest.fixture
+def spoilt(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> Scenario:
+    """device-1 seals nothing at all to everybody."""
+    honest = CodedDevice._shares
+
+    def shares(self: CodedDevice, *arguments: Any, **options: Any) -> Message:
+        if self.name != GUILTY:
+            return honest(self, *arguments, **options)
+        with monkeypatch.context() as patch:
+            patch.setattr(Secrets, "encode", lambda _: EMPTY)
+            return honest(self, *arguments, **options)
+
+    EMPTY = Secrets().encode()
+    monkeypatch.setattr(CodedDevice, "_shares", shares)
+    return scenario
+
+
+def refuse(self: CodedDevice, sender: str, reason: Unusable) -> Message:
+    """The rule as it was."""
+    raise MessageRefused(f"the share of {sender!r} must be usable, got {reason}")
+
+
+def test_under_the_old_rule_honest_receivers_look_lost(
+    spoilt: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(CodedDevice, "_complain", refuse)
+    with pytest.raises(NotEnoughDevices) as caught:
+        make_conductor(spoilt, FakePost(make_hosts(spoilt, tmp_path)), tmp_path, descent).run()
+    assert GUILTY not in caught.value.missing
+    assert set(caught.value.missing) == {"device-0", "device-2", "device-3"}
+
+
+def test_the_sender_is_named(spoilt: Scenario, tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    conductor = make_conductor(spoilt, FakePost(make_hosts(spoilt, tmp_path)), tmp_path, descent)
+    message = (
+        "epoch 0 needs 2 answers (D - alpha + 1) but only 1 devices are alive: 1 more needed,"
+        " unusable are the shares of device-1 (say device-0, device-2, device-3)"
+    )
+    with pytest.raises(NotEnoughDevices, match=exactly(message)) as caught:
+        conductor.run()
+    assert caught.value.missing == (GUILTY,)
+    said = [text for _, level, text in caplog.record_tuples if level == logging.ERROR]
+    assert set(said) >= {f"device-{i} complains of the share of device-1: no mask seed" for i in (0, 2, 3)}
+
+
+def test_in_one_process_too(spoilt: Scenario):
+    server = spoilt.server(descent())
+    with pytest.raises(NotEnoughDevices) as caught:
+        run_in_process(server, spoilt.devices())
+    assert caught.value.missing == (GUILTY,)
+    assert server.complaints == {GUILTY: dict.fromkeys(["device-0", "device-2", "device-3"], "no mask seed")}
+
+
+def test_where_enough_others_are_ready_a_complaint_stops_nothing(scenario: Scenario, monkeypatch: pytest.MonkeyPatch):
+    """device-3 alone cannot use what it got: the run goes on without its answers."""
+    honest = CodedDevice._on_share
+
+    def on_share(self: CodedDevice, message: Message) -> list[Message]:
+        if self.name == "device-3" and message.sender == GUILTY:
+            return [self._complain(GUILTY, Unusable.NO_DATA)]
+        return honest(self, message)
+
+    monkeypatch.setattr(CodedDevice, "_on_share", on_share)
+    server = scenario.server(descent())
+    model = run_in_process(server, scenario.devices())
+    assert np.array_equal(model, scenario.expected_models(descent())[-1])
+    assert list(server.complaints) == [GUILTY]
+    assert "device-3" not in server.ready_devices
+
+
+def test_who_gets_ready_after_all_takes_the_complaint_back(sharing: Network):
+    """What was damaged on the way comes again."""
+    server = sharing.server
+    accuse(sharing, "device-0", "device-1")
+    accuse(sharing, "device-3", "device-1")
+    assert list(server.complaints["device-1"]) == ["device-0", "device-3"]
+    sharing.run_until(Kind.UPDATE, Kind.FINISH)
+    assert server.complaints == {}
+    assert server.phase is Phase.TRAINING
+    accuse(sharing, "device-0", "device-1")
+    assert server.complaints == {}
+    assert server.ignored["complaint of a device that is ready"] == 1
+
+
+def accuse(network: Network, accuser: str, accused: str) -> None:
+    assert network.server.receive(complaint(network, accuser, accused)) == []
+
+
+def complaint(network: Network, accuser: str, accused: str, signer: str = "") -> bytes:
+    server = network.server
+    header = Message(Kind.COMPLAINT, server.run, server.agreement.hash, accuser, SERVER)
+    author = network.run_keys[signer or accuser]
+    return header.with_body(
+        network.sealed(header, SERVER, Complaint(accused, Unusable.NO_MASK).encode(), author)
+    ).encode()  # fmt: skip
+
+
+def test_complaints_are_authentic_and_about_shares_that_were_relayed(sharing: Network, shares_sent: Network):
+    rule = "a complaint must be about a share that was relayed to 'device-0', got one about "
+    for accused in ("device-0", "device-3"):  # its own, and one that is not for it under this code
+        refused(sharing.server, complaint(sharing, "device-0", accused), f"{rule}{accused!r}")
+    refused(shares_sent.server, complaint(shares_sent, "device-0", "device-1"), f"{rule}'device-1'")
+    stranger = "the device must be one of the 4 of this run, got 'mallory'"
+    refused(sharing.server, complaint(sharing, "device-0", "mallory"), stranger)
+    with pytest.raises(MessageRefused, match=r"^a sealed message must open with the key of its sender"):
+        sharing.server.receive(complaint(sharing, "device-0", "device-1", signer="device-2"))
+    assert sharing.server.complaints == {}

@@ -1,0 +1,106 @@
+"""The device's roster of pinned keys, and what a lying relay reads without one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+from crafted import EVE, EVES_KEY, from_server, refused
+
+import oracle
+from codedfl.crypto import sealed
+from codedfl.crypto.sealed import fingerprint
+from codedfl.protocol import Device
+from codedfl.protocol.agreement import Member
+from codedfl.protocol.messages import SERVER, Kind, Message, Secrets, Shares
+from scenario import Network, Scenario, decoded, descent
+
+
+class Relay:
+    """A server that replaces a device's key by its own in the agreement, so as to read what is sealed for it."""
+
+    def __init__(self, **device_options: object) -> None:
+        self.scenario = Scenario()
+        self.network = Network(self.scenario.server(), [self.scenario.device(i, **device_options) for i in range(4)])
+        self.network.send(self.network.server.invite())
+        self.network.run_until(Kind.AGREEMENT)
+        true = self.network.server.agreement
+        self.lie = replace(true, members=tuple(self._swapped(member) for member in true.members))
+        self.data = from_server(self.network, Kind.AGREEMENT, self.lie.encoded)
+
+    def _swapped(self, member: Member) -> Member:
+        """device-3's join as Eve would have made it: she signs for her own keys, having no other."""
+        if member.name != "device-3":
+            return member
+        statement = self.network.server.invitation.join_statement(member.name, EVES_KEY.public, member.nonce)
+        return replace(member, identity=EVE.public, run_key=EVES_KEY.public, signature=EVE.sign(statement))
+
+    @property
+    def victim(self) -> Device:
+        return self.network.devices["device-0"]
+
+
+def true_roster() -> dict[str, bytes]:
+    return {device.name: device.identity.public for device in Scenario().devices()}
+
+
+def test_a_lying_relay_is_caught_by_the_roster():
+    relay = Relay(roster=true_roster())
+    message = (
+        f"the key of 'device-3' must be the pinned {fingerprint(true_roster()['device-3'])},"
+        f" got {fingerprint(EVE.public)}: the relay may be lying"
+    )
+    refused(relay.victim, relay.data, message)
+    # With the truth all goes well.
+    relay.network.run()
+    assert np.array_equal(relay.network.server.model, relay.scenario.expected_models(descent())[-1])
+
+
+def test_without_a_roster_a_lying_relay_reads_the_data():
+    """This is what the roster is for: the swapped key opens what device-0 seals for device-3, and the server knows
+    the pad, so X'X of device-0 lies open."""
+    relay = Relay()
+    victim, server = relay.victim, relay.network.server
+    victim.receive(relay.data)
+    pad_seed = bytes(32)
+    header = Message(Kind.PAD_SEED, server.run, relay.lie.hash, SERVER, "device-0")
+    seal = relay.network.sealed(header, "device-0", pad_seed)
+    (shares,) = decoded(victim.receive(header.with_body(seal).encode()), Kind.SHARES)
+    envelope = Shares.decode(shares.body).envelopes["device-3"]
+    context = replace(shares, kind=Kind.SHARE, receiver="device-3").context()
+    victims_key = relay.network.run_keys["device-0"].public
+    secrets = Secrets.decode(sealed.open_sealed(EVES_KEY, victims_key, context, envelope))
+    padded = sealed.decrypt_bulk(secrets.content_key, shares.context(), secrets.digest, shares.attachment)
+    ring = relay.lie.fixed_point.ring
+    recovered = []
+    for x in range(10):
+        residues = []
+        for k, prime in enumerate(ring.primes):
+            pad = list(islice(oracle.pad_residues(pad_seed, server.run, "gram", k, prime), 10))
+            residues.append((int.from_bytes(padded[30 * k + 3 * x :][:3], "little") - pad[x]) % prime)
+        recovered.append(oracle.from_residues(residues, ring.primes))
+    gram = relay.scenario.totals(server.agreement).grams[0]
+    assert recovered == [gram[a][b] for a in range(4) for b in range(a, 4)]
+
+
+def test_a_stranger_is_not_on_the_roster():
+    roster = {name: key for name, key in true_roster().items() if name != "device-2"}
+    scenario = Scenario()
+    network = Network(scenario.server(), [scenario.device(i, roster=roster) for i in range(4)])
+    network.send(network.server.invite())
+    network.run_until(Kind.AGREEMENT)
+    refused(
+        network.devices["device-0"],
+        network.down["device-0"][0],
+        "every participant must be on the roster, got 'device-2'",
+    )
+
+
+def test_a_device_need_not_be_on_its_own_roster():
+    scenario = Scenario()
+    rosters = [{name: key for name, key in true_roster().items() if name != own} for own in scenario.names]
+    network = Network(scenario.server(), [scenario.device(i, roster=rosters[i]) for i in range(4)])
+    network.send(network.server.invite())
+    network.run()
+    assert network.server.model is not None
