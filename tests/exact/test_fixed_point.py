@@ -152,18 +152,11 @@ def test_groups_choose_the_primes():
     assert all(p % 12 == 1 for p in small(group_sizes=(4, 6)).ring.primes)
 
 
-def test_repr_and_dict_show_the_decisions():
+def test_repr_shows_the_decisions():
     format_ = FixedPoint.derive(MNIST, 2000, 25)
     assert repr(format_) == (
         f"<FixedPoint 2 primes, 24-bit grid, X'X {format_.gram_bits} and G1 {format_.constant_bits} fraction bits>"
     )
-    assert format_.to_dict() == {
-        "primes": list(format_.ring.primes),
-        "feature_bits": 24,
-        "label_bits": 19,
-        "gram_bits": format_.gram_bits,
-        "constant_bits": format_.constant_bits,
-    }
 
 
 # -- a device's data

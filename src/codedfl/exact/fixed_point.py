@@ -292,16 +292,6 @@ class FixedPoint:
         reals: Floats = np.ldexp(integers.astype(np.float64), -bits)
         return reals
 
-    def to_dict(self) -> dict[str, Any]:
-        """For provenance: the decisions in plain numbers."""
-        return {
-            "primes": list(self.ring.primes),
-            "feature_bits": self.feature_bits,
-            "label_bits": self.label_bits,
-            "gram_bits": self.gram_bits,
-            "constant_bits": self.constant_bits,
-        }
-
 
 def column_norm(matrix: Floats) -> float:
     """The largest column 1-norm; of integers below 2^53 in total it is exact."""

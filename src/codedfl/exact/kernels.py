@@ -27,7 +27,6 @@ __all__ = [
     "reduce",
     "residues_from_stream",
     "square_from_triangle",
-    "triangle_from_square",
     "unpack",
 ]
 
@@ -134,14 +133,6 @@ def square_from_triangle(triangle: Plane, out: Plane) -> None:
     _require("out", out, np.float32, (d, d))
     _require("triangle", triangle, np.float32, (d * (d + 1) // 2,))
     loops.square_from_triangle(_frozen(triangle), out)
-
-
-def triangle_from_square(square: Plane, out: Plane) -> None:
-    """The upper triangle of a square matrix, row after row; what lies below the diagonal is not read."""
-    d = len(square)
-    _require("square", square, np.float32, (d, d))
-    _require("out", out, np.float32, (d * (d + 1) // 2,))
-    loops.triangle_from_square(_frozen(square), out)
 
 
 def _require(name: str, array: npt.NDArray[Any], dtype: type[np.generic], shape: tuple[int, ...]) -> None:

@@ -43,7 +43,6 @@ __all__ = [
     "reduce",
     "residues_from_stream",
     "square_from_triangle",
-    "triangle_from_square",
     "unpack",
 ]
 
@@ -318,12 +317,3 @@ def square_from_triangle(triangle: Plane, out: Plane) -> None:
             for i in range(top, min(top + _SIDE, d)):
                 for j in range(left, min(left + _SIDE, i)):
                     out[i, j] = out[j, i]
-
-
-@njit(cache=True, nogil=True)
-def triangle_from_square(square: Plane, out: Plane) -> None:
-    d = square.shape[0]
-    position = 0
-    for i in range(d):
-        out[position : position + d - i] = square[i, i:]
-        position += d - i

@@ -33,12 +33,12 @@ def plan_table(planning: Planning, *, title: str = "", score_name: str = "accura
     goal = f"time to {target_text(planning.target, score_name)}"
     table = _table(
         f"{title}: {goal}" if title else goal.capitalize(),
-        "Virtual seconds; bytes, MACs and memory of a device for the whole training. Stragglers: how many devices need"
+        "Virtual seconds; bytes, MACs and memory of a device for the whole training. May be late: how many devices need"
         " not be waited for. Of Gram: how many directions of the total Gram matrix the server learns. Exposed: how many"
         " other devices' data the server learns alone, with one colluding device, and with two.",
     )
     table.add_column("plan", min_width=15)
-    for heading in ("mean, s\np5–p95", "bytes up\nand down", "MACs\nmemory", "strag-\nglers"):
+    for heading in ("mean, s\np5–p95", "bytes up\nand down", "MACs\nmemory", "may be\nlate"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("server sees\nof Gram", no_wrap=True)
     table.add_column("exposed\nby 0/1/2", justify="right", no_wrap=True)
