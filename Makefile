@@ -14,7 +14,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt src/codedfl/version.py
 	touch $@
 
 run: $(VENV)/.installed
-	$(BIN)/codedfl compare
+	$(BIN)/codedfl compare digits-shifted
 
 # The deployment tests start real SuperLinks and SuperNodes, alone: a node must start its processes within 30 s.
 test: check

@@ -39,7 +39,7 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # comes with scikit-learn
+from threadpoolctl import threadpool_limits  # comes with scikit-learn
 
 from codedfl.crypto import pads
 from codedfl.exact.ring import BYTES_PER_RESIDUE, Ring

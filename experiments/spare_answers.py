@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 from rich.table import Table
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # comes with scikit-learn
+from threadpoolctl import threadpool_limits  # comes with scikit-learn
 
 from codedfl.code.answer_check import Verdict
 from codedfl.crypto import sealed

@@ -1,8 +1,12 @@
-"""Entries of results.json with chosen numbers, for tests of what reads them."""
+"""Results with chosen numbers, for tests of what judges and shows them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
+
+from codedfl.study.results import Results, SchemeResult, Speedups, Summary, Times, Took, TraceRow
 
 LABELS = {"alpha": "coded-padded, α = {}", "delta": "CodedFedL, δ = {}", "dropped": "dropping the slowest {}"}
 NAMES = {"alpha": "coded-padded", "delta": "coded-fedl", "dropped": "drop-slowest"}
@@ -16,39 +20,63 @@ def entry(
     speedups: tuple[float, float, float] | None = None,
     final: float = 0.95,
     **changes: Any,
-) -> dict[str, Any]:
+) -> SchemeResult:
     """One scheme at one target: alpha=, delta= or dropped= says which, none of them is conventional FL.
 
-    ``speedups`` are smallest, median and largest.
+    ``speedups`` are smallest, median and largest; other ``changes`` are fields of the row.
     """
     parameter = next((name for name in NAMES if name in changes), None)
+    parameters = {} if parameter is None else {parameter: changes.pop(parameter)}
     low, middle, high = speedups or (None, None, None)
-    made = {
-        "dataset": dataset,
-        "scheme": NAMES[parameter] if parameter else "conventional",
-        "label": LABELS[parameter].format(changes[parameter]) if parameter else "conventional FL",
-        "solver": "gd",
-        "sharing": "authors",
-        "step": "paper",
-        "target_accuracy": target,
-        "seeds": 2,
-        "seeds_reached": 0 if seconds is None else 2,
-        "epochs_to_target": _same(None if seconds is None else 10.0),
-        "time_to_target_s": {**_same(seconds), "p5": seconds, "p95": seconds},
-        "speedup_over_conventional": {
-            "median": middle,
-            "mean": middle,
-            "min": low,
-            "max": high,
-            "seeds_compared": 0 if speedups is None else 2,
-        },
-        "sharing_s": 0.0,
-        "epoch_s_mean": 2.0,
-        "final_accuracy": _same(final),
-        "private": parameter == "alpha",
-    }
-    return {**made, **changes}
+    made = SchemeResult(
+        dataset=dataset,
+        scheme=NAMES[parameter] if parameter else "conventional",
+        label=LABELS[parameter].format(parameters[parameter]) if parameter else "conventional FL",
+        parameters=parameters,
+        solver="gd",
+        sharing="authors",
+        step="paper",
+        target_accuracy=target,
+        seeds=2,
+        seeds_reached=0 if seconds is None else 2,
+        epochs_to_target=same(None if seconds is None else 10.0),
+        time_to_target_s=Times(seconds, seconds, seconds, seconds, seconds, seconds),
+        speedup_over_conventional=Speedups(middle, middle, low, high, 0 if speedups is None else 2),
+        sharing_s=0.0,
+        epoch_s_mean=2.0,
+        final_accuracy=same(final),
+        private=parameter == "alpha",
+    )
+    return replace(made, **changes)
 
 
-def _same(value: float | None) -> dict[str, float | None]:
-    return dict.fromkeys(("median", "mean", "min", "max"), value)
+def same(value: float | None) -> Summary:
+    return Summary(value, value, value, value)
+
+
+def made_up_results(schemes: Iterable[SchemeResult], **changes: Any) -> Results:
+    """Two seeds on the paper's fleet; the headline is the last target of the rows."""
+    rows = tuple(schemes)
+    targets = tuple(sorted({row.target_accuracy for row in rows}))
+    made = Results(
+        name="mnist",
+        title="MNIST",
+        dataset="mnist",
+        command="codedfl reproduce mnist",
+        fleet="paper",
+        n_devices=25,
+        n_features=2000,
+        seeds=(0, 1),
+        draws=200,
+        score_name="accuracy",
+        schemes=rows,
+        seconds=Took(200.0, 150.0),
+        versions={"codedfl": "0.1.0"},
+        targets=targets,
+        headline_target=targets[-1] if targets else None,
+    )
+    return replace(made, **changes)
+
+
+def trace(row: SchemeResult, seed: int, epoch: int, seconds: float, accuracy: float) -> TraceRow:
+    return TraceRow(row.dataset, row.label, row.scheme, row.solver, row.step, seed, epoch, seconds, accuracy)

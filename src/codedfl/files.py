@@ -17,6 +17,11 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     partial.replace(path)
 
 
+def write_bytes(path: Path, content: bytes) -> None:
+    """The same for bytes."""
+    write_whole(path, lambda partial: partial.write_bytes(content))
+
+
 def write_text(path: Path, text: str) -> None:
     """The same for text, in UTF-8."""
     write_whole(path, lambda partial: partial.write_text(text, encoding="utf-8"))

@@ -9,7 +9,7 @@ import pytest
 from command_runner import Run
 from table_files import write_csv
 
-from codedfl.cli import train as train_module
+from codedfl.cli import inputs as inputs_module
 
 CASES = {
     "train": "Missing argument 'DATA'.",
@@ -17,7 +17,7 @@ CASES = {
     "train digits --solver magic": "solver must be one of gd, nesterov, cg, block-krylov, closed-form, got 'magic'",
     "train digits --solver closed-form": "solver must do without X'X itself, which this scheme does not reveal, got"
     " closed-form",
-    "train nonsense": "data set must be one of digits, mnist, fashion-mnist or a file, got 'nonsense'",
+    "train nonsense": "data set must be one of digits, digits-shifted, mnist, fashion-mnist or a file, got 'nonsense'",
     "train none.csv": "data file must exist, got 'none.csv'",
     "train digits --label x": "label must be left out for the data set 'digits', got 'x'",
     "train digits --alpha 26": "alpha must be between 1 and the number of devices (25), got 26",
@@ -29,7 +29,7 @@ CASES = {
     "train digits --regularisation -1": "regularisation must be at least 0, got -1.0",
     "train digits --fleet none": "fleet must be a readable TOML file or a shipped fleet (paper), got 'none'",
     "train digits --partition device": "--device must name a column for --partition device, got none",
-    "train digits --partition dirichlet": "concentration must be a positive number, got None",
+    "train digits --partition dirichlet --concentration 0": "concentration must be a positive number, got 0.0",
     "train digits --concentration 1": "--concentration must be left out with any partition but dirichlet, got 1.0",
     "train digits --step paper": "--step must be left out with solver block-krylov, which needs none, got paper",
     "train digits --features linear --gamma 1": (
@@ -64,7 +64,8 @@ CASES = {
     "train digits --plan none.toml": "the plan file must exist, got 'none.toml'",
     "train digits --plan none.toml --alpha 3": "--alpha must be left out with --plan, which decides it, got 3",
     "reproduce cifar": "Invalid value for 'NAME': 'cifar' is not one of 'mnist', 'fashion-mnist', 'beyond', 'all'.",
-    "data fetch cifar": "Invalid value for 'NAME': 'cifar' is not one of 'digits', 'mnist', 'fashion-mnist'.",
+    "data fetch cifar": "Invalid value for 'NAME': 'cifar' is not one of 'digits', 'digits-shifted', 'mnist',"
+    " 'fashion-mnist'.",
     "fleet show --samples 24": "--samples must be at least the number of devices (25), got 24",
     "fleet show --devices 1": "the number of devices must be at least 2, got 1",
     "fleet show --devices 0": "n_devices must be an integer from 1 to 1000000, got 0",
@@ -95,6 +96,6 @@ def test_a_bug_keeps_its_traceback(run: Run, monkeypatch: pytest.MonkeyPatch):
     def broken(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr(train_module, "make_problem", broken)
+    monkeypatch.setattr(inputs_module, "make_problem", broken)
     with pytest.raises(ZeroDivisionError, match="a bug"):
         run("train", "digits")

@@ -1,17 +1,24 @@
 from __future__ import annotations
 
+import itertools
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_runner import Run
-from table_files import write_csv
+from table_files import write_csv, write_parquet
+from typer.testing import CliRunner
 
 from codedfl.cli import compare as compare_module
-from codedfl.cli.conclusion import conclusion
-from codedfl.cli.scheme_choice import paper_alphas, paper_entries
-from codedfl.study.comparison import train_all
+from codedfl.cli.app import app
+from codedfl.cli.conclusion import conclusion, leading_four
+from codedfl.cli.scheme_choice import paper_entries
+from codedfl.study.comparison import train_seeds
+from codedfl.study.paper import alphas_for
+from codedfl.study.results import Exposure, Gain, SchemeResult
+from made_up_results import entry
 
 QUICK = ("--n-features", "40", "--seeds", "2", "--draws", "5", "--epochs", "30", "--targets", "0.7,0.8")
 FILES = ["accuracy.png", "accuracy.svg", "report.html", "results.json", "traces.csv"]
@@ -21,8 +28,14 @@ def test_table_sentence_and_files(run: Run):
     result = run("compare", *QUICK, "--out", "here")
     assert result.exit_code == 0
     assert "digits on the fleet 'paper': time to 80" in result.stdout
-    for label in ("conventional FL", "dropping the slowest 5", "coded-padded, α = 25", "coded-keys, α = 23, CG"):
-        assert label in result.stdout
+    rows = [line.split("  ")[0] for line in result.stdout.splitlines()]
+    for title, variant in (
+        ("conventional FL", "full batch, block Krylov"),
+        ("coded-padded", "α = 25"),
+        ("coded-keys", "α = 23, block Krylov"),
+    ):
+        assert (title, variant) in itertools.pairwise(rows)
+    assert "dropping the slowest 5" in rows
     assert "To 80\u202f% accuracy on digits, " in result.stdout
     assert sorted(path.name for path in Path("here").iterdir()) == FILES
     assert all(f"  here/{name}\n" in result.stdout for name in FILES)
@@ -39,7 +52,7 @@ def test_json_is_what_results_json_holds(run: Run):
     }
     assert results["command"] == f"codedfl compare {' '.join(QUICK)} --devices 10 --json -"
     assert (results["n_devices"], results["seeds"], results["headline_target"]) == (10, [0, 1], 0.8)
-    assert len(results["schemes"]) == 10 * 2, "ten schemes at two targets"
+    assert len(results["schemes"]) == 12 * 2, "twelve schemes at two targets"
     wanted = {"dataset", "scheme", "solver", "sharing", "step", "target_accuracy", "epochs_to_target"}
     wanted |= {"time_to_target_s", "speedup_over_conventional", "sharing_s", "epoch_s_mean", "final_accuracy"}
     assert all(set(scheme) >= wanted for scheme in results["schemes"])
@@ -61,65 +74,92 @@ def test_a_file_of_the_user_s_with_its_devices(run: Run):
     assert (results["n_devices"], results["dataset"]) == (4, "garden")
 
 
+def test_files_of_one_name_do_not_overwrite_each_other(run: Run):
+    quick = ["--targets", "0.6", "--seeds", "1", "--n-features", "20", "--draws", "3", "--epochs", "5"]
+    write_csv(Path("garden.csv"), rows=200)
+    write_parquet(Path("garden.parquet"))
+    assert run("compare", "garden.csv", "--label", "species", "--device", "shop", *quick).exit_code == 0
+    assert run("compare", "garden.parquet", "--devices", "3", *quick).exit_code == 0
+    assert sorted(path.name for path in Path("results").iterdir()) == ["compare-garden.csv", "compare-garden.parquet"]
+
+
+@pytest.mark.parametrize("devices", [2, 3, 7])
+def test_own_files_on_small_fleets_get_their_table(run: Run, devices: int):
+    write_parquet(Path("garden.parquet"))
+    arguments = ("--targets", "0.6", "--seeds", "1", "--n-features", "30", "--draws", "5", "--epochs", "20")
+    result = run("compare", "garden.parquet", *arguments, "--devices", devices, "--json", "-")
+    assert result.exit_code == 0
+    ran = {row["scheme"] for row in json.loads(result.stdout)["schemes"] if row["reason"] is None}
+    assert ran >= {"conventional", "conventional-full-batch", "coded-padded", "coded-keys"}
+
+
+def test_eighty_columns_break_no_word(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.chdir(tmp_path)
+    runner = CliRunner(env={"COLUMNS": "80"})
+    result = runner.invoke(app, ["compare", "digits", *QUICK, "--seeds", "1"], catch_exceptions=False)
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    said = " ".join(result.stdout.split())
+    for words in (
+        "conventional FL",
+        "dropping the slowest 5",
+        "coded-padded",
+        "total only",
+        "each device",
+        "CodedFedL",
+    ):
+        assert words in said
+    assert "…" not in result.stdout
+
+
 def test_ctrl_c_keeps_the_seeds_that_were_finished(run: Run, monkeypatch: pytest.MonkeyPatch):
-    calls: list[int] = []
+    finished = [1, 0]
 
     def interrupted(*arguments: Any) -> Any:
-        calls.append(1)
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        return train_all(*arguments)
+        yield from itertools.islice(train_seeds(*arguments), finished.pop(0))
+        raise KeyboardInterrupt
 
-    monkeypatch.setattr(compare_module, "train_all", interrupted)
+    monkeypatch.setattr(compare_module, "train_seeds", interrupted)
     result = run("compare", *QUICK, "--out", "cut")
     assert result.exit_code == 130
     assert result.stderr == "interrupted: these are 1 of 2 feature seeds\n"
     assert json.loads(Path("cut/results.json").read_text())["seeds"] == [0]
-    calls[:] = [1]
     result = run("compare", *QUICK, "--out", "cut")
     assert result.exit_code == 130
     assert result.stderr == ("interrupted before the first feature seed was finished: there is nothing to keep\n")
 
 
 def test_the_paper_s_schemes_to_scale():
-    assert paper_alphas(25) == [6, 16, 23, 25]
-    assert paper_alphas(100) == [24, 64, 92, 100]
-    assert paper_alphas(2) == [1, 2]
+    assert alphas_for(25) == [6, 16, 23, 25]
+    assert alphas_for(100) == [24, 64, 92, 100]
+    assert alphas_for(2) == [1, 2]
     for D in range(2, 60):
         entries = paper_entries(D)
         assert len(set(entries)) == len(entries)
-        for entry in entries:
-            entry.scheme.check(D)
+        for one in entries:
+            one.scheme.check(D)
 
 
 # -- the sentence
 
 
-def scheme(name: str, time: float | None, *, private: bool, speedup: float | None = None) -> dict[str, Any]:
-    return {
-        "scheme": name.split(",")[0],
-        "label": name,
-        "solver": "gd",
-        "sharing": "authors",
-        "step": "paper",
-        "target_accuracy": 0.9,
-        "time_to_target_s": {"median": time},
-        "speedup_over_conventional": {"median": speedup},
-        "final_accuracy": {"median": 0.8},
-        "private": private,
-    }
+def scheme(
+    name: str, time: float | None, *, private: bool, speedup: float | None = None, **changes: Any
+) -> SchemeResult:
+    speedups = None if speedup is None else (speedup, speedup, speedup)
+    return entry(0.9, time, final=0.8, speedups=speedups, private=private, **{"scheme": name, "label": name} | changes)
 
 
-def said(*schemes: dict[str, Any]) -> str:
+def said(*schemes: SchemeResult) -> str:
     return conclusion(schemes, "digits", 0.9, "authors", "accuracy").replace("\u202f", " ")
 
 
 def test_a_private_scheme_is_first():
     plain = scheme("conventional", 13.5, private=False)
-    coded = scheme("coded, a = 3", 4.25, private=True, speedup=3.18)
+    coded = scheme("coded", 4.25, private=True, speedup=3.18, alpha=3, label="coded, α = 3", gain=Gain(2.0, 1.59))
     assert said(plain, coded, scheme("drop", None, private=False)) == (
-        "To 90 % accuracy on digits, coded (a = 3) is fastest with 4.25 s, 3.18 times faster than conventional FL"
-        " (13.5 s), and its server sees only the total; drop never gets there."
+        "To 90 % accuracy on digits, coded (α = 3) is fastest with 4.25 s, 3.18 times faster than conventional FL"
+        " with its 13.5 s (2.00 by the solver, 1.59 by the code), and its server sees only the total; drop never"
+        " gets there."
     )
 
 
@@ -140,6 +180,33 @@ def test_a_scheme_that_is_not_private_is_first():
     assert said(*schemes) == (
         "To 90 % accuracy on digits, fedl is fastest with 3.14 s, where conventional FL never gets; no scheme whose"
         " server sees only the total gets there; coded and drop never get there."
+    )
+
+
+def test_who_could_not_run_is_named_with_the_reason():
+    broken = scheme("fedl", None, private=False, reason="parity is singular")
+    assert said(scheme("conventional", 2.22, private=False), broken).endswith(
+        "no scheme whose server sees only the total gets there. fedl could not run: parity is singular."
+    )
+
+
+def test_four_sentences_on_time_and_on_who_sees_what():
+    conventional = scheme("conventional", 386.0, private=False, speedup=1.0)
+    paper_s = scheme("coded-padded", 158.0, private=True, speedup=2.45, alpha=16, label="coded-padded, α = 16")
+    ours = scheme("coded-keys", 10.0, private=True, speedup=38.6, solver="cg", gain=Gain(4.03, 9.58), alpha=23)
+    safer = replace(ours, scheme="role-keys", parameters={"z": 1}, exposure=Exposure(0, 0, 3))
+    rival = scheme("conventional-full-batch", 96.0, private=False, speedup=4.03, solver="cg", gain=Gain(4.03, 1.0))
+    said = leading_four([rival, ours, paper_s, conventional], 0.9, "authors")
+    assert [sentence.replace("\u202f", " ") for sentence in said] == [
+        "Conventional FL takes 386 s; its server sees the gradient of each device.",
+        "The paper's scheme, coded-padded (α = 16), takes 158 s, 2.45 times faster; its server sees only the total.",
+        "Ours, coded-keys (α = 23, CG), takes 10.0 s, 38.6 times faster (4.03 by the solver, 9.58 by the code); its"
+        " server sees only the total.",
+        "The fair rival, conventional FL (full batch, CG), takes 96.0 s, 4.03 times faster; its server sees the"
+        " gradient of each device.",
+    ]
+    assert leading_four([conventional, safer], 0.9, "authors")[1].endswith(
+        "its server sees only the total, and with one colluding device no other device."
     )
 
 

@@ -29,6 +29,7 @@ def test_the_list_for_machines(run: Run):
     found = json.loads(run("data", "list", "--json", "-").stdout)["datasets"]
     assert [(one["name"], one["available"]) for one in found] == [
         ("digits", True),
+        ("digits-shifted", True),
         ("mnist", False),
         ("fashion-mnist", False),
     ]

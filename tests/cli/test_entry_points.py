@@ -33,7 +33,10 @@ def test_both_ways_to_start(start: str):
 def test_bad_input_of_a_real_process():
     done = subprocess.run([*STARTS["module"], "train", "nonsense"], capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert done.stderr == "error: data set must be one of digits, mnist, fashion-mnist or a file, got 'nonsense'\n"
+    assert (
+        done.stderr
+        == "error: data set must be one of digits, digits-shifted, mnist, fashion-mnist or a file, got 'nonsense'\n"
+    )
 
 
 def test_ctrl_c_at_a_terminal_keeps_the_model(tmp_path: Path):

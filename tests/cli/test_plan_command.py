@@ -1,9 +1,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from command_runner import Run
+
+from codedfl.fleet.fleet import Fleet
+from codedfl.study.plan_file import load_plan
 
 SMALL = ("--devices", 8, "--n-features", 60, "--target", 0.8, "--draws", 5)
 
@@ -30,6 +34,24 @@ def test_it_recommends_writes_and_train_follows(run: Run):
     )
 
 
+def test_a_plan_is_refused_for_other_data_and_other_fleets(run: Run):
+    assert run("plan", "digits", *SMALL, "--out", "here").exit_code == 0
+    same = ("train", "digits", "--devices", 8, "--plan", "here/plan.toml")
+    other_data = run(*same, "--n-features", 61)
+    assert other_data.exit_code == 2
+    assert other_data.stderr == (
+        "error: the plan was made for digits (1438 rows, 60 features, 10 outputs), got digits (1438 rows, 61 features,"
+        " 10 outputs): make one with codedfl plan\n"
+    )
+    Fleet.load("paper").scaled_to(8).save("own.toml")
+    assert run(*same, "--n-features", 60, "--fleet", "own.toml").exit_code == 0, "the same numbers in another file"
+    slower = Fleet.load("paper").scaled_to(8)
+    replace(slower, pad_macs_per_number=50.0).save("dear.toml")
+    other_fleet = run(*same, "--n-features", 60, "--fleet", "dear.toml")
+    assert other_fleet.stderr.startswith("error: the plan was made for the fleet 'paper' (8 devices, digest ")
+    assert other_fleet.stderr.count("\n") == 1
+
+
 def test_limits_are_options(run: Run):
     result = run("plan", "digits", *SMALL, "--max-exposure", 2, "--allow-gram", "--json", "-")
     outcome = json.loads(result.stdout)
@@ -47,3 +69,30 @@ def test_impossible_limits_are_one_line(run: Run):
 def test_bad_target(run: Run):
     result = run("plan", "digits", "--devices", 8, "--n-features", 20, "--target", 2)
     assert (result.exit_code, result.stderr) == (2, "error: target must be between 0 and 1, got 2.0\n")
+
+
+def test_a_plan_is_written_whoever_wins_and_an_old_one_does_not_stay(run: Run):
+    """Devices alike and without lost packets: conventional FL needs no sharing phase and is first."""
+    paper = Fleet.load("paper").scaled_to(8)
+    alike = replace(paper.classes[0], count=8, mac_rate=25e6, setup_factor=0.0, failure_probability=0.0, name="alike")
+    replace(paper, classes=(alike,), name="alike").save("alike.toml")
+    result = run("plan", "digits", *SMALL, "--fleet", "alike.toml", "--out", "here")
+    assert result.exit_code == 0
+    assert "Coding does not pay" in " ".join(result.stdout.split())
+    assert load_plan(Path("here/plan.toml")).made_for.fleet == "alike"
+    assert run("plan", "digits", *SMALL, "--max-upload", 1, "--out", "here").exit_code == 2
+    assert not Path("here/plan.toml").exists()
+
+
+def test_a_rival_is_named_by_its_own_solver(run: Run):
+    outcome = json.loads(run("plan", "digits", *SMALL, "--json", "-").stdout)
+    everything = [*outcome["plans"], *outcome["left_out"]]
+    rival = min(
+        (one for one in everything if one["scheme"] == "conventional-full-batch"), key=lambda one: one["seconds_mean"]
+    )
+    assert f" with {rival['solver']} needs {rival['seconds_mean']:.4g} s" in outcome["why"]
+
+
+def test_compare_and_plan_time_the_sharing_phase_alike(run: Run):
+    helps = [" ".join(run(command, "--help").stdout.split()) for command in ("compare", "plan")]
+    assert all("[default: authors]" in text for text in helps)

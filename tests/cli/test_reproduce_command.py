@@ -10,31 +10,29 @@ from command_runner import Run
 
 from codedfl.cli import reproduce as reproduce_module
 from codedfl.data import datasets
-from codedfl.study.reproduce import EXPERIMENTS, reproduce
-from made_up_results import entry
+from codedfl.study.paper import EXPERIMENTS
+from codedfl.study.reproduce import reproduce
+from codedfl.study.results import Claim, PaperValue, Results
+from made_up_results import entry, made_up_results
 
-CLAIMS = [
-    {"statement": "coding helps [much]", "dataset": "mnist", "target_accuracy": 0.95, "holds": True, "evidence": "2 s"},
-    {"statement": "pigs fly", "dataset": "mnist", "target_accuracy": None, "holds": False, "evidence": "none does"},
-    {"statement": "birds do", "dataset": "mnist", "target_accuracy": None, "holds": None, "evidence": "missing: birds"},
-]
+CLAIMS = (
+    Claim("coding helps [much]", "mnist", 0.95, True, "2 s"),
+    Claim("pigs fly", "mnist", None, False, "none does"),
+    Claim("birds do", "mnist", None, None, "missing: birds"),
+)
 
 
-def results(name: str) -> dict[str, Any]:
+def results(name: str) -> Results:
     experiment = EXPERIMENTS[name]
     target = experiment.headline_target
-    coded = entry(target, 10.0, dataset=name, speedups=(6.0, 6.5, 7.0), alpha=experiment.paper_alpha)
-    return {
-        "name": name,
-        "title": experiment.title,
-        "dataset": name,
-        "headline_target": target,
-        "score_name": "accuracy",
-        "paper": {"speedup": experiment.paper_speedup, "alpha": experiment.paper_alpha},
-        "schemes": [entry(target, 65.0, dataset=name, speedups=(1.0, 1.0, 1.0)), coded],
-        "claims": CLAIMS,
-        "seconds": {"total": 200.0, "linear_algebra": 150.0},
-    }
+    coded = entry(target, 10.0, dataset=name, speedups=(6.0, 6.5, 7.0), alpha=experiment.alpha)
+    return made_up_results(
+        [entry(target, 65.0, dataset=name, speedups=(1.0, 1.0, 1.0)), coded],
+        name=name,
+        title=experiment.title,
+        paper=PaperValue(experiment.speedup, experiment.alpha),
+        claims=CLAIMS,
+    )
 
 
 @pytest.fixture
@@ -42,13 +40,13 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """Replaces the experiment, which takes minutes; its calls are kept, checked against the real signature."""
     seen: list[dict[str, Any]] = []
 
-    def quickly(*arguments: Any, **options: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    def quickly(*arguments: Any, **options: Any) -> Results:
         bound = inspect.signature(reproduce).bind(*arguments, **options).arguments
         seen.append(bound)
         bound["progress"]("halfway", 0.5)
-        return results(bound["name"]), []
+        return results(bound["name"])
 
-    def write(folder: Path, _results: dict[str, Any], _traces: list[dict[str, Any]]) -> None:
+    def write(folder: Path, _results: Results) -> None:
         folder.mkdir(parents=True)
         (folder / "report.html").write_text("")
 
@@ -63,7 +61,7 @@ def test_table_headline_claims_and_files(run: Run, calls: list[dict[str, Any]]):
     assert result.exit_code == 0
     said = " ".join(result.stdout.replace("\u202f", " ").split())
     assert "MNIST, Figure 1a: time to 95 % accuracy" in said
-    assert "coded-padded, α = 23" in said and "6.6" in said
+    assert "Coded-padded with α = 23" in said and "6.6" in said
     assert "holds coding helps [much] 2 s fails pigs fly none does not judged birds do missing: birds" in said
     assert "1 of 3 claims hold." in said
     assert "Wrote, after 200 s of which 75 % were linear algebra: here/mnist/report.html" in said
@@ -77,7 +75,7 @@ def test_all_is_both(run: Run, calls: list[dict[str, Any]]):
     outcome = json.loads(run("reproduce", "all", "--seeds", "2", "--draws", "7", "--json", "-").stdout)
     assert [call["name"] for call in calls] == ["mnist", "fashion-mnist"]
     assert [(list(call["seeds"]), call["draws"]) for call in calls] == [([0, 1], 7)] * 2
-    assert outcome == {"command": "reproduce", "experiments": [results("mnist"), results("fashion-mnist")]}
+    assert outcome == {"command": "reproduce", "experiments": [results(name).to_json() for name in EXPERIMENTS]}
 
 
 def test_a_quick_look_says_so(run: Run, calls: list[dict[str, Any]]):

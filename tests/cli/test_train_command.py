@@ -11,7 +11,8 @@ import pytest
 from command_runner import SMALL, Run
 from table_files import write_csv, write_npz, write_parquet
 
-from codedfl.cli import train as train_module
+from codedfl.cli import inputs as inputs_module
+from codedfl.cli import training as training_module
 from codedfl.data.model import TrainedModel
 from codedfl.errors import RangeExceeded
 from codedfl.run.simulator import simulate
@@ -21,6 +22,7 @@ KEYS = {
     *("regularisation", "codedfl", "epochs", "score", "task", "train_rows", "test_rows", "n_features", "n_outputs"),
     *(
         "groups",
+        "spare",
         "score_name",
         "best_score",
         "best_epoch",
@@ -116,6 +118,40 @@ def test_nesterov_does_not_run_away(run: Run, step: tuple[str, ...]):
     assert len(scores) == 60 and scores[-1] > 0.85
 
 
+def test_a_dirichlet_partition_needs_nothing_else(run: Run):
+    result = run("train", "digits", *SMALL, "--partition", "dirichlet", "--json", "-")
+    assert json.loads(result.stdout)["partition"] == "dirichlet"
+
+
+def write_ages(path: Path) -> None:
+    """53 ages, each of them in several rows: as whole numbers they could be names of classes."""
+    rng = np.random.default_rng(3)
+    ages = np.tile(np.arange(18, 71), 5)
+    lines = [f"{age / 10 + rng.normal():.4f},{rng.normal():.4f},{age}" for age in ages]
+    path.write_text("a,b,label\n" + "\n".join(lines) + "\n")
+
+
+def test_whole_numbers_with_many_values_are_a_quantity_and_that_is_said(run: Run):
+    write_ages(Path("ages.csv"))
+    common = ("train", "ages.csv", "--devices", 4, "--n-features", 30, "--epochs", 3, "--json", "out.json")
+    result = run(*common)
+    assert json.loads(Path("out.json").read_text())["task"] == "regression"
+    assert result.stderr == (
+        "note: the labels are whole numbers, 53 of them, taken for a quantity; --task classification changes it\n"
+    )
+    assert run(*common, "--task", "classification").stderr == ""
+    assert json.loads(Path("out.json").read_text())["n_outputs"] == 53
+
+
+def test_few_whole_numbers_are_classes_and_that_is_said(run: Run):
+    Path("few.csv").write_text("a,label\n" + "".join(f"{i % 7},{i % 3}\n" for i in range(90)))
+    result = run("train", "few.csv", "--devices", 4, "--n-features", 30, "--epochs", 3)
+    assert (
+        result.stderr
+        == "note: the labels are whole numbers, 3 of them, taken for classes; --task regression changes it\n"
+    )
+
+
 def test_text_labels_and_a_device_column(run: Run):
     path = write_csv(Path("garden.csv"))
     arguments = ("train", path, "--label", "species", "--device", "shop", "--n-features", "40", "--epochs", "8")
@@ -124,7 +160,7 @@ def test_text_labels_and_a_device_column(run: Run):
     assert outcome["columns"] == ["width", "height", "age"] and outcome["label"] == "species"
     assert outcome["train_rows"] + outcome["test_rows"] == 120
     assert outcome["score"] > 0.8 and outcome["score_name"] == "accuracy"
-    assert outcome["model"] == "results/train-garden/model.safetensors"
+    assert outcome["model"] == "results/train-garden.csv/model.safetensors"
 
 
 def test_parquet(run: Run):
@@ -149,7 +185,7 @@ def test_few_rows_get_few_features_and_many_the_paper_s(run: Run, monkeypatch: p
         asked.append(n_features)
         raise RangeExceeded("enough")
 
-    monkeypatch.setattr(train_module, "make_problem", stop)
+    monkeypatch.setattr(inputs_module, "make_problem", stop)
     run("train", "digits")
     monkeypatch.setattr("codedfl.cli.inputs.FEW_ROWS", 1000)
     run("train", "digits")
@@ -176,7 +212,7 @@ def interrupt_at(epoch: int, error: BaseException, monkeypatch: pytest.MonkeyPat
 
         return simulate(*arguments, on_epoch=hook, **options)
 
-    monkeypatch.setattr(train_module, "simulate", interrupted)
+    monkeypatch.setattr(training_module, "simulate", interrupted)
 
 
 def test_ctrl_c_keeps_the_model_so_far(run: Run, monkeypatch: pytest.MonkeyPatch):
@@ -196,7 +232,7 @@ def test_ctrl_c_before_the_first_epoch(run: Run, monkeypatch: pytest.MonkeyPatch
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(train_module, "simulate", interrupted)
+    monkeypatch.setattr(training_module, "simulate", interrupted)
     result = run("train", "digits", *SMALL, "--out", "cut")
     assert result.exit_code == 130
     assert result.stderr == "interrupted: no epoch was finished, so there is no model to keep\n"
@@ -207,7 +243,7 @@ def test_ctrl_c_while_the_data_are_prepared(run: Run, monkeypatch: pytest.Monkey
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(train_module, "make_problem", interrupted)
+    monkeypatch.setattr(inputs_module, "make_problem", interrupted)
     result = run("train", "digits", *SMALL)
     assert (result.exit_code, result.stderr) == (130, "interrupted: nothing was kept\n")
 
@@ -227,7 +263,9 @@ def test_a_step_too_large_is_called_so(run: Run):
     result = run("train", path, "--features", "linear", "--devices", "3", "--solver", "gd", "--step", "paper")
     assert result.exit_code == 2
     assert result.stderr.startswith("error: the step is too large for these features (the update must have")
-    assert "): leave out --step, which then suits them; kept results/train-garden/model.safetensors" in result.stderr
+    assert (
+        "): leave out --step, which then suits them; kept results/train-garden.npz/model.safetensors" in result.stderr
+    )
     assert result.stderr.count("\n") == 1
 
 

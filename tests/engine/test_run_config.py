@@ -12,10 +12,11 @@ import pytest
 from codedfl.engine.learning import Learning
 from codedfl.engine.run_config import RunConfig
 from codedfl.errors import InvalidInput
+from codedfl.schemes import CodedKeys, CodedPadded, OneShot
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.descent import GradientDescent
 from codedfl.solve.krylov import BlockKrylov
-from codedfl.study.plan_file import load_plan
+from codedfl.study.plan_file import MadeFor, PlanFile
 from run_settings import CONFIG
 from wording import exactly
 
@@ -89,8 +90,28 @@ def test_the_scheme_decides_the_solver():
 
 def test_a_plan_file_replaces_scheme_and_solver(tmp_path: Path):
     path = tmp_path / "plan.toml"
-    plan = 'scheme = "coded-padded"\nalpha = 3\ngroups = 1\nsolver = "nesterov"\nepochs = 7\n'
-    path.write_text('format = "codedfl-plan-1"\n[plan]\n' + plan)
-    scheme, solver, epochs = load_plan(path)
+    PlanFile(CodedPadded(3), "nesterov", 7).save(path)
     config = RunConfig.from_config(CONFIG | {"plan": str(path)})
-    assert (config.scheme, config.solver, config.epochs) == (scheme, solver, epochs)
+    assert (config.scheme, config.solver, config.epochs) == (CodedPadded(3), "nesterov", 7)
+
+
+def test_a_one_shot_plan_runs_as_it_does_in_train(tmp_path: Path):
+    path = tmp_path / "plan.toml"
+    PlanFile(OneShot(3), "closed-form", 1).save(path)
+    config = RunConfig.from_config(CONFIG | {"plan": str(path)})
+    assert config.scheme == OneShot(3)
+    assert isinstance(config.make_solver(), ClosedForm)
+
+
+@pytest.mark.parametrize(("planned", "configured"), [(2, 0), (0, 2)])
+def test_a_plan_keeps_the_spare_answers(tmp_path: Path, planned: int, configured: int):
+    path = tmp_path / "plan.toml"
+    PlanFile(CodedKeys(3, 1, planned), "cg", 7).save(path)
+    assert RunConfig.from_config(CONFIG | {"plan": str(path), "spare": configured}).scheme == CodedKeys(3, 1, 2)
+
+
+def test_a_plan_for_a_larger_federation_is_refused(tmp_path: Path):
+    path = tmp_path / "plan.toml"
+    PlanFile(CodedKeys(3), "cg", 7, 0.9, MadeFor("d", 100, 3, 2, "f", "0", 9)).save(path)
+    with pytest.raises(InvalidInput, match=r"^the plan was made for 9 devices, "):
+        RunConfig.from_config(CONFIG | {"plan": str(path)})

@@ -153,7 +153,6 @@ def test_repr_shows_the_decisions():
     assert repr(format_) == (
         f"<FixedPoint 2 primes, 24-bit grid, X'X {format_.gram_bits} and G1 {format_.constant_bits} fraction bits>"
     )
-    assert (format_.feature_bits, format_.label_bits) == (24, 19)
 
 
 # -- a device's data

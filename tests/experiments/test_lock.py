@@ -31,6 +31,7 @@ def test_every_package_has_its_version_and_hash():
 
 def test_what_has_no_hash_cannot_be_locked():
     message = "every package must come as a file with a SHA-256, got none for ray 2.9"
-    for info in ({"vcs_info": {}}, {"archive_info": {}}, {"archive_info": {"hashes": {"md5": "00"}}}):
+    infos: list[dict[str, Any]] = [{"vcs_info": {}}, {"archive_info": {}}, {"archive_info": {"hashes": {"md5": "00"}}}]
+    for info in infos:
         with pytest.raises(InvalidInput, match=exactly(message)):
             locked_lines({"install": [entry("ray", "2.9", **info)]})

@@ -123,7 +123,7 @@ class Knowledge:
         """Reduced basis, along ``coordinates``, of all functionals of the honest devices' rows that are known."""
         rows = _without_private_streams(self._numbers.get(prime, []))
         streams = {key: i for i, key in enumerate({key for row in rows for key in row if isinstance(key, Unknown)})}
-        place: dict[Unknown | Coordinate, int] = {**streams}
+        place: dict[Unknown | Coordinate, int] = {key: i for key, i in streams.items()}  # noqa: C416 (a wider type)
         place |= {name: len(streams) + i for i, name in enumerate(self.coordinates)}
         dense = [[0] * len(place) for _ in rows]
         for numbers, row in zip(dense, rows, strict=True):

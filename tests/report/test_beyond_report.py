@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
-from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from page_reader import Page
@@ -14,10 +12,21 @@ from page_reader import Page
 from codedfl.errors import InvalidInput
 from codedfl.report import beyond_headlines, write_beyond_report
 from codedfl.report.journal import journal_discussion
-from codedfl.report.rows import amount, best_variants, curve_name, method_name, method_of
+from codedfl.report.rows import amount, best_variants, method_name
 from codedfl.report.scaling_picture import scaling_figure
 from codedfl.study.beyond import judge_goals
-from made_up_results import entry
+from codedfl.study.results import (
+    Gain,
+    Results,
+    ScalingRow,
+    SchemeResult,
+    Speedups,
+    Summary,
+    Times,
+    TraceRow,
+    read_results,
+)
+from made_up_results import entry, made_up_results, same, trace
 
 FILES = [
     *("results.json", "traces.csv"),
@@ -25,27 +34,32 @@ FILES = [
     *("scaling.png", "scaling.svg", "report.html"),
 ]
 TARGETS = {"mnist": 0.95, "fashion-mnist": 0.85}
-# scheme, label, solver, seconds, epochs, directions of 2000
+# scheme, alpha, solver, seconds, epochs, directions of 2000
 SCHEMES = (
-    ("conventional", "conventional FL", "gd", 8400.0, 250, None),
-    ("conventional-full-batch", "conventional FL, full batch", "cg", 700.0, 10, None),
-    ("coded-padded", "coded-padded, α = 23", "gd", 1250.0, 250, 2000),
-    ("coded-keys", "coded-keys, α = 23", "gd", 600.0, 250, 2000),
-    ("coded-keys", "coded-keys, α = 25", "gd", 560.0, 250, 2000),
-    ("coded-keys", "coded-keys, α = 25", "cg", 70.0, 10, 100),
-    ("one-shot", "one-shot, α = 25", "gd", 50.0, 1, 2000),
+    ("conventional", None, "gd", 8400.0, 250, None),
+    ("conventional-full-batch", None, "cg", 700.0, 10, None),
+    ("coded-padded", 23, "gd", 1250.0, 250, 2000),
+    ("coded-keys", 23, "gd", 600.0, 250, 2000),
+    ("coded-keys", 25, "gd", 560.0, 250, 2000),
+    ("coded-keys", 25, "cg", 70.0, 10, 100),
+    ("one-shot", 25, "gd", 50.0, 1, 2000),
 )
+LABELS = {"conventional": "conventional FL", "conventional-full-batch": "conventional FL, full batch"}
 
 
-def made_up() -> dict[str, Any]:
-    schemes = []
+def label_of(scheme: str, alpha: int | None) -> str:
+    return LABELS.get(scheme, f"{scheme}, α = {alpha}")
+
+
+def made_up_schemes() -> list[SchemeResult]:
+    found = []
     for dataset, target in TARGETS.items():
         for chunked in (False, True):
             for sharing in ("authors", "multicast"):
-                for scheme, label, solver, seconds, epochs, directions in SCHEMES:
+                for scheme, alpha, solver, seconds, epochs, directions in SCHEMES:
                     time = seconds - chunked
                     faster = 8400.0 / time
-                    schemes.append(
+                    found.append(
                         entry(
                             target,
                             time,
@@ -53,78 +67,79 @@ def made_up() -> dict[str, Any]:
                             speedups=(faster, faster, faster),
                             final=target + 0.01,
                             scheme=scheme,
-                            label=label,
+                            label=label_of(scheme, alpha),
+                            parameters={} if alpha is None else {"alpha": alpha},
                             solver=solver,
                             sharing=sharing,
                             private=not scheme.startswith("conventional"),
-                            epochs_to_target={"median": float(epochs)},
+                            epochs_to_target=same(float(epochs)),
                             chunked=chunked,
                             gram_directions=directions,
+                            gain=Gain(12.0, faster / 12.0) if solver == "cg" else Gain(),
                         )
                     )
-    return {
-        "name": "beyond",
-        "title": "Beyond the paper",
-        "dataset": "mnist, fashion-mnist",
-        "command": "codedfl reproduce beyond",
-        "fleet": "paper",
-        "n_devices": 25,
-        "n_features": 2000,
-        "seeds": [0, 1],
-        "draws": 200,
-        "score_name": "accuracy",
-        "paper": None,
-        "schemes": schemes,
-        "shuffled": [],
-        "sensitivity": [],
-        "claims": judge_goals(schemes),
-        "scaling": made_up_scaling(),
-        "notes": ["a note of the study"],
-        "seconds": {"total": 200.0, "linear_algebra": 150.0},
-        "versions": {"codedfl": "0.1.0"},
+    return found
+
+
+def made_up(schemes: list[SchemeResult] | None = None) -> Results:
+    rows = made_up_schemes() if schemes is None else schemes
+    return made_up_results(
+        rows,
+        name="beyond",
+        title="Beyond the paper",
+        dataset="mnist, fashion-mnist",
+        command="codedfl reproduce beyond",
+        headline_target=None,
+        claims=tuple(judge_goals(rows)),
+        scaling=made_up_scaling(),
+        notes=("a note of the study",),
+        traces=made_up_traces(rows),
+    )
+
+
+def made_up_scaling() -> tuple[ScalingRow, ...]:
+    curves = {
+        ("conventional", "gd"): (1.0, 1.0),
+        ("coded-padded", "gd"): (11.0, 12.5),
+        ("coded-keys", "cg"): (160.0, 38.0),
     }
-
-
-def made_up_scaling() -> list[dict[str, Any]]:
-    curves = {"conventional, gd": (1.0, 1.0), "coded-padded, gd": (11.0, 12.5), "coded-keys, cg": (160.0, 38.0)}
-    return [
-        {
-            "dataset": dataset,
-            "devices": devices,
-            "scheme": curve,
-            "variant": f"{curve.split(', ')[0]}, α = 24, 5 groups",
-            "sharing": "multicast",
-            "chunked": True,
-            "seconds": 3000.0 / speedup,
-            "speedup": speedup,
-            "chosen": curve == "coded-keys, cg",
-        }
+    return tuple(
+        ScalingRow(
+            dataset=dataset,
+            devices=devices,
+            scheme=scheme,
+            solver=solver,
+            label=f"{scheme}, α = 24, 5 groups",
+            parameters={"alpha": 24, "groups": 5},
+            sharing="multicast",
+            chunked=True,
+            seconds=3000.0 / speedup,
+            speedup=speedup,
+            chosen=scheme == "coded-keys",
+        )
         for dataset in TARGETS
-        for curve, speedups in curves.items()
+        for (scheme, solver), speedups in curves.items()
         for devices, speedup in zip((25, 120), speedups, strict=True)
-    ]
+    )
 
 
-def made_up_traces(results: dict[str, Any]) -> list[dict[str, Any]]:
+def made_up_traces(schemes: list[SchemeResult]) -> tuple[TraceRow, ...]:
     """Of the first convention, messages in one lump; one-shot has one epoch."""
-    shown = [one for one in results["schemes"] if one["sharing"] == "authors" and not one["chunked"]]
-    traces = []
-    for one in shown:
-        target, last = one["target_accuracy"], one["time_to_target_s"]["median"] or 1000.0
+    found = []
+    for one in schemes:
+        if one.sharing != "authors" or one.chunked:
+            continue
+        target, last = one.target_accuracy, one.time_to_target_s.median or 1000.0
         for seed in (0, 1):
-            for epoch in [1] if one["scheme"] == "one-shot" else range(1, 12):
-                traces.append(
-                    {key: one[key] for key in ("dataset", "label", "scheme", "solver", "step")}
-                    | {"seed": seed, "epoch": epoch, "seconds": last * epoch / 11}
-                    | {"accuracy": target + 0.01 - 0.1 / epoch**2 + 0.002 * seed}
-                )
-    return traces
+            for epoch in [1] if one.scheme == "one-shot" else range(1, 12):
+                score = target + 0.01 - 0.1 / epoch**2 + 0.002 * seed
+                found.append(trace(one, seed, epoch, last * epoch / 11, score))
+    return tuple(found)
 
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    results = made_up()
-    return write_beyond_report(tmp_path_factory.mktemp("report") / "new" / "beyond", results, made_up_traces(results))
+    return write_beyond_report(tmp_path_factory.mktemp("report") / "new" / "beyond", made_up())
 
 
 @pytest.fixture(scope="module")
@@ -141,13 +156,12 @@ def test_files_are_complete_and_read_back(written: dict[str, Path]) -> None:
     assert sorted(written) == sorted(FILES)
     folder = written["report.html"].parent
     assert sorted(path.name for path in folder.iterdir()) == sorted(FILES)
-    assert json.loads(written["results.json"].read_text()) == made_up()
+    assert read_results(written["results.json"]) == replace(made_up(), traces=())
     assert all(written[name].read_bytes().startswith(b"\x89PNG") for name in FILES if name.endswith("png"))
 
 
 def test_the_same_results_give_the_same_bytes(written: dict[str, Path], tmp_path: Path) -> None:
-    results = made_up()
-    again = write_beyond_report(tmp_path, results, made_up_traces(results))
+    again = write_beyond_report(tmp_path, made_up())
     for name in FILES:
         assert written[name].read_bytes() == again[name].read_bytes(), name
 
@@ -167,7 +181,7 @@ def test_headlines_compare_with_conventional_fl_and_with_its_fair_rival() -> Non
     first, second = beyond_headlines(made_up())
     assert first == (
         "MNIST to 95\u202f% accuracy: coded-keys with CG takes 70.0\u202fs, 120 times faster than conventional FL"
-        " and 10.0 times faster than conventional FL with CG."
+        " (12.0 by the solver, 10.0 by the code)."
     )
     assert second.startswith("Fashion-MNIST to 85\u202f% accuracy: coded-keys with CG takes")
 
@@ -188,17 +202,17 @@ def test_goals_have_a_verdict_under_every_convention(page: Page) -> None:
 
 
 def test_goals_against_a_rival_that_never_gets_there_are_not_judged() -> None:
-    results = made_up()
-    for one in results["schemes"]:
-        if one["scheme"] == "conventional-full-batch":
-            one["speedup_over_conventional"] |= {"median": 0.0}
-    judged = [claim for claim in judge_goals(results["schemes"]) if claim["rival"] == "conventional-full-batch"]
-    assert {claim["holds"] for claim in judged} == {None}
-    assert {claim["evidence"] for claim in judged} == {"conventional-full-batch with cg does not reach the target"}
+    schemes = [
+        replace(one, speedup_over_conventional=Speedups(0.0)) if one.scheme == "conventional-full-batch" else one
+        for one in made_up_schemes()
+    ]
+    judged = [claim for claim in judge_goals(schemes) if claim.rival == "conventional-full-batch"]
+    assert {claim.holds for claim in judged} == {None}
+    assert {claim.evidence for claim in judged} == {"conventional-full-batch with cg does not reach the target"}
 
 
 def test_schemes_stand_fastest_first_in_lump_and_in_chunks(page: Page) -> None:
-    labels = {f"{label}{', CG' if solver == 'cg' else ''}" for _, label, solver, *_ in SCHEMES}
+    labels = {f"{label_of(scheme, alpha)}{', CG' if solver == 'cg' else ''}" for scheme, alpha, solver, *_ in SCHEMES}
     table = page.texts[page.texts.index("one-shot, α = 25") :]  # above it, schemes are named without alpha
     rows = [text for text in table if text in labels]
     assert rows[:7] == [
@@ -210,11 +224,12 @@ def test_schemes_stand_fastest_first_in_lump_and_in_chunks(page: Page) -> None:
         "coded-padded, α = 23",
         "conventional FL",
     ]
-    assert cells_after(page, "coded-keys, α = 25, CG", 13) == [
-        *("10", "70.0", "70.0", "120", "0", "2.00", "69.0", "69.0", "122", "0", "2.00", "total only", "100")
+    assert cells_after(page, "coded-keys, α = 25, CG", 15) == [
+        *("10", "70.0", "70.0", "120", "12.0 × 10.0", "0", "2.00"),
+        *("69.0", "69.0", "122", "12.0 × 10.1", "0", "2.00", "total only", "100"),
     ]
-    assert cells_after(page, "one-shot, α = 25", 13)[-2:] == ["total only", "all"]
-    assert cells_after(page, "conventional FL, full batch, CG", 13)[-2:] == ["each device", "–"]
+    assert cells_after(page, "one-shot, α = 25", 15)[-2:] == ["total only", "all"]
+    assert cells_after(page, "conventional FL, full batch, CG", 15)[-2:] == ["each device", "–"]
 
 
 def test_the_fastest_is_marked_and_the_floor_is_not(written: dict[str, Path]) -> None:
@@ -240,20 +255,19 @@ def test_the_journals_claim_stands_beside_our_number() -> None:
 
 
 def test_a_speed_up_that_falls_is_explained() -> None:
-    scaling = made_up_scaling()
-    for row in scaling:
-        if row["scheme"] == "coded-padded, gd" and row["devices"] == 120:
-            row["speedup"] = 3.3
+    scaling = [
+        replace(row, speedup=3.3) if (row.scheme, row.devices) == ("coded-padded", 120) else row
+        for row in made_up_scaling()
+    ]
     assert journal_discussion(scaling, 2000)[1].startswith("It falls from 11.0 at 25 devices to 3.30 at 120:")
 
 
 def test_without_the_journals_size_there_is_no_discussion() -> None:
-    assert journal_discussion([row for row in made_up_scaling() if row["devices"] == 25], 2000) == []
+    assert journal_discussion([row for row in made_up_scaling() if row.devices == 25], 2000) == []
 
 
 def test_without_large_fleets_there_is_no_section(tmp_path: Path) -> None:
-    results = made_up() | {"scaling": []}
-    paths = write_beyond_report(tmp_path, results, made_up_traces(results))
+    paths = write_beyond_report(tmp_path, replace(made_up(), scaling=()))
     assert "scaling.png" not in paths
     assert "More devices" not in Page(paths["report.html"].read_text()).texts
     with pytest.raises(InvalidInput, match=r"^scaling must hold at least one row, got none$"):
@@ -261,16 +275,18 @@ def test_without_large_fleets_there_is_no_section(tmp_path: Path) -> None:
 
 
 def test_schemes_that_never_get_there(tmp_path: Path) -> None:
-    results = made_up()
-    for one in results["schemes"]:
-        if one["scheme"].startswith("coded") and one["dataset"] == "mnist":
-            one["seeds_reached"] = 0
-            one["gram_directions"] = None
-            for key in ("time_to_target_s", "epochs_to_target"):
-                one[key] = dict.fromkeys(one[key])
-            one["speedup_over_conventional"] |= {"median": 0.0}
-    results["claims"] = judge_goals(results["schemes"])
-    page = Page(write_beyond_report(tmp_path, results, made_up_traces(results))["report.html"].read_text())
+    schemes = made_up_schemes()
+    for index, one in enumerate(schemes):
+        if one.scheme.startswith("coded") and one.dataset == "mnist":
+            schemes[index] = replace(
+                one,
+                seeds_reached=0,
+                gram_directions=None,
+                time_to_target_s=Times(),
+                epochs_to_target=Summary(),
+                speedup_over_conventional=Speedups(0.0),
+            )
+    page = Page(write_beyond_report(tmp_path, made_up(schemes))["report.html"].read_text())
     assert (
         "MNIST to 95\u202f% accuracy: no scheme whose server sees only the total gets there in the median seed."
         in page.texts
@@ -281,41 +297,36 @@ def test_schemes_that_never_get_there(tmp_path: Path) -> None:
 
 def test_everything_from_outside_is_escaped(tmp_path: Path) -> None:
     evil = '<script>alert("x")</script>&'
-    results = made_up() | {"title": evil, "command": evil, "fleet": evil, "notes": [evil]}
-    for one in results["schemes"]:
-        one["label"] += evil
-    for claim in results["claims"]:
-        claim["evidence"] = evil
-    for row in results["scaling"]:
-        row["variant"] += evil
-    page = Page(write_beyond_report(tmp_path, results, made_up_traces(results))["report.html"].read_text())
+    results = made_up([replace(one, label=one.label + evil) for one in made_up_schemes()])
+    results = replace(
+        results,
+        title=evil,
+        command=evil,
+        fleet=evil,
+        notes=(evil,),
+        claims=tuple(replace(claim, evidence=evil) for claim in results.claims),
+        scaling=tuple(replace(row, label=row.label + evil) for row in results.scaling),
+    )
+    page = Page(write_beyond_report(tmp_path, results)["report.html"].read_text())
     assert "script" not in page.tags
 
 
 def test_results_without_schemes_are_refused_and_nothing_is_written(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"^results must hold at least one scheme, got none$"):
-        write_beyond_report(tmp_path / "out", made_up() | {"schemes": []}, [])
+        write_beyond_report(tmp_path / "out", replace(made_up(), schemes=()))
     assert not (tmp_path / "out").exists()
 
 
 # -- names and amounts
 
 
-def test_names_of_methods_and_curves() -> None:
-    assert method_of("coded-keys, cg, 5 groups") == ("coded-keys", "cg", "5 groups")
-    assert method_of("one-shot") == ("one-shot", "", "")
-    assert [curve_name(name) for name in ("conventional, gd", "coded-keys, nesterov, 2 groups", "one-shot")] == [
-        "conventional FL",
-        "coded-keys, Nesterov",
-        "one-shot",
-    ]
+def test_names_of_methods() -> None:
     assert method_name("conventional-full-batch", "gd") == "conventional FL, full batch"
     assert method_name("conventional-full-batch", "cg", " with ") == "conventional FL with CG"
 
 
 def test_best_variants_are_the_fastest_of_each_method() -> None:
-    schemes = deepcopy(made_up()["schemes"][:7])
-    assert [one["label"] for one in best_variants(schemes) if one["scheme"] == "coded-keys"] == [
+    assert [one.label for one in best_variants(made_up_schemes()[:7]) if one.scheme == "coded-keys"] == [
         "coded-keys, α = 25"
     ] * 2
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 import re
-from copy import deepcopy
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,73 +20,63 @@ from codedfl.data import datasets
 from codedfl.data.problem import make_problem
 from codedfl.errors import InvalidInput
 from codedfl.fleet.fleet import Fleet
-from codedfl.report import accuracy_figure, comparison_table, headline, report_page, write_report
+from codedfl.report import Pictures, accuracy_figure, comparison_table, headline, report_page, write_report
 from codedfl.report.curves import curves_of
 from codedfl.report.figures import short_names
 from codedfl.report.rows import count, number, rows_at, span
 from codedfl.schemes import CodedKeys, CodedPadded, Conventional, DropSlowest
 from codedfl.study.comparison import Entry, Settings, compare
-from made_up_results import entry
+from codedfl.study.results import (
+    Claim,
+    Gain,
+    PaperValue,
+    Results,
+    SchemeResult,
+    Sensitivity,
+    Times,
+    TraceRow,
+    read_results,
+)
+from made_up_results import entry, made_up_results, trace
 
 FILES = ["results.json", "traces.csv", "accuracy.png", "accuracy.svg", "report.html"]
 
 
-def made_up() -> dict[str, Any]:
-    entries: list[dict[str, Any]] = [
+def made_up() -> Results:
+    kinds: list[dict[str, Any]] = [
         {"speedups": (1.0, 1.0, 1.0)},
-        {"alpha": 23, "speedups": (6.31, 6.62, 6.93)},
+        {"alpha": 23, "speedups": (6.31, 6.62, 6.93), "gain": Gain(2.0, 3.31)},
         {"dropped": 5, "final": 0.871},
     ]
     schemes = [
         entry(target, seconds, **which)
         for target, times in ((0.9, (684.0, 740.0, 1100.0)), (0.95, (8022.0, 1210.0, None)))
-        for seconds, which in zip(times, entries, strict=True)
+        for seconds, which in zip(times, kinds, strict=True)
     ]
-    return {
-        "name": "mnist",
-        "title": "MNIST",
-        "dataset": "mnist",
-        "command": "codedfl reproduce mnist",
-        "fleet": "paper",
-        "n_devices": 25,
-        "seeds": [0, 1],
-        "draws": 200,
-        "targets": [0.9, 0.95],
-        "headline_target": 0.95,
-        "score_name": "accuracy",
-        "paper": {"speedup": 6.6, "alpha": 23},
-        "schemes": schemes,
-        "shuffled": [],
-        "sensitivity": [],
-        "claims": [],
-        "notes": [],
-        "seconds": {"total": 200.0, "linear_algebra": 150.0},
-        "versions": {"codedfl": "0.1.0"},
-    }
+    return made_up_results(schemes, paper=PaperValue(6.6, 23), traces=made_up_traces(schemes[:3]))
 
 
-def made_up_traces(results: dict[str, Any]) -> list[dict[str, Any]]:
+def made_up_traces(schemes: list[SchemeResult]) -> tuple[TraceRow, ...]:
     """Two seeds a scheme; the second stops one epoch earlier."""
-    return [
-        {
-            **{key: one[key] for key in ("dataset", "label", "scheme", "solver", "step")},
-            "seed": seed,
-            "epoch": epoch,
-            "seconds": float(epoch * 100 * (index + 1)),
-            "accuracy": 0.96 - 0.3 / epoch - 0.01 * seed,
-        }
-        for index, one in enumerate(results["schemes"][:3])
+    return tuple(
+        trace(one, seed, epoch, float(epoch * 100 * (index + 1)), 0.96 - 0.3 / epoch - 0.01 * seed)
+        for index, one in enumerate(schemes)
         for seed in (0, 1)
         for epoch in range(1, 30 - seed)
-    ]
+    )
 
 
-def page_of(results: dict[str, Any]) -> Page:
-    return Page(report_page(results, accuracy_figure(results, made_up_traces(results)).svg))
+def figure_of(results: Results) -> Pictures:
+    assert results.headline_target is not None
+    return accuracy_figure(results.title, results.schemes, results.traces, results.headline_target, results.score_name)
+
+
+def page_of(results: Results) -> Page:
+    return Page(report_page(results, figure_of(results).svg))
 
 
 @pytest.fixture(scope="module")
-def real() -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def real() -> Results:
     """Small and real: digits with 100 features on the paper's fleet, no claims and nothing of the paper's to match."""
     data = datasets.load("digits")
     problems = [(seed, make_problem(data, n_devices=25, n_features=100, seed=seed)) for seed in (0, 1)]
@@ -98,48 +88,39 @@ def real() -> tuple[dict[str, Any], list[dict[str, Any]]]:
         Entry(Conventional(), step="literal"),
         Entry(CodedPadded(23), step="literal"),
     ]
-    settings = Settings(
-        Fleet.load("paper"), (0.8, 0.93), ("authors", "multicast"), draws=10, max_epochs=120, score_every=2
-    )
+    settings = Settings(Fleet.load("paper"), (0.8, 0.93), ("authors", "multicast"), draws=10, max_epochs=120)
     outcome = compare("digits", problems, entries, settings)
-    results = made_up() | {
-        "name": "digits",
-        "title": "digits on the paper's fleet",
-        "dataset": "digits",
-        "targets": [0.8, 0.93],
-        "headline_target": 0.93,
-        "paper": None,
-        "schemes": outcome.schemes,
-        "seconds": outcome.seconds,
-    }
-    return results, outcome.traces
+    return made_up_results(
+        outcome.schemes,
+        name="digits",
+        title="digits on the paper's fleet",
+        dataset="digits",
+        seconds=outcome.seconds,
+        traces=outcome.traces,
+    )
 
 
-def test_files_are_complete_and_read_back(real: tuple[dict[str, Any], list[dict[str, Any]]], tmp_path: Path) -> None:
-    results, traces = real
-    paths = write_report(tmp_path / "new" / "digits", results, traces)
+def test_files_are_complete_and_read_back(real: Results, tmp_path: Path) -> None:
+    paths = write_report(tmp_path / "new" / "digits", real)
     assert list(paths) == FILES
     assert sorted(path.name for path in (tmp_path / "new" / "digits").iterdir()) == sorted(FILES)
-    assert json.loads(paths["results.json"].read_text()) == results
+    assert read_results(paths["results.json"]) == replace(real, traces=())
     with paths["traces.csv"].open(newline="") as file:
         rows = list(csv.DictReader(file))
-    assert len(rows) == len(traces)
-    assert rows[0] == {key: str(value) for key, value in traces[0].items()}
+    assert len(rows) == len(real.traces)
+    assert rows[0] == {key: str(value) for key, value in asdict(real.traces[0]).items()}
     assert paths["accuracy.png"].read_bytes().startswith(b"\x89PNG")
     Page(paths["report.html"].read_text())
 
 
-def test_the_same_results_give_the_same_bytes(
-    real: tuple[dict[str, Any], list[dict[str, Any]]], tmp_path: Path
-) -> None:
-    first, second = (write_report(tmp_path / name, *real) for name in ("first", "second"))
+def test_the_same_results_give_the_same_bytes(real: Results, tmp_path: Path) -> None:
+    first, second = (write_report(tmp_path / name, real) for name in ("first", "second"))
     for name in FILES:
         assert first[name].read_bytes() == second[name].read_bytes(), name
 
 
-def test_page_of_a_real_comparison(real: tuple[dict[str, Any], list[dict[str, Any]]]) -> None:
-    results, traces = real
-    page = Page(report_page(results, accuracy_figure(results, traces).svg))
+def test_page_of_a_real_comparison(real: Results) -> None:
+    page = page_of(real)
     for summary in (
         "sharing authors, step paper",
         "sharing authors, step literal",
@@ -152,9 +133,8 @@ def test_page_of_a_real_comparison(real: tuple[dict[str, Any], list[dict[str, An
     assert "Shuffled data" not in page.texts
 
 
-def test_page_asks_for_nothing_from_outside(real: tuple[dict[str, Any], list[dict[str, Any]]]) -> None:
-    results, traces = real
-    html = report_page(results, accuracy_figure(results, traces).svg)
+def test_page_asks_for_nothing_from_outside(real: Results) -> None:
+    html = report_page(real, figure_of(real).svg)
     assert "://" not in html
     assert "@import" not in html
     assert not {"script", "link", "img", "iframe", "object"} & set(Page(html).tags)
@@ -166,13 +146,18 @@ def test_page_asks_for_nothing_from_outside(real: tuple[dict[str, Any], list[dic
 def test_everything_from_outside_is_escaped() -> None:
     evil = '<script>alert("x")</script>&'
     results = made_up()
-    for key in ("title", "dataset", "command", "fleet"):
-        results[key] = evil
-    for one in results["schemes"]:
-        one["label"] += evil
-    results["notes"] = [evil]
-    results["versions"] = {evil: evil}
-    results["claims"] = [{"statement": evil, "dataset": evil, "target_accuracy": None, "holds": True, "evidence": evil}]
+    results = replace(
+        results,
+        title=evil,
+        dataset=evil,
+        command=evil,
+        fleet=evil,
+        schemes=tuple(replace(one, label=one.label + evil) for one in results.schemes),
+        traces=tuple(replace(one, label=one.label + evil) for one in results.traces),
+        notes=(evil,),
+        versions={evil: evil},
+        claims=(Claim(evil, evil, None, True, evil),),
+    )
     page = page_of(results)
     assert "script" not in page.tags
     assert page.texts.count(evil) >= 7
@@ -199,25 +184,24 @@ def test_the_papers_value_stands_beside_ours() -> None:
 
 def test_headline_says_when_there_is_nothing_to_compare() -> None:
     results = made_up()
-    results["schemes"] = [one for one in results["schemes"] if one["scheme"] != "coded-padded"]
+    results = replace(results, schemes=tuple(one for one in results.schemes if one.scheme != "coded-padded"))
     assert "no speed-up at 95\u202f% accuracy to set against the paper's 6.6" in headline(results)
-    results["paper"] = None
+    results = replace(results, paper=None)
     assert headline(results).startswith("First to reach 95\u202f% accuracy is conventional FL: after 8022\u202fs")
-    for one in results["schemes"]:
-        one["time_to_target_s"]["median"] = None
+    results = replace(results, schemes=tuple(replace(one, time_to_target_s=Times()) for one in results.schemes))
     assert headline(results) == "No scheme reaches 95\u202f% accuracy in the median seed."
 
 
 def test_verdicts_sensitivity_and_shuffled_sections() -> None:
     results = made_up()
-    results["claims"] = [
-        {"statement": f"claim {holds}", "dataset": "mnist", "target_accuracy": 0.95, "holds": holds, "evidence": "e"}
-        for holds in (True, False, None)
-    ]
-    results["shuffled"] = [one | {"dataset": "mnist (shuffled)"} for one in results["schemes"]]
-    dearer = deepcopy(results["schemes"])
-    dearer[4]["time_to_target_s"]["median"] = 1777.0
-    results["sensitivity"] = [{"factor": 0.0, "schemes": results["schemes"]}, {"factor": 4.0, "schemes": dearer}]
+    dearer = list(results.schemes)
+    dearer[4] = replace(dearer[4], time_to_target_s=replace(dearer[4].time_to_target_s, median=1777.0))
+    results = replace(
+        results,
+        claims=tuple(Claim(f"claim {holds}", "mnist", 0.95, holds, "e") for holds in (True, False, None)),
+        shuffled=tuple(replace(one, dataset="mnist (shuffled)") for one in results.schemes),
+        sensitivity=(Sensitivity(0.0, results.schemes), Sensitivity(4.0, tuple(dearer))),
+    )
     texts = page_of(results).texts
     assert [text for text in texts if text in {"✓ holds", "✗ fails", "– not judged"}] == [
         "✓ holds",
@@ -229,47 +213,73 @@ def test_verdicts_sensitivity_and_shuffled_sections() -> None:
     assert texts[start + 6 : start + 11] == ["coded-padded, α = 23", "1210", "1777", "6.62", "6.62"]
 
 
+def test_a_quick_look_says_that_no_headline_can_be_reached() -> None:
+    quick = "A quick look with 500 features on some of the rows: the paper's headline numbers cannot be reached"
+    assert not any(text.startswith("A quick look") for text in page_of(made_up()).texts)
+    assert any(text.startswith(quick) for text in page_of(replace(made_up(), quick=True, n_features=500)).texts)
+
+
 def test_notes_and_provenance() -> None:
     text = " ".join(page_of(made_up()).texts)
     for words in ("γ = 1/(2σ²) = 0.02", "μ = 6", "μ = 12", "“authors”", "75 % of it linear algebra", "codedfl 0.1.0"):
         assert words in text
-    digits = made_up() | {"paper": None}
+    digits = replace(made_up(), paper=None)
     assert "Kernel parameter" not in " ".join(page_of(digits).texts)
 
 
 def test_results_that_are_not_json_are_refused_and_nothing_is_written(tmp_path: Path) -> None:
     results = made_up()
-    results["schemes"][0]["sharing_s"] = math.inf
+    results = replace(results, schemes=(replace(results.schemes[0], sharing_s=math.inf), *results.schemes[1:]))
     with pytest.raises(InvalidInput, match=r"^results must hold finite numbers and None only, got one that is not"):
-        write_report(tmp_path / "out", results, made_up_traces(results))
+        write_report(tmp_path / "out", results)
     assert not (tmp_path / "out").exists()
 
 
 def test_bad_targets_and_traces_are_refused(tmp_path: Path) -> None:
-    results = made_up() | {"headline_target": 0.93}
+    results = replace(made_up(), headline_target=0.93)
     with pytest.raises(
         InvalidInput, match=r"^headline_target must be a target of the results \(0.9, 0.95\), got 0.93$"
     ):
-        write_report(tmp_path, results, made_up_traces(results))
+        write_report(tmp_path, results)
     with pytest.raises(InvalidInput, match=r"^traces must hold rows of 'mnist' with step paper, got none$"):
-        accuracy_figure(made_up(), [])
+        figure_of(replace(made_up(), traces=()))
     with pytest.raises(InvalidInput, match=r"^results must hold at least one scheme, got none$"):
-        accuracy_figure(made_up() | {"schemes": []}, [])
+        figure_of(replace(made_up(), schemes=()))
+
+
+def printed(schemes: Sequence[SchemeResult], width: int = 120) -> str:
+    console = Console(width=width, record=True, file=io.StringIO())
+    console.print(comparison_table(schemes, 0.95, title="MNIST"))
+    return console.export_text()
 
 
 def test_terminal_table_is_fastest_first_and_names_what_the_server_sees() -> None:
-    console = Console(width=120, record=True, file=io.StringIO())
-    console.print(comparison_table(made_up()["schemes"], 0.95, title="MNIST"))
-    text = console.export_text()
+    text = printed(made_up().schemes)
     lines = [line for line in text.splitlines() if " device" in line or "total only" in line]
-    assert [line.split("  ")[0] for line in lines] == [
-        "coded-padded, α = 23",
-        "conventional FL",
-        "dropping the slowest 5",
+    assert [line.split("  ")[0] for line in lines] == ["coded-padded", "conventional FL", "dropping the slowest 5"]
+    assert lines[0].split() == ["coded-padded", "10", "1210", "6.62", "0", "total", "only"]
+    assert text.splitlines()[text.splitlines().index(lines[0]) + 1].split() == [
+        *("α", "=", "23", "95.0", "%", "1210", "2.00", "×", "3.31", "2.00")
     ]
-    assert "total only" in lines[0] and "6.62" in lines[0] and "1210" in lines[0]
     assert "never" in lines[2] and "each device" in lines[2]
     assert "dropping the slowest 5: 0 of 2" in text
+
+
+def test_terminal_table_fits_eighty_characters_without_breaking_a_word() -> None:
+    """The longest names and numbers that there are; a caption may wrap between words."""
+    rows = [
+        entry(0.95, 18_722.0, scheme="conventional-full-batch", label="conventional FL, full batch", solver="nesterov"),
+        entry(0.95, 18_900.0, alpha=23, parameters={"alpha": 23, "groups": 40}, solver="nesterov"),
+        entry(0.95, 20_000.0, dropped=15, speedups=(0.1, 0.2, 0.3)),
+        entry(0.95, None, delta=0.1, reason="the parity data are singular " * 5),
+    ]
+    long = [replace(one, time_to_target_s=replace(one.time_to_target_s, p95=21_001.0)) for one in rows[:3]]
+    text = printed([replace(one, gain=Gain(123.0, 0.0948)) for one in long] + rows[3:], width=80)
+    assert max(map(len, text.splitlines())) <= 80
+    assert "…" not in text
+    assert {"Nesterov", "slowest", "singular", "device", "only"} <= set(text.split())
+    assert "18\u202f722–21\u202f001" in text
+    assert "CodedFedL, δ = 0.1 could not run: the parity data are singular" in " ".join(text.split())
 
 
 def test_terminal_table_refuses_what_is_not_there() -> None:
@@ -278,26 +288,25 @@ def test_terminal_table_refuses_what_is_not_there() -> None:
     with pytest.raises(
         InvalidInput, match=r"^schemes must hold target 0.95 with sharing multicast and step paper, got"
     ):
-        comparison_table(made_up()["schemes"], 0.95, sharing="multicast")
+        comparison_table(made_up().schemes, 0.95, sharing="multicast")
 
 
 def test_regression_scores_are_not_percentages() -> None:
-    results = made_up() | {"score_name": "R^2", "paper": None}
+    results = replace(made_up(), score_name="R^2", paper=None)
     assert headline(results).startswith("First to reach R^2 = 0.95 is coded-padded")
-    assert rows_at(results["schemes"], 0.95, "authors", "paper", "R^2")[2].final == "0.871"
+    assert rows_at(results.schemes, 0.95, "authors", "paper", "R^2")[2].final == "0.871"
     page_of(results)
 
 
 def test_dollar_signs_in_a_title_are_dollar_signs() -> None:
-    accuracy_figure(made_up() | {"title": "prices in $, $x_"}, made_up_traces(made_up()))
+    figure_of(replace(made_up(), title="prices in $, $x_"))
 
 
 def test_curves_hold_a_seed_that_has_stopped() -> None:
     """Seed 1 reaches the target and stops at epoch 2; epochs 3 and 4 of seeds 0 and 2 must not stand alone."""
     scores = {0: [0.1, 0.2, 0.3, 0.4], 1: [0.5, 0.9], 2: [0.2, 0.3, 0.4]}
     traces = [
-        {"dataset": "d", "label": "L", "scheme": "s", "solver": "gd", "step": "paper", "seed": seed, "epoch": epoch}
-        | {"seconds": 10.0 * epoch, "accuracy": score}
+        TraceRow("d", "L", "s", "gd", "paper", seed, epoch, 10.0 * epoch, score)
         for seed, of_seed in scores.items()
         for epoch, score in enumerate(of_seed, 1)
     ]
@@ -310,8 +319,21 @@ def test_curves_hold_a_seed_that_has_stopped() -> None:
 
 
 def test_short_names_stay_distinct() -> None:
-    names = ["conventional FL", "coded-padded, α = 23", "coded-keys, α = 23", "coded-padded, α = 25"]
-    assert short_names(names) == ["conventional FL", "coded-padded, α = 23", "coded-keys, α = 23", "α = 25"]
+    keys = entry(0.95, 1.0, alpha=23, scheme="coded-keys", label="coded-keys, α = 23")
+    shown = [
+        entry(0.95, 1.0),
+        entry(0.95, 1.0, alpha=23),
+        keys,
+        entry(0.95, 1.0, alpha=25),
+        entry(0.95, 1.0, dropped=5),
+    ]
+    assert short_names(shown) == [
+        "conventional FL",
+        "coded-padded, α = 23",
+        "coded-keys, α = 23",
+        "α = 25",
+        "dropping the slowest 5",
+    ]
 
 
 @pytest.mark.parametrize(

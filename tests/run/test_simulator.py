@@ -7,7 +7,16 @@ import pytest
 
 from codedfl.fleet.fleet import Fleet
 from codedfl.run.simulator import simulate, trajectory
-from codedfl.schemes import CodedKeys, CodedPadded, Conditions, Descent, OneShot, WorkShape, epoch_end_times
+from codedfl.schemes import (
+    CodedKeys,
+    CodedPadded,
+    Conditions,
+    Conventional,
+    Descent,
+    OneShot,
+    WorkShape,
+    epoch_end_times,
+)
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.descent import STEP_LITERAL, STEP_PAPER, GradientDescent, Nesterov, StepSchedule
 from codedfl.solve.krylov import BlockKrylov, ConjugateGradient
@@ -92,12 +101,32 @@ def test_trajectory_stops_past_the_target():
     assert run.epochs_to(2.0) is None
 
 
-def test_scores_every_fifth_epoch_and_the_first():
+def test_every_epoch_is_scored_and_several_at_once_as_one_by_one():
     run = trajectory(
-        CodedKeys(8), totals(), GradientDescent(12, 1e-4, STEP_PAPER), DESCENT, AT, np.random.default_rng(0),
-        max_epochs=12, target=2.0, score_every=5,
+        CodedKeys(8), totals(), GradientDescent(40, 1e-4, STEP_PAPER), DESCENT, AT, np.random.default_rng(0),
+        max_epochs=40, target=2.0,
     )  # fmt: skip
-    assert run.epochs.tolist() == [1, 5, 10]
+    assert run.epochs.tolist() == list(range(1, 41))
+    models = totals().train(GradientDescent(40, 1e-4, STEP_PAPER))
+    assert run.scores.tolist() == [digits().score(theta) for theta in models]
+
+
+def test_the_first_crossing_is_found_whichever_mini_batch_it_falls_on():
+    """Conventional FL cycles through five mini-batches and its score swings: every fifth epoch misses the crossing."""
+    run = trajectory(Conventional(), totals(), None, DESCENT, AT, np.random.default_rng(0), max_epochs=200, target=2.0)
+    targets = np.unique(run.scores)
+    crossings = [run.epochs_to(target) for target in targets]
+    assert crossings == [int(np.flatnonzero(run.scores >= target)[0]) + 1 for target in targets]
+    assert len({crossing % 5 for crossing in crossings}) > 1
+
+
+def test_a_training_that_overflows_ends_with_the_scores_it_had():
+    run = trajectory(
+        Conventional(), totals(), None, Descent(StepSchedule(1e6), 1e-4), AT, np.random.default_rng(0),
+        max_epochs=400, target=2.0,
+    )  # fmt: skip
+    assert 1 < len(run.scores) < 400
+    assert np.isfinite(run.model).all()
 
 
 def test_a_diverging_training_ends_where_its_updates_no_longer_fit():

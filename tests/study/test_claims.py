@@ -14,7 +14,6 @@ from codedfl.errors import InvalidInput
 from codedfl.fleet.fleet import Fleet
 from codedfl.schemes import CodedPadded, Conventional, DropSlowest
 from codedfl.study.claims import (
-    HEADLINES,
     alpha_is_never_fastest,
     alpha_never_beats_conventional,
     beats_coded_fedl,
@@ -29,6 +28,8 @@ from codedfl.study.claims import (
     smaller_alpha_wins_between,
 )
 from codedfl.study.comparison import Comparison, Entry, Settings, compare
+from codedfl.study.paper import EXPERIMENTS
+from codedfl.study.results import SchemeResult
 from made_up_results import entry
 
 
@@ -42,7 +43,7 @@ from made_up_results import entry
     ],
 )
 def test_headline_needs_the_median_near_and_the_paper_inside(speedups: tuple[float, float, float], holds: bool) -> None:
-    claim = headline_speedup([entry(0.95, 1200.0, alpha=23, speedups=speedups)], "mnist", HEADLINES["mnist"])
+    claim = headline_speedup([entry(0.95, 1200.0, alpha=23, speedups=speedups)], "mnist", EXPERIMENTS["mnist"])
     assert claim.holds is holds
     assert f"median {speedups[1]:.2f}" in claim.evidence
     assert f"{speedups[0]:.2f} to {speedups[2]:.2f} over 2 of 2 seeds" in claim.evidence
@@ -50,8 +51,8 @@ def test_headline_needs_the_median_near_and_the_paper_inside(speedups: tuple[flo
 
 def test_headline_is_not_judged_without_its_entry_or_its_baseline() -> None:
     others = [entry(0.95, 1200.0, alpha=25, speedups=(6, 6.6, 7)), entry(0.9, 900.0, alpha=23, speedups=(6, 6.6, 7))]
-    assert headline_speedup(others, "mnist", HEADLINES["mnist"]).holds is None
-    unreached = headline_speedup([entry(0.95, 1200.0, alpha=23)], "mnist", HEADLINES["mnist"])
+    assert headline_speedup(others, "mnist", EXPERIMENTS["mnist"]).holds is None
+    unreached = headline_speedup([entry(0.95, 1200.0, alpha=23)], "mnist", EXPERIMENTS["mnist"])
     assert unreached.holds is None
     assert "conventional FL reaches the target" in unreached.evidence
 
@@ -60,8 +61,8 @@ def test_headline_is_not_judged_without_its_entry_or_its_baseline() -> None:
     "change", [{"sharing": "multicast"}, {"step": "literal"}, {"solver": "cg"}, {"dataset": "fashion-mnist"}]
 )
 def test_only_entries_run_as_the_paper_ran_them_count(change: dict[str, Any]) -> None:
-    wrong = entry(0.95, 1200.0, alpha=23, speedups=(6.3, 6.6, 7.0)) | change
-    claim = headline_speedup([wrong], "mnist", HEADLINES["mnist"])
+    wrong = entry(0.95, 1200.0, alpha=23, speedups=(6.3, 6.6, 7.0), **change)
+    claim = headline_speedup([wrong], "mnist", EXPERIMENTS["mnist"])
     assert claim.holds is None
     assert claim.evidence.startswith("missing: coded-padded, α = 23 at 95")
 
@@ -113,7 +114,7 @@ def test_beats_coded_fedl() -> None:
 
 
 def test_smaller_alpha_wins_between() -> None:
-    def at(target: float, conventional: float, smaller: float, whole: float) -> list[dict[str, Any]]:
+    def at(target: float, conventional: float, smaller: float, whole: float) -> list[SchemeResult]:
         return [entry(target, conventional), entry(target, smaller, alpha=16), entry(target, whole, alpha=25)]
 
     held = at(0.8, 900, 600, 800) + at(0.85, 9000, 2700, 1800)  # at 85 % replication may win
@@ -135,7 +136,7 @@ def test_best_alpha_changes() -> None:
 
 @pytest.mark.parametrize(("final", "lost"), [(0.87, True), (0.946, False)])
 def test_dropping_and_accuracy(final: float, lost: bool) -> None:
-    def on(dataset: str) -> list[dict[str, Any]]:
+    def on(dataset: str) -> list[SchemeResult]:
         return [
             entry(0.95, 8000.0, dataset=dataset),
             entry(0.95, None, dataset=dataset, dropped=5, final=final),
@@ -160,7 +161,7 @@ def test_coding_is_set_against_dropping_at_the_highest_target_both_reach() -> No
     assert coding_gains_over_dropping(worse, "mnist", 5).holds is False
 
 
-@pytest.mark.parametrize("dataset", HEADLINES)
+@pytest.mark.parametrize("dataset", EXPERIMENTS)
 def test_without_results_every_claim_is_listed_as_not_judged(dataset: str) -> None:
     claims = paper_claims(dataset, [])
     assert len(claims) >= 9
@@ -179,7 +180,7 @@ def test_other_data_sets_have_no_claims() -> None:
 def sorted_and_shuffled() -> tuple[Comparison, Comparison]:
     """Small and real: digits with 100 features on the paper's fleet."""
     data = datasets.load("digits")
-    settings = Settings(Fleet.load("paper"), (0.8, 0.9), draws=10, max_epochs=120, score_every=2)
+    settings = Settings(Fleet.load("paper"), (0.8, 0.9), draws=10, max_epochs=120)
     schemes = (Conventional(), CodedPadded(6), CodedPadded(23), CodedPadded(25), DropSlowest(5))
     outcomes = []
     for name, way in (("mnist", "sorted"), ("mnist (shuffled)", "random")):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,9 @@ import pytest
 from codedfl.data.datasets import DataUnavailable, fetch_dataset
 from codedfl.errors import InvalidInput
 from codedfl.report import write_report
-from codedfl.study.reproduce import EXPERIMENTS, Experiment, reproduce
+from codedfl.study.paper import EXPERIMENTS, Experiment
+from codedfl.study.reproduce import reproduce
+from codedfl.study.results import Results, SchemeResult, read_results
 
 KEYS = {
     "dataset", "scheme", "solver", "sharing", "step", "target_accuracy", "epochs_to_target", "time_to_target_s",
@@ -28,7 +31,9 @@ def check_folder(folder: Path, targets: int) -> dict:
     assert {row["sharing"] for row in results["schemes"]} == {"authors", "per-message", "multicast"}
     assert {row["step"] for row in results["schemes"]} == {"paper", "literal"}
     schemes = {row["scheme"] for row in results["schemes"]}
-    assert schemes == {"conventional", "drop-slowest", "coded-fedl", "coded-padded", "coded-keys"}
+    assert schemes == {
+        *("conventional", "conventional-full-batch", "drop-slowest", "coded-fedl", "coded-padded", "coded-keys")
+    }
     assert {row.get("alpha") for row in results["schemes"] if row["scheme"] == "coded-padded"} == {6, 16, 23, 25}
     assert len({row["target_accuracy"] for row in results["schemes"]}) == targets
     assert [entry["factor"] for entry in results["sensitivity"]] == [0.0, 1.0, 4.0]
@@ -39,65 +44,67 @@ def check_folder(folder: Path, targets: int) -> dict:
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory) -> dict:
+def small(tmp_path_factory) -> Results:
     """The whole pipeline on the embedded digits, at the paper's 25 devices."""
     out = tmp_path_factory.mktemp("reproduced")
-    digits = Experiment("digits", "Digits, small", (0.7, 0.93), 0.93, 23, 6.6, max_epochs=150, gamma=0.245)
+    digits = Experiment("digits", "Digits, small", (0.7, 0.93), 23, 6.6, max_epochs=150, gamma=0.245)
     said: list[float] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(EXPERIMENTS, "mnist", digits)
-        results, traces = reproduce(
+        results = reproduce(
             "mnist", seeds=[0, 1], draws=20, n_features=200, progress=lambda what, part: said.append(part)
         )
-    write_report(out / "mnist", results, traces)
-    assert check_folder(out / "mnist", 2) == results
+    write_report(out / "mnist", results)
+    check_folder(out / "mnist", 2)
+    assert read_results(out / "mnist" / "results.json") == replace(results, traces=())
     assert said == sorted(said), "progress never goes back"
     return results
 
 
-def best(results: dict, target: float, scheme: str, **wanted) -> dict:
+def best(results: Results, target: float, scheme: str, solver: str = "gd", **wanted) -> SchemeResult:
     rows = [
         row
-        for row in results["schemes"]
-        if (row["scheme"], row["target_accuracy"], row["sharing"], row["step"]) == (scheme, target, "authors", "paper")
-        and all(row.get(key) == value for key, value in wanted.items())
+        for row in results.schemes
+        if (row.scheme, row.solver, row.target_accuracy, row.sharing, row.step)
+        == (scheme, solver, target, "authors", "paper")
+        and all(row.parameters.get(key) == value for key, value in wanted.items())
     ]
-    return min(rows, key=lambda row: row["time_to_target_s"]["median"] or float("inf"))
+    return min(rows, key=lambda row: row.time_to_target_s.median or float("inf"))
 
 
 def test_claim_conventional_wins_at_low_targets(small):
-    conventional = best(small, 0.7, "conventional")["time_to_target_s"]["median"]
-    assert conventional < best(small, 0.7, "coded-padded")["time_to_target_s"]["median"]
+    conventional = best(small, 0.7, "conventional").time_to_target_s.median
+    assert conventional < best(small, 0.7, "coded-padded").time_to_target_s.median
 
 
 def test_claim_alpha_6_is_never_the_fastest(small):
     for target in (0.7, 0.93):
-        six = best(small, target, "coded-padded", alpha=6)["time_to_target_s"]["median"]
-        others = [best(small, target, name)["time_to_target_s"]["median"] for name in ("conventional", "coded-padded")]
+        six = best(small, target, "coded-padded", alpha=6).time_to_target_s.median
+        others = [best(small, target, name).time_to_target_s.median for name in ("conventional", "coded-padded")]
         assert min(others) < six
 
 
 def test_claim_dropping_the_slowest_loses_accuracy_on_sorted_data(small):
-    dropping = best(small, 0.93, "drop-slowest")["final_accuracy"]["median"]
-    assert dropping < best(small, 0.93, "conventional")["final_accuracy"]["median"] - 0.03
+    dropping = best(small, 0.93, "drop-slowest").final_accuracy.median
+    assert dropping < best(small, 0.93, "conventional").final_accuracy.median - 0.03
 
 
 def test_claim_the_best_alpha_depends_on_the_length_of_the_training(small):
     """Sharing grows with alpha, epochs get shorter: alpha = 6 is ready first, alpha = 25 last."""
-    shares = [best(small, 0.93, "coded-padded", alpha=alpha)["sharing_s"] for alpha in (6, 16, 23, 25)]
-    epochs = [best(small, 0.93, "coded-padded", alpha=alpha)["epoch_s_mean"] for alpha in (6, 16, 23, 25)]
+    shares = [best(small, 0.93, "coded-padded", alpha=alpha).sharing_s for alpha in (6, 16, 23, 25)]
+    epochs = [best(small, 0.93, "coded-padded", alpha=alpha).epoch_s_mean for alpha in (6, 16, 23, 25)]
     assert shares == sorted(shares)
     assert epochs == sorted(epochs, reverse=True)
 
 
 def test_the_literal_step_is_followed_to_the_end(small):
     """Half the step takes about twice the epochs, also for conventional FL."""
-    rows = [row for row in small["schemes"] if (row["step"], row["scheme"]) == ("literal", "conventional")]
-    assert all(row["seeds_reached"] == row["seeds"] for row in rows)
+    rows = [row for row in small.schemes if (row.step, row.scheme) == ("literal", "conventional")]
+    assert all(row.seeds_reached == row.seeds for row in rows)
 
 
 def test_claims_are_judged_by_both_accountings(small):
-    statements = [claim["statement"] for claim in small["claims"]]
+    statements = [claim.statement for claim in small.claims]
     assert sum("(as the paper counts)" in statement for statement in statements) == len(statements) / 2
 
 
@@ -115,9 +122,9 @@ def test_small_mnist(tmp_path, monkeypatch):
         fetch_dataset("mnist", use_network=bool(os.environ.get("CODEDFL_FETCH")))
     except DataUnavailable:
         pytest.skip("MNIST is not on this machine: set CODEDFL_DATA, or CODEDFL_FETCH=1 to fetch it")
-    small = Experiment("mnist", "MNIST, small", (0.80, 0.90), 0.90, 23, 6.6, max_epochs=300)
+    small = Experiment("mnist", "MNIST, small", (0.80, 0.90), 23, 6.6, max_epochs=300)
     monkeypatch.setitem(EXPERIMENTS, "mnist", small)
-    results, traces = reproduce("mnist", seeds=[0], draws=20, n_features=500, rows=10_000)
-    write_report(tmp_path / "mnist", results, traces)
+    results = reproduce("mnist", seeds=[0], draws=20, n_features=500, rows=10_000)
+    write_report(tmp_path / "mnist", results)
     check_folder(tmp_path / "mnist", 2)
-    assert best(results, 0.9, "coded-keys", solver="cg")["speedup_over_conventional"]["median"] > 3
+    assert best(results, 0.9, "coded-keys", solver="cg").speedup_over_conventional.median > 3

@@ -17,6 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from codedfl.cli import compare, data, fleet, plan, predict, privacy, reproduce, study, train
+from codedfl.cli.option_groups import command
 from codedfl.cli.screen import INTERRUPTED
 from codedfl.data.datasets import DataUnavailable
 from codedfl.errors import CodedFLError
@@ -97,11 +98,11 @@ def _options(
     pass
 
 
-app.command("train")(train.train)
+app.command("train")(command(train.train))
 app.command("predict")(predict.predict)
 app.command("evaluate")(predict.evaluate)
-app.command("compare")(compare.compare_schemes)
-app.command("plan")(plan.make_plan)
+app.command("compare")(command(compare.compare_schemes))
+app.command("plan")(command(plan.make_plan))
 app.command("privacy")(privacy.show_privacy)
 app.command("reproduce")(reproduce.reproduce_paper)
 app.add_typer(data.app, name="data")

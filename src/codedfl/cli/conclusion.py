@@ -1,54 +1,99 @@
-"""What a comparison shows, in one sentence."""
+"""What a comparison shows, in a few sentences."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from codedfl.report.rows import by_time, entries_at, number, seconds, series_name, target_text
+from codedfl.report.rows import by_time, entries_at, name_in_sentence, number, seconds, split_of_gain, target_text
+from codedfl.schemes import CodedPadded, Conventional, ConventionalFullBatch
+from codedfl.study import paper
+from codedfl.study.results import SchemeResult
+
+BASELINE, PAPER_SCHEME, FAIR_RIVAL = Conventional.name, CodedPadded.name, ConventionalFullBatch.name
 
 
-def conclusion(schemes: Sequence[Mapping[str, Any]], dataset: str, target: float, sharing: str, score: str) -> str:
-    """The outcome in one sentence: who is first, by how much, what its server sees, who never gets there."""
-    ranked = sorted(entries_at(schemes, target, sharing, "paper"), key=by_time)
+def conclusion(schemes: Sequence[SchemeResult], dataset: str, target: float, sharing: str, score: str) -> str:
+    """Who is first, by how much and why, what its server sees, who never gets there, who could not run."""
+    entries = entries_at(schemes, target, sharing, paper.STEP)
+    ranked = sorted((one for one in entries if one.reason is None), key=by_time)
     goal = f"{target_text(target, score)} on {dataset}"
+    shortest = _median(ranked[0]) if ranked else None
+    if shortest is None:
+        text = f"No scheme reaches {goal} in half of the seeds: take a lower target or more epochs."
+    else:
+        text = _race(ranked, goal, shortest)
+    for one in entries:
+        if one.reason is not None:
+            text += f" {name_in_sentence(one)} could not run: {one.reason}."
+    return text
+
+
+def leading_four(schemes: Sequence[SchemeResult], target: float, sharing: str) -> list[str]:
+    """A sentence each for conventional FL, the paper's scheme, ours and the fair rival: how long, and who sees what."""
+    entries = [one for one in entries_at(schemes, target, sharing, paper.STEP) if one.reason is None]
+
+    def fastest(*names: str) -> SchemeResult | None:
+        return min((one for one in entries if one.scheme in names), key=by_time, default=None)
+
+    private = {one.scheme for one in entries if one.private} - {PAPER_SCHEME}
+    ours = fastest(*private)
+    rivals = [one for one in entries if ours is not None and (one.scheme, one.solver) == (FAIR_RIVAL, ours.solver)]
+    four = (
+        ("Conventional FL", fastest(BASELINE)),
+        ("The paper's scheme", fastest(PAPER_SCHEME)),
+        ("Ours", ours),
+        ("The fair rival", rivals[0] if rivals else None),
+    )
+    return [_time_and_view(who, one) for who, one in four if one is not None]
+
+
+def _time_and_view(who: str, entry: SchemeResult) -> str:
+    name = "" if entry.scheme == BASELINE else f", {name_in_sentence(entry)},"
+    median, faster = _median(entry), entry.speedup_over_conventional.median
+    text = f"{who}{name} " + ("never gets there" if median is None else f"takes {seconds(median)}")
+    if faster and entry.scheme != BASELINE:
+        text += f", {number(faster)} times faster"
+        text += split_of_gain(entry) if entry.private else ""
+    text += f"; its server sees {'only the total' if entry.private else 'the gradient of each device'}"
+    exposed = entry.exposure.one_colluder
+    if entry.private and exposed is not None:
+        text += f", and with one colluding device {'no other device' if exposed == 0 else f'{exposed} others'}"
+    return text + "."
+
+
+def _race(ranked: Sequence[SchemeResult], goal: str, shortest: float) -> str:
     best = ranked[0]
-    if _median(best) is None:
-        return f"No scheme reaches {goal} in half of the seeds: take a lower target or more epochs."
-    sentence = f"To {goal}, {_name(best)} is fastest with {seconds(_median(best))}"
-    if best["scheme"] != "conventional":
+    sentence = f"To {goal}, {name_in_sentence(best)} is fastest with {seconds(shortest)}"
+    if best.scheme != BASELINE:
         sentence += _gain_over_conventional(best, ranked)
-    private = next(one for one in ranked if one["private"])
+    private = next((one for one in ranked if one.private), None)
+    privately = None if private is None else _median(private)
     if private is best:
         sentence += ", and its server sees only the total"
-    elif _median(private) is None:
+    elif private is None or privately is None:
         sentence += "; no scheme whose server sees only the total gets there"
     else:
-        ratio = number(_median(private) / _median(best))
+        ratio = number(privately / shortest)
         sentence += (
-            f"; the fastest whose server sees only the total, {_name(private)}, takes"
-            f" {seconds(_median(private))}, {ratio} times as long"
+            f"; the fastest whose server sees only the total, {name_in_sentence(private)}, takes"
+            f" {seconds(privately)}, {ratio} times as long"
         )
-    lost = [_name(one) for one in ranked if _median(one) is None and one["scheme"] != "conventional"]
+    lost = [name_in_sentence(one) for one in ranked if _median(one) is None and one.scheme != BASELINE]
     if lost:
         sentence += f"; {' and '.join(lost)} never {'gets' if len(lost) == 1 else 'get'} there"
     return sentence + "."
 
 
-def _gain_over_conventional(best: Mapping[str, Any], ranked: Sequence[Mapping[str, Any]]) -> str:
-    plain = next(one for one in ranked if one["scheme"] == "conventional")
+def _gain_over_conventional(best: SchemeResult, ranked: Sequence[SchemeResult]) -> str:
+    plain = next((one for one in ranked if one.scheme == BASELINE), None)
+    if plain is None:
+        return ""
     if _median(plain) is None:
         return ", where conventional FL never gets"
-    gain = number(best["speedup_over_conventional"]["median"])
-    return f", {gain} times faster than conventional FL ({seconds(_median(plain))})"
+    gain = number(best.speedup_over_conventional.median)
+    return f", {gain} times faster than conventional FL with its {seconds(_median(plain))}{split_of_gain(best)}"
 
 
-def _name(entry: Mapping[str, Any]) -> str:
-    """ "coded-keys (α = 23, CG)": commas of a label would be lost among those of a sentence."""
-    scheme, _, parameters = series_name(entry).partition(", ")
-    return f"{scheme} ({parameters})" if parameters else scheme
-
-
-def _median(entry: Mapping[str, Any]) -> Any:
+def _median(entry: SchemeResult) -> float | None:
     """Seconds to the target; None if the median seed never gets there."""
-    return entry["time_to_target_s"]["median"]
+    return entry.time_to_target_s.median

@@ -59,7 +59,7 @@ def fetch(
 ) -> None:
     """Make sure the files of a data set are on this machine, and check their hashes.
 
-    NAME is digits, mnist or fashion-mnist.
+    NAME is digits, digits-shifted, mnist or fashion-mnist.
 
     Looks in --data-dir, in the folder CODEDFL_DATA names and in the cache, then tries the public mirror and a package.
     A download that broke off is taken up where it ended.

@@ -10,13 +10,13 @@ import typer
 from rich.text import Text
 
 from codedfl.cli import options
-from codedfl.cli.scheme_choice import paper_alphas
 from codedfl.cli.screen import Screen, check_writable, table
 from codedfl.errors import InvalidInput
 from codedfl.fleet.fleet import DeviceClass, Fleet
 from codedfl.fleet.latency import FleetLatency, mean_arrivals
 from codedfl.report.rows import seconds
 from codedfl.schemes import CodedPadded, Conditions, Conventional, Scheme, WorkShape, epoch_end_times
+from codedfl.study import paper
 from codedfl.typing import Seconds
 
 app = typer.Typer(help="Look at a fleet: a mix of devices and their links.", no_args_is_help=True)
@@ -27,15 +27,17 @@ _EPOCHS = 100  # 20 000 epochs in all: means to a few tenths of a percent
 
 @app.command("show")
 def show(
-    fleet: Annotated[str, typer.Argument()] = "paper",
+    fleet: Annotated[str, typer.Argument()] = paper.FLEET,
     devices: Annotated[
         int | None, typer.Option(metavar="D", help="Scale the mix to so many devices.", show_default="as it is")
     ] = None,
-    n_features: Annotated[int, typer.Option("--n-features", metavar="d", min=1, help="Features of the model.")] = 2000,
-    n_outputs: Annotated[int, typer.Option("--n-outputs", metavar="c", min=1, help="Classes.")] = 10,
+    n_features: Annotated[
+        int, typer.Option("--n-features", metavar="d", min=1, help="Features of the model.")
+    ] = paper.FEATURES,
+    n_outputs: Annotated[int, typer.Option("--n-outputs", metavar="c", min=1, help="Classes.")] = paper.OUTPUTS,
     samples: Annotated[
         int, typer.Option(metavar="m", min=1, help="Training rows of all devices, in equal parts.")
-    ] = 60_000,
+    ] = paper.SAMPLES,
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of the latencies.")] = 0,
     json: options.Json = None,
 ) -> None:
@@ -61,7 +63,7 @@ def show(
         means = {scheme.name: _mean_answers(scheme, shape, mix)[place] for scheme in (conventional, coded)}
         classes.append(_class_facts(one) | {"answer_s": {name: float(mean) for name, mean in means.items()}})
     rng = np.random.default_rng(seed)
-    schemes: list[Scheme] = [conventional, *(CodedPadded(alpha) for alpha in paper_alphas(D))]
+    schemes: list[Scheme] = [conventional, *(CodedPadded(alpha) for alpha in paper.alphas_for(D))]
     epochs = [
         {
             "scheme": scheme.name,

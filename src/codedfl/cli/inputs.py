@@ -2,54 +2,117 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
+from codedfl.cli.options import DataOptions, FleetOptions, ModelOptions
 from codedfl.cli.screen import Screen
 from codedfl.data import datasets
-from codedfl.data.datasets import Dataset
-from codedfl.data.problem import PAPER_FEATURES, PAPER_REGULARISATION
+from codedfl.data.datasets import Dataset, Task
+from codedfl.data.datasets.shifted_digits import SHIFTED_DIGITS
+from codedfl.data.problem import Problem, make_problem
 from codedfl.errors import InvalidInput
 from codedfl.fleet.fleet import Fleet
+from codedfl.run.secure_sum import secure_moments_in_process
+from codedfl.study import paper
+from codedfl.study.plan_file import MadeFor
 
 # Below this many training rows the kernel matrix has no use for the paper's 2000 features.
 FEW_ROWS = 10_000
 FEATURES_FOR_FEW_ROWS = 500
+# As many for each row of a device as in the paper, where 25 devices have 2400 rows each, and some more for accuracy.
+FEATURES_OF = {SHIFTED_DIGITS.name: 800}
 # The paper's 9e-6 is for labels without noise; a small data set with a noisy target is then fitted to its noise.
 REGRESSION_REGULARISATION = 1e-3
+DEFAULT_CONCENTRATION = 0.5
 
 
-def load_data(
-    screen: Screen,
-    name: str,
-    data_dir: Path | None = None,
-    *,
-    label: str | None = None,
-    device: str | None = None,
-    task: datasets.Task | None = None,
-    test_fraction: float | None = None,
-    columns: tuple[str, ...] | None = None,
-    drop: tuple[str, ...] = (),
-) -> Dataset:
-    with screen.fetching() as progress:
-        return datasets.load(
-            name,
-            data_dir,
-            label=label,
-            device=device,
-            task=task,
-            test_fraction=test_fraction,
-            columns=columns,
-            drop=drop,
+@dataclass(frozen=True)
+class Inputs:
+    """A data set and the fleet it is spread over, with the defaults filled in."""
+
+    dataset: Dataset
+    fleet: Fleet
+    data: DataOptions
+    model: ModelOptions
+
+    @property
+    def n_features(self) -> int:
+        if self.model.n_features is not None:
+            return self.model.n_features
+        if self.dataset.name in FEATURES_OF:
+            return FEATURES_OF[self.dataset.name]
+        return FEATURES_FOR_FEW_ROWS if len(self.dataset.y_train) < FEW_ROWS else paper.FEATURES
+
+    @property
+    def regularisation(self) -> float:
+        if self.model.regularisation is not None:
+            return self.model.regularisation
+        return paper.REGULARISATION if self.dataset.task == "classification" else REGRESSION_REGULARISATION
+
+    @property
+    def concentration(self) -> float | None:
+        if self.data.partition != "dirichlet":
+            return None
+        return DEFAULT_CONCENTRATION if self.data.concentration is None else self.data.concentration
+
+    def problem(self, seed: int, progress: Callable[[str], None] | None = None) -> Problem:
+        return make_problem(
+            self.dataset,
+            n_devices=self.fleet.n_devices,
+            partition_name=self.data.partition,
+            features=self.model.features,
+            n_features=self.n_features,
+            gamma=self.model.gamma,
+            seed=seed,
+            concentration=self.concentration,
+            secure_moments=secure_moments_in_process,
             progress=progress,
         )
 
+    def made_for(self, problem: Problem) -> MadeFor:
+        """What a plan for this problem and this fleet records."""
+        return MadeFor.of(problem.name, problem.n_samples, problem.n_features, problem.n_outputs, self.fleet)
 
-def choose_fleet(name: str, data: Dataset, partition: str | None, devices: int | None) -> Fleet:
+
+def load_data(screen: Screen, name: str, options: DataOptions) -> Dataset:
+    with screen.fetching() as progress:
+        found = datasets.load(
+            name,
+            options.data_dir,
+            label=options.label,
+            device=options.device,
+            task=cast("Task | None", options.task),
+            test_fraction=options.test_fraction,
+            columns=options.columns_to_use,
+            drop=options.columns_to_drop,
+            progress=progress,
+        )
+    for note in found.notes:
+        screen.remark(f"note: {note}")
+    if name not in datasets.NAMED and options.task is None:
+        _say_what_whole_numbers_are(screen, found)
+    return found
+
+
+def _say_what_whole_numbers_are(screen: Screen, data: Dataset) -> None:
+    """Whole numbers may be names of classes or quantities; what was taken is said, and how to change it."""
+    labels = np.concatenate((data.y_train, data.y_test))
+    if labels.dtype.kind == "U" or not (labels == np.round(labels)).all():
+        return
+    values = len(np.unique(labels))
+    taken, other = ("classes", "regression") if data.task == "classification" else ("a quantity", "classification")
+    screen.remark(f"note: the labels are whole numbers, {values} of them, taken for {taken}; --task {other} changes it")
+
+
+def choose_fleet(dataset: Dataset, data: DataOptions, fleet: FleetOptions) -> Fleet:
     """The fleet with D devices: what the device column says, or --devices, or as many as the fleet has."""
-    fleet = Fleet.load(name)
-    return fleet.scaled_to(_count_devices(data, partition, devices, fleet.n_devices))
+    found = Fleet.load(fleet.fleet_name)
+    return found.scaled_to(_count_devices(dataset, data.partition, fleet.devices, found.n_devices))
 
 
 def _count_devices(data: Dataset, partition: str | None, devices: int | None, size: int) -> int:
@@ -69,13 +132,7 @@ def _count_devices(data: Dataset, partition: str | None, devices: int | None, si
     return wanted
 
 
-def count_features(data: Dataset, n_features: int | None) -> int:
-    if n_features is not None:
-        return n_features
-    return FEATURES_FOR_FEW_ROWS if len(data.y_train) < FEW_ROWS else PAPER_FEATURES
-
-
-def choose_regularisation(data: Dataset, regularisation: float | None) -> float:
-    if regularisation is not None:
-        return regularisation
-    return PAPER_REGULARISATION if data.task == "classification" else REGRESSION_REGULARISATION
+def results_folder(out: Path | None, command: str, data: str) -> Path:
+    """Where a command writes: --out, or a folder of its own for each data set."""
+    # The whole name of a file: bc.csv and bc.npz are two data sets.
+    return out or Path("results") / f"{command}-{Path(data).name}"

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast, get_args
 
 import click
 import typer
 
 from codedfl.cli import inputs, options
+from codedfl.cli.inputs import Inputs
 from codedfl.cli.screen import Screen, make_folder
-from codedfl.data.problem import make_problem
 from codedfl.fleet.latency import SharingConvention
 from codedfl.report.plan_picture import plan_figure
 from codedfl.report.plan_table import left_out_table, plan_table
-from codedfl.run.secure_sum import secure_moments_in_process
-from codedfl.schemes import Conditions
+from codedfl.schemes import SCHEMES, Conditions
 from codedfl.schemes.central import CentralTotals
-from codedfl.study.plan_file import save_plan
-from codedfl.study.planner import Limits
+from codedfl.schemes.scheme import Grouping
+from codedfl.study.plan_file import MadeFor, PlanFile
+from codedfl.study.planner import Limits, Plan
 from codedfl.study.planner import plan as search
 
 LIMITS = "Limits"
@@ -27,24 +27,21 @@ CHUNK_BITS = 12_000.0
 
 
 def make_plan(
+    data_options: options.DataOptions,
+    model: options.ModelOptions,
+    fleet: options.FleetOptions,
     data: options.Data = "digits",
     target: Annotated[float, typer.Option(help="Test accuracy to reach, such as 0.95.")] = 0.95,
-    label: options.Label = None,
-    device: options.Device = None,
-    partition: options.Partition = None,
-    data_dir: options.DataDir = None,
-    n_features: options.NFeatures = None,
-    regularisation: options.Regularisation = None,
-    devices: options.Devices = None,
-    fleet_name: options.FleetName = "paper",
-    sharing: Annotated[
+    sharing: options.Sharing = options.DEFAULT_SHARING,
+    grouping: Annotated[
         str,
         typer.Option(
-            click_type=click.Choice(["authors", "per-message", "multicast"]),
-            help="How the bulk of phase 1 is timed.",
+            click_type=click.Choice(list(get_args(Grouping))),
+            help="How large fleets are dealt into groups: every group its share of slow devices, or at random as the "
+            "authors do.",
             rich_help_panel=options.FLEET,
         ),
-    ] = "multicast",
+    ] = Conditions.grouping,
     chunked: Annotated[
         bool,
         typer.Option(
@@ -55,6 +52,19 @@ def make_plan(
         int | None,
         typer.Option(
             help="Devices whose data one device colluding with the server may give away.", rich_help_panel=LIMITS
+        ),
+    ] = None,
+    total_only: Annotated[
+        bool,
+        typer.Option("--total-only", help="The server by itself must see no single device.", rich_help_panel=LIMITS),
+    ] = False,
+    colluders: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            metavar="Z",
+            help="So many devices may collude with the server, and no other one is exposed.",
+            rich_help_panel=LIMITS,
         ),
     ] = None,
     max_upload: Annotated[
@@ -84,27 +94,24 @@ def make_plan(
 ) -> None:
     """Search schemes, alpha, groups and solvers for the fastest way to a target.
 
-    DATA is digits, mnist, fashion-mnist, or a .npz, .csv or .parquet file.
+    DATA is digits, digits-shifted, mnist, fashion-mnist, or a .npz, .csv or .parquet file.
 
     Trains once per solver to learn how many epochs the target takes, then draws latencies on the fleet. Prints what
     each plan costs a device and what leaks to whom, and writes a plan file that `codedfl train --plan` takes.
     """
     screen = Screen(json)
-    dataset = inputs.load_data(screen, data, data_dir, label=label, device=device)
-    folder = make_folder("--out", out or Path("results") / f"plan-{dataset.name}")
-    fleet = inputs.choose_fleet(fleet_name, dataset, partition, devices)
+    dataset = inputs.load_data(screen, data, data_options)
+    folder = make_folder("--out", inputs.results_folder(out, "plan", data))
+    chosen = Inputs(dataset, inputs.choose_fleet(dataset, data_options, fleet), data_options, model)
     with screen.busy("preprocessing") as say:
-        problem = make_problem(
-            dataset,
-            n_devices=fleet.n_devices,
-            partition_name=partition,
-            n_features=inputs.count_features(dataset, n_features),
-            seed=seed,
-            secure_moments=secure_moments_in_process,
-            progress=say,
-        )
-    conditions = Conditions(fleet, _convention(sharing), chunk_bits=CHUNK_BITS if chunked else None)
-    limits = Limits(max_exposure, max_upload, max_memory, allow_gram)
+        problem = chosen.problem(seed, say)
+    conditions = Conditions(
+        chosen.fleet,
+        cast(SharingConvention, sharing),
+        chunk_bits=CHUNK_BITS if chunked else None,
+        grouping=cast(Grouping, grouping),
+    )
+    limits = Limits(max_exposure, max_upload, max_memory, allow_gram, total_only, colluders)
     with screen.progress() as bar:
         task = bar.add_task("Gram matrices", total=2.0)
         totals = CentralTotals(problem, lambda part: bar.update(task, completed=part))
@@ -113,25 +120,25 @@ def make_plan(
             conditions,
             target,
             limits,
-            regularisation=inputs.choose_regularisation(dataset, regularisation),
+            regularisation=chosen.regularisation,
             draws=draws,
             seed=seed,
             progress=lambda what, part: bar.update(task, description=what, completed=1 + part),
         )
-    screen.show(plan_table(planning, title=f"{dataset.name} on the fleet {fleet.name!r}"))
+    title = f"{dataset.name} on the fleet {chosen.fleet.name!r}"
+    screen.show(plan_table(planning, title=title))
     left_out = left_out_table(planning)
     if left_out is not None:
         screen.say()
         screen.show(left_out)
     screen.say()
+    plan_file = folder / "plan.toml"
+    plan_file.unlink(missing_ok=True)  # an old one must not pass for the outcome of this search if that finds none
     best = planning.best
     screen.sentence(planning.why())
-    plan_file = folder / "plan.toml"
-    context = {"dataset": dataset.name, "target": target, "fleet": fleet.name, "devices": fleet.n_devices}
-    if best.is_coded:
-        save_plan(best, plan_file, **context)
-    pictures = plan_figure(planning, title=f"{dataset.name} on the fleet {fleet.name!r}")
-    written = [plan_file] if best.is_coded else []
+    _plan_file(best, target, chosen.made_for(problem)).save(plan_file)
+    pictures = plan_figure(planning, title=title)
+    written = [plan_file]
     for name, content in (("time_against_alpha.png", pictures.png), ("time_against_alpha.svg", pictures.svg.encode())):
         (folder / name).write_bytes(content)
         written.append(folder / name)
@@ -141,7 +148,10 @@ def make_plan(
     screen.write_json(
         {
             "command": "plan",
-            **context,
+            "dataset": dataset.name,
+            "target": target,
+            "fleet": chosen.fleet.name,
+            "devices": chosen.fleet.n_devices,
             "best": asdict(best),
             "why": planning.why(),
             "plans": [asdict(plan) for plan in planning.plans],
@@ -151,10 +161,17 @@ def make_plan(
     )
 
 
-def _convention(name: str) -> SharingConvention:
-    conventions: dict[str, SharingConvention] = {
-        "authors": "authors",
-        "per-message": "per-message",
-        "multicast": "multicast",
+def _plan_file(made: Plan, target: float, made_for: MadeFor) -> PlanFile:
+    costs = {
+        "seconds_mean": made.seconds_mean,
+        "seconds_p5": made.seconds_p5,
+        "seconds_p95": made.seconds_p95,
+        "sharing_seconds": made.sharing_seconds,
+        "epoch_seconds": made.epoch_seconds,
+        "upload_bytes": made.upload_bytes,
+        "download_bytes": made.download_bytes,
+        "macs": made.macs,
+        "memory_bytes": made.memory_bytes,
     }
-    return conventions[name]
+    scheme = SCHEMES[made.scheme](**made.parameters)
+    return PlanFile(scheme, made.solver, made.epochs, target, made_for, costs)

@@ -42,8 +42,8 @@ def predict(
 ) -> None:
     """Predict the label of every row, as a CSV with one prediction a row.
 
-    MODEL is a model.safetensors that codedfl train wrote; DATA is digits, mnist, fashion-mnist, or a .npz, .csv or
-    .parquet file.
+    MODEL is a model.safetensors that codedfl train wrote; DATA is digits, digits-shifted, mnist,
+    fashion-mnist, or a .npz, .csv or .parquet file.
 
     A file needs the columns the model was trained on, by name and in any order; others are left alone. Of a named
     data set the test part is taken.
@@ -72,8 +72,8 @@ def evaluate(
 ) -> None:
     """Score a model on labelled rows, class by class.
 
-    MODEL is a model.safetensors that codedfl train wrote; DATA is digits, mnist, fashion-mnist, or a .npz, .csv or
-    .parquet file.
+    MODEL is a model.safetensors that codedfl train wrote; DATA is digits, digits-shifted, mnist,
+    fashion-mnist, or a .npz, .csv or .parquet file.
 
     All rows of a file count, also those the model was trained on; of a named data set only the test part.
     """
@@ -115,7 +115,7 @@ def evaluate(
 
 def _rows(screen: Screen, model: TrainedModel, data_name: str, data_dir: Path | None) -> NDArray[Any]:
     if data_name in datasets.NAMED:
-        return inputs.load_data(screen, data_name, data_dir).X_test
+        return inputs.load_data(screen, data_name, options.DataOptions(data_dir=data_dir)).X_test
     with screen.busy(f"reading {data_name}"):
         return _matrix(model, read_file(Path(data_name)), None)
 
@@ -126,7 +126,7 @@ def _labelled_rows(
     if data_name in datasets.NAMED:
         if label is not None:
             raise InvalidInput(f"--label must be left out for the data set {data_name!r}, got {label!r}")
-        data = inputs.load_data(screen, data_name, data_dir)
+        data = inputs.load_data(screen, data_name, options.DataOptions(data_dir=data_dir))
         X, y = data.X_test, data.y_test
     else:
         with screen.busy(f"reading {data_name}"):

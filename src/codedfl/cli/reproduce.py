@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import click
 import typer
@@ -13,11 +14,13 @@ from rich.text import Text
 from codedfl.cli import options
 from codedfl.cli.screen import INTERRUPTED, Screen, make_folder, table
 from codedfl.data import datasets
-from codedfl.data.problem import PAPER_FEATURES
 from codedfl.report import headline, write_beyond_report, write_report
 from codedfl.report.tables import comparison_table
+from codedfl.study import paper
 from codedfl.study.beyond import reproduce_beyond
-from codedfl.study.reproduce import EXPERIMENTS, reproduce
+from codedfl.study.paper import EXPERIMENTS
+from codedfl.study.reproduce import reproduce
+from codedfl.study.results import Claim, Results
 
 ALL = "all"
 BEYOND = "beyond"
@@ -59,123 +62,80 @@ def reproduce_paper(
     screen = Screen(json)
     make_folder("--out", out)
     count = seeds or (QUICK_SEEDS if quick else SEEDS)
-    finished: dict[str, Any] = {}
+    finished: list[Results] = []
     for one in list(EXPERIMENTS) if name == ALL else [name]:
-        run = _run_beyond if one == BEYOND else _run
         try:
-            finished[one] = run(screen, one, out, range(count), draws, quick, data_dir, context.obj)
+            results = _run(screen, one, range(count), draws, quick, data_dir, context.obj)
         except KeyboardInterrupt:
-            kept = f"kept {', '.join(str(out / each) for each in finished)}" if finished else "nothing was finished"
-            screen.remark(f"interrupted at {one}: {kept}")
+            kept = ", ".join(str(out / each.name) for each in finished)
+            screen.remark(f"interrupted at {one}: {f'kept {kept}' if finished else 'nothing was finished'}")
             raise typer.Exit(INTERRUPTED) from None
-        (_show_beyond if one == BEYOND else _show)(screen, finished[one], out / one)
+        (write_beyond_report if one == BEYOND else write_report)(out / one, results)
+        (_show_beyond if one == BEYOND else _show)(screen, results, out / one)
+        finished.append(results)
     if quick:
-        screen.remark("note: a quick look on fewer features and rows; the paper's claims are about the whole")
-    screen.write_json({"command": "reproduce", "experiments": list(finished.values())})
+        screen.remark(
+            "note: a quick look on fewer features and rows: no headline can be reached; the paper's claims are about"
+            " the whole"
+        )
+    screen.write_json({"command": "reproduce", "experiments": [each.to_json() for each in finished]})
 
 
 def _run(
-    screen: Screen,
-    name: str,
-    out: Path,
-    seeds: Sequence[int],
-    draws: int,
-    quick: bool,
-    data_dir: Path | None,
-    command: str,
-) -> dict[str, Any]:
-    with screen.fetching() as fetched:
-        datasets.fetch_dataset(EXPERIMENTS[name].dataset, data_dir, fetched)
-    with screen.progress() as bar:
-        task = bar.add_task(name, total=1.0)
-
-        def report(what: str, fraction: float) -> None:
-            bar.update(task, description=f"{name}, {what}", completed=fraction)
-
-        results, traces = reproduce(
-            name,
-            seeds=seeds,
-            draws=draws,
-            data_dir=data_dir,
-            n_features=QUICK_FEATURES if quick else PAPER_FEATURES,
-            rows=QUICK_ROWS if quick else None,
-            command=command,
-            progress=report,
-        )
-    write_report(out / name, results, traces)
-    return results
-
-
-def _run_beyond(
-    screen: Screen,
-    name: str,
-    out: Path,
-    seeds: Sequence[int],
-    draws: int,
-    quick: bool,
-    data_dir: Path | None,
-    command: str,
-) -> dict[str, Any]:
-    for experiment in EXPERIMENTS.values():
+    screen: Screen, name: str, seeds: Sequence[int], draws: int, quick: bool, data_dir: Path | None, command: str
+) -> Results:
+    for one in EXPERIMENTS.values() if name == BEYOND else [EXPERIMENTS[name]]:
         with screen.fetching() as fetched:
-            datasets.fetch_dataset(experiment.dataset, data_dir, fetched)
+            datasets.fetch_dataset(one.dataset, data_dir, fetched)
+    study: Callable[..., Results] = reproduce_beyond if name == BEYOND else partial(reproduce, name)
     with screen.progress() as bar:
         task = bar.add_task(name, total=1.0)
-        results, traces = reproduce_beyond(
+        return study(
             seeds=seeds,
             draws=draws,
             data_dir=data_dir,
-            n_features=QUICK_FEATURES if quick else PAPER_FEATURES,
+            n_features=QUICK_FEATURES if quick else paper.FEATURES,
             rows=QUICK_ROWS if quick else None,
             command=command,
             progress=lambda what, part: bar.update(task, description=f"{name}, {what}", completed=part),
         )
-    write_beyond_report(out / name, results, traces)
-    return results
 
 
-def _show_beyond(screen: Screen, results: Mapping[str, Any], folder: Path) -> None:
+def _show_beyond(screen: Screen, results: Results, folder: Path) -> None:
     for name, experiment in EXPERIMENTS.items():
-        whole = [row for row in results["schemes"] if row["dataset"] == name and not row["chunked"]]
+        whole = [row for row in results.schemes if row.dataset == name and not row.chunked]
         screen.show(comparison_table(whole, experiment.headline_target, title=experiment.dataset))
         screen.say()
-    _show_claims(screen, results["claims"], "What this study set out to reach:")
+    _show_claims(screen, results.claims, "What this study set out to reach:")
     _show_files(screen, results, folder)
 
 
-def _show(screen: Screen, results: Mapping[str, Any], folder: Path) -> None:
-    screen.show(
-        comparison_table(
-            results["schemes"],
-            results["headline_target"],
-            title=results["title"],
-            score_name=results["score_name"],
-        )
-    )
+def _show(screen: Screen, results: Results, folder: Path) -> None:
+    target = results.targets[-1]
+    screen.show(comparison_table(results.schemes, target, title=results.title, score_name=results.score_name))
     screen.say()
     screen.sentence(headline(results))
     screen.say()
-    _show_claims(screen, results["claims"], "What the paper says:")
+    _show_claims(screen, results.claims, "What the paper says:")
     _show_files(screen, results, folder)
 
 
-def _show_files(screen: Screen, results: Mapping[str, Any], folder: Path) -> None:
-    took = results["seconds"]
-    share = took["linear_algebra"] / took["total"]
-    screen.say(f"Wrote, after {took['total']:.0f} s of which {100 * share:.0f} % were linear algebra:")
+def _show_files(screen: Screen, results: Results, folder: Path) -> None:
+    took = results.seconds
+    screen.say(f"Wrote, after {took.total:.0f} s of which {100 * took.share:.0f} % were linear algebra:")
     screen.files(sorted(folder.iterdir()))
     screen.say()
 
 
-def _show_claims(screen: Screen, claims: Sequence[Mapping[str, Any]], title: str) -> None:
+def _show_claims(screen: Screen, claims: Sequence[Claim], title: str) -> None:
     screen.say(title)
     shown = table("", "claim and evidence", left=2)
     shown.columns[1].no_wrap = False
     for claim in claims:
-        style = "bold red" if claim["holds"] is False else None
-        shown.add_row(_VERDICTS[claim["holds"]], Text(claim["statement"]), style=style)
-        shown.add_row("", Text(claim["evidence"]), style="dim")
+        style = "bold red" if claim.holds is False else None
+        shown.add_row(_VERDICTS[claim.holds], Text(claim.statement), style=style)
+        shown.add_row("", Text(claim.evidence), style="dim")
     screen.show(shown)
-    holding = sum(claim["holds"] is True for claim in claims)
+    holding = sum(claim.holds is True for claim in claims)
     screen.say(f"{holding} of {len(claims)} claims hold.")
     screen.say()

@@ -2,79 +2,212 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
 
+import click
+import typer
+
+from codedfl.cli.options import refuse_unread
 from codedfl.errors import InvalidInput
-from codedfl.schemes import CodedKeys, CodedScheme, OneShot, coded_scheme
-from codedfl.solve.registry import CLOSED_FORM, DEFAULT_SOLVER, SolverKind, solver_kind
-from codedfl.study.plan_file import load_plan
+from codedfl.schemes import CodedScheme, RoleKeys, coded_scheme, coded_type
+from codedfl.solve.descent import STEPS
+from codedfl.solve.registry import CLOSED_FORM, DEFAULT_SOLVER, SolverKind, make_solver, solver_kind
+from codedfl.solve.solver import Solver
+from codedfl.study.plan_file import PlanFile, load_plan
+
+TRAINING = "Training"
 
 
-def refuse_unread(
-    features: str,
-    n_features: int | None,
-    gamma: float | None,
-    partition: str | None,
-    concentration: float | None,
-    solver: SolverKind,
-    step: str | None,
-) -> None:
-    """An option that would change nothing is a misunderstanding."""
-    unread = [
-        ("--n-features", n_features, features == "linear", "--features linear, which takes the columns"),
-        ("--gamma", gamma, features == "linear", "--features linear, which has no kernel"),
-        ("--concentration", concentration, partition != "dirichlet", "any partition but dirichlet"),
-        ("--step", step, not solver.takes_step, f"solver {solver.name}, which needs none"),
-    ]
-    for option, value, is_unread, where in unread:
-        if value is not None and is_unread:
-            raise InvalidInput(f"{option} must be left out with {where}, got {value}")
+@dataclass(frozen=True)
+class TrainingOptions:
+    """How to train and how far."""
+
+    plan_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--plan",
+            metavar="FILE",
+            help="Take scheme, alpha, groups, solver and epochs from a file that codedfl plan wrote.",
+            rich_help_panel=TRAINING,
+        ),
+    ] = None
+    scheme_name: Annotated[
+        str | None,
+        typer.Option(
+            "--scheme",
+            help="role-keys: colluders learn nothing; role-sums: the same in closed form; coded-padded: the paper's; "
+            "coded-keys, one-shot: its keys instead of its data. role-sums and one-shot show the server the whole "
+            "total of X'X.",
+            show_default=RoleKeys.name,
+            rich_help_panel=TRAINING,
+        ),
+    ] = None
+    colluders: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            metavar="Z",
+            help="Of role-keys: so many devices may collude with the server and learn the total only.",
+            show_default="1; 0 below four devices",
+            rich_help_panel=TRAINING,
+        ),
+    ] = None
+    alpha: Annotated[
+        int | None,
+        typer.Option(
+            help="Of the coded schemes: devices that can answer for each other; an epoch ends with the first "
+            "D - alpha + 1 answers. "
+            "1 is uncoded, D is replication.",
+            show_default="D - 2, at least 1",
+            rich_help_panel=TRAINING,
+        ),
+    ] = None
+    groups: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Groups with a code each; alpha then counts within a group.",
+            show_default="1",
+            rich_help_panel=TRAINING,
+        ),
+    ] = None
+    solver_name: Annotated[
+        str | None,
+        typer.Option(
+            "--solver",
+            metavar="NAME",
+            help="What the server does with exact gradients: block-krylov, cg (conjugate gradient), nesterov "
+            "(Nesterov's method), gd (gradient descent, the paper's), or one that another package adds.",
+            show_default=DEFAULT_SOLVER,
+            rich_help_panel=TRAINING,
+        ),
+    ] = None
+    step: Annotated[
+        str | None,
+        typer.Option(
+            click_type=click.Choice(list(STEPS)),
+            help="Step of gd: 12, which fits the paper's figures, or 6, which its text states; nesterov takes half.",
+            show_default="derived from the largest eigenvalue of X'X, in five epochs",
+            rich_help_panel=TRAINING,
+        ),
+    ] = None
+    epochs: Annotated[
+        int | None,
+        typer.Option(
+            help="At most so many; block-krylov and cg end by themselves when they have converged.",
+            show_default="50 for block-krylov and cg, 500 for the descents",
+            rich_help_panel=TRAINING,
+        ),
+    ] = None
+    target: Annotated[
+        float | None,
+        typer.Option(
+            help="Stop when the test score (accuracy, or R^2) reaches it, such as 0.95.", rich_help_panel=TRAINING
+        ),
+    ] = None
+    spare: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            metavar="K",
+            help="Answers to wait for beyond D - alpha + 1: one detects a wrong answer, 2t find t liars.",
+            rich_help_panel=TRAINING,
+        ),
+    ] = 0
+    precision: Annotated[
+        int | None,
+        typer.Option(
+            metavar="BITS",
+            help="Fraction bits of X'X e to ask for; more than two primes give take a third (9 bytes a number).",
+            show_default="what two primes give",
+            rich_help_panel=TRAINING,
+        ),
+    ] = None
+
+    @property
+    def scheme_type(self) -> type[CodedScheme]:
+        return coded_type(self.scheme_name or RoleKeys.name)
+
+    def __post_init__(self) -> None:
+        if self.target is not None and not self.target <= 1:
+            raise InvalidInput(f"--target must be at most 1, the best score there is, got {self.target}")
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What the user asked for, by options or by a plan file; alpha None takes D - 2."""
+    """What the user asked for, by options or by a plan file."""
 
-    scheme: str
-    alpha: int | None
-    groups: int
+    options: TrainingOptions
     solver: SolverKind
-    epochs: int | None
-    spare: int
+    plan: PlanFile | None = None
 
-    def scheme_for(self, n_devices: int) -> CodedScheme:
-        alpha = max(1, n_devices // self.groups - 2) if self.alpha is None else self.alpha
-        return coded_scheme(self.scheme, alpha, self.groups, self.spare)
+    @classmethod
+    def of(cls, options: TrainingOptions) -> Choice:
+        if options.plan_file is not None:
+            choice = cls._by_plan(options, options.plan_file)
+        else:
+            solver = options.solver_name or DEFAULT_SOLVER
+            if options.scheme_type.reveals_gram:
+                refuse_unread("--solver", options.solver_name, f"--scheme {options.scheme_name}, which needs none")
+                solver = CLOSED_FORM
+            choice = cls(options, solver_kind(solver))
+        if not choice.solver.takes_step:
+            refuse_unread("--step", options.step, f"solver {choice.solver.name}, which needs none")
+        return choice
 
-
-def choose(
-    plan_file: Path | None,
-    scheme: str | None,
-    alpha: int | None,
-    groups: int | None,
-    solver: str | None,
-    epochs: int | None,
-    spare: int,
-) -> Choice:
-    if plan_file is not None:
-        given = {"--scheme": scheme, "--alpha": alpha, "--groups": groups, "--solver": solver}
+    @classmethod
+    def _by_plan(cls, options: TrainingOptions, plan_file: Path) -> Choice:
+        given = {
+            "--scheme": options.scheme_name,
+            "--colluders": options.colluders,
+            "--alpha": options.alpha,
+            "--groups": options.groups,
+            "--solver": options.solver_name,
+        }
         for option, value in given.items():
             if value is not None:
                 raise InvalidInput(f"{option} must be left out with --plan, which decides it, got {value}")
-        planned, planned_solver, planned_epochs = load_plan(plan_file)
-        return Choice(
-            planned.name,
-            int(planned.parameters.get("alpha", 1)),
-            int(planned.parameters.get("groups", 1)),
-            solver_kind(planned_solver),
-            epochs or planned_epochs,
-            spare,
+        planned = load_plan(plan_file)
+        return cls(options, solver_kind(planned.solver), planned)
+
+    @property
+    def epochs(self) -> int:
+        """--epochs, or what the plan says, or enough for most."""
+        if self.options.epochs is not None:
+            return self.options.epochs
+        return self.solver.default_epochs if self.plan is None else self.plan.epochs
+
+    @property
+    def step(self) -> str | None:
+        """The step's name; None for solvers that need none."""
+        return self.options.step or "derived" if self.solver.takes_step else None
+
+    def scheme_for(self, n_devices: int) -> CodedScheme:
+        """The scheme, checked for so many devices; without --alpha alpha is D - 2."""
+        scheme = self._by_options(n_devices) if self.plan is None else self.plan.coded_scheme(self.options.spare)
+        scheme.check(n_devices)
+        return scheme
+
+    def _by_options(self, n_devices: int) -> CodedScheme:
+        asked, kind = self.options, self.options.scheme_type
+        if issubclass(kind, RoleKeys):
+            for option, value in (("--alpha", asked.alpha), ("--groups", asked.groups)):
+                refuse_unread(option, value, f"scheme {kind.name}, which has roles instead of a code")
+            usual = kind.default_for(n_devices)
+            colluders = usual.colluders if asked.colluders is None else asked.colluders
+            return replace(usual, colluders=colluders, spare=asked.spare)
+        refuse_unread("--colluders", asked.colluders, f"scheme {kind.name}, which one colluder breaks")
+        groups = asked.groups or 1
+        alpha = max(1, n_devices // groups - 2) if asked.alpha is None else asked.alpha
+        return coded_scheme(kind.name, alpha, groups, asked.spare)
+
+    def make_solver(self, scheme: CodedScheme, regularisation: float) -> Solver:
+        return make_solver(
+            self.solver.name,
+            epochs=self.epochs,
+            regularisation=regularisation,
+            step=self.options.step,
+            gram=scheme.reveals_gram,
         )
-    if scheme == OneShot.name:
-        if solver is not None:
-            raise InvalidInput(
-                f"--solver must be left out with --scheme {OneShot.name}, which needs none, got {solver}"
-            )
-        solver = CLOSED_FORM
-    return Choice(scheme or CodedKeys.name, alpha, groups or 1, solver_kind(solver or DEFAULT_SOLVER), epochs, spare)

@@ -22,12 +22,12 @@ class RunConfig:
     """What the server app reads; the public part that devices share with it is ``learning``.
 
     Keys and defaults, besides those of ``Learning.from_config``: devices; min-devices (0: all of them); scheme
-    ("coded-keys"); alpha; groups (1); spare (0); solver ("block-krylov"); epochs; step
-    ("": derived; of gd and nesterov only); regularisation (9e-6);
-    plan ("": a plan file, which then decides scheme, alpha, groups, spare, solver and epochs); precision (0: what two
-    primes give); join-seconds (300), gone-seconds (300), farewell-seconds (60), call-seconds (600), message-seconds
-    (3600); roster (""); target (0: train to the last epoch); output-dir ("codedfl-run"), where checkpoint and model
-    go; server-key-file ("": server.key in ``default_state_dir``), the same for all runs, so that nodes can pin it.
+    ("coded-keys"); alpha; groups (1); spare (0); solver ("block-krylov"); epochs; step ("": derived; of gd and
+    nesterov only); regularisation (9e-6); plan ("": a plan file, which then decides scheme, alpha, groups, solver and
+    epochs, and spare if it has any); precision (0: what two primes give); join-seconds (300), gone-seconds (300),
+    farewell-seconds (60), call-seconds (600), message-seconds (3600); roster (""); target (0: train to the last
+    epoch); output-dir ("codedfl-run"), where checkpoint and model go; server-key-file ("": server.key in
+    ``default_state_dir``), the same for all runs, so that nodes can pin it.
     """
 
     learning: Learning
@@ -46,9 +46,15 @@ class RunConfig:
 
     @classmethod
     def from_config(cls, config: Config) -> RunConfig:
+        learning, devices = Learning.from_config(config), setting(config, "devices", int)
         plan = setting(config, "plan", str, "")
         if plan:
-            scheme, solver, epochs = load_plan(Path(plan))
+            planned = load_plan(Path(plan))
+            planned.check_fits_federation(
+                devices, learning.recipe.feature_map.n_features, learning.recipe.labels.n_outputs
+            )
+            scheme = planned.coded_scheme(setting(config, "spare", int, 0))
+            solver, epochs = planned.solver, planned.epochs
         else:
             scheme = coded_scheme(
                 setting(config, "scheme", str, "coded-keys"),
@@ -62,11 +68,10 @@ class RunConfig:
             raise InvalidInput(f"step must be empty (derived) or one of {', '.join(STEPS)}, got {step!r}")
         if step and not kind.takes_step:
             raise InvalidInput(f"step must be empty with solver {kind.name}, which needs none, got {step!r}")
-        devices = setting(config, "devices", int)
         scheme.check(devices)
         roster, key_file = setting(config, "roster", str, ""), setting(config, "server-key-file", str, "")
         return cls(
-            learning=Learning.from_config(config),
+            learning=learning,
             scheme=scheme,
             solver=solver,
             epochs=epochs,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from codedfl.report.journal import journal_discussion
 from codedfl.report.notes import notes_of
@@ -24,16 +23,15 @@ from codedfl.report.page import (
     page,
     paragraph,
     provenance,
+    quick_note,
     section,
     table,
 )
 from codedfl.report.rows import (
     NOTHING,
-    Entry,
     Row,
     best_variants,
     by_time,
-    curve_name,
     dataset_name,
     kinds,
     method_name,
@@ -42,25 +40,29 @@ from codedfl.report.rows import (
     rows_at,
     seconds,
     series_name,
+    split_of_gain,
     target_text,
+    variant_name,
 )
+from codedfl.study.results import Goal, Results, ScalingRow, SchemeResult
 
-Scaling = Sequence[Mapping[str, Any]]
+Scaling = Sequence[ScalingRow]
 
 FLOOR = "one-shot"
 WITH = " with "
 
 
-def beyond_page(results: Mapping[str, Any], accuracy: Mapping[str, str], scaling: str | None) -> str:
+def beyond_page(results: Results, accuracy: Mapping[str, str], scaling: str | None) -> str:
     """The page. ``accuracy`` has the figure of each data set, ``scaling`` that of all sizes (None if there is none)."""
-    target_of = {e["dataset"]: target_text(e["target_accuracy"], results["score_name"]) for e in results["schemes"]}
-    judged = of_convention(results["schemes"], kinds(results["schemes"])[0][0], chunked=False)
+    target_of = {e.dataset: target_text(e.target_accuracy, results.score_name) for e in results.schemes}
+    judged = of_convention(results.schemes, kinds(results.schemes)[0][0], chunked=False)
     return page(
-        str(results["title"]),
+        results.title,
         beyond_headlines(results),
         (
+            quick_note(results),
             *(paragraph(_remarks(results, name), "soft") for name in _datasets(results)),
-            _goals_section(results["claims"]),
+            _goals_section(_goals(results)),
             *(_dataset_section(results, name, target_of[name], svg) for name, svg in accuracy.items()),
             "" if scaling is None else _scaling_section(results, scaling),
             section("Notes", definitions(notes_of(results, judged, "the target"))),
@@ -69,129 +71,126 @@ def beyond_page(results: Mapping[str, Any], accuracy: Mapping[str, str], scaling
     )
 
 
-def of_convention(schemes: Sequence[Entry], sharing: str, *, chunked: bool, dataset: str | None = None) -> list[Entry]:
+def of_convention(
+    schemes: Sequence[SchemeResult], sharing: str, *, chunked: bool, dataset: str | None = None
+) -> list[SchemeResult]:
     """The entries of one data set (None: of all) under one convention."""
     return [
-        e
-        for e in schemes
-        if (e["sharing"], e["chunked"]) == (sharing, chunked) and (dataset is None or e["dataset"] == dataset)
+        e for e in schemes if (e.sharing, e.chunked) == (sharing, chunked) and (dataset is None or e.dataset == dataset)
     ]
 
 
 # -- headline and goals
 
 
-def beyond_headlines(results: Mapping[str, Any]) -> list[str]:
+def beyond_headlines(results: Results) -> list[str]:
     """A sentence for each data set, by the first sharing convention of the results, messages in one lump."""
     return [_headline(results, name) for name in _datasets(results)]
 
 
-def _headline(results: Mapping[str, Any], dataset: str) -> str:
+def _headline(results: Results, dataset: str) -> str:
     methods = _best_of_methods(results, dataset, chunked=False)
     best = _best_private(methods)
-    start = f"{dataset_name(dataset)} to {target_text(best['target_accuracy'], results['score_name'])}:"
-    if best["time_to_target_s"]["median"] is None:
+    start = f"{dataset_name(dataset)} to {target_text(best.target_accuracy, results.score_name)}:"
+    if best.time_to_target_s.median is None:
         return f"{start} no scheme whose server sees only the total gets there in the median seed."
-    rival = _against_same_solver(results, dataset, best)
-    name = method_name(best["scheme"], best["solver"], WITH)
-    return f"{start} {name} {_takes(best)}{rival}."
+    name = method_name(best.scheme, best.solver, WITH)
+    return f"{start} {name} {_takes(best)}{split_of_gain(best)}."
 
 
-def _remarks(results: Mapping[str, Any], dataset: str) -> str:
+def _remarks(results: Results, dataset: str) -> str:
     """What the headline leaves out: its alpha, chunks, descent, and the floor."""
     methods, chunked = (_best_of_methods(results, dataset, chunked=packed) for packed in (False, True))
     best = _best_private(methods)
-    method = best["scheme"], best["solver"]
+    method = best.scheme, best.solver
     name = method_name(*method, WITH)
-    text = f"{dataset_name(dataset)}: {series_name(best)}, sharing {best['sharing']}, messages {packing(False)}."
+    text = f"{dataset_name(dataset)}: {series_name(best)}, sharing {best.sharing}, messages {packing(False)}."
     if method in chunked:
         text += f" Sent {packing(True)} it {_takes(chunked[method])}."
-    descent = methods.get((best["scheme"], "gd"))
+    descent = methods.get((best.scheme, "gd"))
     if descent is not None and descent is not best:
-        text += f" With gradient descent instead, {best['scheme']} {_takes(descent)}."
+        text += f" With gradient descent instead, {best.scheme} {_takes(descent)}."
     floor = next((e for (scheme, _), e in methods.items() if scheme == FLOOR), None)
     if floor is not None:
         text += f" The {FLOOR} floor {_takes(floor)}, and shows the server the whole total Gram matrix"
-        directions = best["gram_directions"]
-        if directions is not None and directions < results["n_features"]:
-            text += f"; {name} shows {directions} of its {results['n_features']} directions"
+        directions = best.gram_directions
+        if directions is not None and directions < results.n_features:
+            text += f"; {name} shows {directions} of its {results.n_features} directions"
         text += "."
     return text
 
 
-def _datasets(results: Mapping[str, Any]) -> list[str]:
-    return list(dict.fromkeys(e["dataset"] for e in results["schemes"]))
+def _datasets(results: Results) -> list[str]:
+    return list(dict.fromkeys(e.dataset for e in results.schemes))
 
 
-def _best_of_methods(results: Mapping[str, Any], dataset: str, *, chunked: bool) -> dict[tuple[str, str], Entry]:
+def _best_of_methods(results: Results, dataset: str, *, chunked: bool) -> dict[tuple[str, str], SchemeResult]:
     """The fastest alpha of each scheme and solver, under the first sharing convention."""
-    sharing, _ = kinds(results["schemes"])[0]
-    found = of_convention(results["schemes"], sharing, chunked=chunked, dataset=dataset)
-    return {(e["scheme"], e["solver"]): e for e in best_variants(found)}
+    sharing, _ = kinds(results.schemes)[0]
+    found = of_convention(results.schemes, sharing, chunked=chunked, dataset=dataset)
+    return {(e.scheme, e.solver): e for e in best_variants(found)}
 
 
-def _best_private(methods: Mapping[tuple[str, str], Entry]) -> Entry:
+def _best_private(methods: Mapping[tuple[str, str], SchemeResult]) -> SchemeResult:
     """The fastest whose server sees only the total, the floor aside; any other where there is none."""
-    private = [e for e in methods.values() if e["private"] and e["scheme"] != FLOOR]
+    private = [e for e in methods.values() if e.private and e.scheme != FLOOR]
     return min(private or methods.values(), key=by_time)
 
 
-def _takes(entry: Entry) -> str:
-    median, faster = entry["time_to_target_s"]["median"], entry["speedup_over_conventional"]["median"]
+def _takes(entry: SchemeResult) -> str:
+    median, faster = entry.time_to_target_s.median, entry.speedup_over_conventional.median
     if median is None:
         return "never gets there"
     return f"takes {seconds(median)}" + (f", {number(faster)} times faster than conventional FL" if faster else "")
 
 
-def _against_same_solver(results: Mapping[str, Any], dataset: str, best: Entry) -> str:
-    """Against conventional FL with the same solver, where that was a goal and is not the baseline of all speed-ups."""
-    ours = (dataset, best["sharing"], False, best["scheme"], best["solver"], "conventional-full-batch", best["solver"])
-    which = ("dataset", "sharing", "chunked", "scheme", "solver", "rival", "rival_solver")
-    for claim in results["claims"]:
-        if tuple(claim[key] for key in which) == ours and claim["speedup"] is not None:
-            rival = method_name(claim["rival"], claim["rival_solver"], WITH)
-            return f" and {number(claim['speedup'])} times faster than {rival}"
-    return ""
+def _goals(results: Results) -> list[Goal]:
+    return [claim for claim in results.claims if isinstance(claim, Goal)]
 
 
-def _goals_section(claims: Sequence[Mapping[str, Any]]) -> str:
+def _goals_section(claims: Sequence[Goal]) -> str:
     """A row a goal, a column a convention; every verdict with its evidence below."""
     if not claims:
         return ""
-    conventions = list(dict.fromkeys((claim["sharing"], claim["chunked"]) for claim in claims))
-    goals: dict[tuple[Any, ...], dict[tuple[str, bool], Mapping[str, Any]]] = {}
+    conventions = list(dict.fromkeys((claim.sharing, claim.chunked) for claim in claims))
+    goals: dict[tuple[str, ...], dict[tuple[str, bool], Goal]] = {}
     for claim in claims:
-        which = tuple(claim[key] for key in ("dataset", "scheme", "solver", "rival", "rival_solver", "goal"))
-        goals.setdefault(which, {})[claim["sharing"], claim["chunked"]] = claim
-    rows: list[Line] = []
-    for (dataset, scheme, solver, rival, rival_solver, goal), found in goals.items():
-        words = [dataset_name(dataset), method_name(scheme, solver), method_name(rival, rival_solver), f"≥ {goal:g}"]
-        rows.append(([*words, *(_verdict(found.get(convention)) for convention in conventions)], ""))
+        words = (
+            dataset_name(claim.dataset),
+            method_name(claim.scheme, claim.solver),
+            method_name(claim.rival, claim.rival_solver),
+            f"≥ {claim.goal:g}",
+        )
+        goals.setdefault(words, {})[claim.sharing, claim.chunked] = claim
+    rows: list[Line] = [
+        ([*words, *(_verdict(found.get(convention)) for convention in conventions)], "")
+        for words, found in goals.items()
+    ]
     over = [("", 4)]
     for sharing, same in itertools.groupby(sharing for sharing, _ in conventions):
         over.append((f"sharing {sharing}", len(list(same))))
     heads = ("data set", "scheme", "times faster than", "goal", *(packing(chunked) for _, chunked in conventions))
     caption = "Times faster, median over seeds, at the best α. ✓ the goal is met, ✗ it is not."
-    holding = sum(claim["holds"] is True for claim in claims)
+    holding = sum(claim.holds is True for claim in claims)
     every = details(f"{holding} of {len(claims)} hold: each with its evidence", claims_table(claims))
     return section("Goals", table(heads, rows, caption, text_columns=range(3), over=over, dense=True), every)
 
 
-def _verdict(claim: Mapping[str, Any] | None) -> str | Cell:
-    if claim is None or claim["speedup"] is None:
+def _verdict(claim: Goal | None) -> str | Cell:
+    if claim is None or claim.speedup is None:
         return NOTHING
-    verdict = VERDICTS[claim["holds"]]
-    return Cell(f"{verdict.text[0]} {number(claim['speedup'])}", verdict.kind.removeprefix("text "))
+    verdict = VERDICTS[claim.holds]
+    return Cell(f"{verdict.text[0]} {number(claim.speedup)}", verdict.kind.removeprefix("text "))
 
 
 # -- one data set
 
 
-def _dataset_section(results: Mapping[str, Any], dataset: str, goal: str, svg: str) -> str:
-    conventions = list(dict.fromkeys(sharing for sharing, _ in kinds(results["schemes"])))
+def _dataset_section(results: Results, dataset: str, goal: str, svg: str) -> str:
+    conventions = list(dict.fromkeys(sharing for sharing, _ in kinds(results.schemes)))
     caption = (
-        f"Test {results['score_name']} against training time. For every scheme and solver the fastest α; lines are"
-        f" medians over {len(results['seeds'])} feature seeds, bands their whole spread. Messages {packing(False)},"
+        f"Test {results.score_name} against training time. For every scheme and solver the fastest α; lines are"
+        f" medians over {len(results.seeds)} feature seeds, bands their whole spread. Messages {packing(False)},"
         f" sharing {conventions[0]}. The colour is the scheme, the line style the solver."
     )
     tables = [
@@ -201,10 +200,10 @@ def _dataset_section(results: Mapping[str, Any], dataset: str, goal: str, svg: s
     return section(f"{dataset_name(dataset)} at {goal}", figure(svg, caption, f"accuracy-{dataset}"), *tables)
 
 
-def _scheme_table(results: Mapping[str, Any], dataset: str, sharing: str) -> str:
+def _scheme_table(results: Results, dataset: str, sharing: str) -> str:
     """Every variant, fastest first by messages in one lump; the fastest but the floor is marked."""
     lump, chunked = (
-        of_convention(results["schemes"], sharing, chunked=packing, dataset=dataset) for packing in (False, True)
+        of_convention(results.schemes, sharing, chunked=packing, dataset=dataset) for packing in (False, True)
     )
     entries = {series_name(e): e for e in lump}
     other = {row.name: row for row in _rows(results, chunked)}
@@ -212,41 +211,41 @@ def _scheme_table(results: Mapping[str, Any], dataset: str, sharing: str) -> str
     marked = False
     for row in _rows(results, lump):
         entry = entries[row.name]
-        kind = "floor" if entry["scheme"] == FLOOR else ""
-        if not marked and not kind and entry["seeds_reached"]:
+        kind = "floor" if entry.scheme == FLOOR else ""
+        if not marked and not kind and entry.seeds_reached:
             kind, marked = "marked", True
         epochs = f"{row.epochs} ({row.seeds} seeds)" if row.seeds else row.epochs
-        learns = [row.server_sees, _directions(entry, results["n_features"])]
+        learns = [row.server_sees, _directions(entry, results.n_features)]
         rows.append(([row.name, epochs, *_columns(row), *_columns(other.get(row.name)), *learns], kind))
-    timing = ("time", "p5–p95", "times faster", "sharing", "one epoch")
+    timing = ("time", "p5–p95", "times faster", "solver × code", "sharing", "one epoch")
     heads = ("scheme", "epochs", *timing, *timing, "sees", "Gram directions")
-    over = (("", 2), (f"messages {packing(False)}", 5), (f"messages {packing(True)}", 5), ("what the server learns", 2))
+    over = (("", 2), (f"messages {packing(False)}", 6), (f"messages {packing(True)}", 6), ("what the server learns", 2))
     caption = (
         "Time to the target in virtual seconds; medians over seeds, percentiles over latencies. In italics the floor:"
-        f" {FLOOR} sends everything once and gives the server the whole total Gram matrix, {results['n_features']}"
+        f" {FLOOR} sends everything once and gives the server the whole total Gram matrix, {results.n_features}"
         " directions."
     )
-    return table(heads, rows, caption, text_columns=(0, 12), over=over, dense=True)
+    return table(heads, rows, caption, text_columns=(0, 14), over=over, dense=True)
 
 
-def _rows(results: Mapping[str, Any], entries: Sequence[Entry]) -> list[Row]:
+def _rows(results: Results, entries: Sequence[SchemeResult]) -> list[Row]:
     """Rows of entries that share their target, convention and step."""
     if not entries:
         return []
     first = entries[0]
-    return rows_at(entries, first["target_accuracy"], first["sharing"], first["step"], results["score_name"])
+    return rows_at(entries, first.target_accuracy, first.sharing, first.step, results.score_name)
 
 
 def _columns(row: Row | None) -> list[str]:
     if row is None:
-        return [NOTHING] * 5
-    return [row.time, row.time_range, row.speedup, row.sharing, row.epoch]
+        return [NOTHING] * 6
+    return [row.time, row.time_range, row.speedup, row.gain, row.sharing, row.epoch]
 
 
-def _directions(entry: Entry, n_features: int) -> str:
+def _directions(entry: SchemeResult, n_features: int) -> str:
     """Conventional FL shows each device's gradient, so the total Gram matrix is not what is at stake."""
-    directions = entry["gram_directions"]
-    if not entry["private"] or directions is None:
+    directions = entry.gram_directions
+    if not entry.private or directions is None:
         return NOTHING
     return "all" if directions >= n_features else str(directions)
 
@@ -254,37 +253,37 @@ def _directions(entry: Entry, n_features: int) -> str:
 # -- large fleets
 
 
-def _scaling_section(results: Mapping[str, Any], svg: str) -> str:
-    scaling = results["scaling"]
-    sharing, chunked = scaling[0]["sharing"], scaling[0]["chunked"]
+def _scaling_section(results: Results, svg: str) -> str:
+    scaling = results.scaling
+    sharing, chunked = scaling[0].sharing, scaling[0].chunked
     caption = (
         "Times faster than conventional FL at the same size, at the best of a few α; sharing"
         f" {sharing}, messages {packing(chunked)}. Ringed: what the planner's rule picks, the fastest that does not"
         " give the server the whole total Gram matrix at once."
     )
     tables = []
-    for dataset in dict.fromkeys(row["dataset"] for row in scaling):
-        rows = [row for row in scaling if row["dataset"] == dataset]
+    for dataset in dict.fromkeys(row.dataset for row in scaling):
+        rows = [row for row in scaling if row.dataset == dataset]
         tables.append(_by_size(rows, _speedup, f"{dataset_name(dataset)}: times faster; ◉ the planner's choice."))
         tables.append(details("times and variants", _by_size(rows, _variant)))
-    discussion = [paragraph(text) for text in journal_discussion(scaling, results["n_features"])]
+    discussion = [paragraph(text) for text in journal_discussion(scaling, results.n_features)]
     return section("More devices", figure(svg, caption, "scaling"), *discussion, *tables)
 
 
-def _by_size(rows: Scaling, text: Callable[[Mapping[str, Any]], str], caption: str = "") -> str:
+def _by_size(rows: Scaling, text: Callable[[ScalingRow], str], caption: str = "") -> str:
     """A line a scheme, a column a number of devices."""
-    sizes = sorted({row["devices"] for row in rows})
+    sizes = sorted({row.devices for row in rows})
     lines: list[Line] = []
-    for curve in dict.fromkeys(row["scheme"] for row in rows):
-        of_size = {row["devices"]: text(row) for row in rows if row["scheme"] == curve}
-        lines.append(([curve_name(curve), *(of_size.get(size, NOTHING) for size in sizes)], ""))
+    for method in dict.fromkeys((row.scheme, row.solver) for row in rows):
+        of_size = {row.devices: text(row) for row in rows if (row.scheme, row.solver) == method}
+        lines.append(([method_name(*method), *(of_size.get(size, NOTHING) for size in sizes)], ""))
     return table(("scheme", *(f"{size} devices" for size in sizes)), lines, caption)
 
 
-def _speedup(row: Mapping[str, Any]) -> str:
-    return f"{'◉ ' if row['chosen'] else ''}{number(row['speedup'])}"
+def _speedup(row: ScalingRow) -> str:
+    return f"{'◉ ' if row.chosen else ''}{number(row.speedup)}"
 
 
-def _variant(row: Mapping[str, Any]) -> str:
+def _variant(row: ScalingRow) -> str:
     """The time and the scheme's parameters; its name stands at the line's beginning."""
-    return ", ".join([seconds(row["seconds"]), *row["variant"].split(", ")[1:]])
+    return ", ".join(word for word in (seconds(row.seconds), variant_name(row.scheme, row.parameters)) if word)

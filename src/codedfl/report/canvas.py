@@ -45,7 +45,11 @@ _SCHEME_COLOURS = {
     "coded-keys": BLUE,
     "one-shot": GREEN,
 }
-_SOLVER_DASHES: dict[str, Dashes] = {"nesterov": (0, (6, 1.5, 1, 1.5)), "cg": (0, (4, 1.5))}
+_SOLVER_DASHES: dict[str, Dashes] = {
+    "nesterov": (0, (6, 1.5, 1, 1.5)),
+    "cg": (0, (4, 1.5)),
+    "block-krylov": (0, (1.5, 1.2)),
+}
 _SVG_METADATA = ("Creator", "Date", "Format", "Type")  # left out: they date the file or point to other sites
 _RC: dict[Any, Any] = {
     "font.size": 9.0,

@@ -10,21 +10,19 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from codedfl.report.rows import series_name
+from codedfl.study.results import TraceRow
 from codedfl.typing import Floats
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """One scheme. ``low`` and ``high`` are the smallest and the largest accuracy over the seeds."""
+    """One scheme by its ``series_name``; ``low`` and ``high`` are the least and the greatest score over the seeds."""
 
     name: str
-    scheme: str
-    solver: str
     seconds: Floats
     median: Floats
     low: Floats
@@ -36,17 +34,17 @@ class Curve:
         return float(self.seconds[met[0]]) if len(met) else float("inf")
 
 
-def curves_of(traces: Iterable[Mapping[str, Any]], dataset: str, step: str) -> list[Curve]:
+def curves_of(traces: Iterable[TraceRow], dataset: str, step: str) -> list[Curve]:
     """The curves of one data set and one step, in the order of the traces."""
-    points: dict[tuple[str, str, str], dict[int, dict[int, tuple[float, float]]]] = {}
+    points: dict[str, dict[int, dict[int, tuple[float, float]]]] = {}
     for row in traces:
-        if row["dataset"] == dataset and row["step"] == step:
-            of_seed = points.setdefault((series_name(row), row["scheme"], row["solver"]), defaultdict(dict))
-            of_seed[row["seed"]][int(row["epoch"])] = (float(row["seconds"]), float(row["accuracy"]))
-    return [_curve(which, of_seed) for which, of_seed in points.items()]
+        if row.dataset == dataset and row.step == step:
+            of_seed = points.setdefault(series_name(row), defaultdict(dict))
+            of_seed[row.seed][row.epoch] = (row.seconds, row.accuracy)
+    return [_curve(name, of_seed) for name, of_seed in points.items()]
 
 
-def _curve(which: tuple[str, str, str], of_seed: Mapping[int, Mapping[int, tuple[float, float]]]) -> Curve:
+def _curve(name: str, of_seed: Mapping[int, Mapping[int, tuple[float, float]]]) -> Curve:
     last = float(np.median([max(epochs) for epochs in of_seed.values()]))
     seconds = {epoch: at[0] for epochs in of_seed.values() for epoch, at in epochs.items()}
     grid = np.array(sorted(epoch for epoch in seconds if epoch <= last), dtype=np.float64)
@@ -57,7 +55,7 @@ def _curve(which: tuple[str, str, str], of_seed: Mapping[int, Mapping[int, tuple
         scores.append(np.interp(grid, known, [epochs[int(epoch)][1] for epoch in known]))
     stacked = np.array(scores)
     return Curve(
-        *which,
+        name,
         np.array([seconds[int(epoch)] for epoch in grid]),
         np.median(stacked, axis=0),
         stacked.min(axis=0),

@@ -7,7 +7,6 @@ is in the order in which the curves meet the target; the same order with numbers
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -19,7 +18,6 @@ from codedfl.report.canvas import COLOURS, GREY, INK, SOLID, Dashes, Look, Pictu
 from codedfl.report.curves import Curve, curves_of
 from codedfl.report.end_labels import EndLabel, write_end_labels
 from codedfl.report.rows import (
-    Entry,
     by_time,
     entries_at,
     kinds,
@@ -29,7 +27,9 @@ from codedfl.report.rows import (
     series_name,
     target_text,
     targets_of,
+    variant_name,
 )
+from codedfl.study.results import SchemeResult, TraceRow
 
 LOG_FROM = 8.0  # times between the first and the last curve at the target
 VIEW_BELOW = 0.15  # how far below the target the view begins where there is no lower target
@@ -41,47 +41,51 @@ _STYLES: dict[str, Dashes] = {
 }
 
 
-def looks_in_turn(curves: Sequence[Curve]) -> dict[str, Look]:
+Looks = Callable[[Sequence[SchemeResult]], Mapping[str, Look]]
+
+
+def looks_in_turn(shown: Sequence[SchemeResult]) -> dict[str, Look]:
     """A colour a curve, a line style a scheme.
 
     The baselines have their own colours (dropping, which is in no figure of the paper, is grey); more than six others
     begin again, told apart by their line style.
     """
     fixed = {"conventional": INK, "drop-slowest": GREY}
-    others = [curve.name for curve in curves if curve.scheme not in fixed]
+    others = [series_name(one) for one in shown if one.scheme not in fixed]
     colours = {name: COLOURS[index % len(COLOURS)] for index, name in enumerate(others)}
     return {
-        curve.name: Look(
+        series_name(one): Look(
             name,
-            fixed.get(curve.scheme) or colours[curve.name],
-            _STYLES.get(curve.scheme, SOLID),
-            1.1 if curve.scheme == "drop-slowest" else 1.6,
+            fixed.get(one.scheme) or colours[series_name(one)],
+            _STYLES.get(one.scheme, SOLID),
+            1.1 if one.scheme == "drop-slowest" else 1.6,
         )
-        for curve, name in zip(curves, short_names([curve.name for curve in curves]), strict=True)
+        for one, name in zip(shown, short_names(shown), strict=True)
     }
 
 
-def looks_by_scheme(curves: Sequence[Curve]) -> dict[str, Look]:
+def looks_by_scheme(shown: Sequence[SchemeResult]) -> dict[str, Look]:
     """A colour a scheme, a line style a solver, alpha in the legend only: for results with one curve of each."""
-    return {curve.name: look_of(curve.scheme, curve.solver) for curve in curves}
+    return {series_name(one): look_of(one.scheme, one.solver) for one in shown}
 
 
 def accuracy_figure(
-    results: Mapping[str, Any],
-    traces: Sequence[Mapping[str, Any]],
-    looks_of: Callable[[Sequence[Curve]], Mapping[str, Look]] = looks_in_turn,
+    title: str,
+    schemes: Sequence[SchemeResult],
+    traces: Sequence[TraceRow],
+    target: float,
+    score_name: str,
+    looks_of: Looks = looks_in_turn,
 ) -> Pictures:
-    """Draw the results' first table (its sharing convention and step) from its traces."""
-    schemes: Sequence[Entry] = results["schemes"]
+    """Draw the first table of the rows (its sharing convention and step) from its traces."""
     if not schemes:
         raise InvalidInput("results must hold at least one scheme, got none")
     sharing, step = kinds(schemes)[0]
-    target, score_name = float(results["headline_target"]), str(results["score_name"])
     entries = {series_name(e): e for e in entries_at(schemes, target, sharing, step)}
-    curves = [curve for curve in curves_of(traces, schemes[0]["dataset"], step) if curve.name in entries]
+    curves = [curve for curve in curves_of(traces, schemes[0].dataset, step) if curve.name in entries]
     if not curves:
-        raise InvalidInput(f"traces must hold rows of {schemes[0]['dataset']!r} with step {step}, got none")
-    looks = looks_of(curves)
+        raise InvalidInput(f"traces must hold rows of {schemes[0].dataset!r} with step {step}, got none")
+    looks = looks_of([entries[curve.name] for curve in curves])
     with canvas.house_style():
         figure = canvas.blank(9.6, 4.9)
         axes = figure.add_subplot()
@@ -94,7 +98,7 @@ def accuracy_figure(
         axes.set_ylabel(f"test {score_name}")
         if score_name == "accuracy":
             axes.yaxis.set_major_formatter(FuncFormatter(_percent_tick))
-        canvas.title(axes, str(results["title"]))
+        canvas.title(axes, title)
         _legend(axes, curves, entries, target, score_name)
         renderer = canvas.laid_out(figure)
         along_target = np.column_stack((axes.get_xlim(), (target, target)))
@@ -122,10 +126,13 @@ def _draw(axes: Axes, curve: Curve, look: Look) -> None:
     )
 
 
-def short_names(names: Sequence[str]) -> list[str]:
-    """What comes after the first comma, where that says which curve it is."""
-    tails = [name.split(", ", 1)[-1] for name in names]
-    return [tail if tails.count(tail) == 1 else name for name, tail in zip(names, tails, strict=True)]
+def short_names(shown: Sequence[SchemeResult]) -> list[str]:
+    """Parameters and solver alone, where they say which curve it is."""
+    variants = [variant_name(one.scheme, one.parameters, one.solver) for one in shown]
+    return [
+        variant if variant and variants.count(variant) == 1 else series_name(one)
+        for one, variant in zip(shown, variants, strict=True)
+    ]
 
 
 def _limits(axes: Axes, curves: Sequence[Curve], target: float, targets: Sequence[float]) -> None:
@@ -162,7 +169,9 @@ def _percent_tick(value: float, _position: int | None) -> str:
     return "" if value > 1 + 1e-9 else percent(value)
 
 
-def _legend(axes: Axes, curves: Sequence[Curve], entries: Mapping[str, Entry], target: float, score_name: str) -> None:
+def _legend(
+    axes: Axes, curves: Sequence[Curve], entries: Mapping[str, SchemeResult], target: float, score_name: str
+) -> None:
     """In the order in which the curves meet the target line, with the times of the table."""
     handles = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
     order = sorted((curve.name for curve in curves if curve.name in entries), key=lambda name: by_time(entries[name]))
@@ -180,7 +189,7 @@ def _legend(axes: Axes, curves: Sequence[Curve], entries: Mapping[str, Entry], t
     )
 
 
-def _legend_text(entry: Entry) -> str:
-    faster = entry["speedup_over_conventional"]["median"]
-    times = f", {number(faster)}×" if faster and entry["scheme"] != "conventional" else ""
-    return f"{series_name(entry)}: {seconds(entry['time_to_target_s']['median'])}{times}"
+def _legend_text(entry: SchemeResult) -> str:
+    faster = entry.speedup_over_conventional.median
+    times = f", {number(faster)}×" if faster and entry.scheme != "conventional" else ""
+    return f"{series_name(entry)}: {seconds(entry.time_to_target_s.median)}{times}"

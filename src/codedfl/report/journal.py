@@ -5,11 +5,11 @@ CodedPaddedFL, arXiv 2112.08909, abstract. The claim is about the journal's own 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from codedfl.report.rows import curve_name, dataset_name, number, packing, percent, seconds
+from codedfl.report.rows import dataset_name, method_name, number, packing, percent, seconds
+from codedfl.study.results import ScalingRow
 
 
 @dataclass(frozen=True)
@@ -18,38 +18,40 @@ class JournalClaim:
     target: float
     devices: int
     speedup: float
-    curve: str  # the scheme of ours that is of its kind
+    scheme: str  # the scheme and solver of ours that are of its kind
+    solver: str
 
 
-JOURNAL = JournalClaim("mnist", 0.95, 120, 18.0, "coded-padded, gd")
+JOURNAL = JournalClaim("mnist", 0.95, 120, 18.0, "coded-padded", "gd")
 
 
-def journal_discussion(scaling: Sequence[Mapping[str, Any]], n_features: int) -> list[str]:
+def journal_discussion(scaling: Sequence[ScalingRow], n_features: int) -> list[str]:
     """The journal's claim beside our numbers at its size; nothing if our results do not go there."""
-    of_dataset = [row for row in scaling if row["dataset"] == JOURNAL.dataset]
-    here = {row["scheme"]: row for row in of_dataset if row["devices"] == JOURNAL.devices}
-    ours = here.get(JOURNAL.curve)
+    of_dataset = [row for row in scaling if row.dataset == JOURNAL.dataset]
+    kind = JOURNAL.scheme, JOURNAL.solver
+    here = {(row.scheme, row.solver): row for row in of_dataset if row.devices == JOURNAL.devices}
+    ours = here.get(kind)
     if ours is None:
         return []
     paragraphs = [
         f"The journal version of the paper gives groups of devices a code each and reports a speed-up of"
         f" {JOURNAL.speedup:g} over conventional FL for {dataset_name(JOURNAL.dataset)} at {percent(JOURNAL.target)}"
-        f" with {JOURNAL.devices} devices. The scheme of that kind here ({ours['variant']}, gradient descent) is"
-        f" {number(ours['speedup'])} times faster ({seconds(ours['seconds'])}), {ours['speedup'] / JOURNAL.speedup:.2f}"
+        f" with {JOURNAL.devices} devices. The scheme of that kind here ({ours.label}, gradient descent) is"
+        f" {number(ours.speedup)} times faster ({seconds(ours.seconds)}), {ours.speedup / JOURNAL.speedup:.2f}"
         f" of the journal's value. The journal's exact setting is not reproduced here: our fleet repeats the mix of the"
-        f" paper's devices, the groups are ours, and sharing is {ours['sharing']}, {packing(ours['chunked'])}. The two"
+        f" paper's devices, the groups are ours, and sharing is {ours.sharing}, {packing(ours.chunked)}. The two"
         " numbers are of one kind, not of one experiment."
     ]
-    own = sorted((row["devices"], row["speedup"]) for row in of_dataset if row["scheme"] == JOURNAL.curve)
+    own = sorted((row.devices, row.speedup) for row in of_dataset if (row.scheme, row.solver) == kind)
     if own[-1][1] < own[0][1]:
         paragraphs.append(
             f"It falls from {number(own[0][1])} at {own[0][0]} devices to {number(own[-1][1])} at {own[-1][0]}: an"
             " epoch ends with the slowest group, and the more groups, the slower the slowest, while a coded device"
             f" multiplies a matrix of {n_features} × {n_features} whatever the size of the fleet."
         )
-    others = [row for curve, row in here.items() if curve != JOURNAL.curve and row["speedup"] > ours["speedup"]]
+    others = [row for method, row in here.items() if method != kind and row.speedup > ours.speedup]
     if others:
-        others.sort(key=lambda row: float(row["speedup"]))
-        faster = "; ".join(f"{curve_name(row['scheme'])} {number(row['speedup'])}" for row in others)
+        others.sort(key=lambda row: row.speedup)
+        faster = "; ".join(f"{method_name(row.scheme, row.solver)} {number(row.speedup)}" for row in others)
         paragraphs.append(f"Ahead of it at {JOURNAL.devices} devices, in times faster than conventional FL: {faster}.")
     return paragraphs

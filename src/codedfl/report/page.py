@@ -6,13 +6,13 @@ Every piece of text that comes from outside is escaped here.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any
 
 from codedfl.report.canvas import INK, PAPER
 from codedfl.report.rows import percent, seconds
+from codedfl.study.results import Claim, Results
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --paper: #ffffff; --soft: #5c6670; --line: #d9dee3; --tint: #f4f6f8;
@@ -44,6 +44,7 @@ tr.floor > * { font-style: italic; }
 tr.marked > * { font-weight: 700; background: var(--tint); }
 .holds { color: var(--good); font-weight: 600; white-space: nowrap; }
 .fails { color: var(--bad); font-weight: 600; white-space: nowrap; }
+p.fails { white-space: normal; }
 .open { color: var(--soft); white-space: nowrap; }
 figure { margin: 1.2rem 0; }
 figure svg { width: 100%; height: auto; color: var(--ink); }
@@ -156,27 +157,37 @@ def _tag(name: str, cell: Cell, side: str, scope: str = "") -> str:
     return f"<{name}{attributes}>{escape(cell.text)}</{name}>"
 
 
-def claims_table(claims: Sequence[Mapping[str, Any]]) -> str:
+def claims_table(claims: Sequence[Claim]) -> str:
     """Each claim with its verdict and what it rests on."""
     rows: list[Line] = []
     for claim in claims:
-        target = "all" if claim["target_accuracy"] is None else percent(claim["target_accuracy"])
-        statement = Cell(claim["statement"], "prose")
-        rows.append(([statement, claim["dataset"], target, VERDICTS[claim["holds"]], claim["evidence"]], ""))
+        target = "all" if claim.target_accuracy is None else percent(claim.target_accuracy)
+        statement = Cell(claim.statement, "prose")
+        rows.append(([statement, claim.dataset, target, VERDICTS[claim.holds], claim.evidence], ""))
     return table(("claim", "data set", "target", "verdict", "evidence"), rows, text_columns=range(5))
 
 
-def provenance(results: Mapping[str, Any]) -> str:
-    total, algebra = float(results["seconds"]["total"]), float(results["seconds"]["linear_algebra"])
-    share = f", {100 * algebra / total:.0f} % of it linear algebra" if total > 0 else ""
+def quick_note(results: Results) -> str:
+    """What a quick look cannot show; nothing for a whole one."""
+    if not results.quick:
+        return ""
+    return paragraph(
+        f"A quick look with {results.n_features} features on some of the rows: the paper's headline numbers cannot be"
+        " reached with these, and its claims are about the whole. Run the command without --quick for them.",
+        "fails",
+    )
+
+
+def provenance(results: Results) -> str:
+    took = results.seconds
     facts = {
-        "data set": results["dataset"],
-        "fleet": f"{results['fleet']}, {results['n_devices']} devices",
-        "feature seeds": ", ".join(map(str, results["seeds"])),
-        "latency draws": results["draws"],
-        "computed in": f"{seconds(total)}{share}",
-        "versions": ", ".join(f"{name} {version}" for name, version in results["versions"].items()),
+        "data set": results.dataset,
+        "fleet": f"{results.fleet}, {results.n_devices} devices",
+        "feature seeds": ", ".join(map(str, results.seeds)),
+        "latency draws": results.draws,
+        "computed in": f"{seconds(took.total)}, {100 * took.share:.0f} % of it linear algebra",
+        "versions": ", ".join(f"{name} {version}" for name, version in results.versions.items()),
     }
     items = "".join(f"<dt>{escape(name)}</dt><dd>{escape(str(fact))}</dd>" for name, fact in facts.items())
-    command = f"<dt>command</dt><dd><code>{escape(str(results['command']))}</code></dd>"
+    command = f"<dt>command</dt><dd><code>{escape(results.command)}</code></dd>"
     return section("How this was made", f"<dl>{command}{items}</dl>")

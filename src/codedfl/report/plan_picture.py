@@ -17,11 +17,11 @@ from codedfl.report import canvas
 from codedfl.report.canvas import INK, PAPER, Pictures, look_of
 from codedfl.report.end_labels import BESIDE, EndLabel, write_end_labels
 from codedfl.report.plan_table import plan_name
-from codedfl.report.rows import method_of, seconds, target_text
-from codedfl.study.planner import Plan, Planning, time_against_alpha
+from codedfl.report.rows import seconds, target_text
+from codedfl.study.planner import CurveKey, Plan, Planning, time_against_alpha
 
 Points = list[tuple[int, float]]
-Curves = dict[str, Points]
+Curves = dict[CurveKey, Points]
 
 ROOM = 0.5  # of the width, for names right of the curves
 TICKS = 7
@@ -46,22 +46,22 @@ def plan_figure(planning: Planning, *, title: str = "", score_name: str = "accur
     uncoded = [made for made in _all_plans(planning) if not made.is_coded]
     if not everything and not uncoded:
         raise InvalidInput("planning must hold at least one plan, got none")
-    groups = list(dict.fromkeys(method_of(curve)[2] for curve in everything)) or [""]
-    groups.sort(key=lambda text: int(text.split()[0]) if text else 0)
+    groups = sorted({curve.groups for curve in everything}) or [1]
     best = planning.recommended
     with canvas.house_style():
         figure = canvas.blank(8.2 if len(groups) == 1 else 5.6 * len(groups), 5.2)
         all_axes = canvas.panels(figure, len(groups))
         labels = []
         for axes, group in zip(all_axes, groups, strict=True):
-            shown = {curve: points for curve, points in everything.items() if method_of(curve)[2] == group}
+            shown = {curve: points for curve, points in everything.items() if curve.groups == group}
             labels.append(_draw(axes, shown, kept, uncoded))
             if best is not None:
                 _mark(axes, best, shown)
-            whose = "devices of its group" if group else "devices"
+            whose = "devices of its group" if group > 1 else "devices"
             axes.set_xlabel(f"α, the number of {whose} whose data a device can answer for")
-            words = [title, group] if title else [group or f"Time to {target_text(planning.target, score_name)}"]
-            canvas.title(axes, ", ".join(word for word in words if word))
+            grouped = [f"{group} groups"] if group > 1 else []
+            words = [title, *grouped] if title else grouped or [f"Time to {target_text(planning.target, score_name)}"]
+            canvas.title(axes, ", ".join(words))
         all_axes[0].set_ylabel(f"mean time to {target_text(planning.target, score_name)}, virtual seconds")
         figure.legend(
             handles=_marks(best, has_left_out=bool(planning.left_out)),
@@ -86,7 +86,7 @@ def _draw(axes: Axes, curves: Curves, kept: Curves, uncoded: list[Plan]) -> list
     axes.set_yscale("log")
     labels = []
     for curve, points in curves.items():
-        look = look_of(*method_of(curve)[:2])
+        look = look_of(curve.scheme, curve.solver)
         inside = set(kept.get(curve, ()))
         axes.plot(*zip(*points, strict=True), color=look.color, linestyle=look.dashes, linewidth=look.width)
         for style, chosen in ((_KEPT, inside), (_LEFT_OUT, set(points) - inside)):

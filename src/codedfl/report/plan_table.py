@@ -12,7 +12,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from codedfl.report.rows import SCHEME_NAMES, SOLVER_NAMES, amount, number, span, target_text
+from codedfl.report.rows import QUALIFIERS, SCHEME_NAMES, SOLVER_NAMES, amount, number, span, target_text
 from codedfl.study.planner import Plan, Planning
 
 FURTHER = 4  # more variants of alpha and groups below the best of each scheme and solver
@@ -33,12 +33,12 @@ def plan_table(planning: Planning, *, title: str = "", score_name: str = "accura
     goal = f"time to {target_text(planning.target, score_name)}"
     table = _table(
         f"{title}: {goal}" if title else goal.capitalize(),
-        "Virtual seconds; bytes, MACs and memory of a device for the whole training. Stragglers: how many devices need"
+        "Virtual seconds; bytes, MACs and memory of a device for the whole training. May be late: how many devices need"
         " not be waited for. Of Gram: how many directions of the total Gram matrix the server learns. Exposed: how many"
         " other devices' data the server learns alone, with one colluding device, and with two.",
     )
     table.add_column("plan", min_width=15)
-    for heading in ("mean, s\np5–p95", "bytes up\nand down", "MACs\nmemory", "strag-\nglers"):
+    for heading in ("mean, s\np5–p95", "bytes up\nand down", "MACs\nmemory", "may be\nlate"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("server sees\nof Gram", no_wrap=True)
     table.add_column("exposed\nby 0/1/2", justify="right", no_wrap=True)
@@ -109,7 +109,8 @@ def _cells(made: Plan) -> list[Text]:
 
 def plan_name(made: Plan, separator: str = ", ") -> str:
     """The scheme, then its parameters and the solver."""
-    scheme, *parameters = SCHEME_NAMES.get(made.scheme, made.scheme).split(", ")
+    scheme = SCHEME_NAMES.get(made.scheme, made.scheme)
+    parameters = [QUALIFIERS[made.scheme]] if made.scheme in QUALIFIERS else []
     parameters += [f"α = {made.alpha}"] if made.is_coded else []
     parameters += [f"δ = {made.parameters['delta']:g}"] if "delta" in made.parameters else []
     parameters += [f"{made.groups} groups"] if made.groups > 1 else []

@@ -9,16 +9,28 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-Entry = Mapping[str, Any]
+from codedfl.study.results import SchemeResult, TraceRow
 
 NEVER = "never"
 NOTHING = "–"
 THIN = "\u202f"  # between thousands: narrow and never broken
 
-SOLVER_NAMES = {"nesterov": "Nesterov", "cg": "CG"}
-SCHEME_NAMES = {"conventional": "conventional FL", "conventional-full-batch": "conventional FL, full batch"}
+SOLVER_NAMES = {"nesterov": "Nesterov", "cg": "CG", "block-krylov": "block Krylov"}
+SCHEME_NAMES = {
+    "conventional": "conventional FL",
+    "conventional-full-batch": "conventional FL",
+    "coded-fedl": "CodedFedL",
+}
+QUALIFIERS = {"conventional-full-batch": "full batch"}
+PARAMETER_WORDS = {
+    "alpha": "α = {:g}",
+    "delta": "δ = {:g}",
+    "groups": "{:g} groups",
+    "spare": "{:g} spare",
+    "dropped": "",  # a label says how many already
+}
+UNSAID = {"groups": 1, "spare": 0}
 DATASET_NAMES = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"}
 _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
@@ -27,72 +39,104 @@ _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 class Row:
     """One scheme at one target, times in virtual seconds.
 
-    ``seeds`` says how many reached the target and is empty where all did; ``fastest`` marks the shortest time.
+    ``gain`` has the two factors of the speed-up, the solver's and the code's. ``seeds`` says how many reached the
+    target and is empty where all did; ``fastest`` marks the shortest time; ``reason`` says why a scheme could not run.
     """
 
     name: str
+    title: str
+    variant: str
     epochs: str
     time: str
     time_range: str
     speedup: str
     speedup_range: str
+    gain: str
     sharing: str
     epoch: str
     final: str
     server_sees: str
     seeds: str
     fastest: bool = False
+    reason: str | None = None
 
 
-def rows_at(schemes: Iterable[Entry], target: float, sharing: str, step: str, score_name: str) -> list[Row]:
+def rows_at(schemes: Iterable[SchemeResult], target: float, sharing: str, step: str, score_name: str) -> list[Row]:
     """The rows of one table, fastest first; those that never reach the target last, as high as they got first."""
     chosen = sorted(entries_at(schemes, target, sharing, step), key=by_time)
-    return [
-        Row(
-            name=series_name(entry),
-            epochs=count(entry["epochs_to_target"]["median"]),
-            time=number(entry["time_to_target_s"]["median"]),
-            time_range=span(entry["time_to_target_s"]["p5"], entry["time_to_target_s"]["p95"]),
-            speedup=speedup_median(entry),
-            speedup_range=speedup_range(entry),
-            sharing=number(entry["sharing_s"]),
-            epoch=number(entry["epoch_s_mean"]),
-            final=score(entry["final_accuracy"]["median"], score_name),
-            server_sees="total only" if entry["private"] else "each device",
-            seeds="" if entry["seeds_reached"] == entry["seeds"] else f"{entry['seeds_reached']} of {entry['seeds']}",
-            fastest=index == 0 and entry["time_to_target_s"]["median"] is not None,
-        )
-        for index, entry in enumerate(chosen)
-    ]
+    return [_row(entry, score_name, first=index == 0) for index, entry in enumerate(chosen)]
 
 
-def entries_at(schemes: Iterable[Entry], target: float, sharing: str, step: str) -> list[Entry]:
-    return [
-        e
-        for e in schemes
-        if e["sharing"] == sharing and e["step"] == step and math.isclose(e["target_accuracy"], target)
-    ]
+def _row(entry: SchemeResult, score_name: str, *, first: bool) -> Row:
+    ran = entry.reason is None
+    return Row(
+        name=series_name(entry),
+        title=name_and_variant(entry)[0],
+        variant=name_and_variant(entry)[1],
+        epochs=count(entry.epochs_to_target.median) if ran else NOTHING,
+        time=number(entry.time_to_target_s.median) if ran else NOTHING,
+        time_range=span(entry.time_to_target_s.p5, entry.time_to_target_s.p95),
+        speedup=speedup_median(entry),
+        speedup_range=speedup_range(entry),
+        gain=gain_factors(entry),
+        sharing=NOTHING if entry.sharing_s is None else number(entry.sharing_s),
+        epoch=NOTHING if entry.epoch_s_mean is None else number(entry.epoch_s_mean),
+        final=NOTHING if entry.final_accuracy.median is None else score(entry.final_accuracy.median, score_name),
+        server_sees="total only" if entry.private else "each device",
+        seeds="" if entry.seeds_reached == entry.seeds or not ran else f"{entry.seeds_reached} of {entry.seeds}",
+        fastest=first and entry.time_to_target_s.median is not None,
+        reason=entry.reason,
+    )
 
 
-def by_time(entry: Entry) -> tuple[float, float]:
-    """Sort key: the median time to the target; among those that never reach it, the final accuracy, highest first."""
-    median = entry["time_to_target_s"]["median"]
-    return (math.inf, -entry["final_accuracy"]["median"]) if median is None else (median, 0.0)
+def entries_at(schemes: Iterable[SchemeResult], target: float, sharing: str, step: str) -> list[SchemeResult]:
+    return [e for e in schemes if (e.sharing, e.step) == (sharing, step) and math.isclose(e.target_accuracy, target)]
 
 
-def kinds(schemes: Iterable[Entry]) -> list[tuple[str, str]]:
+def by_time(entry: SchemeResult) -> tuple[float, float]:
+    """Sort key: the median time to the target; then what never reaches it, highest score first; what could not run."""
+    median, final = entry.time_to_target_s.median, entry.final_accuracy.median
+    if median is not None:
+        return median, 0.0
+    return math.inf, math.inf if final is None else -final
+
+
+def kinds(schemes: Iterable[SchemeResult]) -> list[tuple[str, str]]:
     """The pairs of sharing convention and step in the results, in their order: one table each."""
-    return list(dict.fromkeys((e["sharing"], e["step"]) for e in schemes))
+    return list(dict.fromkeys((e.sharing, e.step) for e in schemes))
 
 
-def targets_of(schemes: Iterable[Entry]) -> list[float]:
-    return sorted({float(e["target_accuracy"]) for e in schemes})
+def targets_of(schemes: Iterable[SchemeResult]) -> list[float]:
+    return sorted({e.target_accuracy for e in schemes})
 
 
-def series_name(entry: Entry) -> str:
+def series_name(entry: SchemeResult | TraceRow) -> str:
     """The scheme's label, and the solver where it is not gradient descent."""
-    solver = SOLVER_NAMES.get(entry["solver"])
-    return entry["label"] if solver is None else f"{entry['label']}, {solver}"
+    solver = SOLVER_NAMES.get(entry.solver)
+    return entry.label if solver is None else f"{entry.label}, {solver}"
+
+
+def variant_name(scheme: str, parameters: Mapping[str, float], solver: str = "gd") -> str:
+    """What sets a scheme apart from others of its name: "α = 23, 5 groups, CG". Empty where there is nothing."""
+    words = [
+        PARAMETER_WORDS.get(name, f"{name} = {{:g}}").format(value)
+        for name, value in parameters.items()
+        if value != UNSAID.get(name)
+    ]
+    words = [QUALIFIERS.get(scheme, ""), *words, SOLVER_NAMES.get(solver, "")]
+    return ", ".join(word for word in words if word)
+
+
+def name_and_variant(entry: SchemeResult) -> tuple[str, str]:
+    """Such as "coded-keys" and "α = 23, CG"."""
+    variant = variant_name(entry.scheme, entry.parameters, entry.solver)
+    return (SCHEME_NAMES.get(entry.scheme, entry.scheme), variant) if variant else (entry.label, "")
+
+
+def name_in_sentence(entry: SchemeResult) -> str:
+    """Such as "coded-keys (α = 23, CG)": commas of a label would be lost among those of a sentence."""
+    name, variant = name_and_variant(entry)
+    return f"{name} ({variant})" if variant else name
 
 
 def method_name(scheme: str, solver: str, joint: str = ", ") -> str:
@@ -100,52 +144,57 @@ def method_name(scheme: str, solver: str, joint: str = ", ") -> str:
 
     Conventional FL with another solver is on the full batch always, so that need not be said.
     """
-    if solver not in SOLVER_NAMES:
-        return SCHEME_NAMES.get(scheme, scheme)
-    known_by = "conventional" if scheme == "conventional-full-batch" else scheme
-    return f"{SCHEME_NAMES.get(known_by, known_by)}{joint}{SOLVER_NAMES[solver]}"
+    name = SCHEME_NAMES.get(scheme, scheme)
+    if solver in SOLVER_NAMES:
+        return f"{name}{joint}{SOLVER_NAMES[solver]}"
+    return f"{name}, {QUALIFIERS[scheme]}" if scheme in QUALIFIERS else name
 
 
-def method_of(curve: str) -> tuple[str, str, str]:
-    """Scheme, solver and groups of a curve that the planner or the study of large fleets named; "" where it has none.
-
-    "coded-keys, cg, 5 groups" has all three.
-    """
-    scheme, solver, groups, *_ = [*curve.split(", "), "", ""]
-    return scheme, solver, groups
-
-
-def curve_name(curve: str) -> str:
-    """The same as it stands in a table or figure, without the groups."""
-    scheme, solver, _ = method_of(curve)
-    return method_name(scheme, solver)
-
-
-def best_variants(entries: Iterable[Entry]) -> list[Entry]:
+def best_variants(entries: Iterable[SchemeResult]) -> list[SchemeResult]:
     """The fastest of each scheme and solver, in the order of the results."""
-    best: dict[tuple[str, str], Entry] = {}
+    best: dict[tuple[str, str], SchemeResult] = {}
     for entry in entries:
-        method = entry["scheme"], entry["solver"]
+        method = entry.scheme, entry.solver
         if method not in best or by_time(entry) < by_time(best[method]):
             best[method] = entry
     return list(best.values())
 
 
-def unreached(rows: Iterable[Row]) -> list[str]:
-    """One phrase per scheme whose seeds did not all reach the target."""
-    return [f"{row.name}: {row.seeds}" for row in rows if row.seeds]
+def remarks(rows: Iterable[Row]) -> list[str]:
+    """A sentence for each scheme that could not run, or whose seeds did not all reach the target."""
+    found = []
+    for row in rows:
+        if row.reason is not None:
+            found.append(f"{row.name} could not run: {row.reason}.")
+        elif row.seeds:
+            found.append(f"Seeds that reach the target: {row.name}: {row.seeds}.")
+    return found
 
 
-def speedup_median(entry: Entry) -> str:
+def speedup_median(entry: SchemeResult) -> str:
     """Not "never": 0 stands for a scheme that did not get there, None for a baseline that did not."""
-    value = entry["speedup_over_conventional"]["median"]
+    value = entry.speedup_over_conventional.median
     return number(value) if value else NOTHING
 
 
-def speedup_range(entry: Entry) -> str:
+def speedup_range(entry: SchemeResult) -> str:
     """Smallest and largest speed-up over the seeds; 0 is a seed in which the scheme never got there."""
-    speedup = entry["speedup_over_conventional"]
-    return NOTHING if entry["seeds_reached"] == 0 else span(speedup["min"], speedup["max"])
+    speedup = entry.speedup_over_conventional
+    return NOTHING if entry.seeds_reached == 0 else span(speedup.min, speedup.max)
+
+
+def gain_factors(entry: SchemeResult) -> str:
+    """Such as "5.40 × 7.76": what the solver brings times what the code brings."""
+    gain = entry.gain
+    return NOTHING if gain.solver is None or gain.code is None else f"{number(gain.solver)} × {number(gain.code)}"
+
+
+def split_of_gain(entry: SchemeResult) -> str:
+    """Such as " (12.0 by the solver, 10.0 by the code)", to follow a speed-up; nothing where it cannot be split."""
+    gain = entry.gain
+    if gain.solver is None or gain.code is None:
+        return ""
+    return f" ({number(gain.solver)} by the solver, {number(gain.code)} by the code)"
 
 
 def number(value: float | None) -> str:

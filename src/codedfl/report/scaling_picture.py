@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,23 +14,24 @@ from codedfl.report import canvas
 from codedfl.report.canvas import INK, Pictures, look_of
 from codedfl.report.end_labels import BESIDE, EndLabel, write_end_labels
 from codedfl.report.journal import JOURNAL
-from codedfl.report.rows import count, dataset_name, method_of
+from codedfl.report.rows import count, dataset_name
+from codedfl.study.results import ScalingRow
 
-Scaling = Sequence[Mapping[str, Any]]
+Scaling = Sequence[ScalingRow]
 
 ROOM = 5.0  # how far right of the last size the names may reach, as a factor
 
 
 def scaling_figure(scaling: Scaling) -> Pictures:
     """One panel a data set, logarithmic both ways."""
-    names = list(dict.fromkeys(row["dataset"] for row in scaling))
+    names = list(dict.fromkeys(row.dataset for row in scaling))
     if not names:
         raise InvalidInput("scaling must hold at least one row, got none")
     with canvas.house_style():
         figure = canvas.blank(5.6 * len(names), 5.0)
         all_axes = canvas.panels(figure, len(names))
         for axes, name in zip(all_axes, names, strict=True):
-            _axes(axes, dataset_name(name), sorted({row["devices"] for row in scaling}))
+            _axes(axes, dataset_name(name), sorted({row.devices for row in scaling}))
         all_axes[0].set_ylabel("times faster than conventional FL")
         labels = [_draw(axes, name, scaling) for axes, name in zip(all_axes, names, strict=True)]
         figure.legend(
@@ -60,16 +61,15 @@ def _axes(axes: Axes, title: str, sizes: Sequence[int]) -> None:
 def _draw(axes: Axes, dataset: str, scaling: Scaling) -> list[EndLabel]:
     """The curves of one data set; returns the names to be written at their ends."""
     labels = []
-    rows = [row for row in scaling if row["dataset"] == dataset]
-    for curve in dict.fromkeys(row["scheme"] for row in rows):
-        scheme, solver, _ = method_of(curve)
-        look = look_of(scheme, solver)
+    rows = [row for row in scaling if row.dataset == dataset]
+    for method in dict.fromkeys((row.scheme, row.solver) for row in rows):
+        look = look_of(*method)
         points = np.array(
-            sorted((row["devices"], row["speedup"]) for row in rows if row["scheme"] == curve), dtype=float
+            sorted((row.devices, row.speedup) for row in rows if (row.scheme, row.solver) == method), dtype=float
         )
         axes.plot(*points.T, color=look.color, linestyle=look.dashes, linewidth=look.width, marker="o", markersize=3)
         labels.append(EndLabel(look.name, look.color, points))
-    chosen = np.array([(row["devices"], row["speedup"]) for row in rows if row["chosen"]], dtype=float)
+    chosen = np.array([(row.devices, row.speedup) for row in rows if row.chosen], dtype=float)
     axes.plot(*chosen.T, **_RING)
     if dataset == JOURNAL.dataset:
         axes.plot([JOURNAL.devices], [JOURNAL.speedup], **_DIAMOND)

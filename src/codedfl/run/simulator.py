@@ -30,6 +30,9 @@ from codedfl.schemes.central import CentralTotals
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats, RandomBytes
 
+SCORED_AT_ONCE = 16
+OUT_OF_HAND = 1e30  # a model beyond it is not worth scoring, and float32 can still hold it
+
 
 @dataclass(frozen=True, eq=False)
 class Trajectory:
@@ -111,9 +114,12 @@ def simulate(
 
 
 def until_diverged(models: Iterator[Floats]) -> Iterator[Floats]:
-    """The models up to the first update that is refused as out of range."""
+    """The models up to the first that is out of hand, or the first update that is refused as out of range."""
     with contextlib.suppress(RangeExceeded):
-        yield from models
+        for theta in models:
+            if not (np.abs(theta) < OUT_OF_HAND).all():  # nan is not
+                return
+            yield theta
 
 
 def trajectory(
@@ -126,26 +132,29 @@ def trajectory(
     *,
     max_epochs: int,
     target: float = 1.0,
-    score_every: int = 1,
     beyond_target: float = 1.1,
 ) -> Trajectory:
-    """Score every ``score_every``-th model until ``max_epochs``, or a little past the target (for the figure).
+    """Score every model until ``max_epochs``, or a little past the target (for the figure).
 
-    A training that diverges until its updates no longer fit the ring ends there, with the scores it had.
+    Models are scored several at a time, so a few may be computed past the end. A training that diverges ends there,
+    with the scores it had.
     """
-    epochs: list[int] = []
     scores: list[float] = []
     model = np.zeros((totals.problem.n_features, totals.problem.n_outputs))
     last = max_epochs
     models = until_diverged(scheme.models(totals, solver, descent, at, rng))
-    for epoch, theta in enumerate(itertools.islice(models, max_epochs), 1):
-        model = theta
-        if epoch % score_every and epoch != 1:
-            continue
-        epochs.append(epoch)
-        scores.append(totals.problem.score(theta))
-        if scores[-1] >= target and last == max_epochs:
-            last = min(max_epochs, int(np.ceil(epoch * beyond_target)))
-        if epoch >= last:
+    while len(scores) < last:
+        # Few at first: the fast solvers are there after a few epochs.
+        count = min(SCORED_AT_ONCE, max(1, len(scores)), last - len(scores))
+        with np.errstate(over="ignore", invalid="ignore"):
+            batch = list(itertools.islice(models, count))
+        if not batch:
             break
-    return Trajectory(np.array(epochs), np.array(scores), model)
+        found = totals.problem.scores(batch)
+        reached = next((index for index, score in enumerate(found) if score >= target), None)
+        if reached is not None and last == max_epochs:
+            last = min(max_epochs, int(np.ceil((len(scores) + reached + 1) * beyond_target)))
+        kept = min(len(batch), last - len(scores))
+        scores += found[:kept]
+        model = batch[kept - 1]
+    return Trajectory(np.arange(1, len(scores) + 1), np.array(scores), model)

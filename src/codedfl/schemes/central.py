@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import numpy as np
-from scipy.linalg.blas import dsyrk
 
 from codedfl.data.problem import MINI_BATCHES, Problem
 from codedfl.exact.fixed_point import FixedPoint
@@ -37,29 +36,32 @@ class CentralTotals:
         self.fixed_point = format_
         gram = np.zeros((d, d))
         cross = np.zeros((d, c))
-        # Sums per mini-batch in integers of the grid, upper triangles only, added up in place by BLAS.
-        batch_gram = [np.zeros((d, d), order="F") for _ in range(MINI_BATCHES)]
+        # Sums per mini-batch in integers of the grid: exact, so a device's is the sum over its mini-batches.
+        batch_gram = np.zeros((MINI_BATCHES, d, d))
+        mine, product = np.empty((d, d)), np.empty((d, d))
         self.batch_cross = np.zeros((MINI_BATCHES, d, c))
         self.batch_labels = np.zeros((MINI_BATCHES, c, c))
         self.batch_samples = np.zeros(MINI_BATCHES, dtype=np.int64)
         for device in range(problem.n_devices):
             rows = problem.rows_of(device)
             X, Y = format_.grid_features(problem.X[rows]), format_.grid_labels(problem.Y[rows])
-            gram += format_.round_gram(dsyrk(1.0, X.T))
             cross += format_.round_cross(X.T @ Y)
+            mine[...] = 0
             for batch in range(MINI_BATCHES):
                 part = problem.mini_batch(device, batch)
-                mine = slice(part.start - rows.start, part.stop - rows.start)
-                batch_gram[batch] = dsyrk(1.0, X[mine].T, beta=1.0, c=batch_gram[batch], overwrite_c=True)
-                self.batch_cross[batch] += np.ldexp(X[mine].T @ Y[mine], -format_.feature_bits - format_.label_bits)
+                its = slice(part.start - rows.start, part.stop - rows.start)
+                np.matmul(X[its].T, X[its], out=product)  # numpy sees the symmetry and computes one half
+                mine += product
+                batch_gram[batch] += product
+                self.batch_cross[batch] += np.ldexp(X[its].T @ Y[its], -format_.feature_bits - format_.label_bits)
                 self.batch_labels[batch] += problem.Y[part].T @ problem.Y[part]
                 self.batch_samples[batch] += part.stop - part.start
+            gram += format_.round_gram(mine)
             if progress is not None:
                 progress((device + 1) / problem.n_devices)
         self.batch_gram = np.stack(
-            [_mirrored(np.ldexp(part, -2 * format_.feature_bits)).astype(np.float32) for part in batch_gram]
+            [np.ldexp(part, -2 * format_.feature_bits).astype(np.float32) for part in batch_gram]
         )
-        gram = _mirrored(gram)
         self.gram: Planes = format_.ring.from_integers(gram)
         self._constant: Planes = format_.ring.from_integers(-cross)
 
@@ -90,8 +92,3 @@ class CentralTotals:
             integers, bits = format_.round_update(direction)
             product = ring.product(self.gram, ring.from_integers(integers))
             solver.receive(np.ldexp(integers, -bits), format_.product_to_reals(product, integers, bits))
-
-
-def _mirrored(upper: Floats) -> Floats:
-    """The symmetric matrix of an upper triangle with zeros below."""
-    return upper + np.triu(upper, 1).T

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -51,6 +51,12 @@ class CodedScheme(Scheme):
     @abstractmethod
     def default_for(cls, n_devices: int) -> CodedScheme:
         """The variant to take on so many devices when nothing else is known."""
+
+    def with_spare(self, spare: int) -> CodedScheme:
+        """The same with so many spare answers."""
+        itself: Any = self  # a dataclass, which the type of this base cannot say
+        changed: CodedScheme = replace(itself, spare=spare)
+        return changed
 
     @property
     @abstractmethod

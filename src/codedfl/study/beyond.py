@@ -6,16 +6,15 @@ draws the speed-up against the number of devices with the planner's choice marke
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from codedfl.data import datasets
-from codedfl.data.problem import PAPER_FEATURES
 from codedfl.fleet.fleet import Fleet
 from codedfl.schemes import (
     CodedKeys,
@@ -28,38 +27,52 @@ from codedfl.schemes import (
     WorkShape,
     epoch_end_times,
 )
-from codedfl.study.comparison import Entry, Settings, Trained, draw_latencies, train_all
+from codedfl.solve.registry import BLOCK_KRYLOV
+from codedfl.study import paper
+from codedfl.study.comparison import Entry, Settings, Trained, draw_latencies, train_seeds
+from codedfl.study.paper import EXPERIMENTS, Experiment
+from codedfl.study.parallel import jobs_at_once
 from codedfl.study.planner import gram_directions
-from codedfl.study.reproduce import (
-    EXPERIMENTS,
-    Experiment,
-    Stages,
-    experiment_settings,
-    problems_of,
-    software_versions,
-    thinned,
-)
+from codedfl.study.reproduce import experiment_settings, problem_maker, software_versions, thinned
+from codedfl.study.results import Goal, Results, ScalingRow, SchemeResult, Took, TraceRow
 from codedfl.typing import Progress
 
 CHUNK_BITS = 12_000  # a packet of 1 500 bytes, each with its own retransmissions
 FLEET_SIZES = (25, 50, 120, 250, 500, 1000)
 GROUP_SIZE = 25
 
-# What this study sets out to reach: (data set, scheme, solver, rival scheme, rival's solver, times faster)
-GOALS = (
-    ("mnist", "coded-keys", "gd", "conventional", "gd", 13.0),
-    ("mnist", "coded-keys", "cg", "conventional", "gd", 100.0),
-    ("mnist", "coded-keys", "cg", "conventional-full-batch", "cg", 8.0),
-    ("fashion-mnist", "coded-keys", "gd", "conventional", "gd", 13.0),
-    ("fashion-mnist", "coded-keys", "cg", "conventional", "gd", 150.0),
-    ("fashion-mnist", "coded-keys", "cg", "conventional-full-batch", "cg", 8.0),
+
+@dataclass(frozen=True)
+class _Aim:
+    """What this study sets out to reach on one data set."""
+
+    dataset: str
+    scheme: str
+    solver: str
+    rival: str
+    rival_solver: str
+    times: float
+
+
+SOLVERS = ("gd", "nesterov", "cg", BLOCK_KRYLOV)
+
+AIMS = (
+    _Aim("mnist", "coded-keys", "gd", "conventional", "gd", 13.0),
+    _Aim("mnist", "coded-keys", "cg", "conventional", "gd", 100.0),
+    _Aim("mnist", "coded-keys", "cg", "conventional-full-batch", "cg", 8.0),
+    _Aim("mnist", "coded-keys", BLOCK_KRYLOV, "conventional", "gd", 150.0),
+    _Aim("mnist", "coded-keys", BLOCK_KRYLOV, "conventional-full-batch", BLOCK_KRYLOV, 6.5),
+    _Aim("fashion-mnist", "coded-keys", "gd", "conventional", "gd", 13.0),
+    _Aim("fashion-mnist", "coded-keys", "cg", "conventional", "gd", 150.0),
+    _Aim("fashion-mnist", "coded-keys", "cg", "conventional-full-batch", "cg", 8.0),
+    _Aim("fashion-mnist", "coded-keys", BLOCK_KRYLOV, "conventional", "gd", 150.0),
+    _Aim("fashion-mnist", "coded-keys", BLOCK_KRYLOV, "conventional-full-batch", BLOCK_KRYLOV, 6.5),
 )
 
 NOTES = (
     "Coded keys: one padded upload a device, the pads' 32-byte seeds are coded instead of the data. Privacy is that of"
     " the paper's scheme; the server sees the total only.",
     "Every scheme with exact gradients can run any solver, conventional FL included (full batch, stored Gram matrix).",
-    "One-shot is the floor: one answer, closed form, but the server learns the whole total Gram matrix.",
     "'chunked' sends every message in packets of 12 000 bits with their own retransmissions, as real links do, for all"
     " schemes alike; otherwise a failed transmission repeats the whole message.",
     "Large fleets repeat the paper's mix of devices, each with as many samples as in the paper; epochs to the target"
@@ -69,10 +82,12 @@ NOTES = (
 
 
 def beyond_entries(n_devices: int) -> list[Entry]:
-    alphas = sorted({max(1, round(alpha * n_devices / 25)) for alpha in (16, 20, 23, 25)})
-    entries = [Entry(Conventional()), *(Entry(ConventionalFullBatch(), solver) for solver in ("gd", "cg"))]
-    entries += [Entry(CodedPadded(alpha), solver) for alpha in alphas[-2:] for solver in ("gd", "cg")]
-    entries += [Entry(CodedKeys(alpha), solver) for alpha in alphas for solver in ("gd", "nesterov", "cg")]
+    alphas = sorted({paper.to_scale(alpha, n_devices) for alpha in (16, 20, 23, 25)})
+    entries = [Entry(Conventional()), *(Entry(ConventionalFullBatch(), solver) for solver in SOLVERS)]
+    entries += [
+        Entry(CodedPadded(alpha), solver) for alpha in alphas[-2:] for solver in SOLVERS if solver != "nesterov"
+    ]
+    entries += [Entry(CodedKeys(alpha), solver) for alpha in alphas for solver in SOLVERS]
     return [*entries, *(Entry(OneShot(alpha)) for alpha in alphas[-2:])]
 
 
@@ -81,167 +96,173 @@ def reproduce_beyond(
     seeds: Sequence[int] = range(5),
     draws: int = 200,
     data_dir: Path | None = None,
-    n_features: int = PAPER_FEATURES,
+    n_features: int = paper.FEATURES,
     rows: int | None = None,
     fleet: Fleet | None = None,
     command: str = "",
     progress: Progress | None = None,
-) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Run the study; returns what results.json and traces.csv hold."""
+) -> Results:
+    """Run the study."""
     began = time.perf_counter()
-    fleet = fleet or Fleet.load("paper")
+    fleet = fleet or Fleet.load(paper.FLEET)
     entries = beyond_entries(fleet.n_devices)
-    report = Stages(progress, len(EXPERIMENTS) * len(seeds))
-    schemes: list[dict[str, Any]] = []
-    traces: list[dict[str, Any]] = []
-    scaling: list[dict[str, Any]] = []
+    schemes: list[SchemeResult] = []
+    traces: list[TraceRow] = []
+    scaling: list[ScalingRow] = []
     algebra = 0.0
-    for name, experiment in EXPERIMENTS.items():
+    for index, (name, experiment) in enumerate(EXPERIMENTS.items()):
         data = thinned(datasets.load(experiment.dataset, data_dir), rows)
         settings = replace(experiment_settings(experiment, fleet, draws), targets=(experiment.headline_target,))
-        problems = problems_of(data, experiment.gamma, fleet.n_devices, n_features, seeds, report)
-        trained = train_all(problems, entries, settings, report)
-        algebra += trained.seconds
+        problem = problem_maker(data, fleet.n_devices, n_features, experiment.gamma, "sorted")
+        parts = list(train_seeds(problem, seeds, entries, settings, _part(progress, index, len(EXPERIMENTS))))
+        trained = Trained.joined(parts)
+        algebra += trained.seconds / jobs_at_once(len(parts))
         for chunk_bits in (None, CHUNK_BITS):
-            outcome = draw_latencies(name, trained, entries, replace(settings, chunk_bits=chunk_bits))
-            schemes += [
-                {**row, "chunked": chunk_bits is not None, "gram_directions": _gram_directions(row, trained.shape)}
-                for row in outcome.schemes
-            ]
-            traces += outcome.traces if chunk_bits is None else []
+            found, curves = draw_latencies(name, trained, entries, replace(settings, chunk_bits=chunk_bits))
+            schemes += [replace(row, gram_directions=_gram_directions(row, trained.shape)) for row in found]
+            traces += curves if chunk_bits is None else ()
         scaling += speedup_against_devices(name, experiment, trained, settings)
-    results = {
-        "name": "beyond",
-        "title": "Beyond the paper: MNIST and Fashion-MNIST",
-        "dataset": ", ".join(EXPERIMENTS),
-        "command": command,
-        "fleet": fleet.name,
-        "n_devices": fleet.n_devices,
-        "n_features": n_features,
-        "seeds": list(seeds),
-        "draws": draws,
-        "score_name": "accuracy",
-        "paper": None,
-        "schemes": schemes,
-        "shuffled": [],
-        "sensitivity": [],
-        "claims": judge_goals(schemes),
-        "scaling": scaling,
-        "notes": list(NOTES),
-        "seconds": {"total": time.perf_counter() - began, "linear_algebra": algebra},
-        "versions": software_versions(),
-    }
-    return results, traces
+    return Results(
+        name="beyond",
+        title="Beyond the paper: MNIST and Fashion-MNIST",
+        dataset=", ".join(EXPERIMENTS),
+        command=command,
+        fleet=fleet.name,
+        n_devices=fleet.n_devices,
+        n_features=n_features,
+        seeds=tuple(seeds),
+        draws=draws,
+        score_name="accuracy",
+        schemes=tuple(schemes),
+        claims=tuple(judge_goals(schemes)),
+        scaling=tuple(scaling),
+        notes=NOTES,
+        seconds=Took(time.perf_counter() - began, algebra),
+        versions=software_versions(),
+        quick=n_features < paper.FEATURES or rows is not None,
+        traces=tuple(traces),
+    )
 
 
-def judge_goals(schemes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Each goal under each sharing convention, by the best alpha; the same form as the paper's claims."""
+def _part(progress: Progress | None, index: int, count: int) -> Progress | None:
+    """The progress of one data set of several as that of the whole."""
+    if progress is None:
+        return None
+    return lambda what, fraction: progress(what, (index + fraction) / count)
+
+
+def judge_goals(schemes: Sequence[SchemeResult]) -> list[Goal]:
+    """Each aim under each convention of the results, by the best alpha; the same form as the paper's claims."""
+    sharings = dict.fromkeys(row.sharing for row in schemes)
     judged = []
-    for dataset, scheme, solver, rival, rival_solver, goal in GOALS:
-        for sharing in ("authors", "per-message", "multicast"):
-            for chunked in (False, True):
-                rows = [
-                    row
-                    for row in schemes
-                    if (row["dataset"], row["sharing"], row["chunked"]) == (dataset, sharing, chunked)
-                ]
-                mine = [row for row in rows if (row["scheme"], row["solver"]) == (scheme, solver)]
-                theirs = [row for row in rows if (row["scheme"], row["solver"]) == (rival, rival_solver)]
-                best = max(mine, key=_median_speedup, default=None)
-                if best is None or not theirs:
-                    continue
-                reference = _median_speedup(theirs[0])
-                ratio = _median_speedup(best) / reference if reference else None  # None: the rival never gets there
-                judged.append(
-                    {
-                        "statement": f"{scheme} with {solver} is at least {goal:g} times faster than {rival} with"
-                        f" {rival_solver} (sharing {sharing}{', chunked' if chunked else ''})",
-                        "dataset": dataset,
-                        "target_accuracy": best["target_accuracy"],
-                        "holds": None if ratio is None else bool(ratio >= goal),
-                        "evidence": f"{rival} with {rival_solver} does not reach the target"
-                        if ratio is None
-                        else f"{ratio:.1f} times, {best['label']}, median over {best['seeds']} seeds",
-                        "scheme": scheme,
-                        "solver": solver,
-                        "rival": rival,
-                        "rival_solver": rival_solver,
-                        "sharing": sharing,
-                        "chunked": chunked,
-                        "goal": goal,
-                        "speedup": ratio,
-                    }
-                )
+    for aim in AIMS:
+        for sharing, chunked in itertools.product(sharings, (False, True)):
+            rows = [
+                row for row in schemes if (row.dataset, row.sharing, row.chunked) == (aim.dataset, sharing, chunked)
+            ]
+            mine = [row for row in rows if (row.scheme, row.solver) == (aim.scheme, aim.solver)]
+            theirs = [row for row in rows if (row.scheme, row.solver) == (aim.rival, aim.rival_solver)]
+            best = max(mine, key=_median_speedup, default=None)
+            if best is not None and theirs:
+                judged.append(_judge(aim, best, theirs[0]))
     return judged
 
 
-def _gram_directions(row: Mapping[str, Any], shape: WorkShape) -> int | None:
+def _judge(aim: _Aim, best: SchemeResult, rival: SchemeResult) -> Goal:
+    reference = _median_speedup(rival)
+    ratio = _median_speedup(best) / reference if reference else None  # None: the rival never gets there
+    evidence = f"{aim.rival} with {aim.rival_solver} does not reach the target"
+    if ratio is not None:
+        evidence = f"{ratio:.1f} times, {best.label}, median over {best.seeds} seeds"
+    return Goal(
+        statement=f"{aim.scheme} with {aim.solver} is at least {aim.times:g} times faster than {aim.rival} with"
+        f" {aim.rival_solver} (sharing {best.sharing}{', chunked' if best.chunked else ''})",
+        dataset=aim.dataset,
+        target_accuracy=best.target_accuracy,
+        holds=None if ratio is None else bool(ratio >= aim.times),
+        evidence=evidence,
+        scheme=aim.scheme,
+        solver=aim.solver,
+        rival=aim.rival,
+        rival_solver=aim.rival_solver,
+        sharing=best.sharing,
+        chunked=best.chunked,
+        goal=aim.times,
+        speedup=ratio,
+    )
+
+
+def _gram_directions(row: SchemeResult, shape: WorkShape) -> int | None:
     """What the median seed gives away; None if it never gets there."""
-    epochs = row["epochs_to_target"]["median"]
-    return None if epochs is None else gram_directions(shape, round(epochs), reveals_gram=row["scheme"] == OneShot.name)
+    epochs = row.epochs_to_target.median
+    return None if epochs is None else gram_directions(shape, round(epochs), reveals_gram=row.scheme == OneShot.name)
 
 
-def _median_speedup(row: dict[str, Any]) -> float:
-    return float(row["speedup_over_conventional"]["median"] or 0.0)
+def _median_speedup(row: SchemeResult) -> float:
+    return row.speedup_over_conventional.median or 0.0
 
 
 def speedup_against_devices(
     name: str, experiment: Experiment, trained: Trained, settings: Settings
-) -> list[dict[str, Any]]:
-    """Rows (devices, scheme, seconds, times faster than conventional) on the fleet's mix at other sizes.
+) -> list[ScalingRow]:
+    """Seconds, and times faster than conventional FL, on the fleet's mix at other sizes.
 
-    For every scheme the fastest of a few alphas is taken, as the planner would; ``chosen`` marks the fastest of all.
+    For every scheme and solver the fastest of a few alphas is taken, as the planner would; ``chosen`` marks the
+    fastest of all.
     """
     per_device = int(trained.shape.samples.max())
-    rows: list[dict[str, Any]] = []
+    rows: list[ScalingRow] = []
     for size in FLEET_SIZES:
         at = Conditions(settings.fleet.scaled_to(size), "multicast", settings.policy, CHUNK_BITS)
         shape = replace(trained.shape, samples=np.full(size, per_device))
-        here: list[dict[str, Any]] = []
-        for label, scheme, entry in _scaled_schemes(size):
+        best: dict[tuple[str, str], tuple[float, Scheme]] = {}
+        for scheme, entry in _scaled_schemes(size):
             epochs = _median_epochs(trained, entry, experiment.headline_target)
             if epochs is None:
                 continue
             _, ends = epoch_end_times(scheme, shape, at, epochs, 20, np.random.default_rng([size, 3]))
-            here.append(
-                {
-                    "dataset": name,
-                    "devices": size,
-                    "scheme": label,
-                    "variant": scheme.label,
-                    "sharing": at.sharing,
-                    "chunked": at.chunk_bits is not None,
-                    "seconds": float(ends[:, -1].mean()),
-                }
-            )
-        conventional = next((row["seconds"] for row in here if row["scheme"] == "conventional, gd"), None)
+            seconds, method = float(ends[:, -1].mean()), (scheme.name, entry.solver_name)
+            if method not in best or seconds < best[method][0]:
+                best[method] = seconds, scheme
+        conventional = best.get((Conventional.name, "gd"))
         if conventional is None:
             continue  # it never gets there, so nothing is so many times faster
-        best: dict[str, dict[str, Any]] = {}
-        for row in here:
-            row["speedup"] = conventional / row["seconds"]
-            if row["scheme"] not in best or row["seconds"] < best[row["scheme"]]["seconds"]:
-                best[row["scheme"]] = row
-        private = [row for row in best.values() if not row["scheme"].startswith("one-shot")]
-        fastest = min(private, key=lambda row: row["seconds"])
-        rows += [{**row, "chosen": row is fastest} for row in best.values()]
+        # One-shot is the floor: it shows the server the whole total Gram matrix.
+        fastest = min((method for method in best if method[0] != OneShot.name), key=lambda method: best[method][0])
+        rows += [
+            ScalingRow(
+                dataset=name,
+                devices=size,
+                scheme=scheme.name,
+                solver=method[1],
+                label=scheme.label,
+                parameters=scheme.parameters,
+                sharing=at.sharing,
+                chunked=at.chunk_bits is not None,
+                seconds=seconds,
+                speedup=conventional[0] / seconds,
+                chosen=method == fastest,
+            )
+            for method, (seconds, scheme) in best.items()
+        ]
     return rows
 
 
-def _scaled_schemes(size: int) -> list[tuple[str, Scheme, Entry]]:
-    """(curve, scheme at this size, the entry whose trajectory it shares)."""
+def _scaled_schemes(size: int) -> list[tuple[Scheme, Entry]]:
+    """(scheme at this size, the entry whose trajectory it shares)."""
     groups = 1 if size <= 2 * GROUP_SIZE else round(size / GROUP_SIZE)
     members = size // groups
-    found: list[tuple[str, Scheme, Entry]] = [
-        ("conventional, gd", Conventional(), Entry(Conventional())),
-        ("conventional-full-batch, cg", ConventionalFullBatch(), Entry(ConventionalFullBatch(), "cg")),
+    found: list[tuple[Scheme, Entry]] = [
+        (Conventional(), Entry(Conventional())),
+        *((ConventionalFullBatch(), Entry(ConventionalFullBatch(), solver)) for solver in ("cg", BLOCK_KRYLOV)),
     ]
     for alpha in sorted({max(1, round(part * members)) for part in (0.4, 0.64, 0.8, 0.92, 1.0)}):
         found += [
-            ("coded-padded, gd", CodedPadded(alpha, groups), Entry(CodedPadded(1))),
-            ("coded-keys, gd", CodedKeys(alpha, groups), Entry(CodedKeys(1))),
-            ("coded-keys, cg", CodedKeys(alpha, groups), Entry(CodedKeys(1), "cg")),
-            ("one-shot", OneShot(alpha, groups), Entry(OneShot(1))),
+            (CodedPadded(alpha, groups), Entry(CodedPadded(1))),
+            (CodedKeys(alpha, groups), Entry(CodedKeys(1))),
+            (CodedKeys(alpha, groups), Entry(CodedKeys(1), "cg")),
+            (CodedKeys(alpha, groups), Entry(CodedKeys(1), BLOCK_KRYLOV)),
+            (OneShot(alpha, groups), Entry(OneShot(1))),
         ]
     return found
 

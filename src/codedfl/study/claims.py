@@ -1,6 +1,6 @@
 """What the paper's section V says of its figures, each sentence as a function on a list of results.
 
-The functions read entries as ``comparison`` makes them, and of these only the ones that were run as the paper ran
+The functions read rows as ``comparison`` makes them, and of these only the ones that were run as the paper ran
 them: the authors' sharing formula, gradient descent, step "paper". A claim holds, fails, or cannot be judged because
 an entry it needs is missing; the evidence has the numbers, or says what is missing. Times are medians over feature
 seeds; a median seed that never reaches the target is infinitely late.
@@ -9,14 +9,15 @@ seeds; a median seed that never reaches the target is infinitely late.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
 
 from codedfl.errors import InvalidInput
+from codedfl.study import paper
+from codedfl.study.paper import Experiment
+from codedfl.study.results import Claim
+from codedfl.study.results import SchemeResult as Row
 
-Entry = Mapping[str, Any]
-_Verdict = tuple[bool, list[Entry]] | None  # at one target, and on whose times; None where an entry is missing
+_Verdict = tuple[bool, list[Row]] | None  # at one target, and on whose times; None where a row is missing
 
 THIN = "\u202f"  # before a unit: never broken
 SHUFFLED = " (shuffled)"
@@ -27,49 +28,25 @@ SLIGHTLY = 1.5  # "slightly worse training time" is read as at most this many ti
 ACCURACY_TOLERANCE = 0.005  # half a point; less is not called a loss
 
 
-@dataclass(frozen=True)
-class Claim:
-    """``holds`` is None where the claim cannot be judged; ``target_accuracy`` is None where it is about all targets."""
-
-    statement: str
-    dataset: str
-    target_accuracy: float | None
-    holds: bool | None
-    evidence: str
-
-
-@dataclass(frozen=True)
-class Headline:
-    """A speed-up over conventional FL that the paper's abstract and section V give."""
-
-    target: float
-    alpha: int
-    speedup: float
-
-
-HEADLINES: dict[str, Headline] = {
-    "mnist": Headline(target=0.95, alpha=23, speedup=6.6),
-    "fashion-mnist": Headline(target=0.85, alpha=25, speedup=9.2),
-}
-
-
-def paper_claims(dataset: str, schemes: Sequence[Entry], shuffled: Sequence[Entry] = ()) -> list[Claim]:
+def paper_claims(dataset: str, schemes: Sequence[Row], shuffled: Sequence[Row] = ()) -> list[Claim]:
     """Every claim of section V about one of the paper's data sets."""
-    if dataset not in HEADLINES:
-        raise InvalidInput(f"dataset must be one of {', '.join(HEADLINES)} (the paper's), got {dataset!r}")
-    headline = HEADLINES[dataset]
+    if dataset not in paper.EXPERIMENTS:
+        raise InvalidInput(f"dataset must be one of {', '.join(paper.EXPERIMENTS)} (the paper's), got {dataset!r}")
+    headline = paper.EXPERIMENTS[dataset]
+    target = headline.headline_target
     claims = [headline_speedup(schemes, dataset, headline)]
     if dataset == "mnist":
+        little, much = paper.DELTAS
         claims += [
             conventional_wins_below(schemes, dataset, 0.90),
-            beats_coded_fedl(schemes, dataset, headline.target, headline.alpha, 0.1),
-            slightly_slower_than_coded_fedl(schemes, dataset, headline.target, headline.alpha, 0.8),
+            beats_coded_fedl(schemes, dataset, target, headline.alpha, little),
+            slightly_slower_than_coded_fedl(schemes, dataset, target, headline.alpha, much),
         ]
     else:
-        claims.append(smaller_alpha_wins_between(schemes, dataset, 0.80, 0.85, 25))
+        claims.append(smaller_alpha_wins_between(schemes, dataset, 0.80, target, paper.DEVICES))
     claims += [
-        alpha_is_never_fastest(schemes, dataset, 6),
-        alpha_never_beats_conventional(schemes, dataset, 6),
+        alpha_is_never_fastest(schemes, dataset, paper.ALPHAS[0]),
+        alpha_never_beats_conventional(schemes, dataset, paper.ALPHAS[0]),
         best_alpha_changes(schemes, dataset),
     ]
     # None stands for "no such entry", so that the claim is listed as not judged rather than left out.
@@ -84,30 +61,29 @@ def paper_claims(dataset: str, schemes: Sequence[Entry], shuffled: Sequence[Entr
     return claims
 
 
-def headline_speedup(schemes: Iterable[Entry], dataset: str, headline: Headline) -> Claim:
+def headline_speedup(schemes: Iterable[Row], dataset: str, headline: Experiment) -> Claim:
     """The median lies within 15 % of the paper's value, and the paper's value within the spread over seeds."""
     statement = (
         f"coded-padded with α = {headline.alpha} is about {headline.speedup:g} times faster than conventional FL"
         f" (median within {_percent(HEADLINE_TOLERANCE)}, the paper's value within the spread over seeds)"
     )
-    entry = _Results(schemes, dataset).find("coded-padded", headline.target, alpha=headline.alpha)
+    target = headline.headline_target
+    entry = _Results(schemes, dataset).find("coded-padded", target, alpha=headline.alpha)
     if entry is None:
-        return _missing(
-            statement, dataset, headline.target, f"coded-padded, α = {headline.alpha} at {_percent(headline.target)}"
-        )
-    speedup = entry["speedup_over_conventional"]
-    if speedup["median"] is None:
-        return _missing(statement, dataset, headline.target, "a seed in which conventional FL reaches the target")
-    near = abs(speedup["median"] / headline.speedup - 1) <= HEADLINE_TOLERANCE
-    inside = speedup["min"] <= headline.speedup <= speedup["max"]
+        return _missing(statement, dataset, target, f"coded-padded, α = {headline.alpha} at {_percent(target)}")
+    speedup = entry.speedup_over_conventional
+    if speedup.median is None or speedup.min is None or speedup.max is None:
+        return _missing(statement, dataset, target, "a seed in which conventional FL reaches the target")
+    near = abs(speedup.median / headline.speedup - 1) <= HEADLINE_TOLERANCE
+    inside = speedup.min <= headline.speedup <= speedup.max
     evidence = (
-        f"median {speedup['median']:.2f}, {speedup['median'] / headline.speedup:.2f} of the paper's value,"
-        f" {speedup['min']:.2f} to {speedup['max']:.2f} over {speedup['seeds_compared']} of {entry['seeds']} seeds"
+        f"median {speedup.median:.2f}, {speedup.median / headline.speedup:.2f} of the paper's value,"
+        f" {speedup.min:.2f} to {speedup.max:.2f} over {speedup.seeds_compared} of {entry.seeds} seeds"
     )
-    return Claim(statement, dataset, headline.target, near and inside, evidence)
+    return Claim(statement, dataset, target, near and inside, evidence)
 
 
-def conventional_wins_below(schemes: Iterable[Entry], dataset: str, limit: float) -> Claim:
+def conventional_wins_below(schemes: Iterable[Row], dataset: str, limit: float) -> Claim:
     """Conventional FL takes less time than coded-padded with any alpha, at every target below ``limit``."""
     statement = f"conventional FL is faster than coded-padded with any α at targets below {_percent(limit)}"
     results = _Results(schemes, dataset)
@@ -123,7 +99,7 @@ def conventional_wins_below(schemes: Iterable[Entry], dataset: str, limit: float
     return _at_every(below, judge, statement, dataset, limit, missing)
 
 
-def beats_coded_fedl(schemes: Iterable[Entry], dataset: str, target: float, alpha: int, delta: float) -> Claim:
+def beats_coded_fedl(schemes: Iterable[Row], dataset: str, target: float, alpha: int, delta: float) -> Claim:
     """Coded-padded takes less time than CodedFedL with little parity data."""
     statement = f"coded-padded with α = {alpha} is faster than CodedFedL with δ = {delta:g}"
     coded, fedl = _coded_and_fedl(schemes, dataset, target, alpha, delta)
@@ -133,7 +109,7 @@ def beats_coded_fedl(schemes: Iterable[Entry], dataset: str, target: float, alph
 
 
 def slightly_slower_than_coded_fedl(
-    schemes: Iterable[Entry], dataset: str, target: float, alpha: int, delta: float
+    schemes: Iterable[Row], dataset: str, target: float, alpha: int, delta: float
 ) -> Claim:
     """Coded-padded takes more time than CodedFedL with much parity data, but not much more."""
     statement = (
@@ -147,16 +123,16 @@ def slightly_slower_than_coded_fedl(
     return _compared(statement, dataset, target, coded, fedl, holds)
 
 
-def _compared(statement: str, dataset: str, target: float, entry: Entry, other: Entry, holds: bool) -> Claim:
+def _compared(statement: str, dataset: str, target: float, entry: Row, other: Row, holds: bool) -> Claim:
     """Two schemes at one target; not judged where neither gets there."""
     if math.isinf(_time(entry)) and math.isinf(_time(other)):
-        return Claim(statement, dataset, target, None, f"neither {entry['label']} nor {other['label']} gets there")
+        return Claim(statement, dataset, target, None, f"neither {entry.label} nor {other.label} gets there")
     evidence = f"{_timed(entry)}, {_timed(other)}: {_ratio(entry, other)} times as long"
     return Claim(statement, dataset, target, holds, evidence)
 
 
 def smaller_alpha_wins_between(
-    schemes: Iterable[Entry], dataset: str, low: float, high: float, replication: int
+    schemes: Iterable[Row], dataset: str, low: float, high: float, replication: int
 ) -> Claim:
     """Some alpha < D takes less time than alpha = D and than conventional FL at every target in [low, high)."""
     statement = (
@@ -168,7 +144,7 @@ def smaller_alpha_wins_between(
     def judge(target: float) -> _Verdict:
         conventional = results.find("conventional", target)
         whole = results.find("coded-padded", target, alpha=replication)
-        parts = [e for e in results.of("coded-padded", target) if e["alpha"] < replication]
+        parts = [e for e in results.of("coded-padded", target) if (e.alpha or 0) < replication]
         if conventional is None or whole is None or not parts:
             return None
         best = min(parts, key=_time)
@@ -179,7 +155,7 @@ def smaller_alpha_wins_between(
     return _at_every(between, judge, statement, dataset, high, missing)
 
 
-def alpha_is_never_fastest(schemes: Iterable[Entry], dataset: str, alpha: int) -> Claim:
+def alpha_is_never_fastest(schemes: Iterable[Row], dataset: str, alpha: int) -> Claim:
     """At no target does this alpha take the least time of the schemes in the paper's figure."""
     statement = f"coded-padded with α = {alpha} is the fastest scheme at no target"
     results = _Results(schemes, dataset)
@@ -187,7 +163,7 @@ def alpha_is_never_fastest(schemes: Iterable[Entry], dataset: str, alpha: int) -
     def judge(target: float) -> _Verdict:
         own = results.find("coded-padded", target, alpha=alpha)
         in_figure = results.of(("conventional", "coded-padded", "coded-fedl"), target)
-        others = [e for e in in_figure if e.get("alpha") != alpha]
+        others = [e for e in in_figure if e.alpha != alpha]
         if own is None or not others:
             return None
         best = min(others, key=_time)
@@ -196,7 +172,7 @@ def alpha_is_never_fastest(schemes: Iterable[Entry], dataset: str, alpha: int) -
     return _at_every(results.targets, judge, statement, dataset, None, f"coded-padded, α = {alpha} and another scheme")
 
 
-def alpha_never_beats_conventional(schemes: Iterable[Entry], dataset: str, alpha: int) -> Claim:
+def alpha_never_beats_conventional(schemes: Iterable[Row], dataset: str, alpha: int) -> Claim:
     """The paper's own words, and more than the above: this alpha is at no target faster than conventional FL."""
     statement = f"coded-padded with α = {alpha} is faster than conventional FL at no target"
     results = _Results(schemes, dataset)
@@ -210,22 +186,22 @@ def alpha_never_beats_conventional(schemes: Iterable[Entry], dataset: str, alpha
     return _at_every(results.targets, judge, statement, dataset, None, f"coded-padded, α = {alpha} and conventional FL")
 
 
-def best_alpha_changes(schemes: Iterable[Entry], dataset: str) -> Claim:
+def best_alpha_changes(schemes: Iterable[Row], dataset: str) -> Claim:
     """Different target accuracies have different fastest alphas."""
     statement = "the fastest α changes with the target"
     results = _Results(schemes, dataset)
-    fastest: dict[float, int] = {}
+    fastest: dict[float, int | None] = {}
     for target in results.targets:
         candidates = [e for e in results.of("coded-padded", target) if math.isfinite(_time(e))]
         if len(candidates) > 1:
-            fastest[target] = min(candidates, key=_time)["alpha"]
+            fastest[target] = min(candidates, key=_time).alpha
     if len(fastest) < 2:
         return _missing(statement, dataset, None, "coded-padded with two α that reach two targets")
     evidence = "; ".join(f"{_percent(target)}: α = {alpha}" for target, alpha in fastest.items())
     return Claim(statement, dataset, None, len(set(fastest.values())) > 1, evidence)
 
 
-def dropping_loses_accuracy_on_sorted(schemes: Iterable[Entry], dataset: str, dropped: int | None) -> Claim:
+def dropping_loses_accuracy_on_sorted(schemes: Iterable[Row], dataset: str, dropped: int | None) -> Claim:
     """On data sorted by label, training without the slowest devices ends below conventional FL."""
     statement = f"{_dropping(dropped)} loses accuracy on sorted data (more than {100 * ACCURACY_TOLERANCE:g} points)"
     loss = _loss(schemes, dataset, dropped)
@@ -234,7 +210,7 @@ def dropping_loses_accuracy_on_sorted(schemes: Iterable[Entry], dataset: str, dr
     return Claim(statement, dataset, None, loss[0] > ACCURACY_TOLERANCE, loss[1])
 
 
-def dropping_keeps_accuracy_on_shuffled(shuffled: Iterable[Entry], dataset: str, dropped: int | None) -> Claim:
+def dropping_keeps_accuracy_on_shuffled(shuffled: Iterable[Row], dataset: str, dropped: int | None) -> Claim:
     """On shuffled data it ends as high as conventional FL."""
     statement = f"{_dropping(dropped)} loses no accuracy on shuffled data (at most {100 * ACCURACY_TOLERANCE:g} points)"
     loss = _loss(shuffled, dataset + SHUFFLED, dropped)
@@ -243,14 +219,14 @@ def dropping_keeps_accuracy_on_shuffled(shuffled: Iterable[Entry], dataset: str,
     return Claim(statement, dataset + SHUFFLED, None, loss[0] <= ACCURACY_TOLERANCE, loss[1])
 
 
-def coding_gains_over_dropping(schemes: Iterable[Entry], dataset: str, dropped: int | None) -> Claim:
+def coding_gains_over_dropping(schemes: Iterable[Row], dataset: str, dropped: int | None) -> Claim:
     """The best alpha takes less time to the highest target both reach, and ends at least as high.
 
     Where dropping reaches no target that coding reaches, coding gains: never is later than any time.
     """
     statement = f"coding still gains over {_dropping(dropped)}, in time and without losing accuracy"
     results = _Results(schemes, dataset)
-    pairs: list[tuple[float, Entry, Entry]] = []
+    pairs: list[tuple[float, Row, Row]] = []
     for target in results.targets:
         drop = results.find("drop-slowest", target, dropped=dropped)
         coded = results.fastest("coded-padded", target)
@@ -260,7 +236,7 @@ def coding_gains_over_dropping(schemes: Iterable[Entry], dataset: str, dropped: 
         return _missing(statement, dataset, None, "drop-slowest and coded-padded")
     # The highest target both reach; failing that the highest that one does.
     target, coded, drop = max(pairs, key=lambda p: (math.isfinite(_time(p[1])) + math.isfinite(_time(p[2])), p[0]))
-    higher = coded["final_accuracy"]["median"] - drop["final_accuracy"]["median"]
+    higher = _final(coded) - _final(drop)
     evidence = (
         f"{_percent(target)}: {_timed(coded)}, {_timed(drop)}; final accuracy {_points(coded)} against {_points(drop)}"
     )
@@ -268,26 +244,26 @@ def coding_gains_over_dropping(schemes: Iterable[Entry], dataset: str, dropped: 
 
 
 class _Results:
-    """The entries of one data set that were run as the paper ran them."""
+    """The rows of one data set that were run as the paper ran them."""
 
-    def __init__(self, schemes: Iterable[Entry], dataset: str) -> None:
-        as_the_paper = {"dataset": dataset, "sharing": "authors", "step": "paper", "solver": "gd"}
-        self._entries = [e for e in schemes if all(e[key] == value for key, value in as_the_paper.items())]
-        self.targets = sorted({float(e["target_accuracy"]) for e in self._entries})
+    def __init__(self, schemes: Iterable[Row], dataset: str) -> None:
+        as_the_paper = (dataset, "authors", paper.STEP, "gd")
+        self._rows = [
+            e for e in schemes if (e.dataset, e.sharing, e.step, e.solver) == as_the_paper and e.reason is None
+        ]
+        self.targets = sorted({e.target_accuracy for e in self._rows})
 
-    def of(self, names: str | tuple[str, ...], target: float | None = None) -> list[Entry]:
+    def of(self, names: str | tuple[str, ...], target: float | None = None) -> list[Row]:
         wanted = (names,) if isinstance(names, str) else names
         return [
-            e
-            for e in self._entries
-            if e["scheme"] in wanted and (target is None or math.isclose(e["target_accuracy"], target))
+            e for e in self._rows if e.scheme in wanted and (target is None or math.isclose(e.target_accuracy, target))
         ]
 
-    def find(self, name: str, target: float, **parameters: object) -> Entry | None:
-        matching = (e for e in self.of(name, target) if all(e.get(key) == value for key, value in parameters.items()))
-        return next(matching, None)
+    def find(self, name: str, target: float, **parameters: float | None) -> Row | None:
+        wanted = parameters.items()
+        return next((e for e in self.of(name, target) if all(e.parameters.get(k) == v for k, v in wanted)), None)
 
-    def fastest(self, name: str, target: float) -> Entry | None:
+    def fastest(self, name: str, target: float) -> Row | None:
         return min(self.of(name, target), key=_time, default=None)
 
 
@@ -313,31 +289,31 @@ def _at_every(
 
 
 def _coded_and_fedl(
-    schemes: Iterable[Entry], dataset: str, target: float, alpha: int, delta: float
-) -> tuple[Entry | None, Entry | None]:
+    schemes: Iterable[Row], dataset: str, target: float, alpha: int, delta: float
+) -> tuple[Row | None, Row | None]:
     results = _Results(schemes, dataset)
     return results.find("coded-padded", target, alpha=alpha), results.find("coded-fedl", target, delta=delta)
 
 
-def _dropped_counts(schemes: Iterable[Entry], dataset: str) -> list[int]:
-    return sorted({int(e["dropped"]) for e in _Results(schemes, dataset).of("drop-slowest")})
+def _dropped_counts(schemes: Iterable[Row], dataset: str) -> list[int]:
+    return sorted({int(e.parameters["dropped"]) for e in _Results(schemes, dataset).of("drop-slowest")})
 
 
 def _dropping(dropped: int | None) -> str:
     return "dropping the slowest" if dropped is None else f"dropping the slowest {dropped}"
 
 
-def _loss(schemes: Iterable[Entry], dataset: str, dropped: int | None) -> tuple[float, str] | None:
+def _loss(schemes: Iterable[Row], dataset: str, dropped: int | None) -> tuple[float, str] | None:
     """Accuracy that dropping loses against conventional FL, and the sentence that says so."""
     results = _Results(schemes, dataset)
     for target in reversed(results.targets):
         drop, conventional = results.find("drop-slowest", target, dropped=dropped), results.find("conventional", target)
         if drop is not None and conventional is not None:
-            loss = conventional["final_accuracy"]["median"] - drop["final_accuracy"]["median"]
+            loss = _final(conventional) - _final(drop)
             evidence = (
                 f"final accuracy {_points(drop)}, conventional FL {_points(conventional)};"
-                f" {_percent(target)} reached in {drop['seeds_reached']} and {conventional['seeds_reached']}"
-                f" of {drop['seeds']} seeds"
+                f" {_percent(target)} reached in {drop.seeds_reached} and {conventional.seeds_reached}"
+                f" of {drop.seeds} seeds"
             )
             return loss, evidence
     return None
@@ -347,27 +323,33 @@ def _missing(statement: str, dataset: str, target: float | None, what: str) -> C
     return Claim(statement, dataset, target, None, f"missing: {what} (sharing authors, step paper, solver gd)")
 
 
-def _time(entry: Entry) -> float:
-    median = entry["time_to_target_s"]["median"]
+def _time(entry: Row) -> float:
+    median = entry.time_to_target_s.median
     return math.inf if median is None else float(median)
 
 
-def _timed(entry: Entry) -> str:
+def _timed(entry: Row) -> str:
     seconds = _time(entry)
     text = (
         "never" if math.isinf(seconds) else f"in {seconds:.0f}{THIN}s" if seconds >= 100 else f"in {seconds:.3g}{THIN}s"
     )
-    return f"{entry['label']} {text}"
+    return f"{entry.label} {text}"
 
 
-def _ratio(entry: Entry, other: Entry) -> str:
+def _ratio(entry: Row, other: Row) -> str:
     if math.isinf(_time(other)):
         return "0"
     return f"{_time(entry) / _time(other):.2f}"
 
 
-def _points(entry: Entry) -> str:
-    return f"{100 * entry['final_accuracy']['median']:.1f}{THIN}%"
+def _final(entry: Row) -> float:
+    """Median over seeds; a row that ran has one."""
+    assert entry.final_accuracy.median is not None
+    return entry.final_accuracy.median
+
+
+def _points(entry: Row) -> str:
+    return f"{100 * _final(entry):.1f}{THIN}%"
 
 
 def _percent(fraction: float) -> str:

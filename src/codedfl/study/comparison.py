@@ -12,25 +12,43 @@ from __future__ import annotations
 import functools
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from codedfl.data.problem import PAPER_REGULARISATION, Problem
-from codedfl.errors import InvalidInput
+from codedfl.errors import CodedFLError, InvalidInput
 from codedfl.fleet.clock import StragglerPolicy
 from codedfl.fleet.fleet import Fleet
 from codedfl.fleet.latency import LatencyModel, SharingConvention
 from codedfl.run.simulator import Trajectory, trajectory
-from codedfl.schemes import Conditions, Conventional, Descent, Scheme, WorkShape, epoch_end_times
+from codedfl.schemes import (
+    Conditions,
+    Conventional,
+    ConventionalFullBatch,
+    Descent,
+    Scheme,
+    WorkShape,
+    epoch_end_times,
+)
 from codedfl.schemes.central import CentralTotals
 from codedfl.schemes.scheme import Grouping
 from codedfl.solve.descent import STEPS
 from codedfl.solve.registry import make_solver, solver_kind
 from codedfl.solve.solver import Solver
-from codedfl.typing import Floats
+from codedfl.study.parallel import Job, in_parallel
+from codedfl.study.results import Exposure, Gain, SchemeResult, Speedups, Times, Took, TraceRow, finite, summary
+from codedfl.typing import Floats, Progress
+
+CENTRAL_MODELS = (
+    "Models are computed centrally once per feature seed (they do not depend on who straggles; a test shows that the"
+    " protocol gives the same model bit for bit), and latencies are drawn for them."
+)
+"""The note under every comparison."""
+
+CANNOT_RUN = (CodedFLError, np.linalg.LinAlgError)
+"""What a scheme may end with on a fleet or table that does not suit it: a row then says why."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +96,6 @@ class Settings:
     chunk_bits: float | None = None
     draws: int = 200
     max_epochs: int = 1000
-    score_every: int = 1
     regularisation: float = PAPER_REGULARISATION
     latency_seed: int = 0
     latency: LatencyModel | None = None
@@ -92,24 +109,41 @@ class Settings:
         )
 
 
-@dataclass
+@dataclass(frozen=True)
 class Comparison:
-    """The outcome: ``schemes`` as results.json holds them, ``traces`` as rows of traces.csv."""
+    """The outcome: rows of results.json, and of traces.csv."""
 
-    dataset: str
-    schemes: list[dict[str, Any]] = field(default_factory=list)
-    traces: list[dict[str, Any]] = field(default_factory=list)
-    seconds: dict[str, float] = field(default_factory=dict)
+    schemes: tuple[SchemeResult, ...]
+    traces: tuple[TraceRow, ...]
+    seconds: Took
+
+
+ModelsKey = tuple[object, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """The trajectories of all entries over all feature seeds; latencies can be drawn for them again and again."""
+    """The trajectories of all entries over all feature seeds; latencies can be drawn for them again and again.
 
-    runs: dict[tuple[object, ...], list[Trajectory]]
+    ``failed`` has the reason of those that could not be trained, in whichever seed.
+    """
+
+    runs: dict[ModelsKey, list[Trajectory]]
     seeds: list[int]
     shape: WorkShape
     seconds: float
+    failed: dict[ModelsKey, str] = field(default_factory=dict)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Trained]) -> Trained:
+        """The seeds of all parts, in their order."""
+        return cls(
+            {key: [run for part in parts for run in part.runs[key]] for key in parts[0].runs},
+            [seed for part in parts for seed in part.seeds],
+            parts[0].shape,
+            sum(part.seconds for part in parts),
+            {key: why for part in parts for key, why in part.failed.items()},
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,53 +151,88 @@ class _Timing:
     start: Floats  # (draws,)
     ends: Floats  # (draws, epochs)
 
+    @property
+    def mean_epoch(self) -> float:
+        """From the second epoch on: the first may wait for devices that the sharing phase keeps busy."""
+        lengths = np.diff(self.ends, axis=1) if self.ends.shape[1] > 1 else self.ends - self.start[:, None]
+        return float(lengths.mean())
+
 
 def compare(
     dataset: str,
     problems: Iterable[tuple[int, Problem]],
     entries: Sequence[Entry],
     settings: Settings,
-    progress: Callable[[str, float], None] | None = None,
+    progress: Progress | None = None,
 ) -> Comparison:
     """Train every entry on every problem (one per feature seed), then draw latencies."""
     began = time.perf_counter()
     trained = train_all(problems, entries, settings, progress)
-    outcome = draw_latencies(dataset, trained, entries, settings)
-    outcome.seconds = {"total": time.perf_counter() - began, "linear_algebra": trained.seconds}
-    return outcome
+    rows, traces = draw_latencies(dataset, trained, entries, settings)
+    return Comparison(rows, traces, Took(time.perf_counter() - began, trained.seconds))
 
 
 def train_all(
     problems: Iterable[tuple[int, Problem]],
     entries: Sequence[Entry],
     settings: Settings,
-    progress: Callable[[str, float], None] | None = None,
+    progress: Progress | None = None,
 ) -> Trained:
     """The trajectories. Problems are taken one at a time, so that only one is in memory.
 
     ``progress`` is told what is being done and which fraction of the problem is over.
     """
+    parts = [train_one(seed, problem, entries, settings, progress) for seed, problem in problems]
+    if not parts:
+        raise InvalidInput("problems must hold at least one, got none")
+    return Trained.joined(parts)
+
+
+def train_seeds(
+    make_problem: Callable[[int], Problem],
+    seeds: Sequence[int],
+    entries: Sequence[Entry],
+    settings: Settings,
+    progress: Progress | None = None,
+) -> Iterator[Trained]:
+    """One feature seed after the other, as they are finished; a few are worked on, and in memory, at once."""
+    yield from in_parallel([seed_job(make_problem, seed, entries, settings) for seed in seeds], progress)
+
+
+def seed_job(
+    make_problem: Callable[[int], Problem], seed: int, entries: Sequence[Entry], settings: Settings
+) -> Job[Trained]:
+    """Makes the problem and trains on it."""
+
+    def run(progress: Progress) -> Trained:
+        progress(f"seed {seed}: features", 0.0)
+        return train_one(seed, make_problem(seed), entries, settings, progress)
+
+    return run
+
+
+def train_one(
+    seed: int, problem: Problem, entries: Sequence[Entry], settings: Settings, progress: Progress | None = None
+) -> Trained:
+    """One feature seed. An entry that cannot be trained does not keep the others from it."""
     say = progress or (lambda _what, _fraction: None)
+    began = time.perf_counter()
     conditions = settings.conditions(settings.conventions[0])
     distinct = {entry.models_key: entry for entry in entries}
-    runs: dict[tuple[object, ...], list[Trajectory]] = {key: [] for key in distinct}
-    seeds: list[int] = []
-    seconds = 0.0
-    shape: WorkShape | None = None
-    for seed, problem in problems:
-        tick = time.perf_counter()
-        totals = CentralTotals(problem, functools.partial(_half, say, f"seed {seed}: Gram matrices"))
-        shape = WorkShape.of(problem, totals.precision)
-        seeds.append(seed)
-        reference: int | None = None  # epochs that conventional FL took on this problem, once it has run
-        for index, (key, entry) in enumerate(distinct.items()):
-            say(f"seed {seed}: {entry.scheme.label}", (1 + index / len(distinct)) / 2)
-            # Descent at the literal step needs about twice the epochs.
-            limit = settings.max_epochs * (2 if entry.step == "literal" else 1)
-            drifting = not entry.scheme.exact and not isinstance(entry.scheme, Conventional)
-            if reference is not None and drifting:
-                # A baseline that drifts may never get there: half as long again as conventional FL is long enough.
-                limit = min(limit, math.ceil(1.5 * reference))
+    runs: dict[ModelsKey, list[Trajectory]] = {key: [] for key in distinct}
+    failed: dict[ModelsKey, str] = {}
+    totals = CentralTotals(problem, functools.partial(_half, say, f"seed {seed}: Gram matrices"))
+    reference: int | None = None  # epochs that conventional FL took on this problem, once it has run
+    for index, (key, entry) in enumerate(distinct.items()):
+        say(f"seed {seed}: {entry.scheme.label}", (1 + index / len(distinct)) / 2)
+        # Descent at the literal step needs about twice the epochs.
+        limit = settings.max_epochs * (2 if entry.step == "literal" else 1)
+        drifting = not entry.scheme.exact and not isinstance(entry.scheme, Conventional)
+        if reference is not None and drifting:
+            # A baseline that drifts may never get there: half as long again as conventional FL is long enough.
+            limit = min(limit, math.ceil(1.5 * reference))
+        try:
+            entry.scheme.check(settings.fleet.n_devices)
             run = trajectory(
                 entry.scheme,
                 totals,
@@ -173,81 +242,161 @@ def train_all(
                 np.random.default_rng([settings.latency_seed, seed]),
                 max_epochs=limit,
                 target=settings.targets[-1],
-                score_every=settings.score_every if solver_kind(entry.solver).takes_step else 1,
             )
-            runs[key].append(run)
-            if isinstance(entry.scheme, Conventional) and entry.step == "paper":
-                reference = int(run.epochs[-1])
-        seconds += time.perf_counter() - tick
-    if shape is None:
-        raise InvalidInput("problems must hold at least one, got none")
-    return Trained(runs, seeds, shape, seconds)
+        except CANNOT_RUN as error:
+            failed[key] = str(error)
+            continue
+        if not len(run.scores):
+            failed[key] = "it diverges at once: the step is too large for these features"
+            continue
+        runs[key].append(run)
+        if isinstance(entry.scheme, Conventional) and entry.step == "paper":
+            reference = int(run.epochs[-1])
+    return Trained(runs, [seed], WorkShape.of(problem, totals.precision), time.perf_counter() - began, failed)
 
 
-def _half(say: Callable[[str, float], None], what: str, fraction: float) -> None:
+def _half(say: Progress, what: str, fraction: float) -> None:
     """The Gram matrices are about half of the work on a problem."""
     say(what, fraction / 2)
 
 
-def draw_latencies(dataset: str, trained: Trained, entries: Sequence[Entry], settings: Settings) -> Comparison:
-    """Attach latencies to the trajectories, under each of the sharing conventions."""
-    outcome = Comparison(dataset)
+def draw_latencies(
+    dataset: str, trained: Trained, entries: Sequence[Entry], settings: Settings
+) -> tuple[tuple[SchemeResult, ...], tuple[TraceRow, ...]]:
+    """Attach latencies to the trajectories, under each of the sharing conventions; traces are of the first."""
+    rows: list[SchemeResult] = []
+    traces: list[TraceRow] = []
     for convention in settings.conventions:
-        _combine(outcome, entries, trained, settings, convention)
-    return outcome
+        timings, failed = _timings(entries, trained, settings, convention)
+        found = {
+            (entry, target): _row(dataset, entry, trained, timings, failed, settings, convention, target)
+            for entry in entries
+            for target in settings.targets
+        }
+        for (entry, target), row in found.items():
+            rival = found.get((Entry(ConventionalFullBatch(), entry.solver, entry.step), target))
+            rows.append(row if rival is None or not entry.scheme.exact else replace(row, gain=_gain(row, rival)))
+        if convention == settings.conventions[0]:
+            traces += [one for entry in timings for one in _trace_rows(dataset, entry, trained, timings[entry])]
+    return tuple(rows), tuple(traces)
 
 
-def _combine(
-    outcome: Comparison,
-    entries: Sequence[Entry],
-    trained: Trained,
-    settings: Settings,
-    convention: SharingConvention,
-) -> None:
-    runs = trained.runs
+def _gain(row: SchemeResult, rival: SchemeResult) -> Gain:
+    """The speed-up split into what the solver brings, which conventional FL could have as well, and the rest."""
+    total, by_solver = row.speedup_over_conventional.median, rival.speedup_over_conventional.median
+    return Gain() if not total or not by_solver else Gain(by_solver, total / by_solver)
+
+
+def _timings(
+    entries: Sequence[Entry], trained: Trained, settings: Settings, convention: SharingConvention
+) -> tuple[dict[Entry, _Timing], dict[Entry, str]]:
+    """The times of every entry that can run, and why the others cannot."""
     conditions = settings.conditions(convention)
+    failed = {entry: trained.failed[entry.models_key] for entry in entries if entry.models_key in trained.failed}
     # Entries of one scheme (other steps, other solvers) differ in their models only: one set of latencies serves all.
     longest: dict[Scheme, int] = {}
     for entry in entries:
-        epochs = max(int(run.epochs[-1]) for run in runs[entry.models_key])
-        longest[entry.scheme] = max(epochs, longest.get(entry.scheme, 0))
-    by_scheme: dict[Scheme, _Timing] = {}
+        if entry not in failed:
+            epochs = max(int(run.epochs[-1]) for run in trained.runs[entry.models_key])
+            longest[entry.scheme] = max(epochs, longest.get(entry.scheme, 0))
+    by_scheme: dict[Scheme, _Timing | str] = {}
     for scheme, epochs in longest.items():
         rng = np.random.default_rng([settings.latency_seed, 1])
-        by_scheme[scheme] = _Timing(*epoch_end_times(scheme, trained.shape, conditions, epochs, settings.draws, rng))
-    timings = {entry: by_scheme[entry.scheme] for entry in entries}
+        try:
+            ends = epoch_end_times(scheme, trained.shape, conditions, epochs, settings.draws, rng)
+            by_scheme[scheme] = _Timing(*ends)
+        except CANNOT_RUN as error:
+            by_scheme[scheme] = str(error)
+    timings: dict[Entry, _Timing] = {}
     for entry in entries:
-        baseline = _baseline(entries, entry)
-        for target in settings.targets:
-            own = [_seconds_to(run, timings[entry], target) for run in runs[entry.models_key]]
-            reference = (
-                [_seconds_to(run, timings[baseline], target) for run in runs[baseline.models_key]] if baseline else None
-            )
-            outcome.schemes.append(
-                {
-                    "dataset": outcome.dataset,
-                    "scheme": entry.scheme.name,
-                    "label": entry.scheme.label,
-                    **entry.scheme.parameters,
-                    "solver": entry.solver_name,
-                    "sharing": convention,
-                    "step": entry.step,
-                    "target_accuracy": target,
-                    **_statistics(entry, runs[entry.models_key], own, reference, timings[entry], target),
-                }
-            )
-        if convention == settings.conventions[0]:
-            outcome.traces.extend(
-                _trace_rows(outcome.dataset, entry, runs[entry.models_key], trained.seeds, timings[entry])
-            )
+        if entry not in failed:
+            found = by_scheme[entry.scheme]
+            if isinstance(found, str):
+                failed[entry] = found
+            else:
+                timings[entry] = found
+    return timings, failed
 
 
-def _baseline(entries: Sequence[Entry], entry: Entry) -> Entry | None:
-    """Conventional descent with the same step."""
-    for other in entries:
+def _row(
+    dataset: str,
+    entry: Entry,
+    trained: Trained,
+    timings: Mapping[Entry, _Timing],
+    failed: Mapping[Entry, str],
+    settings: Settings,
+    convention: SharingConvention,
+    target: float,
+) -> SchemeResult:
+    row = SchemeResult(
+        dataset=dataset,
+        scheme=entry.scheme.name,
+        label=entry.scheme.label,
+        parameters=entry.scheme.parameters,
+        solver=entry.solver_name,
+        sharing=convention,
+        step=entry.step,
+        target_accuracy=target,
+        chunked=settings.chunk_bits is not None,
+        private=entry.scheme.private,
+        seeds=len(trained.seeds),
+        exposure=_exposure(entry.scheme, settings.fleet.n_devices),
+        reason=failed.get(entry),
+    )
+    if row.reason is not None:
+        return row
+    runs, timing = trained.runs[entry.models_key], timings[entry]
+    own = [_seconds_to(run, timing, target) for run in runs]
+    epochs = [run.epochs_to(target) for run in runs]
+    return replace(
+        row,
+        seeds_reached=sum(seconds is not None for seconds in own),
+        epochs_to_target=summary([math.inf if count is None else float(count) for count in epochs]),
+        time_to_target_s=_times(own),
+        speedup_over_conventional=_speedups(own, _baseline_seconds(entry, trained, timings, target)),
+        sharing_s=float(timing.start.mean()),
+        epoch_s_mean=timing.mean_epoch,
+        final_accuracy=summary([float(run.scores[-1]) for run in runs]),
+    )
+
+
+@functools.lru_cache(maxsize=256)
+def _exposure(scheme: Scheme, n_devices: int) -> Exposure:
+    """What the scheme says of itself; nothing where it does not fit the fleet."""
+    try:
+        found = scheme.exposure(n_devices)
+    except CANNOT_RUN:
+        return Exposure()
+    return Exposure(found.server_alone, found.one_colluder, found.two_colluders)
+
+
+def _times(own: Sequence[Floats | None]) -> Times:
+    over_seeds = summary([math.inf if seconds is None else float(seconds.mean()) for seconds in own])
+    reached = [seconds for seconds in own if seconds is not None]
+    if len(reached) < len(own):
+        return Times(**vars(over_seeds))
+    p5, p95 = np.quantile(np.concatenate(reached), (0.05, 0.95))
+    return Times(**vars(over_seeds), p5=finite(float(p5)), p95=finite(float(p95)))
+
+
+def _baseline_seconds(
+    entry: Entry, trained: Trained, timings: Mapping[Entry, _Timing], target: float
+) -> list[Floats | None]:
+    """Of conventional descent with the same step, seed by seed; empty if it was not run."""
+    for other in timings:
         if isinstance(other.scheme, Conventional) and other.solver == "gd" and other.step == entry.step:
-            return other
-    return None
+            return [_seconds_to(run, timings[other], target) for run in trained.runs[other.models_key]]
+    return []
+
+
+def _speedups(own: Sequence[Floats | None], baseline: Sequence[Floats | None]) -> Speedups:
+    """Seed by seed, over those in which the baseline reaches the target; 0 where only the baseline does."""
+    found = [
+        0.0 if mine is None else float(theirs.mean() / mine.mean())
+        for mine, theirs in zip(own, baseline, strict=False)
+        if theirs is not None
+    ]
+    return Speedups(**vars(summary(found)), seeds_compared=len(found))
 
 
 def _seconds_to(run: Trajectory, timing: _Timing, target: float) -> Floats | None:
@@ -255,69 +404,20 @@ def _seconds_to(run: Trajectory, timing: _Timing, target: float) -> Floats | Non
     return None if epoch is None else timing.ends[:, epoch - 1]
 
 
-def _statistics(
-    entry: Entry,
-    runs: Sequence[Trajectory],
-    own: Sequence[Floats | None],
-    reference: Sequence[Floats | None] | None,
-    timing: _Timing,
-    target: float,
-) -> dict[str, Any]:
-    epochs = [math.inf if run.epochs_to(target) is None else float(run.epochs_to(target) or 0) for run in runs]
-    means = [math.inf if seconds is None else float(seconds.mean()) for seconds in own]
-    reached = [seconds for seconds in own if seconds is not None]
-    pooled = np.concatenate(reached) if len(reached) == len(own) else np.array([])
-    speedups = []
-    for mine, theirs in zip(own, reference or [None] * len(own), strict=True):
-        if theirs is not None:
-            speedups.append(0.0 if mine is None else float(theirs.mean() / mine.mean()))
-    lengths = np.diff(timing.ends, axis=1) if timing.ends.shape[1] > 1 else timing.ends - timing.start[:, None]
-    return {
-        "seeds": len(own),
-        "seeds_reached": len(reached),
-        "epochs_to_target": summary(epochs),
-        "time_to_target_s": {
-            **summary(means),
-            "p5": _finite(float(np.quantile(pooled, 0.05))) if len(pooled) else None,
-            "p95": _finite(float(np.quantile(pooled, 0.95))) if len(pooled) else None,
-        },
-        "speedup_over_conventional": {**summary(speedups), "seeds_compared": len(speedups)},
-        "sharing_s": float(timing.start.mean()),
-        "epoch_s_mean": float(lengths.mean()),
-        "final_accuracy": summary([float(run.scores[-1]) for run in runs]),
-        "private": entry.scheme.private,
-    }
-
-
-def summary(values: Sequence[float]) -> dict[str, float | None]:
-    """Median, mean, min and max; None stands for infinity (never reached) and for no values at all."""
-    if not values:
-        return {"median": None, "mean": None, "min": None, "max": None}
-    array = np.array(values)
-    ordered = {"median": np.median(array), "mean": array.mean(), "min": array.min(), "max": array.max()}
-    return {name: _finite(float(value)) for name, value in ordered.items()}
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
-def _trace_rows(
-    dataset: str, entry: Entry, runs: Sequence[Trajectory], seeds: Sequence[int], timing: _Timing
-) -> list[dict[str, Any]]:
+def _trace_rows(dataset: str, entry: Entry, trained: Trained, timing: _Timing) -> list[TraceRow]:
     mean_ends = timing.ends.mean(axis=0)
     return [
-        {
-            "dataset": dataset,
-            "label": entry.scheme.label,
-            "scheme": entry.scheme.name,
-            "solver": entry.solver_name,
-            "step": entry.step,
-            "seed": seed,
-            "epoch": int(epoch),
-            "seconds": round(float(mean_ends[epoch - 1]), 3),
-            "accuracy": round(float(score), 5),
-        }
-        for seed, run in zip(seeds, runs, strict=True)
+        TraceRow(
+            dataset=dataset,
+            label=entry.scheme.label,
+            scheme=entry.scheme.name,
+            solver=entry.solver_name,
+            step=entry.step,
+            seed=seed,
+            epoch=int(epoch),
+            seconds=round(float(mean_ends[epoch - 1]), 3),
+            accuracy=round(float(score), 5),
+        )
+        for seed, run in zip(trained.seeds, trained.runs[entry.models_key], strict=True)
         for epoch, score in zip(run.epochs, run.scores, strict=True)
     ]

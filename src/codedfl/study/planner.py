@@ -7,9 +7,9 @@ the schemes say themselves. Plans that show the server single devices are listed
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -322,13 +322,19 @@ def gram_directions(shape: WorkShape, epochs: int, *, reveals_gram: bool) -> int
     return shape.n_features if reveals_gram else min(shape.n_features, shape.n_outputs * epochs)
 
 
-def time_against_alpha(planning: Planning) -> dict[str, list[tuple[int, float]]]:
-    """(alpha, mean seconds) of every scheme and solver, for the picture; plans left out are part of it."""
-    everything = [*planning.plans, *(made for made, _ in planning.left_out)]
-    curves: dict[str, list[tuple[int, float]]] = {}
-    coded = [made for made in everything if made.is_coded]
-    key = lambda made: (made.scheme, made.solver, made.groups)  # noqa: E731
-    for (scheme, solver, groups), group in itertools.groupby(sorted(coded, key=key), key=key):
-        name = f"{scheme}, {solver}" + (f", {groups} groups" if groups > 1 else "")
-        curves[name] = sorted((made.alpha, made.seconds_mean) for made in group)
-    return curves
+class CurveKey(NamedTuple):
+    """Which plans make one curve over alpha."""
+
+    scheme: str
+    solver: str
+    groups: int
+
+
+def time_against_alpha(planning: Planning) -> dict[CurveKey, list[tuple[int, float]]]:
+    """(alpha, mean seconds) of every scheme, solver and number of groups; plans left out are part of it."""
+    curves: dict[CurveKey, list[tuple[int, float]]] = {}
+    for made in (*planning.plans, *(made for made, _ in planning.left_out)):
+        if made.is_coded:
+            key = CurveKey(made.scheme, made.solver, made.groups)
+            curves.setdefault(key, []).append((made.alpha, made.seconds_mean))
+    return {key: sorted(points) for key, points in sorted(curves.items())}

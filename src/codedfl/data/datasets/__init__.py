@@ -10,6 +10,7 @@ from codedfl.data.datasets.dataset import Dataset, NamedDataset, Task
 from codedfl.data.datasets.digits import DIGITS
 from codedfl.data.datasets.fetch import DataUnavailable, fetch_files
 from codedfl.data.datasets.idx import FASHION_MNIST, MNIST
+from codedfl.data.datasets.shifted_digits import SHIFTED_DIGITS
 from codedfl.data.datasets.source import FileProgress
 from codedfl.data.datasets.table_file import Table, load_file, read_table
 from codedfl.errors import InvalidInput
@@ -27,7 +28,7 @@ __all__ = [
     "read_table",
 ]
 
-NAMED: dict[str, NamedDataset] = {entry.name: entry for entry in (DIGITS, MNIST, FASHION_MNIST)}
+NAMED: dict[str, NamedDataset] = {entry.name: entry for entry in (DIGITS, SHIFTED_DIGITS, MNIST, FASHION_MNIST)}
 
 
 def load(
@@ -44,7 +45,7 @@ def load(
     progress: FileProgress | None = None,
     use_network: bool = True,
 ) -> Dataset:
-    """Load a named data set ("digits", "mnist", "fashion-mnist") or a table file (see `codedfl.data.tables`).
+    """Load a named data set ("digits", "digits-shifted", "mnist", "fashion-mnist") or a file of `codedfl.data.tables`.
 
     data_dir, progress, use_network: for named ones; their files are fetched if they are not on this machine,
         see `fetch_dataset`.

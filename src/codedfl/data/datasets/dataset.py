@@ -23,8 +23,8 @@ Task = Literal["classification", "regression"]
 Rows = NDArray[np.float32] | NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-# Whole numbers with more distinct values than this are taken for quantities, not for names of classes.
-MOST_CLASSES_GUESSED = 100
+# Whole numbers with more distinct values than this are taken for quantities (ages, counts), not for names of classes.
+MOST_CLASSES_GUESSED = 20
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -126,7 +126,7 @@ def _check_labels(argument: str, y: NDArray[Any], rows: int, task: Task) -> None
 def as_labels(y: NDArray[Any], task: Task | None) -> tuple[NDArray[Any], Task]:
     """Bring labels of any type to those `Dataset` takes; with task None, also say what they are for.
 
-    Text is classes, and so are truth values and whole numbers with at most 100 distinct values that each stand
+    Text is classes, and so are truth values and whole numbers with at most 20 distinct values that each stand
     in two rows on average; everything else is a regression target. Floats that are all whole count as whole
     numbers, since many programs write no others.
     """

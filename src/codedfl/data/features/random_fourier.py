@@ -15,8 +15,9 @@ from codedfl.data.preprocessing import Preprocessing
 from codedfl.errors import InvalidInput
 from codedfl.typing import Floats, Rows
 
-# The paper's kernel parameter 5 is sigma: gamma = 1 / (2 * 5^2), at 784 columns in [0, 1].
-_PAPER_GAMMA = 0.02
+# Section V: "with 5 as kernel parameter", read as sigma; at 784 columns in [0, 1].
+PAPER_KERNEL_WIDTH = 5.0
+PAPER_GAMMA = 1 / (2 * PAPER_KERNEL_WIDTH**2)
 _PAPER_COLUMNS = 784
 
 # Rows at a time: enough for the product to run at full speed, few enough to copy to float64 at little cost.
@@ -39,7 +40,7 @@ def default_gamma(input_dim: int, width: float = 1.0) -> float:
         raise InvalidInput(f"input_dim must be at least 1, got {input_dim}")
     if not 0 < width < np.inf:
         raise InvalidInput(f"width must be a positive number, got {width}")
-    return _PAPER_GAMMA * _PAPER_COLUMNS / (input_dim * width**2)
+    return PAPER_GAMMA * _PAPER_COLUMNS / (input_dim * width**2)
 
 
 @register_feature_map

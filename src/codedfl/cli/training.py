@@ -1,0 +1,154 @@
+"""One training as ``codedfl train`` shows it: what is said before, on the way and at the end, and what is kept."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from codedfl.cli.screen import Screen, score_name
+from codedfl.data.features import RandomFourierFeatures
+from codedfl.data.model import TrainedModel
+from codedfl.data.problem import Problem
+from codedfl.fleet.fleet import Fleet
+from codedfl.report.rows import score as score_text
+from codedfl.report.rows import seconds as seconds_text
+from codedfl.run.simulator import simulate
+from codedfl.schemes import CodedScheme, Conditions
+from codedfl.solve.solver import Solver
+from codedfl.typing import Floats
+
+_PARTITIONS = {
+    "sorted": "rows sorted by label and cut",
+    "dirichlet": "rows dealt out by Dirichlet shares",
+    "random": "rows dealt out at random",
+    "device": "rows as the device column says",
+}
+MODEL_FILE = "model.safetensors"
+TRACE_FILE = "trace.csv"
+
+
+@dataclass
+class Training:
+    """One run and what it has finished so far; the lists grow together, an entry an epoch."""
+
+    screen: Screen
+    problem: Problem
+    scheme: CodedScheme
+    solver: Solver
+    total_epochs: int
+    fleet: Fleet
+    target: float | None
+    precision: int | None
+    epochs: list[int] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)
+    model: Floats | None = None
+
+    @property
+    def score_name(self) -> str:
+        return score_name(self.problem.task)
+
+    def introduce(self, solver: str, regularisation: float) -> None:
+        problem, D = self.problem, self.problem.n_devices
+        needed = self.scheme.quorum(D).answers_needed
+        what = f"{problem.n_outputs} classes" if problem.task == "classification" else "a number to predict"
+        features = "features: the columns and an intercept"
+        if isinstance(problem.feature_map, RandomFourierFeatures):
+            features = f"random features, gamma = {problem.feature_map.gamma:.3g}"
+        rows = f"{problem.n_samples} rows to train on, {len(problem.y_test)} to test on"
+        self.screen.facts(
+            [
+                ("data", f"{problem.name}: {rows}, {what}"),
+                ("devices", f"{D} of the fleet {self.fleet.name!r}, {_PARTITIONS[problem.provenance['partition']]}"),
+                ("model", f"{problem.n_features} {features}, lambda = {regularisation:g}"),
+                ("scheme", f"{self.scheme.label}: an epoch ends with the first {needed} of {D} answers"),
+                ("solver", f"{solver}, at most {self.total_epochs} epochs"),
+            ]
+        )
+
+    def train(self, rng: np.random.Generator) -> None:
+        total, target = self.total_epochs, self.target
+        with self.screen.progress() as bar:
+            # How long this machine takes for the sharing phase is not known before it is over: the bar only moves.
+            task = bar.add_task("sharing phase", total=None)
+
+            def on_epoch(epoch: int, seconds: float, score: float) -> None:
+                self.epochs.append(epoch)
+                self.seconds.append(seconds)
+                self.scores.append(score)
+                self.model = self.solver.model
+                if epoch == 1:
+                    bar.reset(task, total=total)
+                shown = score_text(score, self.score_name)
+                state = f"epoch {epoch}/{total}, {self.score_name} {shown}, fleet time {seconds_text(seconds)}"
+                bar.update(task, completed=epoch, description=state)
+
+            simulate(
+                self.scheme,
+                self.problem,
+                self.solver,
+                Conditions(self.fleet),
+                rng,
+                precision=self.precision,
+                stop_when=None if target is None else lambda theta: self.problem.score(theta) >= target,
+                on_epoch=on_epoch,
+            )
+
+    def save(self, folder: Path, about: Mapping[str, Any], *, interrupted: bool) -> dict[str, Any] | None:
+        """Write model and trace; returns what --json tells. None, and no files, before the first epoch is finished."""
+        if self.model is None:
+            return None
+        problem = self.problem
+        record = {**about, "epochs": self.epochs[-1], "score": self.scores[-1]}
+        model_file, trace_file = folder / MODEL_FILE, folder / TRACE_FILE
+        TrainedModel.of(problem, self.model, **record).save(model_file)
+        with trace_file.open("w", newline="", encoding="utf-8") as stream:
+            rows = csv.writer(stream, lineterminator="\n")
+            rows.writerow(("epoch", "seconds", "score"))
+            rows.writerows(zip(self.epochs, self.seconds, self.scores, strict=True))
+        best = int(np.argmax(self.scores))
+        return {
+            "command": "train",
+            **problem.provenance,
+            **record,
+            "task": problem.task,
+            "train_rows": problem.n_samples,
+            "test_rows": len(problem.y_test),
+            "n_features": problem.n_features,
+            "n_outputs": problem.n_outputs,
+            "score_name": self.score_name,
+            "best_score": self.scores[best],
+            "best_epoch": self.epochs[best],
+            "target": self.target,
+            "fleet": self.fleet.name,
+            "virtual_seconds": self.seconds[-1],
+            "clipped": problem.clipped.total,
+            "interrupted": interrupted,
+            "model": str(model_file),
+            "trace": str(trace_file),
+        }
+
+    def conclude(self, folder: Path) -> None:
+        """The outcome of a training that went to its end."""
+        final, highest = self.scores[-1], max(self.scores)
+        score = f"{score_text(final, self.score_name)} on the test rows after {self.epochs[-1]} epochs"
+        if highest > final:
+            at = self.epochs[self.scores.index(highest)]
+            score += f" (best: {score_text(highest, self.score_name)} after {at})"
+        if self.target is not None and final < self.target:
+            score += f"; the target {score_text(self.target, self.score_name)} was not reached"
+        self.screen.say()
+        self.screen.facts(
+            [
+                (self.score_name, score),
+                ("fleet time", f"{seconds_text(self.seconds[-1])}, the sharing phase included"),
+                ("clipped", f"{self.problem.clipped.total} training values lay outside the common range"),
+                ("model", str(folder / MODEL_FILE)),
+                ("trace", str(folder / TRACE_FILE)),
+            ]
+        )

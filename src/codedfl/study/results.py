@@ -1,0 +1,382 @@
+"""What a study finds, as one type from the comparison to the page: ``Results``, written as results.json.
+
+Files carry a schema number. Field names are those of 0.1, and as there a row's parameters (alpha, delta, ...) stand
+beside its other fields. Nobody has to take a name apart: a row has its scheme, its solver and its parameters as
+fields, and ``label`` only as words for people.
+
+None in a statistic stands for "never": a seed that does not reach the target is infinitely late, and JSON has no
+infinity.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import types
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from codedfl.errors import InvalidInput
+
+SCHEMA = 2
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Of one number over seeds."""
+
+    median: float | None = None
+    mean: float | None = None
+    min: float | None = None
+    max: float | None = None
+
+
+@dataclass(frozen=True)
+class Times(Summary):
+    """Seconds over seeds; the percentiles are over seeds and latencies together."""
+
+    p5: float | None = None
+    p95: float | None = None
+
+
+@dataclass(frozen=True)
+class Speedups(Summary):
+    """Over the seeds in which the rival reaches the target; 0 is a seed in which the scheme does not.
+
+    Median None: the rival reaches it in no seed, or was not run.
+    """
+
+    seeds_compared: int = 0
+
+
+@dataclass(frozen=True)
+class Gain:
+    """The median speed-up over conventional FL in two factors, whose product it is.
+
+    solver: the median speed-up of the fair rival, conventional FL with the same solver on its stored Gram matrix.
+    code: what is left, for not waiting for stragglers. Both None without a speed-up or without the rival.
+    """
+
+    solver: float | None = None
+    code: float | None = None
+
+
+@dataclass(frozen=True)
+class Exposure:
+    """How many devices' own sums become known to the server alone, with one colluding device, with two.
+
+    Colluders' own are not counted. None where nobody worked it out.
+    """
+
+    server: int | None = None
+    one_colluder: int | None = None
+    two_colluders: int | None = None
+
+
+@dataclass(frozen=True)
+class SchemeResult:
+    """One scheme with one solver at one target, under one convention.
+
+    parameters: the scheme's own (alpha, groups, spare, delta, dropped, z, ...).
+    private: the server sees no single device's gradient or data.
+    gain: the median speed-up as a product of what the solver brings and what the code brings.
+    gram_directions: of how many directions of the total Gram matrix the server learns the image on the way there.
+    reason: why the scheme could not run; every statistic is then empty. None where it ran.
+    """
+
+    dataset: str
+    scheme: str
+    label: str
+    solver: str
+    sharing: str
+    step: str
+    target_accuracy: float
+    parameters: Mapping[str, float] = field(default_factory=dict)
+    chunked: bool = False
+    private: bool = True
+    seeds: int = 0
+    seeds_reached: int = 0
+    epochs_to_target: Summary = Summary()
+    time_to_target_s: Times = Times()
+    speedup_over_conventional: Speedups = Speedups()
+    gain: Gain = Gain()
+    sharing_s: float | None = None
+    epoch_s_mean: float | None = None
+    final_accuracy: Summary = Summary()
+    exposure: Exposure = Exposure()
+    gram_directions: int | None = None
+    reason: str | None = None
+
+    @property
+    def alpha(self) -> int | None:
+        """None where the scheme has no code."""
+        return _whole(self.parameters.get("alpha"))
+
+    @property
+    def z(self) -> int | None:
+        """How many devices may collude with the server; None where the scheme has no such parameter."""
+        return _whole(self.parameters.get("z"))
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else int(value)
+
+
+@dataclass(frozen=True)
+class TraceRow:
+    """One scored epoch of one seed; ``seconds`` is the mean over latencies."""
+
+    dataset: str
+    label: str
+    scheme: str
+    solver: str
+    step: str
+    seed: int
+    epoch: int
+    seconds: float
+    accuracy: float
+
+
+@dataclass(frozen=True)
+class Claim:
+    """``holds`` is None where the claim cannot be judged; ``target_accuracy`` is None where it is about all targets."""
+
+    statement: str
+    dataset: str
+    target_accuracy: float | None
+    holds: bool | None
+    evidence: str
+
+
+@dataclass(frozen=True)
+class Goal(Claim):
+    """A claim that a scheme is ``goal`` times faster than a rival; ``speedup`` is what was found."""
+
+    scheme: str
+    solver: str
+    rival: str
+    rival_solver: str
+    sharing: str
+    chunked: bool
+    goal: float
+    speedup: float | None
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """The rows with pads and sealing at ``factor`` times the fleet's price."""
+
+    factor: float
+    schemes: tuple[SchemeResult, ...]
+
+
+@dataclass(frozen=True)
+class ScalingRow:
+    """One scheme at the best of a few alphas on a fleet of another size; ``chosen`` marks the fastest of all."""
+
+    dataset: str
+    devices: int
+    scheme: str
+    solver: str
+    label: str
+    sharing: str
+    chunked: bool
+    seconds: float
+    speedup: float
+    chosen: bool
+    parameters: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PaperValue:
+    """The speed-up that the paper's text states, and for which alpha."""
+
+    speedup: float
+    alpha: int
+
+
+@dataclass(frozen=True)
+class Took:
+    """Real seconds of this machine."""
+
+    total: float
+    linear_algebra: float
+
+    @property
+    def share(self) -> float:
+        """The part that was linear algebra."""
+        return self.linear_algebra / self.total if self.total > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class Results:
+    """All that a study found and how; ``traces`` go to traces.csv, the rest to results.json.
+
+    headline_target: None where every data set has its own, as in the study beyond the paper.
+    quick: on fewer features and rows than the paper's, so that its numbers cannot be reached.
+    """
+
+    name: str
+    title: str
+    dataset: str
+    command: str
+    fleet: str
+    n_devices: int
+    n_features: int
+    seeds: tuple[int, ...]
+    draws: int
+    score_name: str
+    schemes: tuple[SchemeResult, ...]
+    seconds: Took
+    versions: Mapping[str, str]
+    n_samples: int | None = None
+    targets: tuple[float, ...] = ()
+    headline_target: float | None = None
+    paper: PaperValue | None = None
+    shuffled: tuple[SchemeResult, ...] = ()
+    sensitivity: tuple[Sensitivity, ...] = ()
+    claims: tuple[Claim | Goal, ...] = ()
+    scaling: tuple[ScalingRow, ...] = ()
+    notes: tuple[str, ...] = ()
+    quick: bool = False
+    traces: tuple[TraceRow, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for results.json, without the traces."""
+        return {"schema": SCHEMA, **_plain(self, leave_out=("traces",))}
+
+    @classmethod
+    def from_json(cls, value: Any) -> Results:
+        """The same back, every field checked."""
+        if not isinstance(value, dict):
+            raise InvalidInput(f"results must be an object, got {value!r:.60}")
+        if value.get("schema") != SCHEMA:
+            raise InvalidInput(
+                f"results must have schema {SCHEMA}, got {value.get('schema')!r}: run the command they name again"
+            )
+        return _typed(cls, {key: one for key, one in value.items() if key != "schema"}, "results")
+
+    def json_bytes(self) -> bytes:
+        """What results.json holds; refuses infinities, which JSON has not."""
+        try:
+            text = json.dumps(self.to_json(), indent=1, ensure_ascii=False, allow_nan=False)
+        except ValueError as error:
+            raise InvalidInput(
+                f"results must hold finite numbers and None only, got one that is not ({error})"
+            ) from None
+        return (text + "\n").encode()
+
+    def traces_bytes(self) -> bytes:
+        """What traces.csv holds."""
+        buffer = io.StringIO(newline="")
+        rows = csv.writer(buffer, lineterminator="\n")
+        columns = [one.name for one in fields(TraceRow)]
+        rows.writerow(columns)
+        rows.writerows([getattr(row, column) for column in columns] for row in self.traces)
+        return buffer.getvalue().encode()
+
+
+def read_results(path: Path) -> Results:
+    """A results.json, checked; the traces stay in their own file."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InvalidInput(f"the results file must exist, got {str(path)!r}") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise InvalidInput(f"the results file must be JSON, got {str(path)!r} ({error})") from None
+    return Results.from_json(value)
+
+
+def summary(values: Sequence[float]) -> Summary:
+    """Infinite values are seeds that never got there; no values make an empty summary."""
+    if not values:
+        return Summary()
+    array = np.array(values)
+    return Summary(*(finite(float(of(array))) for of in (np.median, np.mean, np.min, np.max)))
+
+
+def finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+# -- to plain values and back: one rule for every type above
+
+
+def _plain(value: Any, leave_out: Sequence[str] = ()) -> Any:
+    if is_dataclass(value):
+        made = {one.name: _plain(getattr(value, one.name)) for one in fields(value) if one.name not in leave_out}
+        parameters = made.pop("parameters", None)
+        return made if parameters is None else {**made, "z": parameters.get("z"), **parameters}
+    if isinstance(value, Mapping):
+        return {key: _plain(one) for key, one in value.items()}
+    return [_plain(one) for one in value] if isinstance(value, tuple) else value
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def _typed(kind: type[T], value: Any, where: str) -> T:
+    """``value`` as a ``kind`` (a dataclass of this module), or an error that says where it is wrong."""
+    if not isinstance(value, dict):
+        raise InvalidInput(f"{where} must be an object, got {value!r:.60}")
+    hints = _hints(cast(Any, kind))
+    known = {one.name: one for one in fields(cast(Any, kind))}
+    given = {key: one for key, one in value.items() if key in known and key != "parameters"}
+    unknown = {key: one for key, one in value.items() if key not in given}
+    if "parameters" in known:
+        # Beside the fields; z is written for every row and is no parameter where it is null.
+        given["parameters"] = {key: one for key, one in unknown.items() if (key, one) != ("z", None)}
+    elif unknown:
+        raise InvalidInput(f"{where} must hold {', '.join(known)} only, got {next(iter(unknown))!r}")
+    # Parameters have no name of their own in the file.
+    made = {
+        key: _value(hints[key], one, where if key == "parameters" else f"{where}.{key}") for key, one in given.items()
+    }
+    missing = [name for name in known if name not in made and _required(known[name])]
+    if missing:
+        raise InvalidInput(f"{where}.{missing[0]} must be given, got nothing")
+    return kind(**made)
+
+
+def _required(one: Field[Any]) -> bool:
+    return one.default is MISSING and one.default_factory is MISSING
+
+
+def _value(hint: Any, value: Any, where: str) -> Any:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (types.UnionType, Union):
+        if value is None and type(None) in arguments:
+            return None
+        choices = [one for one in arguments if one is not type(None)]
+        # A goal is a claim with more fields.
+        return _value(choices[-1] if isinstance(value, dict) and "goal" in value else choices[0], value, where)
+    if is_dataclass(hint):
+        return _typed(cast(type, hint), value, where)
+    if origin is tuple:
+        if not isinstance(value, list):
+            raise InvalidInput(f"{where} must be a list, got {value!r:.60}")
+        return tuple(_value(arguments[0], one, f"{where}[{index}]") for index, one in enumerate(value))
+    if origin is not None:  # Mapping[str, ...]
+        if not isinstance(value, dict):
+            raise InvalidInput(f"{where} must be an object, got {value!r:.60}")
+        return {key: _value(arguments[1], one, f"{where}.{key}") for key, one in value.items()}
+    # Truth values are numbers to Python, and whole numbers may stand for real ones.
+    if hint is float and type(value) is int:
+        return value
+    if type(value) is not hint or (hint is float and not math.isfinite(value)):
+        raise InvalidInput(f"{where} must be {_KINDS[hint]}, got {value!r:.60}")
+    return value
+
+
+_KINDS = {int: "a whole number", float: "a finite number", str: "text", bool: "true or false"}
