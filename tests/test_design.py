@@ -19,7 +19,6 @@ def shown_table() -> list[str]:
     return shown
 
 
-@pytest.mark.xfail(reason="paste what python -m experiments.design_table prints into DESIGN.md, then remove this mark")
 def test_the_table_in_the_design_is_that_of_the_folders():
     assert shown_table() == folder_table(LAYERS)
 
