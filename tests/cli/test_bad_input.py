@@ -20,7 +20,10 @@ CASES = {
     "train nonsense": "data set must be one of digits, digits-shifted, mnist, fashion-mnist or a file, got 'nonsense'",
     "train none.csv": "data file must exist, got 'none.csv'",
     "train digits --label x": "label must be left out for the data set 'digits', got 'x'",
-    "train digits --alpha 26": "alpha must be between 1 and the number of devices (25), got 26",
+    "train digits --alpha 3": (
+        "--alpha must be left out with scheme role-keys, which has roles instead of a code, got 3"
+    ),
+    "train digits --scheme coded-keys --alpha 26": "alpha must be between 1 and the number of devices (25), got 26",
     "train digits --devices 1": "--devices must be between 2 and the number of training rows (1438), got 1",
     "train digits --devices 1439": "--devices must be between 2 and the number of training rows (1438), got 1439",
     "train digits --target 95": "--target must be at most 1, the best score there is, got 95.0",

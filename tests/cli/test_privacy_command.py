@@ -29,7 +29,9 @@ def test_alpha_makes_no_sense_without_a_code(run: Run):
 
 
 def test_spare_answers_are_an_option_of_train(run: Run):
-    result = run("train", "digits", "--devices", 6, "--n-features", 30, "--alpha", 4, "--spare", 2, "--epochs", 3)
+    result = run("train", "digits", "--devices", 6, "--n-features", 30, "--spare", 2, "--epochs", 3)
     assert result.exit_code == 0, result.stderr
-    too_many = run("train", "digits", "--devices", 6, "--n-features", 30, "--alpha", 2, "--spare", 2)
+    too_many = run(
+        "train", "digits", "--devices", 6, "--n-features", 30, "--scheme", "coded-keys", "--alpha", 2, "--spare", 2
+    )
     assert too_many.exit_code == 2

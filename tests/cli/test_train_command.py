@@ -156,7 +156,7 @@ def test_text_labels_and_a_device_column(run: Run):
     path = write_csv(Path("garden.csv"))
     arguments = ("train", path, "--label", "species", "--device", "shop", "--n-features", "40", "--epochs", "8")
     outcome = json.loads(run(*arguments, "--json", "-").stdout)
-    assert (outcome["partition"], outcome["devices"], outcome["alpha"]) == ("device", 4, 2)
+    assert (outcome["partition"], outcome["devices"], outcome["z"]) == ("device", 4, 1)
     assert outcome["columns"] == ["width", "height", "age"] and outcome["label"] == "species"
     assert outcome["train_rows"] + outcome["test_rows"] == 120
     assert outcome["score"] > 0.8 and outcome["score_name"] == "accuracy"
@@ -197,7 +197,7 @@ def test_a_fleet_of_the_user_s_brings_its_devices(run: Run):
     Path("own.toml").write_text(f"[server]\nmac_rate = 1e9\n[[device]]\ncount = 4\nmac_rate = 1e6\n{links}")
     arguments = ("train", "digits", "--fleet", "own.toml", "--n-features", "30", "--epochs", "2", "--json", "-")
     outcome = json.loads(run(*arguments).stdout)
-    assert (outcome["fleet"], outcome["devices"], outcome["alpha"]) == ("own", 4, 2)
+    assert (outcome["fleet"], outcome["devices"], outcome["z"]) == ("own", 4, 1)
     assert json.loads(run(*arguments, "--devices", "3").stdout)["devices"] == 3
 
 

@@ -280,7 +280,11 @@ X6, Y6 = np.arange(12.0).reshape(6, 2) ** 2, np.arange(6.0)
     ({}, {"device": np.array(["a", None] * 3)}, "device must name the device of each row, got None in row 1"),
     ({"n_devices": 1}, {}, "n_devices must be at least 2, to hide one's data in the sum, got 1"),
     ({"scheme": CodedKeys(alpha=6)}, {}, "alpha must be between 1 and the number of devices (5), got 6"),
-    ({"scheme": "none"}, {}, "scheme must be one of coded-padded, coded-keys, one-shot, got 'none'"),
+    (
+        {"scheme": "none"},
+        {},
+        "scheme must be one of coded-padded, coded-keys, one-shot, role-keys, role-sums, got 'none'",
+    ),
     ({"solver": "svd"}, {}, "solver must be one of gd, nesterov, cg, block-krylov, closed-form, got 'svd'"),
     ({"features": "poly"}, {}, "features must be linear or rbf, got 'poly'"),
     ({"regularisation": -1.0}, {}, "regularisation must be at least 0, got -1.0"),

@@ -10,8 +10,8 @@ import pytest
 
 from codedfl.errors import InvalidInput
 from codedfl.fleet.fleet import Fleet
-from codedfl.schemes import CodedFedL, CodedKeys, CodedPadded, Conventional, OneShot
-from codedfl.study.plan_file import MadeFor, PlanFile, fleet_digest, load_plan
+from codedfl.schemes import CodedFedL, CodedKeys, CodedPadded, Conventional, OneShot, RoleKeys
+from codedfl.study.plan_file import MadeFor, PlanFile, fleet_digest, load_plan, scheme_of
 
 PAPER = Fleet.load("paper")
 HERE = MadeFor.of('with "quotes"', 1438, 500, 10, PAPER)
@@ -21,7 +21,7 @@ OLD += 'solver = "cg"\nepochs = 12\nseconds_mean = 70.5\n'
 
 @pytest.mark.parametrize(
     "scheme",
-    [CodedKeys(23, 1, 2), CodedPadded(8, 3), OneShot(25), Conventional(), CodedFedL(0.5)],
+    [CodedKeys(23, 1, 2), CodedPadded(8, 3), OneShot(25), RoleKeys(4, 12, 2), Conventional(), CodedFedL(0.5, "mean")],
     ids=lambda s: s.name,
 )
 def test_a_plan_comes_back_with_all_its_parameters(tmp_path: Path, scheme) -> None:
@@ -30,6 +30,12 @@ def test_a_plan_comes_back_with_all_its_parameters(tmp_path: Path, scheme) -> No
     made.save(path)
     assert load_plan(path) == made
     assert "seconds_mean = 70.5" in path.read_text()
+
+
+def test_a_scheme_comes_back_from_what_results_say_of_it() -> None:
+    """Results call the colluders of role keys z."""
+    for scheme in (RoleKeys(4, 12), CodedKeys(23), CodedFedL(0.5)):
+        assert scheme_of(scheme.name, scheme.parameters) == scheme
 
 
 def test_a_plan_of_0_1_still_opens_and_fits_everywhere(tmp_path: Path) -> None:
@@ -92,7 +98,8 @@ def test_a_plan_without_a_code_cannot_be_run() -> None:
     with pytest.raises(InvalidInput) as caught:
         PlanFile(Conventional(), "gd", 200).coded_scheme()
     assert str(caught.value) == (
-        "the plan's scheme must be one that runs as a protocol here (coded-padded, coded-keys, one-shot), got"
+        "the plan's scheme must be one that runs as a protocol here (coded-padded, coded-keys, one-shot, role-keys,"
+        " role-sums), got"
         " conventional"
     )
 
@@ -128,7 +135,7 @@ NEW += 'fleet_digest = "0"\ndevices = 4\n[plan]\nscheme = "coded-keys"\nsolver =
         (
             NEW.replace("coded-keys", "magic") + "[plan.parameters]\n",
             "scheme in the plan file must be one of conventional, conventional-full-batch, drop-slowest, coded-padded,"
-            " coded-keys, one-shot, coded-fedl, got 'magic'",
+            " coded-keys, one-shot, role-keys, role-sums, coded-fedl, coded-secagg, light-secagg, got 'magic'",
         ),
     ],
 )

@@ -12,7 +12,6 @@ from codedfl.data import datasets
 from codedfl.data.problem import make_problem
 from codedfl.errors import InvalidInput
 from codedfl.fleet.fleet import Fleet
-from codedfl.privacy.exposure import coded_exposure
 from codedfl.run.simulator import simulate
 from codedfl.schemes import CodedKeys, CodedPadded, Conditions, coded_scheme
 from codedfl.schemes.central import CentralTotals
@@ -35,12 +34,12 @@ def paper_plan() -> Planning:
     return planned()
 
 
-def test_on_the_papers_fleet_coded_keys_win(paper_plan):
+def test_on_the_papers_fleet_role_keys_win(paper_plan):
     best = paper_plan.best
-    assert best.scheme == "coded-keys"
+    assert best.scheme == "role-keys"
     assert best.server_sees == "the total only"
-    assert best.parameters == {"alpha": best.alpha, "groups": 1, "spare": 0}
-    assert (best.exposed_to_server, best.exposed_by_one) == (0, coded_exposure(10, best.alpha).one_colluder)
+    assert best.parameters == {"z": 1, "holders": 0, "spare": 0}
+    assert (best.exposed_to_server, best.exposed_by_one) == (0, 0)
     assert best.gram_directions == min(D, 10 * best.epochs)
     assert "Conventional FL needs" in paper_plan.why()
 
@@ -122,14 +121,24 @@ def test_total_only_leaves_out_what_shows_single_devices():
 
 def test_colluders_are_a_constraint(quick):
     made = planned(solvers=("cg",), draws=5, limits=Limits(colluders=1, allow_gram=True))
-    assert {plan.alpha for plan in made.plans} == {1}, "one colluder gives away the others it answers for"
-    expected = min((plan for plan in quick.plans if plan.colluders >= 1), key=lambda plan: plan.seconds_mean)
-    assert made.best == expected
+    keep = [plan for plan in quick.plans if plan.colluders >= 1]
+    assert {plan.label for plan in made.plans} == {plan.label for plan in keep}
+    assert made.best == min(keep, key=lambda plan: plan.seconds_mean)
     reasons = {plan.label: why for plan, why in made.left_out}
     assert reasons["conventional, gd"] == ["the server needs none"]
     assert reasons["coded-keys, α = 8, cg"] == ["1 colluders expose others"]
+
+
+def test_the_plan_for_just_so_many_colluders_is_tried(quick):
+    """Three are not among the usual candidates."""
+    assert {plan.colluders for plan in quick.plans if plan.scheme == "role-keys"} == {1, 2, 4}
+    made = planned(solvers=("cg",), draws=5, limits=Limits(colluders=3))
+    assert made.best.label == "role-keys, z = 3, cg"
+
+
+def test_too_many_colluders_are_refused():
     with pytest.raises(InvalidInput, match="at least one plan must keep to the limits"):
-        _ = planned(solvers=("cg",), draws=5, limits=Limits(colluders=2)).best
+        _ = planned(solvers=("cg",), draws=5, limits=Limits(colluders=5)).best
     with pytest.raises(InvalidInput, match=re.escape("colluders must be zero or positive, got -1")):
         Limits(colluders=-1)
 

@@ -15,10 +15,10 @@ from codedfl.cli.screen import Screen, make_folder
 from codedfl.fleet.latency import SharingConvention
 from codedfl.report.plan_picture import plan_figure
 from codedfl.report.plan_table import left_out_table, plan_table
-from codedfl.schemes import SCHEMES, Conditions
+from codedfl.schemes import Conditions
 from codedfl.schemes.central import CentralTotals
 from codedfl.schemes.scheme import Grouping
-from codedfl.study.plan_file import MadeFor, PlanFile
+from codedfl.study.plan_file import MadeFor, PlanFile, scheme_of
 from codedfl.study.planner import Limits, Plan
 from codedfl.study.planner import plan as search
 
@@ -173,5 +173,4 @@ def _plan_file(made: Plan, target: float, made_for: MadeFor) -> PlanFile:
         "macs": made.macs,
         "memory_bytes": made.memory_bytes,
     }
-    scheme = SCHEMES[made.scheme](**made.parameters)
-    return PlanFile(scheme, made.solver, made.epochs, target, made_for, costs)
+    return PlanFile(scheme_of(made.scheme, made.parameters), made.solver, made.epochs, target, made_for, costs)

@@ -5,7 +5,15 @@ Conventional FL runs every solver that a coded scheme runs, on its stored Gram m
 
 from __future__ import annotations
 
-from codedfl.schemes import CodedFedL, CodedKeys, CodedPadded, Conventional, ConventionalFullBatch, DropSlowest
+from codedfl.schemes import (
+    CodedFedL,
+    CodedKeys,
+    CodedPadded,
+    Conventional,
+    ConventionalFullBatch,
+    DropSlowest,
+    RoleKeys,
+)
 from codedfl.solve.registry import DEFAULT_SOLVER
 from codedfl.study import paper
 from codedfl.study.comparison import Entry
@@ -21,5 +29,6 @@ def paper_entries(n_devices: int) -> list[Entry]:
         *(Entry(CodedPadded(alpha)) for alpha in paper.alphas_for(n_devices)),
         Entry(CodedKeys(best)),
         Entry(CodedKeys(best), DEFAULT_SOLVER),
+        Entry(RoleKeys.default_for(n_devices), DEFAULT_SOLVER),
         *(Entry(CodedFedL(delta)) for delta in paper.DELTAS),
     ]

@@ -157,7 +157,7 @@ def _goals_section(claims: Sequence[Goal]) -> str:
     for claim in claims:
         words = (
             dataset_name(claim.dataset),
-            method_name(claim.scheme, claim.solver),
+            method_name(claim.scheme, claim.solver) + ("" if claim.z is None else f", z = {claim.z}"),
             method_name(claim.rival, claim.rival_solver),
             f"≥ {claim.goal:g}",
         )

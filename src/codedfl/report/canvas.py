@@ -43,6 +43,7 @@ _SCHEME_COLOURS = {
     "coded-fedl": ORANGE,
     "coded-padded": VERMILLION,
     "coded-keys": BLUE,
+    "role-keys": PINK,
     "one-shot": GREEN,
 }
 _SOLVER_DASHES: dict[str, Dashes] = {

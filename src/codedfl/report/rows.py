@@ -28,9 +28,10 @@ PARAMETER_WORDS = {
     "delta": "δ = {:g}",
     "groups": "{:g} groups",
     "spare": "{:g} spare",
+    "holders": "{:g} holders",
     "dropped": "",  # a label says how many already
 }
-UNSAID = {"groups": 1, "spare": 0}
+UNSAID = {"groups": 1, "spare": 0, "holders": 0}
 DATASET_NAMES = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"}
 _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 

@@ -167,8 +167,11 @@ class GradientCoded(CodedScheme):
         return coded_quorum(n_devices, self.alpha, self.groups).with_spare(self.spare)
 
     def _mask_macs(self, shape: WorkShape, fleet: Fleet) -> float:
-        """alpha + 1 streams of d c numbers are expanded and added: bound to the update, they cannot be made ahead."""
-        streams = self.alpha + 1
+        """Streams of d c numbers are expanded and added: bound to the update, they cannot be made ahead.
+
+        One a device answered for and one of each one's successor, who belongs to another group where there are groups.
+        """
+        streams = min(self.alpha + 1 if self.groups == 1 else 2 * self.alpha, fleet.n_devices)
         return streams * (
             crypto_macs(fleet, pad_bits=shape.model_bits) + ring_macs(shape.model_numbers, shape.number_bits)
         )

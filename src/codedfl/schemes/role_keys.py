@@ -62,8 +62,14 @@ class RoleKeys(CodedScheme):
     @classmethod
     def candidates(cls, n_devices: int) -> Iterator[RoleKeys]:
         for colluders in _COLLUDERS_TRIED:
-            if 2 * (colluders + 1) <= n_devices:
-                yield cls(colluders, 0 if n_devices <= MANY_DEVICES else HOLDERS_A_ROLE * (colluders + 1))
+            yield from cls.tolerating(colluders, n_devices)
+
+    @classmethod
+    def tolerating(cls, colluders: int, n_devices: int) -> Iterator[RoleKeys]:
+        """With two holders a role at least."""
+        if 2 * (colluders + 1) <= n_devices:
+            holders = 0 if n_devices <= MANY_DEVICES else min(n_devices, HOLDERS_A_ROLE * (colluders + 1))
+            yield cls(colluders, holders)
 
     @property
     def agreed(self) -> dict[str, Any]:
@@ -164,7 +170,7 @@ class RoleKeys(CodedScheme):
         return Sharing(begun, expanded + agreeing)
 
 
-_TESTS = "tests/liars, tests/claims/test_role_keys.py"
+_TESTS = "tests/protocol/test_role_keys.py"
 
 
 def _macs_of_pad(shape: WorkShape, at: Conditions) -> float:

@@ -201,6 +201,12 @@ class Scheme(ABC):
         """The variants that a planner should try on so many devices."""
         yield cls.default_for(n_devices)
 
+    @classmethod
+    def tolerating(cls, colluders: int, n_devices: int) -> Iterator[Scheme]:
+        """The variants to try beside, where so many devices may collude; none unless the scheme can choose that."""
+        del colluders, n_devices
+        return iter(())
+
     @property
     @abstractmethod
     def label(self) -> str:

@@ -23,6 +23,7 @@ from codedfl.schemes import (
     Conventional,
     ConventionalFullBatch,
     OneShot,
+    RoleKeys,
     Scheme,
     WorkShape,
     epoch_end_times,
@@ -52,9 +53,11 @@ class _Aim:
     rival: str
     rival_solver: str
     times: float
+    z: int | None = None  # of a scheme that bears so many colluders
 
 
 SOLVERS = ("gd", "nesterov", "cg", BLOCK_KRYLOV)
+COLLUDERS = {1: 150.0, 4: 125.0, 9: 90.0}  # z, and how many times faster than conventional FL it shall be
 
 AIMS = (
     _Aim("mnist", "coded-keys", "gd", "conventional", "gd", 13.0),
@@ -62,11 +65,18 @@ AIMS = (
     _Aim("mnist", "coded-keys", "cg", "conventional-full-batch", "cg", 8.0),
     _Aim("mnist", "coded-keys", BLOCK_KRYLOV, "conventional", "gd", 150.0),
     _Aim("mnist", "coded-keys", BLOCK_KRYLOV, "conventional-full-batch", BLOCK_KRYLOV, 6.5),
+    *(_Aim("mnist", "role-keys", BLOCK_KRYLOV, "conventional", "gd", goal, z) for z, goal in COLLUDERS.items()),
+    _Aim("mnist", "role-keys", BLOCK_KRYLOV, "conventional-full-batch", BLOCK_KRYLOV, 6.5, 1),
     _Aim("fashion-mnist", "coded-keys", "gd", "conventional", "gd", 13.0),
     _Aim("fashion-mnist", "coded-keys", "cg", "conventional", "gd", 150.0),
     _Aim("fashion-mnist", "coded-keys", "cg", "conventional-full-batch", "cg", 8.0),
     _Aim("fashion-mnist", "coded-keys", BLOCK_KRYLOV, "conventional", "gd", 150.0),
     _Aim("fashion-mnist", "coded-keys", BLOCK_KRYLOV, "conventional-full-batch", BLOCK_KRYLOV, 6.5),
+    *(
+        _Aim("fashion-mnist", "role-keys", BLOCK_KRYLOV, "conventional", "gd", times, z)
+        for z, times in COLLUDERS.items()
+    ),
+    _Aim("fashion-mnist", "role-keys", BLOCK_KRYLOV, "conventional-full-batch", BLOCK_KRYLOV, 6.5, 1),
 )
 
 NOTES = (
@@ -88,6 +98,8 @@ def beyond_entries(n_devices: int) -> list[Entry]:
         Entry(CodedPadded(alpha), solver) for alpha in alphas[-2:] for solver in SOLVERS if solver != "nesterov"
     ]
     entries += [Entry(CodedKeys(alpha), solver) for alpha in alphas for solver in SOLVERS]
+    roles = [RoleKeys(z) for z in COLLUDERS if 2 * (z + 1) <= n_devices]
+    entries += [Entry(scheme, solver) for scheme in roles for solver in ("gd", BLOCK_KRYLOV)]
     return [*entries, *(Entry(OneShot(alpha)) for alpha in alphas[-2:])]
 
 
@@ -160,7 +172,7 @@ def judge_goals(schemes: Sequence[SchemeResult]) -> list[Goal]:
             rows = [
                 row for row in schemes if (row.dataset, row.sharing, row.chunked) == (aim.dataset, sharing, chunked)
             ]
-            mine = [row for row in rows if (row.scheme, row.solver) == (aim.scheme, aim.solver)]
+            mine = [row for row in rows if (row.scheme, row.solver, row.z) == (aim.scheme, aim.solver, aim.z)]
             theirs = [row for row in rows if (row.scheme, row.solver) == (aim.rival, aim.rival_solver)]
             best = max(mine, key=_median_speedup, default=None)
             if best is not None and theirs:
@@ -174,8 +186,9 @@ def _judge(aim: _Aim, best: SchemeResult, rival: SchemeResult) -> Goal:
     evidence = f"{aim.rival} with {aim.rival_solver} does not reach the target"
     if ratio is not None:
         evidence = f"{ratio:.1f} times, {best.label}, median over {best.seeds} seeds"
+    borne = "" if aim.z is None else f" and z = {aim.z}"
     return Goal(
-        statement=f"{aim.scheme} with {aim.solver} is at least {aim.times:g} times faster than {aim.rival} with"
+        statement=f"{aim.scheme} with {aim.solver}{borne} is at least {aim.times:g} times faster than {aim.rival} with"
         f" {aim.rival_solver} (sharing {best.sharing}{', chunked' if best.chunked else ''})",
         dataset=aim.dataset,
         target_accuracy=best.target_accuracy,
@@ -189,6 +202,7 @@ def _judge(aim: _Aim, best: SchemeResult, rival: SchemeResult) -> Goal:
         chunked=best.chunked,
         goal=aim.times,
         speedup=ratio,
+        z=aim.z,
     )
 
 
@@ -256,6 +270,7 @@ def _scaled_schemes(size: int) -> list[tuple[Scheme, Entry]]:
         (Conventional(), Entry(Conventional())),
         *((ConventionalFullBatch(), Entry(ConventionalFullBatch(), solver)) for solver in ("cg", BLOCK_KRYLOV)),
     ]
+    found += [(RoleKeys.default_for(size), Entry(RoleKeys(1), solver)) for solver in ("gd", BLOCK_KRYLOV)]
     for alpha in sorted({max(1, round(part * members)) for part in (0.4, 0.64, 0.8, 0.92, 1.0)}):
         found += [
             (CodedPadded(alpha, groups), Entry(CodedPadded(1))),

@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, cast, get_type_hints
+from typing import Any, Literal, cast, get_origin, get_type_hints
 
 import tomli_w
 
@@ -69,7 +69,7 @@ class PlanFile:
         content["plan"] = {"scheme": self.scheme.name, "solver": self.solver, "epochs": self.epochs}
         if self.target is not None:
             content["plan"]["target"] = self.target
-        content["plan"]["parameters"] = dict(self.scheme.parameters)
+        content["plan"]["parameters"] = _parameters(self.scheme)
         if self.expected:
             content["expected"] = dict(self.expected)
         write_text(path, _HEAD + tomli_w.dumps(content))
@@ -149,7 +149,7 @@ def load_plan(path: Path) -> PlanFile:
     epochs = _checked(made, "epochs", int)
     if epochs < 1:
         raise InvalidInput(f"epochs in the plan file must be at least 1, got {epochs}")
-    scheme = _scheme(_checked(made, "scheme", str), parameters)
+    scheme = scheme_of(_checked(made, "scheme", str), parameters)
     return PlanFile(scheme, _checked(made, "solver", str), epochs, target, made_for)
 
 
@@ -167,15 +167,27 @@ def _made_for(table: Any) -> MadeFor:
     return MadeFor(**{one.name: _checked(table, one.name, hints[one.name]) for one in fields(MadeFor)})
 
 
-def _scheme(name: str, parameters: Mapping[str, Any]) -> Scheme:
-    """A scheme by its name and its own parameters, each checked."""
+def _parameters(scheme: Scheme) -> dict[str, Any]:
+    """Every field of a scheme, by its own name."""
+    return {one.name: getattr(scheme, one.name) for one in fields(cast(Any, scheme))}
+
+
+def scheme_of(name: str, parameters: Mapping[str, Any]) -> Scheme:
+    """A scheme by its name and its own parameters, each checked; z, as results call it, is its ``colluders``."""
     if name not in SCHEMES:
         raise InvalidInput(f"scheme in the plan file must be one of {', '.join(SCHEMES)}, got {name!r}")
     kind = SCHEMES[name]
     hints = get_type_hints(kind)
     known: dict[str, Field[Any]] = {one.name: one for one in fields(cast(Any, kind))}
+    if "z" in parameters and "z" not in known:
+        parameters = {"colluders" if key == "z" else key: value for key, value in parameters.items()}
     for key in parameters:
         if key not in known:
             raise InvalidInput(f"parameters in the plan file must be those of {name} ({', '.join(known)}), got {key!r}")
     needed = [key for key, one in known.items() if key in parameters or one.default is MISSING]
-    return kind(**{key: _checked(parameters, key, hints[key]) for key in needed})
+    return kind(**{key: _checked(parameters, key, _kind(hints[key])) for key in needed})
+
+
+def _kind(hint: Any) -> type:
+    """The type of a parameter; of one of several words it is str, and the scheme itself says which they are."""
+    return str if get_origin(hint) is Literal else cast(type, hint)

@@ -58,7 +58,7 @@ class Limits:
             raise InvalidInput(f"colluders must be zero or positive, got {self.colluders}")
 
 
-_WORDED = {"groups": 1, "spare": 0}  # parameters that a label names only when they are more than this
+_WORDED = {"groups": 1, "spare": 0, "holders": 0}  # parameters that a label names only when they are more than this
 
 
 @dataclass(frozen=True)
@@ -214,7 +214,7 @@ def plan(
     shape = WorkShape.of(totals.problem, totals.precision)
     if solvers is None:
         solvers = [name for name, kind in solver_kinds().items() if not kind.needs_gram]
-    candidates = list(_candidates(at.fleet.n_devices, solvers, outcome))
+    candidates = list(_candidates(at.fleet.n_devices, limits.colluders, solvers, outcome))
     descent = Descent(STEPS[step], regularisation)
     kinds = dict.fromkeys((scheme.models_key, solver) for scheme, solver in candidates)
     samples = {(scheme.models_key, solver): scheme for scheme, solver in reversed(candidates)}
@@ -240,12 +240,13 @@ def plan(
 
 
 def _candidates(
-    n_devices: int, solvers: Sequence[str | Solver], outcome: Planning
+    n_devices: int, colluders: int | None, solvers: Sequence[str | Solver], outcome: Planning
 ) -> Iterator[tuple[Scheme, str | Solver]]:
     """What the schemes want tried, with every solver they can run; a scheme that cannot be loaded is named."""
     outcome.unreached.extend(SCHEMES.broken.values())
     for kind in SCHEMES.values():
-        for scheme in kind.candidates(n_devices):
+        asked_for = [] if colluders is None else kind.tolerating(colluders, n_devices)
+        for scheme in dict.fromkeys([*kind.candidates(n_devices), *asked_for]):
             for solver in scheme.solvers(solvers):
                 yield scheme, solver
 

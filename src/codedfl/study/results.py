@@ -169,6 +169,7 @@ class Goal(Claim):
     chunked: bool
     goal: float
     speedup: float | None
+    z: int | None = None  # of the scheme, where it has colluders to bear
 
 
 @dataclass(frozen=True)
