@@ -164,7 +164,7 @@ class RoleKeys(CodedScheme):
         return Sharing(begun, expanded + agreeing)
 
 
-_TESTS = "tests/liars, tests/claims/test_role_keys.py"
+_TESTS = "tests/liars, tests/protocol/test_role_keys.py"
 
 
 def _macs_of_pad(shape: WorkShape, at: Conditions) -> float:
