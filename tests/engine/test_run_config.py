@@ -69,7 +69,10 @@ def test_numbers_and_targets_are_read():
         ({"columns": None}, "columns must be of type int in the configuration, got None"),
         ({"features": "cubic"}, "features must be linear or rbf, got 'cubic'"),
         ({"alpha": 5}, "alpha must be between 1 and the number of devices (4), got 5"),
-        ({"scheme": "fast"}, "scheme must be one of coded-padded, coded-keys, one-shot, got 'fast'"),
+        (
+            {"scheme": "fast"},
+            "scheme must be one of coded-padded, coded-keys, one-shot, role-keys, role-sums, got 'fast'",
+        ),
         ({"solver": "fast"}, "solver must be one of gd, nesterov, cg, block-krylov, closed-form, got 'fast'"),
         ({"step": "fast"}, "step must be empty (derived) or one of paper, literal, got 'fast'"),
         ({"step": "paper"}, "step must be empty with solver block-krylov, which needs none, got 'paper'"),

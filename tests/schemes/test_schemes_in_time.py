@@ -180,7 +180,7 @@ def test_every_scheme_is_registered_by_its_name():
 
 
 def test_only_coded_schemes_run_as_state_machines():
-    message = "scheme must be one of coded-padded, coded-keys, one-shot, got 'conventional'"
+    message = "scheme must be one of coded-padded, coded-keys, one-shot, role-keys, role-sums, got 'conventional'"
     with pytest.raises(InvalidInput) as caught:
         coded_scheme("conventional", 2)
     assert str(caught.value) == message
