@@ -52,7 +52,8 @@ def test_json_is_what_results_json_holds(run: Run):
     }
     assert results["command"] == f"codedfl compare {' '.join(QUICK)} --devices 10 --json -"
     assert (results["n_devices"], results["seeds"], results["headline_target"]) == (10, [0, 1], 0.8)
-    assert len(results["schemes"]) == 12 * 2, "twelve schemes at two targets"
+    kinds = {(row["label"], row["solver"]) for row in results["schemes"]}
+    assert len(results["schemes"]) == 2 * len(kinds) > 24, "each of a dozen schemes and more at two targets"
     wanted = {"dataset", "scheme", "solver", "sharing", "step", "target_accuracy", "epochs_to_target"}
     wanted |= {"time_to_target_s", "speedup_over_conventional", "sharing_s", "epoch_s_mean", "final_accuracy"}
     assert all(set(scheme) >= wanted for scheme in results["schemes"])
