@@ -114,6 +114,7 @@ class Party:
         self.accepted: dict[bytes, str] = {}  # hash of an agreement that it wrote under -> whose rows it had then
         self._agreement_of: dict[bytes, bytes] = {}  # run -> hash; a device that forgets nothing has one a run
         self.refusals: list[str] = []
+        self.rolled_back: set[bytes] = set()  # runs in which it forgot something
         self.machine = self._new_machine()
 
     @property
@@ -139,6 +140,7 @@ class Party:
 
     def roll_back(self, snapshot: int = -1) -> None:
         """A fresh process goes on from an old state; it cannot know what it accepted since."""
+        self.rolled_back |= set(self._agreement_of)
         self.machine = self.remembered(snapshot)
         self._agreement_of.clear()
 
@@ -177,7 +179,7 @@ class Face:
     one does.
 
     like: another face, whose run and keys this one takes over: its server machine draws what the other's drew.
-    told: parameters that it tells the devices beyond those of the scenario.
+    told: what it tells the devices beyond the parameters of the scenario.
     """
 
     def __init__(
@@ -201,8 +203,10 @@ class Face:
 
         solver = ClosedForm(1e-3) if scenario.device_type.reveals_gram else descent()
         options = {"identity": adversary.identity, "random_bytes": draw}
+        options |= {name: told[name] for name in _DEALT if name in told}
         self.server = scenario.server(solver, **options)
-        self.server.parameters = replace(self.server.parameters, **told)
+        parameters = {name: value for name, value in told.items() if name not in _DEALT}
+        self.server.parameters = replace(self.server.parameters, **parameters)
         self._first_draws: tuple[bytes, ...] = tuple(first)  # the run and its keys
         self.tray: list[Letter] = []
         self.keeps_back: Collection[Kind] = (Kind.ANSWER,)
@@ -222,7 +226,7 @@ class Face:
 
     def fork(self) -> Face:
         """The same agreement with nobody's shares yet: devices that are rolled back can share anew with some."""
-        twin = Face(self.adversary, list(self.cast.values()), self._scenario, self, self._told)
+        twin = type(self)(self.adversary, list(self.cast.values()), self._scenario, self, self._told)
         twin.server.restore(copy.deepcopy(self._frozen or self.server.state()))
         twin._frozen = self._frozen
         self.adversary.faces.append(twin)
@@ -341,7 +345,8 @@ class Adversary:
     def face(self, cast: Sequence[Party] | None = None, like: Face | None = None, **changes: Any) -> Face:
         """A new story: who is in it, in the server's order; in a run of its own unless ``like`` another; parameters."""
         cast = self.parties if cast is None else cast
-        told = {"epochs": MOST_EPOCHS} | {name: changes.pop(name) for name in _TOLD if name in changes}
+        told = {"epochs": MOST_EPOCHS}
+        told |= {name: changes.pop(name) for name in (*_TOLD, *_DEALT) if name in changes}
         base = {name: getattr(self.scenario, name) for name in _SHAPE} | changes
         called = tuple(party.name for party in cast)
         face_type = self.scheme.face_type or Face
@@ -430,28 +435,35 @@ _SHAPE = (
     "precision",
     "masks",
     "groups",
+    "colluders",
     "bounds",
     "server_type",
     "device_type",
 )
 
 
-# Parameters that a scenario does not have.
+# Parameters that a scenario does not have, and what a server of roles is told.
 _TOLD = ("epochs", "recipe")
+_DEALT = ("holders", "helpers")
 
 
 def world(
-    stage: Stage, scheme: str = "coded-keys", sizes: Sequence[int] = (3, 5, 2, 4), alpha: int = 2, **options: Any
+    stage: Stage,
+    scheme: str | Attacked = "coded-keys",
+    sizes: Sequence[int] = (3, 5, 2, 4),
+    alpha: int = 2,
+    **options: Any,
 ) -> Adversary:
     """An adversary in a small world: d = 2 features, c = 1 output unless ``options`` (of Scenario) say otherwise.
 
-    ``colluders``, ``pinned``, ``party_type`` and ``device_options`` are the adversary's.
+    ``colluders``, ``pinned``, ``party_type`` and ``device_options`` are the adversary's; ``z`` is how many colluders a
+    scheme of roles shall withstand.
     """
-    attacked = SCHEMES[scheme]
+    attacked = SCHEMES[scheme] if isinstance(scheme, str) else scheme
     of_adversary = {name: options.pop(name) for name in ("colluders", "pinned", "party_type") if name in options}
     device_options = options.pop("device_options", {})
     types = {"server_type": attacked.server_type, "device_type": attacked.device_type}
-    usual = {"d": 2, "c": 1, "public_samples": False, "claimed_samples": sum(sizes)}
+    usual = {"d": 2, "c": 1, "public_samples": False, "claimed_samples": sum(sizes), "colluders": options.pop("z", 0)}
     scenario = Scenario(sizes, alpha, **usual | types | options)
     scenario.bounds = replace(scenario.bounds, samples=100, samples_per_device=20) if scenario.bounds else None
     return Adversary(stage, scenario, attacked, options=device_options, **of_adversary)

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from adversary import Adversary, Face, Letter, Party, least_participants, world
+from adversary import SCHEMES, Adversary, Face, Letter, Party, least_participants, world
+from role_lies import ROLE_SCHEMES, RoleFace
 from stage import Stage
 
 from codedfl.errors import CodedFLError
@@ -33,6 +34,7 @@ class Setting(NamedTuple):
 
     least: the fewest participants that honest devices accept.
     precision: fraction bits asked for; 40 takes a third prime.
+    z: colluders that a scheme of roles shall withstand.
     """
 
     scheme: str
@@ -46,14 +48,18 @@ class Setting(NamedTuple):
     least: int
     precision: int | None
     starts_at_zero: bool
+    z: int
 
 
 def random_setting(rng: random.Random, schemes: tuple[str, ...]) -> Setting:
+    scheme = rng.choice(schemes)
+    if scheme in ROLE_SCHEMES:
+        return _setting_with_roles(rng, scheme)
     n = rng.choice([2, 3, *range(4, MOST_DEVICES + 1), *range(4, MOST_DEVICES + 1)])
     groups = 2 if n >= 4 and rng.random() < 0.3 else 1
     n_colluders = rng.choice([0, 0, 0, 1, 1, 2])
     return Setting(
-        scheme=rng.choice(schemes),
+        scheme=scheme,
         n_devices=n,
         alpha=rng.randint(1, n // groups),
         groups=groups,
@@ -64,6 +70,27 @@ def random_setting(rng: random.Random, schemes: tuple[str, ...]) -> Setting:
         least=rng.choice([2, 2, n]),
         precision=40 if rng.random() < 0.15 else None,
         starts_at_zero=rng.random() < 0.7,
+        z=0,
+    )
+
+
+def _setting_with_roles(rng: random.Random, scheme: str) -> Setting:
+    """Pinned, as such a run must be, and with no more colluders than it withstands."""
+    z = rng.choice([1, 1, 2])
+    n = rng.randint(z + 3, MOST_DEVICES)
+    return Setting(
+        scheme=scheme,
+        n_devices=n,
+        alpha=1,
+        groups=1,
+        d=rng.choice([1, 2]),
+        c=1,
+        colluders=tuple(sorted(rng.sample(range(n), rng.choice([0, 0, z])))),
+        pinned=True,
+        least=rng.choice([2, n]),
+        precision=None,
+        starts_at_zero=rng.random() < 0.7,
+        z=z,
     )
 
 
@@ -81,7 +108,7 @@ class LyingRun:
     def __init__(
         self,
         seed: int,
-        schemes: tuple[str, ...] = ("coded-padded", "coded-keys", "one-shot"),
+        schemes: tuple[str, ...] = (*SCHEMES, *ROLE_SCHEMES),
         rename: Callable[[str, Message | None], str] | None = None,
         party_type: type[Party] = Party,
         any_size: bool = False,
@@ -90,6 +117,8 @@ class LyingRun:
         self.setting = random_setting(self.rng, schemes)
         self.stage = Stage(seed, COMMON_SIZES, rename)
         self._party_type, self._any_size = party_type, any_size
+        # More than z devices that forget the list they signed are promised nothing: not in every schedule.
+        self._rolls_back = not self.setting.z or self.rng.random() < 0.3
         self._sent: list[bytes] = []
         self.moves: list[str] = []
         self.adversary: Adversary
@@ -110,7 +139,7 @@ class LyingRun:
         initial = None if s.starts_at_zero else np.full((s.d, s.c), 0.25)
         return world(
             self.stage,
-            s.scheme,
+            (SCHEMES | ROLE_SCHEMES)[s.scheme],
             [rng.randint(1, 4) for _ in range(s.n_devices)],
             s.alpha,
             d=s.d,
@@ -118,7 +147,8 @@ class LyingRun:
             groups=s.groups,
             precision=s.precision,
             initial=initial,
-            public_samples=rng.random() < 0.3,
+            public_samples=not s.z and rng.random() < 0.3,
+            z=s.z,
             colluders=s.colluders,
             pinned=s.pinned,
             party_type=self._party_type,
@@ -135,10 +165,12 @@ class LyingRun:
 
     def _least_known(self) -> int:
         """Of how many devices together, at least, whatever is known must be. Nobody is invented and nobody colludes."""
-        if self.setting.least == self.setting.n_devices:
+        if self.setting.least == self.setting.n_devices and not self.setting.z:
             return self.setting.n_devices  # everybody is in every run
         # A device that accepted every list has all of them in its ledger. Lists that no one device has seen can be
         # combined: then only the least number of participants of each protects.
+        if self.setting.z:
+            return 0  # of lists, the entitlement says all
         accepted = {agreed for party in self.adversary.honest for agreed in party.accepted}
         lists = [self.adversary.agreements[agreed].n_devices for agreed in accepted]
         saw_all = any(accepted <= set(party.accepted) for party in self.adversary.honest)
@@ -163,8 +195,13 @@ class LyingRun:
         together = rng.random() < 0.3
         for at_once in [faces] if together else [[face] for face in faces]:
             for face in at_once:
+                if isinstance(face, RoleFace):
+                    face.keeps_lists = rng.random() < 0.7
                 face.invite()
             self._carry(at_once)
+            for face in at_once:
+                if isinstance(face, RoleFace) and face.keeps_lists and face.agreement is not None:
+                    self._lie_about_lists(face)
             for _ in range(rng.randint(1, 5)):
                 for face in at_once:
                     self._ask(face)
@@ -179,7 +216,7 @@ class LyingRun:
             ways += ["some left out"] * 3
         often = 0.2 if adversary.agreements else 0.1  # a later run that differs from an earlier one
         lies = {rng.choice(ways)} if differs else {way for way in ways if rng.random() < often}
-        cast, changes = list(adversary.parties), dict[str, int]()
+        cast, changes = list(adversary.parties), dict[str, Any]()
         if "another order" in lies:
             rng.shuffle(cast)
         if "some left out" in lies and s.n_devices > 2:
@@ -190,7 +227,9 @@ class LyingRun:
             # One honest device at least: otherwise there is nothing to find.
             for party in rng.sample(cast, rng.randint(1, len(cast) - 1)):
                 cast[cast.index(party)] = adversary.puppet(adversary.parties.index(party))
-        if "other parameters" in lies or s.alpha > len(cast) // s.groups:
+        if s.z:
+            changes = {"holders": [party.name for party in cast if rng.random() < 0.8]} if rng.random() < 0.2 else {}
+        elif "other parameters" in lies or s.alpha > len(cast) // s.groups:
             changes = {"alpha": rng.randint(1, len(cast)), "groups": 1}
         for lie in sorted(lies):
             self._note(lie)
@@ -253,13 +292,46 @@ class LyingRun:
             self.adversary.hand_over(party, letter.data)
         elif what == "drop" and face.tray:
             face.tray.pop(rng.randrange(len(face.tray)))
-        elif what == "roll back" and party.snapshots:
+        elif what == "roll back" and party.snapshots and self._rolls_back:
             party.roll_back(rng.randrange(len(party.snapshots)))
             if face.agreement is not None and len(faces) < 4:
                 faces.append(face.fork())
             # Whatever it was told before, it may be told again.
             again = [old for old in self._sent if rng.random() < 0.3][-20:]
             face.tray += [Letter(party.name, Message.decode(old).kind, old) for old in again]
+
+    def _lie_about_lists(self, face: RoleFace) -> None:
+        """Some lists, each to some devices in any order; certificates with what was signed, now and then too little."""
+        rng, there = self.rng, face.uploaded
+        if not there:
+            return
+        self._note("lists")
+        lists = [face.owners(there)]
+        for _ in range(rng.choice([0, 1, 1, 2])):
+            fewest = rng.choice([1, max(1, len(there) - 1), max(1, len(there) - 1)])
+            lists.append(face.owners(rng.sample(there, rng.randint(fewest, len(there)))))
+        rng.shuffle(lists)
+        told = [(owners, name) for owners in lists for name in face.agreement.names if rng.random() < 0.9]
+        if rng.random() < 0.6:  # each list is the first for some
+            rng.shuffle(told)
+        for owners, name in told:
+            party = face.cast[name]
+            if rng.random() < 0.1:
+                party.remember()
+            face.tell(owners, [name])
+            if rng.random() < 0.03 and party.snapshots and self._rolls_back:
+                self._note("roll back before a list")
+                party.roll_back(rng.randrange(len(party.snapshots)))
+        for owners in lists:
+            face.certify(face.certificate(owners), [name for name in face.holders if rng.random() < 0.9])
+        if rng.random() < 0.3:
+            self._note("a seed wanted")
+            for _ in range(3):
+                face.want_seed(rng.choice(there), rng.choice(face.holders), rng.choice(face.agreement.names))
+        for letter in list(face.tray):  # what came of it
+            if letter.kind is Kind.SEED:
+                face.tray.remove(letter)
+                self.adversary.hand_over(face.cast[letter.receiver], letter.data)
 
     # -- phase 2
 
@@ -282,7 +354,7 @@ class LyingRun:
             if rng.random() < 0.1:
                 self._note("a second e")
                 self._ask_one(face, party, epoch, self._e())
-            if rng.random() < 0.1 and party.snapshots:
+            if rng.random() < 0.1 and party.snapshots and self._rolls_back:
                 self._note("roll back in phase 2")
                 party.roll_back(rng.randrange(len(party.snapshots)))
                 self._ask_one(face, party, epoch, self._e())

@@ -15,7 +15,7 @@ from codedfl.protocol import Agreement, Device, Ledger, Parameters
 from codedfl.protocol.agreement import Invitation
 from codedfl.protocol.ledger import Entry, row_tags
 from codedfl.protocol.local_data import fitted
-from codedfl.protocol.messages import Kind, Message, Update
+from codedfl.protocol.messages import Kind, Message, Update, unpack_list
 from codedfl.typing import Floats
 
 MASK = "mask"  # how the labels of mask streams begin
@@ -71,7 +71,8 @@ class KnowsRunsByTheirId(Party):
         rows = fitted(*self.machine._data, bounds)
         tags = row_tags(self.identity, rows.X, rows.Y)
         entry = Entry(agreement.run, owners, agreement.parameters.recipe, (0.0, 0.0, 0), tags)
-        reason = ledger.objection(entry, least_left=3, least_changed=10)
+        others = Ledger(past for past in ledger.entries if past.agreement != agreement.run)
+        reason = others.objection(entry, least_left=3, least_changed=10)
         if reason:
             raise MessageRefused(f"this device does not take part: {reason}")
         ledger.record(entry)
@@ -115,6 +116,59 @@ class NeverFinishes(Party):
 
     def receive(self, data: bytes) -> list[bytes]:
         return [] if Message.decode(data).kind is Kind.FINISH else super().receive(data)
+
+
+class SignsAnyList(Party):
+    """Signs any number of lists of owners in a run, and sums over the first."""
+
+    def receive(self, data: bytes) -> list[bytes]:
+        if Message.decode(data).kind is Kind.OWNERS and not self.machine.ready:
+            before = self.machine.state()
+            self.options["ledger"].entries.clear()
+            self.machine.restore({**before, "_owners": b""})
+            replies = super().receive(data)
+            if before["_owners"]:  # its own list stays the first
+                self.machine.restore({**self.machine.state(), "_owners": before["_owners"]})
+            return replies
+        return super().receive(data)
+
+
+class SignsShortLists(Party):
+    """Does not ask how many owners are in a list."""
+
+    def _new_machine(self) -> Device:
+        machine = super()._new_machine()
+        machine._check_owners = lambda _owners: None
+        return machine
+
+
+class ReadyWithWhatItHas(Party):
+    """Answers for the owners whose seeds it has, whoever is on the certified list."""
+
+    def receive(self, data: bytes) -> list[bytes]:
+        replies = super().receive(data)
+        if Message.decode(data).kind is Kind.CERTIFICATE and not self.machine.ready:
+            self.machine._finish_sums()
+        return replies
+
+
+class GivesSeedsToAnybody(Party):
+    """Gives a seed of its role to a holder of another."""
+
+    def receive(self, data: bytes) -> list[bytes]:
+        message, machine, agreed = Message.decode(data), self.machine, self.machine._agreement
+        if message.kind is not Kind.SEED_WANTED or agreed is None or message.agreement != agreed.hash:
+            return super().receive(data)
+        owner, receiver = unpack_list(message.body, "a wish")
+        if agreed.position(owner) not in machine._seeds:
+            return []
+        header = Message(Kind.SEED, message.run, agreed.hash, self.name, receiver)
+        with self._stage.acting(self.actor, self.owner, data):
+            seed = machine._seeds[agreed.position(owner)]
+            envelope = machine._seal(agreed.member(receiver).run_key, header, seed)
+        reply = header.with_body(envelope).encode()
+        self._stage.wire.append(reply)
+        return [reply]
 
 
 class JudgesByRows(Party):

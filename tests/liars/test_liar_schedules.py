@@ -11,8 +11,18 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from adversary import SCHEMES
 from lying_schedules import LyingRun
-from mutants import ForgetsRuns, KnowsRunsByTheirId, TwoAgreements, masks_for_all_epochs, masks_unbound
+from mutants import (
+    ForgetsRuns,
+    GivesSeedsToAnybody,
+    KnowsRunsByTheirId,
+    SignsAnyList,
+    TwoAgreements,
+    masks_for_all_epochs,
+    masks_unbound,
+)
+from role_lies import ROLE_SCHEMES
 
 SCHEDULES = int(os.environ.get("CODEDFL_LIAR_SCHEDULES", "304"))
 BLOCKS = 16  # as many tests, so that both cores have some
@@ -38,15 +48,21 @@ def test_no_schedule_of_lies_shows_more_than_honest_runs_do(block: int):
     assert play(seeds) > len(seeds) / 3  # schedules that end all runs early would test little
 
 
+CODED = {"schemes": tuple(SCHEMES)}
+ROLES = {"schemes": tuple(ROLE_SCHEMES)}
+
+
 @pytest.mark.parametrize(
     ("mutant", "within"),
     [
-        ({"rename": masks_unbound}, 40),
-        ({"rename": masks_for_all_epochs}, 20),
-        ({"party_type": TwoAgreements}, 60),
-        ({"any_size": True}, 120),
-        ({"party_type": ForgetsRuns}, 120),
-        ({"party_type": KnowsRunsByTheirId}, 120),
+        ({**CODED, "rename": masks_unbound}, 40),
+        ({**CODED, "rename": masks_for_all_epochs}, 20),
+        ({**CODED, "party_type": TwoAgreements}, 120),
+        ({**CODED, "any_size": True}, 120),
+        ({**CODED, "party_type": ForgetsRuns}, 120),
+        ({**CODED, "party_type": KnowsRunsByTheirId}, 120),
+        ({**ROLES, "party_type": SignsAnyList}, 60),
+        ({**ROLES, "party_type": GivesSeedsToAnybody}, 60),
     ],
     ids=[
         "masks unbound",
@@ -55,6 +71,8 @@ def test_no_schedule_of_lies_shows_more_than_honest_runs_do(block: int):
         "no least participants",
         "no ledger",
         "a ledger of run ids",
+        "two lists signed",
+        "one seed too many",
     ],
 )
 def test_the_schedules_find_rules_that_are_missing(mutant: dict[str, Any], within: int):
@@ -93,7 +111,9 @@ def test_the_schedules_do_what_they_say():
         "each its own",
         "all the same",
         "replay",
+        "lists",
+        "a seed wanted",
     } <= set(moves)
-    assert {setting.scheme for setting in settings} == {"coded-padded", "coded-keys", "one-shot"}
+    assert {setting.scheme for setting in settings} == {*SCHEMES, *ROLE_SCHEMES}
     assert {setting.n_devices for setting in settings} == {2, 3, 4, 5, 6}
     assert {len(setting.colluders) for setting in settings} == {0, 1, 2}

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from adversary import SCHEMES, Adversary, Face, Party, world
+from adversary import SCHEMES, Adversary, Attacked, Face, Party, world
 from mutants import AnswersAnyNumber, JudgesByRows, TakesAnyRecipe
+from role_lies import ROLE_SCHEMES
 from stage import Stage
 
 from codedfl.exact.fixed_point import Bounds
@@ -189,6 +190,65 @@ def test_no_more_directions_are_read_than_were_agreed_on(scheme: str, first: lis
     questions = [*first, *np.eye(4)[:, :, None]]
     assert directions_read(scheme, 4, 1, 3, questions) <= 7
     assert directions_read(scheme, 4, 1, 3, questions, AnswersAnyNumber) == 10
+
+
+def read_in_parts(
+    scheme: str | Attacked, n_devices: int, alpha: int, quorum: int, z: int = 0, **policy: Any
+) -> tuple[int, list[str]]:
+    """Three updates are agreed on, two directions of four; each quorum of devices is asked for two of its own."""
+    with Stage() as stage:
+        options = {"policy": Policy(colluders=z, **policy)}
+        adversary = world(stage, scheme, [2] * n_devices, alpha, z=z, d=4, device_options=options)
+        face = adversary.started(epochs=3)
+        names = list(face.agreement.names)
+        if face.agreement.roles:  # one of each role after the other
+            names.sort(key=lambda name: face.of_role(face.agreement.roles[face.agreement.position(name)]).index(name))
+        units = list(np.eye(4)[:, :, None])
+        for part, start in enumerate(range(0, n_devices - quorum + 1, quorum)):
+            for epoch in (1, 2):
+                e = units[(2 * part + epoch - 1) % 4]
+                face.ask(epoch, dict.fromkeys(names[start : start + quorum], e))
+        assert adversary.leak() is None  # whatever it is, it is of the total
+        knowledge = adversary.knowledge()
+        found = max((knowledge.rank_within(prime, "gram") for prime in knowledge.primes), default=0)
+        return found, adversary.parties[0].refusals
+
+
+PARTS = pytest.mark.parametrize(
+    ("scheme", "n_devices", "alpha", "quorum", "z"),
+    [
+        ("coded-keys", 4, 3, 2, 0),
+        ("coded-padded", 4, 3, 2, 0),
+        ("coded-keys", 2, 2, 1, 0),
+        (ROLE_SCHEMES["role-keys"], 4, 1, 2, 1),
+        (ROLE_SCHEMES["role-keys"], 6, 1, 3, 2),
+    ],
+)
+
+
+@PARTS
+def test_a_direction_for_each_quorum_counts(scheme: str | Attacked, n_devices: int, alpha: int, quorum: int, z: int):
+    found, refusals = read_in_parts(scheme, n_devices, alpha, quorum, z)
+    assert found == 0
+    shown = 2 * (n_devices // quorum)
+    assert refusals[0] == (
+        "the agreement breaks a rule: directions of X'X that the server could learn must be at most 3 by this device's"
+        f" policy, got {shown} of 4 when it asks different devices for different ones: a smaller alpha, fewer holders,"
+        " epochs or outputs"
+    )
+
+
+@PARTS
+def test_counting_one_quorum_reads_the_whole_gram_matrix(
+    monkeypatch: pytest.MonkeyPatch, scheme: str | Attacked, n_devices: int, alpha: int, quorum: int, z: int
+):
+    monkeypatch.setattr(Policy, "objection_to_set", lambda _policy, _agreement: "")
+    assert read_in_parts(scheme, n_devices, alpha, quorum, z)[0] == 10
+
+
+@pytest.mark.parametrize(("n_devices", "alpha", "quorum"), [(4, 1, 4), (4, 2, 3)])
+def test_where_a_quorum_is_most_of_all_there_is_one(n_devices: int, alpha: int, quorum: int):
+    assert read_in_parts("coded-keys", n_devices, alpha, quorum)[0] == 7
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

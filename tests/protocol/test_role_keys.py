@@ -68,7 +68,8 @@ def test_one_answer_of_each_role_gives_the_model_of_plain_integers(
     scenario = scenario_of(colluders, precision=precision)
     server = scenario.server(solver())
     arrivals = first_of_each_role(server, np.random.default_rng(colluders))
-    model = run_in_process(server, scenario.devices(), arrivals)
+    devices = scenario.devices(policy=replace(POLICY, colluders=colluders))
+    model = run_in_process(server, devices, arrivals)
     assert np.array_equal(model, scenario.expected_models(solver())[-1])
 
 
@@ -182,14 +183,14 @@ def test_a_dead_role_ends_the_run_by_name_with_the_model_so_far():
 
 
 def test_too_few_holders_for_a_list_end_the_run_before_it_begins():
-    """Of six holders and z = 1 four must sign: three may not be missing."""
+    """Of six devices and z = 1 four must sign: three may not be missing."""
     assert [signatures_needed(6, z) for z in (0, 1, 2)] == [4, 4, 5]
     assert signatures_needed(25, 1) == 14  # eleven may be missing
     network = Network.of(scenario_of())
     network.run_until(Kind.SHARES)
     gone = ["device-1", "device-2", "device-3"]
     with pytest.raises(
-        NotEnoughDevices, match=r"^the list of owners must be signed by 4 of 6 holders, only 3 are there"
+        NotEnoughDevices, match=r"^the list of owners must be signed by 4 of 6 devices, only 3 are there"
     ):
         network.server.check_enough(gone)
 
@@ -233,7 +234,7 @@ def test_a_holder_signs_one_list_a_run(listed: Network):
     assert signature.kind is Kind.SIGNATURE
     assert device.receive(first) == [signature.encode()]
     shorter = OwnerList(owners.owners[1:])
-    message = "a holder signs one list of owners a run: a second, different one is refused"
+    message = "a device signs one list of owners a run: a second, different one is refused"
     refused(device, from_server(listed, Kind.OWNERS, shorter.encoded), message)
 
 
@@ -270,13 +271,13 @@ def test_nothing_made_of_the_sums_leaves_before_the_certificate(listed: Network)
     refused(device, update, "shares must be complete before an update: some are missing")
     certificate = Certificate.decode(Message.decode(listed.down["device-0"][-1]).body)
     few = dict(list(certificate.signatures.items())[:3])
-    message = "a list must be signed by 4 of 6 holders, more than (H + z)/2, got 3"
+    message = "a list must be signed by 4 of 6 devices, more than (D + z)/2, got 3"
     refused(device, from_server(listed, Kind.CERTIFICATE, Certificate(few).encode()), message)
     stranger = Certificate({**few, "mallory": bytes(64)})
     refused(
         device,
         from_server(listed, Kind.CERTIFICATE, stranger.encode()),
-        "a certificate must be signed by key holders of this run, got 'mallory'",
+        "the device must be one of the 6 of this run, got 'mallory'",
     )
     other = OwnerList(listed.server.owners.owners[1:])
     agreement = listed.server.agreement
@@ -307,6 +308,18 @@ def test_without_a_roster_protection_from_colluders_is_not_claimed():
         Kind.REFUSAL,
         "a roster must be pinned where 1 colluder(s) are to learn nothing: a server could invent devices; pin one, or"
         " set allow_unpinned, got none",
+    )
+
+
+def test_fewer_colluders_than_the_operator_has_in_mind_are_refused():
+    """With z = 0 every holder has all keys, and one that colludes gives everybody away."""
+    scenario = scenario_of(colluders=0)
+    device = scenario.device(0)
+    (reply,) = map(Message.decode, device.receive(scenario.server().invite()[0].data))
+    assert (reply.kind, reply.body.decode()) == (
+        Kind.REFUSAL,
+        "colluders must be at least 1 by this device's policy, got 0: so many devices together with the server must"
+        " learn the total only",
     )
 
 

@@ -316,6 +316,19 @@ class Agreement:
         return RoleCode(self.roles, self.parameters.colluders + 1, self.fixed_point.ring.primes)
 
     @cached_property
+    def directions(self) -> int:
+        """Of how many directions of the total Gram matrix the server may learn the image, if it lies.
+
+        A device answers epochs - 1 of them, and a direction takes only a quorum of answers to the same e. So a server
+        that asks different devices for different e learns more of them than an honest one (``Parameters.directions``):
+        with D - alpha + 1 = 3 of 25 answers needed, eight times as many. Where colluders are withstood, they have all
+        of their roles to say, and what is left are the questions that holders of one role answer.
+        """
+        p = self.parameters
+        each = [len(part.members) * (p.epochs - 1) // part.needed for part in self.answer_code.quorum.parts]
+        return p.n_outputs * (max(each) if self.roles else min(each))
+
+    @cached_property
     def _positions(self) -> dict[str, int]:
         return {name: position for position, name in enumerate(self.names)}
 

@@ -287,6 +287,9 @@ class Device(Resumable, ABC):
         wanted = self._policy.joiners_wanted(None if self._roster is None else len(self._roster))
         if agreement.n_devices < wanted:
             raise MessageRefused(f"at least {wanted} devices must take part, got {agreement.n_devices}")
+        reason = self._policy.objection_to_set(agreement)
+        if reason:
+            raise MessageRefused(f"the agreement breaks a rule: {reason}")
         me = agreement.member(self.name)
         if (me.identity, me.run_key, me.nonce) != (self.identity.public, self._sealing.public, self._nonce):
             raise MessageRefused(f"the agreement must carry the true keys of {self.name!r}: it carries others")

@@ -38,7 +38,8 @@ TAG_BYTES = 8
 class Entry:
     """One agreement: the identities whose data are in its total, what shaped the rows, and the tags of our own.
 
-    agreement: its hash. A run's id is the server's choice and may come twice; a nonce of ours is in every agreement.
+    agreement: its hash, for the operator to tell entries apart. It excuses nothing: a device that was set back to an
+        older state may be shown a second list under the same agreement.
     recipe: its digest.
     bounds: what the server may choose of how rows are fitted (``local_data``): bounds on values, rows of a device.
     rows: as they were before they were fitted.
@@ -69,10 +70,9 @@ class Ledger:
         least_left : k: no combination of totals may leave 1 to k - 1 devices.
         least_changed : rows of ours that must have changed for the same list again, unless none has.
         """
-        earlier = [past for past in self.entries if past.agreement != entry.agreement]
-        lists = list(dict.fromkeys(past.members for past in earlier))
+        lists = list(dict.fromkeys(past.members for past in self.entries))
         if entry.members in lists:
-            for past in earlier:
+            for past in self.entries:
                 if past.members != entry.members:
                     continue
                 if past.bounds != entry.bounds:  # whatever our rows are: to refuse must not tell of them

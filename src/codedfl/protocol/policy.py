@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from codedfl.errors import InvalidInput
-from codedfl.protocol.agreement import Parameters
+from codedfl.protocol.agreement import Agreement, Parameters
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,9 @@ class Policy:
         The smallest public limit on the rows of a device: with a limit of one, the total would be over one row of each.
     most_epochs, most_outputs : int or None
     most_directions : int or None
-        Directions of the total Gram matrix that the server may learn the image of: outputs times epochs but the first.
+        Directions of the total Gram matrix that the server may learn the image of: outputs times epochs but the first,
+        and more where a few answers are enough and it asks different devices for different ones
+        (``Agreement.directions``).
     allow_gram : bool
         Whether the server may learn the total of X'X itself, by the scheme (one-shot) or because the directions allowed
         are as many as there are features.
@@ -103,6 +105,21 @@ class Policy:
             return (
                 f"the server must not learn the whole total of X'X by this device's policy, got {shown} shown:"
                 " fewer epochs or outputs, or allow_gram"
+            )
+        return ""
+
+    def objection_to_set(self, agreement: Agreement) -> str:
+        """Why a run with these participants is refused, its parameters apart; empty when it is not."""
+        shown, n_features = agreement.directions, agreement.parameters.n_features
+        most = min(
+            shown if self.most_directions is None else self.most_directions,
+            shown if self.allow_gram else n_features - 1,
+        )
+        if shown > most:
+            return (
+                f"directions of X'X that the server could learn must be at most {most} by this device's policy, got"
+                f" {shown} of {n_features} when it asks different devices for different ones: a smaller alpha, fewer"
+                " holders, epochs or outputs"
             )
         return ""
 

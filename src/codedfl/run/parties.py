@@ -42,7 +42,7 @@ def make_parties(
     )
     scheme.check(problem.n_devices)
     # One process holds everything here: what is asked for is allowed.
-    policy = Policy(allow_gram=True, allow_unmasked=not masks, allow_unpinned=True)
+    policy = Policy(allow_gram=True, allow_unmasked=not masks, allow_unpinned=True, colluders=0)
     names = problem.device_names if order is None else tuple(problem.device_names[i] for i in order)
     server = scheme.server_type(
         parameters,

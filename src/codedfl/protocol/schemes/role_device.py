@@ -108,6 +108,11 @@ class RoleDevice(Device):
     # -- joining
 
     def _objection(self, parameters: Parameters) -> str:
+        if parameters.colluders < self._policy.colluders:
+            return (
+                f"colluders must be at least {self._policy.colluders} by this device's policy, got"
+                f" {parameters.colluders}: so many devices together with the server must learn the total only"
+            )
         if parameters.colluders and self._roster is None and not self._policy.allow_unpinned:
             return (
                 f"a roster must be pinned where {parameters.colluders} colluder(s) are to learn nothing: a server could"
@@ -116,13 +121,11 @@ class RoleDevice(Device):
         return super()._objection(parameters)
 
     def _take_part(self, agreement: Agreement) -> None:
-        """As a holder the list of owners is recorded when it is signed; a mere owner records the agreement."""
+        """What is recorded is the list of owners, when it is signed: no total comes of a list that too few signed."""
         position = agreement.position(self.name)
         if not agreement.roles or (position in agreement.helpers) != self._helper:
             raise MessageRefused("the agreement must say rightly who has data and who holds keys: it does not")
-        if position not in agreement.holders:
-            super()._take_part(agreement)
-        elif not self._helper:
+        if not self._helper:
             self._row_tags = self._own_tags()
             self._fit_rows(agreement)
 
@@ -240,15 +243,13 @@ class RoleDevice(Device):
     def _holds(self) -> Message:
         return self._sealed_to_server(Kind.HOLDS, pack_list([self._agreed.names[j] for j in sorted(self._seeds)]))
 
-    # -- as a holder: the list
+    # -- the list
 
     def _on_owners(self, message: Message) -> list[Message]:
         message.check_signature(self._invited.server_public)
-        if self._role == NO_ROLE:
-            raise MessageRefused(f"{self.name!r} must not be asked to sign, it holds no keys, but was")
         if self._owners:
             if message.body != self._owners:
-                raise MessageRefused("a holder signs one list of owners a run: a second, different one is refused")
+                raise MessageRefused("a device signs one list of owners a run: a second, different one is refused")
             return [self._signature(self._listed)]
         owners = OwnerList.decode(message.body, self._agreed)
         self._check_owners(owners)

@@ -226,8 +226,7 @@ class RoleServer(Server):
             )
         self.owners = owners
         self._sum_uploads(covered)
-        holders = tuple(agreed.names[i] for i in agreed.holders)
-        return [self._broadcast(Kind.OWNERS, owners.encoded, holders)]
+        return [self._broadcast(Kind.OWNERS, owners.encoded, agreed.names)]
 
     def _covered(self) -> set[int]:
         """Owners that have uploaded and whose seeds some holder of every role has."""
@@ -258,11 +257,11 @@ class RoleServer(Server):
         agreed = self._agreed
         sender = agreed.position(message.sender)
         digest, signature = check_types(unpack_list(message.body, "a signature"), (bytes, bytes), "a signature")
-        if self.owners is None or digest != self.owners.digest or sender not in agreed.holders:
+        if self.owners is None or digest != self.owners.digest:
             raise MessageRefused("a signature must be on the list of this run: it is on another")
         self.owners.check_signature(message.sender, signature, agreed)
         self._signatures[sender] = signature
-        needed = signatures_needed(len(agreed.holders), self.parameters.colluders)
+        needed = signatures_needed(agreed.n_devices, self.parameters.colluders)
         if self._certificate:
             return [Outgoing((message.sender,), self._certificate)]
         if len(self._signatures) < needed:
@@ -328,14 +327,14 @@ class RoleServer(Server):
 
     def _check_holders(self) -> None:
         agreed, code = self._agreed, self._roles
-        alive = [i for i in agreed.holders if i not in self._dead or i in self._ready]
-        signed = {i for i in agreed.holders if i in self._signatures}
-        needed = signatures_needed(len(agreed.holders), self.parameters.colluders)
-        lost = [agreed.names[i] for i in agreed.holders if i not in alive]
-        if not self._certificate and len(signed | set(alive)) < needed:
+        alive = [i for i in range(agreed.n_devices) if i not in self._dead or i in self._ready]
+        needed = signatures_needed(agreed.n_devices, self.parameters.colluders)
+        lost = [agreed.names[i] for i in range(agreed.n_devices) if i not in alive]
+        there = len({*alive, *self._signatures})
+        if not self._certificate and there < needed:
             raise NotEnoughDevices(
-                f"the list of owners must be signed by {needed} of {len(agreed.holders)} holders, only"
-                f" {len(signed | set(alive))} are there: missing are {', '.join(lost)}",
+                f"the list of owners must be signed by {needed} of {agreed.n_devices} devices, only"
+                f" {there} are there: missing are {', '.join(lost)}",
                 lost,
                 self.model,
             )

@@ -1,0 +1,120 @@
+"""Lies about lists of owners: what only a server of roles can do, and what it is entitled to.
+
+All holders of a run must sum over one list. A list has a certificate when more than (D + z)/2 devices have signed it;
+the adversary's own devices sign everything. Of an agreement it is entitled to the total over the first list that got so
+far, and over all of them when more than z devices collude with it or were rolled back: then nothing is promised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from adversary import Adversary, Attacked, Face
+
+from codedfl.protocol import Agreement
+from codedfl.protocol.messages import Kind, Message, pack_list, unpack_list
+from codedfl.protocol.owner_list import Certificate, OwnerList
+from codedfl.protocol.schemes.role_device import RoleDevice
+from codedfl.protocol.schemes.role_server import RoleServer
+from codedfl.protocol.schemes.role_sums import SumsDevice, SumsServer
+
+
+class RoleFace(Face):
+    """A story with lists of owners.
+
+    The server machine's own list and certificate go out unless ``keeps_lists``.
+    """
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.keeps_lists = False
+        self.lists: dict[bytes, OwnerList] = {}  # by digest, in the order in which they were told
+        self.signatures: dict[bytes, dict[str, bytes]] = {}  # by digest of the list and name
+
+    @property
+    def holders(self) -> list[str]:
+        return [self.agreement.names[i] for i in self.agreement.holders]
+
+    def of_role(self, role: int) -> list[str]:
+        return [name for name in self.holders if self.agreement.roles[self.agreement.position(name)] == role]
+
+    def owners(self, names: Iterable[str]) -> OwnerList:
+        """A list of some that have uploaded, in the agreement's order."""
+        places = sorted(self.agreement.position(name) for name in names)
+        return OwnerList(tuple(self.server._listed_as[j] for j in places))
+
+    @property
+    def uploaded(self) -> list[str]:
+        return [self.agreement.names[j] for j in sorted(self.server._listed_as)]
+
+    def tell(self, owners: OwnerList, devices: Iterable[str]) -> None:
+        """Ask devices to sign; what they sign is kept."""
+        self.lists.setdefault(owners.digest, owners)
+        for name in devices:
+            self.adversary.hand_over(self.cast[name], self.signed(Kind.OWNERS, owners.encoded))
+
+    def certificate(self, owners: OwnerList) -> Certificate:
+        """All signatures there are: those that devices gave, and those of the adversary's own."""
+        signatures = dict(self.signatures.get(owners.digest, {}))
+        for name in self.agreement.names:
+            if self.cast[name].adverse:
+                signatures[name] = owners.signed_by(self.cast[name].identity, self.agreement)
+        return Certificate(signatures)
+
+    def certify(self, certificate: Certificate, holders: Iterable[str]) -> None:
+        for name in holders:
+            self.adversary.hand_over(self.cast[name], self.signed(Kind.CERTIFICATE, certificate.encode()))
+
+    def want_seed(self, owner: str, giver: str, receiver: str) -> None:
+        self.adversary.hand_over(self.cast[giver], self.signed(Kind.SEED_WANTED, pack_list([owner, receiver])))
+
+    def take(self, data: bytes) -> None:
+        message = Message.decode(data)
+        if message.kind is Kind.SIGNATURE:
+            digest, signature = unpack_list(message.body, "a signature")
+            self.signatures.setdefault(digest, {})[message.sender] = signature
+        super().take(data)
+
+    def _lay_out(self, outgoing: Sequence[tuple[Sequence[str], bytes]]) -> None:
+        for _, data in outgoing:
+            message = Message.decode(data)
+            if message.kind is Kind.OWNERS:
+                made = OwnerList.decode(message.body, self.agreement)
+                self.lists.setdefault(made.digest, made)
+        super()._lay_out(outgoing)
+        if self.keeps_lists:
+            self.tray = [one for one in self.tray if one.kind not in (Kind.OWNERS, Kind.CERTIFICATE)]
+
+
+def entitled_by_roles(
+    adversary: Adversary, agreement: Agreement, adverse: frozenset[int], prime: int
+) -> Sequence[Sequence[int]]:
+    """The total over the certified list; of more than z colluders nothing is promised."""
+    del prime
+    z, places = agreement.parameters.colluders, range(agreement.n_devices)
+    if len(adverse) > z:
+        return [[int(i == j) for i in places] for j in places]
+    forgetful = [party for party in adversary.honest if agreement.run in party.rolled_back]
+    lists = [[int(name in names) for name in agreement.names] for names in certified(adversary, agreement, adverse)]
+    return lists if len(adverse) + len(forgetful) > z else lists[:1]
+
+
+def certified(adversary: Adversary, agreement: Agreement, adverse: frozenset[int]) -> list[tuple[str, ...]]:
+    """All lists of an agreement that enough devices have signed, the adversary's counted in; first ones first."""
+    needed = (agreement.n_devices + agreement.parameters.colluders) // 2 + 1
+    faces = [face for face in adversary.faces if face.agreement is not None and face.agreement.hash == agreement.hash]
+    lists = {digest: one for face in faces for digest, one in face.lists.items()}
+    theirs = {agreement.names[i] for i in adverse}
+    found = []
+    for digest, owners in lists.items():
+        signers = theirs.union(*(face.signatures.get(digest, {}) for face in faces))
+        if len(signers) >= needed:
+            found.append(owners.names)
+    return found
+
+
+ROLE_SCHEMES = {
+    "role-keys": Attacked(RoleServer, RoleDevice, entitled_by_roles, RoleFace),
+    "role-sums": Attacked(SumsServer, SumsDevice, entitled_by_roles, RoleFace),
+}

@@ -1,0 +1,299 @@
+"""Role keys and role sums: what collusions know, and lies about the list of owners.
+
+Each against the machines and against machines without the rule that stops it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+from adversary import Adversary, Party, world
+from knowledge import Leak, reduced_rows
+from mutants import ForgetsRuns, GivesSeedsToAnybody, ReadyWithWhatItHas, SignsAnyList, SignsShortLists
+from role_lies import ROLE_SCHEMES, RoleFace
+from stage import Stage
+
+from codedfl.protocol import Policy, owner_list
+from codedfl.protocol.messages import Kind, Message
+from codedfl.protocol.owner_list import Certificate, OwnerList
+
+ENTRIES = [("cross", 0), ("gram", 0), ("rows", 0)]  # all that a device with d = c = 1 sums up
+SHAPES = [(n, z) for z in (1, 2) for n in range(z + 2, 7)]
+
+
+def expected(face: RoleFace, colluders: tuple[int, ...], z: int, prime: int) -> list[list[int]]:
+    """Along (entry, owner in the agreement's order): the total, or everything to whom has all roles; and their own."""
+    names, roles = face.agreement.names, face.agreement.roles
+    everything = {roles[i] for i in colluders} == set(range(z + 1))
+    units = [[int(i == j) for i in range(len(names))] for j in (range(len(names)) if everything else colluders)]
+    known = [[1] * len(names), *units]
+    rows = [[0] * len(names) * e + row + [0] * len(names) * (2 - e) for e in range(3) for row in known]
+    return reduced_rows(rows, prime)
+
+
+def by_the_machines(face: RoleFace, colluders: tuple[int, ...], prime: int) -> list[list[int]]:
+    names = face.agreement.names
+    knowledge = face.adversary.knowledge(also=[names[i] for i in colluders])
+    place = {(name, *entry): e * len(names) + j for e, entry in enumerate(ENTRIES) for j, name in enumerate(names)}
+    rows = []
+    for functional in knowledge.functionals(prime):
+        rows.append([0] * len(place))
+        for coordinate, value in zip(knowledge.coordinates, functional, strict=True):
+            rows[-1][place[coordinate]] = value
+    for i, entry in itertools.product(colluders, ENTRIES):
+        rows.append([int(place[names[i], *entry] == column) for column in range(len(place))])
+    return reduced_rows(rows, prime)
+
+
+@pytest.mark.parametrize("scheme", ROLE_SCHEMES)
+@pytest.mark.parametrize(("n", "z"), SHAPES)
+def test_collusions_know_the_total_until_they_have_every_role(scheme: str, n: int, z: int):
+    with Stage() as stage:
+        adversary = world(stage, ROLE_SCHEMES[scheme], [2] * n, 1, z=z, d=1, c=1)
+        face = adversary.started()
+        assert isinstance(face, RoleFace)
+        face.ask_all(1, None)
+        face.ask_all(2, [[1]])
+        primes = adversary.knowledge().primes
+        assert len(primes) == 2
+        for size in range(n + 1):
+            for colluders in itertools.combinations(range(n), size):
+                prime = primes[sum(colluders) % 2]
+                assert by_the_machines(face, colluders, prime) == expected(face, colluders, z, prime), colluders
+
+
+# -- one list of owners
+
+
+def shared(adversary: Adversary, **told: Any) -> RoleFace:
+    """A run up to where all have uploaded and hold their seeds, and no list is told yet."""
+    face = adversary.face(**told)
+    assert isinstance(face, RoleFace)
+    face.keeps_lists = True
+    face.invite()
+    face.deliver_all(Kind.UPDATE)
+    assert len(face.uploaded) == face.agreement.n_devices
+    return face
+
+
+def world_of_roles(stage: Stage, scheme: str = "role-keys", n: int = 6, z: int = 1, **options: Any) -> Adversary:
+    return world(stage, ROLE_SCHEMES[scheme], [2] * n, 1, z=z, **options)
+
+
+def halves(face: RoleFace) -> tuple[list[str], list[str]]:
+    """Honest holders in two parts with all roles in each, as far as they go."""
+    roles = range(face.agreement.parameters.colluders + 1)
+    honest = [[name for name in face.of_role(role) if not face.cast[name].adverse] for role in roles]
+    return [name for names in honest for name in names[::2]], [name for names in honest for name in names[1::2]]
+
+
+VICTIM = "device-5"
+
+
+def two_lists(face: RoleFace, both_to_all: bool = True) -> Certificate:
+    """One with the victim and one without, each first told to one half; returns the certificate of the second."""
+    with_, without = face.owners(face.uploaded), face.owners(set(face.uploaded) - {VICTIM})
+    first, second = halves(face)
+    for owners, told in ((with_, first), (without, second)):
+        face.tell(owners, told)
+    if both_to_all:
+        face.tell(with_, second)
+        face.tell(without, first)
+    face.certify(face.certificate(with_), first)
+    certificate = face.certificate(without)
+    face.certify(certificate, second)
+    face.ask_everything()
+    return certificate
+
+
+@pytest.mark.parametrize("scheme", ROLE_SCHEMES)
+@pytest.mark.parametrize(("z", "colluders"), [(1, ()), (1, (0,)), (1, (1,)), (2, (0, 1))])
+def test_holders_that_sum_over_two_lists_do_not_exist(scheme: str, z: int, colluders: tuple[int, ...]):
+    with Stage() as stage:
+        adversary = world_of_roles(stage, scheme, z=z, colluders=colluders)
+        two_lists(shared(adversary))
+        assert adversary.leak() is None
+        assert len(adversary.knowledge().fewest_devices()) in (0, adversary.scenario.n_devices - len(colluders))
+
+
+@pytest.mark.parametrize("scheme", ROLE_SCHEMES)
+@pytest.mark.parametrize(("z", "colluders"), [(1, ()), (1, (0,)), (2, (0, 1))])
+def test_holders_that_sign_two_lists_are_found_out(scheme: str, z: int, colluders: tuple[int, ...]):
+    with Stage() as stage:
+        adversary = world_of_roles(stage, scheme, z=z, colluders=colluders, party_type=SignsAnyList)
+        two_lists(shared(adversary))
+        leak = adversary.leak()
+    assert leak is not None and leak.devices == (VICTIM,)
+
+
+def exposed_without(rule: str, monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[str, ...]:
+    """Who is exposed by two lists, each told to one half, whose certificates are not checked for something."""
+    if rule == "enough":
+        monkeypatch.setattr(owner_list, "signatures_needed", lambda _holders, _colluders: 1)
+    with Stage() as stage:
+        adversary = world_of_roles(stage, **options)
+        face = shared(adversary)
+        if rule == "this list":
+            monkeypatch.setattr(OwnerList, "check_signature", lambda *_: None)
+        certificate = two_lists(face, both_to_all=False)
+        # What is missing is filled up with signatures on the other list.
+        others = {name: one for signed in face.signatures.values() for name, one in signed.items()}
+        for name in face.holders:
+            full = Certificate(others | certificate.signatures)
+            face.certify(full, [name])
+        face.ask_everything()
+        leak = adversary.leak()
+    return () if leak is None else leak.devices
+
+
+@pytest.mark.parametrize("colluders", [(), (0,)])
+def test_certificates_are_for_one_list_and_by_enough_holders(
+    monkeypatch: pytest.MonkeyPatch, colluders: tuple[int, ...]
+):
+    assert exposed_without("nothing", monkeypatch, colluders=colluders) == ()
+
+
+@pytest.mark.parametrize("rule", ["enough", "this list"])
+def test_certificates_that_are_not_checked_are_found_out(monkeypatch: pytest.MonkeyPatch, rule: str):
+    assert exposed_without(rule, monkeypatch) == (VICTIM,)
+
+
+def with_few_owners(party_type: type[Party], names: list[str], **policy: Any) -> tuple[str, ...]:
+    with Stage() as stage:
+        options = {"policy": Policy(allow_gram=True, **policy)}
+        adversary = world_of_roles(stage, colluders=[0], party_type=party_type, device_options=options)
+        face = shared(adversary)
+        owners = face.owners(names)
+        face.tell(owners, face.holders)
+        face.certify(face.certificate(owners), face.holders)
+        face.ask_everything()
+        assert adversary.leak() is None  # it is a certified list
+        return adversary.knowledge().fewest_devices()
+
+
+def test_a_victim_and_a_colluder_are_no_list():
+    assert with_few_owners(Party, ["device-0", VICTIM]) == ()
+    assert with_few_owners(Party, ["device-0", "device-1", VICTIM]) == ("device-1", VICTIM)
+    assert with_few_owners(Party, ["device-0", "device-1", VICTIM], least_owners=4) == ()
+
+
+def test_holders_that_sign_short_lists_are_found_out():
+    assert with_few_owners(SignsShortLists, ["device-0", VICTIM]) == (VICTIM,)
+
+
+# -- seeds
+
+
+def seeds_withheld(party_type: type[Party], **options: Any) -> Leak | None:
+    """One half of the holders never gets the victim's seeds, and all get the list with it and its certificate."""
+    with Stage() as stage:
+        adversary = world_of_roles(stage, party_type=party_type, **options)
+        face = adversary.face()
+        assert isinstance(face, RoleFace)
+        face.keeps_lists = True
+        face.invite()
+        face.deliver_all(Kind.SHARE, Kind.UPDATE)
+        _, second = halves(face)
+        withheld = [one for one in face.tray if one.receiver in second and Message.decode(one.data).sender == VICTIM]
+        face.tray = [one for one in face.tray if one not in withheld]
+        face.deliver_all(Kind.UPDATE)
+        assert withheld
+        owners = face.owners(face.uploaded)
+        face.tell(owners, face.holders)
+        face.certify(face.certificate(owners), face.holders)
+        face.ask_everything()
+        return adversary.leak()
+
+
+@pytest.mark.parametrize("colluders", [(), (0,)])
+def test_a_holder_that_lacks_a_seed_says_nothing(colluders: tuple[int, ...]):
+    assert seeds_withheld(Party, colluders=colluders) is None
+
+
+def test_holders_that_go_on_without_a_seed_are_found_out():
+    leak = seeds_withheld(ReadyWithWhatItHas)
+    assert leak is not None and leak.devices == (VICTIM,)
+
+
+def seeds_of_another_role(party_type: type[Party]) -> Leak | None:
+    """A colluder asks a holder of another role for seeds, as one who lacks some would ask a co-holder."""
+    with Stage() as stage:
+        adversary = world_of_roles(stage, party_type=party_type, colluders=[0])
+        face = shared(adversary)
+        colluder = adversary.parties[0].name
+        roles = face.agreement.roles
+        mine = roles[face.agreement.position(colluder)]
+        giver = next(name for name in face.holders if roles[face.agreement.position(name)] != mine)
+        face.want_seed(VICTIM, giver, colluder)
+        return adversary.leak()
+
+
+def test_a_seed_stays_in_its_role():
+    assert seeds_of_another_role(Party) is None
+
+
+def test_one_seed_too_many_is_found_out():
+    leak = seeds_of_another_role(GivesSeedsToAnybody)
+    assert leak is not None and leak.devices == (VICTIM,)
+
+
+# -- lists of several runs
+
+
+def another_list_by_other_holders(party_type: type[Party] = Party) -> tuple[str, ...]:
+    """Two devices are never shown the list of a run; in the next one, without device-0, they are all its holders."""
+    with Stage() as stage:
+        adversary = world_of_roles(stage, party_type=party_type)
+        first, last_two = adversary.scenario.names[:-2], adversary.scenario.names[-2:]
+        face = shared(adversary)
+        everybody = face.owners(face.uploaded)
+        face.tell(everybody, first)
+        face.certify(face.certificate(everybody), first)
+        face.ask_everything()
+        for party in adversary.parties:
+            adversary.hand_over(party, face.finish())
+            party.new_run()
+        again = shared(adversary, holders=last_two)
+        fewer = again.owners(set(again.uploaded) - {"device-0"})
+        again.tell(fewer, again.cast)
+        again.certify(again.certificate(fewer), last_two)
+        again.ask_everything()
+        return adversary.knowledge().fewest_devices()
+
+
+def test_two_lists_of_the_same_devices_have_an_honest_signer_in_common():
+    assert len(another_list_by_other_holders()) == 6
+
+
+def test_lists_that_holders_alone_sign_are_found_out(monkeypatch: pytest.MonkeyPatch):
+    """The two holders of the second run were not shown the list of the first."""
+    monkeypatch.setattr(owner_list, "signatures_needed", lambda _devices, _colluders: 2)
+    assert another_list_by_other_holders() == ("device-0",)
+
+
+def test_devices_that_forget_lists_give_one_away():
+    assert another_list_by_other_holders(ForgetsRuns) == ("device-0",)
+
+
+@pytest.mark.parametrize("party_type", [Party, ForgetsRuns])
+def test_holders_that_were_set_back_do_not_sign_a_second_list(party_type: type[Party]):
+    """As long as they have their ledgers: without, more than z of them give one away, which is said so."""
+    with Stage() as stage:
+        adversary = world_of_roles(stage, party_type=party_type)
+        face = shared(adversary)
+        for party in adversary.parties:
+            party.remember()
+        lists = face.owners(face.uploaded), face.owners(set(face.uploaded) - {VICTIM})
+        for owners in lists:
+            face.tell(owners, face.cast)
+            face.certify(face.certificate(owners), face.cast)
+            face.ask_everything()
+            for party in adversary.parties:
+                party.roll_back()
+                if party_type is ForgetsRuns:
+                    party.options["ledger"].entries.clear()
+        assert adversary.leak() is None  # what more than z devices forget is not promised
+        exposed = adversary.knowledge().fewest_devices()
+    assert len(exposed) == (6 if party_type is Party else 1)
