@@ -1,4 +1,4 @@
-"""The server app's work: moves letters between the server's state machine and the nodes, and survives.
+"""The server's work on any engine: moves letters between the server's state machine and the nodes, and survives.
 
 One call at a time to each node: a node works first in, first out and nothing can be taken back, so a straggler that is
 still at work on an old epoch gets the newest update next, whatever came between. The state is on the disk before
@@ -31,11 +31,9 @@ from codedfl.protocol.messages import Kind, Message
 from codedfl.run.liar_log import LiarLog
 from codedfl.typing import Floats
 
-log = logging.getLogger("codedfl.flower.server")
+log = logging.getLogger("codedfl.engine.server")
 
-POLL_SECONDS = 0.1
-# Shares of several senders for one device are collected this long: each call costs its node the start of a process.
-LINGER_SECONDS = 1.0
+WAIT_SECONDS = 0.1  # for a reply, before it is looked again who is there and who may be called
 MOST_BYTES = 64 << 20  # letters in one call
 
 
@@ -82,7 +80,6 @@ class Conductor:
         roster: Mapping[str, bytes] | None = None,
         on_epoch: Callable[[int], None] = lambda _: None,
         clock: Clock = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._post = post
         self._make_server = make_server
@@ -90,7 +87,6 @@ class Conductor:
         self._patience = patience
         self._on_epoch = on_epoch
         self._clock = clock
-        self._sleep = sleep
         self._directory = Directory(post, roster, clock, patience.call_seconds, server_public)
         self._liars = LiarLog(log)
         self._bulk = b""  # of the last letter: those to many devices share one object
@@ -136,7 +132,7 @@ class Conductor:
         self._directory.look()
         self._send(server)
         if not self._receive(server):
-            self._sleep(POLL_SECONDS)
+            self._post.wait(WAIT_SECONDS)
 
     # -- beginning
 
@@ -169,7 +165,7 @@ class Conductor:
         while len(contacts) < wait.devices and self._clock() < until:
             self._directory.look()
             self._pull({})
-            self._sleep(POLL_SECONDS)
+            self._post.wait(WAIT_SECONDS)
         if len(contacts) < wait.min_devices:
             raise NotEnoughDevices(
                 f"at least {wait.min_devices} devices must be there after {wait.join_seconds:g} s,"
@@ -212,7 +208,7 @@ class Conductor:
                 letter = letter._replace(bulk=self._bulk)
             self._bulk = letter.bulk
             for name in receivers:
-                hold = now + LINGER_SECONDS if kind is Kind.SHARE else now
+                hold = now + self._post.linger_seconds if kind is Kind.SHARE else now
                 self._directory.contacts[name].put(letter, hold)
 
     def _send(self, server: Server) -> None:

@@ -28,7 +28,7 @@ from codedfl.typing import Floats
 
 LoadRows = Callable[[], tuple[Floats, Floats]]
 
-log = logging.getLogger("codedfl.flower.device")
+log = logging.getLogger("codedfl.engine.device")
 
 
 PENDING = "pending"

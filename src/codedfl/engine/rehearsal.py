@@ -1,4 +1,4 @@
-"""A run's configuration in one process, without Flower: what a federation must come to, bit for bit.
+"""A run's configuration in one process, without any engine: what a federation must come to, bit for bit.
 
 For a dry run of a configuration before it goes to the nodes, and for tests of the federation itself.
 """
