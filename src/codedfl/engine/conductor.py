@@ -29,7 +29,7 @@ from codedfl.errors import (
 from codedfl.protocol import Outgoing, Phase, Server
 from codedfl.protocol.messages import Kind, Message
 from codedfl.run.liar_log import LiarLog
-from codedfl.typing import Floats
+from codedfl.typing import Floats, Planes
 
 log = logging.getLogger("codedfl.engine.server")
 
@@ -331,7 +331,8 @@ class Conductor:
                 "lines": [contact.line.state() for contact in contacts.values()],
                 "server": server.state(),
                 "failure": str(self._failure or ""),
-            }
+            },
+            _matrices(server),
         )
 
     def _gone(self, contact: Contact) -> bool:
@@ -356,3 +357,9 @@ class Conductor:
         assert server.agreement is not None
         contacts = (self._directory.contacts[name] for name in server.agreement.names)
         return [contact for contact in contacts if not contact.parted]
+
+
+def _matrices(server: Server) -> list[Planes]:
+    """What nobody writes to once training has begun."""
+    held = (server.pad_linear, server.pad_constant) if server.phase is Phase.TRAINING else ()
+    return [planes for planes in held if planes is not None]

@@ -15,7 +15,7 @@ from codedfl.engine.keys import load_identity, load_roster
 from codedfl.engine.logs import one_line
 from codedfl.engine.private_files import make_private_folder, sole_user
 from codedfl.engine.run_config import RunConfig
-from codedfl.engine.state_folder import StateFolder
+from codedfl.engine.state_journal import StateJournal
 from codedfl.errors import CodedFLError
 from codedfl.protocol import Server
 from codedfl.typing import Floats
@@ -28,8 +28,6 @@ log = logging.getLogger("codedfl.engine.server")
 def train(
     post: Post,
     config: RunConfig,
-    make_checkpoint: Callable[[Path], StateFolder],
-    *,
     score: Score | None = None,
 ) -> Path:
     """One training on the nodes behind a post; returns the model file. Goes on from the checkpoint if there is one.
@@ -38,15 +36,14 @@ def train(
 
     Parameters
     ----------
-    make_checkpoint: where the server's state is kept, in a folder of this name.
     score: scores a model, for example on test data that the operator of the server has; its scores are logged epoch
         by epoch, and training stops at ``config.target`` if there is one.
     """
     with sole_user(make_private_folder(config.output), "output-dir"):
-        return _train(post, config, make_checkpoint(config.output / "checkpoint"), score)
+        return _train(post, config, score)
 
 
-def _train(post: Post, config: RunConfig, checkpoint: StateFolder, score: Score | None) -> Path:
+def _train(post: Post, config: RunConfig, score: Score | None) -> Path:
     identity = load_identity(config.server_key)
     roster = None if config.roster is None else load_roster(config.roster)
     log.info("the server's public key is %s", identity.public.hex())
@@ -78,6 +75,7 @@ def _train(post: Post, config: RunConfig, checkpoint: StateFolder, score: Score 
             scored = f", score {score(make_model(conductor.model)):.4f}"
         log.info("epoch %d after %.1f s%s", epoch, time.monotonic() - began, scored)
 
+    checkpoint = StateJournal(config.output / "checkpoint")
     conductor = Conductor(post, identity.public, make_server, checkpoint, config.patience, roster=roster, on_epoch=on_epoch)
     path = config.output / "model.safetensors"
     try:

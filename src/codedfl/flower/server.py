@@ -14,7 +14,6 @@ from codedfl.engine.learning import setting
 from codedfl.engine.logs import use_flower_logs
 from codedfl.engine.probe import FLEET_LINE, FleetProbe, ProbeConfig
 from codedfl.engine.run_config import RunConfig
-from codedfl.engine.state_folder import StateFolder
 from codedfl.engine.training import Score
 from codedfl.engine.training import train as train_on
 from codedfl.errors import InvalidInput
@@ -61,4 +60,4 @@ def probe(grid: Grid, config: ProbeConfig) -> Fleet:
 
 def train(grid: Grid, config: RunConfig, score: Score | None = None) -> Path:
     """One training on the nodes of a grid; see ``engine.training.train``."""
-    return train_on(GridPost(grid, config.message_seconds), config, StateFolder, score=score)
+    return train_on(GridPost(grid, config.message_seconds), config, score)
