@@ -237,6 +237,28 @@ def test_a_straggler_gets_the_newest_update_and_never_a_queue_of_them(scenario: 
     assert 5 < calls["device-1"] < calls["device-0"] / 4
 
 
+def test_a_device_that_leaves_with_its_last_reply_was_told(
+    scenario: Scenario, tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    """``codedfl join --once`` ends as soon as it has replied to the end of the run."""
+    broker = FakeBroker()
+    fleet = Fleet(scenario, tmp_path, broker)
+
+    def tick() -> None:
+        for name, link in fleet.devices.items():
+            host = link.owner._host if link.owner is not None else None
+            if host is not None and host.runs_ended and link.connected:
+                link.publish(topics.presence(STUDY, name), b"", retain=True)
+                fleet.kill(name)
+
+    broker.latency = 0.0
+    broker.tick = tick
+    model = fleet.conductor(descent).run()
+    assert np.array_equal(model, expected(scenario))
+    assert not [text for _, _, text in caplog.record_tuples if text.startswith("not told")]
+    assert broker.now < 10.0
+
+
 # -- who does not belong
 
 

@@ -16,6 +16,7 @@ from codedfl.engine.calls import Call, Failed, Post, Refused, Reply, Step
 from codedfl.engine.directory import Clock, Contact, Directory
 from codedfl.engine.letters import Letter, Parcel
 from codedfl.engine.logs import one_line
+from codedfl.engine.run_watch import RunWatch
 from codedfl.engine.state_folder import StateFolder
 from codedfl.errors import (
     CodedFLError,
@@ -67,6 +68,7 @@ class Conductor:
     make_server: makes the state machine for the devices that introduced themselves, by name, each with the key it did
         it with: the roster of the run, also where the operator has none.
     on_epoch: told the number of each finished epoch.
+    watch: told what can be seen of the run.
     """
 
     def __init__(
@@ -79,6 +81,7 @@ class Conductor:
         *,
         roster: Mapping[str, bytes] | None = None,
         on_epoch: Callable[[int], None] = lambda _: None,
+        watch: RunWatch | None = None,
         clock: Clock = time.monotonic,
     ) -> None:
         self._post = post
@@ -86,6 +89,7 @@ class Conductor:
         self._checkpoint = checkpoint
         self._patience = patience
         self._on_epoch = on_epoch
+        self._watch = watch or RunWatch()
         self._clock = clock
         self._directory = Directory(post, roster, clock, patience.call_seconds, server_public)
         self._liars = LiarLog(log)
@@ -130,6 +134,7 @@ class Conductor:
 
     def _turn(self, server: Server) -> None:
         self._directory.look()
+        self._watch.look(server, self._directory.contacts)
         self._send(server)
         if not self._receive(server):
             self._post.wait(WAIT_SECONDS)
@@ -164,6 +169,7 @@ class Conductor:
         log.info("waiting for %d devices", wait.devices)
         while len(contacts) < wait.devices and self._clock() < until:
             self._directory.look()
+            self._watch.look(None, contacts)
             self._pull({})
             self._post.wait(WAIT_SECONDS)
         if len(contacts) < wait.min_devices:
@@ -291,7 +297,10 @@ class Conductor:
         for letter in contact.line.take(reply):
             self._hand_over(server, contact, letter.wire())
         if reply.newest:
+            epoch, late = server.epoch, server.ignored["late answer"]
             self._hand_over(server, contact, reply.newest)
+            in_time = server.ignored["late answer"] == late
+            self._watch.answered(contact.name, epoch, in_time, len(reply.newest))
         if reply.refusal:
             log.error("%s refuses a message: %s", contact.name, one_line(reply.refusal))
             contact.refused(now, reply.refusal)

@@ -15,6 +15,7 @@ from codedfl.engine.keys import load_identity, load_roster
 from codedfl.engine.logs import one_line
 from codedfl.engine.private_files import make_private_folder, sole_user
 from codedfl.engine.run_config import RunConfig
+from codedfl.engine.run_watch import RunWatch
 from codedfl.engine.state_journal import StateJournal
 from codedfl.errors import CodedFLError
 from codedfl.protocol import Server
@@ -29,6 +30,7 @@ def train(
     post: Post,
     config: RunConfig,
     score: Score | None = None,
+    watch: RunWatch | None = None,
 ) -> Path:
     """One training on the nodes behind a post; returns the model file. Goes on from the checkpoint if there is one.
 
@@ -38,12 +40,13 @@ def train(
     ----------
     score: scores a model, for example on test data that the operator of the server has; its scores are logged epoch
         by epoch, and training stops at ``config.target`` if there is one.
+    watch: told what can be seen of the run.
     """
     with sole_user(make_private_folder(config.output), "output-dir"):
-        return _train(post, config, score)
+        return _train(post, config, score, watch or RunWatch())
 
 
-def _train(post: Post, config: RunConfig, score: Score | None) -> Path:
+def _train(post: Post, config: RunConfig, score: Score | None, watch: RunWatch) -> Path:
     identity = load_identity(config.server_key)
     roster = None if config.roster is None else load_roster(config.roster)
     log.info("the server's public key is %s", identity.public.hex())
@@ -70,18 +73,24 @@ def _train(post: Post, config: RunConfig, score: Score | None) -> Path:
         )
 
     def on_epoch(epoch: int) -> None:
-        scored = ""
+        found = None
         if score is not None and conductor.model is not None:
-            scored = f", score {score(make_model(conductor.model)):.4f}"
+            found = score(make_model(conductor.model))
+        watch.ended(epoch, found)
+        scored = "" if found is None else f", score {found:.4f}"
         log.info("epoch %d after %.1f s%s", epoch, time.monotonic() - began, scored)
 
     checkpoint = StateJournal(config.output / "checkpoint")
-    conductor = Conductor(post, identity.public, make_server, checkpoint, config.patience, roster=roster, on_epoch=on_epoch)
+    conductor = Conductor(
+        post, identity.public, make_server, checkpoint, config.patience, roster=roster, on_epoch=on_epoch, watch=watch
+    )
     path = config.output / "model.safetensors"
     try:
         conductor.run()
+        watch.finished("complete")
     except CodedFLError as error:
         log.error("the run ends early: %s", one_line(error))
+        watch.finished(one_line(error))
         raise
     finally:
         if conductor.model is not None:

@@ -31,7 +31,6 @@ log = logging.getLogger("codedfl.mqtt")
 EXPIRY_SECONDS = 60  # a call that a broker could not deliver for so long is stale: a newer one exists
 _KEEP_ALIVE = 20
 _CONNECT_SECONDS = 20.0
-_MOST_IN_FLIGHT = 1000
 _NOT_AUTHORISED = 135
 
 
@@ -162,12 +161,10 @@ class BrokerLink:
 
     # -- what paho tells, in its own thread
 
-    def _on_connect(self, _client: Any, _data: Any, _flags: Any, code: ReasonCode, properties: Any) -> None:
+    def _on_connect(self, _client: Any, _data: Any, _flags: Any, code: ReasonCode, _properties: Any) -> None:
         if code.is_failure:
             self._fail(f"the broker at {self.address} must let this party in, got {one_line(code)}")
             return
-        most = getattr(properties, "ReceiveMaximum", _MOST_IN_FLIGHT)
-        self._client.max_inflight_messages_set(min(most, _MOST_IN_FLIGHT))
         self._events.put(Connected())
         self._answered.set()
 

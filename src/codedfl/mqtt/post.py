@@ -57,6 +57,7 @@ class _Node:
     cargo: Cargo = field(default_factory=dict)  # what the call refers to
     body: bytes | Reference | None = None  # of its reply, while things it refers to are being fetched
     fetches: bool = False  # whether the reply refers to anything
+    replied: str = ""  # the number of the last call that it replied to
     nudge_at: float = 0.0
     nudges: int = 0
 
@@ -90,6 +91,7 @@ class MqttPost:
         self._fetcher = Fetcher(on_progress=on_progress)
         self._nodes: dict[int, _Node] = {}
         self._at: dict[str, int] = {}  # device -> its node
+        self._leaving: dict[int, str] = {}  # nodes that are gone, and whose last reply nobody has asked for yet
         self._replies: dict[str, Reply] = {}
         self._turned_away: dict[str, bytes] = {}
         self._ids = itertools.count(1)
@@ -105,7 +107,8 @@ class MqttPost:
 
     def nodes(self) -> set[int]:
         self._take_events(0.0)
-        return set(self._nodes)
+        self._leaving = {node: number for node, number in self._leaving.items() if number in self._replies}
+        return {*self._nodes, *self._leaving}
 
     def push(self, calls: list[tuple[int, Call]]) -> list[str | None]:
         return [self._push(node, call) for node, call in calls]
@@ -207,6 +210,8 @@ class MqttPost:
         self._fetcher.interrupt(node.device)
         if node.number:
             self._replies[node.number] = _LOST
+        elif node.replied in self._replies:
+            self._leaving[number_of_node] = node.replied
 
     def _take_frame(self, device: str, payload: bytes) -> None:
         node = self._nodes.get(self._at.get(device, 0))
@@ -252,4 +257,4 @@ class MqttPost:
         self._replies[node.number] = reply
         if node.fetches:  # else what is here of a larger one stays until that comes again
             self._fetcher.forget(node.device)
-        node.number, node.cargo, node.body = "", {}, None
+        node.number, node.cargo, node.body, node.replied = "", {}, None, node.number

@@ -1,0 +1,48 @@
+"""``codedfl join`` with delays on purpose: a device that behaves as if it were slower, for demonstrations.
+
+``python -m experiments.slow_device --delay 0.3 --mean 0.1 --seed 7 STUDY ...``: before every answer to an update so
+many seconds, and an exponential time of that mean on top (paper III-B), the rest as ``codedfl join``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+import numpy as np
+
+from codedfl.cli import main as codedfl
+from codedfl.engine.device_host import DeviceHost
+from codedfl.engine.letters import Parcel
+from codedfl.protocol.messages import Kind, Message
+
+
+def slow_down(delay: float, mean: float, seed: int) -> None:
+    """Make every device of this process wait before it works on an update."""
+    rng = np.random.default_rng(seed)
+    work = DeviceHost._work
+
+    def slowly(self: DeviceHost, *arguments: object) -> Parcel:
+        parcel = arguments[-1]
+        assert isinstance(parcel, Parcel)
+        if parcel.newest and Message.decode(parcel.newest).kind is Kind.UPDATE:
+            time.sleep(delay + mean * rng.standard_exponential())
+        return work(self, *arguments)  # type: ignore[arg-type]
+
+    DeviceHost._work = slowly  # type: ignore[method-assign]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0], allow_abbrev=False)
+    parser.add_argument("--delay", type=float, default=0.0)
+    parser.add_argument("--mean", type=float, default=0.0)
+    parser.add_argument("--seed", type=int, default=0)
+    options, rest = parser.parse_known_args()
+    slow_down(options.delay, options.mean, options.seed)
+    sys.argv = ["codedfl", "join", *rest]
+    codedfl()
+
+
+if __name__ == "__main__":
+    main()
