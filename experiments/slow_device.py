@@ -38,7 +38,11 @@ def main() -> None:
     parser.add_argument("--delay", type=float, default=0.0)
     parser.add_argument("--mean", type=float, default=0.0)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--clock", type=float, default=0.0, help="seconds by which this device's clock is wrong")
     options, rest = parser.parse_known_args()
+    if options.clock:
+        right = time.time
+        time.time = lambda: right() + options.clock
     slow_down(options.delay, options.mean, options.seed)
     sys.argv = ["codedfl", "join", *rest]
     codedfl()

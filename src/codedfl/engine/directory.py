@@ -126,7 +126,8 @@ class Directory:
                 if contact.failures < MOST_FAILURES and not contact.hangs(now, self._call_seconds):
                     contact.heard = now
             elif contact.node is not None:
-                log.warning("%s is not connected any more", contact.name)
+                if not contact.parted:
+                    log.warning("%s is not connected any more", contact.name)
                 contact.node, contact.call = None, None
         known = {contact.node for contact in self.contacts.values()}
         self._greeted = {node: when for node, when in self._greeted.items() if node in nodes}
