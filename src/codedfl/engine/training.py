@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
-from importlib.metadata import version
 from pathlib import Path
 
 from codedfl.data.model import TrainedModel
@@ -20,6 +19,7 @@ from codedfl.engine.state_journal import StateJournal
 from codedfl.errors import CodedFLError
 from codedfl.protocol import Server
 from codedfl.typing import Floats
+from codedfl.version import __version__
 
 Score = Callable[[TrainedModel], float]
 
@@ -56,7 +56,7 @@ def _train(post: Post, config: RunConfig, score: Score | None, watch: RunWatch) 
 
     def make_model(theta: Floats) -> TrainedModel:
         about = {"scheme": config.scheme.name, **config.scheme.parameters, "solver": config.solver}
-        return config.learning.model(theta, codedfl=version("codedfl"), **about)
+        return config.learning.model(theta, codedfl=__version__, **about)
 
     def stop_when(theta: Floats) -> bool:
         return score is not None and 0 < config.target <= score(make_model(theta))
