@@ -111,7 +111,7 @@ def test_the_padded_scheme_survives_a_broker_that_is_killed_in_phase_1(tmp_path:
 def test_a_device_whose_clock_is_wrong_changes_nothing(tmp_path: Path, program: str):
     config = app_config(devices=DEVICES, alpha=1, epochs=4, n_features=60, output_dir=str(tmp_path / "none"))
     parts = local_parts(config, DEVICES)
-    wrong = {1: ["--clock", "-1e7"], 2: ["--clock", "1e7"]}
+    wrong = {1: ["--clock", "-10000000"], 2: ["--clock", "10000000"]}
     with LocalFleet(tmp_path / "fleet", config, parts, program=program, delays=wrong) as fleet:
         fleet.start_server()
         assert fleet.wait_for_server(60.0) == 0, fleet.log_of("server")

@@ -18,7 +18,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from codedfl.errors import InvalidInput
 
-CURVE = ec.SECP384R1  # what Flower asks of the keys of SuperNodes; good for certificates too
+CURVE = ec.SECP256R1  # a thousand devices that connect at once are a thousand signatures of the broker
 MOST_NAME = 64  # characters of a common name, by X.520
 _PEM = serialization.Encoding.PEM
 _SLACK = datetime.timedelta(minutes=5)  # clocks differ

@@ -13,10 +13,11 @@ from pathlib import Path
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from codedfl.engine.authority import CURVE, Authority
+from codedfl.engine.authority import Authority
 from codedfl.engine.private_files import make_private_folder, write_private
 from codedfl.errors import InvalidInput
 
+_NODE_CURVE = ec.SECP384R1  # what Flower asks of the keys of SuperNodes
 _PEM = serialization.Encoding.PEM
 
 
@@ -51,7 +52,7 @@ def make_node_key(folder: Path, name: str) -> Path:
     make_private_folder(folder)
     path = folder / name
     _check_new(path)
-    key = ec.generate_private_key(CURVE())
+    key = ec.generate_private_key(_NODE_CURVE())
     openssh, open_ = serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
     write_private(path, [key.private_bytes(_PEM, openssh, open_)])
     public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)

@@ -85,13 +85,14 @@ class RunWatch:
         if now - self._looked < _LOOK_SECONDS:
             return
         self._looked = now
+        states = _States(server)
         for name, contact in contacts.items():
             seen = self.devices.setdefault(name, Seen())
             connected = contact.node is not None
             if connected != seen.connected:
                 self._note("connected" if connected else "disconnected", device=name)
             seen.connected = connected
-            state = _state(server, name, contact)
+            state = states.of(name, contact)
             if state != seen.state:
                 self._note("state", device=name, state=state)
             seen.state = state
@@ -139,15 +140,27 @@ class RunWatch:
             self._stream.flush()
 
 
-def _state(server: Server | None, name: str, contact: Contact) -> str:
-    if contact.lost:
-        return "gone"
-    if server is None or server.phase is Phase.JOINING or server.agreement is None:
-        return "joined" if server is not None and name in server.joined else "waiting"
-    if name not in server.agreement.names:
-        return "gone"
-    if contact.parted:
-        return "done"
-    if name in server.ready_devices:
-        return "ready"
-    return "joined" if server.phase is Phase.SHARING and name in server.unshared else "shared"
+class _States:
+    """How far each device is: the server's lists looked up once for all of them."""
+
+    def __init__(self, server: Server | None) -> None:
+        self._joined: set[str] = set()
+        self._members: set[str] | None = None  # once they are fixed
+        self._ready: set[str] = set()
+        self._unshared: set[str] = set()
+        if server is not None:
+            self._joined = set(server.joined)
+        if server is not None and server.agreement is not None:
+            self._members, self._ready = set(server.agreement.names), set(server.ready_devices)
+            self._unshared = set(server.unshared) if server.phase is Phase.SHARING else set()
+
+    def of(self, name: str, contact: Contact) -> str:
+        if contact.parted:
+            return "done"
+        if contact.lost or (self._members is not None and name not in self._members):
+            return "gone"
+        if self._members is None:
+            return "joined" if name in self._joined else "waiting"
+        if name in self._ready:
+            return "ready"
+        return "joined" if name in self._unshared else "shared"

@@ -49,7 +49,8 @@ class StateJournal(StateFolder):
         self._close()
 
     def save(self, state: State, unchanging: Sequence[NDArray[Any]] = ()) -> None:
-        make_private_folder(self.path)
+        if self._journal is None:
+            make_private_folder(self.path)
         names: set[str] = set()
         split = self._split_all(state, unchanging, names)
         entries = _entries(split)

@@ -30,7 +30,7 @@ log = logging.getLogger("codedfl.mqtt")
 
 EXPIRY_SECONDS = 60  # a call that a broker could not deliver for so long is stale: a newer one exists
 _KEEP_ALIVE = 20
-_CONNECT_SECONDS = 20.0
+_CONNECT_SECONDS = 30.0  # a broker may be busy with the handshakes of many
 _NOT_AUTHORISED = 135
 
 
@@ -94,11 +94,14 @@ class BrokerLink:
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._failure: BrokerFailed | None = None
         self._answered = threading.Event()
+        # Made once: paho builds a table of all properties each time.
+        self._passing = _properties(PacketTypes.PUBLISH, MessageExpiryInterval=EXPIRY_SECONDS)
         client = self._client = paho.Client(CallbackAPIVersion.VERSION2, identity, protocol=paho.MQTTv5)
         context = address.context()
         if context is not None:
             client.tls_set_context(context)
         client.will_set(will.topic, will.payload, qos=1, retain=True)
+        client.connect_timeout = _CONNECT_SECONDS
         client.max_queued_messages_set(0)
         client.reconnect_delay_set(1, 15)
         client.on_socket_open = _without_delay
@@ -136,8 +139,7 @@ class BrokerLink:
     def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
         if not self._client.is_connected():
             return
-        expiry = {} if retain else {"MessageExpiryInterval": EXPIRY_SECONDS}
-        properties = _properties(PacketTypes.PUBLISH, **expiry)
+        properties = None if retain else self._passing
         self._client.publish(topic, payload, qos=1, retain=retain, properties=properties)
         self.bytes_out += len(payload)
 
