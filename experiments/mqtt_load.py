@@ -8,11 +8,9 @@ there is such a file system: on real machines each has a disk of its own.
 from __future__ import annotations
 
 import argparse
-import logging
 import os
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -20,20 +18,15 @@ from typing import Any
 import numpy as np
 
 from codedfl.data.model import TrainedModel
-from codedfl.engine.keys import load_identity
 from codedfl.engine.rehearsal import rehearse
-from codedfl.engine.resident_host import ResidentHost
 from codedfl.engine.study_config import load_study
-from codedfl.mqtt.address import BrokerAddress
-from codedfl.mqtt.broker_folder import BrokerFolder
-from codedfl.mqtt.daemon import DeviceDaemon
-from codedfl.mqtt.link import BrokerLink
-from experiments.local_fleet import HOST, LocalFleet, memory_and_cpu
+from experiments.light_devices import CODED
+from experiments.light_fleet import LightFleet
+from experiments.local_fleet import memory_and_cpu
 
 COUNTS = (10, 100, 1000)
 EPOCHS, ALPHA, FEATURES, COLUMNS, ROWS = 6, 5, 50, 8, 3
 MOST_A_PROCESS = 250
-LIGHT = "light-fleet"  # the certificate of light devices: one for all
 
 
 def study(devices: int) -> dict[str, Any]:
@@ -50,60 +43,16 @@ def rows(index: int) -> tuple[Any, Any]:
     return X, (X.sum(axis=1) > COLUMNS / 2).astype(int)
 
 
-def light_devices(folder: Path, port: int, first: int, count: int, states: Path) -> None:
-    """So many devices in this process, each with its own connection and state, until their run is over."""
-    found = load_study(folder / "study.toml")
-    learning = found.learning
-    party = BrokerFolder(folder / "broker").party(LIGHT)
-    address = BrokerAddress(HOST, port, True, party.authority, party.certificate, party.key)
-    logging.getLogger("codedfl").setLevel(logging.ERROR)
-
-    def one(index: int) -> None:
-        name = f"device-{index}"
-        home = states / name
-        prepared = learning.rows(*rows(index))
-        host = ResidentHost(name, load_identity(home / "device.key"), home / "runs", lambda: prepared)
-        link = BrokerLink(address, name, DeviceDaemon.will(found.name, name))
-        link.open()
-        DeviceDaemon(link, host, found.name, found.digest).run(lambda: host.runs_ended > 0)
-        link.flush(5.0)
-        link.close()
-
-    threading.stack_size(512 << 10)
-    threads = [threading.Thread(target=one, args=(index,)) for index in range(first, first + count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-
-class LightFleet(LocalFleet):
-    """A ``LocalFleet`` whose devices share few processes and one certificate that may publish for all of them."""
-
-    def __init__(self, folder: Path, devices: int, program: str, states: Path) -> None:
-        super().__init__(folder, study(devices), [], program=program)
-        self._devices = devices
-        self._states = states
-        self.broker.add(LIGHT)
-        acl = self.broker.path / "acl"
-        acl.write_text(acl.read_text() + f"\nuser {LIGHT}\ntopic readwrite codedfl/#\n")
-
-    def start_devices(self) -> None:
-        for first in range(0, self._devices, MOST_A_PROCESS):
-            count = min(MOST_A_PROCESS, self._devices - first)
-            arguments = [str(self.folder), str(self.broker.port), str(first), str(count), str(self._states)]
-            self._start(f"light-{first}", [sys.executable, "-m", "experiments.mqtt_load", "--light", *arguments])
-
-
 def measure(devices: int, program: str) -> dict[str, Any]:
     shared = Path("/dev/shm")
     where = str(shared) if shared.is_dir() and os.access(shared, os.W_OK) else None
     with tempfile.TemporaryDirectory() as temporary, tempfile.TemporaryDirectory(dir=where) as states:
         folder = Path(temporary)
-        with LightFleet(folder / "fleet", devices, program, Path(states)) as fleet:
+        parts = [rows(index) for index in range(devices)]
+        with LightFleet(folder / "fleet", study(devices), parts, program, Path(states), MOST_A_PROCESS) as fleet:
             fleet.start_server()
             began = time.time()
-            fleet.start_devices()
+            fleet.start_devices(CODED, fleet.broker.port)
             peak = 0
             while fleet.ended("server") is None:
                 memory, cpu = memory_and_cpu(fleet.pid("broker"))
@@ -134,10 +83,6 @@ def measure(devices: int, program: str) -> dict[str, Any]:
 
 
 def main() -> int:
-    if sys.argv[1:2] == ["--light"]:
-        folder, port, first, count, states = sys.argv[2:]
-        light_devices(Path(folder), int(port), int(first), int(count), Path(states))
-        return 0
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--devices", type=int, nargs="+", default=COUNTS)
     parser.add_argument("--program", default="", help="mosquitto or small; mosquitto if installed")
