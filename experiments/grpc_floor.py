@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # it remarks on every program started beside it
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")  # programs are started beside it, and nothing is forked
 
 import grpc
 import msgpack

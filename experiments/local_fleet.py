@@ -5,10 +5,8 @@ Nothing listens beyond 127.0.0.1 and nothing needs the network. Everything start
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -26,8 +24,8 @@ from codedfl.mqtt.broker_folder import SERVER_NAME, BrokerFolder
 HOST = "127.0.0.1"
 _START_SECONDS = 60.0
 _STOP_SECONDS = 5.0
-_PR_SET_PDEATHSIG = 1
 _ROOT = Path(__file__).resolve().parent.parent
+_ENDS_WITH_PARENT = _ROOT / "experiments" / "ends_with_parent.py"
 
 
 class LocalFleet:
@@ -185,13 +183,12 @@ class LocalFleet:
         log = (logs / f"{name}.log").open("ab")
         self._logs.append(log)
         self._processes[name] = subprocess.Popen(
-            command,
+            [sys.executable, "-I", "-S", str(_ENDS_WITH_PARENT), *command],
             cwd=_ROOT,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             start_new_session=True,  # Ctrl-C must reach us only: we stop them in order
-            preexec_fn=_end_with_parent,
         )
 
     def _wait_for_port(self) -> None:
@@ -212,12 +209,6 @@ def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])
-
-
-def _end_with_parent() -> None:
-    """In a new process: let the system end it when its parent is killed and cannot do so itself. On Linux only."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def memory_and_cpu(pid: int) -> tuple[int, float]:

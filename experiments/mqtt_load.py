@@ -1,7 +1,7 @@
 """How many devices one server and one broker carry: light ones, several a process, each with its own connection.
 
 ``python -m experiments.mqtt_load`` prints a table at 10, 100 and 1000 devices: seconds before the first epoch and an
-epoch, and the broker's memory and CPU. Coded keys, alpha = 5, d = 50, TLS. The devices' states lie in memory where
+epoch, and the broker's memory and CPU. Coded keys, alpha = 5, d = 50 (``--features``), TLS. The devices' states lie in memory where
 there is such a file system: on real machines each has a disk of its own.
 """
 
@@ -25,14 +25,14 @@ from experiments.light_fleet import LightFleet
 from experiments.local_fleet import memory_and_cpu
 
 COUNTS = (10, 100, 1000)
-EPOCHS, ALPHA, FEATURES, COLUMNS, ROWS = 6, 5, 50, 8, 3
+EPOCHS, ALPHA, COLUMNS, ROWS = 6, 5, 8, 3
 MOST_A_PROCESS = 250
 
 
-def study(devices: int) -> dict[str, Any]:
+def study(devices: int, features: int) -> dict[str, Any]:
     return {
         "study": "load", "devices": devices, "alpha": ALPHA, "epochs": EPOCHS, "solver": "cg",
-        "columns": COLUMNS, "x-low": 0.0, "x-high": 1.0, "classes": "0,1", "features": "rbf", "n-features": FEATURES,
+        "columns": COLUMNS, "x-low": 0.0, "x-high": 1.0, "classes": "0,1", "features": "rbf", "n-features": features,
         "max-samples": devices * ROWS, "max-samples-per-device": ROWS, "join-seconds": 300.0, "gone-seconds": 300.0,
     }  # fmt: skip
 
@@ -43,13 +43,15 @@ def rows(index: int) -> tuple[Any, Any]:
     return X, (X.sum(axis=1) > COLUMNS / 2).astype(int)
 
 
-def measure(devices: int, program: str) -> dict[str, Any]:
+def measure(devices: int, features: int, program: str) -> dict[str, Any]:
     shared = Path("/dev/shm")
     where = str(shared) if shared.is_dir() and os.access(shared, os.W_OK) else None
     with tempfile.TemporaryDirectory() as temporary, tempfile.TemporaryDirectory(dir=where) as states:
         folder = Path(temporary)
         parts = [rows(index) for index in range(devices)]
-        with LightFleet(folder / "fleet", study(devices), parts, program, Path(states), MOST_A_PROCESS) as fleet:
+        with LightFleet(
+            folder / "fleet", study(devices, features), parts, program, Path(states), MOST_A_PROCESS
+        ) as fleet:
             fleet.start_server()
             began = time.time()
             fleet.start_devices(CODED, fleet.broker.port)
@@ -85,6 +87,7 @@ def measure(devices: int, program: str) -> dict[str, Any]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--devices", type=int, nargs="+", default=COUNTS)
+    parser.add_argument("--features", type=int, default=50, help="2000 makes uploads of 12 MB a device")
     parser.add_argument("--program", default="", help="mosquitto or small; mosquitto if installed")
     options = parser.parse_args()
     columns = ("devices", "joining", "sharing", "an epoch", "a device and epoch", "broker memory", "broker CPU")
@@ -92,7 +95,7 @@ def main() -> int:
     print("|---" * (len(columns) + 2) + "|")
     wrong = False
     for devices in options.devices:
-        found = measure(devices, options.program)
+        found = measure(devices, options.features, options.program)
         wrong = wrong or not found["same"]
         print(
             f"| {devices} | {found['connecting']:.1f} s | {found['sharing']:.1f} s | {1000 * found['epoch']:.0f} ms"

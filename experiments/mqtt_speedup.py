@@ -1,10 +1,10 @@
 """Our scheme against FedAvg on the same transport, in wall-clock time: one broker, TLS, the paper's delays.
 
 Digits, the paper's mix of devices, delays scaled so that a fast device takes a twentieth of a second; the same seeds
-for all rows. FedAvg waits for everybody, with 1 and with 5 local steps, each with the step size that needs fewest rounds;
-its local work is given the same delay whatever its steps, and its models travel as float32. Clocks start when all
-devices are there and stop at the first model that reaches the target; sharing is in it. Then an epoch without delays,
-over the broker and over plain gRPC, and what an epoch's time is made of. Ratios within one run count, not seconds.
+for all rows. FedAvg waits for everybody, with 1 and with 5 local steps, each with the step size that needs fewest
+rounds; its local work is given the same delay whatever its steps, and its models travel as float32. Clocks start when
+all devices are there and stop at the first model that reaches the target; sharing is in it. Then an epoch without
+delays, over the broker and over plain gRPC, and what an epoch's time is made of. Ratios within one run count, not seconds.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ FAST_SECONDS = 0.05
 SIZES = (1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0, 16.0)
 A_PROCESS = 5
 MOST_ROUNDS = 400
-IDLE_FEATURES, IDLE_EPOCHS, IDLE_TURNS = 500, 40, 3
+IDLE_FEATURES, IDLE_EPOCHS, IDLE_TURNS = 500, 40, 2
 
 
 @dataclass(frozen=True)
@@ -206,6 +206,7 @@ class Idle:
 
 def idle_epochs(devices: int, alpha: int, program: str) -> Idle:
     changes = {"n_features": IDLE_FEATURES, "solver": "gd", "epochs": IDLE_EPOCHS, "study": "speed"}
+    changes["farewell_seconds"] = 3.0
     config = app_config(devices=devices, alpha=alpha, **changes)
     parts = local_parts(config, devices)
     found: dict[str, list[float]] = {CODED: [], GRPC: []}

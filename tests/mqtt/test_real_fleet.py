@@ -20,9 +20,8 @@ DEVICES = 4
 
 def test_a_fleet_survives_and_gives_the_model_of_the_in_process_run(tmp_path: Path):
     """alpha = 1: nobody can be spared, so the run ends only if the killed device comes back with its state."""
-    config = app_config(
-        devices=DEVICES, alpha=1, epochs=8, solver="cg", n_features=60, output_dir=str(tmp_path / "none")
-    )
+    settings = {"devices": DEVICES, "alpha": 1, "epochs": 8, "solver": "cg", "n_features": 60}
+    config = app_config(**settings, output_dir=str(tmp_path / "none"))
     parts = local_parts(config, DEVICES)
     slow = {3: ["--delay", "0.1"]}
     with LocalFleet(tmp_path / "fleet", config, parts, program="small", delays=slow) as fleet:

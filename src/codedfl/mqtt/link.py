@@ -10,6 +10,7 @@ import logging
 import queue
 import socket
 import ssl
+import sys
 import threading
 import time
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ EXPIRY_SECONDS = 60  # a call that a broker could not deliver for so long is sta
 _KEEP_ALIVE = 20
 _CONNECT_SECONDS = 30.0  # a broker may be busy with the handshakes of many
 _NOT_AUTHORISED = 135
+_TURN_SECONDS = 2e-4
 
 
 class BrokerFailed(CodedFLError):
@@ -120,6 +122,8 @@ class BrokerLink:
             )
         except (OSError, ssl.SSLError, ValueError) as error:
             raise BrokerFailed(f"the broker must be reachable at {self.address}, got {one_line(error)}") from None
+        # paho reads in a thread of its own while this one computes: at Python's 5 ms a turn, a message waits for that.
+        sys.setswitchinterval(min(sys.getswitchinterval(), _TURN_SECONDS))
         self._client.loop_start()
         if not self._answered.wait(_CONNECT_SECONDS):
             self.close()
