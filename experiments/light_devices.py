@@ -25,6 +25,7 @@ from codedfl.engine.study_config import Study, load_study
 from codedfl.mqtt.address import BrokerAddress
 from codedfl.mqtt.daemon import DeviceDaemon
 from codedfl.mqtt.link import BrokerLink
+from codedfl.protocol import Policy
 from codedfl.protocol.messages import Kind, Message
 from experiments.fedavg_on_mqtt import FedAvgDevice
 from experiments.grpc_floor import GrpcDeviceLink
@@ -86,10 +87,10 @@ def serve_one(job: Job, study: Study, device: LightDevice) -> None:
         prepared = study.learning.rows(found["X"], found["label"])
     wait = device.delays()
     if job.way == FEDAVG:
-        link = BrokerLink(job.address(device), device.name, DeviceDaemon.will("fedavg", device.name))
-        link.open()
-        FedAvgDevice(link, device.name, *prepared, job.steps, job.size, wait).run()
-        link.close()
+        plain = BrokerLink(job.address(device), device.name, DeviceDaemon.will("fedavg", device.name))
+        plain.open()
+        FedAvgDevice(plain, device.name, *prepared, job.steps, job.size, wait).run()
+        plain.close()
         return
 
     def before_step(call: Step) -> None:
@@ -97,7 +98,9 @@ def serve_one(job: Job, study: Study, device: LightDevice) -> None:
             wait()
 
     home = Path(job.states) / device.name
-    host = ResidentHost(device.name, load_identity(home / "device.key"), home / "runs", lambda: prepared)
+    identity, policy = load_identity(home / "device.key"), Policy(allow_gram=True)  # small models, many epochs
+    recipe = study.learning.recipe.digest
+    host = ResidentHost(device.name, identity, home / "runs", lambda: prepared, policy, recipe)
     will = DeviceDaemon.will(study.name, device.name)
     link: GrpcDeviceLink | BrokerLink
     if job.way == GRPC:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
+from typing import IO, Any, Self
 
 import numpy as np
 
@@ -60,11 +60,13 @@ class LocalFleet:
         shown = {key: value for key, value in config.items() if key != "output-dir"}
         shown["server-key-file"] = str(folder / "server-key" / "server.key")
         self.study.write_text("".join(f"{key} = {json.dumps(value)}\n" for key, value in shown.items()))
+        # Small models, many epochs: more directions of X'X than it has.
+        (folder / "policy.toml").write_text("allow-gram = true\n")
         for name, (X, y) in zip(self.names, parts, strict=True):
             np.savez(folder / f"{name}.npz", X=X, label=y)
         self.broker = BrokerFolder.create(folder / "broker", [HOST, "localhost"], self.names, _free_port(), HOST)
 
-    def __enter__(self) -> LocalFleet:
+    def __enter__(self) -> Self:
         try:
             self.start_broker()
             for index in range(len(self.names)):
@@ -92,6 +94,7 @@ class LocalFleet:
         """``codedfl join`` for a device; with ``party`` under another's certificate."""
         name = self.names[index]
         arguments = [str(self.study), "--table", str(self.folder / f"{name}.npz"), "--name", name, "--once"]
+        arguments += ["--policy", str(self.folder / "policy.toml")]
         arguments += ["--state", str(self.folder / f"state-{index}"), *self._access(party or name)]
         if index in self._delays:
             return [sys.executable, "-m", "experiments.slow_device", *self._delays[index], *arguments]

@@ -1,8 +1,8 @@
 """How many devices one server and one broker carry: light ones, several a process, each with its own connection.
 
 ``python -m experiments.mqtt_load`` prints a table at 10, 100 and 1000 devices: seconds before the first epoch and an
-epoch, and the broker's memory and CPU. Coded keys, alpha = 5, d = 50 (``--features``), TLS. The devices' states lie in memory where
-there is such a file system: on real machines each has a disk of its own.
+epoch, and the broker's memory and CPU. Coded keys, alpha = 5, d = 50 (``--features``), TLS. The devices' states lie in
+memory where there is such a file system: on real machines each has a disk of its own.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ Digits, the paper's mix of devices, delays scaled so that a fast device takes a 
 for all rows. FedAvg waits for everybody, with 1 and with 5 local steps, each with the step size that needs fewest
 rounds; its local work is given the same delay whatever its steps, and its models travel as float32. Clocks start when
 all devices are there and stop at the first model that reaches the target; sharing is in it. Then an epoch without
-delays, over the broker and over plain gRPC, and what an epoch's time is made of. Ratios within one run count, not seconds.
+delays, over the broker and over plain gRPC, and what an epoch's time is made of. Ratios within one run count, not
+seconds.
 """
 
 from __future__ import annotations

@@ -14,23 +14,22 @@ import numpy as np
 
 from codedfl.cli import main as codedfl
 from codedfl.engine.device_host import DeviceHost
-from codedfl.engine.letters import Parcel
+from codedfl.engine.letters import Line, Parcel
+from codedfl.protocol import Device
 from codedfl.protocol.messages import Kind, Message
 
 
 def slow_down(delay: float, mean: float, seed: int) -> None:
     """Make every device of this process wait before it works on an update."""
     rng = np.random.default_rng(seed)
-    work = DeviceHost._work
+    deliver = DeviceHost._deliver
 
-    def slowly(self: DeviceHost, *arguments: object) -> Parcel:
-        parcel = arguments[-1]
-        assert isinstance(parcel, Parcel)
+    def slowly(self: DeviceHost, device: Device, line: Line, parcel: Parcel) -> Parcel:
         if parcel.newest and Message.decode(parcel.newest).kind is Kind.UPDATE:
             time.sleep(delay + mean * rng.standard_exponential())
-        return work(self, *arguments)  # type: ignore[arg-type]
+        return deliver(self, device, line, parcel)
 
-    DeviceHost._work = slowly  # type: ignore[method-assign]
+    setattr(DeviceHost, "_deliver", slowly)  # noqa: B010  mypy knows no other way to replace a method
 
 
 def main() -> None:

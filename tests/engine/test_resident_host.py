@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,6 @@ import pytest
 from codedfl.engine.calls import Call, Failed
 from codedfl.engine.device_host import DeviceHost
 from codedfl.engine.resident_host import ResidentHost
-from codedfl.engine.resident_host import _Residence as Residence
 from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
 from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
 from codedfl.run.in_process import run_in_process
@@ -28,14 +26,20 @@ def scenario(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def residents(scenario: Scenario, folder: Path) -> dict[int, DeviceHost]:
-    return {
-        node: ResidentHost(host.name, host.identity, host.folder, host.load_rows)
-        for node, host in make_hosts(scenario, folder).items()
-    }
+    return {node: resident(host) for node, host in make_hosts(scenario, folder).items()}
+
+
+def resident(host: DeviceHost) -> ResidentHost:
+    """A new process of the same device."""
+    return ResidentHost(host.name, host.identity, host.folder, host.load_rows, host.policy)
 
 
 def left(folder: Path) -> list[Path]:
-    return [path for path in folder.rglob("*") if path.is_file() and path.suffix not in (".key", ".lock")]
+    return [
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and path.suffix not in (".key", ".lock") and path.name != "ledger"
+    ]
 
 
 def test_residents_give_the_model_of_the_in_process_run(scenario: Scenario, tmp_path: Path):
@@ -55,7 +59,7 @@ def test_a_resident_killed_behind_any_call_goes_on(scenario: Scenario, tmp_path:
         calls += 1
         if calls % every == 0:
             node = next(node for node, other in post.hosts.items() if other is host)
-            post.hosts[node] = replace(host, _residence=Residence())
+            post.hosts[node] = resident(host)
         return "lose reply" if calls % 7 == 0 else ""
 
     post.fault = restart
@@ -82,11 +86,11 @@ def test_what_could_not_be_saved_is_not_remembered_either(
     handle = ResidentHost.handle
 
     def filling(self: ResidentHost, call: Call) -> object:
-        full[0] = self.name == "device-2" and len(failures) < 3 and self._residence.party is not None
+        full[0] = self.name == "device-2" and len(failures) < 3 and self._residence.lodging is not None
         try:
             return handle(self, call)
         except OSError:
-            assert self._residence.party is None
+            assert self._residence.lodging is None
             return Failed("the disk is full")
         finally:
             full[0] = False

@@ -62,8 +62,13 @@ def test_only_what_changes_is_written(tmp_path: Path):
 def test_a_matrix_that_cannot_change_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     home, matrix = StateJournal(tmp_path / "run"), np.ones((2, 1100, 700), np.float32)
     home.save(some_state(1, matrix), [matrix])
-    real, hashed = hashlib.sha256, []
-    monkeypatch.setattr(hashlib, "sha256", lambda data=b"": (hashed.append(len(data)), real(data))[1])
+    real, hashed = hashlib.sha256, list[int]()
+
+    def counting(data: bytes = b"") -> Any:
+        hashed.append(len(data))
+        return real(data)
+
+    monkeypatch.setattr(hashlib, "sha256", counting)
     home.save(some_state(2, matrix), [matrix])
     assert 0 < max(hashed) < 40_000
     other = matrix + 1  # another object: it is read, whatever was promised of the first

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from mutation import damaged_list, fuzz
 
-from codedfl.engine.calls import Dismissal, Hello, Introduction, Measured, Probe, Refused, Step
+from codedfl.engine.calls import Call, Dismissal, Hello, Introduction, Measured, Probe, Refused, Step
 from codedfl.engine.letters import Letter, Parcel
 from codedfl.mqtt.fetching import Fetcher
 from codedfl.mqtt.frames import (
     PIECE_BYTES,
     Envelope,
     Fetch,
+    Frame,
     Gone,
     Missing,
     Nudge,
@@ -27,7 +28,7 @@ from codedfl.mqtt.frames import (
 from codedfl.mqtt.presence import Presence
 
 PARCELS = (Parcel(0, (Letter(b"head"), Letter(b"head", b"bulk" * 40)), 0), Parcel(1, (), 0, b"newest", "no"))
-CALLS = (
+CALLS: tuple[Call, ...] = (
     Hello(bytes(16)),
     Dismissal("why"),
     Probe(10, 2, 3, b"data", 5),
@@ -35,10 +36,13 @@ CALLS = (
     *(Step(bytes(16), "coded-keys", "device-0", parcel) for parcel in PARCELS),
 )
 REPLIES = (Introduction("device-0", bytes(64), bytes(64)), Measured((0.5,), b"data"), Refused("no"), *PARCELS)
+OTHERS: tuple[Frame, ...] = (
+    *(Fetch(bytes(32), (0, 1)), Piece(bytes(32), 0, b"x"), Gone(bytes(32)), Nudge("n"), Unknown("n")),
+)
 FRAMES = [
     *(pack_frame(call_envelope("n-1", call, {})) for call in CALLS),
     *(pack_frame(reply_envelope("n-1", reply, {})) for reply in REPLIES),
-    *map(pack_frame, (Fetch(bytes(32), (0, 1)), Piece(bytes(32), 0, b"x"), Gone(bytes(32)), Nudge("n"), Unknown("n"))),
+    *(pack_frame(frame) for frame in OTHERS),
     pack_frame(Envelope("reply", "n-1", Reference(bytes(32), 1 << 20))),
 ]
 

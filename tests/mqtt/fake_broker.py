@@ -6,6 +6,7 @@ import heapq
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from codedfl.engine.state_journal import StateJournal
 from codedfl.mqtt.daemon import DeviceDaemon
 from codedfl.mqtt.link import Connected, Disconnected, Event, Received, Will
 from codedfl.mqtt.post import MqttPost
-from codedfl.protocol import Server
+from codedfl.protocol import Policy, Server
 from scenario import Scenario
 
 STUDY, DIGEST = "digits", bytes(32)
@@ -72,14 +73,14 @@ class FakeBroker:
     retained: dict[str, bytes] = field(default_factory=dict)
     links: list[FakeLink] = field(default_factory=list)
     sent: list[tuple[str, str, bytes]] = field(default_factory=list)
-    _due: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
+    _due: list[tuple[float, int, Callable[[], object]]] = field(default_factory=list)
     _count: Any = field(default_factory=itertools.count)
     _epoch: int = 0  # counts restarts: what was on the way in an older one is lost
 
     def clock(self) -> float:
         return self.now
 
-    def at(self, seconds: float, what: Callable[[], None]) -> None:
+    def at(self, seconds: float, what: Callable[[], object]) -> None:
         heapq.heappush(self._due, (self.now + seconds, next(self._count), what))
 
     def connect(self, name: str, will: Will) -> FakeLink:
@@ -116,7 +117,7 @@ class FakeBroker:
             if link.connected:
                 link.connected, link.topics = False, set()
                 self._hand(link, Disconnected())
-                self.at(1.0 + 0.3 * i, lambda link=link: self.join(link))
+                self.at(1.0 + 0.3 * i, partial(self.join, link))
 
     def published(self, sender: str, topic: str, payload: bytes, retain: bool) -> None:
         self.sent.append((sender, topic, payload))
@@ -184,7 +185,8 @@ class Fleet:
     def host(self, name: str, **options: Any) -> ResidentHost:
         home = self.folder / name
         rows = self.scenario.data[self.scenario.names.index(name)]
-        return ResidentHost(name, load_identity(home / "identity.key"), home / "runs", lambda: rows, **options)
+        identity, options = load_identity(home / "identity.key"), {"policy": Policy(allow_gram=True)} | options
+        return ResidentHost(name, identity, home / "runs", lambda: rows, **options)
 
     def start(self, name: str, host: ResidentHost | None = None, digest: bytes = DIGEST) -> FakeLink:
         link = self.broker.connect(name, DeviceDaemon.will(STUDY, name))
@@ -221,6 +223,6 @@ class Fleet:
         return Conductor(post, make_server, checkpoint, patience, clock=self.broker.clock, **options)
 
     def leftovers(self) -> list[str]:
-        """Files of runs, on the devices and on the server; keys and lock files apart."""
-        files = [path for path in self.folder.rglob("*") if path.is_file() and path.suffix not in (".key", ".lock")]
-        return [str(path.relative_to(self.folder)) for path in files]
+        """Files of runs, on the devices and on the server; keys, ledgers and lock files apart."""
+        files = [path for path in self.folder.rglob("*") if path.is_file() and path.name != "ledger"]
+        return [str(path.relative_to(self.folder)) for path in files if path.suffix not in (".key", ".lock")]

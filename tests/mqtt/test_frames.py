@@ -118,7 +118,7 @@ def reference_to(content: bytes) -> Reference:
 def test_a_thing_is_fetched_in_pieces_and_only_once():
     fetcher, cargo = Fetcher(each=2), {hashlib.sha256(LARGE).digest(): LARGE}
     fetcher.want("a", [reference_to(LARGE)])
-    asked = []
+    asked: list[int] = []
     while fetcher:
         for owner, fetch in list(fetcher.requests(0.0)):
             assert owner == "a" and len(fetch.pieces) <= 2

@@ -10,8 +10,10 @@ import typer
 from codedfl.cli import broker_options
 from codedfl.cli.screen import INTERRUPTED, Screen
 from codedfl.engine.logs import use_console
+from codedfl.engine.policy_config import load_policy
 from codedfl.engine.private_files import default_state_dir
 from codedfl.engine.study_config import load_study
+from codedfl.protocol import Policy
 
 
 def join_study(
@@ -32,12 +34,10 @@ def join_study(
     roster: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Pinned public keys of all devices.", show_default=False)
     ] = None,
-    min_participants: Annotated[
-        int, typer.Option("--min-participants", metavar="N", min=2, help="Refuse a smaller set of devices.")
-    ] = 2,
-    allow_gram: Annotated[
-        bool, typer.Option("--allow-gram", help="Let the server see the total of X'X (one-shot).")
-    ] = False,
+    policy: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="What this device allows (TOML): least-joiners, ...", show_default=False),
+    ] = None,
     once: Annotated[bool, typer.Option("--once", help="Leave when one run is over; else wait for the next.")] = False,
 ) -> None:
     """Take part in a study: a process that stays, answers the server through a broker, and survives restarts.
@@ -52,7 +52,8 @@ def join_study(
     screen = Screen()
     use_console(screen.remarks)
     address = BrokerAddress.parse(broker, authority, certificate, key)
-    membership = Membership(name, table, state or default_state_dir(), server_key, roster, min_participants, allow_gram)
+    allowed = load_policy(policy) if policy else Policy()
+    membership = Membership(name, table, state or default_state_dir(), server_key, roster, allowed)
     try:
         join(load_study(study), address, membership, once=once)
     except KeyboardInterrupt:

@@ -297,9 +297,9 @@ class Conductor:
         for letter in contact.line.take(reply):
             self._hand_over(server, contact, letter.wire())
         if reply.newest:
-            epoch, late = server.epoch, server.ignored["late answer"]
+            epoch, ignored = server.epoch, server.ignored.total()
             self._hand_over(server, contact, reply.newest)
-            in_time = server.ignored["late answer"] == late
+            in_time = server.ignored.total() == ignored
             self._watch.answered(contact.name, epoch, in_time, len(reply.newest))
         if reply.refusal:
             log.error("%s refuses a message: %s", contact.name, one_line(reply.refusal))

@@ -34,11 +34,6 @@ class ResidentHost(DeviceHost):
         """How many runs have come to their end here."""
         return self._residence.ended
 
-    def idle(self) -> None:
-        """Prepare the next answer, while there is nothing else to do."""
-        if self._residence.lodging is not None:
-            self._residence.lodging.device.idle()
-
     def _step(self, call: Step) -> Parcel:
         here, self._residence.lodging = self._residence.lodging, None
         # If the state cannot be saved, nobody is at home any more, and the next call finds what was saved.

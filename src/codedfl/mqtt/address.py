@@ -37,6 +37,7 @@ class BrokerAddress:
         certificate: Path | None = None,
         key: Path | None = None,
     ) -> BrokerAddress:
+        """Read a URL; ports are 8883 and 1883 unless it says others."""
         try:
             parts = urlsplit(url)
             host, port = parts.hostname, parts.port

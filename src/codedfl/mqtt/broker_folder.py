@@ -39,6 +39,7 @@ _SERVER_TOPICS = f"{topics.ROOT}/#"
 
 
 def may_publish(name: str, topic: str) -> bool:
+    """Whether the party of this name may publish to a topic."""
     if name == SERVER_NAME:
         return matches(_SERVER_TOPICS, topic)
     return any(matches(one.replace("%u", name), topic) for one in DEVICE_WRITES)

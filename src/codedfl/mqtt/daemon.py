@@ -78,6 +78,7 @@ class DeviceDaemon:
 
     @staticmethod
     def will(study: str, device: str) -> Will:
+        """What the broker says when the device is lost: it takes the presence back."""
         return Will(topics.presence(study, device))
 
     def run(self, until: Callable[[], bool] = lambda: False) -> None:
@@ -173,7 +174,6 @@ class DeviceDaemon:
         self._cargo = {}
         self._replied = (number, pack_frame(reply_envelope(number, reply, self._cargo)))
         self._link.publish(self._outbox, self._replied[1])
-        self._host.idle()
 
     def _reply(self, call: Call) -> Reply:
         if isinstance(call, Step):

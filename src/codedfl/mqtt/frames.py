@@ -29,11 +29,14 @@ Cargo = dict[bytes, bytes]  # digest -> content
 
 
 class Reference(NamedTuple):
+    """Stands for something large, by its SHA-256."""
+
     digest: bytes
     size: int
 
     @property
     def pieces(self) -> int:
+        """How many pieces it is fetched in."""
         return -(-self.size // PIECE_BYTES)
 
 
@@ -56,6 +59,8 @@ class Fetch:
 
 @dataclass(frozen=True)
 class Piece:
+    """One piece of what was referred to."""
+
     digest: bytes
     index: int
     data: bytes
@@ -90,6 +95,7 @@ _NUDGE, _UNKNOWN = "nudge", "unknown"
 
 
 def pack_frame(frame: Frame) -> bytes:
+    """The bytes of one MQTT message."""
     if isinstance(frame, Envelope):
         body = list(frame.body) if isinstance(frame.body, Reference) else frame.body
         return pack_list([frame.kind, frame.number, body])
@@ -103,7 +109,8 @@ def pack_frame(frame: Frame) -> bytes:
 
 
 def read_frame(data: bytes) -> Frame:
-    raw = unpack_list(data, "a frame")
+    """Raises ``MessageRefused`` for whatever is no frame."""
+    raw = unpack_list(data, "a frame", depth=2)
     kind = raw[0] if raw else None
     if kind in (CALL, REPLY) and len(raw) == 3 and type(raw[1]) is str:
         return Envelope(kind, raw[1][:80], _large(raw[2]))
@@ -146,7 +153,7 @@ def _large(raw: object) -> bytes | Reference:
     return reference
 
 
-def put_in_envelope(kind: str, number: str, body: list[Any], cargo: Cargo) -> Envelope:
+def _put_in_envelope(kind: str, number: str, body: list[Any], cargo: Cargo) -> Envelope:
     loaded = _loaded(pack_list(body), cargo)
     return Envelope(kind, number, loaded if isinstance(loaded, bytes) else Reference(*loaded))
 
@@ -180,6 +187,7 @@ class _Contents:
 
 
 def call_envelope(number: str, call: Call, cargo: Cargo) -> Envelope:
+    """A call under a number; what is large goes into ``cargo``, to be fetched."""
     if isinstance(call, Hello):
         body: list[Any] = ["hello", call.version, call.challenge]
     elif isinstance(call, Dismissal):
@@ -189,12 +197,12 @@ def call_envelope(number: str, call: Call, cargo: Cargo) -> Envelope:
         body = ["probe", *shape, _loaded(call.payload, cargo)]
     else:
         body = ["step", call.version, call.run, call.scheme, call.name, *_parcel(call.parcel, cargo)]
-    return put_in_envelope(CALL, number, body, cargo)
+    return _put_in_envelope(CALL, number, body, cargo)
 
 
 def read_call(body: bytes, fetched: Mapping[bytes, bytes]) -> Call:
     """Raises ``Missing`` when something it refers to must be fetched first."""
-    raw, contents = unpack_list(body, "a call"), _Contents(fetched)
+    raw, contents = unpack_list(body, "a call", depth=4), _Contents(fetched)
     kind = raw[0] if raw else None
     if kind == "hello":
         _, version, challenge = check_types(raw, (str, int, bytes), "a hello")
@@ -222,6 +230,7 @@ def read_call(body: bytes, fetched: Mapping[bytes, bytes]) -> Call:
 
 
 def reply_envelope(number: str, reply: Reply, cargo: Cargo) -> Envelope:
+    """The reply to the call of this number; what is large goes into ``cargo``, to be fetched."""
     if isinstance(reply, Introduction):
         body: list[Any] = ["introduction", reply.name, reply.public, reply.signature]
     elif isinstance(reply, Parcel):
@@ -230,14 +239,14 @@ def reply_envelope(number: str, reply: Reply, cargo: Cargo) -> Envelope:
         body = ["measured", list(reply.seconds), _loaded(reply.payload, cargo)]
     else:
         body = ["refused", reply.reason]
-    return put_in_envelope(REPLY, number, body, cargo)
+    return _put_in_envelope(REPLY, number, body, cargo)
 
 
 def read_reply(body: bytes, fetched: Mapping[bytes, bytes]) -> Reply:
     """What a device replied; whatever is not well-formed counts as no reply. Raises ``Missing`` as ``read_call``."""
     contents = _Contents(fetched)
     try:
-        reply = _read_reply(unpack_list(body, "a reply"), contents)
+        reply = _read_reply(unpack_list(body, "a reply", depth=4), contents)
     except MessageRefused as error:
         return Failed(str(error))
     if contents.missing:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from codedfl.crypto.sealed import fingerprint
@@ -19,6 +19,7 @@ from codedfl.mqtt import topics
 from codedfl.mqtt.address import BrokerAddress
 from codedfl.mqtt.daemon import DeviceDaemon
 from codedfl.mqtt.link import BrokerLink
+from codedfl.protocol import Policy
 from codedfl.typing import Floats
 
 log = logging.getLogger("codedfl.engine.device")
@@ -35,8 +36,7 @@ class Membership:
     state: the folder for keys and for what must survive a restart.
     server_key: the server's public key in hex; empty trusts the first invitation.
     roster: a file of pinned public keys; None trusts the server's word.
-    min_participants: refuses a smaller set of devices.
-    allow_gram: take part in schemes that show the server the total of X'X itself.
+    policy: what this device's operator allows.
     """
 
     name: str
@@ -44,10 +44,10 @@ class Membership:
     state: Path
     server_key: str = ""
     roster: Path | None = None
-    min_participants: int = 2
-    allow_gram: bool = False
+    policy: Policy = field(default_factory=Policy)
 
     def host(self, study: Study) -> ResidentHost:
+        """The device, as it was left on the disk or new."""
         if not self.table.is_file():
             raise InvalidInput(f"the table must be a readable file, got {str(self.table)!r}")
         learning = study.learning
@@ -63,8 +63,8 @@ class Membership:
             load_rows,
             server_public=parse_public(self.server_key, "server-key") if self.server_key else None,
             roster=load_roster(self.roster) if self.roster else None,
-            min_participants=self.min_participants,
-            allow_gram=self.allow_gram,
+            policy=self.policy,
+            recipe=learning.recipe.digest,
         )
 
 

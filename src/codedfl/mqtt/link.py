@@ -52,6 +52,8 @@ class Disconnected:
 
 @dataclass(frozen=True)
 class Received:
+    """A message on one of the topics subscribed to."""
+
     topic: str
     payload: bytes
 
@@ -70,7 +72,9 @@ class Will:
 class Link(Protocol):
     """A party's end of the connection to a broker. Tests put one in its place whose broker is a dictionary."""
 
-    def subscribe(self, *topics: str) -> None: ...
+    def subscribe(self, *topics: str) -> None:
+        """Receive what is published to these, and what is retained there."""
+        ...
 
     def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
         """Send once at least; not at all while there is no connection. Empty and retained takes a message back."""
@@ -138,9 +142,11 @@ class BrokerLink:
         self._client.loop_stop()
 
     def subscribe(self, *topics: str) -> None:
+        """See ``Link``."""
         self._client.subscribe([(topic, SubscribeOptions(qos=1)) for topic in topics])
 
     def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
+        """See ``Link``."""
         if not self._client.is_connected():
             return
         properties = None if retain else self._passing
@@ -154,6 +160,7 @@ class BrokerLink:
             time.sleep(0.01)
 
     def events(self, seconds: float) -> list[Event]:
+        """See ``Link``; raises ``BrokerFailed`` when the broker has refused something for good."""
         found: list[Event] = []
         try:
             found.append(self._events.get(timeout=seconds))

@@ -101,25 +101,30 @@ class MqttPost:
 
     @staticmethod
     def will(study: str) -> Will:
+        """What the broker says when the server is lost."""
         return Will(topics.server_presence(study))
 
     # -- the interface of a post
 
     def nodes(self) -> set[int]:
+        """See ``Post``; a device that left counts as here until its last reply was pulled."""
         self._take_events(0.0)
         self._leaving = {node: number for node, number in self._leaving.items() if number in self._replies}
         return {*self._nodes, *self._leaving}
 
     def push(self, calls: list[tuple[int, Call]]) -> list[str | None]:
+        """See ``Post``."""
         return [self._push(node, call) for node, call in calls]
 
     def pull(self, numbers: set[str]) -> list[tuple[str, Reply]]:
+        """See ``Post``."""
         self._take_events(0.0)
         found = [(number, self._replies.pop(number)) for number in list(self._replies) if number in numbers]
         self._replies.clear()  # nobody asks for these any more
         return found
 
     def wait(self, seconds: float) -> None:
+        """See ``Post``."""
         self._take_events(seconds)
 
     # -- calls

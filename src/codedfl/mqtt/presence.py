@@ -25,13 +25,16 @@ class Presence:
 
     @classmethod
     def of_study(cls, digest: bytes) -> Presence:
+        """A new connection's presence."""
         return cls(secrets.token_bytes(_SESSION_BYTES), digest)
 
     def pack(self) -> bytes:
+        """As it is published."""
         return pack_list([self.session, self.study])
 
     @classmethod
     def read(cls, data: bytes) -> Presence:
+        """Raises ``MessageRefused`` for whatever is no presence."""
         session, study = check_types(unpack_list(data, "a presence"), (bytes, bytes), "a presence")
         if len(session) != _SESSION_BYTES or len(study) != _DIGEST_BYTES:
             raise MessageRefused(f"a presence must have {_SESSION_BYTES} and {_DIGEST_BYTES} bytes, got others")

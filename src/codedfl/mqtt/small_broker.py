@@ -84,6 +84,7 @@ class SmallBroker:
         return int(self._server.sockets[0].getsockname()[1])
 
     async def stop(self) -> None:
+        """Listen no more, and cut all connections."""
         if self._server is not None:
             self._server.close()
         for client in list(self._clients.values()):

@@ -16,18 +16,22 @@ SERVER_TOPIC = "server"
 
 
 def inbox(study: str, device: str) -> str:
+    """Where a device is called."""
     return f"{ROOT}/{study}/{device}/{INBOX}"
 
 
 def outbox(study: str, device: str) -> str:
+    """Where a device replies."""
     return f"{ROOT}/{study}/{device}/{OUTBOX}"
 
 
 def presence(study: str, device: str) -> str:
+    """Where a device says that it is there."""
     return f"{ROOT}/{study}/{device}/{HERE}"
 
 
 def server_presence(study: str) -> str:
+    """Where the server says that it is there."""
     return f"{ROOT}/{study}/{SERVER_TOPIC}"
 
 

@@ -17,13 +17,16 @@ from codedfl.engine.resident_host import ResidentHost
 from codedfl.errors import NotEnoughDevices
 from codedfl.mqtt import topics
 from codedfl.mqtt.frames import Envelope, Fetch, Piece, read_frame
-from codedfl.protocol import Phase
+from codedfl.protocol import Device, Phase, Server
 from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
 from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
 from codedfl.run.in_process import run_in_process
 from scenario import Scenario, descent
 
-SCHEMES = {"coded-padded": (PaddedServer, PaddedDevice), "coded-keys": (KeysServer, KeysDevice)}
+SCHEMES: dict[str, tuple[type[Server], type[Device]]] = {
+    "coded-padded": (PaddedServer, PaddedDevice),
+    "coded-keys": (KeysServer, KeysDevice),
+}
 
 
 LONG = Patience(5, 5, 600.0, 600.0, 600.0)
