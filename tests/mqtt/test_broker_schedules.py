@@ -99,7 +99,7 @@ def test_connections_that_break_at_any_moment_change_nothing(scenario: Scenario,
     assert fleet.leftovers() == []
 
 
-@pytest.mark.parametrize("when", [0.12, 0.3, 0.5, 0.8, 1.2])
+@pytest.mark.parametrize("when", [0.12, 0.5, 1.2])
 def test_a_broker_that_is_killed_and_restarted_loses_nothing(scenario: Scenario, tmp_path: Path, when: float):
     broker = FakeBroker()
     fleet = Fleet(scenario, tmp_path, broker)
@@ -111,7 +111,7 @@ def test_a_broker_that_is_killed_and_restarted_loses_nothing(scenario: Scenario,
     assert fleet.leftovers() == []
 
 
-@pytest.mark.parametrize("when", [0.15, 0.3, 0.45, 0.7, 1.2])
+@pytest.mark.parametrize("when", [0.15, 0.45, 1.2])
 def test_a_device_that_is_killed_and_restarted_goes_on(scenario: Scenario, tmp_path: Path, when: float):
     """alpha = 1: nobody can be spared, so the run ends only if it comes back with its state."""
     scenario.alpha = 1
