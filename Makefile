@@ -6,7 +6,8 @@ BIN    := $(VENV)/bin
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: run test check bench reproduce federation federation-restart fleet faults liars fuzz attacks audit lock nightly clean
+.PHONY: run test check bench reproduce federation federation-restart fleet survival faults liars fuzz attacks audit lock \
+	nightly clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt src/codedfl/version.py
 	$(PYTHON) -m venv $(VENV)
@@ -40,6 +41,10 @@ reproduce: $(VENV)/.installed
 federation: $(VENV)/.installed
 	$(BIN)/python -m experiments.federation
 
+# A broker, a server and five devices on this machine, with TLS; one is slow, one is killed, one returns.
+fleet: $(VENV)/.installed
+	$(BIN)/python -m experiments.fleet
+
 # The same tests as in make test, on many more random schedules and inputs.
 faults: $(VENV)/.installed
 	CODEDFL_FAULT_SCHEDULES=10000 $(BIN)/python -m pytest -n 2 tests/faults
@@ -68,7 +73,11 @@ lock: $(VENV)/.installed
 federation-restart: $(VENV)/.installed
 	$(BIN)/python -m experiments.federation --comes-back
 
-nightly: test federation-restart faults liars fuzz attacks audit bench reproduce
+# Brokers, servers and devices that are killed at every stage, as real processes.
+survival: $(VENV)/.installed
+	$(BIN)/python -m pytest -m nightly tests/mqtt
+
+nightly: test federation-restart fleet survival faults liars fuzz attacks audit bench reproduce
 
 clean:
 	rm -rf $(VENV) $(VENV)-audit results .coverage .pytest_cache .mypy_cache .ruff_cache

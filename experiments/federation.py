@@ -24,8 +24,8 @@ import numpy as np
 from codedfl.data import datasets
 from codedfl.data.model import TrainedModel
 from codedfl.data.partition import partition
+from codedfl.engine.rehearsal import rehearse
 from codedfl.engine.run_config import RunConfig
-from codedfl.flower.rehearsal import rehearse
 from experiments.local_federation import LocalFederation
 
 APP = Path(__file__).resolve().parent.parent / "apps" / "flower"

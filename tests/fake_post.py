@@ -34,6 +34,9 @@ class FakePost:
     tick: called before everything the server app asks for; tests kill the server app there.
     """
 
+    look_seconds = 2.0
+    linger_seconds = 1.0
+
     hosts: dict[int, DeviceHost]
     delay: Callable[[DeviceHost, Call], float] = lambda host, call: 0.3
     fault: Callable[[DeviceHost, Call], str] = lambda host, call: ""
@@ -48,7 +51,7 @@ class FakePost:
     def clock(self) -> float:
         return self.now
 
-    def sleep(self, seconds: float) -> None:
+    def wait(self, seconds: float) -> None:
         self.now += seconds
 
     def nodes(self) -> set[int]:
@@ -137,9 +140,7 @@ def make_conductor(
 
     patience = options.pop("patience", Patience(scenario.n_devices, scenario.n_devices, 600.0, 30.0, 30.0))
     checkpoint = StateFolder(folder / "server" / "checkpoint")
-    return Conductor(
-        post, identity.public, make_server, checkpoint, patience, clock=post.clock, sleep=post.sleep, **options
-    )
+    return Conductor(post, identity.public, make_server, checkpoint, patience, clock=post.clock, **options)
 
 
 def is_step(call: Call) -> bool:

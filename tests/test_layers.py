@@ -1,4 +1,5 @@
-"""A folder is a layer: folders import downwards only, state machines do no I/O, and only ``codedfl.flower`` knows flwr.
+"""A folder is a layer: folders import downwards only, state machines do no I/O, and only ``codedfl.flower`` knows flwr,
+only ``codedfl.mqtt`` the MQTT client.
 
 Read from the source, not from what happens to be imported. This test knows folders, never modules.
 """
@@ -34,6 +35,7 @@ LAYERS = [
     "study",
     "report",
     "engine",
+    "mqtt",
     "flower",
     "cli",
 ]
@@ -144,9 +146,18 @@ def test_the_protocol_draws_no_randomness_of_its_own(name: str):
 
 
 @pytest.mark.parametrize("name", list(modules()))
-def test_only_flower_knows_flwr(name: str):
-    if name.split(".")[0] != "flower":
-        assert not [target for target, _ in imports(name) if target.split(".")[0] == "flwr"]
+def test_only_an_engine_knows_its_library(name: str):
+    owned = {"flwr": "flower", "paho": "mqtt", "mqtt5": "mqtt"}
+    for target, _ in imports(name):
+        assert owned.get(target.split(".")[0], name.split(".")[0]) == name.split(".")[0]
+
+
+def test_engines_do_not_know_each_other():
+    for name in modules():
+        engine = name.split(".")[0]
+        if engine in ("flower", "mqtt"):
+            known = {target.split(".")[0] for target, _ in internal_imports(name)}
+            assert known & {"flower", "mqtt"} <= {engine}
 
 
 def test_pickle_is_used_nowhere():

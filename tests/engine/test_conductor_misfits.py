@@ -61,8 +61,8 @@ def test_a_node_of_another_version_is_refused_in_both_logs(
     monkeypatch.setattr(DeviceHost, "handle", handle)
     run_without_the_last(private, post, tmp_path)
     reason = "the protocol version must be 9 on this node, got 2"
-    assert ("codedfl.flower.device", logging.ERROR, f"device-4 refuses: {reason}") in caplog.record_tuples
-    assert ("codedfl.flower.server", logging.ERROR, f"node 104 cannot take part: {reason}") in caplog.record_tuples
+    assert ("codedfl.engine.device", logging.ERROR, f"device-4 refuses: {reason}") in caplog.record_tuples
+    assert ("codedfl.engine.server", logging.ERROR, f"node 104 cannot take part: {reason}") in caplog.record_tuples
 
 
 def test_a_node_with_wrong_shapes_is_refused_in_both_logs(
@@ -73,8 +73,8 @@ def test_a_node_with_wrong_shapes_is_refused_in_both_logs(
     run_without_the_last(private, post, tmp_path)
     rule = "n_features and n_outputs must be 39 and 2 as this device's recipe makes them, got 40 and 2"
     reason = f"device-4 cannot take part: {rule}"
-    assert ("codedfl.flower.device", logging.ERROR, reason) in caplog.record_tuples
-    assert ("codedfl.flower.server", logging.ERROR, reason) in caplog.record_tuples
+    assert ("codedfl.engine.device", logging.ERROR, reason) in caplog.record_tuples
+    assert ("codedfl.engine.server", logging.ERROR, reason) in caplog.record_tuples
 
 
 def test_a_node_with_an_unknown_key_is_refused_in_both_logs(
@@ -110,8 +110,8 @@ def test_a_node_that_lost_its_state_is_refused_in_both_logs(
     assert np.array_equal(model, run_in_process(scenario.server(), scenario.devices()))
     reason = "device-4 refuses: the run must be one whose state this node holds, got "
     assert {name for name, _, text in caplog.record_tuples if text.startswith(reason)} == {
-        "codedfl.flower.device",
-        "codedfl.flower.server",
+        "codedfl.engine.device",
+        "codedfl.engine.server",
     }
 
 
@@ -195,7 +195,7 @@ def test_a_given_up_device_whose_node_is_gone_is_named_and_not_waited_for(
     make_conductor(scenario, post, tmp_path, lambda: descent(60), patience=patience).run()
     assert post.now < 100.0
     expected = "not told that the run is over, and so not wiped: device-4"
-    assert ("codedfl.flower.server", logging.WARNING, expected) in caplog.record_tuples
+    assert ("codedfl.engine.server", logging.WARNING, expected) in caplog.record_tuples
 
 
 def test_a_given_up_device_that_comes_back_at_another_node_is_asked_again(

@@ -41,7 +41,7 @@ def seconds_of(host: DeviceHost, call: Call) -> float:
 
 def make_probe(tmp_path: Path, **hosts: object) -> tuple[FleetProbe, FakePost]:
     post = FakePost(make_hosts(Scenario(sizes=(3, 3, 3)), tmp_path, **hosts), delay=seconds_of)
-    return FleetProbe(post, CONFIG, post.clock, post.sleep), post
+    return FleetProbe(post, CONFIG, post.clock), post
 
 
 def test_the_links_come_out_as_they_are(tmp_path: Path):
@@ -72,7 +72,7 @@ def test_a_node_that_refuses_is_left_out(
 
     monkeypatch.setattr(DeviceHost, "handle", refusing)
     assert [one.name for one in probe.run().classes] == ["device-0", "device-2"]
-    expected = ("codedfl.flower.server", logging.ERROR, "device-1 cannot be measured: no")
+    expected = ("codedfl.engine.server", logging.ERROR, "device-1 cannot be measured: no")
     assert expected in caplog.record_tuples
 
 
@@ -92,7 +92,7 @@ def test_a_node_with_odd_measurements_is_left_out(
     monkeypatch.setattr(DeviceHost, "handle", odd)
     assert [one.name for one in probe.run().classes] == ["device-0", "device-2"]
     reason = "device-1 cannot be measured: got another reply than asked for"
-    assert ("codedfl.flower.server", logging.ERROR, reason) in caplog.record_tuples
+    assert ("codedfl.engine.server", logging.ERROR, reason) in caplog.record_tuples
 
 
 def test_a_node_whose_rate_no_fleet_can_have_is_left_out(
@@ -123,7 +123,7 @@ def test_what_a_node_says_cannot_begin_a_line_of_the_log(
 
     monkeypatch.setattr(DeviceHost, "handle", refusing)
     assert [one.name for one in probe.run().classes] == ["device-0"]
-    texts = [text for logger, _, text in caplog.record_tuples if logger == "codedfl.flower.server"]
+    texts = [text for logger, _, text in caplog.record_tuples if logger == "codedfl.engine.server"]
     assert all(text.isprintable() for text in texts)
     assert f"device-2 cannot be measured: no\\r\\n{FLEET_LINE}\\u2028\\x1b" in texts
     assert f"node 101 cannot take part: a device's name must be printable, got 'a\\n{FLEET_LINE}'" in texts

@@ -40,7 +40,7 @@ def test_values_beyond_their_public_range_are_clipped_only_if_the_run_says_so(ca
     X, Y = Learning.from_config(config | {"clip": True}).rows(*rows)
     assert np.array_equal(X, [[1, 0.5, 1, 0], [1, 1, 0.75, 0.5]])
     assert np.array_equal(Y, [[0], [-1]])
-    told = ("codedfl.flower.device", logging.WARNING, f"clipped to their public ranges: {beyond}")
+    told = ("codedfl.engine.device", logging.WARNING, f"clipped to their public ranges: {beyond}")
     assert caplog.record_tuples == [told]
 
 

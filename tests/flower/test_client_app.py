@@ -14,11 +14,11 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 
 from codedfl.engine.calls import Hello, Introduction, Refused, Step
 from codedfl.engine.letters import Parcel
+from codedfl.engine.rehearsal import rehearse
 from codedfl.engine.run_config import RunConfig
 from codedfl.flower.client import device_name, make_client_app, make_host
 from codedfl.flower.delays import injected_delay
 from codedfl.flower.records import HELLO, STEP, call_record, read_reply
-from codedfl.flower.rehearsal import rehearse
 from codedfl.run.in_process import run_in_process
 from run_settings import CONFIG
 from scenario import Scenario
@@ -123,7 +123,7 @@ def test_what_is_wrong_with_rows_stays_on_the_node(
     host = make_host(context({"partition-id": 0, "state-dir": str(tmp_path / "state")}), load)
     reply = host.handle(Step(bytes(16), "coded-keys", "device-0", Parcel(0, (), 0)))
     assert reply == Refused("its rows cannot be used: see the node's log")
-    assert ("codedfl.flower.device", logging.ERROR, f"device-0: {text}") in caplog.record_tuples
+    assert ("codedfl.engine.device", logging.ERROR, f"device-0: {text}") in caplog.record_tuples
 
 
 def test_nothing_of_the_device_is_in_the_context(tmp_path: Path):

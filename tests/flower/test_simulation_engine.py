@@ -10,8 +10,8 @@ from experiments.federation import APP, app_config, local_parts
 from experiments.local_federation import LocalFederation
 
 from codedfl.data.model import TrainedModel
+from codedfl.engine.rehearsal import rehearse
 from codedfl.engine.run_config import RunConfig
-from codedfl.flower.rehearsal import rehearse
 
 pytestmark = [pytest.mark.deployment, pytest.mark.xdist_group("flower")]
 

@@ -1,4 +1,4 @@
-"""What the server app asks of a node, and what a node replies: the vocabulary of ``codedfl.flower``."""
+"""What the server asks of a node, and what a node replies: the vocabulary of all engines."""
 
 from __future__ import annotations
 
@@ -88,7 +88,17 @@ Reply = Introduction | Parcel | Measured | Refused | Failed
 
 
 class Post(Protocol):
-    """The way to the nodes. Flower's grid in earnest (``records``); tests put a lossy one in its place."""
+    """The way to the nodes, and all that an engine is: it moves calls there and replies back, in whatever time.
+
+    Attributes
+    ----------
+    look_seconds: between two looks at who is connected; how much a look costs the engine.
+    linger_seconds: how long letters to one device are collected before a call takes them along; 0 where a call is
+        cheap.
+    """
+
+    look_seconds: float
+    linger_seconds: float
 
     def nodes(self) -> set[int]:
         """The nodes that are connected now."""
@@ -100,6 +110,10 @@ class Post(Protocol):
 
     def pull(self, numbers: set[str]) -> list[tuple[str, Reply]]:
         """The replies that have come in so far to these calls."""
+        ...
+
+    def wait(self, seconds: float) -> None:
+        """Until a reply may have come in, and no longer than this."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""The server app's work: moves letters between the server's state machine and the nodes, and survives.
+"""The server's work on any engine: moves letters between the server's state machine and the nodes, and survives.
 
 One call at a time to each node: a node works first in, first out and nothing can be taken back, so a straggler that is
 still at work on an old epoch gets the newest update next, whatever came between. The state is on the disk before
@@ -16,6 +16,7 @@ from codedfl.engine.calls import Call, Failed, Post, Refused, Reply, Step
 from codedfl.engine.directory import Clock, Contact, Directory
 from codedfl.engine.letters import Letter, Parcel
 from codedfl.engine.logs import one_line
+from codedfl.engine.run_watch import RunWatch
 from codedfl.engine.state_folder import StateFolder
 from codedfl.errors import (
     CodedFLError,
@@ -29,13 +30,11 @@ from codedfl.errors import (
 from codedfl.protocol import Outgoing, Phase, Server
 from codedfl.protocol.messages import Kind, Message
 from codedfl.run.liar_log import LiarLog
-from codedfl.typing import Floats
+from codedfl.typing import Floats, Planes
 
-log = logging.getLogger("codedfl.flower.server")
+log = logging.getLogger("codedfl.engine.server")
 
-POLL_SECONDS = 0.1
-# Shares of several senders for one device are collected this long: each call costs its node the start of a process.
-LINGER_SECONDS = 1.0
+WAIT_SECONDS = 0.1  # for a reply, before it is looked again who is there and who may be called
 MOST_BYTES = 64 << 20  # letters in one call
 
 
@@ -69,6 +68,7 @@ class Conductor:
     make_server: makes the state machine for the devices that introduced themselves, by name, each with the key it did
         it with: the roster of the run, also where the operator has none.
     on_epoch: told the number of each finished epoch.
+    watch: told what can be seen of the run.
     """
 
     def __init__(
@@ -81,16 +81,16 @@ class Conductor:
         *,
         roster: Mapping[str, bytes] | None = None,
         on_epoch: Callable[[int], None] = lambda _: None,
+        watch: RunWatch | None = None,
         clock: Clock = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._post = post
         self._make_server = make_server
         self._checkpoint = checkpoint
         self._patience = patience
         self._on_epoch = on_epoch
+        self._watch = watch or RunWatch()
         self._clock = clock
-        self._sleep = sleep
         self._directory = Directory(post, roster, clock, patience.call_seconds, server_public)
         self._liars = LiarLog(log)
         self._bulk = b""  # of the last letter: those to many devices share one object
@@ -134,9 +134,10 @@ class Conductor:
 
     def _turn(self, server: Server) -> None:
         self._directory.look()
+        self._watch.look(server, self._directory.contacts)
         self._send(server)
         if not self._receive(server):
-            self._sleep(POLL_SECONDS)
+            self._post.wait(WAIT_SECONDS)
 
     # -- beginning
 
@@ -168,8 +169,9 @@ class Conductor:
         log.info("waiting for %d devices", wait.devices)
         while len(contacts) < wait.devices and self._clock() < until:
             self._directory.look()
+            self._watch.look(None, contacts)
             self._pull({})
-            self._sleep(POLL_SECONDS)
+            self._post.wait(WAIT_SECONDS)
         if len(contacts) < wait.min_devices:
             raise NotEnoughDevices(
                 f"at least {wait.min_devices} devices must be there after {wait.join_seconds:g} s,"
@@ -212,7 +214,7 @@ class Conductor:
                 letter = letter._replace(bulk=self._bulk)
             self._bulk = letter.bulk
             for name in receivers:
-                hold = now + LINGER_SECONDS if kind is Kind.SHARE else now
+                hold = now + self._post.linger_seconds if kind is Kind.SHARE else now
                 self._directory.contacts[name].put(letter, hold)
 
     def _send(self, server: Server) -> None:
@@ -295,7 +297,10 @@ class Conductor:
         for letter in contact.line.take(reply):
             self._hand_over(server, contact, letter.wire())
         if reply.newest:
+            epoch, ignored = server.epoch, server.ignored.total()
             self._hand_over(server, contact, reply.newest)
+            in_time = server.ignored.total() == ignored
+            self._watch.answered(contact.name, epoch, in_time, len(reply.newest))
         if reply.refusal:
             log.error("%s refuses a message: %s", contact.name, one_line(reply.refusal))
             contact.refused(now, reply.refusal)
@@ -335,7 +340,8 @@ class Conductor:
                 "lines": [contact.line.state() for contact in contacts.values()],
                 "server": server.state(),
                 "failure": str(self._failure or ""),
-            }
+            },
+            _matrices(server),
         )
 
     def _gone(self, contact: Contact) -> bool:
@@ -360,3 +366,9 @@ class Conductor:
         assert server.agreement is not None
         contacts = (self._directory.contacts[name] for name in server.agreement.names)
         return [contact for contact in contacts if not contact.parted]
+
+
+def _matrices(server: Server) -> list[Planes]:
+    """What nobody writes to once training has begun."""
+    held = (server.pad_linear, server.pad_constant) if server.phase is Phase.TRAINING else ()
+    return [planes for planes in held if planes is not None]

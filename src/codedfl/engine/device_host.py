@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from codedfl.crypto.sealed import Identity, fingerprint
 from codedfl.engine.calls import Call, Dismissal, Hello, Introduction, Probe, Refused, Reply, Step, introduction_text
@@ -28,11 +29,20 @@ from codedfl.typing import Floats
 
 LoadRows = Callable[[], tuple[Floats, Floats]]
 
-log = logging.getLogger("codedfl.flower.device")
-
+log = logging.getLogger("codedfl.engine.device")
 
 PENDING = "pending"
 KEEP_SECONDS = 30 * 24 * 3600.0  # a run that was not heard of for so long is over: its secrets are wiped
+
+
+class Lodging(NamedTuple):
+    """A device, its line to the server, and the folders that keep them."""
+
+    run: bytes
+    home: StateFolder
+    pending: StateFolder
+    device: Device
+    line: Line
 
 
 @dataclass(frozen=True)
@@ -83,7 +93,7 @@ class DeviceHost:
             raise MessageRefused(f"the receiver must be {self.name!r}, got {call.name!r}")
         self._expire()
         key = fingerprint(self.identity.public)
-        home = StateFolder(self.folder / f"{call.run.hex()}-{key}")
+        home = self._home(self.folder / f"{call.run.hex()}-{key}")
         # What has led to no agreement has one place for all runs: invitations leave nothing behind but the last.
         pending = StateFolder(self.folder / f"{PENDING}-{key}")
         with home.locked(), pending.locked(), LedgerFile(self.folder.parent / "ledger").open() as ledger:
@@ -99,28 +109,40 @@ class DeviceHost:
                 )
             device, line = self._restored(call.scheme, state, ledger)
             reply = self._deliver(device, line, call.parcel)
-            saved = {"run": call.run, "device": device.state(), "line": line.state()}
-            if device.finished:
-                home.wipe()
-                pending.wipe()
-                log.info("%s: the run is over, its secrets are wiped", self.name)
-            elif device.agreed:
-                home.save(saved)
-                pending.wipe()
-            elif device.invited:
-                home.wipe()
-                pending.save(saved)
-            else:
-                home.wipe()
+            self._keep(Lodging(call.run, home, pending, device, line))
             return reply
+
+    def _home(self, path: Path) -> StateFolder:
+        """Where a run's state is kept."""
+        return StateFolder(path)
+
+    def _keep(self, lodging: Lodging) -> None:
+        """Save what the device has become, or wipe it when its run is over."""
+        run, home, pending, device, line = lodging
+        saved = {"run": run, "device": device.state(), "line": line.state()}
+        if device.finished:
+            home.wipe()
+            pending.wipe()
+            log.info("%s: the run is over, its secrets are wiped", self.name)
+        elif device.agreed:
+            settled = [planes for planes in (device.linear, device.constant) if device.ready and planes is not None]
+            home.save(saved, settled)
+            pending.wipe()
+        elif device.invited:
+            home.wipe()
+            pending.save(saved)
+        else:
+            home.wipe()
 
     def _expire(self) -> None:
         """Wipe runs that ended without our hearing of it."""
         if not self.folder.exists():
             return
         for path in self.folder.iterdir():
-            index = path / INDEX
-            if path.is_dir() and index.exists() and time.time() - index.stat().st_mtime > self.keep_seconds:
+            if not (path / INDEX).exists():
+                continue
+            heard = max(entry.stat().st_mtime for entry in path.iterdir())  # of the index, or of a journal beside it
+            if time.time() - heard > self.keep_seconds:
                 log.warning("%s: a run not heard of for %.0f days is wiped", self.name, self.keep_seconds / 86400)
                 StateFolder(path).wipe()
 

@@ -1,7 +1,7 @@
 """Which device is at which node: nodes come and go, a device is known by its name and its key.
 
-Node ids are Flower's and change when a node without authentication restarts; a device that comes back under another id
-is recognised by its signature and goes on where it was.
+Node ids are the engine's and change when a node restarts or connects anew; a device that comes back under another id is
+recognised by its signature and goes on where it was.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ from codedfl.protocol.messages import MAX_NAME, name_length
 
 Clock = Callable[[], float]
 
-log = logging.getLogger("codedfl.flower.server")
+log = logging.getLogger("codedfl.engine.server")
 
-LOOK_SECONDS = 2.0  # between two looks at who is connected
 MOST_FAILURES = 5  # calls in a row without a reply: that the node is connected is then no sign of life any more
 MOST_REFUSALS = 3  # in a row
 _BACK_OFF = (0.5, 2.0, 5.0, 15.0, 30.0)  # seconds before a call is repeated, by how often it failed
@@ -101,7 +100,7 @@ class Directory:
         self._clock = clock
         self._call_seconds = call_seconds
         self._server_public = server_public
-        self._looked = -LOOK_SECONDS
+        self._looked = float("-inf")
         self._greeted: dict[int, float] = {}  # node -> when to greet it again
         self._hellos: dict[str, tuple[int, Hello | None]] = {}  # call -> node, question; none in a dismissal
 
@@ -118,7 +117,7 @@ class Directory:
     def look(self) -> None:
         """See who is connected, and greet those not known yet."""
         now = self._clock()
-        if now - self._looked < LOOK_SECONDS:
+        if now - self._looked < self._post.look_seconds:
             return
         self._looked = now
         nodes = self._post.nodes()
@@ -127,7 +126,8 @@ class Directory:
                 if contact.failures < MOST_FAILURES and not contact.hangs(now, self._call_seconds):
                     contact.heard = now
             elif contact.node is not None:
-                log.warning("%s is not connected any more", contact.name)
+                if not contact.parted:
+                    log.warning("%s is not connected any more", contact.name)
                 contact.node, contact.call = None, None
         known = {contact.node for contact in self.contacts.values()}
         self._greeted = {node: when for node, when in self._greeted.items() if node in nodes}

@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # a node needs no schemes' costs and times
 
 Config = Mapping[str, Any]  # flat, kebab-case: Flower's run configuration
 
-log = logging.getLogger("codedfl.flower.device")
+log = logging.getLogger("codedfl.engine.device")
 
 
 def setting(config: Config, key: str, kind: type, default: Any = None) -> Any:

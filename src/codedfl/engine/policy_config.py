@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
+
 from codedfl.engine.learning import Config, setting
+from codedfl.errors import InvalidInput
 from codedfl.protocol import Policy
 
 
@@ -31,3 +35,11 @@ def node_policy(node: Config) -> Policy:
         colluders=setting(node, "colluders", int, 1),
         least_changed_rows=setting(node, "least-changed-rows", int, 10),
     )
+
+
+def load_policy(path: Path) -> Policy:
+    """The same keys from a TOML file."""
+    try:
+        return node_policy(tomllib.loads(path.read_text(encoding="utf-8")))
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidInput(f"the policy must be a readable TOML file, got {str(path)!r} ({error})") from None

@@ -13,7 +13,7 @@ import math
 import secrets
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,10 +28,10 @@ from codedfl.exact.ring import Ring
 from codedfl.fleet.fleet import DeviceClass, Fleet
 from codedfl.typing import Planes
 
-log = logging.getLogger("codedfl.flower.server")
+log = logging.getLogger("codedfl.engine.server")
 
 FLEET_LINE = "the fleet as JSON: "  # in the log, before the text of the fleet file
-_POLL_SECONDS = 0.02
+_WAIT_SECONDS = 0.02
 # 8 bytes a number on the two planes of the ring: 256 MB in all. What a product has beside the d x d matrix takes less
 # than four times its d x c numbers: e, its columns for the kernel in single and double precision, and the result.
 _MOST_NUMBERS = 2**25
@@ -143,12 +143,10 @@ class FleetProbe:
         post: Post,
         config: ProbeConfig,
         clock: Clock = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._post = post
         self._config = config
         self._clock = clock
-        self._sleep = sleep
         self._directory = Directory(post, None, clock)
 
     def run(self) -> Fleet:
@@ -169,7 +167,7 @@ class FleetProbe:
             self._directory.look()
             for number, reply in self._post.pull(self._directory.calls):
                 self._directory.take(number, reply)
-            self._sleep(_POLL_SECONDS)
+            self._post.wait(_WAIT_SECONDS)
         return [contacts[name] for name in sorted(contacts)]
 
     def _measure(self, contact: Contact) -> DeviceClass | None:
@@ -216,6 +214,6 @@ class FleetProbe:
                 reason = getattr(reply, "reason", "got another reply than asked for")
                 log.error("%s cannot be measured: %s", contact.name, one_line(reason))
                 return None
-            self._sleep(_POLL_SECONDS)
+            self._post.wait(_WAIT_SECONDS)
         log.error("%s cannot be measured: it is not connected any more", contact.name)
         return None

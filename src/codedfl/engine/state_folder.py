@@ -17,13 +17,14 @@ import mmap
 import os
 import re
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import msgpack
 import numpy as np
+from numpy.typing import NDArray
 
 from codedfl.engine.private_files import make_private_folder, sync_folder, write_private
 from codedfl.errors import InvalidInput, MessageRefused
@@ -34,7 +35,6 @@ INDEX = "index.msgpack"
 _FORMER = "index.former"  # the last index, until it is overwritten
 _FORMAT = "codedfl-state-3"  # 3: protocol version 2
 _DEPTH = 32  # of lists and tables within each other
-_LARGE = 1 << 14  # bytes: what is larger gets a file of its own
 _ZEROS = bytes(1 << 20)
 _DIGEST_BYTES = 32
 _DTYPE = re.compile(r"[<>|][biuf][1248]")  # numpy makes a little language of these, with errors of its own
@@ -43,8 +43,11 @@ _DTYPE = re.compile(r"[<>|][biuf][1248]")  # numpy makes a little language of th
 class StateFolder:
     """One state in one folder; made, with mode 0700, by the first ``save``."""
 
+    _large: ClassVar[int] = 1 << 14  # bytes: what is larger gets a file of its own
+
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._named: dict[int, tuple[object, str]] = {}  # id of a value that cannot change -> itself, its file
         self._mapped: list[tuple[str, weakref.ref[np.memmap[Any, Any]]]] = []
 
     def __repr__(self) -> str:
@@ -77,27 +80,49 @@ class StateFolder:
                     f"a saved state must have format {_FORMAT}, got {content['format']!r:.40}:"
                     " it is of another version; wipe the folder and start a new run"
                 )
-            state: State = self._join(content["state"])
+            state: State = self._join(self._up_to_date(content["state"], digest))
         except (ValueError, KeyError, TypeError, OSError, MessageRefused) as error:
             if isinstance(error, InvalidInput):
                 raise
             raise InvalidInput(f"a saved state must be whole, got a damaged one in {str(self.path)!r}") from error
         return state
 
-    def save(self, state: State) -> None:
+    def save(self, state: State, unchanging: Sequence[NDArray[Any]] = ()) -> None:
+        """Make this the state to go on from.
+
+        unchanging: arrays of the state that nobody writes to any more. They are read once, and not again when the
+            same objects are saved again. Empty reads all of them.
+        """
         make_private_folder(self.path)
-        names = {INDEX}
-        packed = msgpack.packb({"format": _FORMAT, "state": self._split(state, names)})
+        names: set[str] = set()
+        self._replace_index(self._split_all(state, unchanging, names), names)
+
+    def _split_all(self, state: State, unchanging: Sequence[NDArray[Any]], names: set[str]) -> Any:
+        former, self._named = self._named, {}
+        fixed = {id(array) for array in unchanging}
+        return self._split(state, names, fixed, former)
+
+    def _replace_index(self, split: Any, names: set[str]) -> bytes:
+        """Returns the digest of the new index; every other file but ``names`` is overwritten and removed."""
+        packed = msgpack.packb({"format": _FORMAT, "state": split})
+        digest = hashlib.sha256(packed).digest()
         self._hold_former_index()
         sync_folder(self.path)
-        write_private(self.path / INDEX, [hashlib.sha256(packed).digest(), packed])
+        write_private(self.path / INDEX, [digest, packed])
         sync_folder(self.path)
         for entry in self.path.iterdir():
-            if entry.name not in names:
+            if entry.name not in names and entry.name != INDEX:
                 self._erase(entry)
+        return digest
+
+    def _up_to_date(self, split: Any, digest: bytes) -> Any:
+        """What the index with this digest holds, and what was noted since."""
+        del digest
+        return split
 
     def wipe(self) -> None:
         """Overwrite and remove everything, the index first: a wipe cut short leaves no state, and can be repeated."""
+        self._named = {}
         if not self.path.exists():
             return
         if (self.path / INDEX).exists():
@@ -133,26 +158,40 @@ class StateFolder:
 
     # -- large values beside the index
 
-    def _split(self, value: Any, names: set[str]) -> Any:
+    def _split(self, value: Any, names: set[str], fixed: set[int], former: dict[int, tuple[object, str]]) -> Any:
         """The same structure for msgpack, with large values written to files and named in their place."""
         if isinstance(value, np.ndarray):
-            flat = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
             about = {"$dtype": value.dtype.str, "$shape": list(value.shape)}
-            return about | (self._write(flat.data, names) if flat.size > _LARGE else {"$bytes": flat.tobytes()})
-        if isinstance(value, bytes) and len(value) > _LARGE:
-            return self._write(memoryview(value), names)
+            if value.nbytes > self._large:
+                return about | self._write(value, value.nbytes, id(value) in fixed, names, former)
+            return about | {"$bytes": np.ascontiguousarray(value).tobytes()}
+        if isinstance(value, bytes) and len(value) > self._large:
+            return self._write(value, len(value), True, names, former)
         if isinstance(value, dict):
-            return {key: self._split(entry, names) for key, entry in value.items()}
+            return {key: self._split(entry, names, fixed, former) for key, entry in value.items()}
         if isinstance(value, list):
-            return [self._split(entry, names) for entry in value]
+            return [self._split(entry, names, fixed, former) for entry in value]
         return value
 
-    def _write(self, data: memoryview, names: set[str]) -> dict[str, Any]:
-        name = hashlib.sha256(data).hexdigest()
-        if name not in names and not (self.path / name).exists():
-            write_private(self.path / name, [data])
+    def _write(
+        self,
+        value: NDArray[Any] | bytes,
+        size: int,
+        unchanging: bool,
+        names: set[str],
+        former: dict[int, tuple[object, str]],
+    ) -> dict[str, Any]:
+        """Into a file named by its content, unless that is there; a known value that cannot change is not even read."""
+        _, name = former.get(id(value), (None, "")) if unchanging else (None, "")
+        if not name:
+            data = memoryview(value) if isinstance(value, bytes) else _octets(value).data
+            name = hashlib.sha256(data).hexdigest()
+            if name not in names and not (self.path / name).exists():
+                write_private(self.path / name, [data])
+        if unchanging:
+            self._named[id(value)] = (value, name)  # held, so that no other value gets its id
         names.add(name)
-        return {"$file": name, "$size": data.nbytes}
+        return {"$file": name, "$size": size}
 
     def _join(self, value: Any) -> Any:
         if isinstance(value, list):
@@ -177,6 +216,10 @@ class StateFolder:
         if "$dtype" in value:
             return np.frombuffer(bytearray(value["$bytes"]), value["$dtype"]).reshape(value["$shape"])
         return {key: self._join(entry) for key, entry in value.items()}
+
+
+def _octets(array: NDArray[Any]) -> NDArray[np.uint8]:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
 def _unshare(array: np.memmap[Any, Any]) -> None:

@@ -7,7 +7,6 @@ change it: device-name, state-dir, server-key (the server's public key in hex), 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,19 +20,16 @@ from codedfl.engine.calls import Refused
 from codedfl.engine.device_host import DeviceHost
 from codedfl.engine.keys import load_identity, load_roster, parse_public
 from codedfl.engine.learning import Learning, setting
-from codedfl.engine.logs import one_line, use_flower_logs
+from codedfl.engine.local_rows import device_rows
+from codedfl.engine.logs import use_flower_logs
 from codedfl.engine.policy_config import node_policy
 from codedfl.engine.private_files import default_state_dir
-from codedfl.errors import CodedFLError, InvalidInput, MessageRefused
+from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.flower.records import KINDS, read_call, reply_record
 from codedfl.protocol import Policy
 from codedfl.typing import Floats
 
 LoadLocalData = Callable[[Context], tuple[NDArray[Any], NDArray[Any]]]
-
-log = logging.getLogger("codedfl.flower.device")
-
-ROWS_REFUSED = "its rows cannot be used: see the node's log"
 
 
 def make_client_app(load_local_data: LoadLocalData, mods: list[Mod] | None = None) -> ClientApp:
@@ -67,14 +63,8 @@ def make_host(context: Context, load_local_data: LoadLocalData) -> DeviceHost:
     name = device_name(context)
 
     def load_rows() -> tuple[Floats, Floats]:
-        """What is wrong with rows may name a value of theirs: that text stays in the log of the node."""
         learning = Learning.from_config(context.run_config)
-        try:
-            return learning.rows(*load_local_data(context))
-        except Exception as error:  # of the user's loader it may be any
-            ours = isinstance(error, CodedFLError)
-            log.error("%s: %s: %s", name, type(error).__name__, one_line(error), exc_info=not ours)
-            raise InvalidInput(ROWS_REFUSED) from None
+        return device_rows(name, learning, lambda: load_local_data(context))
 
     folder = Path(setting(node, "state-dir", str, "") or default_state_dir()) / name
     server_key, roster = setting(node, "server-key", str, ""), setting(node, "roster", str, "")

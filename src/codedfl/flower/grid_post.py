@@ -21,7 +21,7 @@ from codedfl.engine.calls import Call, Failed, Reply
 from codedfl.engine.logs import one_line
 from codedfl.flower.records import call_record, read_reply
 
-log = logging.getLogger("codedfl.flower.server")
+log = logging.getLogger("codedfl.engine.server")
 
 _MOST_THREADS = 64
 _MOST_AT_ONCE = 32  # polls that go out together; more calls than that share them
@@ -31,6 +31,9 @@ _SHORTEST_INTERVAL = 0.2  # seconds between two polls for the same reply
 
 class GridPost:
     """The nodes of a Flower run. ``seconds_to_live`` is when Flower itself gives a call up."""
+
+    look_seconds = 2.0
+    linger_seconds = 1.0  # each call costs its node the start of a process
 
     def __init__(self, grid: Grid, seconds_to_live: float) -> None:
         self._grid = grid
@@ -69,6 +72,9 @@ class GridPost:
             self._not_before.update(dict.fromkeys(asked, now + interval))
             found += [(number, reply) for number, reply in replies if number in numbers]
         return found
+
+    def wait(self, seconds: float) -> None:
+        time.sleep(seconds)  # Flower tells nobody: what has come in is found by asking
 
     def _ask(self, numbers: tuple[str, ...]) -> None:
         self._asked.update(numbers)

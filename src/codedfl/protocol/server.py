@@ -236,7 +236,8 @@ class Server(Convener):
     def repeat(self) -> list[Outgoing]:
         """The update or the end once more, for whom it concerns; phase 1's messages drivers keep until delivery."""
         if self.phase is Phase.TRAINING:
-            asked = (name for name in self.ready_devices if name not in self.answered)
+            answered = set(self.answered)
+            asked = (name for name in self.ready_devices if name not in answered)
             return [Outgoing(tuple(asked), self._update)]
         return [self._broadcast(Kind.FINISH, b"", self._agreed.names)] if self.phase is Phase.FINISHED else []
 

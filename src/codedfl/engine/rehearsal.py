@@ -1,11 +1,11 @@
-"""A run's configuration in one process, without Flower: what a federation must come to, bit for bit.
+"""A run's configuration in one process, without any engine: what a federation must come to, bit for bit.
 
 For a dry run of a configuration before it goes to the nodes, and for tests of the federation itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from numpy.typing import NDArray
@@ -16,7 +16,11 @@ from codedfl.run.in_process import run_in_process
 from codedfl.typing import Floats
 
 
-def rehearse(config: RunConfig, parts: Sequence[tuple[NDArray[Any], NDArray[Any]]]) -> Floats:
+def rehearse(
+    config: RunConfig,
+    parts: Sequence[tuple[NDArray[Any], NDArray[Any]]],
+    on_epoch: Callable[[int], None] | None = None,
+) -> Floats:
     """Theta after the last epoch; ``parts`` are the raw rows and labels of each device."""
     names = [f"device-{i}" for i in range(len(parts))]
     scheme = config.scheme
@@ -29,4 +33,4 @@ def rehearse(config: RunConfig, parts: Sequence[tuple[NDArray[Any], NDArray[Any]
         scheme.device_type(name, *config.learning.rows(*part), policy=policy, recipe=recipe)
         for name, part in zip(names, parts, strict=True)
     ]
-    return run_in_process(server, devices)
+    return run_in_process(server, devices, on_epoch=on_epoch)

@@ -1,0 +1,82 @@
+"""A fleet on this machine: a broker, a server and five devices, TLS throughout; one slow, one killed, one that returns.
+
+``make fleet`` runs it. It trains digits with coded keys, prints what happens, and checks that the model is the one of
+the in-process run, bit for bit, and that whoever was told of the end has wiped its secrets. Everything it starts, it
+stops.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from codedfl.data import datasets
+from codedfl.data.model import TrainedModel
+from codedfl.engine.rehearsal import rehearse
+from codedfl.engine.run_config import RunConfig
+from experiments.federation import app_config, local_parts
+from experiments.local_fleet import LocalFleet
+
+DEVICES, ALPHA = 5, 3
+KILLED, RETURNS, SLOW = 1, 2, 4
+SLOW_SECONDS, OTHERS_SECONDS = 1.0, 0.1
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--epochs", type=int, default=40)
+    parser.add_argument("--program", default="", help="mosquitto or small; mosquitto if installed")
+    options = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that all is stopped on the way out
+    config = app_config(devices=DEVICES, alpha=ALPHA, epochs=options.epochs, solver="gd", farewell_seconds=10.0)
+    parts = local_parts(config, DEVICES)
+    delays = {i: ["--delay", str(SLOW_SECONDS if i == SLOW else OTHERS_SECONDS)] for i in range(DEVICES)}
+    began = time.monotonic()
+
+    def say(text: str) -> None:
+        print(f"{time.monotonic() - began:6.1f} s  {text}", flush=True)
+
+    with tempfile.TemporaryDirectory(prefix="codedfl-fleet-") as temporary:
+        folder = Path(temporary)
+        with LocalFleet(folder / "fleet", config, parts, program=options.program, delays=delays) as fleet:
+            say(f"{options.program or fleet.broker.program()} and {DEVICES} devices at {fleet.url}")
+            say(f"device-{SLOW} answers {SLOW_SECONDS:g} s late, the others {OTHERS_SECONDS:g} s")
+            fleet.start_server()
+            fleet.wait_for_epoch(3)
+            fleet.kill(fleet.names[KILLED])
+            say(f"epoch 3: killed device-{KILLED} for good")
+            fleet.wait_for_epoch(6)
+            fleet.kill(fleet.names[RETURNS])
+            fleet.start_device(RETURNS)
+            say(f"epoch 6: killed device-{RETURNS}, and started it again")
+            code = fleet.wait_for_server(100.0)
+            say(f"the server has ended with {code}")
+            for line in fleet.log_of("server").splitlines():
+                print(f"          {line}")
+            events = fleet.events()
+            left = fleet.secrets_left(but=[KILLED])
+        model = TrainedModel.load(fleet.output / "model.safetensors")
+        config["output-dir"] = str(folder / "none")
+        expected = rehearse(RunConfig.from_config(config), parts)
+    answers = dict.fromkeys(fleet.names, 0)
+    for event in events:
+        if event["event"] == "answer":
+            answers[event["device"]] += 1
+    print("answers in time: " + ", ".join(f"{name} {count}" for name, count in answers.items()))
+    returned = answers[fleet.names[RETURNS]] > 6
+    same = np.array_equal(model.theta, expected)
+    data = datasets.load(config["data"], use_network=False)
+    print(f"accuracy {model.score(data.X_test, data.y_test):.4f}; the in-process run's model, bit for bit: {same}")
+    print(f"device-{RETURNS} went on after its return: {returned}")
+    print(f"secrets left on the devices that were told of the end: {len(left)} files")
+    return 0 if code == 0 and same and returned and not left else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

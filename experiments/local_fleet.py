@@ -1,0 +1,222 @@
+"""A broker, a server and devices on the loopback address, for tests and demonstrations: real programs, TLS throughout.
+
+Nothing listens beyond 127.0.0.1 and nothing needs the network. Everything started here is stopped at the end.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+import numpy as np
+
+from codedfl.errors import CodedFLError
+from codedfl.mqtt.broker_folder import SERVER_NAME, BrokerFolder
+
+HOST = "127.0.0.1"
+_START_SECONDS = 60.0
+_STOP_SECONDS = 5.0
+_ROOT = Path(__file__).resolve().parent.parent
+_ENDS_WITH_PARENT = _ROOT / "experiments" / "ends_with_parent.py"
+
+
+class LocalFleet:
+    """``with LocalFleet(folder, config, parts) as fleet: fleet.start_server(); fleet.wait_for_server(60)``.
+
+    Parameters
+    ----------
+    config: the study, flat as in its file.
+    parts: each device's raw rows and labels.
+    program: mosquitto or small; empty takes mosquitto where it is installed.
+    delays: by device, the arguments of ``experiments.slow_device`` for one that is to be slow.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        config: Mapping[str, Any],
+        parts: Sequence[tuple[Any, Any]],
+        *,
+        program: str = "",
+        delays: Mapping[int, Sequence[str]] | None = None,
+    ) -> None:
+        self.folder = folder
+        self.output = folder / "server"
+        self.study = folder / "study.toml"
+        self._program = program
+        self._delays = delays or {}
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._logs: list[IO[bytes]] = []
+        self.names = [f"device-{i}" for i in range(len(parts))]
+        folder.mkdir(parents=True, exist_ok=True)
+        shown = {key: value for key, value in config.items() if key != "output-dir"}
+        shown["server-key-file"] = str(folder / "server-key" / "server.key")
+        self.study.write_text("".join(f"{key} = {json.dumps(value)}\n" for key, value in shown.items()))
+        # Small models, many epochs: more directions of X'X than it has.
+        (folder / "policy.toml").write_text("allow-gram = true\n")
+        for name, (X, y) in zip(self.names, parts, strict=True):
+            np.savez(folder / f"{name}.npz", X=X, label=y)
+        self.broker = BrokerFolder.create(folder / "broker", [HOST, "localhost"], self.names, _free_port(), HOST)
+
+    def __enter__(self) -> Self:
+        try:
+            self.start_broker()
+            for index in range(len(self.names)):
+                self.start_device(index)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def url(self) -> str:
+        return f"mqtts://{HOST}:{self.broker.port}"
+
+    def start_broker(self) -> None:
+        command = [*_codedfl(), "broker", "start", str(self.broker.path)]
+        self._start("broker", command + (["--program", self._program] if self._program else []))
+        self._wait_for_port()
+
+    def device_command(self, index: int, party: str = "") -> list[str]:
+        """``codedfl join`` for a device; with ``party`` under another's certificate."""
+        name = self.names[index]
+        arguments = [str(self.study), "--table", str(self.folder / f"{name}.npz"), "--name", name, "--once"]
+        arguments += ["--policy", str(self.folder / "policy.toml")]
+        arguments += ["--state", str(self.folder / f"state-{index}"), *self._access(party or name)]
+        if index in self._delays:
+            return [sys.executable, "-m", "experiments.slow_device", *self._delays[index], *arguments]
+        return [*_codedfl(), "join", *arguments]
+
+    def start_device(self, index: int) -> None:
+        self._start(self.names[index], self.device_command(index))
+
+    def start_server(self) -> None:
+        """Start the server, or start it again after it was killed."""
+        self._start("server", self.server_command())
+
+    def server_command(self) -> list[str]:
+        return [*_codedfl(), "serve", str(self.study), "--out", str(self.output), *self._access(SERVER_NAME)]
+
+    def _access(self, party: str) -> list[str]:
+        files = self.broker.party(party)
+        access = ["--broker", self.url, "--ca", str(files.authority)]
+        return [*access, "--cert", str(files.certificate), "--key", str(files.key)]
+
+    def kill(self, name: str) -> None:
+        """As if its plug was pulled: broker, server or a device."""
+        process = self._processes.pop(name)
+        process.kill()
+        process.wait()
+
+    def pid(self, name: str) -> int:
+        return self._processes[name].pid
+
+    def ended(self, name: str) -> int | None:
+        """The exit code of a program; None while it runs."""
+        return self._processes[name].poll()
+
+    def events(self) -> list[dict[str, Any]]:
+        """The server's journal so far."""
+        try:
+            lines = (self.output / "events.jsonl").read_text(encoding="utf-8").splitlines()
+        except FileNotFoundError:
+            return []
+        return [json.loads(line) for line in lines if line.endswith("}")]
+
+    def wait_for(self, what: Callable[[], bool], seconds: float) -> None:
+        """Until something holds. It is not waited for if the server has given up."""
+        deadline = time.monotonic() + seconds
+        while not what():
+            if time.monotonic() > deadline or ("server" in self._processes and self.ended("server")):
+                raise CodedFLError(f"it must happen within {seconds:g} s, got {self.log_of('server')[-800:]}")
+            time.sleep(0.02)
+
+    def wait_for_epoch(self, epoch: int, seconds: float = 60.0) -> None:
+        self.wait_for(
+            lambda: any(event["event"] == "epoch" and event["epoch"] >= epoch for event in self.events()), seconds
+        )
+
+    def wait_for_server(self, seconds: float) -> int:
+        """Until the server has ended; returns its exit code."""
+        self.wait_for(lambda: self.ended("server") is not None, seconds)
+        code = self.ended("server")
+        assert code is not None
+        return code
+
+    def log_of(self, name: str) -> str:
+        path = self.folder / "logs" / f"{name}.log"
+        return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+
+    def secrets_left(self, but: Sequence[int] = ()) -> list[Path]:
+        """Files of runs on the devices; empty when all were told of the end."""
+        kept = [i for i in range(len(self.names)) if i not in but]
+        return [path for i in kept for path in self.folder.glob(f"state-{i}/*/runs/*/*")]
+
+    def stop(self) -> None:
+        for process in self._processes.values():
+            process.terminate()
+        deadline = time.monotonic() + _STOP_SECONDS
+        for process in self._processes.values():
+            try:
+                process.wait(max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self._processes.clear()
+        for log in self._logs:
+            log.close()
+        self._logs.clear()
+
+    def _start(self, name: str, command: list[str]) -> None:
+        logs = self.folder / "logs"
+        logs.mkdir(exist_ok=True)
+        log = (logs / f"{name}.log").open("ab")
+        self._logs.append(log)
+        self._processes[name] = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(_ENDS_WITH_PARENT), *command],
+            cwd=_ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,  # Ctrl-C must reach us only: we stop them in order
+        )
+
+    def _wait_for_port(self) -> None:
+        deadline = time.monotonic() + _START_SECONDS
+        while time.monotonic() < deadline and self.ended("broker") is None:
+            with socket.socket() as probe:
+                if probe.connect_ex((HOST, self.broker.port)) == 0:
+                    return
+            time.sleep(0.05)
+        raise CodedFLError(f"the broker must listen at {self.url}, got {self.log_of('broker')[-500:]}")
+
+
+def _codedfl() -> list[str]:
+    return [sys.executable, "-m", "codedfl"]
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])
+
+
+def memory_and_cpu(pid: int) -> tuple[int, float]:
+    """Bytes a process takes now, and seconds of CPU it has used. On Linux only."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    ticks = int(fields[11]) + int(fields[12])
+    return pages * os.sysconf("SC_PAGE_SIZE"), ticks / os.sysconf("SC_CLK_TCK")

@@ -1,0 +1,51 @@
+"""``codedfl join`` with delays on purpose: a device that behaves as if it were slower, for demonstrations.
+
+``python -m experiments.slow_device --delay 0.3 --mean 0.1 --seed 7 STUDY ...``: before every answer to an update so
+many seconds, and an exponential time of that mean on top (paper III-B), the rest as ``codedfl join``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+import numpy as np
+
+from codedfl.cli import main as codedfl
+from codedfl.engine.device_host import DeviceHost
+from codedfl.engine.letters import Line, Parcel
+from codedfl.protocol import Device
+from codedfl.protocol.messages import Kind, Message
+
+
+def slow_down(delay: float, mean: float, seed: int) -> None:
+    """Make every device of this process wait before it works on an update."""
+    rng = np.random.default_rng(seed)
+    deliver = DeviceHost._deliver
+
+    def slowly(self: DeviceHost, device: Device, line: Line, parcel: Parcel) -> Parcel:
+        if parcel.newest and Message.decode(parcel.newest).kind is Kind.UPDATE:
+            time.sleep(delay + mean * rng.standard_exponential())
+        return deliver(self, device, line, parcel)
+
+    setattr(DeviceHost, "_deliver", slowly)  # noqa: B010  mypy knows no other way to replace a method
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0], allow_abbrev=False)
+    parser.add_argument("--delay", type=float, default=0.0)
+    parser.add_argument("--mean", type=float, default=0.0)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--clock", type=float, default=0.0, help="seconds by which this device's clock is wrong")
+    options, rest = parser.parse_known_args()
+    if options.clock:
+        right = time.time
+        time.time = lambda: right() + options.clock
+    slow_down(options.delay, options.mean, options.seed)
+    sys.argv = ["codedfl", "join", *rest]
+    codedfl()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""``codedfl broker``: a message broker of one's own, with certificates and access lists."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from codedfl.cli import broker_options
+from codedfl.cli.screen import INTERRUPTED, Screen
+from codedfl.engine.logs import use_console
+
+app = typer.Typer(help="Set up and start a broker for codedfl join and serve.", no_args_is_help=True)
+
+Folder = Annotated[Path, typer.Argument(help="The broker's folder.", show_default=False)]
+
+
+@app.command("new")
+def new(
+    folder: Folder,
+    host: Annotated[
+        list[str], typer.Option(metavar="NAME", help="Name or address under which it is reached; can be repeated.")
+    ],
+    device: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A device to let in; can be repeated.", show_default=False)
+    ] = None,
+    port: Annotated[int, typer.Option(metavar="N", help="To listen at.")] = 8883,
+    listen: Annotated[str, typer.Option(metavar="ADDRESS", help="Of the interface to listen at.")] = "0.0.0.0",
+) -> None:
+    """Write a broker's folder: TLS, a certificate for each party, access lists, limits.
+
+    It holds the authority's key: keep it where only the broker's operator reads. parties/ has what each device needs.
+    """
+    broker_options.require_mqtt()
+    from codedfl.mqtt.broker_folder import SERVER_NAME, BrokerFolder
+
+    screen = Screen()
+    made = BrokerFolder.create(folder, host, device or [], port, listen)
+    screen.say("to carry to each machine, the .key in secret:")
+    for name in (SERVER_NAME, *(device or [])):
+        party = made.party(name)
+        screen.say(f"  {name}: {party.authority} {party.certificate} {party.key}")
+    screen.say(f"start it with: codedfl broker start {folder} ({made.program()})")
+
+
+@app.command("add")
+def add(folder: Folder, name: Annotated[str, typer.Argument(help="The device.", show_default=False)]) -> None:
+    """Make a certificate for another device."""
+    broker_options.require_mqtt()
+    from codedfl.mqtt.broker_folder import BrokerFolder
+
+    party = BrokerFolder(folder).add(name)
+    Screen().say(f"{name}: {party.authority} {party.certificate} {party.key}")
+
+
+@app.command("revoke")
+def revoke(folder: Folder, name: Annotated[str, typer.Argument(help="The device.", show_default=False)]) -> None:
+    """Let a device's certificate in no more, for example because it was lost. Restart the broker then."""
+    broker_options.require_mqtt()
+    from codedfl.mqtt.broker_folder import BrokerFolder
+
+    BrokerFolder(folder).revoke(name)
+    Screen().say(f"{name} is revoked from the next start of the broker on")
+
+
+@app.command("start")
+def start(
+    folder: Folder,
+    program: Annotated[
+        str, typer.Option(metavar="NAME", help="mosquitto or small.", show_default="mosquitto if installed")
+    ] = "",
+) -> None:
+    """Start the broker in this folder: mosquitto where it is installed, else a small one of codedfl's own."""
+    broker_options.require_mqtt()
+    from codedfl.mqtt.broker_folder import BrokerFolder
+
+    use_console(Screen().remarks)
+    try:
+        BrokerFolder(folder).start(program)
+    except KeyboardInterrupt:
+        raise typer.Exit(INTERRUPTED) from None

@@ -1,0 +1,30 @@
+"""How a command reaches a broker: the options that ``join`` and ``serve`` share."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from codedfl.errors import InvalidInput
+
+Study = Annotated[Path, typer.Argument(help="The study file (TOML).", show_default=False)]
+Broker = Annotated[
+    str, typer.Option(metavar="URL", help="mqtts://host:port, or mqtt:// without TLS.", show_default=False)
+]
+Authority = Annotated[
+    Path | None,
+    typer.Option("--ca", metavar="FILE", help="Who signed the broker's certificate.", show_default="the system's"),
+]
+Certificate = Annotated[
+    Path | None, typer.Option("--cert", metavar="FILE", help="Certificate to be let in with.", show_default=False)
+]
+Key = Annotated[Path | None, typer.Option("--key", metavar="FILE", help="Its private key.", show_default=False)]
+
+
+def require_mqtt() -> None:
+    """MQTT is an extra: say so in one line where it is missing."""
+    if not all(find_spec(package) for package in ("paho", "mqtt5")):
+        raise InvalidInput("MQTT must be installed for this command: pip install 'codedfl[mqtt]'")

@@ -1,0 +1,127 @@
+"""``codedfl serve``: conduct a study's run at a broker, with a live table of who is there and how far it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from codedfl.cli import broker_options
+from codedfl.cli.screen import INTERRUPTED, Screen
+from codedfl.data.model import TrainedModel
+from codedfl.engine.logs import use_console
+from codedfl.engine.private_files import make_private_folder
+from codedfl.engine.run_watch import RunWatch
+from codedfl.engine.study_config import Study, load_study
+from codedfl.engine.training import Score
+
+JOURNAL = "events.jsonl"
+_MOST_ROWS = 40
+_STYLES = {"ready": "green", "shared": "cyan", "joined": "cyan", "done": "green", "gone": "red"}
+
+
+def serve_study(
+    study: broker_options.Study,
+    broker: broker_options.Broker,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Checkpoint, journal and model.", show_default=False)],
+    authority: broker_options.Authority = None,
+    certificate: broker_options.Certificate = None,
+    key: broker_options.Key = None,
+    test: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Rows to score every epoch's model on.", show_default=False)
+    ] = None,
+) -> None:
+    """Conduct one run of a study and write its model.
+
+    Waits for the devices, trains with those who are fast enough, and tells all of them when it is over. Killed at any
+    moment it goes on where it was when it is started again with the same --out. Everything that can be seen of the run
+    is in events.jsonl there, a JSON line an event.
+    """
+    broker_options.require_mqtt()
+    from codedfl.mqtt.address import BrokerAddress
+    from codedfl.mqtt.serving import serve
+
+    screen = Screen()
+    use_console(screen.remarks)
+    address = BrokerAddress.parse(broker, authority, certificate, key)
+    found = load_study(study)
+    epochs = found.run_config(out).epochs
+    watch = RunWatch(epochs, make_private_folder(out) / JOURNAL)
+    try:
+        with _shown(watch, screen.remarks):
+            path = serve(found, address, out, score=_score(found, test), watch=watch)
+    except KeyboardInterrupt:
+        screen.remark("interrupted: started again with the same --out, it goes on where it was")
+        raise typer.Exit(INTERRUPTED) from None
+    screen.say(str(path))
+
+
+def _score(study: Study, test: Path | None) -> Score | None:
+    if test is None:
+        return None
+    X, y = study.table(test)
+
+    def score(model: TrainedModel) -> float:
+        return model.score(X, y)
+
+    return score
+
+
+@contextmanager
+def _shown(watch: RunWatch, console: Console) -> Iterator[None]:
+    """A table that keeps itself up to date, below the log; without a terminal the log is all."""
+    if not console.is_terminal:
+        yield
+        return
+    with Live(LiveTable(watch), console=console, refresh_per_second=4):
+        yield
+
+
+class LiveTable:
+    """A run as it is right now, for rich: made anew at every look."""
+
+    def __init__(self, watch: RunWatch) -> None:
+        self._watch = watch
+
+    def __rich_console__(self, _console: Console, _options: ConsoleOptions) -> RenderResult:
+        yield self.table()
+        yield self.summary()
+
+    def table(self) -> Table:
+        table = Table(box=None, pad_edge=False)
+        for heading in ("device", "connection", "state", "upload", "answers", "late"):
+            table.add_column(heading, justify="right" if heading in ("upload", "answers", "late") else "left")
+        for name, seen in sorted(self._watch.devices.items())[:_MOST_ROWS]:
+            table.add_row(
+                Text(name),
+                Text("connected", "green") if seen.connected else Text("away", "red"),
+                Text(seen.state, _STYLES.get(seen.state, "")),
+                f"{seen.uploaded / 1e6:.1f} of {seen.upload / 1e6:.1f} MB" if seen.upload else "",
+                str(seen.answers),
+                str(seen.late) if seen.late else "",
+            )
+        return table
+
+    def summary(self) -> Text:
+        watch = self._watch
+        connected = sum(seen.connected for seen in watch.devices.values())
+        parts = [f"{watch.phase}, {connected} of {len(watch.devices)} devices connected"]
+        if len(watch.devices) > _MOST_ROWS:
+            parts.append(f"the first {_MOST_ROWS} are shown")
+        if watch.epoch:
+            parts.append(f"epoch {watch.epoch}{f' of {watch.epochs}' if watch.epochs else ''}")
+        if watch.score is not None:
+            parts.append(f"score {watch.score:.4f}")
+        if watch.seconds_an_epoch is not None:
+            parts.append(f"{1000 * watch.seconds_an_epoch:.0f} ms an epoch")
+        if watch.seconds_left is not None:
+            parts.append(f"{timedelta(seconds=round(watch.seconds_left))} left")
+        return Text(", ".join(parts))

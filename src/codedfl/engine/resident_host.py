@@ -1,0 +1,54 @@
+"""A device in a process that stays: its machine lives in memory, and on the disk lies what it takes to go on.
+
+The same as ``DeviceHost`` in every reply; only that a call does not read the state back, and saving it costs what has
+changed (``StateJournal``). One run at a time lives in memory, from its agreement on: whatever else is on the disk is
+taken up when called.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from codedfl.engine.calls import Step
+from codedfl.engine.device_host import DeviceHost, Lodging
+from codedfl.engine.letters import Parcel
+from codedfl.engine.state_folder import StateFolder
+from codedfl.engine.state_journal import StateJournal
+
+
+@dataclass
+class _Residence:
+    lodging: Lodging | None = None
+    ended: int = 0
+
+
+@dataclass(frozen=True)
+class ResidentHost(DeviceHost):
+    """A ``DeviceHost`` for a daemon. Nobody else may use its folder meanwhile (``sole_user``)."""
+
+    _residence: _Residence = field(default_factory=_Residence, repr=False, compare=False)
+
+    @property
+    def runs_ended(self) -> int:
+        """How many runs have come to their end here."""
+        return self._residence.ended
+
+    def _step(self, call: Step) -> Parcel:
+        here, self._residence.lodging = self._residence.lodging, None
+        # If the state cannot be saved, nobody is at home any more, and the next call finds what was saved.
+        if here is None or here.run != call.run or call.name != self.name:
+            return super()._step(call)
+        reply = self._deliver(here.device, here.line, call.parcel)
+        self._keep(here)
+        return reply
+
+    def _home(self, path: Path) -> StateFolder:
+        return StateJournal(path)
+
+    def _keep(self, lodging: Lodging) -> None:
+        super()._keep(lodging)
+        if lodging.device.finished:
+            self._residence.ended += 1
+        elif lodging.device.agreed:
+            self._residence.lodging = lodging

@@ -1,0 +1,72 @@
+"""Where a broker is, and how to be let in: ``mqtts://host:port`` with certificates, or ``mqtt://`` without."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from codedfl.errors import InvalidInput
+
+_PORTS = {"mqtts": 8883, "mqtt": 1883}
+
+
+@dataclass(frozen=True)
+class BrokerAddress:
+    """A broker, and the files to be let in with.
+
+    Attributes
+    ----------
+    authority: who signed the broker's certificate; None trusts the system's authorities.
+    certificate, key: this party's own, both or neither. Without them the broker must know it otherwise, or not at all.
+    """
+
+    host: str
+    port: int
+    tls: bool
+    authority: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+
+    @classmethod
+    def parse(
+        cls,
+        url: str,
+        authority: Path | None = None,
+        certificate: Path | None = None,
+        key: Path | None = None,
+    ) -> BrokerAddress:
+        """Read a URL; ports are 8883 and 1883 unless it says others."""
+        try:
+            parts = urlsplit(url)
+            host, port = parts.hostname, parts.port
+        except ValueError:
+            host, port = None, None
+        if not host or parts.scheme not in _PORTS or parts.path not in ("", "/") or parts.username:
+            raise InvalidInput(f"broker must be mqtts://host:port or mqtt://host:port, got {url!r}")
+        tls = parts.scheme == "mqtts"
+        if (certificate is None) != (key is None):
+            raise InvalidInput("a certificate must come with its key and a key with its certificate, got one of them")
+        if not tls and (authority or certificate):
+            raise InvalidInput(f"certificates must go with mqtts://, got {url!r}")
+        for what, path in (("authority", authority), ("certificate", certificate), ("key", key)):
+            if path is not None and not path.is_file():
+                raise InvalidInput(f"the {what} must be a readable file, got {str(path)!r}")
+        return cls(host, port or _PORTS[parts.scheme], tls, authority, certificate, key)
+
+    def __str__(self) -> str:
+        return f"mqtt{'s' if self.tls else ''}://{self.host}:{self.port}"
+
+    def context(self) -> ssl.SSLContext | None:
+        """TLS 1.2 or newer, the broker's name and certificate checked; None without TLS."""
+        if not self.tls:
+            return None
+        try:
+            context = ssl.create_default_context(cafile=self.authority)
+            context.minimum_version = ssl.TLSVersion.TLSv1_2
+            if self.certificate is not None and self.key is not None:
+                context.load_cert_chain(self.certificate, self.key)
+        except (OSError, ssl.SSLError) as error:
+            raise InvalidInput(f"the certificates must be readable PEM files that belong together ({error})") from None
+        return context

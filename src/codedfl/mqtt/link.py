@@ -1,0 +1,227 @@
+"""The connection to a broker: what MQTT is to the rest of ``codedfl.mqtt``, with the paho client behind it.
+
+Connections begin clean and leave nothing behind: what was on the way when one is lost is lost, and our own letters
+repeat it. So a party that was away gets what is newest now, and a broker that loses its memory loses nothing of ours.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import socket
+import ssl
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import paho.mqtt.client as paho
+from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+from paho.mqtt.reasoncodes import ReasonCode
+from paho.mqtt.subscribeoptions import SubscribeOptions
+
+from codedfl.engine.logs import one_line
+from codedfl.errors import CodedFLError
+from codedfl.mqtt.address import BrokerAddress
+
+log = logging.getLogger("codedfl.mqtt")
+
+EXPIRY_SECONDS = 60  # a call that a broker could not deliver for so long is stale: a newer one exists
+_KEEP_ALIVE = 20
+_CONNECT_SECONDS = 30.0  # a broker may be busy with the handshakes of many
+_NOT_AUTHORISED = 135
+_TURN_SECONDS = 2e-4
+
+
+class BrokerFailed(CodedFLError):
+    """The broker cannot be reached, or lets this party in no further."""
+
+
+@dataclass(frozen=True)
+class Connected:
+    """A new connection: subscriptions and presence must be made anew."""
+
+
+@dataclass(frozen=True)
+class Disconnected:
+    """The connection is lost, and with it what was on the way. It is being made anew."""
+
+
+@dataclass(frozen=True)
+class Received:
+    """A message on one of the topics subscribed to."""
+
+    topic: str
+    payload: bytes
+
+
+Event = Connected | Disconnected | Received
+
+
+@dataclass(frozen=True)
+class Will:
+    """What the broker publishes, retained, when this party is lost."""
+
+    topic: str
+    payload: bytes = b""
+
+
+class Link(Protocol):
+    """A party's end of the connection to a broker. Tests put one in its place whose broker is a dictionary."""
+
+    def subscribe(self, *topics: str) -> None:
+        """Receive what is published to these, and what is retained there."""
+        ...
+
+    def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
+        """Send once at least; not at all while there is no connection. Empty and retained takes a message back."""
+        ...
+
+    def events(self, seconds: float) -> list[Event]:
+        """What has happened, in order; waits so long for the first."""
+        ...
+
+
+class BrokerLink:
+    """A ``Link`` to a real broker: MQTT 5, at least once.
+
+    Parameters
+    ----------
+    identity: the client's id at the broker; a second connection with the same takes the first one's place.
+    will: what the broker is to say when this party is lost.
+    """
+
+    def __init__(self, address: BrokerAddress, identity: str, will: Will) -> None:
+        self.address = address
+        self.bytes_in = self.bytes_out = 0
+        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._failure: BrokerFailed | None = None
+        self._answered = threading.Event()
+        # Made once: paho builds a table of all properties each time.
+        self._passing = _properties(PacketTypes.PUBLISH, MessageExpiryInterval=EXPIRY_SECONDS)
+        client = self._client = paho.Client(CallbackAPIVersion.VERSION2, identity, protocol=paho.MQTTv5)
+        context = address.context()
+        if context is not None:
+            client.tls_set_context(context)
+        client.will_set(will.topic, will.payload, qos=1, retain=True)
+        client.connect_timeout = _CONNECT_SECONDS
+        client.max_queued_messages_set(0)
+        client.reconnect_delay_set(1, 15)
+        client.on_socket_open = _without_delay
+        client.on_connect = self._on_connect
+        client.on_disconnect = self._on_disconnect
+        client.on_message = self._on_message
+        client.on_publish = self._on_publish
+        client.on_subscribe = self._on_subscribe
+
+    def open(self) -> None:
+        """Connect for the first time; later losses mend themselves."""
+        properties = _properties(PacketTypes.CONNECT, SessionExpiryInterval=0)
+        try:
+            self._client.connect(
+                self.address.host, self.address.port, _KEEP_ALIVE, clean_start=True, properties=properties
+            )
+        except (OSError, ssl.SSLError, ValueError) as error:
+            raise BrokerFailed(f"the broker must be reachable at {self.address}, got {one_line(error)}") from None
+        # paho reads in a thread of its own while this one computes: at Python's 5 ms a turn, a message waits for that.
+        sys.setswitchinterval(min(sys.getswitchinterval(), _TURN_SECONDS))
+        self._client.loop_start()
+        if not self._answered.wait(_CONNECT_SECONDS):
+            self.close()
+            raise BrokerFailed(f"the broker at {self.address} must answer within {_CONNECT_SECONDS:g} s, got nothing")
+        if self._failure is not None:
+            self.close()
+            raise self._failure
+
+    def close(self) -> None:
+        """Leave for good. The broker publishes no will then: whoever has a presence takes it back first."""
+        self._client.disconnect()
+        self._client.loop_stop()
+
+    def subscribe(self, *topics: str) -> None:
+        """See ``Link``."""
+        self._client.subscribe([(topic, SubscribeOptions(qos=1)) for topic in topics])
+
+    def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
+        """See ``Link``."""
+        if not self._client.is_connected():
+            return
+        properties = None if retain else self._passing
+        self._client.publish(topic, payload, qos=1, retain=retain, properties=properties)
+        self.bytes_out += len(payload)
+
+    def flush(self, seconds: float) -> None:
+        """Wait until the broker has taken what was published, no longer than this."""
+        until = time.monotonic() + seconds
+        while self._client.want_write() and time.monotonic() < until:
+            time.sleep(0.01)
+
+    def events(self, seconds: float) -> list[Event]:
+        """See ``Link``; raises ``BrokerFailed`` when the broker has refused something for good."""
+        found: list[Event] = []
+        try:
+            found.append(self._events.get(timeout=seconds))
+            while True:
+                found.append(self._events.get_nowait())
+        except queue.Empty:
+            pass
+        if self._failure is not None:
+            raise self._failure
+        return found
+
+    # -- what paho tells, in its own thread
+
+    def _on_connect(self, _client: Any, _data: Any, _flags: Any, code: ReasonCode, _properties: Any) -> None:
+        if code.is_failure:
+            self._fail(f"the broker at {self.address} must let this party in, got {one_line(code)}")
+            return
+        self._events.put(Connected())
+        self._answered.set()
+
+    def _on_disconnect(self, _client: Any, _data: Any, _flags: Any, code: ReasonCode, _properties: Any) -> None:
+        if not self._answered.is_set():  # a certificate that the broker does not take shows itself like this
+            self._fail(
+                f"the broker at {self.address} must let this party in, got a closed connection: is its certificate"
+                " signed by the broker's authority, and not revoked?"
+            )
+        elif code.is_failure:
+            log.warning("the connection to the broker at %s is lost (%s)", self.address, one_line(code))
+            self._events.put(Disconnected())
+
+    def _on_message(self, _client: Any, _data: Any, message: paho.MQTTMessage) -> None:
+        self.bytes_in += len(message.payload)
+        self._events.put(Received(message.topic, bytes(message.payload)))
+
+    def _on_publish(self, _client: Any, _data: Any, _number: int, code: ReasonCode, _properties: Any) -> None:
+        if code.value == _NOT_AUTHORISED:
+            self._fail(
+                f"the broker at {self.address} must let this party publish under its name, got a refusal: does its"
+                " certificate carry another name?"
+            )
+
+    def _on_subscribe(self, _client: Any, _data: Any, _number: int, codes: list[ReasonCode], _properties: Any) -> None:
+        if any(code.is_failure for code in codes):
+            self._fail(
+                f"the broker at {self.address} must let this party read its topics, got a refusal: does its"
+                " certificate carry another name?"
+            )
+
+    def _fail(self, message: str) -> None:
+        self._failure = self._failure or BrokerFailed(message)
+        self._answered.set()
+        self._events.put(Disconnected())
+
+
+def _properties(packet: int, **values: int) -> Properties:
+    made = Properties(packet)  # type: ignore[no-untyped-call]
+    for name, value in values.items():
+        setattr(made, name, value)
+    return made
+
+
+def _without_delay(_client: Any, _data: Any, connection: Any) -> None:
+    """paho leaves Nagle's algorithm on: with delayed acknowledgements that is 40 ms a message."""
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

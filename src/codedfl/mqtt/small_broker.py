@@ -1,0 +1,244 @@
+"""A small MQTT 5 broker in one process: for a first try, for tests, and where no other can be installed.
+
+It does what ``codedfl.mqtt`` needs and no more: TLS with client certificates, access by name, retained messages, wills,
+delivery at least once on a connection that lasts. Sessions end with their connection, and a client that takes in less
+than is sent to it loses messages beyond ``MOST_QUEUED``, as with larger brokers; codedfl repeats what matters. The
+packets themselves are read and written by the ``mqtt5`` package. For hundreds of devices take mosquitto.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import mqtt5
+
+from codedfl.engine.logs import one_line
+from codedfl.errors import CodedFLError
+
+log = logging.getLogger("codedfl.mqtt.broker")
+
+MOST_PACKET = 1 << 20  # bytes
+MOST_QUEUED = 32 << 20  # bytes for one client
+MOST_RETAINED = 100_000
+_READ_BYTES = 1 << 18
+_HANDSHAKE_SECONDS = 10.0
+_HEADER_BYTES = 5  # one of type, one to four of length
+
+# (name in the certificate, topic or filter) -> whether it may; the name is empty without TLS.
+Access = Callable[[str, str], bool]
+
+
+@dataclass(eq=False)
+class _Client:
+    writer: asyncio.StreamWriter
+    name: str  # by its certificate
+    identity: str = ""
+    will: mqtt5.Will | None = None
+    keep_alive: int = 0
+    filters: set[str] = field(default_factory=set)
+    numbers: Any = field(default_factory=lambda: itertools.cycle(range(1, 65536)))
+    dropped: int = 0
+
+    def send(self, packet: bytes) -> None:
+        if not self.writer.is_closing():
+            self.writer.write(packet)
+
+    def queued(self) -> int:
+        transport: asyncio.WriteTransport = self.writer.transport
+        return transport.get_write_buffer_size()
+
+
+class _Over(Exception):
+    """The connection is to end here."""
+
+
+class SmallBroker:
+    """``await broker.start(...)``, then it serves until ``stop``.
+
+    may_publish, may_read: the access lists.
+    """
+
+    def __init__(self, may_publish: Access, may_read: Access) -> None:
+        self._may_publish = may_publish
+        self._may_read = may_read
+        self._clients: dict[str, _Client] = {}
+        self._exact: dict[str, set[_Client]] = {}
+        self._wild: dict[str, set[_Client]] = {}
+        self._retained: dict[str, bytes] = {}
+        self._server: asyncio.Server | None = None
+
+    async def start(self, host: str, port: int, context: ssl.SSLContext | None) -> int:
+        """Listen; returns the port, which the system chooses for 0."""
+        try:
+            self._server = await asyncio.start_server(
+                self._serve, host, port, ssl=context, backlog=1024, limit=_READ_BYTES
+            )
+        except OSError as error:
+            raise CodedFLError(f"the broker must be able to listen at {host}:{port}, got {one_line(error)}") from None
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def stop(self) -> None:
+        """Listen no more, and cut all connections."""
+        if self._server is not None:
+            self._server.close()
+        for client in list(self._clients.values()):
+            client.writer.transport.abort()
+
+    # -- one connection
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        client = _Client(writer, _common_name(writer))
+        try:
+            packet = await asyncio.wait_for(self._next(reader), _HANDSHAKE_SECONDS)
+            if not isinstance(packet, mqtt5.ConnectPacket):
+                return
+            self._welcome(client, packet)
+            patience = 1.5 * client.keep_alive or None
+            while True:
+                self._take(client, await asyncio.wait_for(self._next(reader), patience))
+                if client.queued() > _READ_BYTES:
+                    await writer.drain()
+        except (TimeoutError, OSError, EOFError, ValueError, _Over) as error:
+            if not isinstance(error, EOFError | _Over):
+                log.info("%s: the connection ends (%s)", client.identity or "a stranger", one_line(repr(error)))
+        finally:
+            self._leave(client)
+            writer.close()
+
+    async def _next(self, reader: asyncio.StreamReader) -> mqtt5.Packet:
+        head = bytearray(await reader.readexactly(2))
+        while head[-1] & 0x80 and len(head) < _HEADER_BYTES:
+            head += await reader.readexactly(1)
+        size = sum((octet & 0x7F) << (7 * place) for place, octet in enumerate(head[1:]))
+        if size > MOST_PACKET:
+            raise ValueError(f"a packet must have at most {MOST_PACKET} bytes, got {size}")
+        packet, _ = mqtt5.read(memoryview(bytes(head) + await reader.readexactly(size)))
+        return packet
+
+    def _welcome(self, client: _Client, packet: mqtt5.ConnectPacket) -> None:
+        client.identity = packet.client_id
+        client.will, client.keep_alive = packet.will, packet.keep_alive
+        refused = packet.will is not None and not self._may_publish(client.name, packet.will.topic)
+        if refused or not packet.client_id:
+            code = mqtt5.ConnAckReasonCode.NOT_AUTHORIZED
+            client.will = None
+            client.send(mqtt5.ConnAckPacket(reason_code=code).write())
+            log.warning("%s (certificate %r) is refused", one_line(packet.client_id), client.name)
+            raise _Over
+        former = self._clients.get(client.identity)
+        if former is not None:  # a second connection takes the place of the first
+            taken = mqtt5.DisconnectReasonCode.SESSION_TAKEN_OVER
+            former.send(mqtt5.DisconnectPacket(reason_code=taken).write())
+            self._leave(former)
+            former.writer.close()
+        self._clients[client.identity] = client
+        answer = mqtt5.ConnAckPacket(
+            max_qos=mqtt5.QoS.AT_LEAST_ONCE, max_packet_size=MOST_PACKET, shared_subscription_available=False
+        )
+        client.send(answer.write())
+        log.info("%s is connected", one_line(client.identity))
+
+    def _leave(self, client: _Client) -> None:
+        for filter_ in client.filters:
+            table = self._wild if "+" in filter_ or "#" in filter_ else self._exact
+            table.get(filter_, set()).discard(client)
+        client.filters.clear()
+        if self._clients.get(client.identity) is client:
+            del self._clients[client.identity]
+            log.info("%s has left", one_line(client.identity))
+        will, client.will = client.will, None
+        if will is not None:
+            self._route(will.topic, will.payload or b"", will.retain, None)
+
+    # -- packets
+
+    def _take(self, client: _Client, packet: mqtt5.Packet) -> None:
+        if isinstance(packet, mqtt5.PublishPacket):
+            self._take_publish(client, packet)
+        elif isinstance(packet, mqtt5.SubscribePacket):
+            self._subscribe(client, packet)
+        elif isinstance(packet, mqtt5.PingReqPacket):
+            client.send(mqtt5.PingRespPacket().write())
+        elif isinstance(packet, mqtt5.DisconnectPacket):
+            if packet.reason_code == mqtt5.DisconnectReasonCode.NORMAL_DISCONNECTION:
+                client.will = None
+            raise _Over
+        elif not isinstance(packet, mqtt5.PubAckPacket):
+            raise ValueError(f"a client must not send a {type(packet).__name__} here")
+
+    def _take_publish(self, client: _Client, packet: mqtt5.PublishPacket) -> None:
+        allowed = self._may_publish(client.name, packet.topic)
+        if allowed:
+            self._route(packet.topic, packet.payload, packet.retain, packet.message_expiry_interval)
+        else:
+            log.warning("%s must not publish to %s", one_line(client.identity), one_line(packet.topic))
+        if packet.qos and packet.packet_id is not None:
+            code = mqtt5.PubAckReasonCode.SUCCESS if allowed else mqtt5.PubAckReasonCode.NOT_AUTHORIZED
+            client.send(mqtt5.PubAckPacket(packet.packet_id, reason_code=code).write())
+
+    def _route(self, topic: str, payload: bytes, retain: bool, expiry: int | None) -> None:
+        if retain:
+            self._retained.pop(topic, None)
+            if payload and len(self._retained) < MOST_RETAINED:
+                self._retained[topic] = payload
+        receivers = set(self._exact.get(topic, ()))
+        for filter_, clients in self._wild.items():
+            if clients and matches(filter_, topic):
+                receivers |= clients
+        for client in receivers:
+            self._deliver(client, topic, payload, False, expiry)
+
+    def _deliver(self, client: _Client, topic: str, payload: bytes, retain: bool, expiry: int | None) -> None:
+        if client.queued() + len(payload) > MOST_QUEUED:
+            if not client.dropped:
+                log.warning("%s takes in too little: messages to it are dropped", one_line(client.identity))
+            client.dropped += 1
+            return
+        packet = mqtt5.PublishPacket(
+            topic,
+            payload,
+            qos=mqtt5.QoS.AT_LEAST_ONCE,
+            retain=retain,
+            packet_id=next(client.numbers),
+            message_expiry_interval=expiry,
+        )
+        client.send(packet.write())
+
+    def _subscribe(self, client: _Client, packet: mqtt5.SubscribePacket) -> None:
+        codes = []
+        for wanted in packet.topic_filters:
+            if not self._may_read(client.name, wanted.pattern):
+                log.warning("%s must not read %s", one_line(client.identity), one_line(wanted.pattern))
+                codes.append(mqtt5.SubAckReasonCode.NOT_AUTHORIZED)
+                continue
+            table = self._wild if "+" in wanted.pattern or "#" in wanted.pattern else self._exact
+            table.setdefault(wanted.pattern, set()).add(client)
+            client.filters.add(wanted.pattern)
+            codes.append(mqtt5.SubAckReasonCode.GRANTED_QOS_AT_LEAST_ONCE)
+        client.send(mqtt5.SubAckPacket(packet.packet_id, codes).write())
+        for wanted, code in zip(packet.topic_filters, codes, strict=True):
+            if code == mqtt5.SubAckReasonCode.GRANTED_QOS_AT_LEAST_ONCE:
+                for topic, payload in self._retained.items():
+                    if matches(wanted.pattern, topic):
+                        self._deliver(client, topic, payload, True, None)
+
+
+def matches(filter_: str, topic: str) -> bool:
+    """MQTT's wildcards: + is one level, # at the end all below."""
+    levels, parts = filter_.split("/"), topic.split("/")
+    if levels[-1] == "#":
+        levels = levels[:-1]
+        parts = parts[: len(levels)]
+    return len(levels) == len(parts) and all(one in ("+", other) for one, other in zip(levels, parts, strict=True))
+
+
+def _common_name(writer: asyncio.StreamWriter) -> str:
+    certificate = writer.get_extra_info("peercert") or {}
+    fields = dict(pair for entry in certificate.get("subject", ()) for pair in entry)
+    return str(fields.get("commonName", ""))
