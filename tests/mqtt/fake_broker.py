@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -214,13 +214,15 @@ class Fleet:
         identity = load_identity(self.folder / "server" / "identity.key")
         scenario = self.scenario
 
-        def make_server(names: Any) -> Server:
-            return scenario.server_type(scenario.parameters, names, make_solver(), identity=identity)
+        def make_server(introduced: Mapping[str, bytes]) -> Server:
+            return scenario.server_type(
+                scenario.parameters, sorted(introduced), make_solver(), identity=identity, roster=introduced
+            )
 
         count = scenario.n_devices
         patience = self.patience or Patience(count, count, 600.0, 60.0, 60.0)
         checkpoint = StateJournal(self.folder / "server" / "checkpoint")
-        return Conductor(post, make_server, checkpoint, patience, clock=self.broker.clock, **options)
+        return Conductor(post, identity.public, make_server, checkpoint, patience, clock=self.broker.clock, **options)
 
     def leftovers(self) -> list[str]:
         """Files of runs, on the devices and on the server; keys, ledgers and lock files apart."""

@@ -39,7 +39,7 @@ PARCEL = Parcel(2, (Letter(b"head", b"bulk"), Letter(b"x")), 1, b"newest", "no")
 BULKY = Parcel(0, (Letter(b"h" * 300_000, LARGE), Letter(b"x")), 0, LARGE[:-1])
 CALLS: list[Call] = [
     Hello(b"challenge"),
-    Hello(b"", 7),
+    Hello(b"", b"key", 7),
     Dismissal("why"),
     Probe(3, 4, 5, b"payload", 6),
     Probe(0, 0, 0, LARGE),

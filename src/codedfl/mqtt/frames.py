@@ -189,7 +189,7 @@ class _Contents:
 def call_envelope(number: str, call: Call, cargo: Cargo) -> Envelope:
     """A call under a number; what is large goes into ``cargo``, to be fetched."""
     if isinstance(call, Hello):
-        body: list[Any] = ["hello", call.version, call.challenge]
+        body: list[Any] = ["hello", call.version, call.challenge, call.server_public]
     elif isinstance(call, Dismissal):
         body = ["dismissal", call.reason]
     elif isinstance(call, Probe):
@@ -205,8 +205,8 @@ def read_call(body: bytes, fetched: Mapping[bytes, bytes]) -> Call:
     raw, contents = unpack_list(body, "a call", depth=4), _Contents(fetched)
     kind = raw[0] if raw else None
     if kind == "hello":
-        _, version, challenge = check_types(raw, (str, int, bytes), "a hello")
-        return Hello(challenge, version)
+        _, version, challenge, server_public = check_types(raw, (str, int, bytes, bytes), "a hello")
+        return Hello(challenge, server_public, version)
     if kind == "dismissal":
         _, reason = check_types(raw, (str, str), "a dismissal")
         return Dismissal(reason[:_MOST_TEXT])
