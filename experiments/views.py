@@ -197,50 +197,55 @@ class Recording:
 
 def recorded(scheme: CodedScheme, recording: Recording) -> CodedScheme:
     """The same scheme; what its parties see is kept in ``recording``. One recording is for one run."""
-    types = {
-        "device_type": _recorded_party(scheme.device_type, recording),
-        "server_type": _recorded_party(scheme.server_type, recording),
-    }
     plain: Any = scheme  # a dataclass, as all schemes are
-    scheme_type: Any = type(type(scheme).__name__, (type(scheme),), types)
-    watched: CodedScheme = scheme_type(**asdict(plain))
+    kind: Any = type(scheme)
+
+    class Recorded(kind):
+        device_type = _recorded_party(scheme.device_type, recording)
+        server_type = _recorded_party(scheme.server_type, recording)
+
+    watched: CodedScheme = Recorded(**asdict(plain))
     return watched
 
 
 def _recorded_party(party_type: type[Party], recording: Recording) -> type[Party]:
     """A subclass that writes down what it draws and receives, and otherwise is the same."""
+    base: Any = party_type
 
-    def init(self: Party, *args: Any, random_bytes: RandomBytes = system_random.token_bytes, **options: Any) -> None:
-        drawn: list[bytes] = []
+    class Recorded(base):
+        def __init__(self, *args: Any, random_bytes: RandomBytes = system_random.token_bytes, **options: Any) -> None:
+            drawn: list[bytes] = []
 
-        def draw(count: int) -> bytes:
-            drawn.append(random_bytes(count))
-            return drawn[-1]
+            def draw(count: int) -> bytes:
+                drawn.append(random_bytes(count))
+                return drawn[-1]
 
-        party_type.__init__(self, *args, random_bytes=draw, **options)
-        name = SERVER if isinstance(self, Server) else self.name
-        if name in recording.views:
-            raise InvalidInput(f"a recording must be of one run, got {name or 'the server'!r} a second time")
-        if recording.only is None or name in recording.only:
-            recording.views[name] = View(name, self.identity, drawn=drawn, run_key=self._key)
+            super().__init__(*args, random_bytes=draw, **options)
+            name = _name_of(self)
+            if name in recording.views:
+                raise InvalidInput(f"a recording must be of one run, got {name or 'the server'!r} a second time")
+            if recording.only is None or name in recording.only:
+                recording.views[name] = View(name, self.identity, drawn=drawn, run_key=self._key)
 
-    def receive(self: Party, data: bytes) -> Any:
-        view = recording.views.get(SERVER if isinstance(self, Server) else self.name)
-        if view is None:
-            return party_type.receive(self, data)
-        view.received.append(data)
-        try:
-            return party_type.receive(self, data)
-        finally:
-            if isinstance(self, Server):
-                view.agreement = self.agreement
-                if self._update and self._update not in view.sent_updates[-1:]:
-                    view.sent_updates.append(self._update)
-            else:
-                view.agreement = self._agreement
-                view.mask_seeds |= self._mask_seeds
-            view.run_key = self._key or view.run_key
+        def receive(self, data: bytes) -> Any:
+            view = recording.views.get(_name_of(self))
+            if view is None:
+                return super().receive(data)
+            view.received.append(data)
+            try:
+                return super().receive(data)
+            finally:
+                if isinstance(self, Server):
+                    view.agreement = self.agreement
+                    if self._update and self._update not in view.sent_updates[-1:]:
+                        view.sent_updates.append(self._update)
+                else:
+                    view.agreement = self._agreement
+                    view.mask_seeds |= self._mask_seeds
+                view.run_key = self._key or view.run_key
 
-    subclass: Any = type(party_type.__name__, (party_type,), {"__init__": init, "receive": receive})
-    made: type[Party] = subclass
-    return made
+    return Recorded
+
+
+def _name_of(party: Device | Server) -> str:
+    return SERVER if isinstance(party, Server) else party.name

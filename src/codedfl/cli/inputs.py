@@ -80,6 +80,7 @@ class Inputs:
 
 
 def load_data(screen: Screen, name: str, options: DataOptions) -> Dataset:
+    """The data set or table of this name, with progress while it is fetched."""
     with screen.fetching() as progress:
         found = datasets.load(
             name,

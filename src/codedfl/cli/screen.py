@@ -33,7 +33,7 @@ _WIDTH_WITHOUT_TERMINAL = 120
 
 
 class _TimeLeft(ProgressColumn):
-    """ "0:00:12 left"; nothing while it cannot be told."""
+    """The time that is left ("0:00:12 left"); nothing while it cannot be told."""
 
     max_refresh = 0.5
 
@@ -134,6 +134,7 @@ def check_writable(option: str, path: Path) -> None:
 
 
 def make_folder(option: str, path: Path) -> Path:
+    """The folder, made if need be; what cannot be made or written is refused under the name of its option."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -154,6 +155,7 @@ def table(*columns: str, left: int = 1) -> Table:
 
 
 def score_name(task: str) -> str:
+    """What the score of a task is called."""
     return "accuracy" if task == "classification" else "R^2"
 
 

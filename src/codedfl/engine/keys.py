@@ -13,9 +13,12 @@ import tomllib
 from contextlib import suppress
 from pathlib import Path
 
+import tomli_w
+
 from codedfl.crypto.sealed import KEY_BYTES, Identity
 from codedfl.engine.private_files import check_private, make_private_folder, sync_folder, write_private
 from codedfl.errors import InvalidInput
+from codedfl.files import write_text
 from codedfl.protocol.messages import MAX_NAME, name_length
 
 
@@ -68,7 +71,5 @@ def load_roster(path: Path) -> dict[str, bytes]:
 
 
 def save_roster(roster: dict[str, bytes], path: Path) -> None:
-    """Write a roster; the names are quoted, so that any text can be one."""
-    quoted = {name: name.replace("\\", "\\\\").replace('"', '\\"') for name in roster}
-    lines = [f'"{quoted[name]}" = "{public.hex()}"' for name, public in roster.items()]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    """Write a roster, in this order; any text can be a name."""
+    write_text(path, tomli_w.dumps({name: public.hex() for name, public in roster.items()}))

@@ -9,6 +9,7 @@ from rich.console import Console
 
 
 def use_flower_logs() -> None:
+    """Our lines go where Flower's go, and so to ``flwr log``."""
     ours, flowers = logging.getLogger("codedfl"), logging.getLogger("flwr")
     ours.setLevel(logging.INFO)
     ours.propagate = False
@@ -34,6 +35,7 @@ class ConsoleLog(logging.Handler):
 
 
 def use_console(console: Console) -> None:
+    """Our lines go to a console that may show a live table at the same time."""
     ours = logging.getLogger("codedfl")
     ours.setLevel(logging.INFO)
     ours.propagate = False

@@ -8,7 +8,6 @@ class of like devices. A class may name a CSV file of measured times, which then
 from __future__ import annotations
 
 import csv
-import json
 import os
 import sys
 import tomllib
@@ -21,9 +20,11 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
+import tomli_w
 from numpy.typing import NDArray
 
 from codedfl.errors import InvalidInput
+from codedfl.files import write_text
 
 MeasuredKind = Literal["compute", "uplink", "downlink"]
 
@@ -291,35 +292,26 @@ class Fleet:
 
     def dumps(self, *, folder: Path | None = None) -> str:
         """The fleet as TOML, every class in full; traces by absolute path, or relative to ``folder``."""
-        lines = [
-            f"name = {_quoted(self.name)}",
-            "",
-            "[server]",
-            f"mac_rate = {float(self.server_mac_rate)!r}",
-        ]
-        lines += ["", "[costs]"]
-        lines += [f"{k} = {float(getattr(self, k))!r}" for k in ("pad_macs_per_number", "seal_macs_per_number")]
+        devices = []
         for c in self.classes:
-            lines += ["", "[[device]]", f"name = {_quoted(c.name)}", f"count = {int(c.count)}"]
-            lines += [f"{key} = {float(getattr(c, key))!r}" for key in _RULE_OF_CLASS_NUMBER]
+            device: dict[str, str | int | float] = {"name": c.name, "count": int(c.count)}
+            device |= {key: float(getattr(c, key)) for key in _RULE_OF_CLASS_NUMBER}
             if c.trace is not None:
                 path = c.trace.path if folder is None else os.path.relpath(c.trace.path, folder.resolve())
-                lines.append(f"trace = {_quoted(str(path))}")
-        return "\n".join(lines) + "\n"
+                device["trace"] = str(path)
+            devices.append(device)
+        costs = {key: float(getattr(self, key)) for key in ("pad_macs_per_number", "seal_macs_per_number")}
+        server = {"mac_rate": float(self.server_mac_rate)}
+        return tomli_w.dumps({"name": self.name, "server": server, "costs": costs, "device": devices})
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fleet as TOML; traces are named relative to it, not copied."""
-        Path(path).write_text(self.dumps(folder=Path(path).parent), encoding="utf-8")
+        write_text(Path(path), self.dumps(folder=Path(path).parent))
 
 
 def _frozen(values: NDArray[Any]) -> NDArray[Any]:
     values.setflags(write=False)
     return values
-
-
-def _quoted(text: str) -> str:
-    # A JSON string is a TOML basic string, except that TOML wants DEL escaped.
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 @contextmanager

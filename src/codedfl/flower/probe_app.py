@@ -13,6 +13,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+import tomli_w
+
 from codedfl.engine.learning import Config
 from codedfl.engine.probe import FLEET_LINE, ProbeConfig
 from codedfl.fleet.fleet import Fleet
@@ -90,7 +92,7 @@ def _fleet_in(line: str) -> Fleet | None:
 def write_probe_app(folder: Path, config: Config) -> Path:
     """The app's files in a folder; returns it."""
     settings = {"mode": "probe", "fleet-file": "", **config}
-    lines = "\n".join(f"{key} = {json.dumps(value)}" for key, value in settings.items())
+    lines = tomli_w.dumps(settings)
     release = __version__.partition(".dev")[0]  # Flower takes digits only
     (folder / "pyproject.toml").write_text(_PYPROJECT.format(version=release, config=lines), encoding="utf-8")
     (folder / "LICENSE").write_text("Apache-2.0, as codedfl itself.\n")

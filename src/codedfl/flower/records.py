@@ -38,6 +38,7 @@ def call_record(call: Call) -> tuple[str, RecordDict]:
 
 
 def read_call(kind: str, content: RecordDict) -> Call:
+    """A call from Flower's records; anything malformed is refused."""
     head = _config(content, "call")
     if kind == HELLO:
         challenge, server = _field(head, "challenge", bytes), _field(head, "server", bytes)
@@ -55,6 +56,7 @@ def read_call(kind: str, content: RecordDict) -> Call:
 
 
 def reply_record(reply: Reply) -> RecordDict:
+    """A reply as Flower's records."""
     if isinstance(reply, Introduction):
         fields: dict[str, ConfigRecordValues] = {
             "name": reply.name,

@@ -19,6 +19,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import tomli_w
+
 from codedfl.engine.authority import Authority
 from codedfl.engine.private_files import make_private_folder, write_private
 from codedfl.errors import CodedFLError, InvalidInput
@@ -100,7 +102,7 @@ class BrokerFolder:
         write_private(path / "broker.key", [issued.key])
         (path / "revoked.pem").write_bytes(authority.revocations([], 10 * DAYS))
         (path / "acl").write_text(_access_list(), encoding="utf-8")
-        (path / "broker.toml").write_text(f'port = {port}\nlisten = "{listen}"\n', encoding="utf-8")
+        (path / "broker.toml").write_text(tomli_w.dumps({"port": port, "listen": listen}), encoding="utf-8")
         made = cls(path)
         (path / "mosquitto.conf").write_text(made._mosquitto_configuration(), encoding="utf-8")
         for name in (SERVER_NAME, *devices):

@@ -32,6 +32,8 @@ class Outgoing(NamedTuple):
 
 
 class Phase(Enum):
+    """Where a run is, in this order."""
+
     JOINING = "joining"
     SHARING = "sharing"
     TRAINING = "training"

@@ -147,12 +147,12 @@ class Device(Resumable, ABC):
 
     @property
     def invited(self) -> bool:
-        """This device has joined a run and waits for the agreement."""
+        """Whether this device has joined a run and waits for the agreement."""
         return self._invitation is not None and not self.objection
 
     @property
     def agreed(self) -> bool:
-        """This device has accepted an agreement: only from then on is there anything to keep of the run."""
+        """Whether this device has accepted an agreement: only from then on is there anything to keep of the run."""
         return self._agreement is not None
 
     def receive(self, data: bytes) -> list[bytes]:

@@ -35,6 +35,8 @@ _MOST_SHARE_FIELDS = 16 + 3 * 256  # a commitment for every role
 
 
 class Kind(StrEnum):
+    """What a message is, in the order of a run; the comment says who sends it to whom."""
+
     INVITATION = "invitation"  # server -> all: the run, its public parameters, the server's keys
     JOIN = "join"  # device -> server: my keys and nonce for this run, signed
     REFUSAL = "refusal"  # device -> server: why I do not join
@@ -67,6 +69,8 @@ class Unusable(StrEnum):
 
 @dataclass(frozen=True)
 class Message:
+    """The envelope of everything on the wire; the module says what the signature covers."""
+
     kind: Kind
     run: bytes
     agreement: bytes  # SHA-256 of the agreement; empty before it exists
@@ -298,6 +302,7 @@ def name_length(name: str) -> int:
 
 
 def pack_list(fields: list[Any]) -> bytes:
+    """Fields as one msgpack list."""
     packed: bytes = msgpack.packb(fields)
     return packed
 
@@ -314,6 +319,7 @@ def unpack_list(data: bytes, what: str, depth: int = 1, most: int | None = None)
 
 
 def check_types(fields: list[Any], types: Sequence[type], what: str) -> list[Any]:
+    """The fields, if there are as many as types and each is exactly of its type."""
     if len(fields) != len(types):
         raise MessageRefused(f"{what} must have {len(types)} fields, got {len(fields)}")
     for field, expected in zip(fields, types, strict=True):

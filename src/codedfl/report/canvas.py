@@ -70,6 +70,8 @@ _RC: dict[Any, Any] = {
 
 @dataclass(frozen=True)
 class Pictures:
+    """One figure in both formats."""
+
     png: bytes
     svg: str
 
@@ -95,6 +97,7 @@ def house_style() -> AbstractContextManager[None]:
 
 
 def blank(width: float, height: float) -> Figure:
+    """A figure of so many inches that needs no display."""
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
@@ -115,10 +118,12 @@ def laid_out(figure: Figure) -> RendererBase:
 
 
 def light_grid(axes: Axes) -> None:
+    """Lines to read values by, behind the curves."""
     axes.grid(True, which="major", color=INK, alpha=0.1, linewidth=0.6)
 
 
 def count_ticks(axis: Axis, text: Callable[[float], str] = count) -> None:
+    """Plain numbers in place of matplotlib's powers."""
     axis.set_major_formatter(FuncFormatter(lambda value, _position: text(value)))
 
 
@@ -138,10 +143,12 @@ def fixed_ticks(axes: Axes, values: Sequence[float]) -> None:
 
 
 def title(axes: Axes, text: str) -> None:
+    """Above the panel, at its left edge."""
     axes.set_title(text, loc="left", fontsize=11, fontweight="bold")
 
 
 def render(figure: Figure) -> Pictures:
+    """The same bytes for the same figure: no dates, no versions."""
     png, svg = io.BytesIO(), io.BytesIO()
     figure.savefig(png, format="png", dpi=DPI, metadata={"Software": None})
     figure.savefig(svg, format="svg", facecolor=PAPER, metadata=dict.fromkeys(_SVG_METADATA))

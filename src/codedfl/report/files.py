@@ -28,8 +28,11 @@ def write_report(folder: Path, results: Results) -> dict[str, Path]:
 
 
 def write_beyond_report(folder: Path, results: Results) -> dict[str, Path]:
-    """Write results.json, traces.csv, report.html and as .png and .svg accuracy-DATASET for each data set and, where
-    there are results for other sizes of the fleet, scaling; return them by these names."""
+    """Write results.json, traces.csv, report.html and the figures; return them by name.
+
+    The figures, each as .png and .svg, are accuracy-DATASET for each data set and, where there are results for other
+    sizes of the fleet, scaling.
+    """
     accuracy = {name: _beyond_accuracy(results, name) for name in dict.fromkeys(row.dataset for row in results.schemes)}
     if not accuracy:
         raise InvalidInput("results must hold at least one scheme, got none")

@@ -14,6 +14,8 @@ from codedfl.study.results import ScalingRow
 
 @dataclass(frozen=True)
 class JournalClaim:
+    """What the journal's abstract says, and which of our rows is of its kind."""
+
     dataset: str
     target: float
     devices: int

@@ -87,18 +87,22 @@ def page(title: str, headlines: Iterable[str], sections: Iterable[str]) -> str:
 
 
 def section(heading: str, *content: str) -> str:
+    """A part of the page under a heading; the content is HTML already."""
     return f"<section>\n<h2>{escape(heading)}</h2>\n" + "\n".join(content) + "\n</section>"
 
 
 def paragraph(text: str, kind: str = "") -> str:
+    """Text, escaped; ``kind`` is its CSS class."""
     return f'<p class="{kind}">{escape(text)}</p>' if kind else f"<p>{escape(text)}</p>"
 
 
 def details(summary: str, content: str, *, is_open: bool = False) -> str:
+    """Content (HTML) that unfolds under a line of text."""
     return f"<details{' open' if is_open else ''}><summary>{escape(summary)}</summary>\n{content}\n</details>"
 
 
 def definitions(pairs: Iterable[tuple[str, str]]) -> str:
+    """A list of terms and what they are, escaped."""
     return f"<dl>{''.join(f'<dt>{escape(head)}</dt><dd>{escape(text)}</dd>' for head, text in pairs)}</dl>"
 
 
@@ -179,6 +183,7 @@ def quick_note(results: Results) -> str:
 
 
 def provenance(results: Results) -> str:
+    """Data, fleet, seeds and versions behind the numbers."""
     took = results.seconds
     facts = {
         "data set": results.dataset,

@@ -91,6 +91,7 @@ def _row(entry: SchemeResult, score_name: str, *, first: bool) -> Row:
 
 
 def entries_at(schemes: Iterable[SchemeResult], target: float, sharing: str, step: str) -> list[SchemeResult]:
+    """The rows for one target, convention of sharing and step."""
     return [e for e in schemes if (e.sharing, e.step) == (sharing, step) and math.isclose(e.target_accuracy, target)]
 
 
@@ -108,6 +109,7 @@ def kinds(schemes: Iterable[SchemeResult]) -> list[tuple[str, str]]:
 
 
 def targets_of(schemes: Iterable[SchemeResult]) -> list[float]:
+    """Each target once, lowest first."""
     return sorted({e.target_accuracy for e in schemes})
 
 
@@ -213,6 +215,7 @@ def count(value: float | None) -> str:
 
 
 def seconds(value: float | None) -> str:
+    """A time in three digits, or that it was never reached."""
     return NEVER if value is None else f"{number(value)}{THIN}s"
 
 
@@ -246,12 +249,15 @@ def packing(chunked: bool) -> str:
 
 
 def dataset_name(name: str) -> str:
+    """As people write it; names that are not ours stay as they are."""
     return DATASET_NAMES.get(name, name)
 
 
 def target_value(target: float, score_name: str) -> str:
+    """A target without its unit: 95 % or 0.5."""
     return percent(target) if score_name == "accuracy" else f"{target:g}"
 
 
 def target_text(target: float, score_name: str) -> str:
+    """A target with what it is a target of."""
     return f"{percent(target)} accuracy" if score_name == "accuracy" else f"{score_name} = {target:g}"

@@ -187,6 +187,7 @@ def augmented_rows(problem: Problem, device: int) -> Floats:
 
 
 def augmented_bounds(problem: Problem) -> Bounds:
+    """Bounds for rows with their target as one more column: its products are then in the same Gram matrix."""
     bounds = problem.bounds
     return replace(bounds, features=max(bounds.features, bounds.labels))
 

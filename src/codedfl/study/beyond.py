@@ -92,6 +92,7 @@ NOTES = (
 
 
 def beyond_entries(n_devices: int) -> list[Entry]:
+    """Who takes part in the race beyond the paper: every exact scheme with every solver, and conventional FL."""
     alphas = sorted({paper.to_scale(alpha, n_devices) for alpha in (16, 20, 23, 25)})
     entries = [Entry(Conventional()), *(Entry(ConventionalFullBatch(), solver) for solver in SOLVERS)]
     entries += [

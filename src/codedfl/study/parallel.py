@@ -29,6 +29,7 @@ class _Stopped(Exception):
 
 
 def jobs_at_once(count: int) -> int:
+    """How many of so many jobs run side by side."""
     return max(1, min(count, MOST_AT_ONCE, os.cpu_count() or 1))
 
 

@@ -125,6 +125,7 @@ def _judged(
 
 
 def experiment_settings(experiment: Experiment, fleet: Fleet, draws: int) -> Settings:
+    """The paper's experiment on a fleet, by all three conventions of sharing."""
     return Settings(
         fleet,
         experiment.targets,
@@ -180,6 +181,7 @@ def thinned(data: Dataset, rows: int | None) -> Dataset:
 
 
 def software_versions() -> dict[str, str]:
+    """What the numbers were made with."""
     return {
         "python": platform.python_version(),
         "codedfl": __version__,

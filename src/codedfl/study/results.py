@@ -306,6 +306,7 @@ def summary(values: Sequence[float]) -> Summary:
 
 
 def finite(value: float) -> float | None:
+    """JSON has no infinity: None stands for a target never reached."""
     return value if math.isfinite(value) else None
 
 

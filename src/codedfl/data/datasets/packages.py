@@ -20,6 +20,8 @@ class PackageError(Exception):
 
 
 class Package(Protocol):
+    """Where a data set comes from: an archive of one of the package managers that people have."""
+
     @property
     def command(self) -> str:
         """What a person would type."""

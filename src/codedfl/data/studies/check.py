@@ -40,6 +40,7 @@ class TableCheck:
 
 
 def check_table(study: Study, table: RawTable) -> TableCheck:
+    """What of a table would be clipped, missing or unknown in the study, counted on the device alone."""
     objections = []
     if not 1 <= len(table) <= study.max_rows_per_device:
         objections.append(f"{table.name} must have between 1 and {study.max_rows_per_device} rows, got {len(table)}")

@@ -64,4 +64,5 @@ def device_rows(study: Study, table: RawTable, key: bytes) -> tuple[Floats, Rows
 
 
 def rehearsal_key(device: str) -> bytes:
+    """Stands for the device's own hold-out key, so that a rehearsal holds out the same rows every time."""
     return hashlib.sha256(f"codedfl rehearsal {device}".encode()).digest()

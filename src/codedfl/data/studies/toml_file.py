@@ -47,6 +47,7 @@ _REQUIRED = ("name", "max_rows", "max_rows_per_device", "least_participants")
 
 
 def load_study(path: Path) -> Study:
+    """Read a study file; what is wrong is said in one line with the name of the file."""
     if not path.is_file():
         raise InvalidInput(f"the study file must exist, got {str(path)!r}")
     if path.stat().st_size > _LARGEST:
@@ -59,6 +60,7 @@ def load_study(path: Path) -> Study:
 
 
 def parse_study(text: str, where: str = "the study") -> Study:
+    """The same from text; ``where`` names it in errors."""
     try:
         content = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:

@@ -33,6 +33,7 @@ MOST_INFLATION = 200  # a table that gzip packs more tightly is no table of data
 
 
 def read_csv(path: Path) -> RawTable:
+    """A table of separated text, plain or compressed; the separator is found, and columns of numbers are numbers."""
     try:
         names, blocks = _read(path, as_text=())
         parts_of = zip(*blocks, strict=True) if blocks else [()] * len(names)

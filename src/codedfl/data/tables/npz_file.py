@@ -88,6 +88,7 @@ TEST_PART = ("X_test", "y_test")
 
 
 def matrix_table(path: Path, archive: NpzFile, matrix: str, beside: list[str]) -> RawTable:
+    """One matrix of the archive as columns x0, x1, ..., and the vectors of the same length beside it."""
     X = archive.read(matrix)
     if X.ndim != 2 or X.dtype.kind not in "biuf":
         raise InvalidInput(

@@ -13,6 +13,7 @@ from codedfl.typing import Rows
 
 
 def read_parquet(path: Path) -> RawTable:
+    """A table from a Parquet file; needs the extra ``parquet``."""
     try:
         import pyarrow
         import pyarrow.parquet

@@ -103,6 +103,7 @@ class ConventionalFullBatch(Scheme):
 
 
 def gradient_rows(n_devices: int) -> list[PrivacyRow]:
+    """What a server that gets every gradient sees."""
     return baseline_rows(
         "every device's gradient, every epoch it is in time",
         "each device's mean image per class from the first; single images of a device with few samples",
