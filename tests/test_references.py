@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 FILES = [
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "THREAT_MODEL.md")),
+    *(ROOT / name for name in ("README.md", "DESIGN.md", "CONTRIBUTING.md", "SECURITY.md", "THREAT_MODEL.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
     *sorted((ROOT / "src").rglob("*.py")),
     *sorted((ROOT / "experiments").rglob("*.py")),

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import time
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -26,8 +29,8 @@ GOOD = ["waiting", MEASURED, "tablet cannot be measured: no", FLEET_LINE + json.
 class StandIn(FlowerProgram):
     """Says the lines of a log; remembers the app's configuration and whether the run was stopped."""
 
-    def __init__(self, lines: list[str]) -> None:
-        super().__init__()
+    def __init__(self, lines: list[str], superlink: str = "") -> None:
+        super().__init__(superlink)
         self.lines = lines
         self.config: dict[str, Any] = {}
         self.stopped: list[str] = []
@@ -91,9 +94,11 @@ def test_the_written_app_is_one_that_flower_builds(tmp_path: Path):
 
 
 def test_the_command_writes_the_fleet_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("codedfl.flower.flwr_program.FlowerProgram", lambda superlink: StandIn(GOOD))
+    monkeypatch.setattr("codedfl.flower.flwr_program.FlowerProgram", lambda superlink: StandIn(GOOD, superlink))
     file = tmp_path / "fleet.toml"
-    done = CliRunner().invoke(app, ["fleet", "probe", "2", "--out", str(file)], catch_exceptions=False)
+    done = CliRunner().invoke(
+        app, ["fleet", "probe", "2", "--superlink", "hospital", "--out", str(file)], catch_exceptions=False
+    )
     assert done.exit_code == 0
     assert f"wrote {file}: 1 of 2 nodes" in done.stdout
     assert MEASURED in done.stderr
@@ -110,3 +115,61 @@ def test_values_travel_as_toml():
     assert flat({"a": 1, "b": "two words", "c": True, "d": 0.5}) == 'a=1 b="two words" c=true d=0.5'
     with pytest.raises(ValueError, match="Invalid"):
         flat({"a": None})
+
+
+DEFAULT = '[superlink]\ndefault = "local"\n\n[superlink.local]\naddress = ":local:"\n\n'
+REAL = '[superlink.hospital]\naddress = "10.0.0.1:8000"\n'
+
+
+@pytest.mark.parametrize(
+    ("config", "superlink", "simulates"),
+    [
+        (None, "", True),
+        (None, "hospital", False),  # Flower says that it does not know it
+        (DEFAULT + REAL, "", True),
+        (DEFAULT + REAL, "local", True),
+        (DEFAULT + REAL, "hospital", False),
+        (REAL, "", True),
+        ("no TOML at all [", "hospital", False),
+        ('[superlink]\ndefault = "hospital"\n' + REAL, "", False),
+    ],
+)
+def test_flower_s_simulation_is_told_from_a_superlink(
+    config: str | None, superlink: str, simulates: bool, tmp_path: Path
+):
+    if config is not None:
+        (tmp_path / "config.toml").write_text(config)
+    assert FlowerProgram(superlink, FLWR_HOME=str(tmp_path)).simulates_here is simulates
+
+
+def test_a_probe_without_a_superlink_starts_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Flower would start a SuperLink of its own in the background, simulate nodes, and leave it running."""
+    monkeypatch.setenv("FLWR_HOME", str(tmp_path / "flwr"))
+    monkeypatch.setattr(FlowerProgram, "start_run", lambda *_: pytest.fail("something was started"))
+    done = CliRunner().invoke(app, ["fleet", "probe", "3", "--out", str(tmp_path / "fleet.toml")])
+    assert done.exit_code == 2
+    assert done.stderr == (
+        "error: --superlink must name a connection to a SuperLink with nodes to measure, got 'none', for which Flower"
+        " simulates nodes on this machine: add the SuperLink to Flower's configuration (docs/deploy.md, step 6)\n"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_terminated_probe_stops_its_run_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    stopped: list[str] = []
+
+    def lines(_program: FlowerProgram, _run: str) -> Iterator[str]:
+        yield "waiting"
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(5.0)
+        yield "the signal was lost"
+
+    monkeypatch.setattr(FlowerProgram, "start_run", lambda *_: "7")
+    monkeypatch.setattr(FlowerProgram, "follow", lines)
+    monkeypatch.setattr(FlowerProgram, "stop", lambda _program, run: stopped.append(run))
+    before = signal.getsignal(signal.SIGTERM)
+    done = CliRunner().invoke(
+        app, ["fleet", "probe", "3", "--superlink", "hospital", "--out", str(tmp_path / "fleet.toml")]
+    )
+    assert done.exit_code != 0 and stopped == ["7"]
+    assert signal.getsignal(signal.SIGTERM) is before

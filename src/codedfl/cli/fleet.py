@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -118,6 +121,13 @@ def probe(
         from codedfl.flower.probe_app import probe_fleet
     except ModuleNotFoundError as error:
         raise InvalidInput(f"fleet probe needs Flower (pip install 'codedfl[flower]'), got {error}") from None
+    flwr = FlowerProgram(superlink)
+    if flwr.simulates_here:
+        raise InvalidInput(
+            "--superlink must name a connection to a SuperLink with nodes to measure, got"
+            f" {superlink or 'none'!r}, for which Flower simulates nodes on this machine:"
+            " add the SuperLink to Flower's configuration (docs/deploy.md, step 6)"
+        )
     config = {
         "devices": devices,
         "join-seconds": join_seconds,
@@ -127,17 +137,28 @@ def probe(
         "fleet-name": name,
     }
     screen = Screen()
-    with screen.progress() as bar:
+    screen.remark(f"measuring up to {devices} nodes, one after the other: {calls} calls of each kind to each node")
+    with _terminated_as_interrupted(), screen.progress() as bar:
         task = bar.add_task("waiting for the nodes", total=devices)
 
         def on_device(line: str, measured: int) -> None:
             screen.remark(line)
             bar.update(task, completed=measured, description=f"{measured} of {devices} nodes measured")
 
-        found = probe_fleet(FlowerProgram(superlink), config, on_device)
+        found = probe_fleet(flwr, config, on_device)
     found.save(out)
     screen.say(f"wrote {out}: {found.n_devices} of {devices} nodes")
     screen.say(f"next: codedfl fleet show {out}; codedfl plan DATA --fleet {out}")
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """A probe that is terminated stops its run on the SuperLink too, as after Ctrl-C."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _class_facts(one: DeviceClass) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import Any
 from codedfl.errors import CodedFLError
 
 _CALL_SECONDS = 120.0
+_SIMULATION_HERE = ":local:"  # Flower's name for it in place of an address
 _COLOURED_LEVEL = re.compile(r"^\x1b\[\d+m\w+ *\x1b\[0m *: *")
 # Flower would look for newer versions of itself and report usage.
 _OFFLINE = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "RAY_USAGE_STATS_ENABLED": "0"}
@@ -35,6 +36,20 @@ class FlowerProgram:
         programs = str(Path(sys.executable).parent)
         path = f"{programs}{os.pathsep}{os.environ.get('PATH', '')}"
         self.environment = {**os.environ, **_OFFLINE, "PATH": path, **environment}
+
+    @property
+    def simulates_here(self) -> bool:
+        """Whether runs go to a simulation that Flower starts on this machine, as long as nobody has told it better.
+
+        It starts programs in the background for that, and leaves them running.
+        """
+        home = self.environment.get("FLWR_HOME") or Path.home() / ".flwr"
+        try:
+            connections = tomllib.loads((Path(home) / "config.toml").read_text(encoding="utf-8"))["superlink"]
+            named = connections[self._superlink[0] if self._superlink else connections["default"]]
+            return bool(named["address"] == _SIMULATION_HERE)
+        except (OSError, ValueError, KeyError, TypeError):
+            return not self._superlink  # without a configuration Flower writes one that simulates; else it complains
 
     def start_run(self, app: Path, config: Mapping[str, Any], engine: Mapping[str, Any] | None = None) -> str:
         """``flwr run``; returns Flower's number of the run. ``engine`` configures the simulation engine."""
