@@ -126,7 +126,6 @@ def test_a_model_of_version_0_1_opens(tmp_path, trained):
     data = datasets.load("digits")
     assert np.array_equal(old.scores(data.X_test), model.scores(data.X_test))
     assert old.recipe.columns is not None and old.recipe.columns.names == tuple(names)
-    assert old.recipe.clip
     old.save(tmp_path / "new")
     assert TrainedModel.load(tmp_path / "new").recipe.digest() == old.recipe.digest()
 

@@ -46,12 +46,6 @@ def test_rows_become_features_and_labels_and_what_was_clipped_is_counted():
     assert repr(LINEAR) == "<Recipe for regression: 2 columns, 3 linear features, 1 outputs>"
 
 
-def test_a_recipe_that_does_not_clip_refuses():
-    message = "values must lie within their public ranges, unless clip is true, got beyond: 1 of 'age' and 2 targets"
-    with pytest.raises(InvalidInput, match=exactly(message)):
-        replace(LINEAR, clip=False).rows(np.array([[11.0, 0.0], [5.0, 0.0]]), np.array([-1.0, 9.0]))
-
-
 def test_many_rows_are_made_as_few_are():
     X = np.random.default_rng(0).uniform(-1, 11, (9000, 2))
     y = np.array(["yes", "no"] * 4500)
@@ -77,11 +71,11 @@ def test_theta_comes_back_to_labels():
     assert KERNEL.decode(np.array([[0.1, 0.9]])).tolist() == ["yes"]
 
 
-@pytest.mark.parametrize("recipe", [LINEAR, KERNEL, replace(LINEAR, clip=False)])
+@pytest.mark.parametrize("recipe", [LINEAR, KERNEL])
 def test_json_brings_it_back_with_the_same_digest(recipe: Recipe):
     again = Recipe.from_dict(json.loads(json.dumps(recipe.to_dict())))
     assert again.digest() == recipe.digest()
-    assert (again.columns, again.clip, again.task) == (recipe.columns, recipe.clip, recipe.task)
+    assert (again.columns, again.task) == (recipe.columns, recipe.task)
     X = np.random.default_rng(0).uniform(0, 1, (3, 2))
     assert np.array_equal(again.features(X)[0], recipe.features(X)[0])
 
@@ -92,7 +86,6 @@ def test_the_digest_follows_everything_that_decides_x_and_y():
         KERNEL,
         replace(LINEAR, columns=None),
         replace(LINEAR, columns=Columns.of_numbers(("weight", "age"))),
-        replace(LINEAR, clip=False),
         replace(LINEAR, labels=Labels.for_targets(0, np.nextafter(4, 5))),
         replace(LINEAR, preprocessing=Preprocessing.from_range([0.0, -2.0], [np.nextafter(10, 11), 2.0], 2)),
         replace(LINEAR, feature_map=LinearFeatures(2, 1.0, intercept=False)),
@@ -108,7 +101,7 @@ def test_the_digest_follows_everything_that_decides_x_and_y():
 
 def test_the_digest_is_what_it_was():
     """Nodes of different machines and releases must agree: a change is a new protocol version."""
-    assert LINEAR.digest().hex() == "72204db02501674a305bf6f465f37ae7b8df7107b76a6b947c3b7f0fb0751840"
+    assert LINEAR.digest().hex() == "bb14f4e5b684b0713cca7cf38866776504cb60e5a0c97d7b57312c92b739d1ed"
 
 
 def test_minus_zero_and_whole_numbers_mean_the_same():
@@ -132,16 +125,15 @@ def test_pieces_that_do_not_fit_are_refused():
     ("change", "message"),
     [
         ({"columns": "ab"}, "saved columns must be a list, got 'ab'"),
-        ({"clip": 1}, "a saved recipe must hold preprocessing, features, labels and clip, got other values"),
-        ({"labels": 1}, "a saved recipe must hold preprocessing, features, labels and clip, got other values"),
+        ({"labels": 1}, "a saved recipe must hold preprocessing, features and labels, got other values"),
         ({"features": {"kind": "cubic"}}, "kind of feature map must be 'linear' or 'random-fourier', got 'cubic'"),
     ],
 )
 def test_a_spoilt_file_is_refused(change: dict[str, Any], message: str):
     with pytest.raises(InvalidInput, match=exactly(message)):
         Recipe.from_dict({**LINEAR.to_dict(), **change})
-    with pytest.raises(InvalidInput, match=r"^a saved recipe must be complete, got KeyError\('clip'\)$"):
-        Recipe.from_dict({name: value for name, value in LINEAR.to_dict().items() if name != "clip"})
+    with pytest.raises(InvalidInput, match=r"^a saved recipe must be complete, got KeyError\('labels'\)$"):
+        Recipe.from_dict({name: value for name, value in LINEAR.to_dict().items() if name != "labels"})
 
 
 def test_nothing_clipped_says_so():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import Any
 
@@ -30,18 +29,23 @@ def test_learning_makes_the_same_of_the_same_rows_everywhere():
     assert list(model.predict(np.zeros((1, 3)))) == ["no"]
 
 
-def test_values_beyond_their_public_range_are_clipped_only_if_the_run_says_so(caplog: pytest.LogCaptureFixture):
+def test_no_row_is_refused_by_ranges_that_a_run_may_choose(caplog: pytest.LogCaptureFixture):
+    """Else bisecting them would read off the largest value of a column, or who has rows of a class."""
+    rows = np.array([[0.0, 1.5, -1.0], [5.0, np.nan, 0.0]])
+    X, Y = Learning.from_config(CONFIG).rows(rows, np.array(["perhaps", "no"]))
+    assert np.array_equal(X, [[1, 0.5, 1, 0], [1, 1, 0.5, 0.5]])
+    assert np.array_equal(Y, [[0, 0], [1, 0]])
     config = CONFIG | {"classes": "", "target-low": 0.0, "target-high": 1.0}
-    rows = np.array([[0.0, 1.5, -1.0], [5.0, 0.5, 0.0]]), np.array([0.5, -3.0])
-    beyond = "1 of column 0, 1 of column 1 and 1 target"
-    message = f"values must lie within their public ranges, unless clip is true, got beyond: {beyond}"
-    with pytest.raises(InvalidInput, match=exactly(message)):
-        Learning.from_config(config).rows(*rows)
-    X, Y = Learning.from_config(config | {"clip": True}).rows(*rows)
-    assert np.array_equal(X, [[1, 0.5, 1, 0], [1, 1, 0.75, 0.5]])
+    _, Y = Learning.from_config(config).rows(rows, np.array([np.nan, -3.0]))
     assert np.array_equal(Y, [[0], [-1]])
-    told = ("codedfl.engine.device", logging.WARNING, f"clipped to their public ranges: {beyond}")
-    assert caplog.record_tuples == [told]
+    assert [record.getMessage() for record in caplog.records] == [
+        "gaps, taken for the middle of their range: 1 values",
+        "labels that are none of the classes: 1 of 2",
+        "clipped to their public ranges: 1 of column 0 and 1 of column 1",
+        "gaps, taken for the middle of their range: 1 values",
+        "gaps, taken for the middle of their range: 1 targets",
+        "clipped to their public ranges: 1 of column 0, 1 of column 1 and 1 target",
+    ]
 
 
 def test_the_server_key_is_the_same_for_all_runs(monkeypatch: pytest.MonkeyPatch):

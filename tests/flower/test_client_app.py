@@ -102,8 +102,8 @@ def test_a_bad_node_configuration_is_refused(tmp_path: Path, node: dict[str, Any
 SECRET = "4711-secret"
 
 
-def of_an_unknown_class(context: Context) -> Any:
-    return np.zeros((2, 3)), np.array(["yes", SECRET])
+def with_a_row_too_many(context: Context) -> Any:
+    return np.zeros((4711, 3)), np.array(["yes", "no"])
 
 
 def with_a_bug(context: Context) -> Any:
@@ -113,7 +113,7 @@ def with_a_bug(context: Context) -> Any:
 @pytest.mark.parametrize(
     ("load", "text"),
     [
-        (of_an_unknown_class, f"InvalidInput: y must hold the 2 classes only, got '{SECRET}'"),
+        (with_a_row_too_many, "InvalidInput: y must hold one label per row (4711), got 2"),
         (with_a_bug, f"KeyError: '{SECRET}'"),
     ],
 )

@@ -150,7 +150,7 @@ def test_a_probe_without_a_superlink_starts_nothing(tmp_path: Path, monkeypatch:
     assert done.exit_code == 2
     assert done.stderr == (
         "error: --superlink must name a connection to a SuperLink with nodes to measure, got 'none', for which Flower"
-        " simulates nodes on this machine: add the SuperLink to Flower's configuration (docs/deploy.md, step 6)\n"
+        " simulates nodes on this machine: add the SuperLink to Flower's configuration (docs/deploy.md, section 2)\n"
     )
     assert list(tmp_path.iterdir()) == []
 

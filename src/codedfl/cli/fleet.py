@@ -126,7 +126,7 @@ def probe(
         raise InvalidInput(
             "--superlink must name a connection to a SuperLink with nodes to measure, got"
             f" {superlink or 'none'!r}, for which Flower simulates nodes on this machine:"
-            " add the SuperLink to Flower's configuration (docs/deploy.md, step 6)"
+            " add the SuperLink to Flower's configuration (docs/deploy.md, section 2)"
         )
     config = {
         "devices": devices,

@@ -93,17 +93,22 @@ class ClassLabels(Labels):
 
     def encode(self, y: NDArray[Any]) -> Floats:
         """One-hot rows. A label that is none of the classes is refused."""
+        one_hot = self.encode_known(y)
+        unknown = ~one_hot.any(axis=1)
+        if unknown.any():
+            raise InvalidInput(f"y must hold the {self.n_outputs} classes only, got {y[unknown].tolist()[0]!r}")
+        return one_hot
+
+    def encode_known(self, y: NDArray[Any]) -> Floats:
+        """One-hot rows; zeros for a label that is none of the classes."""
         known = np.asarray(self.classes)
         if y.ndim != 1 or (y.dtype.kind == "U") != (known.dtype.kind == "U"):
             raise InvalidInput(
                 f"y must be a vector of classes such as {self.classes[0]!r}, got {y.ndim} dimension(s) of {y.dtype}"
             )
         places = np.minimum(np.searchsorted(known, y), len(known) - 1)
-        unknown = known[places] != y
-        if unknown.any():
-            raise InvalidInput(f"y must hold the {len(known)} classes only, got {y[unknown].tolist()[0]!r}")
         one_hot = np.zeros((len(y), len(known)))
-        one_hot[np.arange(len(y)), places] = 1.0
+        one_hot[np.arange(len(y)), places] = known[places] == y
         return one_hot
 
     def decode(self, scores: Floats) -> NDArray[Any]:

@@ -110,9 +110,9 @@ class TrainedModel:
 
 
 def _recipe_of_0_1(header: dict[str, Any]) -> dict[str, Any]:
-    """What version 0.1 kept in pieces; the names of the columns were in its provenance. It always clipped."""
+    """What version 0.1 kept in pieces; the names of the columns were in its provenance."""
     parts = {name: header[name] for name in ("preprocessing", "features", "labels")}
-    return {**parts, "columns": header["provenance"].get("columns"), "clip": True}
+    return {**parts, "columns": header["provenance"].get("columns")}
 
 
 def _split_arrays(value: Any, tensors: dict[str, NDArray[Any]]) -> Any:

@@ -1,7 +1,7 @@
 """One recipe from raw rows to X and Y, and from Theta back to labels (paper III and V).
 
 The same recipe on every device, at the server, in the estimators and in the model file; its ``digest`` goes into what
-the parties agree to. Whatever lies beyond a public range is clipped and counted, or refused: never lost in silence.
+the parties agree to. Whatever lies beyond a public range is clipped and counted: never lost in silence.
 
 It does not say who holds which rows (``problem``), nor how Theta is found. It imports numpy and nothing larger, since
 devices use it.
@@ -80,15 +80,12 @@ class Recipe:
     """Everything that turns rows into X and Y.
 
     columns: what each column of a table is, and in which order X has them; None where rows are a matrix without names.
-    clip: what lies beyond its public range is clipped to it and counted; False refuses such rows in training.
-        Predictions always clip.
     """
 
     preprocessing: Preprocessing
     feature_map: FeatureMap
     labels: Labels
     columns: Columns | None = None
-    clip: bool = True
 
     def __post_init__(self) -> None:
         if self.feature_map.input_dim != self.n_columns:
@@ -147,13 +144,7 @@ class Recipe:
         if len(X) != len(y):
             raise InvalidInput(f"y must hold one label per row ({len(X)}), got {len(y)}")
         features, counts = self.features(X)
-        clipped = Clipped(counts, self.labels.count_clipped(y))
-        if clipped and not self.clip:
-            raise InvalidInput(
-                f"values must lie within their public ranges, unless clip is true,"
-                f" got beyond: {clipped.words(self.column_names)}"
-            )
-        return Prepared(features, self.labels.encode(y), clipped)
+        return Prepared(features, self.labels.encode(y), Clipped(counts, self.labels.count_clipped(y)))
 
     def features(self, X: Rows) -> tuple[Singles, Integers]:
         """Features alone, and how many values of each column were clipped."""
@@ -207,7 +198,6 @@ class Recipe:
             "preprocessing": self.preprocessing.to_dict(),
             "features": self.feature_map.to_dict(),
             "labels": self.labels.to_dict(),
-            "clip": self.clip,
         }
 
     @classmethod
@@ -215,18 +205,16 @@ class Recipe:
         try:
             columns = saved["columns"]
             parts = saved["preprocessing"], saved["features"], saved["labels"]
-            clip = saved["clip"]
         except (KeyError, TypeError) as error:
             raise InvalidInput(f"a saved recipe must be complete, got {error!r}") from error
-        if not isinstance(clip, bool) or not all(isinstance(part, dict) for part in parts):
-            raise InvalidInput("a saved recipe must hold preprocessing, features, labels and clip, got other values")
+        if not all(isinstance(part, dict) for part in parts):
+            raise InvalidInput("a saved recipe must hold preprocessing, features and labels, got other values")
         preprocessing, features, labels = parts
         return cls(
             Preprocessing.from_dict(preprocessing),
             feature_map_from_dict(features),
             Labels.from_dict(labels),
             None if columns is None else Columns.from_list(columns),
-            clip,
         )
 
     def digest(self) -> bytes:

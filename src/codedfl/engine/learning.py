@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from codedfl.data.features import FeatureChoice, choose_features
-from codedfl.data.labels import Labels
+from codedfl.data.labels import ClassLabels, Labels, TargetLabels
 from codedfl.data.model import TrainedModel
 from codedfl.data.preprocessing import Moments, Preprocessing
-from codedfl.data.recipe import Recipe
+from codedfl.data.recipe import Clipped, Prepared, Recipe
 from codedfl.data.studies.study import Study
 from codedfl.errors import InvalidInput
 from codedfl.exact.fixed_point import Bounds
@@ -55,7 +55,6 @@ class Learning:
 
         classes: the public list, separated by commas; whole numbers if all of them are. Empty for regression.
         max-samples, max-samples-per-device: public bounds on the rows in all and on one device.
-        clip (false): values beyond their public range are clipped to it; else rows with such values are refused.
         """
         columns = setting(config, "columns", int)
         preprocessing = Preprocessing.from_range(
@@ -77,7 +76,7 @@ class Learning:
             labels = Labels.for_classes([int(one) for one in classes] if whole else classes)
         else:
             labels = Labels.for_targets(setting(config, "target-low", float), setting(config, "target-high", float))
-        recipe = Recipe(preprocessing, feature_map, labels, clip=setting(config, "clip", bool, False))
+        recipe = Recipe(preprocessing, feature_map, labels)
         samples = setting(config, "max-samples", int)
         return cls(recipe, recipe.bounds(samples, setting(config, "max-samples-per-device", int)))
 
@@ -88,11 +87,30 @@ class Learning:
         return cls(recipe, study.bounds(recipe))
 
     def rows(self, X: Rows, y: Rows) -> tuple[Floats, Floats]:
-        """A device's features and labels of its raw rows."""
-        made = self.recipe.rows(X, y)
+        """A device's features and labels of its raw rows; what was done to make them fit is in the device's own log."""
+        made = self.recipe.rows(X, y) if self.recipe.columns is not None else self._made_to_fit(X, y)
         if made.clipped:
             log.warning("clipped to their public ranges: %s", made.clipped.words(self.recipe.column_names))
         return made.X.astype(np.float64), made.Y
+
+    def _made_to_fit(self, X: Rows, y: Rows) -> Prepared:
+        """Rows without a study: whoever starts a run chooses their ranges and classes, so none of them may be refused.
+
+        A refusal would tell of the rows, and to leave some out would let two runs differ by them. So a gap becomes the
+        middle of its range, and a label that is none of the classes has a row of zeros.
+        """
+        labels, y = self.recipe.labels, np.asarray(y)
+        X = _filled("values", np.asarray(X), self.recipe.preprocessing.middle)
+        if isinstance(labels, TargetLabels):
+            return self.recipe.rows(X, _filled("targets", y, (labels.low + labels.high) / 2.0))
+        assert isinstance(labels, ClassLabels)
+        if len(X) != len(y):
+            raise InvalidInput(f"y must hold one label per row ({len(X)}), got {len(y)}")
+        Y = labels.encode_known(y)
+        if unknown := int((~Y.any(axis=1)).sum()):
+            log.warning("labels that are none of the classes: %d of %d", unknown, len(Y))
+        features, clipped = self.recipe.features(X)
+        return Prepared(features, Y, Clipped(clipped))
 
     def parameters(self, scheme: CodedScheme, precision: int | None = None) -> Parameters:
         return Parameters(
@@ -108,3 +126,11 @@ class Learning:
 
     def model(self, theta: Floats, **provenance: Any) -> TrainedModel:
         return TrainedModel(theta, self.recipe, provenance)
+
+
+def _filled(what: str, values: Rows, middle: Floats | float) -> Rows:
+    if values.dtype.kind != "f" or np.isfinite(values).all():
+        return values
+    gaps = ~np.isfinite(values)
+    log.warning("gaps, taken for the middle of their range: %d %s", np.count_nonzero(gaps), what)
+    return np.where(gaps, middle, values)

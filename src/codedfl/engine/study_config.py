@@ -23,7 +23,7 @@ from codedfl.errors import InvalidInput
 # What decides the features and labels of every device.
 _PUBLIC = (
     *("columns", "x-low", "x-high", "classes", "target-low", "target-high", "features", "n-features", "gamma"),
-    *("feature-seed", "max-samples", "max-samples-per-device", "clip", "label", "column-names"),
+    *("feature-seed", "max-samples", "max-samples-per-device", "label", "column-names"),
 )
 
 
