@@ -26,6 +26,7 @@ from codedfl.mqtt.address import BrokerAddress
 from codedfl.mqtt.daemon import DeviceDaemon
 from codedfl.mqtt.link import BrokerLink
 from codedfl.protocol import Policy
+from codedfl.protocol.local_data import LocalRows
 from codedfl.protocol.messages import Kind, Message
 from experiments.fedavg_on_mqtt import FedAvgDevice
 from experiments.grpc_floor import GrpcDeviceLink
@@ -100,7 +101,7 @@ def serve_one(job: Job, study: Study, device: LightDevice) -> None:
     home = Path(job.states) / device.name
     identity, policy = load_identity(home / "device.key"), Policy(allow_gram=True)  # small models, many epochs
     recipe = study.learning.recipe.digest
-    host = ResidentHost(device.name, identity, home / "runs", lambda: prepared, policy, recipe)
+    host = ResidentHost(device.name, identity, home / "runs", lambda: LocalRows(*prepared), policy, recipe)
     will = DeviceDaemon.will(study.name, device.name)
     link: GrpcDeviceLink | BrokerLink
     if job.way == GRPC:

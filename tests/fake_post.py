@@ -15,6 +15,7 @@ from codedfl.engine.keys import load_identity
 from codedfl.engine.letters import Letter, Parcel
 from codedfl.engine.state_folder import StateFolder
 from codedfl.protocol import Policy, Server
+from codedfl.protocol.local_data import LocalRows
 from codedfl.protocol.messages import Kind, Message, Update
 from scenario import Scenario
 
@@ -114,6 +115,11 @@ def flipped(data: bytes, start: bool) -> bytes:
     return data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :] if data else data
 
 
+def rows_of(scenario: Scenario, i: int) -> LocalRows:
+    """As they are when asked for: tests change them."""
+    return LocalRows(*scenario.data[i])
+
+
 def make_hosts(scenario: Scenario, folder: Path, **options: Any) -> dict[int, DeviceHost]:
     """The devices of a scenario as nodes 100, 101, ...; each with a folder and a key of its own."""
     hosts = {}
@@ -121,7 +127,7 @@ def make_hosts(scenario: Scenario, folder: Path, **options: Any) -> dict[int, De
     for i, name in enumerate(scenario.names):
         home = folder / name
         identity = load_identity(home / "identity.key")
-        hosts[100 + i] = DeviceHost(name, identity, home / "runs", partial(scenario.data.__getitem__, i), **options)
+        hosts[100 + i] = DeviceHost(name, identity, home / "runs", partial(rows_of, scenario, i), **options)
     return hosts
 
 

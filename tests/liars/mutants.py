@@ -13,7 +13,7 @@ from codedfl.crypto.sealed import KEY_BYTES
 from codedfl.errors import MessageRefused
 from codedfl.protocol import Agreement, Device, Ledger, Parameters
 from codedfl.protocol.agreement import Invitation
-from codedfl.protocol.ledger import Entry, row_tags
+from codedfl.protocol.ledger import Entry, row_tags, rows_as_bytes
 from codedfl.protocol.local_data import fitted
 from codedfl.protocol.messages import Kind, Message, Update, unpack_list
 from codedfl.typing import Floats
@@ -69,7 +69,7 @@ class KnowsRunsByTheirId(Party):
     def _remember_by_id(self, agreement: Agreement, owners: frozenset[bytes], tags: bytes) -> None:
         bounds, ledger = agreement.parameters.bounds, self.options["ledger"]
         rows = fitted(*self.machine._data, bounds)
-        tags = row_tags(self.identity, rows.X, rows.Y)
+        tags = row_tags(self.identity, rows_as_bytes(rows.X, rows.Y))
         entry = Entry(agreement.run, owners, agreement.parameters.recipe, (0.0, 0.0, 0), tags)
         others = Ledger(past for past in ledger.entries if past.agreement != agreement.run)
         reason = others.objection(entry, least_left=3, least_changed=10)

@@ -18,6 +18,7 @@ from codedfl.mqtt.daemon import DeviceDaemon
 from codedfl.mqtt.link import Connected, Disconnected, Event, Received, Will
 from codedfl.mqtt.post import MqttPost
 from codedfl.protocol import Policy, Server
+from codedfl.protocol.local_data import LocalRows
 from scenario import Scenario
 
 STUDY, DIGEST = "digits", bytes(32)
@@ -184,7 +185,7 @@ class Fleet:
 
     def host(self, name: str, **options: Any) -> ResidentHost:
         home = self.folder / name
-        rows = self.scenario.data[self.scenario.names.index(name)]
+        rows = LocalRows(*self.scenario.data[self.scenario.names.index(name)])
         identity, options = load_identity(home / "identity.key"), {"policy": Policy(allow_gram=True)} | options
         return ResidentHost(name, identity, home / "runs", lambda: rows, **options)
 

@@ -18,6 +18,7 @@ from codedfl.errors import NotEnoughDevices
 from codedfl.mqtt import topics
 from codedfl.mqtt.frames import Envelope, Fetch, Piece, read_frame
 from codedfl.protocol import Device, Phase, Server
+from codedfl.protocol.local_data import LocalRows
 from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
 from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
 from codedfl.run.in_process import run_in_process
@@ -275,9 +276,8 @@ def test_a_stranger_under_anothers_name_is_turned_away(
     """At a broker without access lists: its presence takes the place of the true one's, its signature does not."""
     broker = FakeBroker()
     fleet = Fleet(scenario, tmp_path, broker)
-    thief = ResidentHost(
-        "device-0", load_identity(tmp_path / "thief.key"), tmp_path / "thief", lambda: scenario.data[0]
-    )
+    rows = LocalRows(*scenario.data[0])
+    thief = ResidentHost("device-0", load_identity(tmp_path / "thief.key"), tmp_path / "thief", lambda: rows)
     broker.at(0.6, lambda: fleet.start("device-0", thief))
     model = fleet.conductor(lambda: descent(20)).run()
     assert np.array_equal(model, expected(scenario, 20))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ import pytest
 from codedfl.crypto.sealed import Identity
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.protocol import Ledger, Policy
-from codedfl.protocol.ledger import Entry, row_tags, rows_changed, smallest_new_remainder
+from codedfl.protocol.ledger import Entry, row_tags, rows_as_bytes, rows_changed, smallest_new_remainder
+from codedfl.protocol.local_data import Origin
 from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
 from codedfl.run.in_process import run_in_process
 from scenario import Scenario, descent
@@ -67,8 +69,8 @@ def test_the_same_devices_may_train_again_on_the_same_rows():
 
 
 def test_one_new_row_is_the_difference_of_two_totals():
-    tags = row_tags(ALICE, *ROWS)
-    more = row_tags(ALICE, np.vstack([ROWS[0], [[7.0, 7.0]]]), np.vstack([ROWS[1], [[1.0]]]))
+    tags = row_tags(ALICE, rows_as_bytes(*ROWS))
+    more = row_tags(ALICE, rows_as_bytes(np.vstack([ROWS[0], [[7.0, 7.0]]]), np.vstack([ROWS[1], [[1.0]]])))
     assert (rows_changed(tags, tags), rows_changed(tags, more)) == (0, 1)
     ledger = Ledger([entry(devices(EVERYBODY), run=1, rows=tags)])
     again = entry(devices(EVERYBODY), rows=more)
@@ -95,8 +97,8 @@ def test_other_bounds_for_the_same_devices_are_refused_whatever_the_rows_are():
 
 def test_row_tags_know_rows_and_not_their_order_and_nobody_else_can_make_them():
     shuffled = [2, 0, 1, 5, 4, 3]
-    assert row_tags(ALICE, *ROWS) == row_tags(ALICE, ROWS[0][shuffled], ROWS[1][shuffled])
-    assert row_tags(ALICE, *ROWS) != row_tags(Identity(bytes([2]) * 32), *ROWS)
+    assert row_tags(ALICE, rows_as_bytes(*ROWS)) == row_tags(ALICE, rows_as_bytes(ROWS[0][shuffled], ROWS[1][shuffled]))
+    assert row_tags(ALICE, rows_as_bytes(*ROWS)) != row_tags(Identity(bytes([2]) * 32), rows_as_bytes(*ROWS))
 
 
 def test_a_ledger_comes_back_and_damage_is_noticed():
@@ -105,6 +107,18 @@ def test_a_ledger_comes_back_and_damage_is_noticed():
     for damaged in (b"", ledger.encode()[:-1], b"\x91\x01", b"\x91\x94\x01\x02\x03\x04"):
         with pytest.raises(InvalidInput, match=r"^the ledger must be as it was saved, got something else"):
             Ledger.decode(damaged)
+
+
+def test_other_ranges_or_classes_for_the_same_devices_are_refused_whatever_the_rows_are():
+    ledger = Ledger([replace(entry(devices(EVERYBODY), run=1), ranges=b"to 100")])
+    assert ledger.objection(replace(entry(devices(EVERYBODY)), ranges=b"to 100"), least_left=3, least_changed=10) == ""
+    message = (
+        "the same devices trained together before with other ranges or classes: the difference of the two totals could"
+        " be about the few values between them; take the same, or a study that the operators approve"
+    )
+    for rows in (b"r" * 8, bytes(range(200))):
+        other = replace(entry(devices(EVERYBODY), rows=rows), ranges=b"to 101")
+        assert ledger.objection(other, least_left=3, least_changed=10) == message
 
 
 # -- in the machine
@@ -155,3 +169,35 @@ def test_without_a_ledger_the_second_run_goes_through():
     for members in (range(7), range(6)):
         names = [scenario.names[i] for i in members]
         run_in_process(KeysServer(scenario.parameters, names, descent(2)), [scenario.device(i) for i in members])
+
+
+def test_another_recipe_does_not_make_the_same_rows_look_like_others():
+    """One patient more, and features of another seed: the totals cannot be subtracted, those of linear ones could."""
+    scenario = scenario_of_seven()
+    raw = [tuple(bytes([i, row]) for row in range(len(X))) for i, (X, _) in enumerate(scenario.data)]
+    ledgers = [Ledger() for _ in raw]
+
+    def run(factor: float, origins: list[Origin]) -> None:
+        parties = [
+            KeysDevice(
+                name,
+                factor * X,
+                Y,
+                origin,
+                identity=Identity(bytes([i + 1]) * 32),
+                policy=Policy(allow_gram=True, colluders=1, least_changed_rows=2),
+                ledger=ledgers[i],
+            )
+            for i, (name, (X, Y), origin) in enumerate(zip(scenario.names, scenario.data, origins, strict=True))
+        ]
+        run_in_process(KeysServer(scenario.parameters, scenario.names, descent(2)), parties)
+
+    run(1.0, [Origin(rows) for rows in raw])
+    run(0.5, [Origin(rows) for rows in raw])  # other features of the same rows
+    one_more = [Origin((*rows, b"new") if i == 3 else rows) for i, rows in enumerate(raw)]
+    message = (
+        "this device does not take part: the same devices trained together before and only 1 of our rows changed since:"
+        " the difference of the two totals would be about those; at least 2 must change"
+    )
+    with pytest.raises(MessageRefused, match=exactly(message)):
+        run(0.25, one_more)

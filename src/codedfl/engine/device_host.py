@@ -22,12 +22,12 @@ from codedfl.engine.probe import answer_probe
 from codedfl.engine.state_folder import INDEX, StateFolder
 from codedfl.errors import CodedFLError, MessageRefused
 from codedfl.protocol import Device, Ledger, Policy
+from codedfl.protocol.local_data import LocalRows
 from codedfl.protocol.messages import VERSION, Kind, Message
 from codedfl.protocol.schemes import machines_of
 from codedfl.state import State
-from codedfl.typing import Floats
 
-LoadRows = Callable[[], tuple[Floats, Floats]]
+LoadRows = Callable[[], LocalRows]
 
 log = logging.getLogger("codedfl.engine.device")
 
@@ -147,7 +147,8 @@ class DeviceHost:
                 StateFolder(path).wipe()
 
     def _restored(self, scheme: str, state: State | None, ledger: Ledger) -> tuple[Device, Line]:
-        rows = (None, None) if state is not None and state["device"]["data_used"] else self.load_rows()
+        gone = state is not None and state["device"]["data_used"]
+        rows = (None, None, None) if gone else self.load_rows()
         device = machines_of(scheme).device_type(
             self.name,
             *rows,

@@ -22,6 +22,7 @@ from codedfl.data.studies.study import Study
 from codedfl.errors import InvalidInput
 from codedfl.exact.fixed_point import Bounds
 from codedfl.protocol import Parameters
+from codedfl.protocol.local_data import Origin
 from codedfl.typing import Floats, Rows
 
 if TYPE_CHECKING:  # a node needs no schemes' costs and times
@@ -92,6 +93,13 @@ class Learning:
         if made.clipped:
             log.warning("clipped to their public ranges: %s", made.clipped.words(self.recipe.column_names))
         return made.X.astype(np.float64), made.Y
+
+    def origin(self, X: Rows, y: Rows) -> Origin:
+        """What the ledger compares. With a study the operator has approved the ranges; else a run may choose them."""
+        labels = [str(one).encode() for one in np.asarray(y).tolist()]
+        numbers = np.ascontiguousarray(self.recipe.matrix(X), dtype="<f8")
+        ranges = b"" if self.recipe.columns is not None else self.recipe.ranges_digest()
+        return Origin(tuple(row.tobytes() + label for row, label in zip(numbers, labels, strict=True)), ranges)
 
     def _made_to_fit(self, X: Rows, y: Rows) -> Prepared:
         """Rows without a study: whoever starts a run chooses their ranges and classes, so none of them may be refused.

@@ -11,22 +11,21 @@ from numpy.typing import NDArray
 from codedfl.engine.learning import Learning
 from codedfl.engine.logs import one_line
 from codedfl.errors import CodedFLError, InvalidInput
-from codedfl.typing import Floats
+from codedfl.protocol.local_data import LocalRows
 
 log = logging.getLogger("codedfl.engine.device")
 
 ROWS_REFUSED = "its rows cannot be used: see the node's log"
 
 
-def device_rows(
-    name: str, learning: Learning, load: Callable[[], tuple[NDArray[Any], NDArray[Any]]]
-) -> tuple[Floats, Floats]:
+def device_rows(name: str, learning: Learning, load: Callable[[], tuple[NDArray[Any], NDArray[Any]]]) -> LocalRows:
     """Features and labels of the raw rows that ``load`` returns.
 
     What is wrong with rows may name a value of theirs: that text stays in the log of the device.
     """
     try:
-        return learning.rows(*load())
+        X, y = load()
+        return LocalRows(*learning.rows(X, y), learning.origin(X, y))
     except Exception as error:  # of the user's loader it may be any
         ours = isinstance(error, CodedFLError)
         log.error("%s: %s: %s", name, type(error).__name__, one_line(error), exc_info=not ours)

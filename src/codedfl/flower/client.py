@@ -27,7 +27,7 @@ from codedfl.engine.private_files import default_state_dir
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.flower.records import KINDS, read_call, reply_record
 from codedfl.protocol import Policy
-from codedfl.typing import Floats
+from codedfl.protocol.local_data import LocalRows
 
 LoadLocalData = Callable[[Context], tuple[NDArray[Any], NDArray[Any]]]
 
@@ -62,7 +62,7 @@ def make_host(context: Context, load_local_data: LoadLocalData) -> DeviceHost:
     node = context.node_config
     name = device_name(context)
 
-    def load_rows() -> tuple[Floats, Floats]:
+    def load_rows() -> LocalRows:
         learning = Learning.from_config(context.run_config)
         return device_rows(name, learning, lambda: load_local_data(context))
 

@@ -20,7 +20,7 @@ from codedfl.mqtt.address import BrokerAddress
 from codedfl.mqtt.daemon import DeviceDaemon
 from codedfl.mqtt.link import BrokerLink
 from codedfl.protocol import Policy
-from codedfl.typing import Floats
+from codedfl.protocol.local_data import LocalRows
 
 log = logging.getLogger("codedfl.engine.device")
 
@@ -52,7 +52,7 @@ class Membership:
             raise InvalidInput(f"the table must be a readable file, got {str(self.table)!r}")
         learning = study.learning
 
-        def load_rows() -> tuple[Floats, Floats]:
+        def load_rows() -> LocalRows:
             return device_rows(self.name, learning, lambda: study.table(self.table))
 
         folder = self.state / self.name

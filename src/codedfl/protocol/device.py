@@ -27,8 +27,8 @@ from codedfl.crypto.sealed import Identity, RunKey
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.exact.ring import Ring
 from codedfl.protocol.agreement import NONCE_BYTES, Agreement, Invitation, Parameters
-from codedfl.protocol.ledger import Entry, Ledger, row_tags
-from codedfl.protocol.local_data import checked_rows, fitted
+from codedfl.protocol.ledger import Entry, Ledger, row_tags, rows_as_bytes
+from codedfl.protocol.local_data import Origin, checked_rows, fitted
 from codedfl.protocol.messages import (
     MAX_NAME,
     SERVER,
@@ -56,6 +56,8 @@ class Device(Resumable, ABC):
     X, Y : array of shape (n_i, d) and (n_i, c), or None
         Local features and labels; finite, at least one row. Dropped once phase 1 used them. None for a device that is
         going to be restored from a state past that (``data_used``).
+    origin : Origin or None
+        What X and Y were made of; None takes them for the raw rows.
     identity : Identity or None
         Long-term key; drawn anew when None.
     policy : Policy
@@ -82,6 +84,7 @@ class Device(Resumable, ABC):
         "data_used": PLAIN,
         "clipped": PLAIN,
         "dropped": PLAIN,
+        "_ranges": PLAIN,
         "_invitation": optional(
             Kept(lambda invitation: [invitation.run, invitation.encoded], lambda saved: Invitation.decode(*saved))
         ),
@@ -101,6 +104,7 @@ class Device(Resumable, ABC):
         name: str,
         X: ArrayLike | None,
         Y: ArrayLike | None,
+        origin: Origin | None = None,
         *,
         identity: Identity | None = None,
         policy: Policy | None = None,
@@ -114,6 +118,8 @@ class Device(Resumable, ABC):
             raise InvalidInput(f"name must have 1 to {MAX_NAME} bytes, got {name_length(name)}")
         self.name = name
         self._data = None if X is None or Y is None else checked_rows(name, X, Y)
+        self._origin = origin
+        self._ranges = b"" if origin is None else origin.ranges
         self.data_used = False
         self.clipped = self.dropped = 0  # values and rows that did not fit the public bounds; for the device's own log
         self.identity = identity or Identity.generate(random_bytes)
@@ -319,7 +325,10 @@ class Device(Resumable, ABC):
 
     def _own_tags(self) -> bytes:
         """Of the rows as they are, whatever a run makes of them."""
-        return b"" if self._ledger is None else row_tags(self.identity, *(self._data or _no_data()))
+        if self._ledger is None:
+            return b""
+        rows = rows_as_bytes(*(self._data or _no_data())) if self._origin is None else self._origin.rows
+        return row_tags(self.identity, rows)
 
     def _fit_rows(self, agreement: Agreement) -> None:
         rows = fitted(*(self._data or _no_data()), agreement.parameters.bounds)
@@ -331,7 +340,7 @@ class Device(Resumable, ABC):
             return
         bounds, recipe = agreement.parameters.bounds, agreement.parameters.recipe
         limits = (float(bounds.features), float(bounds.labels), bounds.samples_per_device)
-        entry = Entry(agreement.hash, owners, recipe, limits, tags)
+        entry = Entry(agreement.hash, owners, recipe, limits, tags, self._ranges)
         policy = self._policy
         reason = self._ledger.objection(entry, least_left=policy.colluders + 2, least_changed=policy.least_changed_rows)
         if reason:

@@ -10,10 +10,11 @@ leave 1 to k - 1 devices.
 The same list again shows what changed in between: it is allowed if the device's own rows are the same, or differ by
 so many rows that a single one does not stand out. The bounds that rows are fitted to must be the same too: they are
 the server's choice, and two totals with limits of n and n - 1 rows differ by one row of whoever has n. Rows are
-compared as they are before fitting, so no choice of bounds makes a refusal tell of them. They are remembered as keyed
-hashes (``Identity.tag``), which tell whoever finds the file nothing without the device's key.
-
-The recipe is recorded and not used to excuse a list: another seed or range makes other features of the same rows.
+compared as they are before anything was made of them (``local_data.Origin``), so that neither bounds nor another
+recipe makes the same rows look like others, nor a refusal tell of them. Ranges and classes that whoever starts a run
+may choose must be the same as well: linear features can be scaled back, and then two totals differ by what only one of
+the two ranges has clipped. Rows are remembered as keyed hashes (``Identity.tag``), which tell whoever finds the file
+nothing without the device's key.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ class Entry:
         older state may be shown a second list under the same agreement.
     recipe: its digest.
     bounds: what the server may choose of how rows are fitted (``local_data``): bounds on values, rows of a device.
-    rows: as they were before they were fitted.
+    rows: tags of them as they were before anything was made of them.
+    ranges: see ``local_data.Origin``.
     """
 
     agreement: bytes
@@ -50,6 +52,7 @@ class Entry:
     recipe: bytes
     bounds: tuple[float, float, int]
     rows: bytes
+    ranges: bytes = b""
 
 
 class Ledger:
@@ -81,6 +84,12 @@ class Ledger:
                         f" device) {past.bounds}, got {entry.bounds}: the difference of the two totals would be about"
                         " the few rows or values between them; take the same bounds"
                     )
+                if past.ranges != entry.ranges:
+                    return (
+                        "the same devices trained together before with other ranges or classes: the difference of the"
+                        " two totals could be about the few values between them; take the same, or a study that the"
+                        " operators approve"
+                    )
                 changed = rows_changed(past.rows, entry.rows)
                 if 0 < changed < least_changed:
                     return (
@@ -104,27 +113,33 @@ class Ledger:
     # -- as bytes, for the disk
 
     def encode(self) -> bytes:
-        return pack_list([[e.agreement, sorted(e.members), e.recipe, list(e.bounds), e.rows] for e in self.entries])
+        return pack_list(
+            [[e.agreement, sorted(e.members), e.recipe, list(e.bounds), e.rows, e.ranges] for e in self.entries]
+        )
 
     @classmethod
     def decode(cls, data: bytes) -> Ledger:
         try:
             entries = []
             for fields in unpack_list(data, "a ledger", depth=3, most=2**22):
-                types = (bytes, list, bytes, list, bytes)
-                agreement, members, recipe, bounds, rows = check_types(fields, types, "a ledger's entry")
+                types = (bytes, list, bytes, list, bytes, bytes)
+                agreement, members, recipe, bounds, rows, ranges = check_types(fields, types, "a ledger's entry")
                 check_types(members, (bytes,) * len(members), "a list")
                 features, labels, limit = check_types(bounds, (float, float, int), "a ledger's bounds")
-                entries.append(Entry(agreement, frozenset(members), recipe, (features, labels, limit), rows))
+                entries.append(Entry(agreement, frozenset(members), recipe, (features, labels, limit), rows, ranges))
         except (MessageRefused, TypeError) as error:
             raise InvalidInput(f"the ledger must be as it was saved, got something else ({error})") from None
         return cls(entries)
 
 
-def row_tags(identity: Identity, X: Floats, Y: Floats) -> bytes:
+def row_tags(identity: Identity, rows: Iterable[bytes]) -> bytes:
     """A keyed hash of every row, sorted: the order of rows does not matter."""
-    rows = np.hstack([X, Y]).astype("<f8")
-    return b"".join(sorted(identity.tag(row.tobytes())[:TAG_BYTES] for row in rows))
+    return b"".join(sorted(identity.tag(row)[:TAG_BYTES] for row in rows))
+
+
+def rows_as_bytes(X: Floats, Y: Floats) -> Iterator[bytes]:
+    """Features and labels that count as the raw rows themselves."""
+    return (row.tobytes() for row in np.hstack([X, Y]).astype("<f8"))
 
 
 def rows_changed(before: bytes, after: bytes) -> int:

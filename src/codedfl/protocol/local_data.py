@@ -7,6 +7,7 @@ whether a device takes part never depends on its rows (``policy``).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,6 +15,27 @@ from numpy.typing import ArrayLike
 from codedfl.errors import InvalidInput
 from codedfl.exact.fixed_point import Bounds
 from codedfl.typing import Floats
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What X and Y were made of. The ledger remembers it as keyed hashes; nobody else is told.
+
+    rows: each as bytes, before anything was scaled, clipped or made into features.
+    ranges: digest of the ranges and classes that shaped them, where whoever starts a run may choose those; empty where
+        the operator has approved them.
+    """
+
+    rows: tuple[bytes, ...]
+    ranges: bytes = b""
+
+
+class LocalRows(NamedTuple):
+    """A device's features and labels; without an origin they count as the raw rows themselves."""
+
+    X: Floats
+    Y: Floats
+    origin: Origin | None = None
 
 
 @dataclass(frozen=True)
