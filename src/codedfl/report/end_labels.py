@@ -16,6 +16,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backend_bases import RendererBase
 from matplotlib.transforms import Bbox
+from numpy.typing import NDArray
 
 from codedfl.typing import Floats
 
@@ -41,6 +42,7 @@ BESIDE: Places = (
     (GAP, 0.0, "left"),
     *((4 * GAP, sign * 0.5 * RISE * level, "left") for level in range(1, 13) for sign in (1, -1)),
 )
+LEADER_POINTS = 10  # of a line back to its curve, which must not lie in another name
 STRIDE = 3  # orders begin with every third name: the search is greedy, and other orders find other outcomes
 ALIGNMENT = {"left": 0.0, "center": 0.5, "right": 1.0}
 # What is wrong with a place, from worst to least: a name on a name, out of the frame, a leader through a name, a name
@@ -112,8 +114,8 @@ def _places(
     for rank, (x, y, align) in enumerate(offered):
         box = _box(end_x + pixels * x, end_y + pixels * y, size, align, pixels * MARGIN)
         # Names next to their curve need no line back to it.
-        steps = range(1, 11) if max(abs(x), abs(y)) > GAP else ()
-        leader = tuple((end_x + pixels * x * k / 10, end_y + pixels * y * k / 10) for k in steps)
+        steps = range(1, LEADER_POINTS + 1) if max(abs(x), abs(y)) > GAP else ()
+        leader = tuple((end_x + pixels * x * k / LEADER_POINTS, end_y + pixels * y * k / LEADER_POINTS) for k in steps)
         outside = max(frame.x0 - box[0], frame.y0 - box[1], box[2] - frame.x1, box[3] - frame.y1, 0.0)
         covered = int(((ink > box[:2]) & (ink < box[2:])).all(axis=1).sum())
         blocked = int(((ends[:, 0] > box[0]) & (ends[:, 0] < box[2]) & (ends[:, 0] != end_x)).sum())
@@ -126,47 +128,52 @@ def _arrange(choices: Sequence[Sequence[_Place]]) -> list[_Place]:
     """One place for each name, together of least cost as far as the search finds."""
     by_end = sorted(range(len(choices)), key=lambda name: choices[name][0].box)
     by_width = sorted(by_end, key=lambda name: choices[name][0].box[2] - choices[name][0].box[0])
-    found: list[tuple[float, list[_Place]]] = []
+    every = [place for places in choices for place in places]
+    starts = np.cumsum([0, *(len(places) for places in choices)])
+    alone, conflicts = np.array([place.cost for place in every]), _conflicts(every)
+    found: list[tuple[float, list[int]]] = []
     orders = (by_end, by_end[::-1], by_width, by_width[::-1])
     for order in (one[first:] + one[:first] for one in orders for first in range(0, len(one), STRIDE)):
-        chosen: dict[int, _Place] = {}
+        chosen: dict[int, int] = {}
         before = None
         while before != chosen:
             before = dict(chosen)
             for name in order:
                 others = [place for other, place in chosen.items() if other != name]
-                chosen[name] = min(choices[name], key=lambda place, others=others: _cost(place, others))  # type: ignore[misc]
+                own = slice(starts[name], starts[name + 1])
+                chosen[name] = int(starts[name] + np.argmin(alone[own] + conflicts[own, others].sum(axis=1)))
         places = [chosen[name] for name in range(len(choices))]
-        pairs = itertools.combinations(places, 2)
-        found.append((sum(p.cost for p in places) + sum(_conflict(*pair) for pair in pairs), places))
-    return min(found, key=lambda one: one[0])[1]
+        cost = alone[places].sum() + conflicts[np.ix_(places, places)].sum() / 2.0
+        found.append((float(cost), places))
+    return [every[place] for place in min(found, key=lambda one: one[0])[1]]
 
 
-def _cost(place: _Place, others: Sequence[_Place]) -> float:
-    return place.cost + sum(_conflict(place, other) for other in others)
+def _conflicts(places: Sequence[_Place]) -> Floats:
+    """What each pair of places costs together; symmetric, and meaningless for two places of one name."""
+    left, bottom, right, top = np.array([place.box for place in places]).T
+    overlap = (left[:, None] < right) & (left < right[:, None]) & (bottom[:, None] < top) & (bottom < top[:, None])
+    # A place without a leader has points nowhere: no comparison with them holds.
+    nowhere = ((np.nan, np.nan),) * LEADER_POINTS
+    leaders = np.array([place.leader or nowhere for place in places])
+    through = np.zeros((len(places), len(places)))
+    for x, y in leaders.transpose(1, 2, 0):
+        through += (left < x[:, None]) & (x[:, None] < right) & (bottom < y[:, None]) & (y[:, None] < top)
+    crossing = _crossing(leaders[:, 0], leaders[:, -1])
+    conflicts: Floats = ON_NAME * overlap + THROUGH_NAME * (through + through.T + crossing)
+    return conflicts
 
 
-def _conflict(one: _Place, other: _Place) -> float:
-    a, b = one.box, other.box
-    overlap = a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
-    through = _inside(one.leader, b) + _inside(other.leader, a) + _cross(one.leader, other.leader)
-    return ON_NAME * overlap + THROUGH_NAME * through
+def _crossing(start: Floats, end: Floats) -> NDArray[np.bool_]:
+    """Whether each two straight leaders meet: the ends of each lie on both sides of the other."""
+    along = end - start
 
+    def side(point: Floats) -> Floats:
+        gap = point[None] - start[:, None]
+        sides: Floats = along[:, None, 0] * gap[..., 1] - along[:, None, 1] * gap[..., 0]
+        return sides
 
-def _cross(one: Sequence[Point], other: Sequence[Point]) -> bool:
-    """Whether two straight leaders meet: the ends of each lie on both sides of the other."""
-    if not one or not other:
-        return False
-    a, b, c, d = one[0], one[-1], other[0], other[-1]
-    return _side(a, b, c) * _side(a, b, d) <= 0 and _side(c, d, a) * _side(c, d, b) <= 0
-
-
-def _side(a: Point, b: Point, point: Point) -> float:
-    return (b[0] - a[0]) * (point[1] - a[1]) - (b[1] - a[1]) * (point[0] - a[0])
-
-
-def _inside(points: Sequence[Point], box: Box) -> int:
-    return sum(box[0] < x < box[2] and box[1] < y < box[3] for x, y in points)
+    apart = side(start) * side(end) <= 0
+    return apart & apart.T
 
 
 def _box(x: float, y: float, size: Bbox, align: str, margin: float) -> Box:

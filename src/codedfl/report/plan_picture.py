@@ -41,9 +41,9 @@ _WINNER: dict[str, Any] = {
 
 def plan_figure(planning: Planning, *, title: str = "", score_name: str = "accuracy") -> Pictures:
     """Draw every plan that was tried; the height is logarithmic."""
-    everything = time_against_alpha(planning)
+    everything = _thinned(time_against_alpha(planning))
     kept = time_against_alpha(Planning(planning.target, planning.plans))
-    uncoded = [made for made in _all_plans(planning) if not made.is_coded]
+    uncoded = _fastest_of_each([made for made in _all_plans(planning) if not made.is_coded])
     if not everything and not uncoded:
         raise InvalidInput("planning must hold at least one plan, got none")
     groups = sorted({curve.groups for curve in everything}) or [1]
@@ -69,11 +69,30 @@ def plan_figure(planning: Planning, *, title: str = "", score_name: str = "accur
             ncols=3,
             frameon=False,
             fontsize=8.5,
+            title="Each scheme with its fastest solver; those with an α with descent too.",
+            title_fontsize=8.5,
+            alignment="left",
         )
         renderer = canvas.laid_out(figure)
         for axes, of_panel in zip(all_axes, labels, strict=True):
             write_end_labels(axes, renderer, of_panel, [], fontsize=8.0, places=BESIDE)
         return canvas.render(figure)
+
+
+def _thinned(curves: Curves) -> Curves:
+    """Each scheme with descent and with the solver of its fastest plan: all of them together cannot be told apart."""
+    fastest: dict[tuple[str, int], CurveKey] = {}
+    for curve in sorted(curves, key=lambda one: min(time for _, time in curves[one])):
+        fastest.setdefault((curve.scheme, curve.groups), curve)
+    return {curve: points for curve, points in curves.items() if curve.solver == "gd" or curve in fastest.values()}
+
+
+def _fastest_of_each(plans: list[Plan]) -> list[Plan]:
+    """The fastest plan of each scheme without an alpha."""
+    found: dict[str, Plan] = {}
+    for made in sorted(plans, key=lambda one: one.seconds_mean):
+        found.setdefault(made.scheme, made)
+    return list(found.values())
 
 
 def _all_plans(planning: Planning) -> list[Plan]:
@@ -97,7 +116,7 @@ def _draw(axes: Axes, curves: Curves, kept: Curves, uncoded: list[Plan]) -> list
         look = look_of(made.scheme, made.solver)
         line = np.array([(1.0, made.seconds_mean), (last, made.seconds_mean)])
         axes.plot(*line.T, color=look.color, linestyle=look.dashes, linewidth=look.width)
-        labels.append(EndLabel(look.name, look.color, line))
+        labels.append(EndLabel(plan_name(made), look.color, line))
     axes.set_xlim(1 - 0.03 * last, last * (1 + ROOM))
     canvas.fixed_ticks(axes, _ticks(last))
     canvas.log_ticks(axes.yaxis)

@@ -113,5 +113,6 @@ def plan_name(made: Plan, separator: str = ", ") -> str:
     parameters = [QUALIFIERS[made.scheme]] if made.scheme in QUALIFIERS else []
     parameters += [f"α = {made.alpha}"] if made.is_coded else []
     parameters += [f"δ = {made.parameters['delta']:g}"] if "delta" in made.parameters else []
+    parameters += [f"z = {made.parameters['z']:g}"] if "z" in made.parameters else []
     parameters += [f"{made.groups} groups"] if made.groups > 1 else []
     return f"{scheme}{separator}{', '.join([*parameters, SOLVERS.get(made.solver, made.solver)])}"
