@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codedfl.exact.fixed_point import FixedPoint
-from codedfl.protocol import Parameters
+from codedfl.protocol import Parameters, Policy
 from codedfl.run.in_process import run_in_process
 from codedfl.schemes import CodedScheme
 from codedfl.solve.descent import GradientDescent
@@ -38,7 +38,10 @@ def total_constant(scheme: CodedScheme, parameters: Parameters, rows: Sequence[R
     names = [f"device-{i}" for i in range(len(rows))]
     solver = _Listening(2, 1e-3)
     server = scheme.server_type(parameters, names, solver)
-    run_in_process(server, [scheme.device_type(name, *part) for name, part in zip(names, rows, strict=True)])
+    policy = Policy(allow_gram=True)
+    run_in_process(
+        server, [scheme.device_type(name, *part, policy=policy) for name, part in zip(names, rows, strict=True)]
+    )
     return solver.constant
 
 

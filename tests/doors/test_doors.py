@@ -108,7 +108,7 @@ def test_its_parties_are_saved_and_go_on():
             broken.server.restore(old.state())
             for name, device in broken.devices.items():
                 rows = (None, None) if device.data_used else scenario.data[scenario.names.index(name)]
-                fresh = PairsDevice(name, *rows, identity=device.identity)
+                fresh = PairsDevice(name, *rows, identity=device.identity, policy=device._policy)
                 fresh.restore(device.state())
                 broken.devices[name] = fresh
     assert np.array_equal(broken.server.model, straight.server.model)

@@ -119,7 +119,7 @@ class Policy:
             return (
                 f"directions of X'X that the server could learn must be at most {most} by this device's policy, got"
                 f" {shown} of {n_features} when it asks different devices for different ones: a smaller alpha, fewer"
-                " holders, epochs or outputs"
+                " holders, epochs or outputs, or operators who allow the whole matrix (allow-gram)"
             )
         return ""
 
