@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 
-from codedfl.report.journal import journal_discussion
+from codedfl.report.journal import journal_discussion, peers_discussion
 from codedfl.report.notes import notes_of
 from codedfl.report.page import (
     VERDICTS,
@@ -29,7 +29,9 @@ from codedfl.report.page import (
 )
 from codedfl.report.rows import (
     NOTHING,
+    SOLVER_NAMES,
     Row,
+    amount,
     best_variants,
     by_time,
     dataset_name,
@@ -44,7 +46,7 @@ from codedfl.report.rows import (
     target_text,
     variant_name,
 )
-from codedfl.study.results import Goal, Results, ScalingRow, SchemeResult
+from codedfl.study.results import Goal, PeerRow, Results, ScalingRow, SchemeResult
 
 Scaling = Sequence[ScalingRow]
 
@@ -65,6 +67,7 @@ def beyond_page(results: Results, accuracy: Mapping[str, str], scaling: str | No
             _goals_section(_goals(results)),
             *(_dataset_section(results, name, target_of[name], svg) for name, svg in accuracy.items()),
             "" if scaling is None else _scaling_section(results, scaling),
+            _peers_section(results.peers) if results.peers else "",
             section("Notes", definitions(notes_of(results, judged, "the target"))),
             provenance(results),
         ),
@@ -268,6 +271,30 @@ def _scaling_section(results: Results, svg: str) -> str:
         tables.append(details("times and variants", _by_size(rows, _variant)))
     discussion = [paragraph(text) for text in journal_discussion(scaling, results.n_features)]
     return section("More devices", figure(svg, caption, "scaling"), *discussion, *tables)
+
+
+def _peers_section(peers: Sequence[PeerRow]) -> str:
+    """Every secure scheme at three sizes, and what to make of the journal's own comparison."""
+    heads = (
+        *("devices", "scheme", "solver", "epochs", "time", "of it sharing", "bytes a device"),
+        *("may be late", "may collude", "server sees"),
+    )
+    tables = []
+    for dataset in dict.fromkeys(row.dataset for row in peers):
+        lines: list[Line] = [
+            (
+                [
+                    *(str(row.devices), row.label, SOLVER_NAMES.get(row.solver, "descent"), str(row.epochs)),
+                    *(seconds(row.seconds), seconds(row.sharing_seconds), amount(row.device_bytes, "B")),
+                    *(str(row.stragglers), NOTHING if row.colluders < 0 else str(row.colluders), row.server_sees),
+                ],
+                "",
+            )
+            for row in sorted(peers, key=lambda one: (one.devices, one.seconds))
+            if row.dataset == dataset
+        ]
+        tables.append(table(heads, lines, f"{dataset_name(dataset)}, one convention for all.", text_columns=(1, 2, 9)))
+    return section("Beside other secure aggregation", *map(paragraph, peers_discussion(peers)), *tables)
 
 
 def _by_size(rows: Scaling, text: Callable[[ScalingRow], str], caption: str = "") -> str:

@@ -33,9 +33,10 @@ from codedfl.study import paper
 from codedfl.study.comparison import Entry, Settings, Trained, draw_latencies, train_seeds
 from codedfl.study.paper import EXPERIMENTS, Experiment
 from codedfl.study.parallel import jobs_at_once
+from codedfl.study.peers import peer_rows
 from codedfl.study.planner import gram_directions
 from codedfl.study.reproduce import experiment_settings, problem_maker, software_versions, thinned
-from codedfl.study.results import Goal, Results, ScalingRow, SchemeResult, Took, TraceRow
+from codedfl.study.results import Goal, PeerRow, Results, ScalingRow, SchemeResult, Took, TraceRow
 from codedfl.typing import Progress
 
 CHUNK_BITS = 12_000  # a packet of 1 500 bytes, each with its own retransmissions
@@ -122,6 +123,7 @@ def reproduce_beyond(
     schemes: list[SchemeResult] = []
     traces: list[TraceRow] = []
     scaling: list[ScalingRow] = []
+    peers: list[PeerRow] = []
     algebra = 0.0
     for index, (name, experiment) in enumerate(EXPERIMENTS.items()):
         data = thinned(datasets.load(experiment.dataset, data_dir), rows)
@@ -135,6 +137,7 @@ def reproduce_beyond(
             schemes += [replace(row, gram_directions=_gram_directions(row, trained.shape)) for row in found]
             traces += curves if chunk_bits is None else ()
         scaling += speedup_against_devices(name, experiment, trained, settings)
+        peers += peer_rows(name, experiment.headline_target, trained, settings)
     return Results(
         name="beyond",
         title="Beyond the paper: MNIST and Fashion-MNIST",
@@ -149,6 +152,7 @@ def reproduce_beyond(
         schemes=tuple(schemes),
         claims=tuple(judge_goals(schemes)),
         scaling=tuple(scaling),
+        peers=tuple(peers),
         notes=NOTES,
         seconds=Took(time.perf_counter() - began, algebra),
         versions=software_versions(),

@@ -198,6 +198,29 @@ class ScalingRow:
 
 
 @dataclass(frozen=True)
+class PeerRow:
+    """One secure scheme of any author at one size, by one convention for all.
+
+    device_bytes: sent and received by the busiest device in the whole training.
+    stragglers: so many devices need not be waited for in an epoch.
+    colluders: so many devices may collude with the server and no other one is exposed; -1 if the server needs none.
+    """
+
+    dataset: str
+    devices: int
+    scheme: str
+    solver: str
+    label: str
+    epochs: int
+    seconds: float
+    sharing_seconds: float
+    device_bytes: float
+    stragglers: int
+    colluders: int
+    server_sees: str
+
+
+@dataclass(frozen=True)
 class PaperValue:
     """The speed-up that the paper's text states, and for which alpha."""
 
@@ -247,6 +270,7 @@ class Results:
     sensitivity: tuple[Sensitivity, ...] = ()
     claims: tuple[Claim | Goal, ...] = ()
     scaling: tuple[ScalingRow, ...] = ()
+    peers: tuple[PeerRow, ...] = ()
     notes: tuple[str, ...] = ()
     quick: bool = False
     traces: tuple[TraceRow, ...] = ()

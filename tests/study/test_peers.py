@@ -1,0 +1,45 @@
+"""Secure schemes of other authors at three sizes, by one convention."""
+
+from __future__ import annotations
+
+from codedfl.fleet.fleet import Fleet
+from codedfl.report.journal import peers_discussion
+from codedfl.schemes import CodedKeys, Conventional, ConventionalFullBatch
+from codedfl.solve.registry import BLOCK_KRYLOV
+from codedfl.study.comparison import Entry, Settings, train_one
+from codedfl.study.peers import SIZES, peer_rows
+from small_problems import digits
+
+
+def test_every_size_has_every_scheme_with_what_it_bears():
+    settings = Settings(Fleet.load("paper"), (0.8,), max_epochs=60)
+    exact = [
+        Entry(kind, solver) for kind in (CodedKeys(25), ConventionalFullBatch()) for solver in ("gd", BLOCK_KRYLOV)
+    ]
+    trained = train_one(0, digits(n_features=100), [Entry(Conventional()), *exact], settings)
+    rows = peer_rows("digits", 0.8, trained, settings)
+    bears = {
+        "conventional": [-1],
+        "conventional-full-batch": [-1],
+        "light-secagg": [1, 10],
+        "coded-padded": [0, 0],
+        "coded-secagg": [1, 1, 10, 10],
+        "role-keys": [1, 1, 10, 10],
+    }
+    for size in SIZES:
+        here = [row for row in rows if row.devices == size]
+        assert {name: sorted(row.colluders for row in here if row.scheme == name) for name in bears} == bears
+        for solver in ("gd", BLOCK_KRYLOV):
+            epochs = {
+                row.epochs for row in here if row.solver == solver and row.scheme in ("coded-secagg", "role-keys")
+            }
+            assert len(epochs) == 1, "exact models need the same epochs, whoever makes them"
+        assert all(0 <= row.sharing_seconds < row.seconds and row.device_bytes > 0 for row in here)
+        assert all(row.stragglers == 0 for row in here if row.scheme in ("conventional", "light-secagg"))
+        assert all(row.stragglers > 0 for row in here if row.scheme in ("coded-secagg", "role-keys"))
+    first, *ratios = peers_discussion(rows)
+    assert "6.6 to 18.7" in first and len(ratios) == len(SIZES)
+    times = {row.scheme: row.seconds for row in rows if (row.devices, row.solver, row.colluders) == (25, "gd", 1)}
+    assert ratios[0].endswith(
+        f"takes {times['coded-secagg'] / times['light-secagg']:.2f} times as long as LightSecAgg."
+    )
