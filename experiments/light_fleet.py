@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from codedfl.errors import CodedFLError
 from experiments.light_devices import Job, LightDevice
 from experiments.local_fleet import LocalFleet
 
@@ -53,13 +51,8 @@ class LightFleet(LocalFleet):
             authority = str(self.broker.path / "ca.pem")
             job = Job(way, str(self.study), states, port, authority, tuple(devices), steps, size)
             path = job.save(self.folder / f"job-{first}.json")
-            self._start(f"light-{first}", [sys.executable, "-m", "experiments.light_devices", str(path)])
+            self.programs.start(f"light-{first}", [sys.executable, "-m", "experiments.light_devices", str(path)])
 
     def wait_for_devices(self) -> None:
         """Until they have ended by themselves."""
-        for name in [name for name in self._processes if name.startswith("light-")]:
-            try:
-                self._processes[name].wait(_END_SECONDS)
-            except subprocess.TimeoutExpired:
-                raise CodedFLError(f"{name} must end with its run, got {self.log_of(name)[-1000:]}") from None
-            del self._processes[name]
+        self.programs.wait_for("light-", _END_SECONDS)

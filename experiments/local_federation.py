@@ -6,26 +6,17 @@ the network. Everything started here, and whatever that starts, is stopped at th
 
 from __future__ import annotations
 
-import ctypes
-import os
 import re
 import signal
-import socket
-import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
+from typing import Any
 
 from codedfl.engine.certificates import make_certificate, make_node_key
-from codedfl.flower.flwr_program import FlowerFailed, FlowerProgram, flat
-
-HOST = "127.0.0.1"
-_START_SECONDS = 60.0
-_STOP_SECONDS = 10.0
-_PR_SET_PDEATHSIG = 1
+from codedfl.flower.flwr_program import FlowerProgram, flat
+from experiments.local_programs import HOST, LocalPrograms, descendants, free_port, send_signal
 
 
 class LocalFederation:
@@ -37,16 +28,15 @@ class LocalFederation:
     def __init__(self, folder: Path, node_configs: Sequence[Mapping[str, Any]]) -> None:
         self.folder = folder
         self._configs = list(node_configs)
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        self._logs: list[IO[bytes]] = []
-        self._port = _free_port()
-        self._ports = [_free_port() for _ in node_configs]
+        self._port = free_port()
+        self._ports = [free_port() for _ in node_configs]
         # A SuperNode looks once a second whether it has a process to start, unless told to look more often.
         self.flwr = FlowerProgram(
             FLWR_HOME=str(folder / "flwr"),
             FLWR_SUPEREXEC_TASK_POLL_INTERVAL="0.2",
             XDG_STATE_HOME=str(folder / "state"),  # keys of the server and of virtual nodes
         )
+        self._programs = LocalPrograms(folder, folder, self.flwr.environment)
 
     @property
     def simulates(self) -> bool:
@@ -84,8 +74,8 @@ class LocalFederation:
             connection += [f'root-certificates = "{made.authority}"']
         lines = ["[superlink]", 'default = "here"', "", "[superlink.here]", *connection]
         (home / "config.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
-        self._start("superlink", command)
-        self._wait_for_port("superlink", self._port)
+        self._programs.start("superlink", command)
+        self._programs.wait_for_port("superlink", self._port)
 
     def _register_nodes(self) -> None:
         """``flwr supernode register`` for each key, in one process: the program takes seconds to start."""
@@ -103,111 +93,33 @@ class LocalFederation:
         command += ["--auth-supernode-private-key", str(self.folder / "node-keys" / f"node-{index}")]
         command += ["--host", HOST, "--port", str(self._ports[index])]
         command += ["--node-config", flat(self._configs[index])]
-        self._start(f"node-{index}", command)
+        self._programs.start(f"node-{index}", command)
 
     def kill_node(self, index: int) -> None:
         """As if its plug was pulled: the SuperNode and whatever it has started."""
-        process = self._processes.pop(f"node-{index}")
-        for pid in [process.pid, *_descendants(process.pid)]:
-            _signal(pid, signal.SIGKILL)
-        process.wait()
+        self._programs.kill(f"node-{index}")
 
     def node_runs(self, index: int) -> bool:
-        process = self._processes.get(f"node-{index}")
-        return process is not None and process.poll() is None
+        name = f"node-{index}"
+        return name in self._programs and self._programs.ended(name) is None
 
     def kill_server_app(self) -> None:
         """End the process of the server app as a power cut would; the SuperLink goes on."""
-        for pid in _descendants(self._processes["superlink"].pid):
+        for pid in descendants(self._programs.pid("superlink")):
             if b"flwr-serverapp" in _command_line(pid):
-                _signal(pid, signal.SIGKILL)
+                send_signal(pid, signal.SIGKILL)
 
     def log_of(self, name: str) -> str:
         """What a program (superlink, node-0, ...) has written so far."""
-        return (self.folder / "logs" / f"{name}.log").read_text(encoding="utf-8", errors="replace")
+        return self._programs.log_of(name)
 
     def memory(self) -> int:
         """Bytes that all programs of the federation take now, what they share counted once. On Linux only."""
-        roots = [process.pid for process in self._processes.values()]
-        return sum(_proportional_bytes(pid) for root in roots for pid in (root, *_descendants(root)))
+        return sum(map(_proportional_bytes, self._programs.everyone()))
 
     def stop(self) -> None:
-        """End all processes started here: asked first, and after ten seconds ended."""
-        started = {process.pid: name for name, process in self._processes.items()}
-        everyone = {pid for root in started for pid in (root, *_descendants(root))}
-        for process in self._processes.values():
-            process.terminate()
-        deadline = time.monotonic() + _STOP_SECONDS
-        for process in self._processes.values():
-            try:
-                process.wait(max(0.1, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-        for pid in everyone - set(started):
-            _signal(pid, signal.SIGKILL)
-        self._processes.clear()
-        for log in self._logs:
-            log.close()
-        self._logs.clear()
-
-    # -- programs
-
-    def _start(self, name: str, command: list[str]) -> None:
-        logs = self.folder / "logs"
-        logs.mkdir(exist_ok=True)
-        log = (logs / f"{name}.log").open("ab")
-        self._logs.append(log)
-        self._processes[name] = subprocess.Popen(
-            command,
-            env=self.flwr.environment,
-            cwd=self.folder,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,  # Ctrl-C must reach us only: we stop them in order
-            preexec_fn=_end_with_parent,
-        )
-
-    def _wait_for_port(self, name: str, port: int) -> None:
-        deadline = time.monotonic() + _START_SECONDS
-        while time.monotonic() < deadline:
-            if self._processes[name].poll() is not None:
-                break
-            with socket.socket() as probe:
-                if probe.connect_ex((HOST, port)) == 0:
-                    return
-            time.sleep(0.1)
-        raise FlowerFailed(f"{name} must listen on port {port}, got none: {self.log_of(name)[-500:]}")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
-
-
-def _end_with_parent() -> None:
-    """In a new process: let the system end it when its parent is killed and cannot do so itself. On Linux only."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def _descendants(pid: int) -> list[int]:
-    """Processes that this one has started, and theirs; from /proc, so only where there is one."""
-    children: dict[int, list[int]] = {}
-    for entry in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = entry.read_text().rpartition(")")[2].split()
-        except OSError:  # it has ended meanwhile
-            continue
-        children.setdefault(int(fields[1]), []).append(int(entry.parent.name))
-    found: list[int] = []
-    waiting = [pid]
-    while waiting:
-        waiting += (more := children.get(waiting.pop(), []))
-        found += more
-    return found
+        """End all processes started here."""
+        self._programs.stop()
 
 
 def _command_line(pid: int) -> bytes:
@@ -223,10 +135,3 @@ def _proportional_bytes(pid: int) -> int:
     except OSError:  # it has ended meanwhile
         return 0
     return 1024 * int(found[1]) if found else 0
-
-
-def _signal(pid: int, what: signal.Signals) -> None:
-    try:
-        os.kill(pid, what)
-    except ProcessLookupError:
-        return

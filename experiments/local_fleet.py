@@ -7,25 +7,20 @@ from __future__ import annotations
 
 import json
 import os
-import socket
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
 from codedfl.errors import CodedFLError
 from codedfl.mqtt.broker_folder import SERVER_NAME, BrokerFolder
+from experiments.local_programs import HOST, LocalPrograms, free_port
 
-HOST = "127.0.0.1"
-_START_SECONDS = 60.0
-_STOP_SECONDS = 5.0
 _ROOT = Path(__file__).resolve().parent.parent
-_ENDS_WITH_PARENT = _ROOT / "experiments" / "ends_with_parent.py"
 
 
 class LocalFleet:
@@ -53,8 +48,7 @@ class LocalFleet:
         self.study = folder / "study.toml"
         self._program = program
         self._delays = delays or {}
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        self._logs: list[IO[bytes]] = []
+        self.programs = LocalPrograms(folder, _ROOT)
         self.names = [f"device-{i}" for i in range(len(parts))]
         folder.mkdir(parents=True, exist_ok=True)
         shown = {key: value for key, value in config.items() if key != "output-dir"}
@@ -64,7 +58,7 @@ class LocalFleet:
         (folder / "policy.toml").write_text("allow-gram = true\n")
         for name, (X, y) in zip(self.names, parts, strict=True):
             np.savez(folder / f"{name}.npz", X=X, label=y)
-        self.broker = BrokerFolder.create(folder / "broker", [HOST, "localhost"], self.names, _free_port(), HOST)
+        self.broker = BrokerFolder.create(folder / "broker", [HOST, "localhost"], self.names, free_port(), HOST)
 
     def __enter__(self) -> Self:
         try:
@@ -87,8 +81,8 @@ class LocalFleet:
 
     def start_broker(self) -> None:
         command = [*_codedfl(), "broker", "start", str(self.broker.path)]
-        self._start("broker", command + (["--program", self._program] if self._program else []))
-        self._wait_for_port()
+        self.programs.start("broker", command + (["--program", self._program] if self._program else []))
+        self.programs.wait_for_port("broker", self.broker.port)
 
     def device_command(self, index: int, party: str = "") -> list[str]:
         """``codedfl join`` for a device; with ``party`` under another's certificate."""
@@ -101,11 +95,11 @@ class LocalFleet:
         return [*_codedfl(), "join", *arguments]
 
     def start_device(self, index: int) -> None:
-        self._start(self.names[index], self.device_command(index))
+        self.programs.start(self.names[index], self.device_command(index))
 
     def start_server(self) -> None:
         """Start the server, or start it again after it was killed."""
-        self._start("server", self.server_command())
+        self.programs.start("server", self.server_command())
 
     def server_command(self) -> list[str]:
         return [*_codedfl(), "serve", str(self.study), "--out", str(self.output), *self._access(SERVER_NAME)]
@@ -117,16 +111,11 @@ class LocalFleet:
 
     def kill(self, name: str) -> None:
         """As if its plug was pulled: broker, server or a device."""
-        process = self._processes.pop(name)
-        process.kill()
-        process.wait()
-
-    def pid(self, name: str) -> int:
-        return self._processes[name].pid
+        self.programs.kill(name)
 
     def ended(self, name: str) -> int | None:
         """The exit code of a program; None while it runs."""
-        return self._processes[name].poll()
+        return self.programs.ended(name)
 
     def events(self) -> list[dict[str, Any]]:
         """The server's journal so far."""
@@ -140,7 +129,7 @@ class LocalFleet:
         """Until something holds. It is not waited for if the server has given up."""
         deadline = time.monotonic() + seconds
         while not what():
-            if time.monotonic() > deadline or ("server" in self._processes and self.ended("server")):
+            if time.monotonic() > deadline or ("server" in self.programs and self.ended("server")):
                 raise CodedFLError(f"it must happen within {seconds:g} s, got {self.log_of('server')[-800:]}")
             time.sleep(0.02)
 
@@ -157,8 +146,7 @@ class LocalFleet:
         return code
 
     def log_of(self, name: str) -> str:
-        path = self.folder / "logs" / f"{name}.log"
-        return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+        return self.programs.log_of(name)
 
     def secrets_left(self, but: Sequence[int] = ()) -> list[Path]:
         """Files of runs on the devices; empty when all were told of the end."""
@@ -166,52 +154,11 @@ class LocalFleet:
         return [path for i in kept for path in self.folder.glob(f"state-{i}/*/runs/*/*")]
 
     def stop(self) -> None:
-        for process in self._processes.values():
-            process.terminate()
-        deadline = time.monotonic() + _STOP_SECONDS
-        for process in self._processes.values():
-            try:
-                process.wait(max(0.1, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-        self._processes.clear()
-        for log in self._logs:
-            log.close()
-        self._logs.clear()
-
-    def _start(self, name: str, command: list[str]) -> None:
-        logs = self.folder / "logs"
-        logs.mkdir(exist_ok=True)
-        log = (logs / f"{name}.log").open("ab")
-        self._logs.append(log)
-        self._processes[name] = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(_ENDS_WITH_PARENT), *command],
-            cwd=_ROOT,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,  # Ctrl-C must reach us only: we stop them in order
-        )
-
-    def _wait_for_port(self) -> None:
-        deadline = time.monotonic() + _START_SECONDS
-        while time.monotonic() < deadline and self.ended("broker") is None:
-            with socket.socket() as probe:
-                if probe.connect_ex((HOST, self.broker.port)) == 0:
-                    return
-            time.sleep(0.05)
-        raise CodedFLError(f"the broker must listen at {self.url}, got {self.log_of('broker')[-500:]}")
+        self.programs.stop()
 
 
 def _codedfl() -> list[str]:
     return [sys.executable, "-m", "codedfl"]
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
 
 
 def memory_and_cpu(pid: int) -> tuple[int, float]:

@@ -57,8 +57,8 @@ def measure(devices: int, features: int, program: str) -> dict[str, Any]:
             fleet.start_devices(CODED, fleet.broker.port)
             peak = 0
             while fleet.ended("server") is None:
-                memory, cpu = memory_and_cpu(fleet.pid("broker"))
-                _, server_cpu = memory_and_cpu(fleet.pid("server"))
+                memory, cpu = memory_and_cpu(fleet.programs.pid("broker"))
+                _, server_cpu = memory_and_cpu(fleet.programs.pid("server"))
                 peak = max(peak, memory)
                 time.sleep(0.1)
             if fleet.ended("server") != 0:
