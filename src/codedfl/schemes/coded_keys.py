@@ -6,12 +6,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from codedfl.fleet.latency import crypto_macs, ring_macs, upload_times
 from codedfl.privacy.rows import PrivacyRow, coded_rows
 from codedfl.protocol.device import Device
 from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
 from codedfl.protocol.server import Server
 from codedfl.schemes.coded import GradientCoded
+from codedfl.schemes.padded_uploads import macs_of_pad, uploads_and_pads
 from codedfl.schemes.scheme import Conditions, DeviceCosts, Sharing, WorkShape
 
 
@@ -28,30 +28,10 @@ class CodedKeys(GradientCoded):
 
     def device_costs(self, shape: WorkShape, at: Conditions, epochs: int) -> DeviceCosts:
         """alpha pads are expanded and added up."""
-        return super().device_costs(shape, at, epochs).plus(macs=self.alpha * _macs_of_pad(shape, at))
+        return super().device_costs(shape, at, epochs).plus(macs=self.alpha * macs_of_pad(shape, at))
 
     def sharing(self, shape: WorkShape, at: Conditions, draws: int, rng: np.random.Generator) -> Sharing:
-        """One sealed upload each, all of which the server needs; meanwhile devices expand the seeds they hold.
-
-        A device's own pad is drawn before the run, like its Gram matrix (paper V: preprocessing is offline). Seeds
-        are 32 bytes: of their transfer only the messages' latency is counted, up with the call that asks for them and
-        down to those who expand them.
-        """
-        fleet, empty = at.fleet, at.times.mean_transfer_times
-        asked = empty(0, "down")
-        seeds_here = (asked + empty(0, "up")).max() + empty(0, "down")
-        uploaded = asked + upload_times(
-            at.times,
-            shape.bulk_bits,
-            at.sharing,
-            draws,
-            rng,
-            macs=crypto_macs(fleet, sealed_bits=shape.bulk_bits),
-            chunk_bits=at.chunk_bits,
-        )
-        expanded = seeds_here + at.times.compute_times(self.alpha * _macs_of_pad(shape, at), draws, rng)
-        return Sharing(np.maximum(uploaded.max(axis=1), self.quorum(fleet.n_devices).time(expanded)), expanded)
-
-
-def _macs_of_pad(shape: WorkShape, at: Conditions) -> float:
-    return crypto_macs(at.fleet, pad_bits=shape.bulk_bits) + ring_macs(shape.bulk_numbers, shape.number_bits)
+        """One sealed upload each, all of which the server needs; meanwhile devices expand the seeds they hold."""
+        uploaded, expanded = uploads_and_pads(shape, at, self.alpha, draws, rng)
+        ready = self.quorum(at.fleet.n_devices).time(expanded)
+        return Sharing(np.maximum(uploaded.max(axis=1), ready), expanded)

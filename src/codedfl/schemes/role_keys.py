@@ -10,7 +10,6 @@ import numpy as np
 
 from codedfl.code.quorum import Quorum, QuorumPart
 from codedfl.errors import InvalidInput
-from codedfl.fleet.latency import crypto_macs, ring_macs, upload_times
 from codedfl.privacy.exposure import Exposure
 from codedfl.privacy.rows import PrivacyRow, curious_device
 from codedfl.protocol.device import Device
@@ -18,6 +17,7 @@ from codedfl.protocol.schemes.role_device import RoleDevice
 from codedfl.protocol.schemes.role_server import RoleServer
 from codedfl.protocol.server import Server
 from codedfl.schemes.coded import CodedScheme
+from codedfl.schemes.padded_uploads import macs_of_pad, uploads_and_pads
 from codedfl.schemes.scheme import Conditions, DeviceCosts, Sharing, WorkShape
 
 MANY_DEVICES = 50  # beyond so many, not everybody holds keys
@@ -142,36 +142,19 @@ class RoleKeys(CodedScheme):
     def device_costs(self, shape: WorkShape, at: Conditions, epochs: int) -> DeviceCosts:
         """Of a holder: the pads of all owners are expanded and added up."""
         costs = super().device_costs(shape, at, epochs)
-        return costs.plus(macs=at.fleet.n_devices * _macs_of_pad(shape, at))
+        return costs.plus(macs=at.fleet.n_devices * macs_of_pad(shape, at))
 
     def sharing(self, shape: WorkShape, at: Conditions, draws: int, rng: np.random.Generator) -> Sharing:
         """One sealed upload each, all of which the server needs; meanwhile holders expand the seeds they get.
 
-        An owner's own z + 1 pads are drawn before the run, like its Gram matrix (paper V: preprocessing is offline).
-        Seeds, the list and its signatures are small: of their transfer the messages' latency is counted, up and down
-        for the seeds, then twice both ways for the list and its certificate.
+        Then the list of owners and its certificate, which are small: of their transfer the messages' latency is
+        counted, twice both ways.
         """
-        fleet, empty = at.fleet, at.times.mean_transfer_times
-        asked = empty(0, "down")
-        seeds_here = (asked + empty(0, "up")).max() + empty(0, "down")
-        uploaded = asked + upload_times(
-            at.times,
-            shape.bulk_bits,
-            at.sharing,
-            draws,
-            rng,
-            macs=crypto_macs(fleet, sealed_bits=shape.bulk_bits),
-            chunk_bits=at.chunk_bits,
-        )
-        pads = fleet.n_devices * _macs_of_pad(shape, at)
-        expanded = seeds_here + at.times.compute_times(pads, draws, rng)
+        empty, n_devices = at.times.mean_transfer_times, at.fleet.n_devices
+        uploaded, expanded = uploads_and_pads(shape, at, n_devices, draws, rng)
         agreeing = 2 * float(np.median(empty(0, "down") + empty(0, "up")))
-        begun = np.maximum(uploaded.max(axis=1), self.quorum(fleet.n_devices).time(expanded)) + agreeing
+        begun = np.maximum(uploaded.max(axis=1), self.quorum(n_devices).time(expanded)) + agreeing
         return Sharing(begun, expanded + agreeing)
 
 
 _TESTS = "tests/protocol/test_role_keys.py"
-
-
-def _macs_of_pad(shape: WorkShape, at: Conditions) -> float:
-    return crypto_macs(at.fleet, pad_bits=shape.bulk_bits) + ring_macs(shape.bulk_numbers, shape.number_bits)

@@ -1,0 +1,38 @@
+"""One padded upload of each device while others expand its pad from a seed: what coded keys and role keys share.
+
+Own pads are drawn before the run, like the Gram matrix (paper V: preprocessing is offline). Seeds are 32 bytes: of
+their transfer only the messages' latency is counted, up with the call that asks for them and down to those who expand
+them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from codedfl.fleet.latency import crypto_macs, ring_macs, upload_times
+from codedfl.schemes.scheme import Conditions, WorkShape
+from codedfl.typing import Seconds
+
+
+def macs_of_pad(shape: WorkShape, at: Conditions) -> float:
+    """To expand the pad of one device and add it."""
+    return crypto_macs(at.fleet, pad_bits=shape.bulk_bits) + ring_macs(shape.bulk_numbers, shape.number_bits)
+
+
+def uploads_and_pads(
+    shape: WorkShape, at: Conditions, pads: int, draws: int, rng: np.random.Generator
+) -> tuple[Seconds, Seconds]:
+    """(draws, D) each: when a device's sealed upload is here, and when it has expanded the pads of so many devices."""
+    empty = at.times.mean_transfer_times
+    asked = empty(0, "down")
+    seeds_here = (asked + empty(0, "up")).max() + empty(0, "down")
+    uploaded = asked + upload_times(
+        at.times,
+        shape.bulk_bits,
+        at.sharing,
+        draws,
+        rng,
+        macs=crypto_macs(at.fleet, sealed_bits=shape.bulk_bits),
+        chunk_bits=at.chunk_bits,
+    )
+    return uploaded, seeds_here + at.times.compute_times(pads * macs_of_pad(shape, at), draws, rng)
