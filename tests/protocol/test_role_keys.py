@@ -460,9 +460,7 @@ def test_owners_whose_seeds_no_role_has_are_too_few_in_the_end():
     server = network.server
     network.send(server.close_uploads())
     network.run()
-    with pytest.raises(
-        NotEnoughDevices, match=r"^the data of at least 3 owners \(z \+ 2\) must be .*, got 0"
-    ):
+    with pytest.raises(NotEnoughDevices, match=r"^the data of at least 3 owners \(z \+ 2\) must be .*, got 0"):
         server.check_enough()
 
 
