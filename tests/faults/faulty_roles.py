@@ -9,7 +9,6 @@ must be able to say why.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import cache
 from typing import Any, ClassVar, NamedTuple
 
@@ -80,13 +79,7 @@ def solver_of(setting: RoleSetting) -> Solver:
 @cache
 def models_of(setting: RoleSetting, owners: tuple[str, ...]) -> list[NDArray[np.float64]]:
     """The oracle's models of some owners' data, on the scales that all agreed on."""
-    scenario = scenario_of(setting)
-    agreement = scenario.agreement()
-    kept = replace(scenario)
-    kept.data = [rows for name, rows in zip(scenario.names, scenario.data, strict=True) if name in owners]
-    kept.sizes = tuple(len(X) for X, _ in kept.data)
-    kept.agreement = lambda: agreement  # type: ignore[method-assign]
-    return kept.expected_models(solver_of(setting))
+    return scenario_of(setting).only(owners).expected_models(solver_of(setting))
 
 
 class FaultyRoles(FaultyRun):

@@ -117,12 +117,8 @@ def test_a_helper_has_no_data():
 
 def without(scenario: Scenario, *left_out: int) -> np.ndarray:
     """The model of the others, on the scales that all agreed on."""
-    agreement = scenario.agreement()
-    kept = replace(scenario)
-    kept.data = [rows for i, rows in enumerate(scenario.data) if i not in left_out]
-    kept.sizes = tuple(len(X) for X, _ in kept.data)
-    kept.agreement = lambda: agreement  # type: ignore[method-assign]
-    return kept.expected_models(descent())[-1]
+    kept = [name for i, name in enumerate(scenario.names) if i not in left_out]
+    return scenario.only(kept).expected_models(descent())[-1]
 
 
 def deaf(network: Network, *names: str) -> Callable[[], None]:
