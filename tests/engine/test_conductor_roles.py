@@ -203,7 +203,7 @@ def test_a_dead_role_ends_the_run_by_name_with_the_model_so_far_and_can_be_resum
     post.tick = tick
     with pytest.raises(NotEnoughDevices, match=r"^epoch \d needs 2 answers \(one of each role\)") as caught:
         conductor.run()
-    assert sorted(caught.value.missing) == [f"device-{node - 100}" for node in dead]
+    assert sorted(caught.value.missing) == sorted(f"device-{node - 100}" for node in dead)
     assert caught.value.model is not None
     assert np.array_equal(caught.value.model, conductor.model)
     post.tick, post.hosts = (lambda: None), everybody
