@@ -45,12 +45,13 @@ federation: $(VENV)/.installed
 fleet: $(VENV)/.installed
 	$(BIN)/python -m experiments.fleet
 
-# The same tests as in make test, on many more random schedules and inputs.
+# The same tests as in make test, on many more random schedules, inputs and collusions.
 faults: $(VENV)/.installed
 	CODEDFL_FAULT_SCHEDULES=10000 $(BIN)/python -m pytest -n 2 tests/faults
 
 liars: $(VENV)/.installed
 	CODEDFL_LIAR_SCHEDULES=10000 $(BIN)/python -m pytest -n 2 tests/liars
+	$(BIN)/python -m pytest -n 2 -m nightly tests/liars
 
 fuzz: $(VENV)/.installed
 	CODEDFL_FUZZ_INPUTS=100000 $(BIN)/python -m pytest -n 2 tests/fuzz

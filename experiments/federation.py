@@ -1,10 +1,10 @@
 """A federation on this machine: real SuperLink and SuperNodes, TLS, authentication, slow nodes and a killed one.
 
-``make federation`` runs it. It trains digits with coded keys, prints the rounds as they pass, kills one node on the
+``make federation`` runs it. It trains digits with role keys, prints the rounds as they pass, kills one node on the
 way, and checks that the model is the one of the in-process run, bit for bit. Everything it starts, it stops.
 
-``--comes-back`` starts the killed node again, as systemd would, and takes alpha = 1: the code then tolerates nobody,
-and the run can only end if the node rejoins with the state it had.
+``--comes-back`` starts the killed node again, as systemd would, and takes coded keys with alpha = 1, which tolerate
+nobody: the run can only end if the node rejoins with the state it had.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--nodes", type=int, default=5)
     parser.add_argument("--epochs", type=int, default=8)
-    parser.add_argument("--comes-back", action="store_true", help="start the killed node again; alpha = 1")
+    parser.add_argument("--comes-back", action="store_true", help="start the killed node again; coded-keys, alpha = 1")
     options = parser.parse_args(arguments)
     devices = options.nodes
     if devices < 4:
         parser.error(f"--nodes must be at least 4, for one to be killed and one to be slow, got {devices}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the nodes are stopped on the way out
-    alpha = 1 if options.comes_back else 3
-    config = app_config(devices=devices, alpha=alpha, epochs=options.epochs, farewell_seconds=30.0)
+    needs_everybody = {"scheme": "coded-keys", "alpha": 1} if options.comes_back else {}
+    config = app_config(devices=devices, epochs=options.epochs, farewell_seconds=30.0, **needs_everybody)
     with tempfile.TemporaryDirectory(prefix="codedfl-federation-") as temporary:
         folder = Path(temporary)
         config["output-dir"] = str(folder / "server")

@@ -131,7 +131,9 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     devices, target = options.nodes, options.target
-    config = app_config(devices=devices, alpha=options.alpha, epochs=20, target=target, farewell_seconds=30.0)
+    config = app_config(
+        devices=devices, scheme="coded-keys", alpha=options.alpha, epochs=20, target=target, farewell_seconds=30.0
+    )
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="codedfl-speedup-") as temporary:
         folder = Path(temporary)

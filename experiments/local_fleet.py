@@ -16,6 +16,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from codedfl.engine.keys import load_identity, save_roster
 from codedfl.errors import CodedFLError
 from codedfl.mqtt.broker_folder import SERVER_NAME, BrokerFolder
 from experiments.local_programs import HOST, LocalPrograms, free_port
@@ -53,11 +54,15 @@ class LocalFleet:
         folder.mkdir(parents=True, exist_ok=True)
         shown = {key: value for key, value in config.items() if key != "output-dir"}
         shown["server-key-file"] = str(folder / "server-key" / "server.key")
+        shown["roster"] = str(folder / "roster.toml")
         self.study.write_text("".join(f"{key} = {json.dumps(value)}\n" for key, value in shown.items()))
         # Small models, many epochs: more directions of X'X than it has.
         (folder / "policy.toml").write_text("allow-gram = true\n")
-        for name, (X, y) in zip(self.names, parts, strict=True):
+        roster = {}
+        for i, (name, (X, y)) in enumerate(zip(self.names, parts, strict=True)):
             np.savez(folder / f"{name}.npz", X=X, label=y)
+            roster[name] = load_identity(folder / f"state-{i}" / name / "device.key").public
+        save_roster(roster, folder / "roster.toml")
         self.broker = BrokerFolder.create(folder / "broker", [HOST, "localhost"], self.names, free_port(), HOST)
 
     def __enter__(self) -> Self:
@@ -88,7 +93,7 @@ class LocalFleet:
         """``codedfl join`` for a device; with ``party`` under another's certificate."""
         name = self.names[index]
         arguments = [str(self.study), "--table", str(self.folder / f"{name}.npz"), "--name", name, "--once"]
-        arguments += ["--policy", str(self.folder / "policy.toml")]
+        arguments += ["--policy", str(self.folder / "policy.toml"), "--roster", str(self.folder / "roster.toml")]
         arguments += ["--state", str(self.folder / f"state-{index}"), *self._access(party or name)]
         if index in self._delays:
             return [sys.executable, "-m", "experiments.slow_device", *self._delays[index], *arguments]

@@ -31,7 +31,7 @@ MOST_A_PROCESS = 250
 
 def study(devices: int, features: int) -> dict[str, Any]:
     return {
-        "study": "load", "devices": devices, "alpha": ALPHA, "epochs": EPOCHS, "solver": "cg",
+        "study": "load", "devices": devices, "scheme": "coded-keys", "alpha": ALPHA, "epochs": EPOCHS, "solver": "cg",
         "columns": COLUMNS, "x-low": 0.0, "x-high": 1.0, "classes": "0,1", "features": "rbf", "n-features": features,
         "max-samples": devices * ROWS, "max-samples-per-device": ROWS, "join-seconds": 300.0, "gone-seconds": 300.0,
     }  # fmt: skip

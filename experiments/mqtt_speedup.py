@@ -158,7 +158,9 @@ def in_folder(config: dict[str, Any], folder: Path, output: str) -> dict[str, An
 
 def race(devices: int, alpha: int, target: float, program: str) -> list[Row]:
     """Ours and FedAvg to the target, with the paper's delays."""
-    config = app_config(devices=devices, alpha=alpha, epochs=20, target=target, solver="cg", study="speed")
+    config = app_config(
+        devices=devices, scheme="coded-keys", alpha=alpha, epochs=20, target=target, solver="cg", study="speed"
+    )
     parts, data = local_parts(config, devices), datasets.load("digits", use_network=False)
     learning = Learning.from_config(config)
 
@@ -208,7 +210,7 @@ class Idle:
 def idle_epochs(devices: int, alpha: int, program: str) -> Idle:
     changes = {"n_features": IDLE_FEATURES, "solver": "gd", "epochs": IDLE_EPOCHS, "study": "speed"}
     changes["farewell_seconds"] = 3.0
-    config = app_config(devices=devices, alpha=alpha, **changes)
+    config = app_config(devices=devices, scheme="coded-keys", alpha=alpha, **changes)
     parts = local_parts(config, devices)
     found: dict[str, list[float]] = {CODED: [], GRPC: []}
     a_process = 1 if devices <= 5 else A_PROCESS

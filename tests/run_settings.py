@@ -6,6 +6,7 @@ from typing import Any
 
 CONFIG: dict[str, Any] = {
     "devices": 4,
+    "scheme": "coded-keys",
     "alpha": 2,
     "epochs": 5,
     "columns": 3,

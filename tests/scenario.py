@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import random
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from fractions import Fraction
 from functools import cached_property
@@ -145,6 +145,14 @@ class Scenario:
         """What the parties of this scenario agree on, but for the keys."""
         invitation = Invitation(bytes(16), bytes(32), bytes(32), self.parameters)
         return Agreement.freeze(invitation, [joined(invitation, name) for name in self.names], self.initial)
+
+    def only(self, names: Collection[str]) -> Scenario:
+        """The data of these devices alone, on the scales that all agreed on."""
+        agreement, kept = self.agreement(), replace(self)
+        kept.data = [rows for name, rows in zip(self.names, self.data, strict=True) if name in names]
+        kept.sizes = tuple(len(X) for X, _ in kept.data)
+        kept.agreement = lambda: agreement  # type: ignore[method-assign]
+        return kept
 
     def totals(self, agreement: Agreement | None = None) -> oracle.Totals:
         agreement = agreement or self.agreement()

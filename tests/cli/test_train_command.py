@@ -22,6 +22,7 @@ KEYS = {
     *("regularisation", "codedfl", "epochs", "score", "task", "train_rows", "test_rows", "n_features", "n_outputs"),
     *(
         "groups",
+        "protection",
         "spare",
         "score_name",
         "best_score",
@@ -48,6 +49,7 @@ def test_the_outcome_in_words(run: Run):
     assert "digits: 1438 rows to train on, 359 to test on, 10 classes" in said
     assert "5 of the fleet 'paper', rows sorted by label and cut" in said
     assert "coded-keys, α = 3: an epoch ends with the first 3 of 5 answers" in said
+    assert "privacy one colluder exposes 2 devices to the server" in said
     assert "block Krylov, at most 6 epochs" in said
     assert "on the test rows after 6 epochs" in said
     assert "clipped 0 training values" in said
@@ -298,3 +300,12 @@ def test_more_precision_than_three_primes_give_is_refused(run: Run):
     result = run("train", "digits", *SMALL, "--precision", 90)
     assert result.exit_code == 2
     assert "fraction bits for these bounds, got 90; no epoch was finished" in result.stderr
+
+
+def test_the_default_withstands_a_colluder_and_says_so(run: Run):
+    small = [option for option in SMALL if option not in ("--scheme", "coded-keys", "--alpha", "3")]
+    result = run("train", "digits", *small, "--json", "-")
+    outcome = json.loads(result.stdout)
+    assert (outcome["scheme"], outcome["z"]) == ("role-keys", 1)
+    assert outcome["protection"] == "no device is exposed by one colluder"
+    assert TrainedModel.load(Path(outcome["model"])).provenance["protection"] == outcome["protection"]

@@ -11,7 +11,7 @@ import pytest
 from codedfl.engine.learning import Learning
 from codedfl.engine.run_config import RunConfig
 from codedfl.errors import InvalidInput
-from codedfl.schemes import CodedKeys, CodedPadded, OneShot
+from codedfl.schemes import CodedKeys, CodedPadded, CodedScheme, OneShot, RoleKeys
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.descent import GradientDescent
 from codedfl.solve.krylov import BlockKrylov
@@ -81,12 +81,51 @@ def test_numbers_and_targets_are_read():
         ({"step": "fast"}, "step must be empty (derived) or one of paper, literal, got 'fast'"),
         ({"step": "paper"}, "step must be empty with solver block-krylov, which needs none, got 'paper'"),
         ({"spare": 2}, "spare must be between 0 and alpha - 1 (1), got 2"),
+        (
+            {"scheme": "role-keys"},
+            "alpha must be 0 with scheme role-keys, which has roles instead of a code, got 2",
+        ),
+        (
+            {"scheme": "role-sums", "alpha": 0, "groups": 2},
+            "groups must be 1 with scheme role-sums, which has roles instead of a code, got 2",
+        ),
+        ({"colluders": 1}, "colluders must be -1 with scheme coded-keys, which one colluder breaks, got 1"),
+        (
+            {"scheme": "role-keys", "alpha": 0, "colluders": 3},
+            "the number of devices must be at least colluders + 2 (5), got 4",
+        ),
         ({"min-devices": 1}, "min-devices must be between 2 and devices (4), got 1"),
     ],
 )
 def test_a_bad_configuration_is_refused(change: dict[str, Any], message: str):
     with pytest.raises(InvalidInput, match=exactly(message)):
         RunConfig.from_config(CONFIG | change)
+
+
+BY_DEFAULT = {key: value for key, value in CONFIG.items() if key not in ("scheme", "alpha")}
+
+
+@pytest.mark.parametrize(
+    ("change", "scheme", "protection"),
+    [
+        ({}, RoleKeys(1), "no device is exposed by one colluder"),
+        ({"devices": 3}, RoleKeys(0), "one colluder exposes 2 devices to the server"),
+        ({"colluders": 2}, RoleKeys(2), "no device is exposed by 2 colluders"),
+        ({"min-devices": 3}, RoleKeys(1), "no device is exposed by one colluder"),
+        ({"devices": 100}, RoleKeys(1, 24), "no device is exposed by one colluder"),
+        ({"scheme": "coded-keys", "devices": 5}, CodedKeys(3), "one colluder exposes 2 devices to the server"),
+    ],
+)
+def test_the_default_withstands_one_colluder(change: dict[str, Any], scheme: CodedScheme, protection: str):
+    config = RunConfig.from_config(BY_DEFAULT | change | {"roster": "roster.toml"})
+    assert (config.scheme, config.protection) == (scheme, protection)
+
+
+def test_without_a_roster_nothing_is_claimed():
+    assert RunConfig.from_config(BY_DEFAULT).protection == (
+        "nothing is claimed about colluders, no roster is pinned: devices without one refuse to withstand any unless"
+        " their operator sets allow-unpinned"
+    )
 
 
 def test_the_scheme_decides_the_solver():

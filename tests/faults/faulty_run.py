@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from types import MethodType
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,15 +83,15 @@ def expected_models(setting: Setting) -> list[NDArray[np.float64]]:
 class FaultyRun:
     """``run`` returns how it ended: "exact", or the name of the documented error. ``log`` tells the story."""
 
+    settings: ClassVar[Sequence[Any]] = SETTINGS
+
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
-        self.setting = self.rng.choice(SETTINGS)
-        self.scenario = scenario_of(self.setting)
-        self.models = expected_models(self.setting)
+        self.setting = self.rng.choice(self.settings)
+        self._prepare()
         self.secrets = repeatable(f"secrets {seed}")
-        self.names = self.scenario.names
         self.liars = self.rng.sample(self.names, self.setting.n_liars)
-        self.lies_from = 1 if self.setting.scheme.reveals_gram else self.rng.randint(1, EPOCHS)
+        self.lies_from = 1 if self.scenario.device_type.reveals_gram else self.rng.randint(1, EPOCHS)
         self.server = self._new_server()
         self.devices = {name: self._new_device(name) for name in self.names}
         self.dead: set[str] = set()
@@ -100,6 +100,11 @@ class FaultyRun:
         self.log: list[str] = []
         self.error: CodedFLError | None = None
         self._send(self.server.invite())
+
+    def _prepare(self) -> None:
+        self.scenario = scenario_of(self.setting)
+        self.models = expected_models(self.setting)
+        self.names = self.scenario.names
 
     # -- parties
 
@@ -221,11 +226,15 @@ class FaultyRun:
 
     # -- the schedule
 
-    def run(self) -> str:
+    def faults(self) -> list[Callable[[str, bytes], None]]:
+        """What may happen to a message, as often as it is likely."""
         calm = [self._deliver_it] * self.rng.choice([6, 12, 24])
         odd = [self._deliver_twice, self._cut, self._flip_bits, self._replay, self._misdirect]
         endings = [self._end_before_saving, self._end_after_saving, self._drop_for_good]
-        faults = [*calm, *odd, *endings, *([self._end_for_good] if self.rng.random() < 0.3 else [])]
+        return [*calm, *odd, *endings, *([self._end_for_good] if self.rng.random() < 0.3 else [])]
+
+    def run(self) -> str:
+        faults = self.faults()
         for _ in range(self.rng.randint(20, 160)):
             waiting = [(name, data) for name in self.kept for data in self.kept[name] if name not in self.dead]
             if self.error is not None or not waiting:

@@ -43,8 +43,8 @@ def test_nodes_whose_files_have_another_order_of_columns_agree(tmp_path: Path, m
 
 
 def test_a_rehearsal_trains_the_app_of_the_package():
-    config = app_config(devices=3, alpha=2, epochs=5, n_features=40)
-    theta = rehearse(RunConfig.from_config(config), local_parts(config, 3))
+    config = app_config(devices=4, epochs=5, n_features=40)
+    theta = rehearse(RunConfig.from_config(config), local_parts(config, 4))
     data = local_parts(config, 1)[0]
     assert RunConfig.from_config(config).learning.model(theta).score(*data) > 0.8
 

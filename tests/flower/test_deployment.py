@@ -16,14 +16,13 @@ from codedfl.engine.run_config import RunConfig
 pytestmark = [pytest.mark.deployment, pytest.mark.xdist_group("flower")]
 
 DEVICES = 4
-SLOW, KILLED = 3, 1
+SLOW, KILLED = 3, 2  # of different roles
 
 
 def test_a_deployment_survives_and_gives_the_model_of_the_in_process_run(tmp_path: Path):
     """One node is slow, one is killed for good, and the server app is killed and started again."""
     config = app_config(
         devices=DEVICES,
-        alpha=3,
         epochs=4,
         n_features=60,
         output_dir=str(tmp_path / "server"),

@@ -21,6 +21,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import flint
+from library import Library
 from stage import Stage
 from symbolic_ring import ONE, Form, Unknown
 
@@ -47,18 +48,30 @@ class Knowledge:
 
     stolen: further bytes they have got hold of.
     public: owners whose rows everybody knows.
+    library: of the stage, when many collusions are asked about; nothing can be stolen then.
     """
 
     def __init__(
-        self, stage: Stage, parties: Collection[str], stolen: Iterable[bytes] = (), public: Collection[str] = ()
+        self,
+        stage: Stage,
+        parties: Collection[str],
+        stolen: Iterable[bytes] = (),
+        public: Collection[str] = (),
+        library: Library | None = None,
     ) -> None:
         self._stage = stage
         self._parties = set(parties)
         self._open_rows = {*public, *(owner for owner, actor in stage.owners.items() if actor in self._parties)}
-        texts = [*stage.wire, *stolen]
-        for actor in self._parties:
-            texts += stage.drawn.get(actor, [])
-        self._readable = _BETWEEN.join(self._opened(texts))
+        self._library = library
+        self._readable = b""
+        self._texts_read: frozenset[int] = frozenset()
+        if library is not None:
+            self._texts_read = library.readable(self._parties)
+        else:
+            texts = [*stage.wire, *stolen]
+            for actor in self._parties:
+                texts += stage.drawn.get(actor, [])
+            self._readable = _BETWEEN.join(self._opened(texts))
         self._known: dict[bytes, bool] = {}  # seeds
         self.coordinates = sorted(name for name in stage.unknowns.data if name[0] not in self._open_rows)
         self._numbers = self._read_numbers()
@@ -66,6 +79,8 @@ class Knowledge:
     # -- bytes
 
     def can_read(self, secret: bytes) -> bool:
+        if self._library is not None:
+            return not self._texts_read.isdisjoint(self._library.places(secret))
         return secret in self._readable
 
     def _opened(self, texts: list[bytes]) -> list[bytes]:
@@ -89,7 +104,7 @@ class Knowledge:
         """By prime, the numbers read as rows over hidden streams and honest data; what is known is taken off."""
         rows: dict[int, dict[frozenset[tuple[object, int]], dict[Unknown | Coordinate, int]]] = {}
         for packed, forms in self._stage.unknowns.packed.items():
-            if packed and packed in self._readable:
+            if packed and self.can_read(packed):
                 for form in forms:
                     row = self._unknown_part(form)
                     if row:

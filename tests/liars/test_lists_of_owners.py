@@ -1,16 +1,15 @@
-"""Role keys and role sums: what collusions know, and lies about the list of owners.
+"""Role keys and role sums: lies about the list of owners.
 
 Each against the machines and against machines without the rule that stops it.
 """
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import pytest
 from adversary import Adversary, Party, world
-from knowledge import Leak, reduced_rows
+from knowledge import Leak
 from mutants import ForgetsRuns, GivesSeedsToAnybody, ReadyWithWhatItHas, SignsAnyList, SignsShortLists
 from role_lies import ROLE_SCHEMES, RoleFace
 from stage import Stage
@@ -18,51 +17,6 @@ from stage import Stage
 from codedfl.protocol import Policy, owner_list
 from codedfl.protocol.messages import Kind, Message
 from codedfl.protocol.owner_list import Certificate, OwnerList
-
-ENTRIES = [("cross", 0), ("gram", 0), ("rows", 0)]  # all that a device with d = c = 1 sums up
-SHAPES = [(n, z) for z in (1, 2) for n in range(z + 2, 7)]
-
-
-def expected(face: RoleFace, colluders: tuple[int, ...], z: int, prime: int) -> list[list[int]]:
-    """Along (entry, owner in the agreement's order): the total, or everything to whom has all roles; and their own."""
-    names, roles = face.agreement.names, face.agreement.roles
-    everything = {roles[i] for i in colluders} == set(range(z + 1))
-    units = [[int(i == j) for i in range(len(names))] for j in (range(len(names)) if everything else colluders)]
-    known = [[1] * len(names), *units]
-    rows = [[0] * len(names) * e + row + [0] * len(names) * (2 - e) for e in range(3) for row in known]
-    return reduced_rows(rows, prime)
-
-
-def by_the_machines(face: RoleFace, colluders: tuple[int, ...], prime: int) -> list[list[int]]:
-    names = face.agreement.names
-    knowledge = face.adversary.knowledge(also=[names[i] for i in colluders])
-    place = {(name, *entry): e * len(names) + j for e, entry in enumerate(ENTRIES) for j, name in enumerate(names)}
-    rows = []
-    for functional in knowledge.functionals(prime):
-        rows.append([0] * len(place))
-        for coordinate, value in zip(knowledge.coordinates, functional, strict=True):
-            rows[-1][place[coordinate]] = value
-    for i, entry in itertools.product(colluders, ENTRIES):
-        rows.append([int(place[names[i], *entry] == column) for column in range(len(place))])
-    return reduced_rows(rows, prime)
-
-
-@pytest.mark.parametrize("scheme", ROLE_SCHEMES)
-@pytest.mark.parametrize(("n", "z"), SHAPES)
-def test_collusions_know_the_total_until_they_have_every_role(scheme: str, n: int, z: int):
-    with Stage() as stage:
-        adversary = world(stage, ROLE_SCHEMES[scheme], [2] * n, 1, z=z, d=1, c=1)
-        face = adversary.started()
-        assert isinstance(face, RoleFace)
-        face.ask_all(1, None)
-        face.ask_all(2, [[1]])
-        primes = adversary.knowledge().primes
-        assert len(primes) == 2
-        for size in range(n + 1):
-            for colluders in itertools.combinations(range(n), size):
-                prime = primes[sum(colluders) % 2]
-                assert by_the_machines(face, colluders, prime) == expected(face, colluders, z, prime), colluders
-
 
 # -- one list of owners
 

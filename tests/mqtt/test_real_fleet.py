@@ -20,7 +20,7 @@ DEVICES = 4
 
 def test_a_fleet_survives_and_gives_the_model_of_the_in_process_run(tmp_path: Path):
     """alpha = 1: nobody can be spared, so the run ends only if the killed device comes back with its state."""
-    settings = {"devices": DEVICES, "alpha": 1, "epochs": 8, "solver": "cg", "n_features": 60}
+    settings = {"devices": DEVICES, "scheme": "coded-keys", "alpha": 1, "epochs": 8, "solver": "cg", "n_features": 60}
     config = app_config(**settings, output_dir=str(tmp_path / "none"))
     parts = local_parts(config, DEVICES)
     slow = {3: ["--delay", "0.1"]}

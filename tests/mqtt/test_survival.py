@@ -29,7 +29,7 @@ def program(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def survives(tmp_path: Path, program: str, trouble: Callable[[LocalFleet], None], **changes: object) -> LocalFleet:
-    settings = {"devices": DEVICES, "alpha": 1, "epochs": 10, "n_features": 300} | changes
+    settings = {"devices": DEVICES, "scheme": "coded-keys", "alpha": 1, "epochs": 10, "n_features": 300} | changes
     config = app_config(**settings, output_dir=str(tmp_path / "none"))
     parts = local_parts(config, DEVICES)
     slow = {3: ["--delay", "0.15"]}
@@ -109,7 +109,9 @@ def test_the_padded_scheme_survives_a_broker_that_is_killed_in_phase_1(tmp_path:
 
 
 def test_a_device_whose_clock_is_wrong_changes_nothing(tmp_path: Path, program: str):
-    config = app_config(devices=DEVICES, alpha=1, epochs=4, n_features=60, output_dir=str(tmp_path / "none"))
+    config = app_config(
+        devices=DEVICES, scheme="coded-keys", alpha=1, epochs=4, n_features=60, output_dir=str(tmp_path / "none")
+    )
     parts = local_parts(config, DEVICES)
     wrong = {1: ["--clock", "-10000000"], 2: ["--clock", "10000000"]}
     with LocalFleet(tmp_path / "fleet", config, parts, program=program, delays=wrong) as fleet:

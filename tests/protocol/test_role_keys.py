@@ -13,7 +13,7 @@ from crafted import from_server, refused
 
 from codedfl.errors import InvalidInput, MessageRefused, NotEnoughDevices
 from codedfl.protocol import Agreement, Device, Phase, Policy, Server
-from codedfl.protocol.messages import Kind, Message, Update, pack_list
+from codedfl.protocol.messages import Commitments, Kind, Message, Secrets, Share, Update, pack_list
 from codedfl.protocol.owner_list import Certificate, OwnerList, signatures_needed
 from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
 from codedfl.protocol.schemes.role_device import RoleDevice
@@ -117,12 +117,8 @@ def test_a_helper_has_no_data():
 
 def without(scenario: Scenario, *left_out: int) -> np.ndarray:
     """The model of the others, on the scales that all agreed on."""
-    agreement = scenario.agreement()
-    kept = replace(scenario)
-    kept.data = [rows for i, rows in enumerate(scenario.data) if i not in left_out]
-    kept.sizes = tuple(len(X) for X, _ in kept.data)
-    kept.agreement = lambda: agreement  # type: ignore[method-assign]
-    return kept.expected_models(descent())[-1]
+    kept = [name for i, name in enumerate(scenario.names) if i not in left_out]
+    return scenario.only(kept).expected_models(descent())[-1]
 
 
 def deaf(network: Network, *names: str) -> Callable[[], None]:
@@ -413,3 +409,162 @@ def test_the_agreement_says_who_holds_what_and_is_checked():
     lie = replace(agreement, roles=())
     message = "the agreement must say rightly who has data and who holds keys: it does not"
     refused(network.devices["device-0"], from_server(network, Kind.AGREEMENT, lie.encoded), message)
+
+
+# -- the server's side of the list
+
+
+def reported(network: Network, *names: str) -> None:
+    """Only these holders' reports come in; everything else does."""
+    network.run(lambda data: (m := Message.decode(data)).kind is Kind.HOLDS and m.sender not in names)
+
+
+def test_whole_roles_that_reported_first_do_not_end_the_run():
+    """Of nine holders and z = 2 six sign a list, as many as two whole roles: the third has not reported yet."""
+    network = Network.of(scenario_of(2, (2, 1, 3, 2, 1, 2, 1, 1, 2)))
+    network.run_until(Kind.HOLDS)
+    server = network.server
+    network.send(server.close_uploads())
+    reported(network, *holders_of(server, 0), *holders_of(server, 1))
+    assert server.owners is None
+    network.run()
+    assert server.phase is Phase.FINISHED
+    assert len(server.owners.names) == 9
+
+
+def test_uploads_stay_open_while_there_are_too_few():
+    scenario = scenario_of()
+    network = Network.of(scenario)
+    network.run_until(Kind.SHARES)
+    for name in ("device-0", "device-1"):
+        network.deliver(("up", name))
+    message = (
+        "the data of at least 3 owners (z + 2) must be in the total, got 2: missing are"
+        f" {', '.join(name for name in network.server.agreement.names if name not in ('device-0', 'device-1'))}"
+    )
+    with pytest.raises(NotEnoughDevices, match=exactly(message)):
+        network.server.close_uploads()
+    network.run()
+    assert np.array_equal(network.server.model, scenario.expected_models(descent())[-1])
+
+
+def test_owners_whose_seeds_no_role_has_are_too_few_in_the_end():
+    network = Network.of(scenario_of())
+    network.run_until(Kind.SHARE)
+    for queue in network.down.values():
+        queue.clear()
+    server = network.server
+    network.send(server.close_uploads())
+    network.run()
+    with pytest.raises(NotEnoughDevices, match=r"^the data of at least 3 owners \(z \+ 2\) must be .*, got 0"):
+        server.check_enough()
+
+
+def lacking(network: Network) -> tuple[str, str, list[str]]:
+    """A holder that never gets the share of an owner of another role; with its co-holders."""
+    network.run_until(Kind.SHARE)
+    role = holders_of(network.server, 0)
+    owner = holders_of(network.server, 1)[0]
+    queue = network.down[role[0]]
+    for data in [data for data in queue if Message.decode(data).sender == owner]:
+        queue.remove(data)
+    network.run_until(Kind.HOLDS)
+    network.send(network.server.close_uploads())
+    network.run_until(Kind.SEED_WANTED, Kind.READY)
+    return role[0], owner, role[1:]
+
+
+def asked(network: Network) -> list[str]:
+    kinds = {name: [Message.decode(data).kind for data in queue] for name, queue in network.down.items()}
+    return [name for name, found in kinds.items() if Kind.SEED_WANTED in found]
+
+
+def test_another_co_holder_is_asked_when_the_first_is_gone():
+    network = Network.of(scenario_of())
+    victim, _, others = lacking(network)
+    (first,) = asked(network)
+    network.down[first].clear()
+    network.send(network.server.check_enough([first]))
+    assert asked(network) == [name for name in others if name != first]
+    network.run()
+    assert network.devices[victim]._owners and network.server.phase is Phase.FINISHED
+
+
+def test_another_co_holder_is_asked_when_the_first_gives_rubbish():
+    """It harms nobody: the holder says that it still lacks the seed, and refuses no letter for it."""
+    network = Network.of(scenario_of())
+    victim, _, _ = lacking(network)
+    (first,) = asked(network)
+    giver = network.devices[first]
+    giver._seeds = {owner: bytes(32) for owner in giver._seeds}
+    network.run_until(Kind.UPDATE)
+    assert network.devices[victim].ready
+    network.run()
+    saw = [Message.decode(data) for data in network.device_saw[victim]]
+    assert len({message.sender for message in saw if message.kind is Kind.SEED}) == 2
+    assert network.server.phase is Phase.FINISHED
+
+
+def test_a_seed_that_nobody_asked_for_is_not_relayed(listed: Network):
+    agreement = listed.server.agreement
+    giver, receiver = holders_of(listed.server, 0)[:2]
+    wish = from_server(listed, Kind.SEED_WANTED, pack_list([agreement.names[2], receiver]))
+    (seed,) = listed.devices[giver].receive(wish)
+    refused(listed.server, seed, f"a seed must be one that {giver!r} was asked for: it was not")
+
+
+def test_a_seed_for_other_commitments_than_the_listed_is_not_summed():
+    """A dishonest owner must not make honest holders of a role say different things."""
+    network = Network.of(scenario_of())
+    victim, owner, _ = lacking(network)
+    device, agreement = network.devices[victim], network.server.agreement
+    fooled = network.devices[owner]
+    seed = bytes(31) + b"7"
+    purposes = {f"role-{role}": seed for role in (0, 1)}
+    others = Commitments.to(purposes, owner, agreement.run, fooled.identity)
+    header = Message(Kind.SHARE, agreement.run, agreement.hash, owner, victim)
+    envelope = network.sealed(header, victim, Secrets(pad=seed).encode())
+    share = replace(header, body=Share(others, envelope).encode()).signed_by(network.server.identity)
+    (complaint,) = map(Message.decode, device.receive(share.encode()))
+    assert complaint.kind is Kind.COMPLAINT
+    assert agreement.position(owner) not in device._seeds
+
+
+def test_an_owner_that_nobody_can_use_is_left_out_without_a_deadline():
+    scenario = scenario_of()
+    network = Network.of(scenario)
+    network.run_until(Kind.AGREEMENT)
+    guilty = network.devices["device-2"]
+    honest = guilty._seal
+
+    def seal(self: Device, receiver: bytes, header: Message, plaintext: bytes) -> bytes:
+        del self
+        return honest(receiver, header, Secrets().encode() if header.kind is Kind.SHARE else plaintext)
+
+    guilty._seal = MethodType(seal, guilty)  # type: ignore[method-assign]
+    network.run()
+    server = network.server
+    assert server.phase is Phase.FINISHED
+    listed = set(server.owners.names)
+    covered = all(len(holders_of(server, role)) > (guilty._role == role) for role in (0, 1))
+    assert covered
+    assert listed == set(scenario.names) - {"device-2"}
+    assert np.array_equal(server.model, without(scenario, 2))
+
+
+def test_a_helper_goes_on_from_its_state():
+    names = [*scenario_of().names, "helper-0", "helper-1"]
+    scenario = scenario_of()
+    helpers = {"holders": names[-2:], "helpers": names[-2:]}
+    server = RoleServer(scenario.parameters, names, descent(3), **helpers)
+    parties = [RoleDevice(name, None, None, helper=True, policy=POLICY) for name in names[-2:]]
+    network = Network(server, [*scenario.devices(), *parties])
+    network.send(server.invite())
+    for kind in (Kind.AGREEMENT, Kind.SHARE, Kind.OWNERS, Kind.CERTIFICATE, Kind.UPDATE):
+        network.run_until(kind)
+        for old in parties:
+            again = RoleDevice(old.name, None, None, helper=True, policy=POLICY, identity=old.identity)
+            again.restore(network.devices[old.name].state())
+            network.devices[old.name] = again
+    network.run()
+    assert np.array_equal(server.model, scenario.expected_models(descent(3))[-1])

@@ -25,7 +25,7 @@ from codedfl.data.model import TrainedModel
 from codedfl.data.recipe import ClippedWarning
 from codedfl.run import estimators
 from codedfl.run.estimators import LEAST_REACH, CodedRidge, CodedRidgeClassifier
-from codedfl.schemes import CodedKeys
+from codedfl.schemes import CodedKeys, RoleKeys
 from codedfl.solve.krylov import BlockKrylov
 
 Floats = NDArray[np.float64]
@@ -254,20 +254,32 @@ def test_who_holds_which_rows_changes_rounding_only(diabetes: tuple[Floats, Floa
 
 
 @pytest.mark.parametrize(
-    ("options", "rows", "devices", "alpha"),
+    ("options", "rows", "devices", "scheme", "protection"),
     [
-        ({}, 20, 5, 3),
-        ({}, 3, 3, 1),
-        ({}, 2, 2, 1),
-        ({"n_devices": 7, "scheme": CodedKeys(alpha=7)}, 20, 7, 7),
-        ({"n_devices": 2}, 20, 2, 1),
+        ({}, 20, 5, "role-keys, z = 1", "no device is exposed by one colluder"),
+        ({}, 3, 3, "role-keys, z = 0", "one colluder exposes 2 devices to the server"),
+        ({}, 2, 2, "role-keys, z = 0", "one colluder exposes one device to the server"),
+        ({"n_devices": 2}, 20, 2, "role-keys, z = 0", "one colluder exposes one device to the server"),
+        ({"scheme": RoleKeys(2)}, 20, 5, "role-keys, z = 2", "no device is exposed by 2 colluders"),
+        ({"scheme": "coded-keys"}, 20, 5, "coded-keys, α = 3", "one colluder exposes 2 devices to the server"),
+        (
+            {"n_devices": 7, "scheme": CodedKeys(alpha=7)},
+            20,
+            7,
+            "coded-keys, α = 7",
+            "one colluder exposes 6 devices to the server",
+        ),
     ],
 )
-def test_how_many_devices_and_alpha(options: dict[str, Any], rows: int, devices: int, alpha: int) -> None:
+def test_how_many_devices_and_what_protects_them(
+    capsys: pytest.CaptureFixture[str], options: dict[str, Any], rows: int, devices: int, scheme: str, protection: str
+) -> None:
     X = np.random.default_rng(0).normal(size=(rows, 1))
-    model = CodedRidge(**options).fit(X, X[:, 0])
+    model = CodedRidge(**options, verbose=True).fit(X, X[:, 0])
     assert model.devices_ == tuple(f"device-{i}" for i in range(devices))
-    assert model.model_.provenance["scheme"] == f"coded-keys, α = {alpha}"
+    about = model.model_.provenance
+    assert (about["scheme"], about["protection"], model.protection_) == (scheme, protection, protection)
+    assert capsys.readouterr().out == f"{scheme}, {devices} devices, {model.n_iter_} epochs: {protection}\n"
     assert model.predict(X) == pytest.approx(X[:, 0], abs=1e-3)
 
 

@@ -53,6 +53,10 @@ class Training:
     def score_name(self) -> str:
         return score_name(self.problem.task)
 
+    @property
+    def protection(self) -> str:
+        return self.scheme.exposure(self.problem.n_devices).words
+
     def introduce(self, solver: str, regularisation: float) -> None:
         problem, D = self.problem, self.problem.n_devices
         needed = self.scheme.quorum(D).answers_needed
@@ -67,6 +71,7 @@ class Training:
                 ("devices", f"{D} of the fleet {self.fleet.name!r}, {_PARTITIONS[problem.provenance['partition']]}"),
                 ("model", f"{problem.n_features} {features}, lambda = {regularisation:g}"),
                 ("scheme", f"{self.scheme.label}: an epoch ends with the first {needed} of {D} answers"),
+                ("privacy", self.protection),
                 ("solver", f"{solver}, at most {self.total_epochs} epochs"),
             ]
         )
@@ -104,7 +109,7 @@ class Training:
         if self.model is None:
             return None
         problem = self.problem
-        record = {**about, "epochs": self.epochs[-1], "score": self.scores[-1]}
+        record = {**about, "protection": self.protection, "epochs": self.epochs[-1], "score": self.scores[-1]}
         model_file, trace_file = folder / MODEL_FILE, folder / TRACE_FILE
         TrainedModel.of(problem, self.model, **record).save(model_file)
         with trace_file.open("w", newline="", encoding="utf-8") as stream:

@@ -47,6 +47,8 @@ class Patience:
     gone_seconds: a device without a sign of life for so long counts as gone, until it comes back.
     farewell_seconds: at the end, how long to wait for those who have not heard of it.
     call_seconds: while a call is out for longer, its node must reply: being connected is no sign of life then.
+    upload_seconds: a device that has not uploaded so long after the participants were fixed is left out, if the scheme
+        can do without it.
     """
 
     devices: int
@@ -55,6 +57,7 @@ class Patience:
     gone_seconds: float = 300.0
     farewell_seconds: float = 60.0
     call_seconds: float = 600.0
+    upload_seconds: float = 3600.0
 
     def __post_init__(self) -> None:
         if not 2 <= self.min_devices <= self.devices:
@@ -95,6 +98,7 @@ class Conductor:
         self._liars = LiarLog(log)
         self._bulk = b""  # of the last letter: those to many devices share one object
         self._join_until = 0.0
+        self._upload_until: float | None = None  # set when sharing begins, in this process
         self._failure: CodedFLError | None = None  # what ended the run for good
         self.server: Server | None = None
 
@@ -352,14 +356,31 @@ class Conductor:
             return
         gone = [name for name, contact in self._directory.contacts.items() if self._gone(contact)]
         before = (server.phase, server.epoch)
+        outgoing = self._closed_if_due(server)
         try:
-            self._post_all(server.check_enough(gone))
+            outgoing += server.check_enough(gone)
         except (WrongAnswers, RangeExceeded, SolverFailed) as error:
             self._failure = error
-        if (server.phase, server.epoch) != before:
+        self._post_all(outgoing)
+        if outgoing or (server.phase, server.epoch) != before:
             self._liars.look(server)
-            self._save(server)
+            self._save(server)  # before it leaves: a list of owners that was told is never another
+        if before[0] is Phase.TRAINING and (server.phase, server.epoch) != before:
             self._on_epoch(before[1])
+
+    def _closed_if_due(self, server: Server) -> list[Outgoing]:
+        """The deadline for uploads; after a restart the time begins anew."""
+        if server.phase is not Phase.SHARING:
+            return []
+        if self._upload_until is None:
+            self._upload_until = self._clock() + self._patience.upload_seconds
+        if self._clock() < self._upload_until:
+            return []
+        late = server.unshared
+        outgoing = server.close_uploads()
+        if outgoing and late:
+            log.warning("left out, since they have not uploaded in time: %s", ", ".join(late))
+        return outgoing
 
     def _untold(self, server: Server) -> list[Contact]:
         """Who has not heard yet that the run is over, and so still keeps its secrets."""

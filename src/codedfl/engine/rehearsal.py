@@ -25,9 +25,13 @@ def rehearse(
     names = [f"device-{i}" for i in range(len(parts))]
     scheme = config.scheme
     server = scheme.server_type(
-        config.learning.parameters(scheme, config.precision), names, config.make_solver(), spare=scheme.spare
+        config.learning.parameters(scheme, config.precision),
+        names,
+        config.make_solver(),
+        spare=scheme.spare,
+        **scheme.server_options(names),
     )
-    policy = Policy(allow_gram=True)  # all rows are here already
+    policy = Policy(allow_gram=True, allow_unpinned=True, colluders=0)  # all rows are here already
     recipe = config.learning.recipe.digest()
     devices = [
         scheme.device_type(name, *config.learning.rows(*part), policy=policy, recipe=recipe)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from codedfl.data.problem import PAPER_REGULARISATION
@@ -10,7 +10,7 @@ from codedfl.engine.conductor import Patience
 from codedfl.engine.learning import Config, Learning, setting
 from codedfl.engine.private_files import default_state_dir
 from codedfl.errors import InvalidInput
-from codedfl.schemes import CodedScheme, coded_scheme
+from codedfl.schemes import CodedScheme, RoleKeys, coded_scheme, coded_type
 from codedfl.solve.descent import STEPS
 from codedfl.solve.registry import DEFAULT_SOLVER, make_solver, solver_kind
 from codedfl.solve.solver import Solver
@@ -22,10 +22,12 @@ class RunConfig:
     """What the server app reads; the public part that devices share with it is ``learning``.
 
     Keys and defaults, besides those of ``Learning.from_config``: devices; min-devices (0: all of them); scheme
-    ("coded-keys"); alpha; groups (1); spare (0); solver ("block-krylov"); epochs; step ("": derived; of gd and
-    nesterov only); regularisation (9e-6); plan ("": a plan file, which then decides scheme, alpha, groups, solver and
-    epochs, and spare if it has any); precision (0: what two primes give); join-seconds (300), gone-seconds (300),
-    farewell-seconds (60), call-seconds (600), message-seconds (3600); roster (""); target (0: train to the last
+    ("role-keys"); colluders (-1: 1, or 0 below four devices), of role schemes only; alpha (0: devices a group less 2)
+    and groups (1), of the coded schemes only; spare (0); solver ("block-krylov"); epochs; step ("": derived; of gd and
+    nesterov only); regularisation (9e-6); plan ("": a plan file, which then decides scheme, its parameters, solver and
+    epochs, and spare if it has any); precision (0: what two primes give); join-seconds (300), upload-seconds (3600),
+    gone-seconds (300), farewell-seconds (60), call-seconds (600), message-seconds (3600); roster (""); target (0: train
+    to the last
     epoch); output-dir ("codedfl-run"), where checkpoint and model go; server-key-file ("": server.key in
     ``default_state_dir``), the same for all runs, so that nodes can pin it.
     """
@@ -56,12 +58,7 @@ class RunConfig:
             scheme = planned.coded_scheme(setting(config, "spare", int, 0))
             solver, epochs = planned.solver, planned.epochs
         else:
-            scheme = coded_scheme(
-                setting(config, "scheme", str, "coded-keys"),
-                setting(config, "alpha", int),
-                setting(config, "groups", int, 1),
-                setting(config, "spare", int, 0),
-            )
+            scheme = _chosen_scheme(config, devices)
             solver, epochs = setting(config, "solver", str, DEFAULT_SOLVER), setting(config, "epochs", int)
         kind, step = solver_kind(solver), setting(config, "step", str, "")
         if step and step not in STEPS:
@@ -85,6 +82,7 @@ class RunConfig:
                 setting(config, "gone-seconds", float, 300.0),
                 setting(config, "farewell-seconds", float, 60.0),
                 setting(config, "call-seconds", float, 600.0),
+                setting(config, "upload-seconds", float, 3600.0),
             ),
             message_seconds=setting(config, "message-seconds", float, 3600.0),
             roster=Path(roster) if roster else None,
@@ -92,6 +90,16 @@ class RunConfig:
             output=Path(setting(config, "output-dir", str, "codedfl-run")).absolute(),
             server_key=Path(key_file) if key_file else default_state_dir() / "server.key",
         )
+
+    @property
+    def protection(self) -> str:
+        """What is claimed about colluders; nothing where the server could have invented them."""
+        if self.roster is None:
+            return (
+                "nothing is claimed about colluders, no roster is pinned: devices without one refuse to withstand any"
+                " unless their operator sets allow-unpinned"
+            )
+        return self.scheme.exposure(self.patience.min_devices).words
 
     def make_solver(self) -> Solver:
         return make_solver(
@@ -101,3 +109,21 @@ class RunConfig:
             step=self.step or None,
             gram=self.scheme.reveals_gram,
         )
+
+
+def _chosen_scheme(config: Config, devices: int) -> CodedScheme:
+    """By its name and what the configuration says of it; a key that the scheme does not read is refused."""
+    kind, spare = coded_type(setting(config, "scheme", str, RoleKeys.name)), setting(config, "spare", int, 0)
+    alpha, groups = setting(config, "alpha", int, 0), setting(config, "groups", int, 1)
+    colluders = setting(config, "colluders", int, -1)
+    if issubclass(kind, RoleKeys):
+        for key, value, left_out in (("alpha", alpha, 0), ("groups", groups, 1)):
+            if value != left_out:
+                raise InvalidInput(
+                    f"{key} must be {left_out} with scheme {kind.name}, which has roles instead of a code, got {value}"
+                )
+        usual = kind.default_for(devices)
+        return replace(usual, colluders=usual.colluders if colluders < 0 else colluders, spare=spare)
+    if colluders >= 0:
+        raise InvalidInput(f"colluders must be -1 with scheme {kind.name}, which one colluder breaks, got {colluders}")
+    return coded_scheme(kind.name, alpha or max(1, devices // groups - 2), groups, spare)

@@ -52,10 +52,12 @@ def _train(post: Post, config: RunConfig, score: Score | None, watch: RunWatch) 
     log.info("the server's public key is %s", identity.public.hex())
     if roster is None:
         log.warning("no roster: the first key seen under a name counts, and a lying relay could invent devices")
+    log.info("%s: %s", config.scheme.label, config.protection)
     began = time.monotonic()
 
     def make_model(theta: Floats) -> TrainedModel:
         about = {"scheme": config.scheme.name, **config.scheme.parameters, "solver": config.solver}
+        about["protection"] = config.protection
         return config.learning.model(theta, codedfl=__version__, **about)
 
     def stop_when(theta: Floats) -> bool:
@@ -70,6 +72,7 @@ def _train(post: Post, config: RunConfig, score: Score | None, watch: RunWatch) 
             roster=introduced,
             stop_when=stop_when,
             spare=config.scheme.spare,
+            **config.scheme.server_options(list(introduced)),
         )
 
     def on_epoch(epoch: int) -> None:

@@ -29,6 +29,9 @@ from codedfl.flower.records import KINDS, read_call, reply_record
 from codedfl.protocol import Policy
 from codedfl.protocol.local_data import LocalRows
 
+# Of a node of the simulation engine: one process has all data, and there is no operator to pin a roster.
+SIMULATED = Policy(allow_gram=True, allow_unpinned=True, colluders=0)
+
 LoadLocalData = Callable[[Context], tuple[NDArray[Any], NDArray[Any]]]
 
 
@@ -75,10 +78,8 @@ def make_host(context: Context, load_local_data: LoadLocalData) -> DeviceHost:
         load_rows,
         server_public=parse_public(server_key, "server-key") if server_key else None,
         roster=load_roster(Path(roster)) if roster else None,
-        # The simulation engine gives a node nothing but a partition: there is no operator whose data were to be
-        # protected.
         recipe=lambda: Learning.from_config(context.run_config).recipe.digest(),
-        policy=node_policy(node) if "device-name" in node else Policy(allow_gram=True),
+        policy=node_policy(node) if "device-name" in node else SIMULATED,
     )
 
 

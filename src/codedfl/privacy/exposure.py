@@ -41,6 +41,15 @@ class Exposure:
     two_colluders: int
     colluders: int
 
+    @property
+    def words(self) -> str:
+        """What to tell of it in one line."""
+        if self.server_alone:
+            return f"the server alone sees {_devices(self.server_alone)}"
+        if not self.colluders:
+            return f"one colluder exposes {_devices(self.one_colluder)} to the server"
+        return f"no device is exposed by {'one colluder' if self.colluders == 1 else f'{self.colluders} colluders'}"
+
     @classmethod
     def of(cls, server_alone: int, one_colluder: int, two_colluders: int) -> Exposure:
         """By the three numbers; what more colluders learn is not asked."""
@@ -62,6 +71,10 @@ class Exposure:
             0 if colluders >= 2 and n_devices > 3 else max(0, two),
         )
         return cls(*exposed, min(colluders, n_devices - 2))
+
+
+def _devices(count: int) -> str:
+    return "one device" if count == 1 else f"{count} devices"
 
 
 def exposed_set(n_devices: int, alpha: int, groups: int, colluders: Collection[int]) -> set[int]:

@@ -184,7 +184,7 @@ class Device(Resumable, ABC):
         super().restore(state)
         if self.data_used:
             self._data = None
-        elif self._data is None:
+        elif self._data is None and self._without_data:
             raise InvalidInput(f"X and Y of {self.name!r} must be given, the state is from before their use, got None")
 
     @property

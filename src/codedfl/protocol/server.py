@@ -172,7 +172,7 @@ class Server(Convener):
     @property
     def quorum(self) -> Quorum:
         """Which answers end an epoch, by position in the frozen set."""
-        return self._book.quorum(self._agreed.code)
+        return self._book.quorum(self._agreed.answer_code)
 
     @property
     def ready_devices(self) -> list[str]:
@@ -272,7 +272,7 @@ class Server(Convener):
                     self.model,
                 )
         book, code = self._book, agreed.answer_code
-        lost |= {accuser for accusers in self.complaints.values() for accuser in accusers}  # they wait in vain
+        lost |= {agreed.names[i] for i in self._in_vain()}
         alive = [j for j in range(agreed.n_devices) if agreed.names[j] not in lost or j in book.answers]
         trusted = [j for j in alive if j not in book.liars]
         short = book.shortfall(code, trusted)
@@ -289,6 +289,15 @@ class Server(Convener):
                 self.model,
             )
         return self._settle(trusted) if self.phase is Phase.TRAINING else []
+
+    def close_uploads(self) -> list[Outgoing]:
+        """The driver's deadline for phase 1: a scheme that can leaves out who has not shared; the others wait on."""
+        return []
+
+    def _in_vain(self) -> set[int]:
+        """Devices that wait in vain for what makes them ready."""
+        accusers = {accuser for accusers in self.complaints.values() for accuser in accusers}
+        return {self._agreed.position(name) for name in accusers}
 
     def _missing(self, absent: Sequence[str]) -> str:
         """Who is missing; of those who cannot take part for want of a usable share, the fault is the sender's."""

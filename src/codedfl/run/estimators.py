@@ -106,7 +106,7 @@ class _CodedRidge(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
     def __init__(
         self,
         *,
-        scheme: str | CodedScheme = "coded-keys",
+        scheme: str | CodedScheme = "role-keys",
         n_devices: int = 5,
         features: str = "linear",
         n_features: int = 500,
@@ -118,6 +118,7 @@ class _CodedRidge(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         clip: float | None = None,
         precision: int | None = 36,
         random_state: int | np.random.RandomState | None = None,
+        verbose: bool = False,
     ) -> None:
         self.scheme = scheme
         self.n_devices = n_devices
@@ -131,6 +132,7 @@ class _CodedRidge(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         self.clip = clip
         self.precision = precision
         self.random_state = random_state
+        self.verbose = verbose
 
     def _train(self, rows: _TrainingRows, labels: Labels, moments: Moments) -> None:
         """Run the protocol on the rows of each device and keep the model."""
@@ -140,12 +142,16 @@ class _CodedRidge(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         problem = rows.problem(recipe, type(self).__name__)
         scheme = self._scheme(len(rows.parts))
         solver = self._solver(scheme, regularisation * rows.share)
+        self.protection_ = scheme.exposure(problem.n_devices).words
         server, devices = make_parties(scheme, problem, solver, precision=self.precision)
         theta = run_in_process(server, devices, no_more_than_needed(server))
         self._warn_unless_converged(solver, problem)
         theta = recipe.unshrunk(theta, regularisation)
-        self.model_ = TrainedModel.of(problem, theta, scheme=scheme.label, epochs=server.epoch)
+        about = {"scheme": scheme.label, "protection": self.protection_, "epochs": server.epoch}
+        self.model_ = TrainedModel.of(problem, theta, **about)
         self.n_iter_ = server.epoch
+        if self.verbose:
+            print(f"{scheme.label}, {problem.n_devices} devices, {server.epoch} epochs: {self.protection_}")
         self.n_clipped_ = problem.clipped.total
         if problem.clipped:
             counts = problem.clipped.words(recipe.column_names)
@@ -268,11 +274,12 @@ class CodedRidge(RegressorMixin, _CodedRidge):  # type: ignore[misc]
 
     Parameters
     ----------
-    scheme : {"coded-keys", "coded-padded", "one-shot"} or CodedScheme, default="coded-keys"
-        By name each device can answer for D - 2 devices' data (at least 1), and more than 50 devices make groups of
-        about 25; an object such as ``CodedKeys(alpha=3)`` says how many itself. The model is the same whatever it is.
-        "one-shot" solves in closed form, for which it shows the server the total of X'X; it ignores ``solver`` and
-        ``epochs``.
+    scheme : {"role-keys", "role-sums", "coded-keys", "coded-padded", "one-shot"} or CodedScheme, default="role-keys"
+        By name role-keys withstands one device that colludes with the server, where there are four at least; below it
+        withstands none, and ``protection_`` says so. In the coded schemes each device can answer for D - 2 devices'
+        data (at least 1), and more than 50 devices make groups of about 25; an object such as ``RoleKeys(colluders=2)``
+        or ``CodedKeys(alpha=3)`` says how many itself. The model is the same whatever it is. "role-sums" and "one-shot"
+        solve in closed form, for which they show the server the total of X'X; they ignore ``solver`` and ``epochs``.
     n_devices : int, default=5
         Devices that the rows are dealt out to, by their values and as evenly as possible, when ``fit`` is given no
         ``device``. At least 2; of fewer rows than devices each makes one.
@@ -307,6 +314,8 @@ class CodedRidge(RegressorMixin, _CodedRidge):  # type: ignore[misc]
     random_state : int, RandomState instance or None, default=None
         Draws the random features; the model depends on nothing else that is random. An integer gives the features of
         ``RBFSampler(random_state=...)``.
+    verbose : bool, default=False
+        Print one line when trained: scheme, epochs, and who is exposed by whom.
 
     Attributes
     ----------
@@ -320,6 +329,8 @@ class CodedRidge(RegressorMixin, _CodedRidge):  # type: ignore[misc]
         Epochs made; fewer than ``epochs`` when the solver was done before.
     devices_ : tuple of str
         Names of the devices that took part, in the code's order.
+    protection_ : str
+        Who would be exposed to the server by how many colluding devices, if the devices were on machines of their own.
     n_clipped_ : int
         How many training values were clipped.
     model_ : TrainedModel

@@ -38,7 +38,7 @@ class _ChoosesRegularisation(_CodedRidge):
         *,
         regularisations: Sequence[float] = PATH,
         held_out: float = 0.2,
-        scheme: str | CodedScheme = "coded-keys",
+        scheme: str | CodedScheme = "role-keys",
         n_devices: int = 5,
         features: str = "linear",
         n_features: int = 500,
@@ -48,6 +48,7 @@ class _ChoosesRegularisation(_CodedRidge):
         clip: float | None = None,
         precision: int | None = 36,
         random_state: int | np.random.RandomState | None = None,
+        verbose: bool = False,
     ) -> None:
         self.regularisations = regularisations
         self.held_out = held_out
@@ -61,6 +62,7 @@ class _ChoosesRegularisation(_CodedRidge):
         self.clip = clip
         self.precision = precision
         self.random_state = random_state
+        self.verbose = verbose
 
     solver = "block-krylov"  # the one that has a path
 

@@ -74,7 +74,7 @@ class RoleDevice(Device):
         ),
         "_gram_sum": PLAIN,
         "_constant_sum": PLAIN,
-        "_reported": PLAIN,
+        "_called": PLAIN,
         "_owners": PLAIN,
         "_certified": PLAIN,
         "_row_tags": PLAIN,
@@ -89,7 +89,7 @@ class RoleDevice(Device):
         self._commitments: dict[int, Commitments] = {}
         self._gram_sum: Planes | None = None
         self._constant_sum: Planes | None = None
-        self._reported = False
+        self._called = False  # the server wants to know whose seeds are here, all or not
         self._owners = b""  # the list this device accepted: one a run
         self._certified = False
         self._row_tags = b""
@@ -150,7 +150,7 @@ class RoleDevice(Device):
         if self._role != NO_ROLE:
             self._gram_sum = ring.zeros(p.triangle_length)
             self._constant_sum = ring.zeros(p.constant_length)
-        return [] if self._helper else [self._upload(), *self._report_if_complete()]
+        return [] if self._helper else [self._upload(), *self._report()]
 
     def _upload(self) -> Message:
         """One message: the padded data for the server, a seed sealed to every holder, a commitment to each seed."""
@@ -201,7 +201,7 @@ class RoleDevice(Device):
             self._take_seed(owner, seed, share.commitments)
         except MessageRefused:
             return [self._complain(message.sender, Unusable.NOT_COMMITTED)]
-        return [*self._report_if_complete(), *self._announce_if_ready()]
+        return [*self._report(), *self._announce_if_ready()]
 
     @property
     def _seeds_closed(self) -> bool:
@@ -214,9 +214,9 @@ class RoleDevice(Device):
         if not seed:
             raise MessageRefused(f"the share of {name!r} must bring a seed, got none")
         commitments.check({seed_purpose(self._role): seed}, name, self._run)
-        known = self._commitments.get(owner)
-        if known is not None and known != commitments:
-            raise MessageRefused(f"the commitments of {name!r} must be those known here: they are others")
+        listed = {one.name: one.commitments for one in self._listed.owners} if self._owners else {}
+        if listed.get(name, commitments.digest) != commitments.digest:  # all holders of a role must sum the same
+            raise MessageRefused(f"the commitments of {name!r} must be those listed: they are others")
         self._commitments[owner] = commitments
         self._add_pads(seed, 1)
         self._seeds[owner] = seed
@@ -230,15 +230,17 @@ class RoleDevice(Device):
     def _complain(self, sender: str, reason: Unusable) -> Message:
         return self._sealed_to_server(Kind.COMPLAINT, Complaint(sender, reason).encode())
 
-    def _report_if_complete(self) -> list[Message]:
-        if self._role == NO_ROLE or self._reported or set(self._seeds) != set(self._agreed.owners):
-            return []
-        self._reported = True
-        return [self._holds()]
+    def _report(self) -> list[Message]:
+        """When all seeds are here; after a roll call, whenever one more is."""
+        complete = set(self._seeds) == set(self._agreed.owners)
+        return [self._holds()] if self._role != NO_ROLE and (complete or self._called) else []
 
     def _on_roll_call(self, message: Message) -> list[Message]:
         message.check_signature(self._invited.server_public)
-        return [] if self._role == NO_ROLE or self._seeds_closed else [self._holds()]
+        if self._role == NO_ROLE or self._seeds_closed:
+            return []
+        self._called = True
+        return [self._holds()]
 
     def _holds(self) -> Message:
         return self._sealed_to_server(Kind.HOLDS, pack_list([self._agreed.names[j] for j in sorted(self._seeds)]))
@@ -332,12 +334,15 @@ class RoleDevice(Device):
         owner, author = agreed.position(owner_name), agreed.member(message.sender)
         if self._role == NO_ROLE or owner in self._seeds or self._seeds_closed:
             return []
-        commitments = Commitments.from_fields(fields)
-        commitments.check_signature(owner_name, self._run, agreed.members[owner].identity)
         header = Message(Kind.SEED, self._run, agreed.hash, message.sender, self.name)
-        seed = sealed.open_sealed(self._sealing, author.run_key, header.context(), envelope)
-        self._take_seed(owner, seed, commitments)
-        return [*self._report_if_complete(), *self._announce_if_ready()]
+        try:  # the server's signature is on it: whatever is wrong is the co-holder's doing, and another may have it
+            commitments = Commitments.from_fields(fields)
+            commitments.check_signature(owner_name, self._run, agreed.members[owner].identity)
+            seed = sealed.open_sealed(self._sealing, author.run_key, header.context(), envelope)
+            self._take_seed(owner, seed, commitments)
+        except MessageRefused:
+            return [self._holds()]
+        return [*self._report(), *self._announce_if_ready()]
 
     # -- training
 

@@ -57,7 +57,10 @@ class RoleServer(Server):
             lambda table: [[i, sorted(held)] for i, held in table.items()], lambda s: {i: set(h) for i, h in s}
         ),
         "_closed": PLAIN,
-        "_wanted": Kept(lambda pairs: sorted(map(list, pairs)), lambda pairs: {tuple(pair) for pair in pairs}),
+        "_asked_for": Kept(
+            lambda table: [[j, i, givers] for (j, i), givers in table.items()],
+            lambda saved: {(j, i): list(givers) for j, i, givers in saved},
+        ),
         "owners": optional(Kept(lambda owners: owners.fields(), OwnerList.from_fields)),
         "_signatures": MAP,
         "_certificate": PLAIN,
@@ -81,7 +84,7 @@ class RoleServer(Server):
         self._listed_as: dict[int, ListedOwner] = {}
         self._holds: dict[int, set[int]] = {}
         self._closed = False  # no more uploads are waited for
-        self._wanted: set[tuple[int, int]] = set()  # (owner, holder): seeds asked for
+        self._asked_for: dict[tuple[int, int], list[int]] = {}  # (owner, holder that lacks its seed): whom we asked
         self.owners: OwnerList | None = None
         self._signatures: dict[int, bytes] = {}
         self._certificate = b""
@@ -180,9 +183,15 @@ class RoleServer(Server):
         return sender != receiver and receiver in self._agreed.holders
 
     def close_uploads(self) -> list[Outgoing]:
-        """The driver's deadline: owners that have not uploaded are left out, holders say whose seeds they have."""
+        """The driver's deadline: owners that have not uploaded are left out, holders say whose seeds they have.
+
+        With fewer than z + 2 uploads it stays open, so that those who are missing can still come: it raises
+        ``NotEnoughDevices``.
+        """
         if self.phase is not Phase.SHARING or self._closed:
             return []
+        if len(self._shared) < self._least_owners:
+            raise self._too_few_owners(len(self._shared))
         self._closed = True
         holders = tuple(self._agreed.names[i] for i in self._agreed.holders)
         return [self._broadcast(Kind.ROLL_CALL, b"", holders)]
@@ -194,10 +203,31 @@ class RoleServer(Server):
         check_types(names, (str,) * len(names), "held seeds")
         if sender not in agreed.holders:
             raise MessageRefused(f"{message.sender!r} must hold no keys in this run, but says so")
-        self._holds[sender] = {agreed.position(name) for name in names}
-        return self._list_if_possible() + self._wish_for_seeds()
+        # A report that was overtaken by a newer one takes nothing back.
+        self._holds.setdefault(sender, set()).update(agreed.position(name) for name in names)
+        return self._list_if_possible() + self._wish_for_seeds(anew=sender)
 
     # -- the list
+
+    @property
+    def _least_owners(self) -> int:
+        return self.parameters.colluders + 2
+
+    def _too_few_owners(self, found: int) -> NotEnoughDevices:
+        agreed = self._agreed
+        listed = self._covered() if self._closed else self._shared
+        missing = [agreed.names[j] for j in agreed.owners if j not in listed]
+        return NotEnoughDevices(
+            f"the data of at least {self._least_owners} owners (z + 2) must be in the total, got {found}: missing are"
+            f" {', '.join(missing)}",
+            missing,
+            self.model,
+        )
+
+    @property
+    def _all_reported(self) -> bool:
+        """Whether every holder that is alive has said whose seeds it has."""
+        return set(self._agreed.holders) <= self._dead | set(self._holds)
 
     def _list_if_possible(self) -> list[Outgoing]:
         """Fix the list once enough holders can serve it: all owners, or after the deadline all that every role covers.
@@ -207,26 +237,21 @@ class RoleServer(Server):
         if self.owners is not None or self.phase is not Phase.SHARING:
             return []
         agreed = self._agreed
-        complete = set(self._shared) == set(agreed.owners)
-        if not (complete or self._closed):
+        if not self._closed and set(self._shared) != set(agreed.owners):
             return []
+        if not self._closed and self.complaints:  # all are here, and some cannot be used: nobody else is waited for
+            return self.close_uploads()
         covered = self._covered()
-        able = [i for i, held in self._holds.items() if covered <= held or self._closed]
-        if len(able) < signatures_needed(len(agreed.holders), self.parameters.colluders):
+        able = [i for i, held in self._holds.items() if covered <= held]
+        best = covered == set(self._shared)  # nothing better can come
+        enough = best and len(able) >= signatures_needed(len(agreed.holders), self.parameters.colluders)
+        if not (enough or self._all_reported) or not (best or self._closed):
             return []
-        if complete and not self._closed and covered != set(agreed.owners):
-            return []
-        owners = OwnerList(tuple(self._listed_as[j] for j in sorted(covered)))
-        if len(owners.owners) < self.parameters.colluders + 2:
-            raise NotEnoughDevices(
-                f"at least {self.parameters.colluders + 2} owners (z + 2) must have uploaded, got {len(covered)}:"
-                f" missing are {', '.join(self.unshared)}",
-                self.unshared,
-                self.model,
-            )
-        self.owners = owners
+        if len(covered) < self._least_owners:
+            return []  # ``check_enough`` says so
+        self.owners = OwnerList(tuple(self._listed_as[j] for j in sorted(covered)))
         self._sum_uploads(covered)
-        return [self._broadcast(Kind.OWNERS, owners.encoded, agreed.names)]
+        return [self._broadcast(Kind.OWNERS, self.owners.encoded, agreed.names)]
 
     def _covered(self) -> set[int]:
         """Owners that have uploaded and whose seeds some holder of every role has."""
@@ -274,32 +299,47 @@ class RoleServer(Server):
 
     # -- seeds that a holder lacks
 
-    def _wish_for_seeds(self) -> list[Outgoing]:
-        """Ask a co-holder for what a holder of the list lacks; each wish goes to one that is alive, and once."""
-        if self.owners is None or self.phase is not Phase.SHARING:
+    def _wish_for_seeds(self, anew: int | None = None) -> list[Outgoing]:
+        """Ask a co-holder for what a holder of the list lacks: one that is alive, and each once.
+
+        Another is asked when the first is gone, or when the holder ``anew`` says that it still lacks it.
+        """
+        if self.epoch > 1 or self.phase is Phase.FINISHED:  # seeds are wiped by then
             return []
-        agreed, code, wishes = self._agreed, self._roles, []
-        listed = {agreed.position(name) for name in self.owners.names}
-        for i, held in self._holds.items():
-            for j in sorted(listed - held):
-                givers = [
-                    k
-                    for k in code.holders(code.roles[i])
-                    if k != i and k not in self._dead and j in self._holds.get(k, set())
-                ]
-                if givers and (j, i) not in self._wanted:
-                    self._wanted.add((j, i))
+        agreed, wishes = self._agreed, []
+        for i, lacking in self._lacking().items():
+            for j in sorted(lacking):
+                asked = self._asked_for.setdefault((j, i), [])
+                givers = [k for k in self._givers(j, i) if k not in asked]
+                if givers and (i == anew or set(asked) <= self._dead):
+                    asked.append(givers[0])
                     body = pack_list([agreed.names[j], agreed.names[i]])
                     wishes.append(self._broadcast(Kind.SEED_WANTED, body, (agreed.names[givers[0]],)))
         return wishes
 
+    def _lacking(self) -> dict[int, set[int]]:
+        """Listed owners whose seeds a holder said it has not, by holder."""
+        if self.owners is None:
+            return {}
+        listed = {self._agreed.position(name) for name in self.owners.names}
+        reported = {i: listed - held for i, held in self._holds.items() if i not in self._ready}
+        return {i: lacking for i, lacking in reported.items() if lacking}
+
+    def _givers(self, owner: int, holder: int) -> list[int]:
+        """Co-holders of a holder that are alive and have an owner's seed."""
+        code = self._roles
+        of_role = code.holders(code.roles[holder])
+        return [k for k in of_role if k not in self._dead | {holder} and owner in self._holds.get(k, set())]
+
     def _on_seed(self, message: Message) -> list[Outgoing]:
-        """Relayed to whom it is sealed for."""
+        """Relayed to whom it is sealed for, if it was asked for."""
         agreed = self._agreed
-        agreed.position(message.sender)
         types = (str, str, list, bytes)
-        _, receiver, _, _ = check_types(unpack_list(message.body, "a seed", depth=4, most=SEED_FIELDS), types, "a seed")
-        agreed.position(receiver)
+        fields = unpack_list(message.body, "a seed", depth=4, most=SEED_FIELDS)
+        owner, receiver, _, _ = check_types(fields, types, "a seed")
+        wish = (agreed.position(owner), agreed.position(receiver))
+        if agreed.position(message.sender) not in self._asked_for.get(wish, []):
+            raise MessageRefused(f"a seed must be one that {message.sender!r} was asked for: it was not")
         relayed = Message(Kind.SEED, self.run, agreed.hash, message.sender, receiver, message.body)
         return [Outgoing((receiver,), relayed.signed_by(self.identity).encode())]
 
@@ -313,36 +353,46 @@ class RoleServer(Server):
         return len(self.owners.owners) if self.owners is not None else 1
 
     def check_enough(self, gone: Sequence[str] = ()) -> list[Outgoing]:
-        """As ``Server.check_enough``; owners that are gone before they uploaded are left out, the deadline is now."""
+        """As ``Server.check_enough``; when all that have not uploaded are gone, the deadline is now."""
         agreed = self._agreed
-        if self.phase is not Phase.SHARING:
-            return super().check_enough(gone)
         self._dead = {agreed.position(name) for name in gone if name in agreed.names}
-        silent = set(self.unshared) & set(gone)
-        outgoing = self._wish_for_seeds()
-        if silent and silent == set(self.unshared):
-            outgoing += self.close_uploads()
+        if self.phase is not Phase.SHARING:
+            return super().check_enough(gone) + self._wish_for_seeds()
         self._check_holders()
-        return outgoing + self._list_if_possible()
+        outgoing = self.close_uploads() if self.unshared and set(self.unshared) <= set(gone) else []
+        outgoing += self._list_if_possible()
+        if self._closed and self.owners is None and self._all_reported:
+            raise self._too_few_owners(len(self._covered()))
+        return outgoing + self._wish_for_seeds()
+
+    def _in_vain(self) -> set[int]:
+        """Holders whom nobody can give a seed that they lack; once the first epoch is over, nobody has it any more."""
+        return {
+            i
+            for i, lacking in self._lacking().items()
+            if self.epoch > 1 or not all(self._givers(j, i) for j in lacking)
+        }
 
     def _check_holders(self) -> None:
         agreed, code = self._agreed, self._roles
-        alive = [i for i in range(agreed.n_devices) if i not in self._dead or i in self._ready]
         needed = signatures_needed(agreed.n_devices, self.parameters.colluders)
-        lost = [agreed.names[i] for i in range(agreed.n_devices) if i not in alive]
-        there = len({*alive, *self._signatures})
+        there = len(set(range(agreed.n_devices)) - self._dead | set(self._signatures))
         if not self._certificate and there < needed:
+            lost = [agreed.names[i] for i in sorted(self._dead - set(self._signatures))]
             raise NotEnoughDevices(
                 f"the list of owners must be signed by {needed} of {agreed.n_devices} devices, only"
                 f" {there} are there: missing are {', '.join(lost)}",
                 lost,
                 self.model,
             )
+        useless, wanted = self._dead | self._in_vain(), self._book.spare + 1
         for role in range(code.n_roles):
-            if not set(code.holders(role)) & set(alive):
-                names = [agreed.names[i] for i in code.holders(role)]
+            left = set(code.holders(role)) - useless
+            if len(left) < wanted:
+                names = [agreed.names[i] for i in code.holders(role) if i not in left]
                 raise NotEnoughDevices(
-                    f"one holder of every role must answer, all of role {role} are gone: {', '.join(names)}",
+                    f"every role must have {wanted} holder(s) that answer, role {role} has {len(left)}: missing are"
+                    f" {', '.join(names)}",
                     names,
                     self.model,
                 )
