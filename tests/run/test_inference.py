@@ -89,7 +89,8 @@ def test_the_summary_has_a_line_for_each_coefficient(inference: tuple[Problem, I
 def test_columns_that_depend_on_each_other_are_named():
     data = load_diabetes(scaled=False).data
     made = problem(table(twice=2 * data[:, 2] + data[:, 3]))
-    message = "columns must be independent for inference, got some that depend on each other: 'bmi', 'bp', 'twice'"
+    message = "columns must be independent for inference, got some that depend on each other: 'bmi', 'bp', 'twice';"
+    message += " leave some out"
     with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
         infer(made)
 

@@ -205,7 +205,7 @@ def _show_check(screen: Screen, found: TableCheck) -> None:
     for line in (*found.objections, *(one.objection for one in found.columns if one.objection)):
         screen.remark(f"cannot be used: {line}")
     verdict = "can take part" if found.usable else "cannot take part as it is"
-    screen.say(f"{found.table}: {found.rows} rows, {verdict}")
+    screen.say(f"{found.table}: {found.rows} row{'s' * (found.rows != 1)}, {verdict}")
 
 
 def _names(text: str) -> tuple[str, ...]:

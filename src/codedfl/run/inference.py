@@ -245,4 +245,4 @@ def _to_units(scaling: Preprocessing, labels: TargetLabels, constant: float) -> 
 def _refuse_if(wrong: np.ndarray, names: tuple[str, ...], what: str) -> None:
     if wrong.any():
         named = ", ".join(repr(name) for name, is_wrong in zip(names, wrong, strict=True) if is_wrong)
-        raise InvalidInput(f"columns must be independent for inference, got some that {what}: {named}")
+        raise InvalidInput(f"columns must be independent for inference, got some that {what}: {named}; leave some out")
