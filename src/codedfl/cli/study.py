@@ -14,7 +14,7 @@ from rich.text import Text
 from codedfl.cli import options
 from codedfl.cli.screen import Screen, check_writable, make_folder, score_name, table
 from codedfl.consent.approvals import approve
-from codedfl.consent.words import explain, scheme_of
+from codedfl.consent.words import explain
 from codedfl.data.score_sums import ClassScore, NumberScore
 from codedfl.data.studies import load_study
 from codedfl.data.studies.check import TableCheck, check_table
@@ -28,6 +28,7 @@ from codedfl.report.rows import seconds as seconds_text
 from codedfl.run.inference import Inference, infer
 from codedfl.run.study_rehearsal import dealt_out, read_folder, rehearse_study
 from codedfl.schemes import Conditions
+from codedfl.schemes.of_study import inference_scheme_of, scheme_of
 
 app = typer.Typer(help="Write, check, read and approve study files.", no_args_is_help=True)
 
@@ -144,7 +145,7 @@ def train_study(
         screen.remark(f"warning: clipped to the study's ranges: {counts}")
     model_file = folder / "model.safetensors"
     done.model.save(model_file)
-    inference = infer(problem) if study.inference else None
+    inference = infer(problem, inference_scheme_of(study, len(parts))) if study.inference else None
     found = done.score
     name = score_name(problem.task)
     if isinstance(found, NumberScore):

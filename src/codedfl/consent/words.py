@@ -13,7 +13,8 @@ import numpy as np
 from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.data.studies.study import NumberTarget, Study, StudyColumn
 from codedfl.fleet.fleet import Fleet
-from codedfl.schemes import CodedScheme, Conditions, WorkShape, coded_scheme
+from codedfl.schemes import CodedScheme, Conditions, WorkShape
+from codedfl.schemes.of_study import scheme_of
 from codedfl.schemes.scheme import epoch_end_times
 
 _DRAWS = 20
@@ -25,14 +26,6 @@ class Section:
 
     question: str
     answers: tuple[str, ...]
-
-
-def scheme_of(study: Study, n_devices: int) -> CodedScheme:
-    """The scheme that the study names; without alpha each device can answer for all but two."""
-    alpha = max(1, n_devices - 2) if study.alpha is None else study.alpha
-    scheme = coded_scheme(study.scheme, alpha)
-    scheme.check(n_devices)
-    return scheme
 
 
 def explain(study: Study, fleet: Fleet) -> tuple[Section, ...]:
