@@ -25,7 +25,7 @@ from codedfl.files import write_text
 from codedfl.fleet.fleet import Fleet
 from codedfl.report.rows import score as score_text
 from codedfl.report.rows import seconds as seconds_text
-from codedfl.run.inference import Inference, infer
+from codedfl.run.inference import infer
 from codedfl.run.study_rehearsal import dealt_out, read_folder, rehearse_study
 from codedfl.schemes import Conditions
 from codedfl.schemes.of_study import inference_scheme_of, scheme_of
@@ -181,20 +181,12 @@ def train_study(
             "virtual_seconds": float(done.trace.seconds[-1]),
             "clipped": problem.clipped.total,
             "model": str(model_file),
-            "coefficients": None if inference is None else _coefficients(inference),
+            "coefficients": None if inference is None else inference.to_dicts(),
         }
     )
     if inference is not None:
         screen.say()
         screen.say(inference.summary())
-
-
-def _coefficients(found: Inference) -> list[dict[str, object]]:
-    columns = found.coefficients, found.standard_errors, found.t_values, found.p_values, found.low, found.high
-    keys = ("name", "coefficient", "standard_error", "t", "p", "low", "high")
-    return [
-        dict(zip(keys, (name, *map(float, row)), strict=True)) for name, *row in zip(found.names, *columns, strict=True)
-    ]
 
 
 def _show_check(screen: Screen, found: TableCheck) -> None:

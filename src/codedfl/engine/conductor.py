@@ -70,6 +70,7 @@ class Conductor:
     on_epoch: told the number of each finished epoch.
     watch: told what can be seen of the run.
     stage: which stage of a study it is (``stages``).
+    keep: told the server when the run has come to its end, before the checkpoint goes.
     """
 
     def __init__(
@@ -84,9 +85,11 @@ class Conductor:
         on_epoch: Callable[[int], None] = lambda _: None,
         watch: RunWatch | None = None,
         stage: bytes = b"",
+        keep: Callable[[Server], None] = lambda _: None,
         clock: Clock = time.monotonic,
     ) -> None:
         self._stage = stage
+        self._keep = keep
         self._post = post
         self._make_server = make_server
         self._checkpoint = checkpoint
@@ -119,6 +122,8 @@ class Conductor:
             self._turn(server)
             self._give_up_if_hopeless(server)
         self._say_farewell(server)
+        if self._failure is None:
+            self._keep(server)
         self._checkpoint.wipe()
         if self._failure is not None:
             raise self._failure

@@ -33,8 +33,8 @@ def call_record(call: Call) -> tuple[str, RecordDict]:
         shape = {"features": call.n_features, "outputs": call.n_outputs, "products": call.products}
         head = ConfigRecord({**shape, "reply-bytes": call.reply_bytes})
         return PROBE, RecordDict({"call": head, "payload": ConfigRecord({"data": call.payload})})
-    about = {"run": call.run, "scheme": call.scheme, "name": call.name, "stage": call.stage}
-    head = ConfigRecord({"version": call.version, **about})
+    who: dict[str, ConfigRecordValues] = {"scheme": call.scheme, "name": call.name, "stage": call.stage}
+    head = ConfigRecord({"version": call.version, "run": call.run, **who})
     return STEP, RecordDict({"call": head, **_parcel_records(call.parcel)})
 
 

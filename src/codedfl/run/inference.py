@@ -70,6 +70,15 @@ class Inference:
     level: float
     grid: float
 
+    def to_dicts(self) -> list[dict[str, object]]:
+        """One a coefficient, for JSON."""
+        columns = self.coefficients, self.standard_errors, self.t_values, self.p_values, self.low, self.high
+        keys = ("name", "coefficient", "standard_error", "t", "p", "low", "high")
+        return [
+            dict(zip(keys, (name, *map(float, row)), strict=True))
+            for name, *row in zip(self.names, *columns, strict=True)
+        ]
+
     def summary(self) -> str:
         """A table as statistics programs print it."""
         fit = f"R^2 {self.r_squared:.4f}, adjusted {self.adjusted_r_squared:.4f}"
