@@ -306,3 +306,28 @@ def test_a_server_killed_anywhere_goes_on_where_it_was(tmp_path: Path):
     expected = rehearsed(study, tables)
     assert np.array_equal(result.model.theta, expected.model.theta)
     assert result.score == expected.score
+
+
+def test_a_second_run_goes_by_the_ledger(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    """The same rows again are welcome; a few changed ones are not, in any stage; a lying bound is not either."""
+    study, tables = study_of(least_participants=3)
+    fleet = StudyFleet(study, tables, tmp_path)
+    first, again = fleet.serve(), fleet.serve()
+    assert np.array_equal(first.model.theta, again.model.theta)
+    with pytest.MonkeyPatch.context() as patch:
+        few = replace(study, max_rows_per_device=255)
+        patch.setattr("codedfl.engine.study_training._StudyRun._bounds", lambda run, recipe: few.bounds(recipe))
+        with pytest.raises(NotEnoughDevices, match=r"^the stage training must be over the same 5 owners"):
+            fleet.serve()
+    told = [text for name, _, text in caplog.record_tuples if name == "codedfl.engine.device"]
+    bound = float(first.model.recipe.feature_map.bound)
+    line = f"bounds on features, labels and rows must be the study's, ({bound}, 1.0, 256), got ({bound}, 1.0, 255)"
+    assert f"device-0 cannot take part: {line}" in told
+    fleet.tables["device-2"] = tables["device-2"].rows(np.arange(3, len(tables["device-2"])))
+    (tmp_path / "server" / "stages" / "index.msgpack").unlink()
+    with pytest.raises(NotEnoughDevices):
+        fleet.serve()
+    told = [text for name, _, text in caplog.record_tuples if name == "codedfl.engine.device"]
+    assert any(
+        "of our rows changed since: the difference of the two totals would be about those" in text for text in told
+    )

@@ -148,17 +148,12 @@ def train_study(
     inference = infer(problem, inference_scheme_of(study, len(parts))) if study.inference else None
     found = done.score
     name = score_name(problem.task)
-    if isinstance(found, NumberScore):
-        score, more = found.r_squared, f"{found.mean_absolute_error:.4g} on average"
-    else:
-        score = found.accuracy
-        more = "-" if found.auc is None else f"area under the ROC curve {found.auc:.4f}"
+    score = found.r_squared if isinstance(found, NumberScore) else found.accuracy
     screen.facts(
         [
             ("study", f"{study.name}, {study.digest().hex()[:16]}..."),
             ("tables", f"{problem.n_devices} devices, {problem.n_samples} rows to train on"),
-            (name, f"{score_text(score, name)} on {found.rows} held-out rows"),
-            ("error" if isinstance(found, NumberScore) else "ranking", more),
+            *score_facts(found),
             ("fleet time", f"{seconds_text(float(done.trace.seconds[-1]))}, {done.trace.epochs[-1]} epochs"),
             ("model", str(model_file)),
         ]
@@ -187,6 +182,17 @@ def train_study(
     if inference is not None:
         screen.say()
         screen.say(inference.summary())
+
+
+def score_facts(found: ClassScore | NumberScore) -> list[tuple[str, str]]:
+    """A score for people."""
+    if isinstance(found, NumberScore):
+        name = score_name("regression")
+        error = ("error", f"{found.mean_absolute_error:.4g} on average")
+        return [(name, f"{score_text(found.r_squared, name)} on {found.rows} held-out rows"), error]
+    name = score_name("classification")
+    facts = [(name, f"{score_text(found.accuracy, name)} on {found.rows} held-out rows")]
+    return facts if found.auc is None else [*facts, ("ranking", f"area under the ROC curve {found.auc:.4f}")]
 
 
 def _show_check(screen: Screen, found: TableCheck) -> None:

@@ -25,7 +25,7 @@ from codedfl.data.score_sums import ClassScore, NumberScore, score_from_sums, sc
 from codedfl.data.studies.problem import device_rows
 from codedfl.data.studies.study import Study
 from codedfl.data.tables import RawTable
-from codedfl.data.vector_sums import sum_rows
+from codedfl.data.vector_sums import sum_bounds, sum_rows
 from codedfl.engine.device_host import LEDGER, Part
 from codedfl.engine.local_rows import keeping_reasons_here
 from codedfl.engine.private_files import write_private
@@ -33,7 +33,7 @@ from codedfl.engine.stages import INFERENCE, SCORE, SQUARES, SUMS, TRAINING, Sta
 from codedfl.engine.state_folder import StateFolder
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.protocol import Policy
-from codedfl.protocol.ledger import row_tags
+from codedfl.protocol.local_data import LocalRows, Origin
 from codedfl.typing import Floats, Rows
 
 log = logging.getLogger("codedfl.engine.device")
@@ -83,7 +83,6 @@ class DeviceStages:
             found.digest(self.study),
             policy,
             roster,
-            fitted=found.kind in (TRAINING, INFERENCE),
             ledger=_HELD_OUT_LEDGER if found.kind == SCORE else LEDGER,
         )
 
@@ -134,18 +133,29 @@ class DeviceStages:
             return replace(policy, least_joiners=least, least_owners=least), owners
         return replace(policy, least_joiners=len(owners), least_owners=len(owners)), owners
 
+    def _bounds(self, stage: Stage) -> tuple[float, float, int]:
+        """What the study says of features, labels and rows of a device, in this stage."""
+        if stage.kind not in (TRAINING, INFERENCE):
+            bounds = sum_bounds(1)
+        else:
+            bounds = self.study.bounds(stage.recipe(self.study))
+        features = max(bounds.features, bounds.labels) if stage.kind == INFERENCE else bounds.features
+        return float(features), float(bounds.labels), bounds.samples_per_device
+
     # -- rows
 
-    def _rows(self, stage: Stage, *, new: bool) -> tuple[Floats, Floats, bytes]:
-        """X and Y of the stage, and the tags of the rows behind them."""
+    def _rows(self, stage: Stage, *, new: bool) -> LocalRows:
+        """X and Y of the stage, and the rows behind them."""
         with keeping_reasons_here(self.name):
             key = self.held_out_key or self.identity.tag(b"codedfl held-out rows")
             X, y, held_out = device_rows(self.study, self.load_table(), key)
             mine = held_out if stage.kind == SCORE else ~held_out
             if stage.kind == SCORE and new:
                 self._score_here(stage, X, y, held_out)
-            tags = row_tags(self.identity, X[mine], self.study.target.labels().encode(y[mine]))
-            return *self._stage_rows(stage, X, y, held_out), tags
+            raw = zip(X[mine].astype("<f8"), y[mine].tolist(), strict=True)
+            rows = tuple(numbers.tobytes() + str(target).encode() for numbers, target in raw)
+            origin = Origin(rows, bounds=self._bounds(stage))
+            return LocalRows(*self._stage_rows(stage, X, y, held_out), origin)
 
     def _stage_rows(self, stage: Stage, X: Floats, y: Rows, held_out: NDArray[np.bool_]) -> tuple[Floats, Floats]:
         trained = X[~held_out]

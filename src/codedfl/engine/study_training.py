@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from codedfl.data.model import TrainedModel
+from codedfl.data.recipe import Recipe
 from codedfl.data.score_sums import ClassScore, NumberScore, score_from_sums
 from codedfl.data.studies.study import Study
 from codedfl.data.vector_sums import SUM_PRECISION, n_sum_outputs, read_sum, sum_bounds
@@ -32,6 +33,7 @@ from codedfl.engine.stages import INFERENCE, SCORE, SERIES_BYTES, SQUARES, SUMS,
 from codedfl.engine.state_folder import StateFolder
 from codedfl.engine.state_journal import StateJournal
 from codedfl.errors import CodedFLError, InvalidInput, NotEnoughDevices
+from codedfl.exact.fixed_point import Bounds
 from codedfl.protocol import Parameters, Server
 from codedfl.run.inference import Inference, TakesGram, inference_from_total, inference_parameters
 from codedfl.run.secure_sum import ReadTotal
@@ -225,7 +227,7 @@ class _StudyRun:
                 scheme.name,
                 n_features=recipe.n_features,
                 n_outputs=recipe.n_outputs,
-                bounds=study.bounds(recipe),
+                bounds=self._bounds(recipe),
                 **scheme.agreed,
                 reveals_gram=scheme.reveals_gram,
                 recipe=digest,
@@ -235,7 +237,7 @@ class _StudyRun:
             )
         elif stage.kind == INFERENCE:
             scheme, recipe = inference_scheme_of(study, n_devices), stage.recipe(study)
-            parameters = inference_parameters(scheme, recipe, study.bounds(recipe), n_devices, digest)
+            parameters = inference_parameters(scheme, recipe, self._bounds(recipe), n_devices, digest)
             solver = TakesGram()
         else:
             scheme = sums_scheme_of(study, n_devices)
@@ -260,6 +262,9 @@ class _StudyRun:
             **scheme.server_options(names),
         )
 
+    def _bounds(self, recipe: Recipe) -> Bounds:
+        return self._study.bounds(recipe)
+
     def _epoch_ended(self, epoch: int) -> None:
         self._watch.ended(epoch, None)
         log.info("epoch %d", epoch)
@@ -281,8 +286,7 @@ class _StudyRun:
         solver = TakesGram()
         solver.restore(state)
         scheme = inference_scheme_of(self._study, n_devices)
-        bounds = self._study.bounds(model.recipe)
-        parameters = inference_parameters(scheme, model.recipe, bounds, n_devices, b"")
+        parameters = inference_parameters(scheme, model.recipe, self._bounds(model.recipe), n_devices, b"")
         return inference_from_total(solver, model.recipe, parameters, n_devices)
 
 
