@@ -24,12 +24,13 @@ from codedfl.data.preprocessing import centred_squares, column_sums
 from codedfl.data.score_sums import ClassScore, NumberScore, score_from_sums, score_sums
 from codedfl.data.studies.problem import device_rows
 from codedfl.data.studies.study import Study
+from codedfl.data.studies.sums import SCORE, SQUARES, SUMS
 from codedfl.data.tables import RawTable
 from codedfl.data.vector_sums import sum_bounds, sum_rows
 from codedfl.engine.device_host import LEDGER, Part
 from codedfl.engine.local_rows import keeping_reasons_here
 from codedfl.engine.private_files import write_private
-from codedfl.engine.stages import INFERENCE, SCORE, SQUARES, SUMS, TRAINING, Stage, stage_kinds
+from codedfl.engine.stages import INFERENCE, TRAINING, Stage, stage_kinds
 from codedfl.engine.state_folder import StateFolder
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.protocol import Policy

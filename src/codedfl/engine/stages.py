@@ -14,16 +14,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codedfl.data.labels import ClassLabels
 from codedfl.data.preprocessing import Moments
 from codedfl.data.recipe import Recipe
-from codedfl.data.score_sums import BINS
 from codedfl.data.studies.study import Study
+from codedfl.data.studies.sums import SCORE, SQUARES, SUMS
 from codedfl.errors import MessageRefused
 from codedfl.protocol.messages import check_types, pack_list, unpack_list
 from codedfl.typing import Floats
 
-SUMS, SQUARES, TRAINING, INFERENCE, SCORE = "sums", "squares", "training", "inference", "score"
+TRAINING, INFERENCE = "training", "inference"
 SERIES_BYTES = 16
 _FORMAT = "codedfl stage v1"
 
@@ -99,14 +98,3 @@ class Stage:
                 f"a model must have {recipe.n_features} x {recipe.n_outputs} numbers, got {self.theta.size}"
             )
         return self.theta.reshape(recipe.n_features, recipe.n_outputs)
-
-    def sums_length(self, study: Study) -> int:
-        """How many numbers each device puts into this stage's secure sum."""
-        if self.kind == SUMS:
-            return 1 + study.table_columns.width
-        if self.kind == SQUARES:
-            return study.table_columns.width
-        labels = study.target.labels()
-        if not isinstance(labels, ClassLabels):
-            return 5
-        return labels.n_outputs**2 + (2 * BINS if labels.n_outputs == 2 else 0)

@@ -21,6 +21,7 @@ from codedfl.data.model import TrainedModel
 from codedfl.data.recipe import Recipe
 from codedfl.data.score_sums import ClassScore, NumberScore, score_from_sums
 from codedfl.data.studies.study import Study
+from codedfl.data.studies.sums import SCORE, SQUARES, SUMS, sum_length
 from codedfl.data.vector_sums import SUM_PRECISION, n_sum_outputs, read_sum, sum_bounds
 from codedfl.engine.calls import Post
 from codedfl.engine.conductor import Conductor, Patience
@@ -29,7 +30,7 @@ from codedfl.engine.keys import load_identity, load_roster
 from codedfl.engine.logs import one_line
 from codedfl.engine.private_files import make_private_folder, sole_user, write_private
 from codedfl.engine.run_watch import RunWatch
-from codedfl.engine.stages import INFERENCE, SCORE, SERIES_BYTES, SQUARES, SUMS, TRAINING, Stage, stage_kinds
+from codedfl.engine.stages import INFERENCE, SERIES_BYTES, TRAINING, Stage, stage_kinds
 from codedfl.engine.state_folder import StateFolder
 from codedfl.engine.state_journal import StateJournal
 from codedfl.errors import CodedFLError, InvalidInput, NotEnoughDevices
@@ -244,7 +245,7 @@ class _StudyRun:
             parameters = Parameters(
                 scheme.name,
                 n_features=1,
-                n_outputs=n_sum_outputs(stage.sums_length(study)),
+                n_outputs=n_sum_outputs(sum_length(study, stage.kind)),
                 bounds=sum_bounds(n_devices),
                 precision=SUM_PRECISION,
                 **scheme.agreed,

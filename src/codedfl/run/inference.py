@@ -53,6 +53,9 @@ class Inference:
     r_squared, adjusted_r_squared, residual_deviation : float
     grid : float
         The step of the ring's grid in standard units of the columns: how finely the rows were seen.
+    grid_effect : float
+        By how many of its standard errors the grid moves a coefficient, about: the root mean square over all ways in
+        which rounding could have fallen.
     """
 
     names: tuple[str, ...]
@@ -69,6 +72,7 @@ class Inference:
     residual_deviation: float
     level: float
     grid: float
+    grid_effect: float
 
     def to_dicts(self) -> list[dict[str, object]]:
         """One a coefficient, for JSON."""
@@ -89,7 +93,10 @@ class Inference:
         columns = (self.coefficients, self.standard_errors, self.t_values, self.p_values, self.low, self.high)
         for name, b, error, t, p, low, high in zip(self.names, *columns, strict=True):
             lines.append(f"{name:<{width}}  {b:>12.5g} {error:>12.4g} {t:>9.3f} {p:>8.3f} {low:>12.5g} {high:>12.5g}")
-        lines.append(f"the rows were seen on a grid of {self.grid:.1e} standard units")
+        lines.append(
+            f"the rows were seen on a grid of {self.grid:.1e} standard units, which moves a coefficient by about"
+            f" {self.grid_effect:.1e} of its standard error"
+        )
         return "\n".join(lines)
 
 
@@ -207,6 +214,7 @@ def inference_from_total(
         residual_deviation=solved.deviation * (labels.high - labels.low) / 2,
         level=level,
         grid=2.0**-format_.feature_bits,
+        grid_effect=_grid_effect(solved, 2.0**-format_.feature_bits),
     )
 
 
@@ -249,6 +257,15 @@ def _least_squares(total: Floats, rows: int, names: tuple[str, ...]) -> _Solutio
     about_mean = squares - cross[0] ** 2 / gram[0, 0]
     variance = residual / (rows - len(coefficients))
     return _Solution(coefficients, variance * inverse, float(1.0 - residual / about_mean), float(variance**0.5))
+
+
+def _grid_effect(solved: _Solution, step: float) -> float:
+    """In standard errors, to first order: rounding adds to the residuals that of each column times its coefficient.
+
+    Rounding errors of a step have the variance step^2 / 12; the target is rounded too, the constant is not.
+    """
+    weights = 1.0 + float(np.square(solved.coefficients[1:]).sum())
+    return step * (weights / 12) ** 0.5 / solved.deviation if solved.deviation > 0 else np.inf
 
 
 def _to_units(scaling: Preprocessing, labels: TargetLabels, constant: float) -> tuple[Floats, float]:
