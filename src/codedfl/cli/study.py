@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -117,6 +119,7 @@ def train_study(
     seed: int,
     out: Path | None,
     json: str | None,
+    gone: float,
 ) -> None:
     """What ``codedfl train STUDY --tables PATH`` does: the real protocol on a folder of tables, or on one table."""
     screen = Screen(json)
@@ -138,7 +141,7 @@ def train_study(
         def on_epoch(epoch: int, seconds: float, score: float) -> None:
             say(f"epoch {epoch}, score {score:.4f}, fleet time {seconds_text(seconds)}")
 
-        done = rehearse_study(study, parts, scheme, Conditions(fleet), rng, on_epoch)
+        done = rehearse_study(study, parts, scheme, Conditions(fleet), rng, on_epoch, _first_of(parts, gone))
     problem = done.problem
     if problem.clipped:
         counts = problem.clipped.words(problem.recipe.column_names)
@@ -154,6 +157,7 @@ def train_study(
             ("study", f"{study.name}, {study.digest().hex()[:16]}..."),
             ("tables", f"{problem.n_devices} devices, {problem.n_samples} rows to train on"),
             *score_facts(found),
+            *([("scored by", f"{done.scored} of {problem.n_devices} devices")] if gone else []),
             ("fleet time", f"{seconds_text(float(done.trace.seconds[-1]))}, {done.trace.epochs[-1]} epochs"),
             ("model", str(model_file)),
         ]
@@ -166,6 +170,7 @@ def train_study(
             "devices": problem.n_devices,
             "train_rows": problem.n_samples,
             "test_rows": found.rows,
+            "scored_devices": done.scored,
             "score_name": name,
             "score": score,
             "mean_absolute_error": found.mean_absolute_error if isinstance(found, NumberScore) else None,
@@ -182,6 +187,12 @@ def train_study(
     if inference is not None:
         screen.say()
         screen.say(inference.summary())
+
+
+def _first_of(names: Iterable[str], share: float) -> list[str]:
+    """So many of them, rounded up, in the order of the alphabet."""
+    ordered = sorted(names)
+    return ordered[: math.ceil(share * len(ordered))]
 
 
 def score_facts(found: ClassScore | NumberScore) -> list[tuple[str, str]]:
