@@ -21,7 +21,7 @@ import numpy as np
 from codedfl.engine.calls import Step
 from codedfl.engine.keys import load_identity
 from codedfl.engine.resident_host import ResidentHost
-from codedfl.engine.study_config import Study, load_study
+from codedfl.engine.study_config import RunFile, load_run_file
 from codedfl.mqtt.address import BrokerAddress
 from codedfl.mqtt.daemon import DeviceDaemon
 from codedfl.mqtt.link import BrokerLink
@@ -83,7 +83,7 @@ class Job:
         return BrokerAddress("127.0.0.1", self.port, True, *files)
 
 
-def serve_one(job: Job, study: Study, device: LightDevice) -> None:
+def serve_one(job: Job, study: RunFile, device: LightDevice) -> None:
     with np.load(device.rows) as found:
         prepared = study.learning.rows(found["X"], found["label"])
     wait = device.delays()
@@ -109,7 +109,7 @@ def serve_one(job: Job, study: Study, device: LightDevice) -> None:
     else:
         link = BrokerLink(job.address(device), device.name, will)
     link.open()
-    daemon = DeviceDaemon(link, host, study.name, study.digest, before_step=before_step)
+    daemon = DeviceDaemon(link, host, study.name, study.digest(), before_step=before_step)
     daemon.run(lambda: host.runs_ended > 0)
     link.flush(5.0)
     link.close()
@@ -117,7 +117,7 @@ def serve_one(job: Job, study: Study, device: LightDevice) -> None:
 
 def main(arguments: Sequence[str]) -> None:
     job = Job.load(Path(arguments[0]))
-    study = load_study(Path(job.study))
+    study = load_run_file(Path(job.study))
     logging.getLogger("codedfl").setLevel(logging.ERROR)
     threading.stack_size(512 << 10)
     threads = [threading.Thread(target=serve_one, args=(job, study, device)) for device in job.devices]

@@ -19,7 +19,7 @@ import numpy as np
 
 from codedfl.data.model import TrainedModel
 from codedfl.engine.rehearsal import rehearse
-from codedfl.engine.study_config import load_study
+from codedfl.engine.study_config import load_run_file
 from experiments.light_devices import CODED
 from experiments.light_fleet import LightFleet
 from experiments.local_fleet import memory_and_cpu
@@ -68,7 +68,7 @@ def measure(devices: int, features: int, program: str) -> dict[str, Any]:
         sharing = next(event["time"] for event in events if event.get("phase") == "sharing")
         last = [event for event in events if event["event"] == "epoch"][-1]
         model = TrainedModel.load(fleet.output / "model.safetensors")
-        config = load_study(fleet.study).run_config(folder / "none")
+        config = load_run_file(fleet.study).run_config(folder / "none")
         names = sorted(range(devices), key=lambda i: f"device-{i}")
         expected = rehearse(config, [rows(i) for i in names])
     return {

@@ -32,7 +32,7 @@ from codedfl.engine.learning import Learning
 from codedfl.engine.rehearsal import rehearse
 from codedfl.engine.run_config import RunConfig
 from codedfl.engine.run_watch import RunWatch
-from codedfl.engine.study_config import load_study
+from codedfl.engine.study_config import load_run_file
 from codedfl.engine.training import Score, train
 from codedfl.fleet.fleet import Fleet
 from codedfl.mqtt.address import BrokerAddress
@@ -124,7 +124,7 @@ def run_coded(
     fleet: LightFleet, config: RunConfig, way: str, delays: list[dict[str, Any]], score: Score | None
 ) -> tuple[_Times, TrainedModel, int]:
     """One run of ours; returns when things happened, the model, and the bytes at the server."""
-    study, watch = load_study(fleet.study), _Times()
+    study, watch = load_run_file(fleet.study), _Times()
     link: GrpcServerLink | BrokerLink
     if way == GRPC:
         folder = fleet.broker.path
@@ -134,7 +134,7 @@ def run_coded(
         link, port = fleet.link("codedfl-server-speed"), fleet.broker.port
     fleet.start_devices(way, port, delays)
     try:
-        path = train(MqttPost(link, study.name, study.digest), config, score, watch)
+        path = train(MqttPost(link, study.name, study.digest()), config, score, watch)
     finally:
         link.close()
     fleet.wait_for_devices()

@@ -136,7 +136,7 @@ def test_what_a_table_suggests():
 
 def test_a_column_that_is_asked_for_stays():
     assert guess_columns(table(id=[0, 1, 2], x=[1, 2, 4]), keep=["id"]).columns.names == ("id",)
-    assert guess_columns(table(id=[0, 2, 1], x=[1, 2, 4])).columns.names == ("id", "x")
+    assert guess_columns(table(id=[0, 2, 2], nr=[5, 2, 1], x=[1, 2, 4])).columns.names == ("id", "nr", "x")
 
 
 @pytest.mark.parametrize(
@@ -153,10 +153,23 @@ def test_a_column_that_is_asked_for_stays():
             " as an id has: leave it out",
         ),
         ({"a": [NAN, NAN]}, "column 'a' of t.csv must hold values, got gaps only: leave it out"),
-        ({"a": ["x", "x"]}, "column 'a' of t.csv must hold at least two levels, got 'x' only"),
+        ({"a": ["x", "x"]}, "t.csv must have at least one column to learn from, got 'a'"),
         ({"id": [1, 2, 3]}, "t.csv must have at least one column to learn from, got 'id'"),
     ],
 )
 def test_what_cannot_be_learned_from_is_refused_with_advice(columns: dict[str, list[object]], message: str):
     with pytest.raises(InvalidInput, match=exactly(message)):
         guess_columns(table(**columns))
+
+
+def test_ids_and_texts_that_are_everywhere_the_same_are_left_out_and_named():
+    found = guess_columns(table(patient_id=[1007, 1003, 1009], ward=["x", "x", "x"], age=[30, 40, 50], paid=[3, 1, 2]))
+    assert found.columns.design_names == ("age", "paid")
+    assert found.notes == (
+        "column 'patient_id' of t.csv only numbers the rows: left out",
+        "column 'ward' of t.csv is 'x' everywhere: left out",
+    )
+    with pytest.raises(
+        InvalidInput, match=exactly("column 'ward' of t.csv must hold at least two levels, got 'x' only: leave it out")
+    ):
+        guess_columns(table(ward=["x", "x"]), keep=["ward"])

@@ -17,7 +17,7 @@ from codedfl.data.studies.problem import study_problem
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.errors import InvalidInput
 from codedfl.exact.fixed_point import FixedPoint
-from codedfl.run.inference import Inference, augmented_bounds, augmented_rows, infer
+from codedfl.run.inference import Inference, infer
 from codedfl.run.secure_sum import secure_moments_in_process
 from codedfl.run.study_rehearsal import dealt_out
 
@@ -36,8 +36,9 @@ def problem(raw: RawTable) -> Problem:
 
 def gridded(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
     """The rows as the ring saw them, in their own units."""
-    format_ = FixedPoint.derive(augmented_bounds(problem), problem.n_features + 1, problem.n_devices)
-    rows = np.vstack([augmented_rows(problem, i) for i in range(problem.n_devices)])
+    bounds = replace(problem.bounds, features=max(problem.bounds.features, problem.bounds.labels))
+    format_ = FixedPoint.derive(bounds, problem.n_features + 1, problem.n_devices)
+    rows = np.hstack((problem.X.astype(np.float64), problem.Y))
     seen = np.ldexp(format_.grid_features(rows), -format_.feature_bits)
     scaling = problem.recipe.preprocessing
     return seen[:, 1:-1] * scaling.scale + scaling.shift, problem.recipe.decode(seen[:, -1:])
@@ -75,7 +76,10 @@ def test_the_raw_table_within_a_thousandth_of_a_standard_error(inference: tuple[
     raw = table()
     X = made.recipe.matrix(raw)
     expected = sm.OLS(raw.columns["outcome"], sm.add_constant(X)).fit()
-    assert np.abs((found.coefficients - expected.params) / expected.bse).max() < 1e-3
+    moved = np.abs((found.coefficients - expected.params) / expected.bse)
+    assert moved.max() < 1e-3
+    assert found.grid_effect / 3 < np.sqrt(np.mean(np.square(moved))) < 3 * found.grid_effect
+    assert found.summary().endswith(f"moves a coefficient by about {found.grid_effect:.1e} of its standard error")
     assert np.abs(found.standard_errors / expected.bse - 1).max() < 1e-3
 
 
@@ -89,7 +93,8 @@ def test_the_summary_has_a_line_for_each_coefficient(inference: tuple[Problem, I
 def test_columns_that_depend_on_each_other_are_named():
     data = load_diabetes(scaled=False).data
     made = problem(table(twice=2 * data[:, 2] + data[:, 3]))
-    message = "columns must be independent for inference, got some that depend on each other: 'bmi', 'bp', 'twice'"
+    message = "columns must be independent for inference, got some that depend on each other: 'bmi', 'bp', 'twice';"
+    message += " leave some out"
     with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
         infer(made)
 
@@ -97,7 +102,7 @@ def test_columns_that_depend_on_each_other_are_named():
 def test_what_has_no_inference_is_refused(inference: tuple[Problem, Inference]):
     made = inference[0]
     with pytest.raises(InvalidInput, match=r"^level must lie between 0 and 1, got 95$"):
-        infer(made, 95)
+        infer(made, level=95)
     few = made.without(made.device_names[2:])
     assert infer(few).rows == few.n_samples
     classes = parse_study(draft_study(table(), "sex", "d"))

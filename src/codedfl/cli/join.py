@@ -12,7 +12,7 @@ from codedfl.cli.screen import INTERRUPTED, Screen
 from codedfl.engine.logs import use_console
 from codedfl.engine.policy_config import load_policy
 from codedfl.engine.private_files import default_state_dir
-from codedfl.engine.study_config import load_study
+from codedfl.engine.study_config import load_agreed
 from codedfl.protocol import Policy
 
 
@@ -38,9 +38,14 @@ def join_study(
         Path | None,
         typer.Option(metavar="FILE", help="What this device allows (TOML): least-joiners, ...", show_default=False),
     ] = None,
+    approvals: Annotated[
+        Path, typer.Option(metavar="FILE", help="Studies approved on this machine (codedfl study approve).")
+    ] = Path("approvals.toml"),
     once: Annotated[bool, typer.Option("--once", help="Leave when one run is over; else wait for the next.")] = False,
 ) -> None:
     """Take part in a study: a process that stays, answers the server through a broker, and survives restarts.
+
+    STUDY is a study file, which must be approved on this machine, or a run's flat configuration (docs/deploy.md).
 
     The rows never leave this machine. What must survive is on the disk before an answer leaves; start it again after
     anything, and it goes on. Ctrl-C ends it, and so does SIGTERM.
@@ -53,9 +58,9 @@ def join_study(
     use_console(screen.remarks)
     address = BrokerAddress.parse(broker, authority, certificate, key)
     allowed = load_policy(policy) if policy else Policy()
-    membership = Membership(name, table, state or default_state_dir(), server_key, roster, allowed)
+    membership = Membership(name, table, state or default_state_dir(), server_key, roster, allowed, approvals)
     try:
-        join(load_study(study), address, membership, once=once)
+        join(load_agreed(study), address, membership, once=once)
     except KeyboardInterrupt:
         screen.remark("left: started again, it goes on where it was")
         raise typer.Exit(INTERRUPTED) from None

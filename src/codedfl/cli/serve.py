@@ -16,12 +16,17 @@ from rich.text import Text
 
 from codedfl.cli import broker_options
 from codedfl.cli.screen import INTERRUPTED, Screen
+from codedfl.cli.study import score_facts
 from codedfl.data.model import TrainedModel
+from codedfl.data.studies import Study
+from codedfl.engine.conductor import Patience
 from codedfl.engine.logs import use_console
-from codedfl.engine.private_files import make_private_folder
+from codedfl.engine.private_files import default_state_dir, make_private_folder
 from codedfl.engine.run_watch import RunWatch
-from codedfl.engine.study_config import Study, load_study
+from codedfl.engine.study_config import RunFile, load_agreed
+from codedfl.engine.study_training import MODEL_FILE, Serving, StudyResult
 from codedfl.engine.training import Score
+from codedfl.errors import InvalidInput
 
 JOURNAL = "events.jsonl"
 _MOST_ROWS = 40
@@ -38,8 +43,22 @@ def serve_study(
     test: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Rows to score every epoch's model on.", show_default=False)
     ] = None,
+    devices: Annotated[
+        int | None,
+        typer.Option(metavar="D", help="Of a study: how many to wait for.", show_default="least_participants", min=3),
+    ] = None,
+    wait: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", help="Of a study: then it starts with fewer.", show_default="300", min=0),
+    ] = None,
+    roster: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Of a study: pinned public keys.", show_default=False)
+    ] = None,
 ) -> None:
     """Conduct one run of a study and write its model.
+
+    STUDY is a study file, whose stages (moments, training, score) all are over the same devices, or a run's flat
+    configuration (docs/deploy.md).
 
     Waits for the devices, trains with those who are fast enough, and tells all of them when it is over. Killed at any
     moment it goes on where it was when it is started again with the same --out. Everything that can be seen of the run
@@ -48,23 +67,59 @@ def serve_study(
     broker_options.require_mqtt()
     from codedfl.mqtt.address import BrokerAddress
     from codedfl.mqtt.serving import serve
+    from codedfl.mqtt.serving import serve_study as conduct
 
     screen = Screen()
     use_console(screen.remarks)
     address = BrokerAddress.parse(broker, authority, certificate, key)
-    found = load_study(study)
-    epochs = found.run_config(out).epochs
+    found = load_agreed(study)
+    _check_options(found, test, devices, wait, roster)
+    epochs = found.epochs if isinstance(found, Study) else found.run_config(out).epochs
     watch = RunWatch(epochs, make_private_folder(out) / JOURNAL)
     try:
         with _shown(watch, screen.remarks):
-            path = serve(found, address, out, score=_score(found, test), watch=watch)
+            if isinstance(found, Study):
+                least = found.least_participants
+                patience = Patience(devices or least, least, 300.0 if wait is None else wait)
+                serving = Serving(out, default_state_dir() / "server.key", patience, roster)
+                _show_result(screen, conduct(found, address, serving, watch=watch))
+                screen.say(str(out / MODEL_FILE))
+            else:
+                screen.say(str(serve(found, address, out, score=_score(found, test), watch=watch)))
     except KeyboardInterrupt:
         screen.remark("interrupted: started again with the same --out, it goes on where it was")
         raise typer.Exit(INTERRUPTED) from None
-    screen.say(str(path))
 
 
-def _score(study: Study, test: Path | None) -> Score | None:
+def _check_options(
+    agreed: Study | RunFile, test: Path | None, devices: int | None, wait: float | None, roster: Path | None
+) -> None:
+    """Each kind of file has options of its own; what it says itself is not said twice."""
+    if isinstance(agreed, Study):
+        if test is not None:
+            raise InvalidInput(f"--test must be left out with a study, which holds rows out itself, got {str(test)!r}")
+        return
+    for name, value in (("--devices", devices), ("--wait", wait), ("--roster", roster)):
+        if value is not None:
+            raise InvalidInput(f"{name} must be left out with a run file, which says it itself, got {str(value)!r}")
+
+
+def _show_result(screen: Screen, result: StudyResult) -> None:
+    facts = [("owners", f"{len(result.owners)} devices")]
+    if result.score is None:
+        facts.append(("score", f"none: {result.no_score}"))
+    else:
+        facts += score_facts(result.score)
+        facts.append(("scored by", f"{result.scored} of {len(result.owners)} devices, the others were gone"))
+        if result.scored == len(result.owners):
+            facts[-1] = ("scored by", "all of them")
+    screen.facts(facts)
+    if result.inference is not None:
+        screen.say()
+        screen.say(result.inference.summary())
+
+
+def _score(study: RunFile, test: Path | None) -> Score | None:
     if test is None:
         return None
     X, y = study.table(test)

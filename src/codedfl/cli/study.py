@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +16,7 @@ from rich.text import Text
 from codedfl.cli import options
 from codedfl.cli.screen import Screen, check_writable, make_folder, score_name, table
 from codedfl.consent.approvals import approve
-from codedfl.consent.words import explain, scheme_of
+from codedfl.consent.words import explain
 from codedfl.data.score_sums import ClassScore, NumberScore
 from codedfl.data.studies import load_study
 from codedfl.data.studies.check import TableCheck, check_table
@@ -25,9 +27,10 @@ from codedfl.files import write_text
 from codedfl.fleet.fleet import Fleet
 from codedfl.report.rows import score as score_text
 from codedfl.report.rows import seconds as seconds_text
-from codedfl.run.inference import Inference, infer
+from codedfl.run.inference import infer
 from codedfl.run.study_rehearsal import dealt_out, read_folder, rehearse_study
 from codedfl.schemes import Conditions
+from codedfl.schemes.of_study import inference_scheme_of, scheme_of
 
 app = typer.Typer(help="Write, check, read and approve study files.", no_args_is_help=True)
 
@@ -116,6 +119,7 @@ def train_study(
     seed: int,
     out: Path | None,
     json: str | None,
+    gone: float,
 ) -> None:
     """What ``codedfl train STUDY --tables PATH`` does: the real protocol on a folder of tables, or on one table."""
     screen = Screen(json)
@@ -137,27 +141,23 @@ def train_study(
         def on_epoch(epoch: int, seconds: float, score: float) -> None:
             say(f"epoch {epoch}, score {score:.4f}, fleet time {seconds_text(seconds)}")
 
-        done = rehearse_study(study, parts, scheme, Conditions(fleet), rng, on_epoch)
+        done = rehearse_study(study, parts, scheme, Conditions(fleet), rng, on_epoch, _first_of(parts, gone))
     problem = done.problem
     if problem.clipped:
         counts = problem.clipped.words(problem.recipe.column_names)
         screen.remark(f"warning: clipped to the study's ranges: {counts}")
     model_file = folder / "model.safetensors"
     done.model.save(model_file)
-    inference = infer(problem) if study.inference else None
+    inference = infer(problem, inference_scheme_of(study, len(parts))) if study.inference else None
     found = done.score
     name = score_name(problem.task)
-    if isinstance(found, NumberScore):
-        score, more = found.r_squared, f"{found.mean_absolute_error:.4g} on average"
-    else:
-        score = found.accuracy
-        more = "-" if found.auc is None else f"area under the ROC curve {found.auc:.4f}"
+    score = found.r_squared if isinstance(found, NumberScore) else found.accuracy
     screen.facts(
         [
             ("study", f"{study.name}, {study.digest().hex()[:16]}..."),
             ("tables", f"{problem.n_devices} devices, {problem.n_samples} rows to train on"),
-            (name, f"{score_text(score, name)} on {found.rows} held-out rows"),
-            ("error" if isinstance(found, NumberScore) else "ranking", more),
+            *score_facts(found),
+            *([("scored by", f"{done.scored} of {problem.n_devices} devices")] if gone else []),
             ("fleet time", f"{seconds_text(float(done.trace.seconds[-1]))}, {done.trace.epochs[-1]} epochs"),
             ("model", str(model_file)),
         ]
@@ -170,6 +170,7 @@ def train_study(
             "devices": problem.n_devices,
             "train_rows": problem.n_samples,
             "test_rows": found.rows,
+            "scored_devices": done.scored,
             "score_name": name,
             "score": score,
             "mean_absolute_error": found.mean_absolute_error if isinstance(found, NumberScore) else None,
@@ -180,7 +181,7 @@ def train_study(
             "virtual_seconds": float(done.trace.seconds[-1]),
             "clipped": problem.clipped.total,
             "model": str(model_file),
-            "coefficients": None if inference is None else _coefficients(inference),
+            "coefficients": None if inference is None else inference.to_dicts(),
         }
     )
     if inference is not None:
@@ -188,12 +189,21 @@ def train_study(
         screen.say(inference.summary())
 
 
-def _coefficients(found: Inference) -> list[dict[str, object]]:
-    columns = found.coefficients, found.standard_errors, found.t_values, found.p_values, found.low, found.high
-    keys = ("name", "coefficient", "standard_error", "t", "p", "low", "high")
-    return [
-        dict(zip(keys, (name, *map(float, row)), strict=True)) for name, *row in zip(found.names, *columns, strict=True)
-    ]
+def _first_of(names: Iterable[str], share: float) -> list[str]:
+    """So many of them, rounded up, in the order of the alphabet."""
+    ordered = sorted(names)
+    return ordered[: math.ceil(share * len(ordered))]
+
+
+def score_facts(found: ClassScore | NumberScore) -> list[tuple[str, str]]:
+    """A score for people."""
+    if isinstance(found, NumberScore):
+        name = score_name("regression")
+        error = ("error", f"{found.mean_absolute_error:.4g} on average")
+        return [(name, f"{score_text(found.r_squared, name)} on {found.rows} held-out rows"), error]
+    name = score_name("classification")
+    facts = [(name, f"{score_text(found.accuracy, name)} on {found.rows} held-out rows")]
+    return facts if found.auc is None else [*facts, ("ranking", f"area under the ROC curve {found.auc:.4f}")]
 
 
 def _show_check(screen: Screen, found: TableCheck) -> None:
@@ -205,7 +215,7 @@ def _show_check(screen: Screen, found: TableCheck) -> None:
     for line in (*found.objections, *(one.objection for one in found.columns if one.objection)):
         screen.remark(f"cannot be used: {line}")
     verdict = "can take part" if found.usable else "cannot take part as it is"
-    screen.say(f"{found.table}: {found.rows} rows, {verdict}")
+    screen.say(f"{found.table}: {found.rows} row{'s' * (found.rows != 1)}, {verdict}")
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -32,6 +32,16 @@ def train(
             rich_help_panel=options.DATA,
         ),
     ] = None,
+    gone: Annotated[
+        float,
+        typer.Option(
+            min=0.0,
+            max=0.9,
+            metavar="SHARE",
+            help="With a study: so many devices die when they have uploaded.",
+            rich_help_panel=options.FLEET,
+        ),
+    ] = 0.0,
     seed: options.Seed = 0,
     out: Annotated[
         Path | None,
@@ -53,10 +63,12 @@ def train(
     whose answers come first, so the times shown are those the fleet would take. Ctrl-C keeps the model so far.
     """
     if data.lower().endswith(".toml"):
-        train_study(Path(data), tables, fleet.fleet_name, fleet.devices, seed, out, json)
+        train_study(Path(data), tables, fleet.fleet_name, fleet.devices, seed, out, json, gone)
         return
     if tables is not None:
         raise InvalidInput(f"--tables must go with a study file, got {data!r}")
+    if gone:
+        raise InvalidInput(f"--gone must go with a study file, got {data!r}")
     screen = Screen(json)
     choice = Choice.of(training)
     dataset = inputs.load_data(screen, data, data_options)

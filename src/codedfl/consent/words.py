@@ -12,8 +12,11 @@ import numpy as np
 
 from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.data.studies.study import NumberTarget, Study, StudyColumn
+from codedfl.data.studies.sums import sum_lengths
+from codedfl.data.vector_sums import n_sum_outputs
 from codedfl.fleet.fleet import Fleet
-from codedfl.schemes import CodedScheme, Conditions, WorkShape, coded_scheme
+from codedfl.schemes import CodedScheme, Conditions, GradientCoded, WorkShape
+from codedfl.schemes.of_study import inference_scheme_of, scheme_of, sums_scheme_of
 from codedfl.schemes.scheme import epoch_end_times
 
 _DRAWS = 20
@@ -27,14 +30,6 @@ class Section:
     answers: tuple[str, ...]
 
 
-def scheme_of(study: Study, n_devices: int) -> CodedScheme:
-    """The scheme that the study names; without alpha each device can answer for all but two."""
-    alpha = max(1, n_devices - 2) if study.alpha is None else study.alpha
-    scheme = coded_scheme(study.scheme, alpha)
-    scheme.check(n_devices)
-    return scheme
-
-
 def explain(study: Study, fleet: Fleet) -> tuple[Section, ...]:
     """The study on a fleet of so many devices, question by question."""
     n_devices = fleet.n_devices
@@ -45,12 +40,14 @@ def explain(study: Study, fleet: Fleet) -> tuple[Section, ...]:
         Section("What is it for?", (study.purpose or "the file does not say: ask before you approve",)),
         Section("What of a table is used?", (*map(_column, study.columns), _target(study))),
         Section("What leaves a machine?", _leaves(study, scheme, d, c, n_devices)),
-        Section("Who sees what?", (*_seen(scheme, n_devices), _directions(study, scheme, d, c))),
+        Section("Who sees what?", (*_seen(scheme, n_devices), *_directions(study, scheme, d, c, n_devices))),
         Section("How long will it take?", _duration(study, scheme, fleet, d, c)),
         Section(
             "What is agreed?",
             (
-                f"no device takes part with fewer than {study.least_participants} participants",
+                f"no device takes part with fewer than {study.least_participants} participants, and all stages are"
+                " over the same ones",
+                f"protected by {scheme.label}",
                 f"at most {study.epochs} exchanges, with at most {study.max_rows_per_device} rows on a device",
                 f"{study.held_out:.0%} of each device's rows are kept out of training, for the score",
                 f"the result is {result}",
@@ -88,13 +85,22 @@ def _target(study: Study) -> str:
 
 
 def _leaves(study: Study, scheme: CodedScheme, d: int, c: int, n_devices: int) -> tuple[str, ...]:
-    moments = ("for each column its sum and its sum of squared deviations, added up so that nobody sees one machine's",)
+    sums = "added up so that nobody sees one machine's"
+    lines = []
+    if study.needs_moments:
+        width = study.table_columns.width
+        lines.append(f"for each of {width} columns its sum and its sum of squared deviations, {sums}")
     bulk = WorkShape(d, c, np.ones(n_devices, dtype=np.int64)).bulk_numbers
-    once = f"once, {bulk} numbers under a pad (the products of the columns with each other and with the target)"
-    epoch = f"in each exchange {d * c} numbers under a mask"
-    answers = "" if scheme.reveals_gram else epoch
-    rows = "never a row, and nothing without a pad or a mask"
-    return tuple(filter(None, (*(moments if study.needs_moments else ()), once, answers, rows)))
+    lines.append(f"once, {bulk} numbers under a pad (the products of the columns with each other and with the target)")
+    if not scheme.reveals_gram:
+        answer = f"{d * c} numbers under a mask" if isinstance(scheme, GradientCoded) else f"{d * c} sums of pads"
+        lines.append(f"in each exchange {answer}")
+    if study.inference:
+        wide = WorkShape(d + 1, 1, np.ones(n_devices, dtype=np.int64)).bulk_numbers
+        lines.append(f"once more, for standard errors, {wide} numbers under a pad")
+    if study.held_out > 0:
+        lines.append(f"once, what the score is made of, counted on the rows kept out of training and {sums}")
+    return (*lines, "never a row, and nothing without a pad or a mask")
 
 
 def _seen(scheme: CodedScheme, n_devices: int) -> tuple[str, ...]:
@@ -102,18 +108,36 @@ def _seen(scheme: CodedScheme, n_devices: int) -> tuple[str, ...]:
     return tuple(f"{row.party}: {row.follows}; {row.exposed} of {n_devices} devices exposed" for row in rows)
 
 
-def _directions(study: Study, scheme: CodedScheme, d: int, c: int) -> str:
-    """How much of the total X'X the exchanges add up to."""
-    shown = d if scheme.reveals_gram or study.inference else min(d, c * (study.epochs - 1))
-    if shown < d:
-        return f"server, after all exchanges: what the total X'X does to {shown} of {d} directions"
-    return "server, after all exchanges: the whole total of X'X, which devices have to allow (allow_gram)"
+def _directions(study: Study, scheme: CodedScheme, d: int, c: int, n_devices: int) -> tuple[str, ...]:
+    """How much of the total X'X the exchanges add up to: of an honest server, and of one that lies."""
+    whole = "the whole total of X'X, which devices have to allow (allow-gram)"
+    if scheme.reveals_gram or study.inference:
+        return (f"server, after all exchanges: {whole}",)
+    honest, parts = study.epochs - 1, scheme.quorum(n_devices).parts
+    # One that asks different devices for different directions, as ``Agreement.directions`` counts it.
+    each = [len(part.members) * honest // part.needed for part in parts]
+    lying = min(each) if isinstance(scheme, GradientCoded) else max(each)
+    shown = [min(d, c * count) for count in (honest, lying)]
+    says = [whole if one == d else f"what the total X'X does to {one} of {d} directions" for one in shown]
+    if shown[0] == shown[1]:
+        return (f"server, after all exchanges: {says[0]}",)
+    return (f"server, after all exchanges: {says[0]}", f"server that asks each device something else: {says[1]}")
 
 
 def _duration(study: Study, scheme: CodedScheme, fleet: Fleet, d: int, c: int) -> tuple[str, ...]:
-    per_device = max(1, study.max_rows_per_device)
-    shape = WorkShape(d, c, np.full(fleet.n_devices, per_device))
+    n_devices = fleet.n_devices
     epochs = 1 if scheme.reveals_gram else study.epochs
-    _, ends = epoch_end_times(scheme, shape, Conditions(fleet), epochs, _DRAWS, np.random.default_rng(0))
-    seconds = float(np.median(ends[:, -1]))
+    seconds = _seconds(study, scheme, fleet, d, c, epochs)
+    sums = sums_scheme_of(study, n_devices)
+    for length in sum_lengths(study):
+        seconds += _seconds(study, sums, fleet, 1, n_sum_outputs(length), 1)
+    if study.inference:
+        seconds += _seconds(study, inference_scheme_of(study, n_devices), fleet, d + 1, 1, 1)
     return (f"about {seconds:.3g} s on the fleet {fleet.name!r} if all {epochs} exchanges are needed",)
+
+
+def _seconds(study: Study, scheme: CodedScheme, fleet: Fleet, d: int, c: int, epochs: int) -> float:
+    """Of one stage: the median over some draws of the fleet's latencies."""
+    shape = WorkShape(d, c, np.full(fleet.n_devices, study.max_rows_per_device))
+    _, ends = epoch_end_times(scheme, shape, Conditions(fleet), epochs, _DRAWS, np.random.default_rng(0))
+    return float(np.median(ends[:, -1]))

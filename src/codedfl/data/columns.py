@@ -20,6 +20,7 @@ from codedfl.data.tables.table import RawTable
 from codedfl.errors import InvalidInput
 from codedfl.typing import Floats, Rows
 
+_ID_NAME = re.compile(r"(^|[_ .-])(id|ID|Id)$|[a-z](ID|Id)$")
 _DATE = re.compile(r"(\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[./]\d{1,2}[./](\d{4}|\d{2}))([ T]\d{1,2}:.*)?")
 
 
@@ -266,8 +267,8 @@ def guess_columns(table: RawTable, *, keep: Iterable[str] | None = None, drop: I
     """What each column of a table is.
 
     Numbers are numbers; text is a category whose levels are those seen. Gaps in numbers become the median, with an
-    indicator; gaps in text become a level "missing". A column that only numbers the rows is left out and named; dates,
-    and text that is different in almost every row, are refused with advice.
+    indicator; gaps in text become a level "missing". A column that only numbers the rows, and text that is everywhere
+    the same, is left out and named; dates, and text that is different in almost every row, are refused with advice.
 
     keep: exactly these, in this order; None takes all but ``drop``.
     """
@@ -282,6 +283,9 @@ def guess_columns(table: RawTable, *, keep: Iterable[str] | None = None, drop: I
         if keep is None and not table.positional and numbers_the_rows(name, values):
             notes.append(f"column {name!r} of {table.name} only numbers the rows: left out")
             continue
+        if keep is None and (only := _only_text(values)):
+            notes.append(f"column {name!r} of {table.name} is {only!r} everywhere: left out")
+            continue
         column, note = _guess(table.name, name, values)
         found.append(column)
         notes += [note] if note else []
@@ -291,13 +295,25 @@ def guess_columns(table: RawTable, *, keep: Iterable[str] | None = None, drop: I
 
 
 def numbers_the_rows(name: str, values: Rows) -> bool:
-    """0, 1, 2, ... or 1, 2, 3, ... in order, under a name (or none) that such columns have."""
-    usual = name.lower() in ("index", "id", "row", "rownames", "row_names", "nr", "no", "") or name.startswith(
+    """Under a name (or none) that such columns have: 0, 1, 2, ... or 1, 2, 3, ... in order, or an id.
+
+    An id ("id", "patient_id", "PatientID") has another whole number in every row.
+    """
+    if values.dtype.kind != "f" or len(values) < 2:
+        return False
+    if _ID_NAME.search(name) and (values == np.round(values)).all() and len(np.unique(values)) == len(values):
+        return True
+    usual = name.lower() in ("index", "row", "rownames", "row_names", "nr", "no", "") or name.startswith(
         ("unnamed", "Unnamed")
     )
-    if not usual or values.dtype.kind != "f" or len(values) < 2:
-        return False
-    return bool(values[0] in (0, 1) and (np.diff(values) == 1).all())
+    return bool(usual and values[0] in (0, 1) and (np.diff(values) == 1).all())
+
+
+def _only_text(values: Rows) -> str:
+    """The one text that a column of text without gaps has everywhere; "" if it has several, or numbers."""
+    if values.dtype.kind != "U" or not len(values) or (values != values[0]).any():
+        return ""
+    return str(values[0])
 
 
 def _guess(table: str, name: str, values: Rows) -> tuple[Column, str | None]:
@@ -327,7 +343,9 @@ def _guess(table: str, name: str, values: Rows) -> tuple[Column, str | None]:
     if gaps:
         levels.append("missing")
     if len(levels) < 2:
-        raise InvalidInput(f"column {name!r} of {table} must hold at least two levels, got {levels[0]!r} only")
+        raise InvalidInput(
+            f"column {name!r} of {table} must hold at least two levels, got {levels[0]!r} only: leave it out"
+        )
     note = f"{gaps} gaps in column {name!r} become a level 'missing'" if gaps else None
     return CategoryColumn(name, tuple(levels), "missing" if gaps else None), note
 

@@ -23,13 +23,17 @@ class Hello:
 
 @dataclass(frozen=True)
 class Step:
-    """The next letters of a run."""
+    """The next letters of a run.
+
+    stage: which stage of a study the run is (``stages``); only needed by a device that has nothing of the run yet.
+    """
 
     run: bytes
     scheme: str
     name: str
     parcel: Parcel
     version: int = VERSION
+    stage: bytes = b""
 
 
 @dataclass(frozen=True)

@@ -72,6 +72,8 @@ class Conductor:
         it with: the roster of the run, also where the operator has none.
     on_epoch: told the number of each finished epoch.
     watch: told what can be seen of the run.
+    stage: which stage of a study it is (``stages``).
+    keep: told the server when the run has come to its end, before the checkpoint goes.
     """
 
     def __init__(
@@ -85,8 +87,12 @@ class Conductor:
         roster: Mapping[str, bytes] | None = None,
         on_epoch: Callable[[int], None] = lambda _: None,
         watch: RunWatch | None = None,
+        stage: bytes = b"",
+        keep: Callable[[Server], None] = lambda _: None,
         clock: Clock = time.monotonic,
     ) -> None:
+        self._stage = stage
+        self._keep = keep
         self._post = post
         self._make_server = make_server
         self._checkpoint = checkpoint
@@ -120,6 +126,8 @@ class Conductor:
             self._turn(server)
             self._give_up_if_hopeless(server)
         self._say_farewell(server)
+        if self._failure is None:
+            self._keep(server)
         self._checkpoint.wipe()
         if self._failure is not None:
             raise self._failure
@@ -239,7 +247,8 @@ class Conductor:
             parcel = contact.line.parcel(newest.get(contact.name, b""), most_bytes=MOST_BYTES)
             if contact.lost:  # it may be lost because it refuses these letters: the end must not wait behind them
                 parcel = replace(parcel, letters=())
-            calls.append((contact.node, Step(server.run, server.scheme, contact.name, parcel)))
+            stage = b"" if parcel.first else self._stage
+            calls.append((contact.node, Step(server.run, server.scheme, contact.name, parcel, stage=stage)))
             called.append(contact)
         if calls:
             for contact, number in zip(called, self._post.push(calls), strict=True):

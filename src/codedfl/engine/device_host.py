@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from codedfl.crypto.sealed import Identity, fingerprint
 from codedfl.engine.calls import Call, Dismissal, Hello, Introduction, Probe, Refused, Reply, Step, introduction_text
@@ -32,13 +32,46 @@ LoadRows = Callable[[], LocalRows]
 log = logging.getLogger("codedfl.engine.device")
 
 PENDING = "pending"
+LEDGER = "ledger"
 KEEP_SECONDS = 30 * 24 * 3600.0  # a run that was not heard of for so long is over: its secrets are wiped
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a device brings into one run, and on which terms.
+
+    recipe: the digest that the run's parameters must carry.
+    ledger: the name of the ledger that it is recorded in.
+    """
+
+    load_rows: LoadRows
+    recipe: bytes
+    policy: Policy
+    roster: Mapping[str, bytes] | None
+    ledger: str
+
+
+class Stages(Protocol):
+    """A device's side of a study that takes several runs (``device_stages``)."""
+
+    def part(self, stage: bytes, *, new: bool) -> Part:
+        """Its part in the run that is this stage; ``new`` if the run begins here. Raises what speaks against it."""
+        ...
+
+    def note(self, stage: bytes, owners: Mapping[str, bytes]) -> None:
+        """Remember whose data are in the stage's total, before anything that follows from it leaves."""
+        ...
+
+    def is_last(self, stage: bytes) -> bool:
+        """Whether the study is over when this stage is."""
+        ...
 
 
 class Lodging(NamedTuple):
     """A device, its line to the server, and the folders that keep them."""
 
     run: bytes
+    stage: bytes
     home: StateFolder
     pending: StateFolder
     device: Device
@@ -52,6 +85,7 @@ class DeviceHost:
     load_rows: returns features and labels as the run wants them; called until phase 1 has used them, not after.
     recipe: its digest, asked for when a run begins.
     policy, server_public, roster: see ``Device``.
+    stages: of a study that takes several runs; then they say rows, recipe, policy and roster of each.
     keep_seconds: runs not heard of for longer are wiped.
     """
 
@@ -63,6 +97,7 @@ class DeviceHost:
     recipe: Callable[[], bytes] = bytes
     server_public: bytes | None = None
     roster: Mapping[str, bytes] | None = None
+    stages: Stages | None = None
     keep_seconds: float = KEEP_SECONDS
 
     def handle(self, call: Call) -> Reply:
@@ -96,7 +131,7 @@ class DeviceHost:
         home = self._home(self.folder / f"{call.run.hex()}-{key}")
         # What has led to no agreement has one place for all runs: invitations leave nothing behind but the last.
         pending = StateFolder(self.folder / f"{PENDING}-{key}")
-        with home.locked(), pending.locked(), LedgerFile(self.folder.parent / "ledger").open() as ledger:
+        with home.locked(), pending.locked():
             state = home.load() or _of_run(pending.load(), call.run)
             ending = bool(call.parcel.newest) and Message.decode(call.parcel.newest).kind is Kind.FINISH
             if state is None and ending:
@@ -107,10 +142,20 @@ class DeviceHost:
                     f"the run must be one whose state this node holds, got {call.run.hex()}: the state is gone,"
                     " or never was here"
                 )
-            device, line = self._restored(call.scheme, state, ledger)
-            reply = self._deliver(device, line, call.parcel)
-            self._keep(Lodging(call.run, home, pending, device, line))
+            stage = call.stage if state is None else state["stage"]
+            part = self._part(stage, new=state is None)
+            with LedgerFile(self.folder.parent / part.ledger).open() as ledger:
+                device, line = self._restored(call.scheme, state, part, ledger)
+                reply = self._deliver(device, line, call.parcel)
+                self._keep(Lodging(call.run, stage, home, pending, device, line))
             return reply
+
+    def _part(self, stage: bytes, *, new: bool) -> Part:
+        if self.stages is not None:
+            return self.stages.part(stage, new=new)
+        if stage:
+            raise MessageRefused("a run must be a training by itself on this node, got a stage of a study")
+        return Part(self.load_rows, self.recipe() if new else b"", self.policy, self.roster, LEDGER)
 
     def _home(self, path: Path) -> StateFolder:
         """Where a run's state is kept."""
@@ -118,8 +163,10 @@ class DeviceHost:
 
     def _keep(self, lodging: Lodging) -> None:
         """Save what the device has become, or wipe it when its run is over."""
-        run, home, pending, device, line = lodging
-        saved = {"run": run, "device": device.state(), "line": line.state()}
+        run, stage, home, pending, device, line = lodging
+        saved = {"run": run, "stage": stage, "device": device.state(), "line": line.state()}
+        if self.stages is not None and device.owner_keys:
+            self.stages.note(stage, device.owner_keys)
         if device.finished:
             home.wipe()
             pending.wipe()
@@ -146,17 +193,17 @@ class DeviceHost:
                 log.warning("%s: a run not heard of for %.0f days is wiped", self.name, self.keep_seconds / 86400)
                 StateFolder(path).wipe()
 
-    def _restored(self, scheme: str, state: State | None, ledger: Ledger) -> tuple[Device, Line]:
+    def _restored(self, scheme: str, state: State | None, part: Part, ledger: Ledger) -> tuple[Device, Line]:
         gone = state is not None and state["device"]["data_used"]
-        rows = (None, None, None) if gone else self.load_rows()
+        rows = (None, None, None) if gone else part.load_rows()
         device = machines_of(scheme).device_type(
             self.name,
             *rows,
             identity=self.identity,
-            policy=self.policy,
-            recipe=b"" if state is not None else self.recipe(),
+            policy=part.policy,
+            recipe=part.recipe,
             server_public=self.server_public,
-            roster=self.roster,
+            roster=part.roster,
             ledger=ledger,
         )
         line = Line()

@@ -1,8 +1,8 @@
 """A device in a process that stays: its machine lives in memory, and on the disk lies what it takes to go on.
 
 The same as ``DeviceHost`` in every reply; only that a call does not read the state back, and saving it costs what has
-changed (``StateJournal``). One run at a time lives in memory, from its agreement on: whatever else is on the disk is
-taken up when called.
+changed (``StateJournal``). One run at a time lives in memory, from when its list of owners is in the ledger: whatever
+else is on the disk is taken up when called.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ResidentHost(DeviceHost):
 
     @property
     def runs_ended(self) -> int:
-        """How many runs have come to their end here."""
+        """How many runs have come to their end here; the stages of a study are one."""
         return self._residence.ended
 
     def _step(self, call: Step) -> Parcel:
@@ -49,6 +49,6 @@ class ResidentHost(DeviceHost):
     def _keep(self, lodging: Lodging) -> None:
         super()._keep(lodging)
         if lodging.device.finished:
-            self._residence.ended += 1
-        elif lodging.device.agreed:
+            self._residence.ended += self.stages is None or self.stages.is_last(lodging.stage)
+        elif lodging.device.owner_keys:
             self._residence.lodging = lodging

@@ -1,7 +1,9 @@
-"""A study as a file: flat TOML with the keys of ``RunConfig`` and ``Learning``, for the server and all devices alike.
+"""What ``codedfl join`` and ``serve`` take: a study file, or a run's flat configuration as a file.
 
-What must be alike everywhere has a digest, so that a device that was given another file is told so before anything
-happens.
+A study (``data.studies``) says everything from the table's columns on, and takes several stages. A run file has the
+flat keys of ``RunConfig`` and ``Learning``, as Flower has them, and is one training on numbers. Both are the same file
+on the server and on all devices, and what must be alike has a digest, so that a device that was given another file is
+told so before anything happens.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from codedfl.data.datasets import read_table
+from codedfl.data.studies import Study, load_study
 from codedfl.engine.learning import Config, Learning, setting
 from codedfl.engine.run_config import RunConfig
 from codedfl.errors import InvalidInput
@@ -28,13 +31,12 @@ _PUBLIC = (
 
 
 @dataclass(frozen=True)
-class Study:
-    """name: what the study is called, from its key ``study`` or its file's name."""
+class RunFile:
+    """name: what the run is called, from its key ``study`` or its file's name."""
 
     name: str
     config: Config
 
-    @property
     def digest(self) -> bytes:
         """SHA-256 of what is public about it."""
         public = {key: self.config[key] for key in _PUBLIC if key in self.config}
@@ -56,10 +58,19 @@ class Study:
         return table.X, table.y
 
 
-def load_study(path: Path) -> Study:
-    """Read a study file."""
+def load_agreed(path: Path) -> Study | RunFile:
+    """Read a study file, or a run file; the former says its format."""
+    return load_study(path) if "format" in _content(path) else load_run_file(path)
+
+
+def load_run_file(path: Path) -> RunFile:
+    """Read a run's flat configuration."""
+    config = _content(path)
+    return RunFile(setting(config, "study", str, path.stem), config)
+
+
+def _content(path: Path) -> Config:
     try:
-        config = tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:  # of TOML itself, of endless numbers and nesting
         raise InvalidInput(f"the study must be a readable TOML file, got {str(path)!r} ({error})") from None
-    return Study(setting(config, "study", str, path.stem), config)

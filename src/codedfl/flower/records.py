@@ -33,7 +33,8 @@ def call_record(call: Call) -> tuple[str, RecordDict]:
         shape = {"features": call.n_features, "outputs": call.n_outputs, "products": call.products}
         head = ConfigRecord({**shape, "reply-bytes": call.reply_bytes})
         return PROBE, RecordDict({"call": head, "payload": ConfigRecord({"data": call.payload})})
-    head = ConfigRecord({"version": call.version, "run": call.run, "scheme": call.scheme, "name": call.name})
+    who: dict[str, ConfigRecordValues] = {"scheme": call.scheme, "name": call.name, "stage": call.stage}
+    head = ConfigRecord({"version": call.version, "run": call.run, **who})
     return STEP, RecordDict({"call": head, **_parcel_records(call.parcel)})
 
 
@@ -52,7 +53,8 @@ def read_call(kind: str, content: RecordDict) -> Call:
     run, scheme, name = _field(head, "run", bytes), _field(head, "scheme", str), _field(head, "name", str)
     if len(run) != RUN_ID_BYTES:  # it names a folder
         raise MessageRefused(f"a run id must have {RUN_ID_BYTES} bytes, got {len(run)}")
-    return Step(run, scheme, name, _read_parcel(content), _field(head, "version", int))
+    version, stage = _field(head, "version", int), _field(head, "stage", bytes)
+    return Step(run, scheme, name, _read_parcel(content), version, stage)
 
 
 def reply_record(reply: Reply) -> RecordDict:

@@ -196,7 +196,8 @@ def call_envelope(number: str, call: Call, cargo: Cargo) -> Envelope:
         shape = [call.n_features, call.n_outputs, call.products, call.reply_bytes]
         body = ["probe", *shape, _loaded(call.payload, cargo)]
     else:
-        body = ["step", call.version, call.run, call.scheme, call.name, *_parcel(call.parcel, cargo)]
+        stage = _loaded(call.stage, cargo)
+        body = ["step", call.version, call.run, call.scheme, call.name, stage, *_parcel(call.parcel, cargo)]
     return _put_in_envelope(CALL, number, body, cargo)
 
 
@@ -214,11 +215,11 @@ def read_call(body: bytes, fetched: Mapping[bytes, bytes]) -> Call:
     if kind == "probe" and len(raw) == 6:
         d, c, products, reply_bytes = check_types(raw[1:5], (int,) * 4, "a probe")
         call = Probe(d, c, products, contents.of(raw[5]), reply_bytes)
-    elif kind == "step" and len(raw) > 5:
+    elif kind == "step" and len(raw) > 6:
         version, run, scheme, name = check_types(raw[1:5], (int, bytes, str, str), "a step")
         if len(run) != RUN_ID_BYTES:  # it names a folder
             raise MessageRefused(f"a run id must have {RUN_ID_BYTES} bytes, got {len(run)}")
-        call = Step(run, scheme, name, _read_parcel(raw[5:], contents), version)
+        call = Step(run, scheme, name, _read_parcel(raw[6:], contents), version, contents.of(raw[5]))
     else:
         raise MessageRefused(f"a call must be of a known kind, got {str(kind)[:40]!r}")
     if contents.missing:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from codedfl.data.studies import Study
 from codedfl.engine.run_watch import RunWatch
-from codedfl.engine.study_config import Study
+from codedfl.engine.study_config import RunFile
+from codedfl.engine.study_training import Serving, StudyResult, train_study
 from codedfl.engine.training import Score, train
 from codedfl.mqtt import topics
 from codedfl.mqtt.address import BrokerAddress
@@ -16,18 +20,33 @@ _FAREWELL_SECONDS = 5.0
 
 
 def serve(
-    study: Study, address: BrokerAddress, output: Path, *, score: Score | None = None, watch: RunWatch | None = None
+    run: RunFile, address: BrokerAddress, output: Path, *, score: Score | None = None, watch: RunWatch | None = None
 ) -> Path:
-    """One run on the devices of a study; returns the model file. Goes on from ``output`` if it holds a checkpoint."""
-    topics.checked_name(study.name, "study")
-    config = study.run_config(output)
+    """One run by a run file; returns the model file. Goes on from ``output`` if it holds a checkpoint."""
+    config = run.run_config(output)
     watch = watch or RunWatch(config.epochs)
-    link = BrokerLink(address, f"codedfl-server-{study.name}", MqttPost.will(study.name))
+    with _at_broker(run, address, watch) as post:
+        return train(post, config, score, watch)
+
+
+def serve_study(
+    study: Study, address: BrokerAddress, serving: Serving, *, watch: RunWatch | None = None
+) -> StudyResult:
+    """All stages of a study on its devices; goes on from the output folder if it holds a state."""
+    watch = watch or RunWatch(study.epochs)
+    with _at_broker(study, address, watch) as post:
+        return train_study(post, study, serving, watch)
+
+
+@contextmanager
+def _at_broker(agreed: Study | RunFile, address: BrokerAddress, watch: RunWatch) -> Iterator[MqttPost]:
+    topics.checked_name(agreed.name, "study")
+    link = BrokerLink(address, f"codedfl-server-{agreed.name}", MqttPost.will(agreed.name))
     watch.measure(lambda: (link.bytes_in, link.bytes_out))
     link.open()
     try:
-        return train(MqttPost(link, study.name, study.digest, on_progress=watch.progress), config, score, watch)
+        yield MqttPost(link, agreed.name, agreed.digest(), on_progress=watch.progress)
     finally:
-        link.publish(topics.server_presence(study.name), b"", retain=True)
+        link.publish(topics.server_presence(agreed.name), b"", retain=True)
         link.flush(_FAREWELL_SECONDS)
         link.close()

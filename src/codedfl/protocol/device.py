@@ -25,9 +25,10 @@ from numpy.typing import ArrayLike
 from codedfl.crypto import sealed
 from codedfl.crypto.sealed import Identity, RunKey
 from codedfl.errors import InvalidInput, MessageRefused
+from codedfl.exact.fixed_point import Bounds
 from codedfl.exact.ring import Ring
 from codedfl.protocol.agreement import NONCE_BYTES, Agreement, Invitation, Parameters
-from codedfl.protocol.ledger import Entry, Ledger, row_tags, rows_as_bytes
+from codedfl.protocol.ledger import AS_AGREED, Entry, Ledger, row_tags, rows_as_bytes
 from codedfl.protocol.local_data import Origin, checked_rows, fitted
 from codedfl.protocol.messages import (
     MAX_NAME,
@@ -85,6 +86,7 @@ class Device(Resumable, ABC):
         "clipped": PLAIN,
         "dropped": PLAIN,
         "_ranges": PLAIN,
+        "_by_study": PLAIN,
         "_invitation": optional(
             Kept(lambda invitation: [invitation.run, invitation.encoded], lambda saved: Invitation.decode(*saved))
         ),
@@ -120,6 +122,7 @@ class Device(Resumable, ABC):
         self._data = None if X is None or Y is None else checked_rows(name, X, Y)
         self._origin = origin
         self._ranges = b"" if origin is None else origin.ranges
+        self._by_study = origin is not None and origin.bounds is not None
         self.data_used = False
         self.clipped = self.dropped = 0  # values and rows that did not fit the public bounds; for the device's own log
         self.identity = identity or Identity.generate(random_bytes)
@@ -160,6 +163,12 @@ class Device(Resumable, ABC):
     def agreed(self) -> bool:
         """Whether this device has accepted an agreement: only from then on is there anything to keep of the run."""
         return self._agreement is not None
+
+    @property
+    def owner_keys(self) -> dict[str, bytes]:
+        """Whose data are in the total, by name with their keys; empty before that is fixed, and recorded, here."""
+        agreed = self._agreement
+        return {} if agreed is None else {agreed.names[i]: agreed.members[i].identity for i in agreed.owners}
 
     def receive(self, data: bytes) -> list[bytes]:
         """Handle one wire message; returns wire messages, all for the server.
@@ -263,6 +272,11 @@ class Device(Resumable, ABC):
                 f"the recipe must be this device's, {_short(self._recipe)}, got {_short(parameters.recipe)}: columns,"
                 " ranges, features or labels differ"
             )
+        limits = None if self._origin is None else self._origin.bounds
+        if limits is not None and limits != _limits(parameters.bounds):
+            return (
+                f"bounds on features, labels and rows must be the study's, {limits}, got {_limits(parameters.bounds)}"
+            )
         if self._data is None:
             return self._without_data
         shape = tuple(array.shape[1] for array in self._data)
@@ -339,7 +353,7 @@ class Device(Resumable, ABC):
         if self._ledger is None:
             return
         bounds, recipe = agreement.parameters.bounds, agreement.parameters.recipe
-        limits = (float(bounds.features), float(bounds.labels), bounds.samples_per_device)
+        limits = AS_AGREED if self._by_study else _limits(bounds)
         entry = Entry(agreement.hash, owners, recipe, limits, tags, self._ranges)
         policy = self._policy
         reason = self._ledger.objection(entry, least_left=policy.colluders + 2, least_changed=policy.least_changed_rows)
@@ -482,6 +496,11 @@ class Device(Resumable, ABC):
 
     def _seal(self, receiver: bytes, header: Message, plaintext: bytes) -> bytes:
         return sealed.seal(self._sealing, receiver, header.context(), plaintext, self._random_bytes)
+
+
+def _limits(bounds: Bounds) -> tuple[float, float, int]:
+    """What a server may choose of how rows are fitted."""
+    return float(bounds.features), float(bounds.labels), bounds.samples_per_device
 
 
 def _short(digest: bytes) -> str:

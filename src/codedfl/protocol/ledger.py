@@ -33,6 +33,7 @@ from codedfl.protocol.messages import check_types, pack_list, unpack_list
 from codedfl.typing import Floats
 
 TAG_BYTES = 8
+AS_AGREED = (0.0, 0.0, 0)  # bounds of an entry whose rows no choice of the server's could clip or leave out
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,8 @@ class Entry:
     agreement: its hash, for the operator to tell entries apart. It excuses nothing: a device that was set back to an
         older state may be shown a second list under the same agreement.
     recipe: its digest.
-    bounds: what the server may choose of how rows are fitted (``local_data``): bounds on values, rows of a device.
+    bounds: what the server may choose of how rows are fitted (``local_data``): bounds on values, rows of a device;
+        ``AS_AGREED`` where they are those of a study, so that the server has no choice.
     rows: tags of them as they were before anything was made of them.
     ranges: see ``local_data.Origin``.
     """
@@ -78,7 +80,8 @@ class Ledger:
             for past in self.entries:
                 if past.members != entry.members:
                     continue
-                if past.bounds != entry.bounds:  # whatever our rows are: to refuse must not tell of them
+                chosen = AS_AGREED not in (past.bounds, entry.bounds)
+                if chosen and past.bounds != entry.bounds:  # whatever our rows are: to refuse must not tell of them
                     return (
                         "the same devices trained together before within other bounds (features, labels, rows of a"
                         f" device) {past.bounds}, got {entry.bounds}: the difference of the two totals would be about"

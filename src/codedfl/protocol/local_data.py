@@ -24,10 +24,13 @@ class Origin:
     rows: each as bytes, before anything was scaled, clipped or made into features.
     ranges: digest of the ranges and classes that shaped them, where whoever starts a run may choose those; empty where
         the operator has approved them.
+    bounds: on features, labels and rows of a device where a study fixes them: a run within others is refused. None
+        leaves them to whoever starts a run.
     """
 
     rows: tuple[bytes, ...]
     ranges: bytes = b""
+    bounds: tuple[float, float, int] | None = None
 
 
 class LocalRows(NamedTuple):

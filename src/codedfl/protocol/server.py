@@ -170,6 +170,12 @@ class Server(Convener):
         return sorted(self._book.disputed)
 
     @property
+    def owner_keys(self) -> dict[str, bytes]:
+        """Whose data are in the total, by name with their keys; empty before that is fixed."""
+        agreed = self.agreement
+        return {} if agreed is None else {agreed.names[i]: agreed.members[i].identity for i in agreed.owners}
+
+    @property
     def quorum(self) -> Quorum:
         """Which answers end an epoch, by position in the frozen set."""
         return self._book.quorum(self._agreed.answer_code)

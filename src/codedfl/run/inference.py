@@ -16,15 +16,17 @@ import numpy as np
 from scipy import stats
 
 from codedfl.data.features import LinearFeatures
+from codedfl.data.inference_rows import inference_rows
 from codedfl.data.labels import TargetLabels
 from codedfl.data.preprocessing import Preprocessing
 from codedfl.data.problem import Problem
+from codedfl.data.recipe import Recipe
 from codedfl.errors import InvalidInput
 from codedfl.exact.fixed_point import Bounds, FixedPoint
 from codedfl.exact.ring import Ring
 from codedfl.protocol import Parameters, Policy
 from codedfl.run.in_process import run_in_process
-from codedfl.schemes import OneShot
+from codedfl.schemes import CodedScheme, OneShot
 from codedfl.state import PLAIN, Kept, Resumable
 from codedfl.typing import Floats
 
@@ -51,6 +53,9 @@ class Inference:
     r_squared, adjusted_r_squared, residual_deviation : float
     grid : float
         The step of the ring's grid in standard units of the columns: how finely the rows were seen.
+    grid_effect : float
+        By how many of its standard errors the grid moves a coefficient, about: the root mean square over all ways in
+        which rounding could have fallen.
     """
 
     names: tuple[str, ...]
@@ -67,6 +72,16 @@ class Inference:
     residual_deviation: float
     level: float
     grid: float
+    grid_effect: float
+
+    def to_dicts(self) -> list[dict[str, object]]:
+        """One a coefficient, for JSON."""
+        columns = self.coefficients, self.standard_errors, self.t_values, self.p_values, self.low, self.high
+        keys = ("name", "coefficient", "standard_error", "t", "p", "low", "high")
+        return [
+            dict(zip(keys, (name, *map(float, row)), strict=True))
+            for name, *row in zip(self.names, *columns, strict=True)
+        ]
 
     def summary(self) -> str:
         """A table as statistics programs print it."""
@@ -78,26 +93,37 @@ class Inference:
         columns = (self.coefficients, self.standard_errors, self.t_values, self.p_values, self.low, self.high)
         for name, b, error, t, p, low, high in zip(self.names, *columns, strict=True):
             lines.append(f"{name:<{width}}  {b:>12.5g} {error:>12.4g} {t:>9.3f} {p:>8.3f} {low:>12.5g} {high:>12.5g}")
-        lines.append(f"the rows were seen on a grid of {self.grid:.1e} standard units")
+        lines.append(
+            f"the rows were seen on a grid of {self.grid:.1e} standard units, which moves a coefficient by about"
+            f" {self.grid_effect:.1e} of its standard error"
+        )
         return "\n".join(lines)
 
 
-class _TakesGram(Resumable):
-    """A solver that keeps the total of X'X and is done."""
+class TakesGram(Resumable):
+    """A solver that keeps the total of X'X, and over how many rows it is, and is done."""
 
     epochs = 1
-    _kept: ClassVar[Mapping[str, Kept]] = {"model": PLAIN, "triangle": PLAIN}
+    _kept: ClassVar[Mapping[str, Kept]] = {"model": PLAIN, "triangle": PLAIN, "samples": PLAIN}
 
     def __init__(self) -> None:
         self.model: Floats | None = None
         self.triangle: Floats | None = None
+        self.samples = 0
+
+    def total(self, width: int) -> Floats:
+        """The total as a symmetric matrix of so many columns."""
+        assert self.triangle is not None
+        total = np.zeros((width, width))
+        total[np.triu_indices(width)] = self.triangle
+        return np.asarray(total + np.triu(total, 1).T)
 
     def take_gram(self, triangle: Floats) -> None:
         self.triangle = triangle
 
     def start(self, initial: Floats, constant: Floats, samples: int) -> None:
-        del constant, samples
-        self.model = initial
+        del constant
+        self.model, self.samples = initial, samples
 
     def request(self) -> Floats | None:
         return None
@@ -106,32 +132,72 @@ class _TakesGram(Resumable):
         raise AssertionError(f"nothing was requested, got a product of shape {product.shape} for {sent.shape}")
 
 
-def infer(problem: Problem, level: float = 0.95) -> Inference:
+def infer(problem: Problem, scheme: CodedScheme | None = None, level: float = 0.95) -> Inference:
     """Ordinary least squares on a problem's training rows: linear features, a constant and a number to predict.
 
-    The devices take part in a one-shot run of its own, for which each allows the server the total of X'X.
+    The devices take part in a run of its own, for which each allows the server the total of X'X.
 
     Parameters
     ----------
+    scheme : CodedScheme or None
+        One that shows that total and nothing else; None is one-shot.
     level : float
         Of the confidence intervals.
     """
-    labels = _checked(problem, level)
-    width = problem.n_features + 1
-    bounds = augmented_bounds(problem)
+    scheme = scheme or OneShot(alpha=max(1, problem.n_devices - 2))
+    recipe, solver = problem.recipe, TakesGram()
+    check_for_inference(recipe, level)
+    parameters = inference_parameters(scheme, recipe, problem.bounds, problem.n_devices, recipe.digest())
+    server = scheme.server_type(parameters, problem.device_names, solver)
+    policy = Policy(allow_gram=True, allow_unpinned=True, colluders=0)  # the caller has asked for it
+    devices = []
+    for i, name in enumerate(problem.device_names):
+        rows = problem.rows_of(i)
+        X, Y = inference_rows(problem.X[rows], problem.Y[rows])
+        devices.append(scheme.device_type(name, X, Y, policy=policy, recipe=parameters.recipe))
+    run_in_process(server, devices)
+    return inference_from_total(solver, recipe, parameters, problem.n_devices, level)
+
+
+def inference_parameters(
+    scheme: CodedScheme, recipe: Recipe, bounds: Bounds, n_devices: int, digest: bytes
+) -> Parameters:
+    """Of the run whose total inference is made of; ``bounds`` are those of training, ``digest`` what is agreed on."""
+    width = recipe.n_features + 1
+    bounds = replace(bounds, features=max(bounds.features, bounds.labels))
     # All fraction bits that three primes give: these totals are all there is.
-    precision = FixedPoint.natural_bits(Ring.for_group_sizes((problem.n_devices,), 3), bounds, width)
-    format_ = FixedPoint.derive(bounds, width, problem.n_devices, precision=precision)
-    total = _total(problem, bounds, precision)
-    names = problem.recipe.column_names or tuple(f"column {j}" for j in range(problem.recipe.n_columns))
-    solved = _least_squares(total, problem.n_samples, (CONSTANT, *names))
-    constant = float(np.ldexp(format_.grid_features(problem.X[:1, :1]), -format_.feature_bits)[0, 0])
-    transform, offset = _to_units(problem.recipe.preprocessing, labels, constant)
+    precision = FixedPoint.natural_bits(Ring.for_group_sizes((n_devices,), 3), bounds, width)
+    return Parameters(
+        scheme.name,
+        n_features=width,
+        n_outputs=1,
+        bounds=bounds,
+        precision=precision,
+        **scheme.agreed,
+        reveals_gram=scheme.reveals_gram,
+        recipe=digest,
+    )
+
+
+def inference_from_total(
+    solver: TakesGram, recipe: Recipe, parameters: Parameters, n_devices: int, level: float = 0.95
+) -> Inference:
+    """What the total says that the solver has got; ``parameters`` are those of its run."""
+    labels = check_for_inference(recipe, level)
+    width, n_rows = parameters.n_features, solver.samples
+    if n_rows <= recipe.n_features:
+        raise InvalidInput(f"rows must be more than the coefficients ({recipe.n_features}), got {n_rows}")
+    format_ = FixedPoint.derive(parameters.bounds, width, n_devices, precision=parameters.precision)
+    names = recipe.column_names or tuple(f"column {j}" for j in range(recipe.n_columns))
+    solved = _least_squares(solver.total(width), n_rows, (CONSTANT, *names))
+    one = np.array([[min(1.0, recipe.feature_map.bound)]], dtype=np.float32)
+    constant = float(np.ldexp(format_.grid_features(one), -format_.feature_bits)[0, 0])
+    transform, offset = _to_units(recipe.preprocessing, labels, constant)
     coefficients = transform @ solved.coefficients
     coefficients[0] += offset
     covariance = transform @ solved.covariance @ transform.T
     errors = np.sqrt(np.diag(covariance))
-    freedom = problem.n_samples - len(coefficients)
+    freedom = n_rows - len(coefficients)
     reach = float(stats.t.ppf((1 + level) / 2, freedom)) * errors
     return Inference(
         names=(CONSTANT, *names),
@@ -142,66 +208,25 @@ def infer(problem: Problem, level: float = 0.95) -> Inference:
         low=coefficients - reach,
         high=coefficients + reach,
         covariance=covariance,
-        rows=problem.n_samples,
+        rows=n_rows,
         r_squared=solved.r_squared,
-        adjusted_r_squared=1.0 - (1.0 - solved.r_squared) * (problem.n_samples - 1) / freedom,
+        adjusted_r_squared=1.0 - (1.0 - solved.r_squared) * (n_rows - 1) / freedom,
         residual_deviation=solved.deviation * (labels.high - labels.low) / 2,
         level=level,
         grid=2.0**-format_.feature_bits,
+        grid_effect=_grid_effect(solved, 2.0**-format_.feature_bits),
     )
 
 
-def _total(problem: Problem, bounds: Bounds, precision: int) -> Floats:
-    """X'X with the target as the last column of X, summed over the devices by a run of the protocol."""
-    width = problem.n_features + 1
-    scheme = OneShot(alpha=max(1, problem.n_devices - 2))
-    parameters = Parameters(
-        scheme.name,
-        scheme.alpha,
-        width,
-        1,
-        bounds,
-        precision=precision,
-        reveals_gram=scheme.reveals_gram,
-        recipe=problem.recipe.digest(),
-    )
-    policy = Policy(allow_gram=True)  # the caller has asked for it
-    solver = _TakesGram()
-    server = scheme.server_type(parameters, problem.device_names, solver)
-    devices = []
-    for i, name in enumerate(problem.device_names):
-        rows = augmented_rows(problem, i)
-        labels = np.zeros((len(rows), 1))
-        devices.append(scheme.device_type(name, rows, labels, policy=policy, recipe=parameters.recipe))
-    run_in_process(server, devices)
-    assert solver.triangle is not None
-    total = np.zeros((width, width))
-    total[np.triu_indices(width)] = solver.triangle
-    return np.asarray(total + np.triu(total, 1).T)
-
-
-def augmented_rows(problem: Problem, device: int) -> Floats:
-    """A device's features with its target as the last column."""
-    rows = problem.rows_of(device)
-    return np.hstack((problem.X[rows].astype(np.float64), problem.Y[rows]))
-
-
-def augmented_bounds(problem: Problem) -> Bounds:
-    """Bounds for rows with their target as one more column: its products are then in the same Gram matrix."""
-    bounds = problem.bounds
-    return replace(bounds, features=max(bounds.features, bounds.labels))
-
-
-def _checked(problem: Problem, level: float) -> TargetLabels:
-    feature_map, labels = problem.recipe.feature_map, problem.recipe.labels
+def check_for_inference(recipe: Recipe, level: float = 0.95) -> TargetLabels:
+    """The labels of a recipe that inference can be made for; others are refused."""
+    feature_map, labels = recipe.feature_map, recipe.labels
     if not isinstance(feature_map, LinearFeatures) or not feature_map.intercept:
-        raise InvalidInput(f"inference must have linear features with a constant, got {problem.recipe!r}")
+        raise InvalidInput(f"inference must have linear features with a constant, got {recipe!r}")
     if not isinstance(labels, TargetLabels):
         raise InvalidInput("inference must have a number to predict, got classes")
     if not 0 < level < 1:
         raise InvalidInput(f"level must lie between 0 and 1, got {level}")
-    if problem.n_samples <= problem.n_features:
-        raise InvalidInput(f"rows must be more than the coefficients ({problem.n_features}), got {problem.n_samples}")
     return labels
 
 
@@ -234,6 +259,15 @@ def _least_squares(total: Floats, rows: int, names: tuple[str, ...]) -> _Solutio
     return _Solution(coefficients, variance * inverse, float(1.0 - residual / about_mean), float(variance**0.5))
 
 
+def _grid_effect(solved: _Solution, step: float) -> float:
+    """In standard errors, to first order: rounding adds to the residuals that of each column times its coefficient.
+
+    Rounding errors of a step have the variance step^2 / 12; the target is rounded too, the constant is not.
+    """
+    weights = 1.0 + float(np.square(solved.coefficients[1:]).sum())
+    return step * (weights / 12) ** 0.5 / solved.deviation if solved.deviation > 0 else np.inf
+
+
 def _to_units(scaling: Preprocessing, labels: TargetLabels, constant: float) -> tuple[Floats, float]:
     """Coefficients of features to those of columns, in the target's unit: a matrix, and what the constant gains."""
     unit = (labels.high - labels.low) / 2
@@ -245,4 +279,4 @@ def _to_units(scaling: Preprocessing, labels: TargetLabels, constant: float) -> 
 def _refuse_if(wrong: np.ndarray, names: tuple[str, ...], what: str) -> None:
     if wrong.any():
         named = ", ".join(repr(name) for name, is_wrong in zip(names, wrong, strict=True) if is_wrong)
-        raise InvalidInput(f"columns must be independent for inference, got some that {what}: {named}")
+        raise InvalidInput(f"columns must be independent for inference, got some that {what}: {named}; leave some out")

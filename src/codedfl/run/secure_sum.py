@@ -1,9 +1,8 @@
 """Sums of one vector per device that show nobody a single one, by the training protocol itself.
 
 With features x and labels Y, a device's G^(1) = X'X 0 - X'Y: one epoch of coded keys with alpha = 1 decodes the total
-of the X'Y and nothing else. A number v goes in as two samples, x = 1 with its leading bits and x = 2^-19 with the next
-ones, which X'Y puts together again on the device: nobody sees the parts, and v keeps about twice the bits that a label
-has. Used for the mean and variance of columns without public ranges.
+of the X'Y and nothing else. ``data.vector_sums`` makes samples of a vector. Used for the mean and variance of columns
+without public ranges, and for scores.
 """
 
 from __future__ import annotations
@@ -15,20 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codedfl.data.preprocessing import Moments, secure_moments
+from codedfl.data.vector_sums import SAMPLES, SUM_PRECISION, n_sum_outputs, read_sum, sum_bounds, sum_rows
 from codedfl.errors import InvalidInput
-from codedfl.exact.fixed_point import GRID_BITS, Bounds
 from codedfl.protocol import Parameters
 from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
 from codedfl.run.in_process import run_in_process
 from codedfl.state import PLAIN, Kept, Resumable
 from codedfl.typing import Floats
 
-_LABEL_BITS = GRID_BITS - 1  # fraction bits of a label within +-1
-_SUM_BITS = 2 * _LABEL_BITS
-_SAMPLES = np.array([[1.0], [2.0**-_LABEL_BITS]])
 
-
-class _ReadTotal(Resumable):
+class ReadTotal(Resumable):
     """A solver that takes the first total and is done."""
 
     _kept: ClassVar[Mapping[str, Kept]] = {"model": PLAIN}
@@ -49,44 +44,28 @@ class _ReadTotal(Resumable):
 
 
 def secure_sum_in_process(vectors: Sequence[Floats]) -> Floats:
-    """The sum of at least two vectors of one length, each entry rounded to 2^-38 of its largest value (11 digits).
-
-    The power of two above each entry's largest value becomes public: the devices need a common scale. So of the device
-    with the largest entry everybody learns that entry to a factor of two, though not whose it is. Where that is too
-    much, give public ranges, which need no sums. An entry that is zero everywhere has a total of zero.
-    """
+    """The sum of at least two vectors of one length, exact but for the last bit of each float."""
     if len(vectors) < 2:
         raise InvalidInput(f"a secure sum must have at least two devices, got {len(vectors)}")
-    stacked = np.stack([np.asarray(vector, dtype=np.float64) for vector in vectors])
-    _, exponents = np.frexp(np.abs(stacked).max(axis=0))
-    scaled = np.ldexp(stacked, -exponents)
-    leading = np.ldexp(np.rint(np.ldexp(scaled, _LABEL_BITS)), -_LABEL_BITS)
-    following = np.ldexp(scaled - leading, _LABEL_BITS)
-    names = [f"device-{i}" for i in range(len(vectors))]
-    samples = len(_SAMPLES) * len(vectors)
-    bounds = Bounds(features=1.0, labels=1.0, samples=samples, samples_per_device=len(_SAMPLES))
-    # One bit above those of a number: the proof that totals do not wrap leaves the constant part half of the room.
-    precision = _SUM_BITS + 1
+    length = len(vectors[0])
     parameters = Parameters(
-        "coded-keys", 1, 1, stacked.shape[1], bounds, precision=precision, samples=samples, epochs=1
+        "coded-keys",
+        alpha=1,
+        n_features=1,
+        n_outputs=n_sum_outputs(length),
+        bounds=sum_bounds(len(vectors)),
+        precision=SUM_PRECISION,
+        samples=SAMPLES * len(vectors),
+        epochs=1,
     )
-    devices = [
-        KeysDevice(name, _SAMPLES, np.stack(labels)) for name, *labels in zip(names, leading, following, strict=True)
-    ]
-    total = run_in_process(KeysServer(parameters, names, _ReadTotal()), devices)
-    return np.asarray(np.ldexp(total[0], exponents))
+    devices = [KeysDevice(f"device-{i}", *sum_rows(np.asarray(one, dtype=np.float64))) for i, one in enumerate(vectors)]
+    total = run_in_process(KeysServer(parameters, [device.name for device in devices], ReadTotal()), devices)
+    return read_sum(total[0])
 
 
 def secure_moments_in_process(parts: list[NDArray[Any]], weights: list[Floats] | None = None) -> Moments:
     """Mean and variance of each column over at least two devices, ``parts`` holding the rows of each.
 
     ``weights`` are those of each device's rows, if they do not all count alike.
-    Beside each sum the power of two above the largest device's part becomes public (``secure_sum_in_process``).
-    A deviation that the rounding of the sums alone can make is 0: what it is of a constant column, nobody could tell
-    from a real one, and to standardise by it would blow up noise.
     """
-    moments = secure_moments(parts, secure_sum_in_process, weights)
-    # Each device rounds its part of a constant column's mean by at most 2^-38 of that mean.
-    rounding = len(parts) * np.ldexp(np.abs(moments.mean), -_SUM_BITS)
-    variance = np.where(np.sqrt(moments.variance) <= rounding, 0.0, moments.variance)
-    return Moments(moments.count, moments.mean, variance)
+    return secure_moments(parts, secure_sum_in_process, weights)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import secrets as system_random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,16 +67,18 @@ def simulate(
     stop_when: Callable[[Floats], bool] | None = None,
     random_bytes: RandomBytes = system_random.token_bytes,
     on_epoch: Callable[[int, float, float], None] | None = None,
+    gone: Collection[str] = (),
 ) -> Trace:
     """Run the protocol on virtual time; ``on_epoch`` is told epoch, seconds and score.
 
     ``everyone_computes`` also lets the devices compute and send that cannot be in time; it changes nothing but the
-    time the simulation takes.
+    time the simulation takes. ``gone`` are devices that die when they have uploaded: they answer no epoch.
     """
     shape = WorkShape.of(problem, precision)
     order = scheme.order(shape, at, rng)
     at = at.in_order(order)
     names_in_order = [problem.device_names[i] for i in order]
+    dead = [place for place, name in enumerate(names_in_order) if name in gone]
     server, devices = make_parties(
         scheme,
         problem,
@@ -95,8 +97,11 @@ def simulate(
 
     def arrivals(epoch: int, names: Sequence[str]) -> Sequence[str]:
         del epoch
-        times = clock.advance(load.arrivals(at, 1, rng, clock.starts), load.quorum)[0]
+        durations = load.arrivals(at, 1, rng, clock.starts)
+        durations[:, dead] = np.inf
+        times = clock.advance(durations, load.quorum)[0]
         arrived = np.argsort(times, kind="stable")
+        arrived = arrived[np.isfinite(times[arrived])]
         counted = arrived if everyone_computes else arrived[times[arrived] <= clock.now[0]]
         asked = set(names)
         return [names_in_order[i] for i in counted if names_in_order[i] in asked]

@@ -6,7 +6,7 @@ real machines with these tables, whoever straggles.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,11 +27,12 @@ from codedfl.solve.registry import make_solver
 
 @dataclass(frozen=True, eq=False)
 class Rehearsal:
-    """The problem, the model, its score on all held-out rows, and how training went in virtual time."""
+    """The problem, the model, its score on held-out rows of so many devices, and how training went in virtual time."""
 
     problem: Problem
     model: TrainedModel
     score: ClassScore | NumberScore
+    scored: int
     trace: Trace
 
 
@@ -61,15 +62,20 @@ def rehearse_study(
     at: Conditions,
     rng: np.random.Generator,
     on_epoch: Callable[[int, float, float], None] | None = None,
+    gone: Collection[str] = (),
 ) -> Rehearsal:
-    """Train the study on these tables; ``on_epoch`` is told epoch, virtual seconds and the score on held-out rows."""
+    """Train the study on these tables; ``on_epoch`` is told epoch, virtual seconds and the score on held-out rows.
+
+    gone: devices that die when they have uploaded. The model is the same, and they cannot score.
+    """
     problem = study_problem(study, tables, secure_moments_in_process)
     solver = make_solver(
         study.solver, regularisation=study.regularisation, epochs=study.epochs, gram=scheme.reveals_gram
     )
-    trace = simulate(scheme, problem, solver, at, rng, on_epoch=on_epoch)
+    trace = simulate(scheme, problem, solver, at, rng, on_epoch=on_epoch, gone=gone)
     model = study.model(problem.recipe, trace.model, scheme=scheme.name, devices=problem.n_devices)
-    return Rehearsal(problem, model, _score(study, tables, model), trace)
+    there = {name: table for name, table in tables.items() if name not in gone}
+    return Rehearsal(problem, model, _score(study, there, model), len(there), trace)
 
 
 def _score(study: Study, tables: Mapping[str, RawTable], model: TrainedModel) -> ClassScore | NumberScore:

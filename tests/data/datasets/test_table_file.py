@@ -234,7 +234,9 @@ def test_npz_with_a_matrix(tmp_path: Path) -> None:
 def test_npz_is_never_unpickled(tmp_path: Path) -> None:
     path = tmp_path / "o.npz"
     np.savez(path, a=np.ones(2), label=np.array([object(), object()]))
-    refused("array 'label' of o.npz must hold plain numbers or text, got objects", path)
+    refused(
+        "array 'label' of o.npz must hold plain numbers or text, got objects: save it as text, by astype(str)", path
+    )
     np.save(tmp_path / "single.npy", np.ones(2))
     (tmp_path / "single.npy").rename(tmp_path / "single.npz")
     refused("single.npz must be an .npz archive, got a single array", tmp_path / "single.npz")

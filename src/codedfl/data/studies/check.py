@@ -6,10 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codedfl.data.columns import ColumnReport, NumberColumn
+from codedfl.data.columns import ColumnReport, NumberColumn, as_texts
 from codedfl.data.studies.study import ClassTarget, NumberTarget, Study, StudyColumn
 from codedfl.data.tables import RawTable
 from codedfl.errors import InvalidInput
+
+_MOST_SEEN = 10  # levels that are named
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,9 @@ def _checked(column: StudyColumn, table: RawTable) -> ColumnCheck:
 
 
 def _column_check(column: StudyColumn, values: np.ndarray, report: ColumnReport, kind: str, table: str) -> ColumnCheck:
-    clipped, seen = 0, ", ".join(report.unknown[:5])
+    clipped, seen = 0, ", ".join(report.unknown[:_MOST_SEEN])
+    if kind == "category" and not seen:
+        seen = ", ".join(sorted(set(as_texts(values).tolist()) - {""})[:_MOST_SEEN])
     if kind == "number" and values.dtype.kind == "f":
         present = values[np.isfinite(values)]
         if len(present):
@@ -78,7 +82,7 @@ def _target(study: Study, table: RawTable) -> ColumnCheck:
             raise InvalidInput(f"the target {name!r} of {table.name} must hold numbers, got {str(values[0])!r}")
         if isinstance(study.target, ClassTarget):
             study.target.labels().encode(values)
-            return ColumnCheck(name, "target", seen=", ".join(map(str, np.unique(values).tolist()[:10])))
+            return ColumnCheck(name, "target", seen=", ".join(map(str, np.unique(values).tolist()[:_MOST_SEEN])))
     except InvalidInput as error:
         return ColumnCheck(name, "target", objection=str(error))
     clipped = study.target.labels().count_clipped(values)

@@ -72,6 +72,8 @@ def _say(key: str, value: object, why: str = "") -> str:
 def _column(table: RawTable, column: NumberColumn | CategoryColumn) -> list[str]:
     values = table.column(column.name)
     lines = ["[[column]]", _say("name", column.name)]
+    if values.dtype.kind == "f" and not np.ptp(values[np.isfinite(values)]):
+        lines[:0] = ["# Noticed: the same number in all rows of the sample. Drop it unless it differs elsewhere."]
     if isinstance(column, CategoryColumn):
         lines += [
             _say("kind", "category"),

@@ -61,7 +61,10 @@ class NpzFile:
 
     def _check_claim(self, name: str, entry: zipfile.ZipInfo, claimed: int, holds_objects: bool) -> None:
         if holds_objects:
-            raise InvalidInput(f"array {name!r} of {self._path.name} must hold plain numbers or text, got objects")
+            raise InvalidInput(
+                f"array {name!r} of {self._path.name} must hold plain numbers or text, got objects:"
+                " save it as text, by astype(str)"
+            )
         stored = entry.compress_type == zipfile.ZIP_STORED
         possible = min(entry.file_size, self._path.stat().st_size * (1 if stored else MOST_INFLATION))
         if claimed > possible:

@@ -133,6 +133,11 @@ class RoleDevice(Device):
     def _without_data(self) -> str:
         return "" if self._helper else super()._without_data
 
+    @property
+    def owner_keys(self) -> dict[str, bytes]:
+        """See ``Device``; here the list that was signed."""
+        return {name: self._agreed.member(name).identity for name in self._listed.names} if self._owners else {}
+
     # -- as an owner
 
     @property

@@ -130,6 +130,11 @@ class RoleServer(Server):
 
     # -- uploads and seeds
 
+    @property
+    def owner_keys(self) -> dict[str, bytes]:
+        """See ``Server``; here those on the list."""
+        return {} if self.owners is None else {name: self._agreed.member(name).identity for name in self.owners.names}
+
     def _open_sharing(self) -> list[Outgoing]:
         return []
 
