@@ -20,8 +20,8 @@ from codedfl.protocol.messages import SERVER, Answer, Complaint, Kind, Message, 
 from codedfl.protocol.packing import unpack_bounded
 from scenario import Network
 
-LARGE, SMALL = 20 << 20, 4 << 20
-MOST_MEMORY = 70 << 20  # the bytes themselves, one copy of them, and a little more than they have a right to
+LARGE, SMALL = 8 << 20, 4 << 20
+MOST_MEMORY = 46 << 20  # the bytes themselves, one copy of them, and a little more than they have a right to
 
 
 def array(count: int, inside: bytes) -> bytes:
