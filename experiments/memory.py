@@ -1,9 +1,10 @@
 """How much memory a device and a whole phase 1 take at the paper's size (d = 2000, D = 25, alpha = 23).
 
-Runs phase 1 of both coded schemes in one process on made-up features and reports
+Runs phase 1 of role keys and of both coded schemes in one process on made-up features and reports
 
 * what one device holds when phase 1 is over, and the most it held on the way (allocations traced while it handles
-  messages, its own raw data not counted: they are the user's),
+  messages, its own raw data not counted: they are the user's); with role keys it is an owner and a key holder, and pads
+  are added up as seeds arrive,
 * the process's peak resident size after phase 1.
 
     python -m experiments.memory [--d 2000] [--devices 25] [--alpha 23] [--json FILE]
@@ -28,9 +29,9 @@ from rich.console import Console
 from rich.table import Table
 
 from codedfl.exact.fixed_point import Bounds
-from codedfl.protocol import Device, Parameters
+from codedfl.protocol import Device, Parameters, Policy
 from codedfl.run.in_process import run_in_process
-from codedfl.schemes import CodedScheme, coded_scheme
+from codedfl.schemes import CodedKeys, CodedPadded, CodedScheme, RoleKeys
 from codedfl.solve.descent import GradientDescent
 
 SAMPLES = 2400
@@ -80,18 +81,19 @@ def measure(scheme: CodedScheme, d: int, n_devices: int, seed: int = 0) -> Measu
     bound = float(np.sqrt(2 / d))
     names = [f"device-{i}" for i in range(n_devices)]
     bounds = Bounds(bound, 1.0, SAMPLES * n_devices, SAMPLES)
-    parameters = Parameters(scheme.name, scheme.alpha, d, CLASSES, bounds)
+    parameters = Parameters(scheme.name, n_features=d, n_outputs=CLASSES, bounds=bounds, **scheme.agreed)
     server = scheme.server_type(parameters, names, GradientDescent(1))
+    policy = Policy(allow_unpinned=True)
     labels = np.eye(CLASSES)
     devices = []
     for name in names:
         X = rng.uniform(-bound, bound, (SAMPLES, d))
-        devices.append(scheme.device_type(name, X, labels[rng.integers(0, CLASSES, SAMPLES)]))
+        devices.append(scheme.device_type(name, X, labels[rng.integers(0, CLASSES, SAMPLES)], policy=policy))
     traced = _Traced(devices[0])
     devices[0].receive = traced.receive  # type: ignore[method-assign]
     run_in_process(server, devices)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
-    return Measured(scheme.name, traced.holds, traced.peak, peak)
+    return Measured(scheme.label, traced.holds, traced.peak, peak)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -104,17 +106,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures to FILE")
     options = parser.parse_args(arguments)
     results: list[dict[str, Any]] = []
-    table = Table(title=f"Memory of phase 1: D = {options.devices}, alpha = {options.alpha}, d = {options.d}")
+    table = Table(title=f"Memory of phase 1: D = {options.devices}, d = {options.d}")
     for heading in ("scheme", "a device holds", "its peak", "goal", "process peak (so far)", "goal"):
         table.add_column(heading, justify="left" if heading == "scheme" else "right")
     met = True
-    for name in ("coded-keys", "coded-padded"):
-        found = measure(coded_scheme(name, options.alpha), options.d, options.devices)
+    schemes = (RoleKeys(1), CodedKeys(options.alpha), CodedPadded(options.alpha))
+    for scheme in schemes:
+        found = measure(scheme, options.d, options.devices)
         results.append(asdict(found))
         device_met, process_met = found.device_peak <= DEVICE_GOAL, found.process_peak <= PROCESS_GOAL
         met = met and device_met and process_met
         table.add_row(
-            name,
+            scheme.label,
             f"{found.device_holds / 1e6:.1f} MB",
             f"{found.device_peak / 1e6:.1f} MB",
             f"<= {DEVICE_GOAL / 1e6:.0f} MB: {'met' if device_met else 'missed'}",

@@ -63,11 +63,13 @@ def test_a_short_pad_is_the_beginning_of_a_long_one():
 
 @pytest.mark.parametrize("count", [7, SEGMENT + 9])
 @pytest.mark.parametrize("seeds", [0, 1, 3, 4, 9])
-def test_adding_pads_up_piece_by_piece_is_adding_them_whole(count: int, seeds: int):
+@pytest.mark.parametrize("ones", [False, True], ids=["any coefficients", "ones"])
+def test_adding_pads_up_piece_by_piece_is_adding_them_whole(count: int, seeds: int, ones: bool):
     rng = np.random.default_rng(seeds)
     keys = [rng.bytes(32) for _ in range(seeds)]
     start = expand(RING, rng.bytes(32), RUN, "start", count)
-    coefficients = [[int(x) for x in rng.integers(-p, p, seeds)] for p in RING.primes]
+    drawn = [rng.choice([-1, 1], seeds) if ones else rng.integers(-p, p, seeds) for p in RING.primes]
+    coefficients = [[int(x) for x in one] for one in drawn]
     total = start.copy()
     add_expanded(RING, total, coefficients, keys, RUN, "gram")
     for k, prime in enumerate(RING.primes):

@@ -253,6 +253,27 @@ def test_residues_leave_what_comes_before_start():
     assert out.tolist() == [9] * 100 + drawn(stream, prime)[:1400]
 
 
+@pytest.mark.parametrize("prime", [*RING_PRIMES, REJECTING_PRIME])
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize(("start", "size", "candidates"), [(0, 4000, 5000), (100, 4000, 9000), (7, 50, 1), (0, 0, 64)])
+def test_residues_added_from_a_stream(prime, sign, start, size, candidates):
+    """What is rejected is not added, whole spans or not; extreme totals come back centred."""
+    draw = random.Random(prime + sign)
+    numbers = [draw.choice([draw.randrange(2**24), draw.randrange(prime), prime - 1, 0]) for _ in range(candidates)]
+    numbers[1100:3200] = [n % prime for n in numbers[1100:3200]]  # a whole span or two
+    stream = b"".join(n.to_bytes(3, "little") for n in numbers)
+    half = prime // 2
+    before = [draw.choice([-half, half, 0, draw.randrange(-half, half)]) for _ in range(size)]
+    total = plane(before)
+    residues = drawn(stream, prime)[: size - start]
+    filled = kernels.add_residues_from_stream(as_bytes(stream), prime, sign, total, start)
+    assert filled == start + len(residues)
+    expected = list(before)
+    for i, residue in enumerate(residues, start):
+        expected[i] = (before[i] + sign * residue + half) % prime - half
+    assert total.tolist() == expected
+
+
 @pytest.mark.parametrize("d", [0, 1, 2, 31, 32, 33, 97])
 def test_square_from_triangle(d):
     upper = {(i, j): 1000 * i + j for i in range(d) for j in range(i, d)}
@@ -328,6 +349,14 @@ PRIME = RING_PRIMES[0]
         (
             lambda: kernels.residues_from_stream(as_bytes(bytes(9)), PRIME, FLOATS[3], -1),
             "start must be between 0 and 3, got -1",
+        ),
+        (
+            lambda: kernels.add_residues_from_stream(as_bytes(bytes(9)), PRIME, 2, FLOATS[3], 0),
+            "sign must be 1 or -1, got 2",
+        ),
+        (
+            lambda: kernels.add_residues_from_stream(as_bytes(bytes(9)), PRIME, 1, FLOATS[3], 4),
+            "start must be between 0 and 3, got 4",
         ),
         (
             lambda: kernels.square_from_triangle(FLOATS[5], SQUARE),

@@ -46,18 +46,35 @@ class SegmentExpander:
     def __init__(self, key: bytes, prime: int, scratch: NDArray[np.uint8] | None = None) -> None:
         self._prime = prime
         self._bytes = new_scratch() if scratch is None else scratch
+        self._writable = self._bytes.data
         self._encryptor = Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor()
 
     def write(self, segment: int, out: NDArray[np.float32]) -> None:
         """``out`` holds at most SEGMENT numbers; a shorter one gets the beginning of the segment."""
-        self._encryptor.reset_nonce(bytes(4) + segment.to_bytes(12, "little"))  # block counter 0, 96-bit nonce
+        self._go_to(segment)
         filled = 0
         while filled < len(out):
-            # A few candidates to spare make good the rejections of all but a few segments: one turn is enough.
-            wanted = min(SEGMENT, len(out) - filled) + _SPARE
-            size = -(-wanted // 4) * 4 * BYTES_PER_RESIDUE  # the kernel's unit is four numbers
-            self._encryptor.update_into(_ZEROS[:size], self._bytes.data[:size])
-            filled = kernels.residues_from_stream(self._bytes[:size], self._prime, out, filled)
+            filled = kernels.residues_from_stream(self._more(len(out) - filled), self._prime, out, filled)
+
+    def add(self, segment: int, sign: int, total: NDArray[np.float32]) -> None:
+        """``total`` += sign (1 or -1) times what ``write`` would write: straight from the stream, nothing is stored."""
+        self._go_to(segment)
+        filled = 0
+        while filled < len(total):
+            stream = self._more(len(total) - filled)
+            filled = kernels.add_residues_from_stream(stream, self._prime, sign, total, filled)
+
+    def _go_to(self, segment: int) -> None:
+        self._encryptor.reset_nonce(bytes(4) + segment.to_bytes(12, "little"))  # block counter 0, 96-bit nonce
+
+    def _more(self, numbers: int) -> NDArray[np.uint8]:
+        """The stream's next bytes. A few candidates to spare make good the rejections of all but a few segments."""
+        size = -(-(min(SEGMENT, numbers) + _SPARE) // 4) * 4 * BYTES_PER_RESIDUE  # the kernel's unit is four numbers
+        if size == len(_ZEROS):  # nearly always: slices take time
+            self._encryptor.update_into(_ZEROS, self._writable)
+            return self._bytes
+        self._encryptor.update_into(_ZEROS[:size], self._writable[:size])
+        return self._bytes[:size]
 
 
 def new_scratch() -> NDArray[np.uint8]:
@@ -90,14 +107,21 @@ def add_expanded(
 ) -> None:
     """total (P, n) += sum_j coefficients[prime][j] * expand(seeds[j]); no whole pad is ever held.
 
-    Segment by segment, so that the piece of the total being added to stays in the cache.
+    Segment by segment, so that the piece of the total being added to stays in the cache. Coefficients of 1 and -1, as
+    role keys have them, are added straight from the stream.
     """
     count = total.shape[1]
     scratch = new_scratch()
-    buffers = [kernels.aligned_zeros(min(SEGMENT, count)) for _ in seeds[:_SEEDS_PER_PASS]]
+    buffers: list[NDArray[np.float32]] = []
     for k, prime in enumerate(ring.primes):
         expanders = [SegmentExpander(stream_key(seed, run_id, f"{label}|{k}"), prime, scratch) for seed in seeds]
         factors = [int(x) % prime for x in coefficients[k]]
+        if set(factors) <= {1, prime - 1}:
+            for segment, where in _segments(count):
+                for expander, factor in zip(expanders, factors, strict=True):
+                    expander.add(segment, 1 if factor == 1 else -1, total[k, where])
+            continue
+        buffers = buffers or [kernels.aligned_zeros(min(SEGMENT, count)) for _ in seeds[:_SEEDS_PER_PASS]]
         for segment, where in _segments(count):
             terms = [buffer[: where.stop - where.start] for buffer in buffers]
             for first in range(0, len(seeds), _SEEDS_PER_PASS):

@@ -127,6 +127,17 @@ def residues_from_stream(stream: Bytes, prime: int, out: Plane, start: int) -> i
     return int(loops.residues_from_stream(_frozen(stream), np.int32(prime), out, start))
 
 
+def add_residues_from_stream(stream: Bytes, prime: int, sign: int, total: Plane, start: int) -> int:
+    """total[start:] += sign times what `residues_from_stream` would write there; sign is 1 or -1."""
+    _require("stream", stream, np.uint8, (stream.size // 3 * 3,))
+    _require("total", total, np.float32, (total.size,))
+    if sign not in (1, -1):
+        raise InvalidInput(f"sign must be 1 or -1, got {sign}")
+    if not 0 <= start <= total.size:
+        raise InvalidInput(f"start must be between 0 and {total.size}, got {start}")
+    return int(loops.add_residues_from_stream(stream, np.int32(prime), np.float32(sign), total, start))
+
+
 def square_from_triangle(triangle: Plane, out: Plane) -> None:
     """The symmetric matrix out (d, d) from its upper triangle, row after row."""
     d = len(out)
@@ -137,7 +148,12 @@ def square_from_triangle(triangle: Plane, out: Plane) -> None:
 
 def _require(name: str, array: npt.NDArray[Any], dtype: type[np.generic], shape: tuple[int, ...]) -> None:
     # The loops check nothing and use addresses: any other array would have them read or write foreign memory.
-    if array.dtype != dtype or array.shape != shape or not array.flags.c_contiguous:
+    if (
+        array.dtype.type is not dtype
+        or not array.dtype.isnative
+        or array.shape != shape
+        or not array.flags.c_contiguous
+    ):
         kind = f"{'' if array.flags.c_contiguous else 'non-'}contiguous {array.dtype}"
         raise InvalidInput(
             f"{name} must be a contiguous {np.dtype(dtype)} array of shape {shape}, got a {kind} one of {array.shape}"

@@ -38,6 +38,7 @@ __all__ = [
     "COLUMNS",
     "add_four",
     "add_four_packed",
+    "add_residues_from_stream",
     "pack",
     "product",
     "reduce",
@@ -143,7 +144,32 @@ def _define_unpack_whole(_: Any, packed: Any, prime: Any, out: Any) -> Any:
     return types.boolean(packed, prime, out), _generate_unpack_whole
 
 
-def _generate_unpack_whole(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _define_add_whole(_: Any, packed: Any, prime: Any, out: Any, sign: Any) -> Any:
+    """out += sign times what ``_unpack_whole`` would write, centred; sign is float32, 1 or -1.
+
+    Two centred residues sum to less than 2^24: exact in float32, and at most one prime too large or too small.
+    """
+    return types.boolean(packed, prime, out, sign), _generate_add_whole
+
+
+def _generate_add_whole(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    singles = ir.VectorType(ir.FloatType(), _UNPACKED)
+    sign = _in_all_lanes(builder, singles, args[3])
+    prime = _in_all_lanes(builder, singles, builder.sitofp(args[1], ir.FloatType()))
+    half = _in_all_lanes(builder, singles, builder.sitofp(builder.lshr(args[1], ir.IntType(32)(1)), ir.FloatType()))
+    least = builder.fsub(ir.Constant(singles, [0.0] * _UNPACKED), half)
+
+    def add(term: Any, target: Any) -> Any:
+        total = builder.fadd(builder.load(target, align=4), builder.fmul(sign, term))
+        total = builder.select(builder.fcmp_ordered(">", total, half), builder.fsub(total, prime), total)
+        return builder.select(builder.fcmp_ordered("<", total, least), builder.fadd(total, prime), total)
+
+    return _generate_unpack_whole(context, builder, signature, args, add)
+
+
+def _generate_unpack_whole(
+    context: Any, builder: Any, signature: Any, args: Any, combine: Any = lambda term, _target: term
+) -> Any:
     index, word, byte = ir.IntType(64), ir.IntType(32), ir.IntType(8)
     narrow, wide = ir.VectorType(byte, 3 * _UNPACKED), ir.VectorType(word, _UNPACKED)
     singles = ir.VectorType(ir.FloatType(), _UNPACKED)
@@ -168,7 +194,7 @@ def _generate_unpack_whole(context: Any, builder: Any, signature: Any, args: Any
         above = builder.icmp_signed(">", numbers, half)
         centred = builder.select(above, builder.sub(numbers, prime), numbers)
         target = builder.bitcast(builder.gep(out.data, [i]), singles.as_pointer())
-        builder.store(builder.sitofp(centred, singles), target, align=4)
+        builder.store(combine(builder.sitofp(centred, singles), target), target, align=4)
 
     lane_bits = ir.IntType(_UNPACKED)
     invalid = builder.bitcast(builder.icmp_signed(">=", builder.load(largest), prime), lane_bits)
@@ -183,6 +209,7 @@ def _in_all_lanes(builder: Any, kind: Any, value: Any) -> Any:
 
 _tile_sums: Any = intrinsic(_define_tile_sums)
 _unpack_whole: Any = intrinsic(_define_unpack_whole)
+_add_whole: Any = intrinsic(_define_add_whole)
 
 
 # -- products ---------------------------------------------------------------------------------------------------
@@ -299,6 +326,41 @@ def residues_from_stream(stream: Bytes, prime: np.int32, out: Plane, start: int)
                 if number < prime and fill < out.size:
                     out[fill] = _centred(number, prime)
                     fill += 1
+    return fill
+
+
+@njit(cache=True, nogil=True)
+def _add_within(total: Plane, terms: Plane, sign: np.float32, half: np.float32, prime: np.float32) -> None:
+    for i in range(total.size):  # what _add_whole does
+        s = total[i] + sign * terms[i]
+        s = s - prime if s > half else s
+        total[i] = s + prime if s < -half else s
+
+
+@njit(cache=True, nogil=True)
+def add_residues_from_stream(stream: Bytes, prime: np.int32, sign: np.float32, total: Plane, start: int) -> int:
+    candidates = stream.size // 3
+    terms = np.empty(_SPAN, np.float32)
+    fill = start
+    for first in range(0, candidates, _SPAN):
+        span = stream[3 * first : 3 * (first + _SPAN)]
+        count = span.size // 3
+        # As in residues_from_stream; a span that turns out not to be taken whole is taken off again, which is exact.
+        if count % _UNPACKED == 0 and count <= total.size - fill:
+            part = total[fill : fill + count]
+            if _add_whole(span, prime, part, sign):
+                fill += count
+                continue
+            _add_whole(span, prime, part, -sign)
+        taken = 0
+        for i in range(count):
+            number = _number(span, i)
+            if number < prime and taken < total.size - fill:
+                terms[taken] = _centred(number, prime)
+                taken += 1
+        part = total[fill : fill + taken]
+        _add_within(part, terms[:taken], sign, np.float32(prime >> 1), np.float32(prime))
+        fill += taken
     return fill
 
 
