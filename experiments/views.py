@@ -24,6 +24,7 @@ from codedfl.crypto import sealed
 from codedfl.crypto.sealed import Identity, RunKey
 from codedfl.errors import InvalidInput
 from codedfl.protocol import Agreement, Device, Server
+from codedfl.protocol.coded_device import CodedDevice
 from codedfl.protocol.messages import SERVER, Answer, Kind, Message, Secrets, Share, Shares, Update
 from codedfl.schemes import CodedScheme
 from codedfl.typing import Planes, RandomBytes
@@ -91,7 +92,7 @@ class View:
         return found
 
     def uploads(self) -> dict[str, Statistics]:
-        """The server's in coded-keys and one-shot: U_j and V_j of each device; none in coded-padded."""
+        """The server's, but for coded-padded, which has none: U_j and V_j of each device."""
         found = {}
         for message in self.messages(Kind.SHARES):
             envelope = Shares.decode(message.body).for_server
@@ -241,7 +242,8 @@ def _recorded_party(party_type: type[Party], recording: Recording) -> type[Party
                         view.sent_updates.append(self._update)
                 else:
                     view.agreement = self._agreement
-                    view.mask_seeds |= self._mask_seeds
+                    if isinstance(self, CodedDevice):
+                        view.mask_seeds |= self._mask_seeds
                 view.run_key = self._key or view.run_key
 
     return Recorded

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from codedfl.schemes import CodedKeys, CodedPadded, CodedScheme, OneShot
+from codedfl.schemes import CodedKeys, CodedPadded, GradientCoded, OneShot, RoleKeys
 from codedfl.schemes.central import CentralTotals
-from experiments.attacks import curious_device, one_device
+from experiments.attacks import curious_device, one_device, roles
 from experiments.attacks.collusion import collude
 from experiments.attacks.decoder import Decoder
 from experiments.attacks.distinguishing import compare_worlds, faults_for
@@ -34,8 +34,10 @@ PICTURED = (
     ("coded-fedl", True, "parity rows", "from its parity rows"),
     ("coded-padded", False, "lattice reduction", "from all answers, by lattice reduction"),
     ("coded-padded", True, "lattice reduction", "from all answers, by lattice reduction"),
-    ("coded-keys", True, "own answer", "from its own upload and answer"),
-    ("coded-keys", True, "decoded total", "the total, everybody's average"),
+    ("coded-padded", True, one_device.WITH_COLLUDER, "from what one colluder holds"),
+    ("role-keys", True, one_device.WITH_COLLUDER, "from what one colluder holds"),
+    ("role-keys", True, "own upload less the sums of pads", "from its own upload and all answers"),
+    ("role-keys", True, "decoded total", "the total, everybody's average"),
 )
 RUNS = 1000  # per world of the distinguishing test
 FAULTY_RUNS = 20  # with pads or masks broken on purpose, far fewer tell
@@ -56,10 +58,10 @@ def attack_split(
         server = [score_attempt(case, one, setting, decoder) for one in one_device.attempts_on(case, setting, rng)]
         findings += server
         best = best_of(server)
-        coded = isinstance(case.scheme, CodedScheme)
+        coded = isinstance(case.scheme, GradientCoded) and not case.colluder
         entries = recovered_entries(server_view(case, setting), setting.problem) if coded else []
         device: list[Finding] = []
-        if case.masks and setting.split != "few":
+        if case.masks and not case.colluder and setting.split != "few":
             attempts = curious_device.attempts_on(case, setting, totals, rng)
             device = [score_attempt(case, one, setting, decoder) for one in attempts]
         rows.append(
@@ -68,6 +70,7 @@ def attack_split(
                 "label": case.label,
                 **case.scheme.parameters,
                 "masks": case.masks,
+                "colluder": case.colluder,
                 "claims_privacy": case.claims_privacy,
                 "server": {finding.attempt: finding.score.summary() for finding in server},
                 "server_best": best.attempt,
@@ -83,7 +86,10 @@ def attack_split(
 
 
 def collusions(dataset: str, seed: int) -> list[dict[str, Any]]:
-    """Server and one device, at several alpha; and two devices that leave one between them."""
+    """Server and one device, at several alpha; and two devices that leave one between them.
+
+    Of role keys z devices, and z + 1 of different roles.
+    """
     devices = SIZES[dataset].devices
     setting = make_setting(dataset, "shuffled", seed, Size(40 * devices, devices, _COLLUSION_FEATURES))
     sets = [(1, [0]), (devices // 4, [0]), (devices // 4, [devices - 1]), (devices - 2, [3]), (devices - 1, [0])]
@@ -93,13 +99,19 @@ def collusions(dataset: str, seed: int) -> list[dict[str, Any]]:
         for scheme in (CodedPadded, CodedKeys, OneShot)
         for alpha, who in sets
     ]
+    for z in (1, 2):
+        scheme = RoleKeys(z)
+        for count in (z, z + 1):
+            who = list(roles.different_roles(scheme, setting.problem, count))
+            found.append(roles.collude(scheme, setting.problem, who))
     return [{**asdict(one), "as_predicted": one.as_predicted} for one in found]
 
 
 def worlds(runs: int, seed: int) -> list[dict[str, Any]]:
     """Every coded scheme, and one with groups; as they are, and with every fault that can be provoked."""
     found = []
-    for scheme in (CodedPadded(2), CodedKeys(2), OneShot(2), CodedPadded(2, groups=2)):
+    schemes = (CodedPadded(2), CodedKeys(2), OneShot(2), CodedPadded(2, groups=2), RoleKeys(1))
+    for scheme in schemes:
         found += compare_worlds(scheme, runs, seed)
         for fault in faults_for(scheme):
             found += compare_worlds(scheme, min(runs, FAULTY_RUNS), seed, fault)
@@ -158,7 +170,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 def verdicts(record: dict[str, Any]) -> dict[str, bool]:
     """What must hold, each read off what was measured."""
     rows = [row for split in record["splits"].values() for row in split["schemes"]]
-    baselines = [row for row in rows if row["masks"] and not row["claims_privacy"]]
+    baselines = [row for row in rows if row["masks"] and not row["colluder"] and not row["claims_privacy"]]
     ours = [row for row in rows if row["claims_privacy"]]
     bare = [row for row in rows if not row["masks"]]
     clean = [one for one in record["distinguishing"] if one["fault"] == "none"]
@@ -171,8 +183,11 @@ def verdicts(record: dict[str, Any]) -> dict[str, bool]:
         "conventional FL and CodedFedL give single devices away, on every split": all(
             row["server_gives_away"] for row in baselines
         ),
-        "our schemes give the server nothing beyond the total, on every split, for every alpha": all(
+        "our schemes give the server nothing beyond the total, role keys also with a colluder, on every split": all(
             row["server_learns_nothing_more"] for row in ours
+        ),
+        "one colluding device gives single devices away in coded-padded at its default alpha": all(
+            row["server_gives_away"] for row in rows if row["colluder"] and not row["claims_privacy"]
         ),
         "with masks off, lattice reduction or sparse solves bring devices back": all(
             any(row["server_gives_away"] for row in bare if row["label"] == label)

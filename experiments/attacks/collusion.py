@@ -69,15 +69,15 @@ def collude(scheme: CodedScheme, problem: Problem, colluders: Sequence[int]) -> 
     truth = [true_statistics(server, problem, j) for j in range(agreed.n_devices)]
     true_numbers = [_all_epochs(server, one) for one in truth]
     own = {i: truth[i] for i in colluders}  # a device knows its own
-    unpadded = {**_unpadded(recording, names), **own}
-    known = {j: _all_epochs(server, one) for j, one in unpadded.items()}
+    data = {**unpadded(recording, names), **own}
+    known = {j: _all_epochs(server, one) for j, one in data.items()}
     left = [j for j in range(agreed.n_devices) if j not in known]
     masked = _masked_others(server, recording, names, known, left)
     for stretch in _stretches(left, agreed.n_devices):
         if len(stretch) == 1:
             known[stretch[0]] = masked[stretch[0]][1]
     right = [j for j, found in sorted(known.items()) if np.array_equal(found, true_numbers[j])]
-    whole = [j for j, one in sorted(unpadded.items()) if np.array_equal(one.gram, truth[j].gram)]
+    whole = [j for j, one in sorted(data.items()) if np.array_equal(one.gram, truth[j].gram)]
     answered_for = sorted({j for i in colluders for j in agreed.code.row_support(i)})
     predicted = sorted(exposed_devices(agreed.code, colluders))
     return Exposure(
@@ -100,7 +100,7 @@ def _all_epochs(view: View, held: Statistics) -> Planes:
     return np.concatenate([answered_part(view, held, epoch) for epoch in epochs_of(view)], axis=1)
 
 
-def _unpadded(recording: Recording, names: Sequence[str]) -> dict[int, Statistics]:
+def unpadded(recording: Recording, names: Sequence[str]) -> dict[int, Statistics]:
     """X_j'X_j and G_j of the devices that a colluding one answers for: padded data of one side, pads of the other."""
     server = recording.server
     agreed = server.agreed

@@ -29,15 +29,16 @@ from scipy import stats
 
 from codedfl.crypto.sealed import Identity
 from codedfl.exact.fixed_point import Bounds
-from codedfl.protocol import Parameters, Policy
+from codedfl.protocol import Device, Parameters, Policy
 from codedfl.protocol.agreement import NONCE_BYTES
 from codedfl.protocol.coded_device import CodedDevice
 from codedfl.run.in_process import run_in_process
-from codedfl.schemes import CodedScheme
+from codedfl.schemes import CodedScheme, RoleKeys
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.descent import STEP_PAPER, GradientDescent
 from codedfl.typing import Planes
 from experiments.attacks.coded_run import EPOCHS, coded_sums, epochs_of
+from experiments.attacks.roles import uploads_less_answers
 from experiments.views import Recording, View, recorded
 
 Floats = NDArray[np.float64]
@@ -69,7 +70,9 @@ class Comparison:
 
 
 def faults_for(scheme: CodedScheme) -> list[Fault]:
-    """What can be broken on purpose; one-shot has no later epoch for two of them."""
+    """What can be broken on purpose; one-shot has no later epoch for two of them, role keys have no masks."""
+    if isinstance(scheme, RoleKeys):
+        return ["pads reused"]
     late = ("masks off after epoch 1", "same masks every epoch")
     return [fault for fault in get_args(Fault)[1:] if not (scheme.reveals_gram and fault in late)]
 
@@ -80,7 +83,8 @@ def compare_worlds(scheme: CodedScheme, runs: int, seed: int, fault: Fault = "no
     A party that is given no number that could depend on data (device 2 in one-shot: only seeds) is left out.
     """
     rng = np.random.default_rng(seed)
-    devices = max(3, 2 * scheme.groups)  # with groups, the two that swap are in different ones
+    alpha, groups = scheme.agreed["alpha"], scheme.agreed.get("groups", 1)
+    devices = max(3, 2 * groups)  # with groups, the two that swap are in different ones
     data = [(rng.uniform(-1, 1, (ROWS, FEATURES)), rng.uniform(-1, 1, (ROWS, OUTPUTS))) for _ in range(devices)]
     swapped = [data[1], data[0], *data[2:]]
     seen: dict[str, list[Floats]] = {"server": [], OBSERVER: []}
@@ -93,7 +97,7 @@ def compare_worlds(scheme: CodedScheme, runs: int, seed: int, fault: Fault = "no
         for party, rows in views.items():
             seen[party].append(np.array(rows))
     return [
-        Comparison(scheme.name, scheme.alpha, scheme.groups, party, fault, runs, *_smallest_p(worlds, rng))
+        Comparison(scheme.name, alpha, groups, party, fault, runs, *_smallest_p(worlds, rng))
         for party, worlds in seen.items()
         if worlds[0].shape[1]
     ]
@@ -104,19 +108,17 @@ def _run(
 ) -> Recording:
     recording = Recording(["", OBSERVER])
     watched = recorded(scheme, recording)
-    assert issubclass(watched.device_type, CodedDevice)
     device_type = _broken(watched.device_type, fault)
     names = [f"device-{i}" for i in range(len(data))]
     samples = len(data) * ROWS
     parameters = Parameters(
         scheme.name,
-        scheme.alpha,
-        FEATURES,
-        OUTPUTS,
-        Bounds(1.0, 1.0, samples, ROWS),
-        samples=samples,
+        n_features=FEATURES,
+        n_outputs=OUTPUTS,
+        bounds=Bounds(1.0, 1.0, samples, ROWS),
+        samples=None if isinstance(scheme, RoleKeys) else samples,
         masks=fault != "masks off",
-        groups=scheme.groups,
+        **scheme.agreed,
         reveals_gram=scheme.reveals_gram,
     )
 
@@ -129,7 +131,7 @@ def _run(
         return lambda count: bytes([party % 256]) * count if count == NONCE_BYTES else draw(count)
 
     solver = ClosedForm(9e-6) if scheme.reveals_gram else GradientDescent(EPOCHS, 9e-6, STEP_PAPER)
-    policy = Policy(allow_gram=True, allow_unmasked=fault == "masks off")
+    policy = Policy(allow_gram=True, allow_unmasked=fault == "masks off", allow_unpinned=True)
     server = watched.server_type(parameters, names, solver, random_bytes=source(-1))
     devices = [
         device_type(name, X, Y, identity=Identity(bytes([i]) * 32), random_bytes=source(i), policy=policy)
@@ -139,29 +141,33 @@ def _run(
     return recording
 
 
-def _broken(device_type: type[CodedDevice], fault: Fault) -> type[CodedDevice]:
+def _broken(device_type: type[Device], fault: Fault) -> type[Device]:
     """A device whose masks go wrong from the second epoch on, if that is the fault."""
+    if not issubclass(device_type, CodedDevice):
+        return device_type
+    masked = device_type
 
     def unmasked(self: CodedDevice, digest: bytes, count: int) -> Planes:
-        return device_type._mask(self, digest, count) if self._answered[0] == 0 else self._ring.zeros(count)
+        return masked._mask(self, digest, count) if self._answered[0] == 0 else self._ring.zeros(count)
 
     def repeated(self: CodedDevice, digest: bytes, count: int) -> Planes:
         del digest
-        return device_type._mask(self, bytes(32), count)
+        return masked._mask(self, bytes(32), count)
 
     methods = {"masks off after epoch 1": unmasked, "same masks every epoch": repeated}
     if fault not in methods:
         return device_type
     broken: Any = type(device_type.__name__, (device_type,), {"_mask": methods[fault]})
-    made: type[CodedDevice] = broken
+    made: type[Device] = broken
     return made
 
 
 def _server_numbers(view: View) -> Floats:
-    """Coded sums without their pads, answers as they came, uploads."""
+    """Coded sums without their pads (of role keys uploads less the sums of pads), answers as they came, uploads."""
+    sums = uploads_less_answers if view.agreed.roles else coded_sums
     uploads, epochs = view.uploads(), epochs_of(view)
     answers = [np.stack([answer for _, answer in sorted(view.answers(epoch).items())], axis=1) for epoch in epochs]
-    kinds = [[coded_sums(view, epoch) for epoch in epochs], answers]
+    kinds = [[sums(view, epoch) for epoch in epochs], answers]
     if uploads:
         kinds += [[np.stack([getattr(one, part) for one in uploads.values()], axis=1)] for part in ("gram", "constant")]
     return _with_pairs(view, kinds)
@@ -186,7 +192,8 @@ def _with_pairs(view: View, kinds: list[list[Planes]]) -> Floats:
     for planes in kinds:
         epochs = [plane[0].astype(np.int64) for plane in planes]
         pairs = [pair for numbers in epochs for pair in itertools.combinations(numbers, 2)]
-        pairs += list(itertools.combinations(epochs, 2))
+        shortest = min(numbers.shape[1] for numbers in epochs)  # where rows are counted, the first epoch has one more
+        pairs += list(itertools.combinations([numbers[:, :shortest] for numbers in epochs], 2))
         found += epochs
         found += [one + sign * other for one, other in pairs for sign in (1, -1)]
     return np.concatenate([np.zeros(0), *(numbers.reshape(-1) % prime / prime for numbers in found)])

@@ -5,6 +5,9 @@ What the server works with, by scheme:
 * gradients (conventional, drop the slowest): the first one, at Theta = 0, is -X'Y, the sum of features per class;
 * parity rows (CodedFedL): X~ = H X and Y~ = H Y with the same unknown H, so the least-squares fit of X~ to Y~ is the
   mean of features per class; exact where the device has one sample a class;
+* role keys: the total; the device's own upload less the sums of pads; with a colluding device, less the pads whose
+  seeds that one holds;
+* a colluding device in the coded schemes: pads and padded data of the devices it answers for;
 * coded answers: the total; the device's own answer less the pads the server knows ("own answer"); and all answers
   together by lattice reduction and by small sparse solves (``short_vectors``), which bring single devices back when
   masks are off and nothing when they are on.
@@ -33,11 +36,14 @@ from codedfl.schemes import (
     Descent,
     DropSlowest,
     OneShot,
+    RoleKeys,
     Scheme,
     WorkShape,
 )
 from codedfl.solve.descent import STEP_PAPER
+from experiments.attacks import roles
 from experiments.attacks.coded_run import class_sum, coded_sums, column, decoded_total, run_recorded, seat_of
+from experiments.attacks.collusion import unpadded
 from experiments.attacks.decoder import Decoder
 from experiments.attacks.scoring import Score, residual_correlation
 from experiments.attacks.setting import Setting, Target
@@ -47,22 +53,26 @@ from experiments.views import View
 
 Floats = NDArray[np.float64]
 
+WITH_COLLUDER = "what the colluder holds"
 _DESCENT = Descent(STEP_PAPER, 9e-6)
 
 
 @dataclass(frozen=True)
 class Case:
-    """A scheme to attack; ``masks`` only concerns coded ones."""
+    """A scheme to attack; ``masks`` only concerns coded ones. ``colluder``: the last device helps the server."""
 
     scheme: Scheme
     masks: bool = True
+    colluder: bool = False
 
     @property
     def label(self) -> str:
-        return self.scheme.label + ("" if self.masks else ", masks off")
+        return self.scheme.label + ("" if self.masks else ", masks off") + (", one colluder" if self.colluder else "")
 
     @property
     def claims_privacy(self) -> bool:
+        if self.colluder:
+            return isinstance(self.scheme, RoleKeys) and self.scheme.colluders > 0
         return isinstance(self.scheme, CodedScheme) and self.masks
 
 
@@ -89,12 +99,21 @@ class Finding:
 
 
 def cases_for(n_devices: int) -> list[Case]:
-    """Every scheme; the coded ones with a small and with a large alpha, with and without masks."""
+    """Every scheme; the coded ones with a small and with a large alpha, with and without masks.
+
+    Role keys as users get them, alone and with a colluding device; beside it the paper's scheme with one, at the alpha
+    that is its default.
+    """
     few, many = max(2, n_devices // 4), n_devices - 2
     baselines = (Conventional(), ConventionalFullBatch(), DropSlowest(n_devices // 5), CodedFedL(0.1), CodedFedL(0.8))
     ours = (CodedPadded(few), CodedPadded(many), CodedKeys(few), CodedKeys(many), OneShot(few))
     bare = (CodedPadded(few), CodedPadded(many), CodedKeys(few), OneShot(few))
-    return [*(Case(scheme) for scheme in (*baselines, *ours)), *(Case(scheme, masks=False) for scheme in bare)]
+    default = RoleKeys.default_for(n_devices)
+    return [
+        *(Case(scheme) for scheme in (*baselines, *ours, default)),
+        *(Case(scheme, masks=False) for scheme in bare),
+        *(Case(scheme, colluder=True) for scheme in (CodedPadded(many), default)),
+    ]
 
 
 @lru_cache(maxsize=1)
@@ -107,7 +126,11 @@ def server_view(case: Case, setting: Setting) -> View:
 
 def attempts_on(case: Case, setting: Setting, rng: np.random.Generator) -> Iterator[Attempt]:
     targets = setting.targets()
-    if isinstance(case.scheme, CodedScheme):
+    if case.colluder:
+        yield from _with_colluder(case, setting)
+    elif isinstance(case.scheme, RoleKeys):
+        yield from _on_uploads(server_view(case, setting), setting.problem, targets)
+    elif isinstance(case.scheme, CodedScheme):
         yield from _on_coded(server_view(case, setting), setting.problem, targets)
     elif isinstance(case.scheme, CodedFedL):
         yield from _on_parity(case.scheme, setting, targets, rng)
@@ -139,6 +162,39 @@ def _on_parity(
     if seen:
         found = {one: -partial[one.device].gradient[:, one.label].astype(np.float64) for one in seen}
         yield Attempt("first gradient", dict(found), rows)
+
+
+def _on_uploads(view: View, problem: Problem, targets: list[Target]) -> Iterator[Attempt]:
+    total = roles.decoded_total(view, epoch=1)
+    yield Attempt("decoded total", {one: class_sum(view, column(view, total, one.label)) for one in targets}, {})
+    uploads, less = view.uploads(), roles.uploads_less_answers(view, epoch=1)
+    alone: dict[Target, Floats | None] = {}
+    rest: dict[Target, Floats | None] = {}
+    for target in targets:
+        alone[target] = class_sum(
+            view, column(view, uploads[problem.device_names[target.device]].constant, target.label)
+        )
+        seat = seat_of(view, problem, target.device)
+        rest[target] = class_sum(view, column(view, np.ascontiguousarray(less[:, seat]), target.label))
+    yield Attempt("own upload", alone, {})
+    yield Attempt("own upload less the sums of pads", rest, {})
+
+
+def _with_colluder(case: Case, setting: Setting) -> Iterator[Attempt]:
+    """The server with all that the last device draws and receives; that device's own rows are no target."""
+    assert isinstance(case.scheme, CodedScheme)
+    problem = setting.problem
+    colluder = problem.n_devices - 1
+    name = problem.device_names[colluder]
+    recording = run_recorded(case.scheme, problem, only=[SERVER, name])
+    view = recording.server
+    held = (roles.less_known_pads if isinstance(case.scheme, RoleKeys) else unpadded)(recording, [name])
+    found: dict[Target, Floats | None] = {}
+    for target in setting.targets():
+        if target.device != colluder:
+            one = held.get(seat_of(view, problem, target.device))
+            found[target] = None if one is None else class_sum(view, column(view, one.constant, target.label))
+    yield Attempt(WITH_COLLUDER, found, {})
 
 
 def _on_coded(view: View, problem: Problem, targets: list[Target]) -> Iterator[Attempt]:

@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from experiments.attacks import curious_device, one_device
+from experiments.attacks import curious_device, one_device, roles
 from experiments.attacks.collusion import collude
 from experiments.attacks.decoder import Decoder
 from experiments.attacks.distinguishing import compare_worlds, faults_for
@@ -23,6 +23,7 @@ from codedfl.schemes import (
     ConventionalFullBatch,
     GradientCoded,
     OneShot,
+    RoleKeys,
 )
 from codedfl.schemes.central import CentralTotals
 
@@ -72,6 +73,38 @@ def test_ours_give_nothing_beyond_the_total(scheme: CodedScheme, split: str):
     assert all(finding.score.gives_nothing(measure) for finding in found.values())
     assert found["decoded total"].score.above(measure)[0] == pytest.approx(0.0, abs=1e-3)
     assert found["sparse solves"].score.found == 0
+
+
+@pytest.mark.parametrize("split", ["sorted", "shuffled", "few"])
+def test_role_keys_give_nothing_beyond_the_total_also_with_a_colluder(split: str):
+    """As users get them: z = 1. The paper's scheme at its default alpha gives nearly everybody away with one."""
+    measure = yardstick(setting(split), decoder())
+    default = RoleKeys.default_for(setting(split).problem.n_devices)
+    assert default.colluders == 1
+    alone = findings(Case(default), split)
+    assert set(alone) == {"decoded total", "own upload", "own upload less the sums of pads"}
+    assert alone["decoded total"].score.above(measure)[0] == pytest.approx(0.0, abs=1e-3)
+    helped = findings(Case(default, colluder=True), split)
+    assert set(helped) == {one_device.WITH_COLLUDER}
+    for finding in (*alone.values(), *helped.values()):
+        assert finding.case.claims_privacy
+        assert finding.score.gives_nothing(measure), finding.attempt
+    paper = Case(CodedPadded(setting(split).problem.n_devices - 2), colluder=True)
+    (found,) = findings(paper, split).values()
+    assert not paper.claims_privacy
+    assert found.score.gives_away(measure)
+    assert found.score.found >= 0.7 * len(found.score.correlations)
+
+
+@pytest.mark.parametrize("z", [1, 2])
+def test_a_collusion_on_role_keys_finds_nobody_until_it_has_every_role(z: int):
+    small = make_setting("digits", "shuffled", size=Size(120, 6, 8)).problem
+    scheme = RoleKeys(z)
+    few, enough = (list(roles.different_roles(scheme, small, count)) for count in (z, z + 1))
+    assert roles.collude(scheme, small, few).found == sorted(few)
+    assert roles.collude(scheme, small, few).as_predicted
+    assert roles.collude(scheme, small, enough).found == list(range(6))
+    assert roles.collude(scheme, small, enough).as_predicted
 
 
 def test_without_masks_lattice_reduction_and_sparse_solves_bring_devices_back():
@@ -143,7 +176,7 @@ def test_a_lucky_guess_is_told_from_a_number_found():
 
 
 WORLDS = pytest.mark.parametrize(
-    "scheme", [CodedPadded(2), CodedKeys(2), OneShot(2), CodedPadded(2, groups=2)], ids=lambda s: s.label
+    "scheme", [CodedPadded(2), CodedKeys(2), OneShot(2), CodedPadded(2, groups=2), RoleKeys(1)], ids=lambda s: s.label
 )
 
 
