@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated
 
 import click
 import typer
 
 from codedfl.cli import options
+from codedfl.cli.options import refuse_unread
 from codedfl.cli.screen import Screen
 from codedfl.errors import InvalidInput
 from codedfl.fleet.fleet import Fleet
 from codedfl.report.privacy_table import privacy_table
-from codedfl.schemes import SCHEMES, CodedKeys, CodedScheme, coded_scheme, make_scheme
+from codedfl.schemes import SCHEMES, CodedScheme, RoleKeys, Scheme, coded_scheme, make_scheme
 
 
 def show_privacy(
-    scheme: Annotated[str, typer.Argument(metavar="[SCHEME]", click_type=click.Choice(list(SCHEMES)))] = CodedKeys.name,
+    scheme: Annotated[str, typer.Argument(metavar="[SCHEME]", click_type=click.Choice(list(SCHEMES)))] = RoleKeys.name,
+    colluders: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="Z", help="Of role-keys and role-sums.", show_default="1; 0 below four devices"),
+    ] = None,
     alpha: Annotated[
         int | None, typer.Option(help="Of a coded scheme.", show_default="D - 2, at least 1, in a group")
     ] = None,
@@ -31,20 +36,39 @@ def show_privacy(
 ) -> None:
     """Say what each party sees under a scheme, what follows from it, and what a collusion adds.
 
-    SCHEME is coded-keys unless said otherwise. Who is exposed follows from the code and the masks, not from prose: it
+    SCHEME is role-keys unless said otherwise. Who is exposed follows from the code and the masks, not from prose: it
     is computed, and tests hold it to all functionals that a party can form modulo a prime.
     """
     screen = Screen(json)
     fleet = Fleet.load(fleet_name)
     count = fleet.n_devices if devices is None else devices
-    if issubclass(SCHEMES[scheme], CodedScheme):
-        chosen = max(1, count // groups - 2) if alpha is None else alpha
-        rows = coded_scheme(scheme, chosen, groups).privacy_rows(count)
-        title = f"{scheme}, α = {chosen} of {count} devices"
-    else:
-        if alpha is not None or groups != 1:
-            raise InvalidInput(f"--alpha and --groups must be left out with {scheme}, which has no code")
-        rows = make_scheme(scheme, count).privacy_rows(count)
-        title = f"{scheme}, {count} devices"
-    screen.show(privacy_table(rows, title))
-    screen.write_json({"command": "privacy", "scheme": scheme, "devices": count, "rows": [asdict(row) for row in rows]})
+    chosen = _chosen(scheme, count, colluders, alpha, groups)
+    rows = chosen.privacy_rows(count)
+    screen.show(privacy_table(rows, f"{chosen.label}, {count} devices"))
+    screen.write_json(
+        {
+            "command": "privacy",
+            "scheme": scheme,
+            **chosen.parameters,
+            "devices": count,
+            "protection": chosen.exposure(count).words,
+            "rows": [asdict(row) for row in rows],
+        }
+    )
+
+
+def _chosen(name: str, count: int, colluders: int | None, alpha: int | None, groups: int) -> Scheme:
+    usual = make_scheme(name, count)
+    if isinstance(usual, RoleKeys):
+        _refuse_code(name, alpha, groups)
+        return usual if colluders is None else replace(usual, colluders=colluders)
+    refuse_unread("--colluders", colluders, f"{name}, which has no roles")
+    if isinstance(usual, CodedScheme):
+        return coded_scheme(name, max(1, count // groups - 2) if alpha is None else alpha, groups)
+    _refuse_code(name, alpha, groups)
+    return usual
+
+
+def _refuse_code(name: str, alpha: int | None, groups: int) -> None:
+    if alpha is not None or groups != 1:
+        raise InvalidInput(f"--alpha and --groups must be left out with {name}, which has no code")
