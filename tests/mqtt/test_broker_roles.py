@@ -13,6 +13,7 @@ from fake_broker import FakeBroker, Fleet
 
 from codedfl.engine.conductor import Patience
 from codedfl.engine.keys import load_identity
+from codedfl.engine.ledger_file import LedgerFile
 from codedfl.engine.resident_host import ResidentHost
 from codedfl.errors import NotEnoughDevices
 from codedfl.protocol.schemes.role_device import RoleDevice
@@ -139,3 +140,13 @@ def test_a_dead_role_ends_the_run_by_name_with_the_model_so_far(scenario: Scenar
     for name in role:
         fleet.start(name)
     assert np.array_equal(fleet.conductor(lambda: descent(6)).run(), exact(scenario, 6))
+
+
+def test_the_list_of_owners_is_in_every_ledger_on_the_disk(scenario: Scenario, tmp_path: Path):
+    """It is signed long after the agreement, by a machine that lives in memory."""
+    fleet = PinnedFleet(scenario, tmp_path, FakeBroker())
+    fleet.conductor(descent).run()
+    for name in scenario.names:
+        with LedgerFile(tmp_path / name / "ledger").open() as ledger:
+            (entry,) = ledger.entries
+            assert len(entry.members) == 6
