@@ -61,7 +61,8 @@ def test_who_approves_must_be_said(tmp_path: Path):
 
 def test_plain_words():
     fleet = Fleet.load("paper").scaled_to(6)
-    sections = {one.question: one.answers for one in explain(STUDY, fleet)}
+    coded = replace(STUDY, scheme="coded-keys")
+    sections = {one.question: one.answers for one in explain(coded, fleet)}
     used = sections["What of a table is used?"]
     assert used == (
         "age: a number from 0 to 110, else clipped; scaled by that range; gaps are refused",
@@ -75,21 +76,23 @@ def test_plain_words():
     server = sections["Who sees what?"][0]
     assert server.startswith("server: ") and server.endswith("; 0 of 6 devices exposed")
     assert sections["Who sees what?"][-1].startswith("server, after all exchanges: the whole total of X'X")
-    few = {one.question: one.answers for one in explain(replace(STUDY, epochs=2), fleet)}
+    few = {one.question: one.answers for one in explain(replace(coded, epochs=2), fleet)}
     assert few["Who sees what?"][-2:] == (
         "server, after all exchanges: what the total X'X does to 1 of 2 directions",
         "server that asks each device something else: the whole total of X'X, which devices have to allow (allow-gram)",
     )
-    uncoded = {one.question: one.answers for one in explain(replace(STUDY, epochs=2, alpha=1), fleet)}
+    uncoded = {one.question: one.answers for one in explain(replace(coded, epochs=2, alpha=1), fleet)}
     assert uncoded["Who sees what?"][-1] == "server, after all exchanges: what the total X'X does to 1 of 2 directions"
     assert "protected by coded-keys, α = 1" in uncoded["What is agreed?"]
-    assert f"the study's digest is {STUDY.digest().hex()}" in sections["What is agreed?"]
+    assert f"the study's digest is {coded.digest().hex()}" in sections["What is agreed?"]
     gram = {one.question: one.answers for one in explain(replace(STUDY, scheme="one-shot"), fleet)}
     assert len(gram["What leaves a machine?"]) == 4
-    roles = replace(STUDY, scheme="role-keys", colluders=2, holders=3)
+    by_default = {one.question: one.answers for one in explain(STUDY, fleet)}
+    assert "protected by role-keys, z = 1" in by_default["What is agreed?"]
+    roles = replace(STUDY, colluders=2, holders=3)
     told = {one.question: one.answers for one in explain(roles, fleet)}
     assert "in each exchange 2 sums of pads" in told["What leaves a machine?"]
     assert "protected by role-keys, z = 2, 3 holders" in told["What is agreed?"]
     assert any(line.startswith("server and any 2 device(s): ") for line in told["Who sees what?"])
     with pytest.raises(InvalidInput, match=r"^colluders must be left out with the scheme coded-keys, got 2$"):
-        explain(replace(STUDY, colluders=2), fleet)
+        explain(replace(coded, colluders=2), fleet)

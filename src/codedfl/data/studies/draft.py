@@ -47,7 +47,7 @@ def draft_study(
         _say("deviations", 8.0, "columns without a range are clipped at so many standard deviations, and counted"),
         "",
         "[protection]",
-        _say("scheme", "coded-keys", "what the server sees: codedfl privacy compares the schemes"),
+        _say("scheme", "role-keys", "what the server sees: codedfl privacy compares the schemes"),
         _say("least_participants", participants, "no device takes part with fewer; more hide each one better"),
         _say("max_rows", rows * participants, "public bound on the rows of all; room to spare costs digits"),
         _say("max_rows_per_device", rows, "public bound on the rows of one device"),

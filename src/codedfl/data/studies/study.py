@@ -123,7 +123,7 @@ class Study:
     gamma: float | None = None
     seed: int = 0
     deviations: float = 8.0
-    scheme: str = "coded-keys"
+    scheme: str = "role-keys"
     alpha: int | None = None
     colluders: int | None = None
     holders: int | None = None
