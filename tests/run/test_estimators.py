@@ -283,6 +283,21 @@ def test_how_many_devices_and_what_protects_them(
     assert model.predict(X) == pytest.approx(X[:, 0], abs=1e-3)
 
 
+def test_secure_sums_withstand_as_many_colluders_as_the_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    moments = estimators.secure_moments_in_process
+
+    def noted(parts: Any, weights: Any, colluders: int) -> Any:
+        asked.append(colluders)
+        return moments(parts, weights, colluders)
+
+    monkeypatch.setattr(estimators, "secure_moments_in_process", noted)
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    models = [CodedRidge(scheme=scheme).fit(X, X[:, 0]) for scheme in ("role-keys", RoleKeys(3), "coded-keys")]
+    assert asked == [1, 3, 0]
+    assert np.array_equal(models[0].predict(X), models[1].predict(X))
+
+
 X6, Y6 = np.arange(12.0).reshape(6, 2) ** 2, np.arange(6.0)
 
 

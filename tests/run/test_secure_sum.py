@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from codedfl.data.vector_sums import sum_rows
 from codedfl.errors import InvalidInput
+from codedfl.protocol.schemes.role_server import RoleServer
 from codedfl.run.secure_sum import secure_moments_in_process, secure_sum_in_process
 
 
@@ -22,6 +23,21 @@ def test_the_sum_is_that_of_fractions_rounded_once(devices: int, length: int, se
     vectors = rng.normal(size=(devices, length)) * 10.0 ** rng.integers(-9, 30, (devices, length))
     exact = [float(sum(map(Fraction, column))) for column in vectors.T.tolist()]
     assert secure_sum_in_process(list(vectors)).tolist() == exact
+
+
+def test_more_colluders_are_withstood_by_role_keys(monkeypatch: pytest.MonkeyPatch):
+    vectors = list(np.random.default_rng(1).normal(size=(6, 3)))
+    plain = secure_sum_in_process(vectors)
+    agreed: list[int] = []
+    begin = RoleServer.freeze
+
+    def frozen(server: RoleServer) -> object:
+        agreed.append(server.parameters.colluders)
+        return begin(server)
+
+    monkeypatch.setattr(RoleServer, "freeze", frozen)
+    assert np.array_equal(secure_sum_in_process(vectors, colluders=3), plain)
+    assert agreed == [3]
 
 
 def test_zeros_and_whole_numbers_are_exact():

@@ -64,6 +64,7 @@ class _TrainingRows:
     y: NDArray[Any]
     parts: dict[str, NDArray[np.int64]]
     weights: Floats | None = None
+    colluders: int = 1  # so many are withstood in secure sums, as in the training
 
     @property
     def share(self) -> float:
@@ -72,7 +73,7 @@ class _TrainingRows:
     def moments(self, values: Floats) -> Moments:
         """Of columns beside the rows, summed securely."""
         weights = None if self.weights is None else [self.weights[rows] for rows in self.parts.values()]
-        return secure_moments_in_process([values[rows] for rows in self.parts.values()], weights)
+        return secure_moments_in_process([values[rows] for rows in self.parts.values()], weights, self.colluders)
 
     def only(self, parts: dict[str, NDArray[np.int64]]) -> _TrainingRows:
         return replace(self, parts=parts)
@@ -185,8 +186,9 @@ class _CodedRidge(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         if len(X) < 2:
             raise InvalidInput(f"X must have at least 2 samples, one for each of two devices, got {len(X)} sample")
         parts = self._dealt(X, y) if ids is None else _by_id(ids)
-        self._scheme(len(parts)).check(len(parts))
-        return _TrainingRows(X, y, parts, weights)
+        scheme = self._scheme(len(parts))
+        scheme.check(len(parts))
+        return _TrainingRows(X, y, parts, weights, scheme.exposure(len(parts)).colluders)
 
     def _dealt(self, X: Floats, y: NDArray[Any]) -> dict[str, NDArray[np.int64]]:
         """In the order of their values: so the model does not depend on the order of the rows."""

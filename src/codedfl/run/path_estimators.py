@@ -72,7 +72,8 @@ class _ChoosesRegularisation(_CodedRidge):
             raise InvalidInput(f"regularisations must be numbers of at least 0, got {list(self.regularisations)}")
         judges, others = self._judges_and_others(rows)
         path = self._path(rows.only(others), recipe, candidates)
-        sums = secure_sum_in_process([_judged(rows, of_device, recipe, path) for of_device in judges.values()])
+        judged = [_judged(rows, of_device, recipe, path) for of_device in judges.values()]
+        sums = secure_sum_in_process(judged, rows.colluders)
         scores = sums[1:] / (sums[0] or 1.0)
         self.path_scores_ = dict(zip(candidates, scores.tolist(), strict=True))
         self.regularisation_ = max(candidates, key=lambda value: (self.path_scores_[value], value))
