@@ -13,7 +13,7 @@ from codedfl import CodedRidge
 from codedfl.crypto import pads, sealed
 from codedfl.protocol import agreement
 from codedfl.run.in_process import no_more_than_needed, run_in_process
-from codedfl.schemes import CodedKeys
+from codedfl.schemes import CodedKeys, RoleKeys
 from scenario import Scenario, descent
 
 
@@ -36,7 +36,8 @@ def counted_fit(n_devices: int, monkeypatch: pytest.MonkeyPatch) -> Counter[str]
 
     with monkeypatch.context() as patch:
         patch.setattr(sealed, "_exchange", counting("exchanges", sealed._exchange))
-        patch.setattr(pads.SegmentExpander, "write", counting("streams", pads.SegmentExpander.write))
+        for use in ("write", "add"):
+            patch.setattr(pads.SegmentExpander, use, counting("streams", getattr(pads.SegmentExpander, use)))
         X, y, device = table(n_devices)
         before = agreement._decoded.cache_info().misses
         CodedRidge(regularisation=1e-3).fit(X, y, device=device)
@@ -57,7 +58,10 @@ def test_many_devices_make_the_model_of_all_their_rows_together():
     scaled = StandardScaler().fit_transform(X)
     ridge = Ridge(alpha=len(X) * 1e-3).fit(scaled, y)
     np.testing.assert_allclose(ours.predict(X), ridge.predict(scaled), atol=2e-3)
-    assert ours.model_.provenance["scheme"] == CodedKeys.default_for(120).label == "coded-keys, α = 22, 5 groups"
+    assert ours.model_.provenance["scheme"] == RoleKeys.default_for(120).label == "role-keys, z = 1, 24 holders"
+    coded = CodedRidge(scheme="coded-keys", regularisation=1e-3).fit(X, y, device=device)
+    assert coded.model_.provenance["scheme"] == CodedKeys.default_for(120).label == "coded-keys, α = 22, 5 groups"
+    assert np.array_equal(coded.predict(X), ours.predict(X))
 
 
 @pytest.mark.parametrize("spare", [0, 1])
