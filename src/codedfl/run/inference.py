@@ -54,8 +54,8 @@ class Inference:
     grid : float
         The step of the ring's grid in standard units of the columns: how finely the rows were seen.
     grid_effect : float
-        By how many of its standard errors the grid moves a coefficient, about: the root mean square over all ways in
-        which rounding could have fallen.
+        By how many of its standard errors the grid moves the coefficient that it moves most, about: the root mean
+        square over all ways in which rounding could have fallen.
     """
 
     names: tuple[str, ...]
@@ -94,8 +94,8 @@ class Inference:
         for name, b, error, t, p, low, high in zip(self.names, *columns, strict=True):
             lines.append(f"{name:<{width}}  {b:>12.5g} {error:>12.4g} {t:>9.3f} {p:>8.3f} {low:>12.5g} {high:>12.5g}")
         lines.append(
-            f"the rows were seen on a grid of {self.grid:.1e} standard units, which moves a coefficient by about"
-            f" {self.grid_effect:.1e} of its standard error"
+            f"the rows were seen on a grid of {self.grid:.1e} standard units, which moves coefficients by about"
+            f" {self.grid_effect:.1e} standard errors at most"
         )
         return "\n".join(lines)
 
@@ -214,7 +214,7 @@ def inference_from_total(
         residual_deviation=solved.deviation * (labels.high - labels.low) / 2,
         level=level,
         grid=2.0**-format_.feature_bits,
-        grid_effect=_grid_effect(solved, 2.0**-format_.feature_bits),
+        grid_effect=_grid_effect(solved, 2.0**-format_.feature_bits, n_rows),
     )
 
 
@@ -259,13 +259,18 @@ def _least_squares(total: Floats, rows: int, names: tuple[str, ...]) -> _Solutio
     return _Solution(coefficients, variance * inverse, float(1.0 - residual / about_mean), float(variance**0.5))
 
 
-def _grid_effect(solved: _Solution, step: float) -> float:
-    """In standard errors, to first order: rounding adds to the residuals that of each column times its coefficient.
+def _grid_effect(solved: _Solution, step: float, rows: int) -> float:
+    """In standard errors of the coefficient that is moved most, to first order in the rounding errors E.
 
-    Rounding errors of a step have the variance step^2 / 12; the target is rounded too, the constant is not.
+    Those are (X'X)^-1 (E'r - X'E b): errors of a step have the variance step^2 / 12, the target's count too, and what
+    r, the residuals, do with them weighs the more the closer a column is to others.
     """
-    weights = 1.0 + float(np.square(solved.coefficients[1:]).sum())
-    return step * (weights / 12) ** 0.5 / solved.deviation if solved.deviation > 0 else np.inf
+    if not solved.deviation > 0:
+        return np.inf
+    weights = (1.0 + float(np.square(solved.coefficients[1:]).sum())) / solved.deviation**2
+    inverse = solved.covariance / solved.deviation**2
+    closeness = float((np.square(inverse).sum(axis=0) / np.diag(inverse)).max())
+    return float(step * ((weights + rows * closeness) / 12) ** 0.5)
 
 
 def _to_units(scaling: Preprocessing, labels: TargetLabels, constant: float) -> tuple[Floats, float]:

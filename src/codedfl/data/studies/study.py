@@ -158,6 +158,8 @@ class Study:
                 raise InvalidInput(f"{name} must be between {low} and {high:g}, got {getattr(self, name)}")
         if self.inference and self.features != "linear":
             raise InvalidInput(f"inference must go with linear features, got {self.features!r}")
+        if self.inference and isinstance(self.target, ClassTarget):
+            raise InvalidInput("inference must go with a number to predict, got classes: give the target a range")
 
     def __repr__(self) -> str:
         return f"<Study {self.name!r}: {len(self.columns)} columns to {self.target.name!r}, {self.digest().hex()[:16]}>"
