@@ -89,7 +89,8 @@ def _leaves(study: Study, scheme: CodedScheme, d: int, c: int, n_devices: int) -
     lines = []
     if study.needs_moments:
         width = study.table_columns.width
-        lines.append(f"for each of {width} columns its sum and its sum of squared deviations, {sums}")
+        squares = "its sum, its sum of squared deviations and how many values were clipped"
+        lines.append(f"for each of {width} columns {squares}, {sums}")
     bulk = WorkShape(d, c, np.ones(n_devices, dtype=np.int64)).bulk_numbers
     lines.append(f"once, {bulk} numbers under a pad (the products of the columns with each other and with the target)")
     if not scheme.reveals_gram:

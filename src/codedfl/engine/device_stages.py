@@ -161,7 +161,9 @@ class DeviceStages:
     def _stage_rows(self, stage: Stage, X: Floats, y: Rows, held_out: NDArray[np.bool_]) -> tuple[Floats, Floats]:
         trained = X[~held_out]
         if stage.kind == SUMS:
-            return sum_rows(column_sums(self.study.clipped(trained)))
+            beyond = self.study.beyond(trained, y[~held_out])
+            sums = column_sums(self.study.clipped(trained))
+            return sum_rows(np.concatenate((sums, beyond.columns, [beyond.targets])))
         if stage.kind == SQUARES:
             return sum_rows(centred_squares(self.study.clipped(trained), stage.mean))
         recipe = stage.recipe(self.study)

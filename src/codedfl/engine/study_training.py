@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from codedfl.data.model import TrainedModel
-from codedfl.data.recipe import Recipe
+from codedfl.data.recipe import Clipped, Recipe
 from codedfl.data.score_sums import ClassScore, NumberScore, score_from_sums
 from codedfl.data.studies.study import Study
 from codedfl.data.studies.sums import SCORE, SQUARES, SUMS, sum_length
@@ -70,6 +70,7 @@ class StudyResult:
     owners: names of those whose rows the model is of.
     score, scored: on the held-out rows of so many of them; None without one.
     no_score: why there is none; empty otherwise.
+    clipped: training values beyond the study's ranges, over all devices; None where no moments were summed.
     """
 
     model: TrainedModel
@@ -78,6 +79,7 @@ class StudyResult:
     scored: int
     no_score: str
     inference: Inference | None
+    clipped: Clipped | None
 
 
 def train_study(
@@ -133,7 +135,7 @@ class _StudyRun:
 
     def _stage(self, kind: str) -> Stage:
         """The stage with everything that was found before it."""
-        sums = np.array(self._found.get(SUMS, ()))
+        sums = np.array(self._found.get(SUMS, ()))[: 1 + self._study.table_columns.width]
         count = round(sums[0]) if len(sums) else 0
         squares = np.array(self._found.get(SQUARES, ()))
         return Stage(
@@ -278,7 +280,17 @@ class _StudyRun:
         score = score_from_sums(model.recipe, np.array(sums)) if sums else None
         if score is not None:
             log.info("scored on %d held-out rows of %d of %d owners", score.rows, scored, len(self._owners))
-        return StudyResult(model, tuple(self._owners), score, scored, no_score, self._inference(model))
+        clipped = self._clipped()
+        if clipped:
+            log.warning("clipped to the study's ranges: %s", clipped.words(model.recipe.column_names))
+        return StudyResult(model, tuple(self._owners), score, scored, no_score, self._inference(model), clipped)
+
+    def _clipped(self) -> Clipped | None:
+        if SUMS not in self._found:
+            return None
+        width = self._study.table_columns.width
+        counts = np.rint(self._found[SUMS][1 + width :]).astype(np.int64)
+        return Clipped(counts[:width], int(counts[width]))
 
     def _inference(self, model: TrainedModel) -> Inference | None:
         if INFERENCE not in self._found:
@@ -299,6 +311,7 @@ def _as_json(result: StudyResult) -> bytes:
         "score": score,
         "scored_devices": result.scored,
         "no_score": result.no_score,
+        "clipped": None if result.clipped is None else result.clipped.total,
         "coefficients": None if inference is None else inference.to_dicts(),
     }
     return json.dumps(content, indent=1).encode() + b"\n"

@@ -61,7 +61,7 @@ def test_what_a_file_says():
     )
     assert study.target == NumberTarget("days", (0.0, 60.0))
     assert (study.least_participants, study.max_rows, study.max_rows_per_device) == (4, 1000, 300)
-    assert (study.features, study.scheme, study.solver, study.epochs) == ("linear", "coded-keys", "block-krylov", 50)
+    assert (study.features, study.scheme, study.solver, study.epochs) == ("linear", "role-keys", "block-krylov", 50)
     assert study.table_columns.design_names == ("age", "crp", "crp missing", "ward = b")
     assert repr(study) == f"<Study 'stay': 3 columns to 'days', {study.digest().hex()[:16]}>"
 

@@ -17,7 +17,7 @@ from codedfl.data.features import FEATURE_MAPS, FeatureChoice, choose_features, 
 from codedfl.data.labels import Labels
 from codedfl.data.model import TrainedModel
 from codedfl.data.preprocessing import DEFAULT_CLIP, Moments, Preprocessing
-from codedfl.data.recipe import Recipe
+from codedfl.data.recipe import Clipped, Recipe
 from codedfl.data.tables import RawTable
 from codedfl.errors import InvalidInput
 from codedfl.exact.fixed_point import Bounds
@@ -123,7 +123,7 @@ class Study:
     gamma: float | None = None
     seed: int = 0
     deviations: float = 8.0
-    scheme: str = "coded-keys"
+    scheme: str = "role-keys"
     alpha: int | None = None
     colluders: int | None = None
     holders: int | None = None
@@ -207,6 +207,11 @@ class Study:
     def clipped(self, X: Floats) -> Floats:
         """The columns of X within their public ranges: what the moments are taken of."""
         return np.clip(X, *self._ranges())
+
+    def beyond(self, X: Floats, y: Rows) -> Clipped:
+        """How many values of each column of X, and targets, lie beyond their public ranges."""
+        low, high = self._ranges()
+        return Clipped(((low > X) | (high < X)).sum(axis=0), self.target.labels().count_clipped(y))
 
     # -- the recipe
 
