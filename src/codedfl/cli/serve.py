@@ -114,7 +114,10 @@ def _show_result(screen: Screen, result: StudyResult) -> None:
         if result.scored == len(result.owners):
             facts[-1] = ("scored by", "all of them")
     if result.clipped is not None:
-        facts.append(("clipped", f"{result.clipped.words(result.model.recipe.column_names)}, of all training rows"))
+        names = result.model.recipe.column_names
+        facts.append(
+            ("clipped", f"{result.clipped.words(names) if result.clipped else 'nothing'}, of all training rows")
+        )
     screen.facts(facts)
     if result.inference is not None:
         screen.say()
