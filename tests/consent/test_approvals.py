@@ -86,6 +86,17 @@ def test_plain_words():
     assert f"the study's digest is {STUDY.digest().hex()}" in sections["What is agreed?"]
     gram = {one.question: one.answers for one in explain(replace(STUDY, scheme="one-shot"), fleet)}
     assert len(gram["What leaves a machine?"]) == 4
+    spread = {
+        one.question: one.answers
+        for one in explain(replace(STUDY, features="pca-rbf", components=1, n_features=500), fleet)
+    }
+    assert any(
+        "the products of the scaled columns with each other" in line for line in spread["What leaves a machine?"]
+    )
+    assert (
+        "server, before the training: the whole covariance of the columns, which devices have to allow (allow-gram)"
+        in spread["Who sees what?"]
+    )
     roles = replace(STUDY, scheme="role-keys", colluders=2, holders=3)
     told = {one.question: one.answers for one in explain(roles, fleet)}
     assert "in each exchange 2 sums of pads" in told["What leaves a machine?"]

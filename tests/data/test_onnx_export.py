@@ -11,7 +11,14 @@ import onnxruntime
 import pytest
 
 from codedfl.data.columns import CategoryColumn, Columns, NumberColumn
-from codedfl.data.features import FeatureChoice, choose_features
+from codedfl.data.features import (
+    FeatureChoice,
+    FeatureMap,
+    Principal,
+    PrincipalFourierFeatures,
+    RandomFourierFeatures,
+    choose_features,
+)
 from codedfl.data.labels import Labels
 from codedfl.data.model import TrainedModel
 from codedfl.data.preprocessing import Preprocessing
@@ -37,13 +44,19 @@ def model(features: str, labels: Any) -> TrainedModel:
         np.array([-2.0, -1.0, -1.0, -4.0]),
         np.array([3.0, 1.0, 1.0, 4.0]),
     )
-    feature_map = choose_features(features, scaling, FeatureChoice(50, 0.3, 5))
+    if features == "pca-rbf":
+        principal = Principal(
+            np.array([0.1, 0.2, 0.3, 0.0]), np.linalg.qr(np.arange(16.0).reshape(4, 4) ** 2)[0][:, :2]
+        )
+        feature_map: FeatureMap = PrincipalFourierFeatures(principal, RandomFourierFeatures(2, 50, 0.3, 5))
+    else:
+        feature_map = choose_features(features, scaling, FeatureChoice(50, 0.3, 5))
     recipe = Recipe(scaling, feature_map, labels, COLUMNS)
     theta = np.random.default_rng(1).normal(size=(recipe.n_features, recipe.n_outputs))
     return TrainedModel(theta, recipe, {})
 
 
-@pytest.mark.parametrize("features", ["linear", "rbf"])
+@pytest.mark.parametrize("features", ["linear", "rbf", "pca-rbf"])
 @pytest.mark.parametrize(
     "labels",
     [Labels.for_targets(-3.0, 17.0), Labels.for_classes([2, 5, 9]), Labels.for_classes(["no", "yes"])],

@@ -23,16 +23,27 @@ STUDY = Study(
     4,
 )
 
+PRINCIPAL = replace(STUDY, features="pca-rbf", components=1)
 
-def stage(kind: str, mean: int = 0, variance: int = 0, theta: int = 0) -> Stage:
-    return Stage(kind, bytes(16), *(np.arange(1.0, count + 1) for count in (mean, variance, theta)))
+
+def stage(kind: str, mean: int = 0, variance: int = 0, theta: int = 0, principal: int = 0) -> Stage:
+    return Stage(kind, bytes(16), *(np.arange(1.0, count + 1) for count in (mean, variance, principal, theta)))
 
 
 def test_the_stages_of_a_study():
     assert stage_kinds(STUDY) == ("sums", "squares", "training", "score")
     assert stage_kinds(replace(STUDY, inference=True, held_out=0.0)) == ("sums", "squares", "training", "inference")
     assert stage_kinds(replace(STUDY, features="rbf")) == ("training", "score")
+    assert stage_kinds(PRINCIPAL) == ("covariance", "training", "score")
     assert sum_lengths(STUDY) == (6, 2, 5)
+
+
+def test_components_come_from_the_covariance_on():
+    assert Stage.decode(stage("training", principal=4).encode(), PRINCIPAL).principal.tolist() == [1, 2, 3, 4]
+    with pytest.raises(MessageRefused, match=r"^a stage training must come with 4 numbers of components, got 0$"):
+        Stage.decode(stage("training").encode(), PRINCIPAL)
+    with pytest.raises(MessageRefused, match=r"^a stage covariance must come with 0 numbers of components, got 4$"):
+        Stage.decode(stage("covariance", principal=4).encode(), PRINCIPAL)
 
 
 @pytest.mark.parametrize(

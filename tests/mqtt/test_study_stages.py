@@ -20,6 +20,7 @@ from sklearn.preprocessing import StandardScaler
 
 from codedfl.consent.approvals import approve
 from codedfl.data.model import TrainedModel
+from codedfl.data.score_sums import ClassScore
 from codedfl.data.studies import NumberTarget, Study, parse_study
 from codedfl.data.studies.draft import draft_study
 from codedfl.data.studies.problem import device_rows, rehearsal_key
@@ -164,6 +165,17 @@ def test_the_federation_is_the_rehearsal_bit_for_bit(tmp_path: Path, scheme: str
         assert np.array_equal(result.inference.standard_errors, same.standard_errors)
         assert told["coefficients"][0]["name"] == "constant"
     assert not list(tmp_path.rglob("checkpoint*"))
+
+
+def test_principal_components_are_summed_before_the_training(tmp_path: Path):
+    study, tables = study_of(loader=load_wine, features="pca-rbf", components=4, n_features=60)
+    result, expected = StudyFleet(study, tables, tmp_path).serve(), rehearsed(study, tables)
+    assert np.array_equal(result.model.theta, expected.model.theta)
+    assert result.model.recipe.digest() == expected.model.recipe.digest()
+    saved = TrainedModel.load(tmp_path / "server" / "model.safetensors")
+    assert saved.recipe.digest() == expected.model.recipe.digest()
+    assert isinstance(result.score, ClassScore)
+    assert result.score.accuracy > 0.9
 
 
 def test_each_device_alone_reads_its_own_score(tmp_path: Path, caplog: pytest.LogCaptureFixture):

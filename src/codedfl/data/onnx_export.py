@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto, checker, helper, numpy_helper
 
-from codedfl.data.features import LinearFeatures, RandomFourierFeatures
+from codedfl.data.features import LinearFeatures, PrincipalFourierFeatures, RandomFourierFeatures
 from codedfl.data.labels import ClassLabels
 from codedfl.data.recipe import Recipe
 from codedfl.errors import InvalidInput
@@ -93,11 +93,15 @@ def _add_features(graph: _Graph, recipe: Recipe, theta: Floats) -> None:
         at_zero = feature_map.transform(np.zeros((1, recipe.n_columns))) @ theta
         graph.then("MatMul", theta[int(feature_map.intercept) :])
         graph.then("Add", at_zero[0])
-    elif isinstance(feature_map, RandomFourierFeatures):
+    elif isinstance(feature_map, RandomFourierFeatures | PrincipalFourierFeatures):
+        if isinstance(feature_map, PrincipalFourierFeatures):
+            graph.then("Sub", feature_map.principal.centre)
+            graph.then("MatMul", feature_map.principal.components)
+            feature_map = feature_map.random
         weights, offsets = feature_map.drawn
         graph.then("MatMul", np.asarray(weights, dtype=np.float64))
         graph.then("Add", np.asarray(offsets, dtype=np.float64))
         graph.then("Cos")
         graph.then("MatMul", feature_map.bound * theta)
     else:
-        raise InvalidInput(f"to_onnx must have linear or rbf features, got {feature_map.name!r}")
+        raise InvalidInput(f"to_onnx must have linear, rbf or pca-rbf features, got {feature_map.name!r}")

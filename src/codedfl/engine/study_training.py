@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from codedfl.data.features import principal_of
 from codedfl.data.model import TrainedModel
 from codedfl.data.recipe import Clipped, Recipe
 from codedfl.data.score_sums import ClassScore, NumberScore, score_from_sums
@@ -30,13 +31,14 @@ from codedfl.engine.keys import load_identity, load_roster
 from codedfl.engine.logs import one_line
 from codedfl.engine.private_files import make_private_folder, sole_user, write_private
 from codedfl.engine.run_watch import RunWatch
-from codedfl.engine.stages import INFERENCE, SERIES_BYTES, TRAINING, Stage, stage_kinds
+from codedfl.engine.stages import COVARIANCE, INFERENCE, SERIES_BYTES, TRAINING, Stage, stage_kinds
 from codedfl.engine.state_folder import StateFolder
 from codedfl.engine.state_journal import StateJournal
 from codedfl.errors import CodedFLError, InvalidInput, NotEnoughDevices
 from codedfl.exact.fixed_point import Bounds
 from codedfl.protocol import Parameters, Server
-from codedfl.run.inference import Inference, TakesGram, inference_from_total, inference_parameters
+from codedfl.run.inference import Inference, inference_from_total, inference_parameters
+from codedfl.run.secure_gram import TakesGram, gram_parameters
 from codedfl.run.secure_sum import ReadTotal
 from codedfl.schemes.of_study import inference_scheme_of, scheme_of, sums_scheme_of
 from codedfl.solve.registry import make_solver
@@ -143,6 +145,7 @@ class _StudyRun:
             self._state["series"],
             mean=sums[1:] / count if count else sums,
             variance=np.maximum(squares / count, 0.0) if count else squares,
+            principal=np.frombuffer(self._found.get(COVARIANCE, b""), dtype="<f8"),
             theta=np.frombuffer(self._found[TRAINING] if kind == SCORE else b"", dtype="<f8"),
         )
 
@@ -197,6 +200,10 @@ class _StudyRun:
             model = self._model(total, server.scheme)
             model.save(self._serving.output / MODEL_FILE)
             return np.ascontiguousarray(model.theta, dtype="<f8").tobytes()
+        if kind == COVARIANCE:
+            assert isinstance(server.solver, TakesGram)
+            found = principal_of(server.solver.total(server.parameters.n_features), self._study.components or 0)
+            return np.concatenate([one.ravel() for one in found]).astype("<f8").tobytes()
         if kind == INFERENCE:
             assert isinstance(server.solver, TakesGram)
             return [server.solver.state(), len(server.owner_keys)]
@@ -238,6 +245,11 @@ class _StudyRun:
             solver: Any = make_solver(
                 study.solver, regularisation=study.regularisation, epochs=study.epochs, gram=scheme.reveals_gram
             )
+        elif stage.kind == COVARIANCE:
+            scheme = inference_scheme_of(study, n_devices)
+            bounds, width = study.covariance_bounds(stage.moments(study)), study.table_columns.width + 1
+            parameters = gram_parameters(scheme, width, bounds, n_devices, digest)
+            solver = TakesGram()
         elif stage.kind == INFERENCE:
             scheme, recipe = inference_scheme_of(study, n_devices), stage.recipe(study)
             parameters = inference_parameters(scheme, recipe, self._bounds(recipe), n_devices, digest)
