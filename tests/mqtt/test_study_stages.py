@@ -20,7 +20,8 @@ from sklearn.preprocessing import StandardScaler
 
 from codedfl.consent.approvals import approve
 from codedfl.data.model import TrainedModel
-from codedfl.data.studies import Study, parse_study
+from codedfl.data.score_sums import ClassScore
+from codedfl.data.studies import NumberTarget, Study, parse_study
 from codedfl.data.studies.draft import draft_study
 from codedfl.data.studies.problem import device_rows, rehearsal_key
 from codedfl.data.tables import RawTable, as_raw_table
@@ -52,12 +53,17 @@ def no_power_cuts(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixt
         monkeypatch.setattr(f"os.{name}", lambda handle: None)
 
 
-def study_of(loader: Callable[..., Any] = load_diabetes, **changes: Any) -> tuple[Study, dict[str, RawTable]]:
+def study_of(
+    scheme: str = "role-keys", loader: Callable[..., Any] = load_diabetes, **changes: Any
+) -> tuple[Study, dict[str, RawTable]]:
     data = loader()
     columns = {str(column): data.data[:, j] for j, column in enumerate(data.feature_names)}
     table = as_raw_table({**columns, "outcome": data.target}, "table.csv")
     study = parse_study(draft_study(table, "outcome", "study"))
-    study = replace(study, **{"max_rows": 1024, "max_rows_per_device": 256, "epochs": 30, **changes})
+    study = replace(
+        study,
+        **{"max_rows": 1024, "max_rows_per_device": 256, "epochs": 30, "colluders": None, "scheme": scheme, **changes},
+    )
     return study, dealt_out(table, DEVICES, np.random.default_rng(0))
 
 
@@ -139,7 +145,7 @@ def rehearsed(study: Study, tables: dict[str, RawTable]) -> Rehearsal:
 
 @pytest.mark.parametrize("scheme", ["coded-keys", "role-keys", "one-shot"])
 def test_the_federation_is_the_rehearsal_bit_for_bit(tmp_path: Path, scheme: str):
-    study, tables = study_of(scheme=scheme, inference=scheme == "role-keys", least_participants=4)
+    study, tables = study_of(scheme, inference=scheme == "role-keys", least_participants=4)
     fleet = StudyFleet(study, tables, tmp_path)
     result, expected = fleet.serve(), rehearsed(study, tables)
     assert result.owners == tuple(tables)
@@ -148,6 +154,8 @@ def test_the_federation_is_the_rehearsal_bit_for_bit(tmp_path: Path, scheme: str
     assert np.array_equal(TrainedModel.load(tmp_path / "server" / "model.safetensors").theta, expected.model.theta)
     assert result.score == expected.score
     assert (result.scored, result.no_score) == (DEVICES, "")
+    assert result.clipped is not None
+    assert not result.clipped
     told = json.loads((tmp_path / "server" / RESULT_FILE).read_text())
     assert told["scored_devices"] == DEVICES
     if study.inference:
@@ -159,8 +167,19 @@ def test_the_federation_is_the_rehearsal_bit_for_bit(tmp_path: Path, scheme: str
     assert not list(tmp_path.rglob("checkpoint*"))
 
 
+def test_principal_components_are_summed_before_the_training(tmp_path: Path):
+    study, tables = study_of(loader=load_wine, features="pca-rbf", components=4, n_features=60)
+    result, expected = StudyFleet(study, tables, tmp_path).serve(), rehearsed(study, tables)
+    assert np.array_equal(result.model.theta, expected.model.theta)
+    assert result.model.recipe.digest() == expected.model.recipe.digest()
+    saved = TrainedModel.load(tmp_path / "server" / "model.safetensors")
+    assert saved.recipe.digest() == expected.model.recipe.digest()
+    assert isinstance(result.score, ClassScore)
+    assert result.score.accuracy > 0.9
+
+
 def test_each_device_alone_reads_its_own_score(tmp_path: Path, caplog: pytest.LogCaptureFixture):
-    study, tables = study_of(load_wine)
+    study, tables = study_of(loader=load_wine)
     fleet = StudyFleet(study, tables, tmp_path)
     result = fleet.serve()
     for name, table in tables.items():
@@ -231,6 +250,22 @@ def test_who_is_gone_cannot_score_and_is_counted(tmp_path: Path, caplog: pytest.
     assert ("codedfl.engine.server", logging.INFO, line) in caplog.record_tuples
 
 
+def test_values_beyond_the_ranges_are_counted_over_all_devices(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    study, tables = study_of()
+    columns = tuple(replace(one, range=(-0.03, 0.03)) if one.column.name == "bmi" else one for one in study.columns)
+    study = replace(study, columns=columns, target=NumberTarget("outcome", (50.0, 340.0)))
+    expected = rehearsed(study, tables)
+    assert expected.problem.clipped.targets > 0
+    result = StudyFleet(study, tables, tmp_path).serve()
+    assert np.array_equal(result.model.theta, expected.model.theta)
+    assert result.clipped is not None
+    assert result.clipped.columns.tolist() == expected.problem.clipped.columns.tolist()
+    assert result.clipped.targets == expected.problem.clipped.targets
+    words = expected.problem.clipped.words(result.model.recipe.column_names)
+    line = ("codedfl.engine.server", logging.WARNING, f"clipped to the study's ranges: {words}")
+    assert line in caplog.record_tuples
+
+
 def test_too_few_to_score_leave_the_model(tmp_path: Path):
     study, tables = study_of(least_participants=5)
     fleet = StudyFleet(study, tables, tmp_path)
@@ -284,7 +319,7 @@ def test_a_server_killed_anywhere_goes_on_where_it_was(tmp_path: Path):
     class Killed(Exception):
         pass
 
-    study, tables = study_of(least_participants=3, scheme="role-keys", epochs=6)
+    study, tables = study_of(least_participants=3, epochs=6)
     fleet = StudyFleet(study, tables, tmp_path)
     rng, budget, starts = random.Random(2), 0, 0
 
@@ -331,3 +366,25 @@ def test_a_second_run_goes_by_the_ledger(tmp_path: Path, caplog: pytest.LogCaptu
     assert any(
         "of our rows changed since: the difference of the two totals would be about those" in text for text in told
     )
+
+
+@pytest.mark.parametrize("scheme", ["coded-keys", "role-keys"])
+def test_an_owner_that_joins_a_training_and_never_uploads_ends_the_run(tmp_path: Path, scheme: str):
+    study, tables = study_of(scheme, least_participants=3)
+    fleet = StudyFleet(study, tables, tmp_path)
+    heard: list[str] = []
+
+    def fault(sender: str, topic: str, payload: bytes) -> str:
+        if sender == "device-3" and topic.endswith("/out") and heard:
+            heard.append(topic)
+            if len(heard) == 3:  # it has introduced itself and joined
+                fleet.broker.at(0.0, lambda: fleet.kill("device-3"))
+        return ""
+
+    fleet.broker.fault = fault
+    fleet.when("training", lambda: heard.append("training"))
+    with pytest.raises(
+        NotEnoughDevices, match=r"^the stage training must be over the same 5 owners as the first one, "
+    ):
+        fleet.serve()
+    assert not (tmp_path / "server" / "model.safetensors").exists()

@@ -20,13 +20,14 @@ from codedfl.data.studies.draft import draft_study
 from codedfl.data.studies.problem import device_rows, rehearsal_key, study_problem
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.engine.learning import Learning
-from codedfl.errors import InvalidInput
+from codedfl.errors import InvalidInput, NotEnoughDevices
 from codedfl.fleet.fleet import Fleet
 from codedfl.protocol import Parameters, Policy
 from codedfl.run.in_process import run_in_process
 from codedfl.run.secure_sum import secure_moments_in_process
 from codedfl.run.study_rehearsal import dealt_out, read_folder, rehearse_study
 from codedfl.schemes import CodedKeys, Conditions
+from codedfl.schemes.of_study import scheme_of
 from codedfl.solve.krylov import BlockKrylov
 
 LOADERS = {"breast_cancer": load_breast_cancer, "wine": load_wine, "diabetes": load_diabetes}
@@ -98,6 +99,20 @@ def test_the_model_is_the_federations_bit_for_bit():
     server = scheme.server_type(parameters, list(parts), BlockKrylov(study.epochs, study.regularisation))
     theta = run_in_process(server, devices)
     assert np.array_equal(study.model(recipe, theta).theta, done.model.theta)
+
+
+def test_devices_that_die_after_their_upload_change_the_score_alone():
+    study, table = setting("diabetes")
+    study = replace(study, scheme="role-keys")
+    parts = dealt_out(table, 8, np.random.default_rng(0))
+    at, scheme = Conditions(Fleet.load("paper").scaled_to(8)), scheme_of(study, 8)
+    all_there = rehearse_study(study, parts, scheme, at, np.random.default_rng(1))
+    few = rehearse_study(study, parts, scheme, at, np.random.default_rng(1), gone=sorted(parts)[:3])
+    assert np.array_equal(few.model.theta, all_there.model.theta)
+    assert (few.scored, all_there.scored) == (5, 8)
+    assert 0 < few.score.rows < all_there.score.rows
+    with pytest.raises(NotEnoughDevices, match=r"^epoch 1 needs 2 answers \(one of each role\) but only 0 devices are"):
+        rehearse_study(study, parts, scheme, at, np.random.default_rng(1), gone=list(parts))
 
 
 def test_a_model_goes_by_the_names_of_its_columns():

@@ -113,6 +113,11 @@ def _show_result(screen: Screen, result: StudyResult) -> None:
         facts.append(("scored by", f"{result.scored} of {len(result.owners)} devices, the others were gone"))
         if result.scored == len(result.owners):
             facts[-1] = ("scored by", "all of them")
+    if result.clipped is not None:
+        names = result.model.recipe.column_names
+        facts.append(
+            ("clipped", f"{result.clipped.words(names) if result.clipped else 'nothing'}, of all training rows")
+        )
     screen.facts(facts)
     if result.inference is not None:
         screen.say()

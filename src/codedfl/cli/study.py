@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_args
 
+import click
 import numpy as np
 import typer
 from rich.text import Text
@@ -17,6 +18,7 @@ from codedfl.cli import options
 from codedfl.cli.screen import Screen, check_writable, make_folder, score_name, table
 from codedfl.consent.approvals import approve
 from codedfl.consent.words import explain
+from codedfl.data.datasets.dataset import Task
 from codedfl.data.score_sums import ClassScore, NumberScore
 from codedfl.data.studies import load_study
 from codedfl.data.studies.check import TableCheck, check_table
@@ -43,6 +45,12 @@ def new(
     target: Annotated[str, typer.Option(metavar="COLUMN", help="The column to predict.")],
     drop: Annotated[str, typer.Option(metavar="A,B", help="Columns to leave out.")] = "",
     participants: Annotated[int, typer.Option(min=3, help="Least number of devices.")] = PARTICIPANTS,
+    task: Annotated[
+        Task | None,
+        typer.Option(
+            click_type=click.Choice(list(get_args(Task))), help="What the target is for.", show_default="a guess"
+        ),
+    ] = None,
     out: Annotated[Path, typer.Option(metavar="FILE", help="Where the study goes.")] = Path("study.toml"),
 ) -> None:
     """Draft a study file from a sample, with a comment on every choice. Read it before you hand it on."""
@@ -50,7 +58,7 @@ def new(
     check_writable("--out", out)
     if out.exists():
         raise InvalidInput(f"--out must be a new file, got {str(out)!r}, which exists")
-    text = draft_study(read_file(sample), target, sample.name.partition(".")[0], _names(drop), participants)
+    text = draft_study(read_file(sample), target, sample.name.partition(".")[0], _names(drop), participants, task)
     write_text(out, text)
     screen.say(f"wrote {out}: read every line, change what is wrong, then try codedfl study check {out} {sample}")
 

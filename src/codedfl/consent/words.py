@@ -6,7 +6,7 @@ fleet's latency model.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -89,7 +89,11 @@ def _leaves(study: Study, scheme: CodedScheme, d: int, c: int, n_devices: int) -
     lines = []
     if study.needs_moments:
         width = study.table_columns.width
-        lines.append(f"for each of {width} columns its sum and its sum of squared deviations, {sums}")
+        squares = "its sum, its sum of squared deviations and how many values were clipped"
+        lines.append(f"for each of {width} columns {squares}, {sums}")
+    if study.needs_covariance:
+        products = WorkShape(study.table_columns.width + 1, 1, np.ones(n_devices, dtype=np.int64)).bulk_numbers
+        lines.append(f"once, {products} numbers under a pad (the products of the scaled columns with each other)")
     bulk = WorkShape(d, c, np.ones(n_devices, dtype=np.int64)).bulk_numbers
     lines.append(f"once, {bulk} numbers under a pad (the products of the columns with each other and with the target)")
     if not scheme.reveals_gram:
@@ -110,6 +114,10 @@ def _seen(scheme: CodedScheme, n_devices: int) -> tuple[str, ...]:
 
 def _directions(study: Study, scheme: CodedScheme, d: int, c: int, n_devices: int) -> tuple[str, ...]:
     """How much of the total X'X the exchanges add up to: of an honest server, and of one that lies."""
+    if study.needs_covariance:
+        columns = "the whole covariance of the columns, which devices have to allow (allow-gram)"
+        without = replace(study, features="rbf", components=None)
+        return (f"server, before the training: {columns}", *_directions(without, scheme, d, c, n_devices))
     whole = "the whole total of X'X, which devices have to allow (allow-gram)"
     if scheme.reveals_gram or study.inference:
         return (f"server, after all exchanges: {whole}",)
@@ -131,6 +139,9 @@ def _duration(study: Study, scheme: CodedScheme, fleet: Fleet, d: int, c: int) -
     sums = sums_scheme_of(study, n_devices)
     for length in sum_lengths(study):
         seconds += _seconds(study, sums, fleet, 1, n_sum_outputs(length), 1)
+    if study.needs_covariance:
+        width = study.table_columns.width + 1
+        seconds += _seconds(study, inference_scheme_of(study, n_devices), fleet, width, 1, 1)
     if study.inference:
         seconds += _seconds(study, inference_scheme_of(study, n_devices), fleet, d + 1, 1, 1)
     return (f"about {seconds:.3g} s on the fleet {fleet.name!r} if all {epochs} exchanges are needed",)

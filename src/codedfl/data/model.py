@@ -80,6 +80,19 @@ class TrainedModel:
 
         return as_pipeline(self.theta, self.recipe)
 
+    def to_onnx(self) -> Any:
+        """The same model as an ``onnx.ModelProto``, in double precision (``pip install 'codedfl[onnx]'``).
+
+        Its input X is a matrix of the columns in order, categories and marks of gaps as 0 and 1
+        (``recipe.column_names``, also in its metadata; ``recipe.matrix`` makes it of a table). It clips as this model
+        does. Outputs are ``label``, a class or a number, and ``scores``.
+        """
+        try:
+            from codedfl.data.onnx_export import as_onnx  # an extra
+        except ImportError:
+            raise InvalidInput("onnx must be installed for to_onnx: pip install 'codedfl[onnx]'") from None
+        return as_onnx(self.theta, self.recipe)
+
     def save(self, path: str | Path) -> None:
         """Write atomically: a crash leaves the old file or the new one."""
         tensors = {"theta": np.ascontiguousarray(self.theta)}

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from codedfl.consent.approvals import is_approved
 from codedfl.crypto.sealed import Identity
+from codedfl.data.features import covariance_rows
 from codedfl.data.inference_rows import inference_rows
 from codedfl.data.preprocessing import centred_squares, column_sums
 from codedfl.data.score_sums import ClassScore, NumberScore, score_from_sums, score_sums
@@ -30,7 +31,7 @@ from codedfl.data.vector_sums import sum_bounds, sum_rows
 from codedfl.engine.device_host import LEDGER, Part
 from codedfl.engine.local_rows import keeping_reasons_here
 from codedfl.engine.private_files import write_private
-from codedfl.engine.stages import INFERENCE, TRAINING, Stage, stage_kinds
+from codedfl.engine.stages import COVARIANCE, INFERENCE, Stage, stage_kinds
 from codedfl.engine.state_folder import StateFolder
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.protocol import Policy
@@ -136,8 +137,10 @@ class DeviceStages:
 
     def _bounds(self, stage: Stage) -> tuple[float, float, int]:
         """What the study says of features, labels and rows of a device, in this stage."""
-        if stage.kind not in (TRAINING, INFERENCE):
+        if stage.kind in (SUMS, SQUARES, SCORE):
             bounds = sum_bounds(1)
+        elif stage.kind == COVARIANCE:
+            bounds = self.study.covariance_bounds(stage.moments(self.study))
         else:
             bounds = self.study.bounds(stage.recipe(self.study))
         features = max(bounds.features, bounds.labels) if stage.kind == INFERENCE else bounds.features
@@ -161,9 +164,14 @@ class DeviceStages:
     def _stage_rows(self, stage: Stage, X: Floats, y: Rows, held_out: NDArray[np.bool_]) -> tuple[Floats, Floats]:
         trained = X[~held_out]
         if stage.kind == SUMS:
-            return sum_rows(column_sums(self.study.clipped(trained)))
+            beyond = self.study.beyond(trained, y[~held_out])
+            sums = column_sums(self.study.clipped(trained))
+            return sum_rows(np.concatenate((sums, beyond.columns, [beyond.targets])))
         if stage.kind == SQUARES:
             return sum_rows(centred_squares(self.study.clipped(trained), stage.mean))
+        if stage.kind == COVARIANCE:
+            scaled, _ = self.study.preprocessing(stage.moments(self.study)).apply(trained)
+            return _for_gram(covariance_rows(scaled))
         recipe = stage.recipe(self.study)
         if stage.kind == SCORE:
             return sum_rows(score_sums(recipe, stage.model(recipe), X[held_out], y[held_out]))
@@ -171,7 +179,9 @@ class DeviceStages:
         if made.clipped:
             words = made.clipped.words(recipe.column_names)
             log.warning("%s: clipped to the study's ranges: %s", self.name, words)
-        return inference_rows(made.X, made.Y) if stage.kind == INFERENCE else (made.X.astype(np.float64), made.Y)
+        if stage.kind == INFERENCE:
+            return _for_gram(inference_rows(made.X, made.Y))
+        return made.X.astype(np.float64), made.Y
 
     def _score_here(self, stage: Stage, X: Floats, y: Rows, held_out: NDArray[np.bool_]) -> None:
         """The model on this device's own held-out rows, beside one of its own rows alone: for its operator only."""
@@ -189,6 +199,11 @@ class DeviceStages:
         log.info("%s: %s %.4f on %d rows of ours; our rows alone give %.4f", self.name, what, together, rows, own)
         content = {"study": self.study.name, "model": _plain(scores[0]), "own rows alone": _plain(scores[1])}
         write_private(self.folder / SCORE_FILE, [json.dumps(content, indent=1).encode() + b"\n"])
+
+
+def _for_gram(rows: Floats) -> tuple[Floats, Floats]:
+    """The total of X'X is all that is wanted, so Y is zero."""
+    return rows, np.zeros((len(rows), 1))
 
 
 def ridge_alone(X: Rows, Y: Floats, regularisation: float) -> Floats:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from codedfl.data.features import Principal
 from codedfl.data.preprocessing import Moments
 from codedfl.data.recipe import Recipe
 from codedfl.data.studies.study import Study
@@ -22,7 +23,7 @@ from codedfl.errors import MessageRefused
 from codedfl.protocol.messages import check_types, pack_list, unpack_list
 from codedfl.typing import Floats
 
-TRAINING, INFERENCE = "training", "inference"
+COVARIANCE, TRAINING, INFERENCE = "covariance", "training", "inference"
 SERIES_BYTES = 16
 _FORMAT = "codedfl stage v1"
 
@@ -30,9 +31,10 @@ _FORMAT = "codedfl stage v1"
 def stage_kinds(study: Study) -> tuple[str, ...]:
     """The stages of a study, in their order."""
     moments = (SUMS, SQUARES) if study.needs_moments else ()
+    covariance = (COVARIANCE,) if study.needs_covariance else ()
     inference = (INFERENCE,) if study.inference else ()
     score = (SCORE,) if study.held_out > 0 else ()
-    return (*moments, TRAINING, *inference, *score)
+    return (*moments, *covariance, TRAINING, *inference, *score)
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +43,7 @@ class Stage:
 
     series: the same for all stages of one run of a study.
     mean, variance: of each column of X over all rows; empty before they are known, or where nobody needs them.
+    principal: centre and components of the scaled columns, flat; empty before they are known, or not needed.
     theta: of the trained model, flat; empty before it is known.
     """
 
@@ -48,10 +51,16 @@ class Stage:
     series: bytes
     mean: Floats
     variance: Floats
+    principal: Floats
     theta: Floats
 
+    @property
+    def _values(self) -> tuple[Floats, ...]:
+        return self.mean, self.variance, self.principal, self.theta
+
     def encode(self) -> bytes:
-        values = (np.ascontiguousarray(one, dtype="<f8").tobytes() for one in (self.mean, self.variance, self.theta))
+        """As it travels."""
+        values = (np.ascontiguousarray(one, dtype="<f8").tobytes() for one in self._values)
         return pack_list([_FORMAT, self.kind, self.series, *values])
 
     @classmethod
@@ -59,7 +68,7 @@ class Stage:
         """Refuses what is no stage of this study."""
         if not data:
             raise MessageRefused("a run must be a stage of the study on this node, got a training by itself")
-        types = (str, str, bytes, bytes, bytes, bytes)
+        types = (str, str, bytes, bytes, bytes, bytes, bytes)
         format_, kind, series, *values = check_types(unpack_list(data, "a stage"), types, "a stage")
         if format_ != _FORMAT or kind not in stage_kinds(study) or len(series) != SERIES_BYTES:
             raise MessageRefused(f"a stage must be one of {', '.join(stage_kinds(study))}, got {str(kind)[:40]!r}")
@@ -78,7 +87,13 @@ class Stage:
                 f"a stage {self.kind} must come with {expected[0]} means and {expected[1]} variances, got"
                 f" {len(self.mean)} and {len(self.variance)}"
             )
-        finite = all(np.isfinite(one).all() for one in (self.mean, self.variance, self.theta))
+        known = COVARIANCE in stage_kinds(study)[:after]
+        wanted = width * (1 + (study.components or 0)) if known else 0
+        if self.principal.size != wanted:
+            raise MessageRefused(
+                f"a stage {self.kind} must come with {wanted} numbers of components, got {self.principal.size}"
+            )
+        finite = all(np.isfinite(one).all() for one in self._values)
         if not finite or (self.variance < 0).any():
             raise MessageRefused("what a stage comes with must be finite, and variances not negative: it is not")
 
@@ -88,8 +103,15 @@ class Stage:
 
     def recipe(self, study: Study) -> Recipe:
         """From the moments on: how rows become X and Y."""
-        moments = Moments(0, self.mean, self.variance) if study.needs_moments else None  # nobody needs the count
-        return study.recipe(moments)
+        principal = None
+        if study.needs_covariance:
+            centre, components = np.split(self.principal, [study.table_columns.width])
+            principal = Principal(centre, components.reshape(len(centre), -1))
+        return study.recipe(self.moments(study), principal)
+
+    def moments(self, study: Study) -> Moments | None:
+        """Of the columns, if the study needs them; nobody needs the count."""
+        return Moments(0, self.mean, self.variance) if study.needs_moments else None
 
     def model(self, recipe: Recipe) -> Floats:
         """Theta as a matrix."""

@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from codedfl.data.features import principal_of
 from codedfl.data.model import TrainedModel
-from codedfl.data.recipe import Recipe
+from codedfl.data.recipe import Clipped, Recipe
 from codedfl.data.score_sums import ClassScore, NumberScore, score_from_sums
 from codedfl.data.studies.study import Study
 from codedfl.data.studies.sums import SCORE, SQUARES, SUMS, sum_length
@@ -30,13 +31,14 @@ from codedfl.engine.keys import load_identity, load_roster
 from codedfl.engine.logs import one_line
 from codedfl.engine.private_files import make_private_folder, sole_user, write_private
 from codedfl.engine.run_watch import RunWatch
-from codedfl.engine.stages import INFERENCE, SERIES_BYTES, TRAINING, Stage, stage_kinds
+from codedfl.engine.stages import COVARIANCE, INFERENCE, SERIES_BYTES, TRAINING, Stage, stage_kinds
 from codedfl.engine.state_folder import StateFolder
 from codedfl.engine.state_journal import StateJournal
 from codedfl.errors import CodedFLError, InvalidInput, NotEnoughDevices
 from codedfl.exact.fixed_point import Bounds
 from codedfl.protocol import Parameters, Server
-from codedfl.run.inference import Inference, TakesGram, inference_from_total, inference_parameters
+from codedfl.run.inference import Inference, inference_from_total, inference_parameters
+from codedfl.run.secure_gram import TakesGram, gram_parameters
 from codedfl.run.secure_sum import ReadTotal
 from codedfl.schemes.of_study import inference_scheme_of, scheme_of, sums_scheme_of
 from codedfl.solve.registry import make_solver
@@ -70,6 +72,7 @@ class StudyResult:
     owners: names of those whose rows the model is of.
     score, scored: on the held-out rows of so many of them; None without one.
     no_score: why there is none; empty otherwise.
+    clipped: training values beyond the study's ranges, over all devices; None where no moments were summed.
     """
 
     model: TrainedModel
@@ -78,6 +81,7 @@ class StudyResult:
     scored: int
     no_score: str
     inference: Inference | None
+    clipped: Clipped | None
 
 
 def train_study(
@@ -133,7 +137,7 @@ class _StudyRun:
 
     def _stage(self, kind: str) -> Stage:
         """The stage with everything that was found before it."""
-        sums = np.array(self._found.get(SUMS, ()))
+        sums = np.array(self._found.get(SUMS, ()))[: 1 + self._study.table_columns.width]
         count = round(sums[0]) if len(sums) else 0
         squares = np.array(self._found.get(SQUARES, ()))
         return Stage(
@@ -141,6 +145,7 @@ class _StudyRun:
             self._state["series"],
             mean=sums[1:] / count if count else sums,
             variance=np.maximum(squares / count, 0.0) if count else squares,
+            principal=np.frombuffer(self._found.get(COVARIANCE, b""), dtype="<f8"),
             theta=np.frombuffer(self._found[TRAINING] if kind == SCORE else b"", dtype="<f8"),
         )
 
@@ -195,6 +200,10 @@ class _StudyRun:
             model = self._model(total, server.scheme)
             model.save(self._serving.output / MODEL_FILE)
             return np.ascontiguousarray(model.theta, dtype="<f8").tobytes()
+        if kind == COVARIANCE:
+            assert isinstance(server.solver, TakesGram)
+            found = principal_of(server.solver.total(server.parameters.n_features), self._study.components or 0)
+            return np.concatenate([one.ravel() for one in found]).astype("<f8").tobytes()
         if kind == INFERENCE:
             assert isinstance(server.solver, TakesGram)
             return [server.solver.state(), len(server.owner_keys)]
@@ -236,6 +245,11 @@ class _StudyRun:
             solver: Any = make_solver(
                 study.solver, regularisation=study.regularisation, epochs=study.epochs, gram=scheme.reveals_gram
             )
+        elif stage.kind == COVARIANCE:
+            scheme = inference_scheme_of(study, n_devices)
+            bounds, width = study.covariance_bounds(stage.moments(study)), study.table_columns.width + 1
+            parameters = gram_parameters(scheme, width, bounds, n_devices, digest)
+            solver = TakesGram()
         elif stage.kind == INFERENCE:
             scheme, recipe = inference_scheme_of(study, n_devices), stage.recipe(study)
             parameters = inference_parameters(scheme, recipe, self._bounds(recipe), n_devices, digest)
@@ -278,7 +292,17 @@ class _StudyRun:
         score = score_from_sums(model.recipe, np.array(sums)) if sums else None
         if score is not None:
             log.info("scored on %d held-out rows of %d of %d owners", score.rows, scored, len(self._owners))
-        return StudyResult(model, tuple(self._owners), score, scored, no_score, self._inference(model))
+        clipped = self._clipped()
+        if clipped:
+            log.warning("clipped to the study's ranges: %s", clipped.words(model.recipe.column_names))
+        return StudyResult(model, tuple(self._owners), score, scored, no_score, self._inference(model), clipped)
+
+    def _clipped(self) -> Clipped | None:
+        if SUMS not in self._found:
+            return None
+        width = self._study.table_columns.width
+        counts = np.rint(self._found[SUMS][1 + width :]).astype(np.int64)
+        return Clipped(counts[:width], int(counts[width]))
 
     def _inference(self, model: TrainedModel) -> Inference | None:
         if INFERENCE not in self._found:
@@ -299,6 +323,7 @@ def _as_json(result: StudyResult) -> bytes:
         "score": score,
         "scored_devices": result.scored,
         "no_score": result.no_score,
+        "clipped": None if result.clipped is None else result.clipped.total,
         "coefficients": None if inference is None else inference.to_dicts(),
     }
     return json.dumps(content, indent=1).encode() + b"\n"

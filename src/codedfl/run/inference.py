@@ -8,9 +8,7 @@ are those of ordinary least squares on the gridded table. No penalty: a ridge ha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 from scipy import stats
@@ -23,11 +21,9 @@ from codedfl.data.problem import Problem
 from codedfl.data.recipe import Recipe
 from codedfl.errors import InvalidInput
 from codedfl.exact.fixed_point import Bounds, FixedPoint
-from codedfl.exact.ring import Ring
-from codedfl.protocol import Parameters, Policy
-from codedfl.run.in_process import run_in_process
+from codedfl.protocol import Parameters
+from codedfl.run.secure_gram import TakesGram, gram_parameters, run_for_gram
 from codedfl.schemes import CodedScheme, OneShot
-from codedfl.state import PLAIN, Kept, Resumable
 from codedfl.typing import Floats
 
 CONSTANT = "constant"
@@ -54,8 +50,8 @@ class Inference:
     grid : float
         The step of the ring's grid in standard units of the columns: how finely the rows were seen.
     grid_effect : float
-        By how many of its standard errors the grid moves a coefficient, about: the root mean square over all ways in
-        which rounding could have fallen.
+        By how many of its standard errors the grid moves the coefficient that it moves most, about: the root mean
+        square over all ways in which rounding could have fallen.
     """
 
     names: tuple[str, ...]
@@ -94,42 +90,10 @@ class Inference:
         for name, b, error, t, p, low, high in zip(self.names, *columns, strict=True):
             lines.append(f"{name:<{width}}  {b:>12.5g} {error:>12.4g} {t:>9.3f} {p:>8.3f} {low:>12.5g} {high:>12.5g}")
         lines.append(
-            f"the rows were seen on a grid of {self.grid:.1e} standard units, which moves a coefficient by about"
-            f" {self.grid_effect:.1e} of its standard error"
+            f"the rows were seen on a grid of {self.grid:.1e} standard units, which moves coefficients by about"
+            f" {self.grid_effect:.1e} standard errors at most"
         )
         return "\n".join(lines)
-
-
-class TakesGram(Resumable):
-    """A solver that keeps the total of X'X, and over how many rows it is, and is done."""
-
-    epochs = 1
-    _kept: ClassVar[Mapping[str, Kept]] = {"model": PLAIN, "triangle": PLAIN, "samples": PLAIN}
-
-    def __init__(self) -> None:
-        self.model: Floats | None = None
-        self.triangle: Floats | None = None
-        self.samples = 0
-
-    def total(self, width: int) -> Floats:
-        """The total as a symmetric matrix of so many columns."""
-        assert self.triangle is not None
-        total = np.zeros((width, width))
-        total[np.triu_indices(width)] = self.triangle
-        return np.asarray(total + np.triu(total, 1).T)
-
-    def take_gram(self, triangle: Floats) -> None:
-        self.triangle = triangle
-
-    def start(self, initial: Floats, constant: Floats, samples: int) -> None:
-        del constant
-        self.model, self.samples = initial, samples
-
-    def request(self) -> Floats | None:
-        return None
-
-    def receive(self, sent: Floats, product: Floats) -> None:
-        raise AssertionError(f"nothing was requested, got a product of shape {product.shape} for {sent.shape}")
 
 
 def infer(problem: Problem, scheme: CodedScheme | None = None, level: float = 0.95) -> Inference:
@@ -145,17 +109,12 @@ def infer(problem: Problem, scheme: CodedScheme | None = None, level: float = 0.
         Of the confidence intervals.
     """
     scheme = scheme or OneShot(alpha=max(1, problem.n_devices - 2))
-    recipe, solver = problem.recipe, TakesGram()
+    recipe = problem.recipe
     check_for_inference(recipe, level)
     parameters = inference_parameters(scheme, recipe, problem.bounds, problem.n_devices, recipe.digest())
-    server = scheme.server_type(parameters, problem.device_names, solver)
-    policy = Policy(allow_gram=True, allow_unpinned=True, colluders=0)  # the caller has asked for it
-    devices = []
-    for i, name in enumerate(problem.device_names):
-        rows = problem.rows_of(i)
-        X, Y = inference_rows(problem.X[rows], problem.Y[rows])
-        devices.append(scheme.device_type(name, X, Y, policy=policy, recipe=parameters.recipe))
-    run_in_process(server, devices)
+    places = (problem.rows_of(i) for i in range(problem.n_devices))
+    parts = [inference_rows(problem.X[rows], problem.Y[rows]) for rows in places]
+    solver = run_for_gram(scheme, parameters, problem.device_names, parts)
     return inference_from_total(solver, recipe, parameters, problem.n_devices, level)
 
 
@@ -163,20 +122,8 @@ def inference_parameters(
     scheme: CodedScheme, recipe: Recipe, bounds: Bounds, n_devices: int, digest: bytes
 ) -> Parameters:
     """Of the run whose total inference is made of; ``bounds`` are those of training, ``digest`` what is agreed on."""
-    width = recipe.n_features + 1
     bounds = replace(bounds, features=max(bounds.features, bounds.labels))
-    # All fraction bits that three primes give: these totals are all there is.
-    precision = FixedPoint.natural_bits(Ring.for_group_sizes((n_devices,), 3), bounds, width)
-    return Parameters(
-        scheme.name,
-        n_features=width,
-        n_outputs=1,
-        bounds=bounds,
-        precision=precision,
-        **scheme.agreed,
-        reveals_gram=scheme.reveals_gram,
-        recipe=digest,
-    )
+    return gram_parameters(scheme, recipe.n_features + 1, bounds, n_devices, digest)
 
 
 def inference_from_total(
@@ -214,7 +161,7 @@ def inference_from_total(
         residual_deviation=solved.deviation * (labels.high - labels.low) / 2,
         level=level,
         grid=2.0**-format_.feature_bits,
-        grid_effect=_grid_effect(solved, 2.0**-format_.feature_bits),
+        grid_effect=_grid_effect(solved, 2.0**-format_.feature_bits, n_rows),
     )
 
 
@@ -259,13 +206,18 @@ def _least_squares(total: Floats, rows: int, names: tuple[str, ...]) -> _Solutio
     return _Solution(coefficients, variance * inverse, float(1.0 - residual / about_mean), float(variance**0.5))
 
 
-def _grid_effect(solved: _Solution, step: float) -> float:
-    """In standard errors, to first order: rounding adds to the residuals that of each column times its coefficient.
+def _grid_effect(solved: _Solution, step: float, rows: int) -> float:
+    """In standard errors of the coefficient that is moved most, to first order in the rounding errors E.
 
-    Rounding errors of a step have the variance step^2 / 12; the target is rounded too, the constant is not.
+    Those are (X'X)^-1 (E'r - X'E b): errors of a step have the variance step^2 / 12, the target's count too, and what
+    r, the residuals, do with them weighs the more the closer a column is to others.
     """
-    weights = 1.0 + float(np.square(solved.coefficients[1:]).sum())
-    return step * (weights / 12) ** 0.5 / solved.deviation if solved.deviation > 0 else np.inf
+    if not solved.deviation > 0:
+        return np.inf
+    weights = (1.0 + float(np.square(solved.coefficients[1:]).sum())) / solved.deviation**2
+    inverse = solved.covariance / solved.deviation**2
+    closeness = float((np.square(inverse).sum(axis=0) / np.diag(inverse)).max())
+    return float(step * ((weights + rows * closeness) / 12) ** 0.5)
 
 
 def _to_units(scaling: Preprocessing, labels: TargetLabels, constant: float) -> tuple[Floats, float]:

@@ -19,6 +19,7 @@ from codedfl.data.studies.problem import device_rows, rehearsal_key, study_probl
 from codedfl.data.studies.study import Study
 from codedfl.data.tables import ENDINGS, RawTable, read_file
 from codedfl.errors import InvalidInput
+from codedfl.run.secure_gram import secure_gram_in_process
 from codedfl.run.secure_sum import secure_moments_in_process, secure_sum_in_process
 from codedfl.run.simulator import Trace, simulate
 from codedfl.schemes import CodedScheme, Conditions
@@ -68,7 +69,7 @@ def rehearse_study(
 
     gone: devices that die when they have uploaded. The model is the same, and they cannot score.
     """
-    problem = study_problem(study, tables, secure_moments_in_process)
+    problem = study_problem(study, tables, secure_moments_in_process, secure_gram_in_process)
     solver = make_solver(
         study.solver, regularisation=study.regularisation, epochs=study.epochs, gram=scheme.reveals_gram
     )

@@ -10,7 +10,7 @@ import pytest
 
 from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.data.preprocessing import Moments
-from codedfl.data.studies import NumberTarget, StudyColumn, load_study, parse_study
+from codedfl.data.studies import ClassTarget, NumberTarget, StudyColumn, load_study, parse_study
 from codedfl.data.studies.check import check_table
 from codedfl.data.studies.draft import draft_study, outer_range
 from codedfl.data.tables import as_raw_table
@@ -111,9 +111,16 @@ def test_the_digest_is_that_of_the_meaning():
          "training.epochs must be a whole number, got 1.5"),
         ("[protection]", "[extra]\n[protection]", "the file must hold only column, features, format, name, noise,"
          " protection, purpose, result, target, training, got 'extra'"),
-        ("[protection]", '[features]\nkind = "cubic"\n[protection]', "features must be linear or rbf, got 'cubic'"),
+        ("[protection]", '[features]\nkind = "cubic"\n[protection]', "features must be linear or rbf or pca-rbf,"
+         " got 'cubic'"),
+        ("[protection]", '[features]\nkind = "pca-rbf"\ncomponents = 9\n[protection]',
+         "components must be between 1 and the number of columns (4) for pca-rbf, got 9"),
+        ("[protection]", "[features]\ncomponents = 2\n[protection]",
+         "components must be left out with linear features, got 2"),
         ("[protection]", '[features]\nkind = "rbf"\n[result]\ninference = true\n[protection]',
          "inference must go with linear features, got 'rbf'"),
+        ("range = [0, 60.0]", "classes = [1, 2]\n[result]\ninference = true",
+         "inference must go with a number to predict, got classes: give the target a range"),
     ],
 )  # fmt: skip
 def test_a_bad_file_is_refused_in_one_line(old: str, new: str, message: str):
@@ -209,6 +216,14 @@ def test_a_draft_reads_as_a_study_that_takes_its_sample():
     assert "97" not in text, "a person's value must not stand in the file"
     stay = parse_study(draft_study(table, "age", "sample", drop=("ward",)))
     assert stay.target == NumberTarget("age", (10.0, 105.0))
+
+
+def test_a_draft_says_that_it_has_guessed_classes():
+    table = as_raw_table({"x": [1.0, 2.5, 3.0, 4.0], "score": [0, 2, 2, 0]}, "t.csv")
+    guessed = draft_study(table, "score", "t")
+    assert isinstance(parse_study(guessed).target, ClassTarget)
+    assert "# Guessed from few whole numbers. If it is a quantity: codedfl study new --task regression" in guessed
+    assert isinstance(parse_study(draft_study(table, "score", "t", task="regression")).target, NumberTarget)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """The feature map: what turns scaled columns into the x of the linear model (paper V, kernel embedding).
 
 A feature map is one file in this folder, or anywhere else: a class with the face of `FeatureMap`, made known under a
-name by `register_feature_map`. Random Fourier features are the paper's; linear ones are plain linear regression.
+name by `register_feature_map`. Random Fourier features are the paper's; linear ones are plain linear regression;
+random features of principal components need a covariance that the devices sum first.
 """
 
 from codedfl.data.features.feature_map import (
@@ -13,6 +14,7 @@ from codedfl.data.features.feature_map import (
     register_feature_map,
 )
 from codedfl.data.features.linear import LinearFeatures
+from codedfl.data.features.principal import Principal, PrincipalFourierFeatures, covariance_rows, principal_of
 from codedfl.data.features.random_fourier import RandomFourierFeatures, default_gamma
 
 __all__ = [
@@ -20,9 +22,13 @@ __all__ = [
     "FeatureChoice",
     "FeatureMap",
     "LinearFeatures",
+    "Principal",
+    "PrincipalFourierFeatures",
     "RandomFourierFeatures",
     "choose_features",
+    "covariance_rows",
     "default_gamma",
     "feature_map_from_dict",
+    "principal_of",
     "register_feature_map",
 ]

@@ -6,7 +6,6 @@ number for number, from what its `definition` says: all devices must make the sa
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
@@ -69,17 +68,25 @@ class FeatureMap(Protocol):
         """The map for columns scaled in this way."""
 
 
-FEATURE_MAPS: dict[str, type[FeatureMap]] = {}
+FEATURE_MAPS: dict[str, type[FeatureMap]] = {}  # those that a name and public numbers are enough for
+_BY_KIND: dict[str, type[FeatureMap]] = {}
 
 Map = TypeVar("Map", bound=type[FeatureMap])
 
 
 def register_feature_map(feature_map: Map) -> Map:
     """Make a class known by its ``name`` and ``kind``; serves as a decorator."""
-    for other in FEATURE_MAPS.values():
+    register_kind(feature_map)
+    FEATURE_MAPS[feature_map.name] = feature_map
+    return feature_map
+
+
+def register_kind(feature_map: Map) -> Map:
+    """The same for a class whose maps are made of what was summed over devices, so that a name does not make one."""
+    for other in _BY_KIND.values():
         if feature_map.name == other.name or feature_map.kind == other.kind:
             raise InvalidInput(f"name and kind of a feature map must be new, got {feature_map.name!r} again")
-    FEATURE_MAPS[feature_map.name] = feature_map
+    _BY_KIND[feature_map.kind] = feature_map
     return feature_map
 
 
@@ -95,9 +102,6 @@ def choose_features(features: str | FeatureMap, inputs: Preprocessing, choice: F
 def feature_map_from_dict(saved: dict[str, Any]) -> FeatureMap:
     """The map that ``to_dict`` of any registered kind described."""
     kind = saved.get("kind") if isinstance(saved, dict) else None
-    makers: dict[str, Callable[[dict[str, Any]], FeatureMap]] = {
-        one.kind: one.from_dict for one in FEATURE_MAPS.values()
-    }
-    if not isinstance(kind, str) or kind not in makers:
-        raise InvalidInput(f"kind of feature map must be {' or '.join(map(repr, makers))}, got {kind!r}")
-    return makers[kind](saved)
+    if not isinstance(kind, str) or kind not in _BY_KIND:
+        raise InvalidInput(f"kind of feature map must be {' or '.join(map(repr, _BY_KIND))}, got {kind!r}")
+    return _BY_KIND[kind].from_dict(saved)

@@ -12,7 +12,7 @@ import numpy as np
 import tomli_w
 
 from codedfl.data.columns import CategoryColumn, NumberColumn, guess_columns
-from codedfl.data.datasets.dataset import as_labels
+from codedfl.data.datasets.dataset import Task, as_labels
 from codedfl.data.studies.toml_file import FORMAT
 from codedfl.data.tables import RawTable
 from codedfl.errors import InvalidInput
@@ -22,9 +22,17 @@ _ROWS = 10_000
 
 
 def draft_study(
-    table: RawTable, target: str, name: str, drop: tuple[str, ...] = (), participants: int = PARTICIPANTS
+    table: RawTable,
+    target: str,
+    name: str,
+    drop: tuple[str, ...] = (),
+    participants: int = PARTICIPANTS,
+    task: Task | None = None,
 ) -> str:
-    """The text of a study file for tables like this one."""
+    """The text of a study file for tables like this one.
+
+    task: what the target is for; None guesses: text, and few whole numbers, are classes.
+    """
     guess = guess_columns(table.without([target]), drop=drop)
     lines = [
         "# A study file: everything that turns rows into a model, and what the parties agree to.",
@@ -38,16 +46,17 @@ def draft_study(
     for column in guess.columns.columns:
         lines += [*_column(table, column), ""]
     rows = max(_ROWS, _power_above(len(table)))
-    classes = _is_classes(table, target)
+    classes = _is_classes(table, target, task)
     lines += [
-        *_target(table, target),
+        *_target(table, target, classes, guessed=task is None),
         "",
         "[features]",
-        _say("kind", "linear", "linear: coefficients one can read; rbf: random features of a Gaussian kernel"),
+        _say("kind", "linear", "linear: coefficients one can read; rbf: random features of a Gaussian kernel; pca-rbf"),
         _say("deviations", 8.0, "columns without a range are clipped at so many standard deviations, and counted"),
         "",
         "[protection]",
-        _say("scheme", "role-keys", "what the server sees: codedfl privacy compares the schemes"),
+        _say("scheme", "role-keys", "how it is protected: codedfl privacy compares the schemes"),
+        _say("colluders", 1, "so many devices together with the server learn the total only"),
         _say("least_participants", participants, "no device takes part with fewer; more hide each one better"),
         _say("max_rows", rows * participants, "public bound on the rows of all; room to spare costs digits"),
         _say("max_rows_per_device", rows, "public bound on the rows of one device"),
@@ -95,24 +104,26 @@ def _column(table: RawTable, column: NumberColumn | CategoryColumn) -> list[str]
     return [*lines, _say("missing", middle, "what a gap becomes; a mark beside it lets the model learn what it means")]
 
 
-def _target(table: RawTable, target: str) -> list[str]:
+def _target(table: RawTable, target: str, classes: bool, guessed: bool) -> list[str]:
     values = table.column(target, "the target")
     lines = ["[target]", _say("name", target)]
-    if not _is_classes(table, target):
+    if not classes:
         low, high = outer_range(values[np.isfinite(values)])
         return [*lines, f"range = [{low!r}, {high!r}]  # what is possible: beyond is clipped in training, and counted"]
     present = values[values != ""] if values.dtype.kind == "U" else values[np.isfinite(values)].astype(np.int64)
-    classes = np.unique(present).tolist()
-    shown = ", ".join(_text(one) if isinstance(one, str) else str(one) for one in classes)
+    levels = np.unique(present).tolist()
+    shown = ", ".join(_text(one) if isinstance(one, str) else str(one) for one in levels)
+    if guessed and present.dtype.kind != "U":
+        lines[:0] = ["# Guessed from few whole numbers. If it is a quantity: codedfl study new --task regression"]
     return [*lines, f"classes = [{shown}]  # all there may be"]
 
 
-def _is_classes(table: RawTable, target: str) -> bool:
+def _is_classes(table: RawTable, target: str, task: Task | None) -> bool:
     values = table.column(target, "the target")
     present = values[values != ""] if values.dtype.kind == "U" else values[np.isfinite(values)]
     if not len(present):
         raise InvalidInput(f"the target {target!r} of {table.name} must hold values, got gaps only")
-    return as_labels(present, None)[1] == "classification"
+    return as_labels(present, task)[1] == "classification"
 
 
 def _text(value: str) -> str:

@@ -7,23 +7,35 @@ the test set here.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
+from codedfl.data.features import covariance_rows, principal_of
 from codedfl.data.held_out import held_out_rows
 from codedfl.data.problem import Problem, SecureMoments
 from codedfl.data.studies.study import Study
 from codedfl.data.tables import RawTable
 from codedfl.errors import InvalidInput
+from codedfl.exact.fixed_point import Bounds
 from codedfl.typing import Floats, Rows
 
+# Sums X'X over the devices' rows within public bounds.
+SecureGram = Callable[[list[Floats], Bounds], Floats]
 
-def study_problem(study: Study, tables: Mapping[str, RawTable], secure_moments: SecureMoments) -> Problem:
+
+def study_problem(
+    study: Study,
+    tables: Mapping[str, RawTable],
+    secure_moments: SecureMoments,
+    secure_gram: SecureGram | None = None,
+) -> Problem:
     """The problem of the devices that hold these tables, by the devices' names.
 
     Who holds out which rows is decided by a key made of the device's name here: a rehearsal has no device's own key.
+
+    secure_gram: for studies that need a covariance.
     """
     if len(tables) < study.least_participants:
         raise InvalidInput(
@@ -35,7 +47,14 @@ def study_problem(study: Study, tables: Mapping[str, RawTable], secure_moments: 
     moments = None
     if study.needs_moments:
         moments = secure_moments([study.clipped(X[~mask]) for X, mask in zip(matrices, masks, strict=True)])
-    recipe = study.recipe(moments)
+    principal = None
+    if study.needs_covariance:
+        if secure_gram is None:
+            raise InvalidInput("secure_gram must be given for this study, got None")
+        scaling = study.preprocessing(moments)
+        scaled = [covariance_rows(scaling.apply(X[~mask])[0]) for X, mask in zip(matrices, masks, strict=True)]
+        principal = principal_of(secure_gram(scaled, study.covariance_bounds(moments)), study.components or 0)
+    recipe = study.recipe(moments, principal)
     X, y, held = np.concatenate(matrices), np.concatenate(targets), np.concatenate(masks)
     train = recipe.rows(X[~held], y[~held])
     return Problem(

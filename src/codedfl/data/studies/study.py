@@ -13,11 +13,20 @@ import numpy as np
 
 from codedfl.data.canonical import canonical_digest
 from codedfl.data.columns import CategoryColumn, Columns, NumberColumn
-from codedfl.data.features import FEATURE_MAPS, FeatureChoice, choose_features, default_gamma
+from codedfl.data.features import (
+    FEATURE_MAPS,
+    FeatureChoice,
+    FeatureMap,
+    Principal,
+    PrincipalFourierFeatures,
+    RandomFourierFeatures,
+    choose_features,
+    default_gamma,
+)
 from codedfl.data.labels import Labels
 from codedfl.data.model import TrainedModel
 from codedfl.data.preprocessing import DEFAULT_CLIP, Moments, Preprocessing
-from codedfl.data.recipe import Recipe
+from codedfl.data.recipe import Clipped, Recipe
 from codedfl.data.tables import RawTable
 from codedfl.errors import InvalidInput
 from codedfl.exact.fixed_point import Bounds
@@ -100,7 +109,8 @@ class Study:
 
     name, purpose: for people; what the model is for.
     columns, target: of every device's table, by name.
-    features, n_features, gamma, seed: see ``FeatureChoice``.
+    features, n_features, gamma, seed: see ``FeatureChoice``; "pca-rbf" are random features of ``components``
+        principal components, for which the covariance of the columns is summed over the devices.
     deviations: where columns without a range are clipped, in standard deviations.
     scheme, alpha, colluders, holders: how the training is protected. alpha (or, of role keys, colluders and holders)
         belongs to the scheme; None is the scheme's own rule.
@@ -132,6 +142,7 @@ class Study:
     regularisation: float = 1e-4
     held_out: float = 0.2
     inference: bool = False
+    components: int | None = None
 
     def __post_init__(self) -> None:
         names = [one.column.name for one in self.columns]
@@ -139,8 +150,16 @@ class Study:
             raise InvalidInput(f"the target must not be a column too, got {self.target.name!r}")
         Columns(tuple(one.column for one in self.columns))
         self.target.labels()
-        if self.features not in FEATURE_MAPS:
-            raise InvalidInput(f"features must be {' or '.join(FEATURE_MAPS)}, got {self.features!r}")
+        kinds = (*FEATURE_MAPS, PrincipalFourierFeatures.name)
+        if self.features not in kinds:
+            raise InvalidInput(f"features must be {' or '.join(kinds)}, got {self.features!r}")
+        width = self.table_columns.width
+        if self.needs_covariance and not 1 <= (self.components or 0) <= width:
+            raise InvalidInput(
+                f"components must be between 1 and the number of columns ({width}) for pca-rbf, got {self.components}"
+            )
+        if not self.needs_covariance and self.components is not None:
+            raise InvalidInput(f"components must be left out with {self.features} features, got {self.components}")
         if self.least_participants < 3:
             raise InvalidInput(
                 "least_participants must be at least 3, or a device learns another's sums from the total,"
@@ -158,6 +177,8 @@ class Study:
                 raise InvalidInput(f"{name} must be between {low} and {high:g}, got {getattr(self, name)}")
         if self.inference and self.features != "linear":
             raise InvalidInput(f"inference must go with linear features, got {self.features!r}")
+        if self.inference and isinstance(self.target, ClassTarget):
+            raise InvalidInput("inference must go with a number to predict, got classes: give the target a range")
 
     def __repr__(self) -> str:
         return f"<Study {self.name!r}: {len(self.columns)} columns to {self.target.name!r}, {self.digest().hex()[:16]}>"
@@ -206,6 +227,11 @@ class Study:
         """The columns of X within their public ranges: what the moments are taken of."""
         return np.clip(X, *self._ranges())
 
+    def beyond(self, X: Floats, y: Rows) -> Clipped:
+        """How many values of each column of X, and targets, lie beyond their public ranges."""
+        low, high = self._ranges()
+        return Clipped(((low > X) | (high < X)).sum(axis=0), self.target.labels().count_clipped(y))
+
     # -- the recipe
 
     @property
@@ -213,14 +239,29 @@ class Study:
         """Linear features are centred, so that the constant need not be shrunk; others where a column says so."""
         return self.features == "linear" or any(flag for one in self.columns for flag in one.by_moments())
 
-    def recipe(self, moments: Moments | None = None) -> Recipe:
-        """How rows become X and Y. ``moments`` are of all columns of X over all devices, if the study needs them."""
-        if self.needs_moments and moments is None:
-            raise InvalidInput("moments must be given for this study, got None")
-        preprocessing = self._preprocessing(moments)
+    @property
+    def needs_covariance(self) -> bool:
+        """Whether the covariance of the columns is summed before features can be made."""
+        return self.features == PrincipalFourierFeatures.name
+
+    def recipe(self, moments: Moments | None = None, principal: Principal | None = None) -> Recipe:
+        """How rows become X and Y.
+
+        moments: of all columns of X over all devices, if the study needs them.
+        principal: of the scaled columns over all devices, if the study needs their covariance.
+        """
+        preprocessing = self.preprocessing(moments)
         gamma = self._gamma(preprocessing.n_columns) if self.gamma is None else self.gamma
-        choice = FeatureChoice(self.n_features, gamma, self.seed)
-        features = choose_features(self.features, preprocessing, choice)
+        features: FeatureMap
+        if self.needs_covariance:
+            if principal is None:
+                raise InvalidInput("principal must be given for this study, got None")
+            n_inputs = principal.components.shape[1]
+            random = RandomFourierFeatures(n_inputs, self.n_features, gamma, self.seed)
+            features = PrincipalFourierFeatures(principal, random)
+        else:
+            choice = FeatureChoice(self.n_features, gamma, self.seed)
+            features = choose_features(self.features, preprocessing, choice)
         return Recipe(preprocessing, features, self.target.labels(), self.table_columns)
 
     def model(self, recipe: Recipe, theta: Floats, **provenance: Any) -> TrainedModel:
@@ -231,11 +272,19 @@ class Study:
     def bounds(self, recipe: Recipe) -> Bounds:
         return recipe.bounds(self.max_rows, self.max_rows_per_device)
 
+    def covariance_bounds(self, moments: Moments | None) -> Bounds:
+        """Of the rows that the covariance is summed of: a 1 and the scaled columns."""
+        largest = max(1.0, self.preprocessing(moments).bound)
+        return Bounds(largest, 1.0, self.max_rows, self.max_rows_per_device)
+
     def _ranges(self) -> tuple[Floats, Floats]:
         low, high = np.array([ends for one in self.columns for ends in one.ranges()]).T
         return low, high
 
-    def _preprocessing(self, moments: Moments | None) -> Preprocessing:
+    def preprocessing(self, moments: Moments | None) -> Preprocessing:
+        """The scaling of the columns of X."""
+        if self.needs_moments and moments is None:
+            raise InvalidInput("moments must be given for this study, got None")
         low, high = self._ranges()
         by_moments = np.array([flag for one in self.columns for flag in one.by_moments()])
         if moments is None:

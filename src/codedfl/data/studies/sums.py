@@ -10,9 +10,10 @@ SUMS, SQUARES, SCORE = "sums", "squares", "score"
 
 
 def sum_length(study: Study, kind: str) -> int:
-    """kind: the number of rows and each column's sum; each column's squares about the mean; the score's sums."""
+    """In the first sum rows, sums of columns, values and targets beyond their ranges; then squares about the mean."""
+    width = study.table_columns.width
     if kind in (SUMS, SQUARES):
-        return study.table_columns.width + (kind == SUMS)
+        return 2 * width + 2 if kind == SUMS else width
     labels = study.target.labels()
     if not isinstance(labels, ClassLabels):
         return 5

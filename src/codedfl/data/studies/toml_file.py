@@ -22,6 +22,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     "features": {
         "kind": "features",
         "count": "n_features",
+        "components": "components",
         "gamma": "gamma",
         "seed": "seed",
         "deviations": "deviations",

@@ -1,0 +1,118 @@
+"""Random Fourier features of the principal components: columns that go together are one direction, not many.
+
+The components are those of the covariance of the scaled columns over all devices, which a secure sum gives (a stage of
+a study, ``Study.features`` = "pca-rbf"): who sums learns that covariance, so it counts as shown. With fewer inputs the
+same number of random features follows the kernel more closely.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from codedfl.checks import check_matrix
+from codedfl.data.features.feature_map import FeatureChoice, register_kind
+from codedfl.data.features.random_fourier import RandomFourierFeatures
+from codedfl.data.preprocessing import Preprocessing
+from codedfl.errors import InvalidInput
+from codedfl.typing import Floats, Rows
+
+
+class Principal(NamedTuple):
+    """The mean of p scaled columns, and k directions of largest variance, p x k."""
+
+    centre: Floats
+    components: Floats
+
+
+def covariance_rows(scaled: Rows) -> Floats:
+    """What a device puts into the total that ``principal_of`` reads: a 1 before the scaled columns of each row."""
+    return np.hstack((np.ones((len(scaled), 1)), np.asarray(scaled, dtype=np.float64)))
+
+
+def principal_of(total: Floats, count: int) -> Principal:
+    """The ``count`` directions of largest variance, from the total of X'X of ``covariance_rows``.
+
+    The largest entry of each direction is positive: which of the two signs an eigenvector has is nobody's choice.
+    """
+    n_columns = len(total) - 1
+    if not 1 <= count <= n_columns:
+        raise InvalidInput(f"components must be between 1 and the number of columns ({n_columns}), got {count}")
+    centre = total[0, 1:] / total[0, 0]
+    covariance = total[1:, 1:] / total[0, 0] - np.outer(centre, centre)
+    _, vectors = np.linalg.eigh(covariance)
+    components = vectors[:, ::-1][:, :count]
+    signs = np.sign(components[np.abs(components).argmax(axis=0), np.arange(count)])
+    return Principal(centre, np.ascontiguousarray(components * signs))
+
+
+@register_kind
+@dataclass(frozen=True, eq=False)
+class PrincipalFourierFeatures:
+    """x -> random Fourier features of (x - centre) P.
+
+    random: of the components; its ``input_dim`` is their number.
+    """
+
+    principal: Principal
+    random: RandomFourierFeatures
+
+    name: ClassVar[str] = "pca-rbf"
+    kind: ClassVar[str] = "principal-fourier"
+
+    def __post_init__(self) -> None:
+        centre, components = self.principal
+        if centre.ndim != 1 or components.shape != (len(centre), self.random.input_dim):
+            raise InvalidInput(
+                f"components must be {len(centre)} x {self.random.input_dim}, got shape {components.shape}"
+            )
+        if not (np.isfinite(centre).all() and np.isfinite(components).all()):
+            raise InvalidInput("centre and components must be finite, got other values")
+
+    @classmethod
+    def choose(cls, inputs: Preprocessing, choice: FeatureChoice) -> PrincipalFourierFeatures:
+        """A name is not enough."""
+        del inputs, choice
+        raise InvalidInput(f"features {cls.name} must be made of a covariance summed over devices: take a study")
+
+    @property
+    def input_dim(self) -> int:
+        """Scaled columns that it takes."""
+        return len(self.principal.centre)
+
+    @property
+    def n_features(self) -> int:
+        """Those of the random features."""
+        return self.random.n_features
+
+    @property
+    def bound(self) -> float:
+        """That of the random features."""
+        return self.random.bound
+
+    def transform(self, X: Rows) -> Floats:
+        """Features of scaled rows."""
+        check_matrix("X", X, self.input_dim)
+        return self.random.transform((X.astype(np.float64) - self.principal.centre) @ self.principal.components)
+
+    def definition(self) -> dict[str, Any]:
+        """What makes the map: the components to the last bit."""
+        centre, components = (one.tolist() for one in self.principal)
+        return {"kind": self.kind, "centre": centre, "components": components, "random": self.random.definition()}
+
+    def to_dict(self) -> dict[str, Any]:
+        """For the model file, whose arrays lie beside its text."""
+        return {"kind": self.kind, **self.principal._asdict(), "random": self.random.to_dict()}
+
+    @classmethod
+    def from_dict(cls, saved: dict[str, Any]) -> PrincipalFourierFeatures:
+        """The map that ``to_dict`` described."""
+        try:
+            parts = (np.asarray(saved[name], dtype=np.float64) for name in ("centre", "components"))
+            return cls(Principal(*parts), RandomFourierFeatures.from_dict(saved["random"]))
+        except (KeyError, TypeError, ValueError) as error:
+            if isinstance(error, InvalidInput):
+                raise
+            raise InvalidInput(f"saved principal features must be complete, got {error!r}") from error
