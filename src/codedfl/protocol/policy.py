@@ -8,9 +8,11 @@ against its operator's policy alone; rows that do not fit the public bounds are 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from codedfl.errors import InvalidInput
+from codedfl.privacy.calibration import epsilon_of
 from codedfl.protocol.agreement import Agreement, Parameters
 
 
@@ -49,6 +51,10 @@ class Policy:
         to fewer than z + 2 devices.
     least_changed_rows : int
         The same devices may train again on unchanged rows, or when at least so many of this device's rows changed.
+    most_epsilon, most_total_epsilon : float or None
+        What a run, and all recorded runs together, may cost a row in differential privacy at ``delta``. With either, a
+        run without noise is refused. None allows exact totals.
+    delta : float
     """
 
     schemes: tuple[str, ...] = ()
@@ -64,6 +70,9 @@ class Policy:
     allow_unpinned: bool = False
     colluders: int = 1
     least_changed_rows: int = 10
+    most_epsilon: float | None = None
+    most_total_epsilon: float | None = None
+    delta: float = 1e-5
 
     def __post_init__(self) -> None:
         for name in ("least_joiners", "least_owners"):
@@ -77,6 +86,12 @@ class Policy:
         for name in ("colluders", "least_changed_rows"):
             if getattr(self, name) < 0:
                 raise InvalidInput(f"{name} must be at least 0, got {getattr(self, name)}")
+        for name in ("most_epsilon", "most_total_epsilon"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise InvalidInput(f"{name} must be above 0, got {value}")
+        if not 0 < self.delta < 1:
+            raise InvalidInput(f"delta must be between 0 and 1, got {self.delta}")
 
     def joiners_wanted(self, pinned: int | None) -> int:
         """The least number of devices in an agreement; ``pinned`` are those on the roster, None without one."""
@@ -91,6 +106,11 @@ class Policy:
             return "masks must be on by this device's policy, got off"
         if p.bounds.samples_per_device < self.least_rows:
             return _too_small("bounds.samples_per_device", self.least_rows, p.bounds.samples_per_device)
+        allowed, spent = self._most_epsilon, math.inf if p.rho is None else epsilon_of(p.rho, self.delta)
+        if spent > allowed:
+            return (
+                f"epsilon must be at most {allowed:g} at delta = {self.delta:g} by this device's policy, {_got(spent)}"
+            )
         limits = (
             ("alpha", self.most_alpha, p.alpha),
             ("epochs", self.most_epochs, p.epochs),
@@ -108,6 +128,22 @@ class Policy:
             )
         return ""
 
+    @property
+    def _most_epsilon(self) -> float:
+        return min(one for one in (self.most_epsilon, self.most_total_epsilon, math.inf) if one is not None)
+
+    def objection_to_spending(self, rho: float | None) -> str:
+        """Why a run is refused after which all recorded ones have cost rho (None: no bound); empty when it is not."""
+        if self.most_total_epsilon is None:
+            return ""
+        spent = math.inf if rho is None else epsilon_of(rho, self.delta)
+        if spent <= self.most_total_epsilon:
+            return ""
+        return (
+            f"epsilon over all recorded runs must be at most {self.most_total_epsilon:g} at delta = {self.delta:g} by"
+            f" this device's policy, {_got(spent)} with this one"
+        )
+
     def objection_to_set(self, agreement: Agreement) -> str:
         """Why a run with these participants is refused, its parameters apart; empty when it is not."""
         shown, n_features = agreement.directions, agreement.parameters.n_features
@@ -122,6 +158,10 @@ class Policy:
                 " holders, epochs or outputs, or operators who allow the whole matrix (allow-gram)"
             )
         return ""
+
+
+def _got(epsilon: float) -> str:
+    return "got no noise" if math.isinf(epsilon) else f"got {epsilon:.3f}"
 
 
 def _too_small(what: str, least: int, value: int) -> str:
