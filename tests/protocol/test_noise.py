@@ -128,7 +128,7 @@ def test_products_are_of_the_same_noisy_total():
 
 
 def test_an_initial_model_is_refused():
-    message = "the initial model must be zero with noise, whose grid is too coarse for it, got another"
+    message = "the initial model must be zero with noise: its grid is too coarse for another"
     with pytest.raises(InvalidInput, match=exactly(message)):
         NoisyScenario(initial=np.full((4, 2), 0.25)).agreement()
 

@@ -282,9 +282,7 @@ class Agreement:
         if theta.shape != shape:
             raise InvalidInput(f"the initial model must have shape {shape}, got {theta.shape}")
         if parameters.noise is not None and np.any(theta):
-            raise InvalidInput(
-                "the initial model must be zero with noise, whose grid is too coarse for it, got another"
-            )
+            raise InvalidInput("the initial model must be zero with noise: its grid is too coarse for another")
         seats = seated(members, invitation.run, parameters.groups)
         held = () if roles is None else tuple(roles.get(member.name, NO_ROLE) for member in seats)
         without_data = tuple(i for i, member in enumerate(seats) if member.name in helpers)
@@ -431,10 +429,9 @@ def _decoded(data: bytes) -> Agreement:
     if found != seated(found, run, parameters.groups):
         raise MessageRefused("places within a group must be those that the nonces draw, got others")
     shape = (parameters.n_features, parameters.n_outputs)
-    if len(theta) not in (0, 8 * math.prod(shape)) or (theta and parameters.noise is not None):
-        raise MessageRefused(
-            f"the initial model must have {math.prod(shape)} numbers, and none with noise, got {len(theta)} bytes"
-        )
+    numbers = math.prod(shape) if parameters.noise is None else 0
+    if len(theta) not in (0, 8 * numbers):
+        raise MessageRefused(f"the initial model must have {numbers} numbers, got {len(theta)} bytes")
     model = np.frombuffer(theta, "<f8").reshape(shape) if theta else np.zeros(shape)
     agreement = Agreement(invitation, found, model, tuple(roles), tuple(helpers))
     try:
