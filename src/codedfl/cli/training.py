@@ -14,6 +14,7 @@ from codedfl.cli.screen import Screen, score_name
 from codedfl.data.features import RandomFourierFeatures
 from codedfl.data.model import TrainedModel
 from codedfl.data.problem import Problem
+from codedfl.exact.row_noise import RowNoise
 from codedfl.fleet.fleet import Fleet
 from codedfl.report.rows import score as score_text
 from codedfl.report.rows import seconds as seconds_text
@@ -44,6 +45,7 @@ class Training:
     fleet: Fleet
     target: float | None
     precision: int | None
+    noise: RowNoise | None = None
     epochs: list[int] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
@@ -100,6 +102,7 @@ class Training:
                 Conditions(self.fleet),
                 rng,
                 precision=self.precision,
+                noise=self.noise,
                 stop_when=None if target is None else lambda theta: self.problem.score(theta) >= target,
                 on_epoch=on_epoch,
             )

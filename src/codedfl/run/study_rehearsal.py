@@ -19,6 +19,7 @@ from codedfl.data.studies.problem import device_rows, rehearsal_key, study_probl
 from codedfl.data.studies.study import Study
 from codedfl.data.tables import ENDINGS, RawTable, read_file
 from codedfl.errors import InvalidInput
+from codedfl.run.parties import noise_for_problem
 from codedfl.run.secure_sum import secure_moments_in_process, secure_sum_in_process
 from codedfl.run.simulator import Trace, simulate
 from codedfl.schemes import CodedScheme, Conditions
@@ -69,10 +70,13 @@ def rehearse_study(
     gone: devices that die when they have uploaded. The model is the same, and they cannot score.
     """
     problem = study_problem(study, tables, secure_moments_in_process)
+    noise, level = None, None
+    if study.noise is not None:
+        noise, level = noise_for_problem(scheme, problem, study.noise)
     solver = make_solver(
-        study.solver, regularisation=study.regularisation, epochs=study.epochs, gram=scheme.reveals_gram
+        study.solver, regularisation=study.regularisation, epochs=study.epochs, gram=scheme.reveals_gram, noise=level
     )
-    trace = simulate(scheme, problem, solver, at, rng, on_epoch=on_epoch, gone=gone)
+    trace = simulate(scheme, problem, solver, at, rng, noise=noise, on_epoch=on_epoch, gone=gone)
     model = study.model(problem.recipe, trace.model, scheme=scheme.name, devices=problem.n_devices)
     there = {name: table for name, table in tables.items() if name not in gone}
     return Rehearsal(problem, model, _score(study, there, model), len(there), trace)
