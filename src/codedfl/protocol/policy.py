@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass
 
 from codedfl.errors import InvalidInput
+from codedfl.privacy.budget import DELTA
 from codedfl.privacy.calibration import epsilon_of
 from codedfl.protocol.agreement import Agreement, Parameters
 
@@ -72,7 +73,7 @@ class Policy:
     least_changed_rows: int = 10
     most_epsilon: float | None = None
     most_total_epsilon: float | None = None
-    delta: float = 1e-5
+    delta: float = DELTA
 
     def __post_init__(self) -> None:
         for name in ("least_joiners", "least_owners"):
