@@ -65,3 +65,4 @@ def test_noise_is_an_option_of_train(run: Run):
     told = json.loads(result.stdout)
     assert (told["scheme"], told["epsilon"], told["delta"], told["honest"]) == ("role-sums", 8, 1e-5, 4)
     assert told["score"] > 0.2
+    assert 0 < told["shortened"] < told["train_rows"]

@@ -107,7 +107,7 @@ def train(
         "step": choice.step,
         "regularisation": chosen.regularisation,
         "codedfl": __version__,
-        **({} if budget is None else asdict(budget)),
+        **({} if budget is None else {**asdict(budget), "shortened": run.shortened}),
     }
     outcome = run.save(folder, about, interrupted=stopped is not None)
     if outcome is not None:

@@ -59,6 +59,14 @@ class Training:
     def protection(self) -> str:
         return self.scheme.exposure(self.problem.n_devices).words
 
+    @property
+    def shortened(self) -> int:
+        """Training rows longer than the noise is made for; 0 without noise."""
+        if self.noise is None:
+            return 0
+        squares = np.einsum("ij,ij->i", self.problem.X, self.problem.X, dtype=np.float64)
+        return int(np.count_nonzero(squares > self.noise.clip_norm**2))
+
     def introduce(self, solver: str, regularisation: float) -> None:
         problem, D = self.problem, self.problem.n_devices
         needed = self.scheme.quorum(D).answers_needed
@@ -151,11 +159,13 @@ class Training:
         if self.target is not None and final < self.target:
             score += f"; the target {score_text(self.target, self.score_name)} was not reached"
         self.screen.say()
+        shortened = f"{self.shortened} training rows were longer than the noise is made for"
         self.screen.facts(
             [
                 (self.score_name, score),
                 ("fleet time", f"{seconds_text(self.seconds[-1])}, the sharing phase included"),
                 ("clipped", f"{self.problem.clipped.total} training values lay outside the common range"),
+                *([] if self.noise is None else [("shortened", shortened)]),
                 ("model", str(folder / MODEL_FILE)),
                 ("trace", str(folder / TRACE_FILE)),
             ]

@@ -25,7 +25,7 @@ from codedfl.protocol.hiding_rows import diagonal_of_triangle
 from codedfl.protocol.local_data import fitted
 from codedfl.typing import Floats
 
-FAULTS = ("none", "half the noise", "noise redrawn", "a forgotten clip")
+FAULTS = ("none", "half the noise", "noise redrawn", "a forgotten clip", "no noise")
 _CONFIDENCE = 0.95
 _REPEATS = 4  # uploads of one total that a device with redrawn noise would send
 _THRESHOLDS = 60
@@ -121,6 +121,8 @@ def _projections(budget: Budget, fault: str, runs: int, seed: int) -> tuple[Floa
     def total(world: int) -> Floats:
         """The noise of all honest devices; what is sent several times is averaged."""
         uploads = [(world, device, repeat) for device in range(budget.honest) for repeat in range(repeats)]
+        if fault == "no noise":
+            return np.zeros((runs, len(moved)))
         drawn = [_drawn(used_format, d, c, runs, seed, which) for which in uploads]
         return np.asarray(np.sum(drawn, axis=0) / repeats, dtype=np.float64)
 
