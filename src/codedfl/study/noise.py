@@ -22,11 +22,9 @@ from codedfl.data import datasets
 from codedfl.data.problem import Problem, make_problem
 from codedfl.privacy.budget import DELTA, Budget
 from codedfl.privacy.calibration import advantage
-from codedfl.solve.noise_level import NoiseLevel
-from codedfl.solve.shrunken import shrunken_ridge
 from codedfl.study import paper
 from codedfl.study.noise_audit import FAULTS, AuditRow, audit
-from codedfl.study.noisy_totals import NoisyTotals
+from codedfl.study.noisy_totals import NoisyTotals, plain_ridge
 from codedfl.study.paper import EXPERIMENTS
 from codedfl.study.reproduce import software_versions, thinned
 from codedfl.typing import Floats, Progress
@@ -177,21 +175,14 @@ def _measured(name: str, problem: Problem, seed: int) -> _Measured:
     noises = {epsilon: one.noise(d, problem.feature_map.bound) for epsilon, one in budgets.items()}
     totals = NoisyTotals(problem, noises[EPSILONS[0]])
     exact = totals.exact()
-    plain = _ridge(exact.gram(), exact.cross, paper.REGULARISATION * m)
+    plain = plain_ridge(exact.gram(), exact.cross, paper.REGULARISATION * m)
     score = problem.score(plain)
     found: dict[float | None, tuple[float, float, float]] = {None: (score, score, membership(problem, plain))}
     for epsilon, noise in noises.items():
         key = hashlib.sha256(f"study of noise, {name}, {d}, {seed}, {epsilon}".encode()).digest()
-        sums, level = totals.drawn_at_once(noise, key, problem.n_devices), NoiseLevel.of(totals.scales(noise))
-        gram = sums.gram()
-        ridge = _ridge(gram, sums.cross, level.ridge * level.samples)
-        shrunken = shrunken_ridge(gram, sums.cross, level.radius)
+        ridge, shrunken = totals.models(noise, key)
         found[epsilon] = problem.score(ridge), problem.score(shrunken), membership(problem, shrunken)
     return _Measured(name, d, totals.shortened / m, found)
-
-
-def _ridge(gram: Floats, cross: Floats, weight: float) -> Floats:
-    return np.asarray(np.linalg.solve(gram + weight * np.eye(len(gram)), cross), dtype=np.float64)
 
 
 def membership(problem: Problem, theta: Floats) -> float:

@@ -20,6 +20,8 @@ from codedfl.exact.gram import GramSum
 from codedfl.exact.row_noise import GridNoise, RowNoise
 from codedfl.protocol.hiding_rows import cross_noise, gram_noise
 from codedfl.protocol.local_data import fitted
+from codedfl.solve.noise_level import NoiseLevel
+from codedfl.solve.shrunken import shrunken_ridge
 from codedfl.typing import Floats
 
 
@@ -94,6 +96,18 @@ class NoisyTotals:
         gram = self._gram + gram_noise(all_of_them, seed, bytes(16), "all at once")
         return self._reals(gram, self._cross + cross_noise(all_of_them, self._cross.shape[1], seed, bytes(16), "all"))
 
+    def models(self, noise: RowNoise, seed: bytes) -> tuple[Floats, Floats]:
+        """Theta as products allow it (AdaSSP's ridge alone) and as X'X itself does (its spectrum cleared)."""
+        sums, level = self.drawn_at_once(noise, seed, self.problem.n_devices), NoiseLevel.of(self.scales(noise))
+        gram = sums.gram()
+        ridge = plain_ridge(gram, sums.cross, level.ridge * level.samples)
+        return ridge, shrunken_ridge(gram, sums.cross, level.radius)
+
     def _reals(self, gram: Floats, cross: Floats) -> Sums:
         bits = self.format.gram_bits, self.format.constant_bits
         return Sums(np.ldexp(gram, -bits[0]), np.ldexp(cross, -bits[1]))
+
+
+def plain_ridge(gram: Floats, cross: Floats, weight: float) -> Floats:
+    """(X'X + weight)^-1 X'Y, also where noise has left X'X + weight with a negative eigenvalue."""
+    return np.asarray(np.linalg.solve(gram + weight * np.eye(len(gram)), cross), dtype=np.float64)
