@@ -96,16 +96,3 @@ def test_a_rival_is_named_by_its_own_solver(run: Run):
 def test_compare_and_plan_time_the_sharing_phase_alike(run: Run):
     helps = [" ".join(run(command, "--help").stdout.split()) for command in ("compare", "plan")]
     assert all("[default: authors]" in text for text in helps)
-
-
-def test_noise_has_a_column(run: Run):
-    small = ("plan", "digits", "--n-features", 20, "--devices", 6, "--target", 0.3, "--draws", 2)
-    result = run(*small, "--epsilon", 8, "--honest", 4, "--json", "plan.json")
-    assert result.exit_code == 0, result.stderr
-    told = json.loads(Path("plan.json").read_text(encoding="utf-8"))
-    assert set(told["noisy_scores"]) == {"role-keys", "role-sums"} and told["epsilon"] == 8
-    shown = f"{100 * told['noisy_scores']['role-keys']:.1f} %"
-    assert "with" in result.stdout and shown in result.stdout
-    refused = run(*small, "--epsilon", 8)
-    message = "error: honest must be said with epsilon: how many devices add their noise for sure, got none\n"
-    assert (refused.exit_code, refused.stderr) == (2, message)

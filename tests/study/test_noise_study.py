@@ -23,6 +23,7 @@ from codedfl.study import noise as study
 from codedfl.study.noise import NoiseResults, NoiseRow, membership, reproduce_noise
 from codedfl.study.noise_audit import FAULTS, audit, shown_epsilon
 from codedfl.study.noisy_totals import NoisyTotals
+from codedfl.study.planner import noisy_scores
 from scenario import repeatable
 from wording import exactly
 
@@ -137,6 +138,13 @@ def test_the_verdict_compares_with_what_was_measured_before():
     assert results.verdicts[0] == (True, "accuracy is within one point of what was measured before: 0.0 at most")
     far = replace(results, rows=(replace(row, shrunken=0.90),))
     assert far.verdicts[0] == (False, "accuracy is within one point of what was measured before: 1.4 at most")
+
+
+def test_a_plan_says_what_noise_leaves():
+    found = noisy_scores(small_problem(), BUDGET, seed=0)
+    assert set(found) == {"role-keys", "role-sums"}
+    assert all(0.5 < score <= 1.0 for score in found.values())
+    assert noisy_scores(small_problem(), Budget(0.01, honest=4), seed=0)["role-sums"] < found["role-sums"]
 
 
 def test_a_figure_needs_rows():
