@@ -44,7 +44,7 @@ def test_noise_is_promised_for_the_run_and_over_the_ledger(run: Run, tmp_path: P
     ledger = tmp_path / "private" / "ledger"
     with LedgerFile(ledger).open() as runs:
         for name in (b"a", b"b"):
-            runs.record(Entry(name, frozenset([b"x"]), b"", (1.0, 1.0, 3), b"", 0.0305))
+            runs.record(Entry(name, frozenset([b"x"]), b"", (1.0, 1.0, 3), b"", rho=0.0305))
     result = run("privacy", "role-sums", "--epsilon", 1, "--honest", 20, "--ledger", ledger, "--json", "-")
     assert result.exit_code == 0, result.stderr
     this_run, all_runs = json.loads(result.stdout)["noise"]

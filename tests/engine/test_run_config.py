@@ -168,12 +168,13 @@ def test_a_plan_for_a_larger_federation_is_refused(tmp_path: Path):
 
 
 def test_noise_is_a_matter_of_the_run():
-    config = {**CONFIG, "scheme": "role-sums", "devices": 6, "epsilon": 2, "honest": 4}
+    config = {**CONFIG, "scheme": "role-sums", "alpha": 0, "devices": 6, "epsilon": 2, "honest": 4}
     run = RunConfig.from_config(config)
-    assert run.budget == Budget(2.0, 4) and RunConfig.from_config(CONFIG).noise is None
-    parameters = run.learning.parameters(run.scheme, run.precision, run.noise)
+    assert run.budget == Budget(2.0, 4) and RunConfig.from_config(CONFIG).noise == (None, None)
+    noise, _ = run.noise
+    parameters = run.learning.parameters(run.scheme, run.precision, noise)
     assert parameters.rho == pytest.approx(rho_for(2.0, 1e-5))
-    assert run.noise is not None and run.noise.clip_norm == pytest.approx(2**0.5)  # four features of at most 1
+    assert noise is not None and noise.clip_norm == pytest.approx(2**0.5)  # four features of at most 1
     assert isinstance(run.make_solver(), Shrunken)
     products = RunConfig.from_config({**config, "scheme": "role-keys"}).make_solver()
     assert isinstance(products, BlockKrylov) and products.regularisation > 0.01

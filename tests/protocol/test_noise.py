@@ -13,6 +13,7 @@ from crafted import from_server, refused
 from codedfl.crypto.sealed import Identity
 from codedfl.errors import InvalidInput, MessageRefused, NotEnoughDevices
 from codedfl.exact.row_noise import RowNoise
+from codedfl.privacy.budget import Budget
 from codedfl.privacy.calibration import epsilon_of, noise_for
 from codedfl.protocol import Device, Ledger, Parameters, Phase, Policy, Server
 from codedfl.protocol.hiding_rows import cross_noise, gram_noise
@@ -213,18 +214,12 @@ def test_the_server_does_not_even_ask_for_it():
     while alive:
         network.deliver(alive[0])
         alive = [link for link in network.pending() if link[1] not in gone]
-    network.send(network.server.check_enough(gone))
     message = (
-        "at least 5 owners (z and the honest ones that noise is made for) must have uploaded, got 4: missing are"
-        " device-3, device-4"
+        "the data of at least 5 owners (z and the honest ones that noise is made for) must be in the total, got 4:"
+        " missing are device-3, device-4"
     )
-
-    def finish() -> None:
-        while alive := [link for link in network.pending() if link[1] not in gone]:
-            network.deliver(alive[0])
-
     with pytest.raises(NotEnoughDevices, match=exactly(message)):
-        finish()
+        network.server.check_enough(gone)
 
 
 # -- who may have it
@@ -282,6 +277,29 @@ def test_a_policy_may_demand_a_largest_epsilon():
             Policy(**{name: value})
     with pytest.raises(InvalidInput, match=exactly("delta must be between 0 and 1, got 0.0")):
         Policy(delta=0.0)
+
+
+def test_noise_may_not_count_on_more_devices_than_the_operator_or_the_study_does():
+    parameters = NoisyScenario().parameters
+    common: dict[str, Any] = {"allow_gram": True, "allow_unpinned": True}
+    assert Policy(most_honest=4, **common).objection(parameters) == ""
+    message = "honest must be at most 3 by this device's policy, got 4"
+    assert Policy(most_honest=3, **common).objection(parameters) == message
+    study = Policy(**common).within(Budget(EPSILON, 3, DELTA))
+    assert study.objection(parameters) == message
+    assert Policy(**common).within(Budget(EPSILON, HONEST, DELTA)).objection(parameters) == ""
+    assert (
+        Policy(**common)
+        .within(Budget(1.0, HONEST, DELTA))
+        .objection(parameters)
+        .startswith("epsilon must be at most 1")
+    )
+    # At another delta than the study's the same noise is another epsilon.
+    assert Policy(delta=1e-8, **common).within(Budget(EPSILON, HONEST, DELTA)).objection(parameters) == ""
+    assert (
+        Policy(**common).within(Budget(EPSILON, HONEST)).objection(replace(parameters, noise=None)).endswith("no noise")
+    )
+    assert Policy(**common).within(None) == Policy(**common)
 
 
 def test_the_ledger_counts_what_was_spent_and_the_policy_ends_it():

@@ -15,8 +15,9 @@ from codedfl.errors import InvalidInput
 from codedfl.privacy.budget import Budget
 from codedfl.report.noise_page import noise_figure, write_noise_report
 from codedfl.run.in_process import run_in_process
-from codedfl.run.parties import make_parties, noise_for_problem
+from codedfl.run.parties import make_parties
 from codedfl.schemes import RoleSums
+from codedfl.schemes.noise import noise_of_run
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.noise_level import NoiseLevel
 from codedfl.study import noise as study
@@ -54,7 +55,8 @@ class Keeps(ClosedForm):
 
 def test_the_totals_of_the_study_are_those_that_the_protocol_decodes():
     problem, scheme = small_problem(), RoleSums(1)
-    noise, _ = noise_for_problem(scheme, problem, BUDGET)
+    noise, _ = noise_of_run(scheme, problem.recipe, problem.bounds, problem.n_devices, BUDGET)
+    assert noise is not None
     solver = Keeps(10.0)
     server, devices = make_parties(scheme, problem, solver, noise=noise, random_bytes=repeatable("a run"))
     invitation = server.invite()[0].data

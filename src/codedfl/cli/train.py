@@ -16,7 +16,7 @@ from codedfl.cli.study import train_study
 from codedfl.cli.training import Training
 from codedfl.cli.training_choice import Choice, TrainingOptions
 from codedfl.errors import CodedFLError, InvalidInput, RangeExceeded
-from codedfl.run.parties import noise_for_problem
+from codedfl.schemes.noise import noise_of_run
 from codedfl.version import __version__
 
 
@@ -87,7 +87,8 @@ def train(
         problem = chosen.problem(seed, say)
     if choice.plan is not None:
         choice.plan.check_fits(chosen.made_for(problem))
-    noise, level = (None, None) if budget is None else noise_for_problem(scheme, problem, budget, training.precision)
+    n_devices = problem.n_devices
+    noise, level = noise_of_run(scheme, problem.recipe, problem.bounds, n_devices, budget, training.precision)
     solver = choice.make_solver(scheme, chosen.regularisation, level)
     run = Training(
         screen, problem, scheme, solver, choice.epochs, chosen.fleet, training.target, training.precision, noise

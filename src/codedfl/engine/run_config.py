@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from codedfl.data.problem import PAPER_REGULARISATION
@@ -10,10 +11,10 @@ from codedfl.engine.conductor import Patience
 from codedfl.engine.learning import Config, Learning, setting
 from codedfl.engine.private_files import default_state_dir
 from codedfl.errors import InvalidInput
-from codedfl.exact.fixed_point import FixedPoint
 from codedfl.exact.row_noise import RowNoise
 from codedfl.privacy.budget import Budget
 from codedfl.schemes import CodedScheme, RoleKeys, coded_scheme, coded_type
+from codedfl.schemes.noise import noise_of_run
 from codedfl.solve.descent import STEPS
 from codedfl.solve.noise_level import NoiseLevel
 from codedfl.solve.registry import DEFAULT_SOLVER, make_solver, solver_kind
@@ -112,11 +113,11 @@ class RunConfig:
             )
         return self.scheme.exposure(self.patience.min_devices).words
 
-    @property
-    def noise(self) -> RowNoise | None:
-        """What every device adds."""
-        features = self.learning.recipe.feature_map
-        return None if self.budget is None else self.budget.noise(features.n_features, features.bound)
+    @cached_property
+    def noise(self) -> tuple[RowNoise | None, NoiseLevel | None]:
+        """What every device adds, and what the solver knows of it."""
+        learning, devices = self.learning, self.patience.devices
+        return noise_of_run(self.scheme, learning.recipe, learning.bounds, devices, self.budget, self.precision)
 
     def make_solver(self) -> Solver:
         return make_solver(
@@ -125,22 +126,8 @@ class RunConfig:
             regularisation=self.regularisation,
             step=self.step or None,
             gram=self.scheme.reveals_gram,
-            noise=self._noise_level(),
+            noise=self.noise[1],
         )
-
-    def _noise_level(self) -> NoiseLevel | None:
-        recipe, noise = self.learning.recipe, self.noise
-        if noise is None:
-            return None
-        scales = FixedPoint.derive(
-            self.learning.bounds,
-            recipe.n_features,
-            self.patience.devices,
-            precision=self.precision,
-            noise=noise,
-            n_outputs=recipe.n_outputs,
-        )
-        return NoiseLevel.of(scales)
 
 
 def _chosen_scheme(config: Config, devices: int) -> CodedScheme:

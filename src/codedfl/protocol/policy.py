@@ -9,11 +9,11 @@ against its operator's policy alone; rows that do not fit the public bounds are 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from codedfl.errors import InvalidInput
-from codedfl.privacy.budget import DELTA
-from codedfl.privacy.calibration import epsilon_of
+from codedfl.privacy.budget import DELTA, Budget
+from codedfl.privacy.calibration import epsilon_of, rho_for
 from codedfl.protocol.agreement import Agreement, Parameters
 
 
@@ -56,6 +56,8 @@ class Policy:
         What a run, and all recorded runs together, may cost a row in differential privacy at ``delta``. With either, a
         run without noise is refused. None allows exact totals.
     delta : float
+    most_honest : int or None
+        Owners that a run's noise may count on: with more, each adds less.
     """
 
     schemes: tuple[str, ...] = ()
@@ -74,13 +76,14 @@ class Policy:
     most_epsilon: float | None = None
     most_total_epsilon: float | None = None
     delta: float = DELTA
+    most_honest: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("least_joiners", "least_owners"):
             value = getattr(self, name)
             if value is not None and value < 2:
                 raise InvalidInput(f"{name} must be at least 2: the total of one device is its own data, got {value}")
-        for name in ("most_alpha", "least_rows", "most_epochs", "most_outputs", "most_directions"):
+        for name in ("most_alpha", "least_rows", "most_epochs", "most_outputs", "most_directions", "most_honest"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise InvalidInput(f"{name} must be at least 1, got {value}")
@@ -113,6 +116,7 @@ class Policy:
                 f"epsilon must be at most {allowed:g} at delta = {self.delta:g} by this device's policy, {_got(spent)}"
             )
         limits = (
+            ("honest", None if p.noise is None else self.most_honest, 0 if p.noise is None else p.noise.honest),
             ("alpha", self.most_alpha, p.alpha),
             ("epochs", self.most_epochs, p.epochs),
             ("n_outputs", self.most_outputs, p.n_outputs),
@@ -128,6 +132,14 @@ class Policy:
                 " fewer epochs or outputs, or allow_gram"
             )
         return ""
+
+    def within(self, budget: Budget | None) -> Policy:
+        """The same, and no run that costs a row more than what was approved (None: nothing was said of it)."""
+        if budget is None:
+            return self
+        approved = epsilon_of(rho_for(budget.epsilon, budget.delta), self.delta)
+        honest = budget.honest if self.most_honest is None else min(budget.honest, self.most_honest)
+        return replace(self, most_epsilon=min(approved, self._most_epsilon), most_honest=honest)
 
     @property
     def _most_epsilon(self) -> float:

@@ -35,9 +35,10 @@ from codedfl.errors import InvalidInput
 from codedfl.exact.fixed_point import FixedPoint
 from codedfl.privacy.budget import Budget
 from codedfl.run.in_process import no_more_than_needed, run_in_process
-from codedfl.run.parties import make_parties, noise_for_problem
+from codedfl.run.parties import make_parties
 from codedfl.run.secure_sum import secure_moments_in_process
 from codedfl.schemes import CodedScheme, coded_type
+from codedfl.schemes.noise import noise_of_run
 from codedfl.solve.krylov import BlockKrylov
 from codedfl.solve.noise_level import NoiseLevel
 from codedfl.solve.registry import DEFAULT_SOLVER, make_solver, solver_kind
@@ -174,9 +175,7 @@ class _CodedRidge(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         regularisation = self._choose_regularisation(rows, recipe)
         problem = rows.problem(recipe, type(self).__name__)
         scheme, budget = self._scheme(len(rows.parts)), self._budget
-        noise, level = None, None
-        if budget is not None:
-            noise, level = noise_for_problem(scheme, problem, budget, self.precision)
+        noise, level = noise_of_run(scheme, recipe, problem.bounds, problem.n_devices, budget, self.precision)
         solver = self._solver(scheme, regularisation * rows.share, level)
         self.protection_ = scheme.exposure(problem.n_devices).words
         server, devices = make_parties(scheme, problem, solver, precision=self.precision, noise=noise)

@@ -7,12 +7,9 @@ from collections.abc import Callable, Sequence
 
 from codedfl.data.problem import Problem
 from codedfl.errors import InvalidInput
-from codedfl.exact.fixed_point import FixedPoint
 from codedfl.exact.row_noise import RowNoise
-from codedfl.privacy.budget import Budget
 from codedfl.protocol import Device, Parameters, Policy, Server
 from codedfl.schemes import CodedScheme
-from codedfl.solve.noise_level import NoiseLevel
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats, RandomBytes
 
@@ -79,23 +76,3 @@ def make_parties(
         for i, name in enumerate(problem.device_names)
     ]
     return server, devices
-
-
-def noise_for_problem(
-    scheme: CodedScheme, problem: Problem, budget: Budget, precision: int | None = None
-) -> tuple[RowNoise, NoiseLevel]:
-    """What each device adds so that a run costs a row no more than the budget, and what a solver must know of it."""
-    if not scheme.server_type.adds_noise:
-        raise InvalidInput(
-            f"scheme must be role-sums or role-keys with epsilon, got {scheme.name}, whose devices add no noise"
-        )
-    noise = budget.noise(problem.n_features, problem.feature_map.bound)
-    format_ = FixedPoint.derive(
-        problem.bounds,
-        problem.n_features,
-        problem.n_devices,
-        precision=precision,
-        noise=noise,
-        n_outputs=problem.n_outputs,
-    )
-    return noise, NoiseLevel.of(format_)

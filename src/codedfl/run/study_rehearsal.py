@@ -19,10 +19,10 @@ from codedfl.data.studies.problem import device_rows, rehearsal_key, study_probl
 from codedfl.data.studies.study import Study
 from codedfl.data.tables import ENDINGS, RawTable, read_file
 from codedfl.errors import InvalidInput
-from codedfl.run.parties import noise_for_problem
 from codedfl.run.secure_sum import secure_moments_in_process, secure_sum_in_process
 from codedfl.run.simulator import Trace, simulate
 from codedfl.schemes import CodedScheme, Conditions
+from codedfl.schemes.noise import noise_of_run
 from codedfl.solve.registry import make_solver
 
 
@@ -70,9 +70,7 @@ def rehearse_study(
     gone: devices that die when they have uploaded. The model is the same, and they cannot score.
     """
     problem = study_problem(study, tables, secure_moments_in_process)
-    noise, level = None, None
-    if study.noise is not None:
-        noise, level = noise_for_problem(scheme, problem, study.noise)
+    noise, level = noise_of_run(scheme, problem.recipe, problem.bounds, problem.n_devices, study.noise)
     solver = make_solver(
         study.solver, regularisation=study.regularisation, epochs=study.epochs, gram=scheme.reveals_gram, noise=level
     )
