@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from codedfl.errors import InvalidInput
-from codedfl.exact.fixed_point import FixedPoint
+
+if TYPE_CHECKING:  # solvers need numpy only
+    from codedfl.exact.fixed_point import FixedPoint
 
 _FAILURE = 0.05  # AdaSSP's rho: the ridge is too small with at most this probability
 
