@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from command_runner import Run
 
+from codedfl.engine.ledger_file import LedgerFile
+from codedfl.protocol.ledger import Entry
 from codedfl.schemes import SCHEMES
 
 
@@ -72,3 +75,31 @@ def test_spare_answers_are_an_option_of_train(run: Run):
         "train", "digits", "--devices", 6, "--n-features", 30, "--scheme", "coded-keys", "--alpha", 2, "--spare", 2
     )
     assert too_many.exit_code == 2
+
+
+def test_noise_is_promised_for_the_run_and_over_the_ledger(run: Run, tmp_path: Path):
+    ledger = tmp_path / "private" / "ledger"
+    with LedgerFile(ledger).open() as runs:
+        for name in (b"a", b"b"):
+            runs.record(Entry(name, frozenset([b"x"]), b"", (1.0, 1.0, 3), b"", rho=0.0305))
+    result = run("privacy", "role-sums", "--epsilon", 1, "--honest", 20, "--ledger", ledger, "--json", "-")
+    assert result.exit_code == 0, result.stderr
+    this_run, all_runs = json.loads(result.stdout)["noise"]
+    assert "made of this run by at most a factor of 2.72 (epsilon = 1), but for 1e-05 (delta)" in this_run
+    assert "made of all 2 run(s) of the ledger together by at most a factor of 4.3 (epsilon = 1.46)" in all_runs
+
+
+def test_noise_needs_a_scheme_that_has_it(run: Run):
+    result = run("privacy", "coded-keys", "--epsilon", 1, "--honest", 3)
+    message = "error: --epsilon must go with role-sums or role-keys, got coded-keys, whose devices add no noise\n"
+    assert (result.exit_code, result.stderr) == (2, message)
+    assert run("privacy", "--ledger", "/nowhere").stderr == "error: --ledger must be a file, got '/nowhere'\n"
+
+
+def test_noise_is_an_option_of_train(run: Run):
+    result = run("train", "digits", "--devices", 6, "--n-features", 30, "--epsilon", 8, "--honest", 4, "--json", "-")
+    assert result.exit_code == 0, result.stderr
+    told = json.loads(result.stdout)
+    assert (told["scheme"], told["epsilon"], told["delta"], told["honest"]) == ("role-sums", 8, 1e-5, 4)
+    assert told["score"] > 0.2
+    assert 0 < told["shortened"] < told["train_rows"]

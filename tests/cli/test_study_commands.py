@@ -132,3 +132,20 @@ def test_a_device_joins_what_was_approved_and_what_its_table_fits(run: Run, clin
         "error: column 'sex' of bad.csv must hold its levels only, got 'x' (1 such rows): add the level, or say which"
         " one others count as\n"
     )
+
+
+def test_noise_is_promised_and_no_score_is_made_up(run: Run):
+    rows = [f"{(7 * i) % 20 / 20},{(3 * i) % 20 / 20},{(7 * i) % 20 / 20 - (3 * i) % 20 / 20}" for i in range(200)]
+    Path("t.csv").write_text("\n".join(["a,b,y", *rows]) + "\n", encoding="utf-8")
+    columns = "".join(f'[[column]]\nname = "{name}"\nkind = "number"\nrange = [0, 1]\n' for name in "ab")
+    protection = (
+        '[protection]\nscheme = "role-sums"\nleast_participants = 5\nmax_rows = 400\nmax_rows_per_device = 60\n'
+    )
+    end = '[target]\nname = "y"\nrange = [-1, 1]\n[noise]\nepsilon = 8\nhonest = 4\n[result]\nheld_out = 0\n'
+    Path("study.toml").write_text(
+        f'format = "codedfl-study-1"\nname = "s"\n{columns}{protection}{end}', encoding="utf-8"
+    )
+    result = run("train", "study.toml", "--tables", "t.csv", "--out", "here")
+    assert result.exit_code == 0, result.stderr
+    assert "not known: no rows were held out" in result.stdout
+    assert "Whether any one row was there or not" in result.stdout and "(epsilon = 8)" in result.stdout

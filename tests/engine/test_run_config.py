@@ -9,12 +9,16 @@ import numpy as np
 import pytest
 
 from codedfl.engine.learning import Learning
+from codedfl.engine.policy_config import node_policy
 from codedfl.engine.run_config import RunConfig
 from codedfl.errors import InvalidInput
+from codedfl.privacy.budget import Budget
+from codedfl.privacy.calibration import rho_for
 from codedfl.schemes import CodedKeys, CodedPadded, CodedScheme, OneShot, RoleKeys
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.descent import GradientDescent
 from codedfl.solve.krylov import BlockKrylov
+from codedfl.solve.shrunken import Shrunken
 from codedfl.study.plan_file import MadeFor, PlanFile
 from run_settings import CONFIG
 from wording import exactly
@@ -161,3 +165,25 @@ def test_a_plan_for_a_larger_federation_is_refused(tmp_path: Path):
     PlanFile(CodedKeys(3), "cg", 7, 0.9, MadeFor("d", 100, 3, 2, "f", "0", 9)).save(path)
     with pytest.raises(InvalidInput, match=r"^the plan was made for 9 devices, "):
         RunConfig.from_config(CONFIG | {"plan": str(path)})
+
+
+def test_noise_is_a_matter_of_the_run():
+    config = {**CONFIG, "scheme": "role-sums", "alpha": 0, "devices": 6, "epsilon": 2, "honest": 4}
+    run = RunConfig.from_config(config)
+    assert run.budget == Budget(2.0, 4) and RunConfig.from_config(CONFIG).noise == (None, None)
+    noise, _ = run.noise
+    parameters = run.learning.parameters(run.scheme, run.precision, noise)
+    assert parameters.rho == pytest.approx(rho_for(2.0, 1e-5))
+    assert noise is not None and noise.clip_norm == pytest.approx(2**0.5)  # four features of at most 1
+    assert isinstance(run.make_solver(), Shrunken)
+    products = RunConfig.from_config({**config, "scheme": "role-keys"}).make_solver()
+    assert isinstance(products, BlockKrylov) and products.regularisation > 0.01
+    message = "honest must be said with epsilon: how many devices add their noise for sure, got none"
+    with pytest.raises(InvalidInput, match=exactly(message)):
+        RunConfig.from_config({**CONFIG, "epsilon": 2.0})
+
+
+def test_a_nodes_policy_may_demand_noise():
+    policy = node_policy({"most-epsilon": 3, "most-total-epsilon": 8.0, "delta": 1e-6})
+    assert (policy.most_epsilon, policy.most_total_epsilon, policy.delta) == (3.0, 8.0, 1e-6)
+    assert node_policy({}).most_epsilon is None

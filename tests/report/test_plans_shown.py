@@ -189,3 +189,15 @@ def test_no_plans_make_no_picture() -> None:
 )
 def test_ticks_are_round(last: int, ticks: list[int]) -> None:
     assert _ticks(last) == ticks
+
+
+def test_what_noise_leaves_has_a_column_where_it_was_asked_for() -> None:
+    keys = coded(1, 70.0, scheme="role-keys", solver="block-krylov", parameters={"z": 1})
+    outcome = Planning(0.95, [keys, coded(25, 80.0)])
+    assert not any("noise" in line for line in printed(plan_table(outcome), 120))
+    lines = printed(plan_table(replace(outcome, noisy_scores={"role-keys": 0.865, "role-sums": 0.933})), 120)
+    assert any(line.rstrip().endswith("noise") for line in lines)
+    (of_keys,) = (line for line in lines if "role-keys" in line)
+    assert of_keys.rstrip().endswith("86.5\u202f%")
+    (of_coded,) = (line for line in lines if "coded-keys" in line)
+    assert of_coded.rstrip().endswith("–")

@@ -13,6 +13,7 @@ from codedfl.cli import inputs, options
 from codedfl.cli.inputs import Inputs
 from codedfl.cli.screen import Screen, make_folder
 from codedfl.fleet.latency import SharingConvention
+from codedfl.privacy.budget import Budget
 from codedfl.report.plan_picture import plan_figure
 from codedfl.report.plan_table import left_out_table, plan_table
 from codedfl.schemes import Conditions
@@ -79,6 +80,18 @@ def make_plan(
             "--allow-gram", help="Also plans that show the server the whole total of X'X.", rich_help_panel=LIMITS
         ),
     ] = False,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(
+            metavar="E",
+            help="Also say what score noise leaves that hides single rows at this epsilon (delta = 1e-5).",
+            rich_help_panel=LIMITS,
+        ),
+    ] = None,
+    honest: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="With --epsilon: devices assumed to add their noise.", rich_help_panel=LIMITS),
+    ] = None,
     draws: Annotated[int, typer.Option(min=1, metavar="N", help="Latencies drawn for each plan.")] = 100,
     seed: options.Seed = 0,
     out: Annotated[
@@ -100,6 +113,7 @@ def make_plan(
     each plan costs a device and what leaks to whom, and writes a plan file that `codedfl train --plan` takes.
     """
     screen = Screen(json)
+    budget = Budget.asked(epsilon, None, honest, None)
     dataset = inputs.load_data(screen, data, data_options)
     folder = make_folder("--out", inputs.results_folder(out, "plan", data))
     chosen = Inputs(dataset, inputs.choose_fleet(dataset, data_options, fleet), data_options, model)
@@ -123,6 +137,7 @@ def make_plan(
             regularisation=chosen.regularisation,
             draws=draws,
             seed=seed,
+            budget=budget,
             progress=lambda what, part: bar.update(task, description=what, completed=1 + part),
         )
     title = f"{dataset.name} on the fleet {chosen.fleet.name!r}"
@@ -157,6 +172,7 @@ def make_plan(
             "plans": [asdict(plan) for plan in planning.plans],
             "left_out": [{**asdict(plan), "reasons": why} for plan, why in planning.left_out],
             "unreached": planning.unreached,
+            **({} if budget is None else {**asdict(budget), "noisy_scores": planning.noisy_scores}),
         }
     )
 

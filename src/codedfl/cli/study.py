@@ -195,6 +195,9 @@ def train_study(
     if inference is not None:
         screen.say()
         screen.say(inference.summary())
+    if study.noise is not None:
+        screen.say()
+        screen.sentence(study.noise.sentence())
 
 
 def _first_of(names: Iterable[str], share: float) -> list[str]:
@@ -204,12 +207,13 @@ def _first_of(names: Iterable[str], share: float) -> list[str]:
 
 
 def score_facts(found: ClassScore | NumberScore) -> list[tuple[str, str]]:
-    """A score for people."""
+    """A score for people; without held-out rows it is not known."""
+    name = score_name("regression" if isinstance(found, NumberScore) else "classification")
+    if not found.rows:
+        return [(name, "not known: no rows were held out")]
     if isinstance(found, NumberScore):
-        name = score_name("regression")
         error = ("error", f"{found.mean_absolute_error:.4g} on average")
         return [(name, f"{score_text(found.r_squared, name)} on {found.rows} held-out rows"), error]
-    name = score_name("classification")
     facts = [(name, f"{score_text(found.accuracy, name)} on {found.rows} held-out rows")]
     return facts if found.auc is None else [*facts, ("ranking", f"area under the ROC curve {found.auc:.4f}")]
 

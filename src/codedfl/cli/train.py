@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +16,7 @@ from codedfl.cli.study import train_study
 from codedfl.cli.training import Training
 from codedfl.cli.training_choice import Choice, TrainingOptions
 from codedfl.errors import CodedFLError, InvalidInput, RangeExceeded
+from codedfl.schemes.noise import noise_of_run
 from codedfl.version import __version__
 
 
@@ -75,12 +77,22 @@ def train(
     folder = make_folder("--out", inputs.results_folder(out, "train", data))
     chosen = Inputs(dataset, inputs.choose_fleet(dataset, data_options, fleet), data_options, model)
     scheme = choice.scheme_for(chosen.fleet.n_devices)
-    solver = choice.make_solver(scheme, chosen.regularisation)
+    budget = training.budget
+    if budget is not None and dataset.public_range is None:
+        raise InvalidInput(
+            f"data must have public ranges with --epsilon, since means and deviations are sums over rows, got {data}:"
+            " write a study file with the ranges"
+        )
     with screen.busy("preprocessing") as say:
         problem = chosen.problem(seed, say)
     if choice.plan is not None:
         choice.plan.check_fits(chosen.made_for(problem))
-    run = Training(screen, problem, scheme, solver, choice.epochs, chosen.fleet, training.target, training.precision)
+    n_devices = problem.n_devices
+    noise, level = noise_of_run(scheme, problem.recipe, problem.bounds, n_devices, budget, training.precision)
+    solver = choice.make_solver(scheme, chosen.regularisation, level)
+    run = Training(
+        screen, problem, scheme, solver, choice.epochs, chosen.fleet, training.target, training.precision, noise
+    )
     run.introduce(choice.solver.words, chosen.regularisation)
     stopped: KeyboardInterrupt | CodedFLError | None = None
     try:
@@ -96,12 +108,16 @@ def train(
         "step": choice.step,
         "regularisation": chosen.regularisation,
         "codedfl": __version__,
+        **({} if budget is None else {**asdict(budget), "shortened": run.shortened}),
     }
     outcome = run.save(folder, about, interrupted=stopped is not None)
     if outcome is not None:
         screen.write_json(outcome)
     if stopped is None:
         run.conclude(folder)
+        if budget is not None:
+            screen.say()
+            screen.sentence(budget.sentence())
         return
     kept = "no epoch was finished, so there is no model to keep"
     if outcome is not None:

@@ -14,6 +14,7 @@ from codedfl.cli.screen import Screen, score_name
 from codedfl.data.features import RandomFourierFeatures
 from codedfl.data.model import TrainedModel
 from codedfl.data.problem import Problem
+from codedfl.exact.row_noise import RowNoise
 from codedfl.fleet.fleet import Fleet
 from codedfl.report.rows import score as score_text
 from codedfl.report.rows import seconds as seconds_text
@@ -44,6 +45,7 @@ class Training:
     fleet: Fleet
     target: float | None
     precision: int | None
+    noise: RowNoise | None = None
     epochs: list[int] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
@@ -56,6 +58,14 @@ class Training:
     @property
     def protection(self) -> str:
         return self.scheme.exposure(self.problem.n_devices).words
+
+    @property
+    def shortened(self) -> int:
+        """Training rows longer than the noise is made for; 0 without noise."""
+        if self.noise is None:
+            return 0
+        squares = np.einsum("ij,ij->i", self.problem.X, self.problem.X, dtype=np.float64)
+        return int(np.count_nonzero(squares > self.noise.clip_norm**2))
 
     def introduce(self, solver: str, regularisation: float) -> None:
         problem, D = self.problem, self.problem.n_devices
@@ -100,6 +110,7 @@ class Training:
                 Conditions(self.fleet),
                 rng,
                 precision=self.precision,
+                noise=self.noise,
                 stop_when=None if target is None else lambda theta: self.problem.score(theta) >= target,
                 on_epoch=on_epoch,
             )
@@ -148,11 +159,13 @@ class Training:
         if self.target is not None and final < self.target:
             score += f"; the target {score_text(self.target, self.score_name)} was not reached"
         self.screen.say()
+        shortened = f"{self.shortened} training rows were longer than the noise is made for"
         self.screen.facts(
             [
                 (self.score_name, score),
                 ("fleet time", f"{seconds_text(self.seconds[-1])}, the sharing phase included"),
                 ("clipped", f"{self.problem.clipped.total} training values lay outside the common range"),
+                *([] if self.noise is None else [("shortened", shortened)]),
                 ("model", str(folder / MODEL_FILE)),
                 ("trace", str(folder / TRACE_FILE)),
             ]

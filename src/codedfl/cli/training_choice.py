@@ -11,8 +11,10 @@ import typer
 
 from codedfl.cli.options import refuse_unread
 from codedfl.errors import InvalidInput
-from codedfl.schemes import CodedScheme, RoleKeys, coded_scheme, coded_type
+from codedfl.privacy.budget import DELTA, Budget
+from codedfl.schemes import CodedScheme, RoleKeys, RoleSums, coded_scheme, coded_type
 from codedfl.solve.descent import STEPS
+from codedfl.solve.noise_level import NoiseLevel
 from codedfl.solve.registry import CLOSED_FORM, DEFAULT_SOLVER, SolverKind, make_solver, solver_kind
 from codedfl.solve.solver import Solver
 from codedfl.study.plan_file import PlanFile, load_plan
@@ -40,7 +42,7 @@ class TrainingOptions:
             help="role-keys: colluders learn nothing; role-sums: the same in closed form; coded-padded: the paper's; "
             "coded-keys, one-shot: its keys instead of its data. role-sums and one-shot show the server the whole "
             "total of X'X.",
-            show_default=RoleKeys.name,
+            show_default=f"{RoleKeys.name}; {RoleSums.name} with --epsilon",
             rich_help_panel=TRAINING,
         ),
     ] = None
@@ -126,9 +128,50 @@ class TrainingOptions:
         ),
     ] = None
 
+    epsilon: Annotated[
+        float | None,
+        typer.Option(
+            metavar="E",
+            help="Hide single rows by noise: what the run may cost a row in differential privacy. Smaller hides more.",
+            show_default="no noise",
+            rich_help_panel=TRAINING,
+        ),
+    ] = None
+    delta: Annotated[
+        float | None,
+        typer.Option(
+            metavar="D",
+            help="With --epsilon: the probability with which it may not hold.",
+            show_default=f"{DELTA:g}",
+            rich_help_panel=TRAINING,
+        ),
+    ] = None
+    honest: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="With --epsilon: so many devices are assumed to add their noise; the others may leave theirs out.",
+            rich_help_panel=TRAINING,
+        ),
+    ] = None
+    clip_norm: Annotated[
+        float | None,
+        typer.Option(
+            metavar="C",
+            help="With --epsilon: rows of features are shortened to this length.",
+            show_default="sqrt(d/2) times the largest feature, 1 for random features",
+            rich_help_panel=TRAINING,
+        ),
+    ] = None
+
     @property
     def scheme_type(self) -> type[CodedScheme]:
-        return coded_type(self.scheme_name or RoleKeys.name)
+        """With noise the closed form, which can take it out of the spectrum: what it shows the server is hidden too."""
+        return coded_type(self.scheme_name or (RoleKeys if self.epsilon is None else RoleSums).name)
+
+    @property
+    def budget(self) -> Budget | None:
+        return Budget.asked(self.epsilon, self.delta, self.honest, self.clip_norm)
 
     def __post_init__(self) -> None:
         if self.target is not None and not self.target <= 1:
@@ -150,7 +193,8 @@ class Choice:
         else:
             solver = options.solver_name or DEFAULT_SOLVER
             if options.scheme_type.reveals_gram:
-                refuse_unread("--solver", options.solver_name, f"--scheme {options.scheme_name}, which needs none")
+                reason = f"--scheme {options.scheme_type.name}, which needs none"
+                refuse_unread("--solver", options.solver_name, reason)
                 solver = CLOSED_FORM
             choice = cls(options, solver_kind(solver))
         if not choice.solver.takes_step:
@@ -203,11 +247,12 @@ class Choice:
         alpha = max(1, n_devices // groups - 2) if asked.alpha is None else asked.alpha
         return coded_scheme(kind.name, alpha, groups, asked.spare)
 
-    def make_solver(self, scheme: CodedScheme, regularisation: float) -> Solver:
+    def make_solver(self, scheme: CodedScheme, regularisation: float, noise: NoiseLevel | None = None) -> Solver:
         return make_solver(
             self.solver.name,
             epochs=self.epochs,
             regularisation=regularisation,
             step=self.options.step,
             gram=scheme.reveals_gram,
+            noise=noise,
         )

@@ -51,11 +51,17 @@ def explain(study: Study, fleet: Fleet) -> tuple[Section, ...]:
                 f"at most {study.epochs} exchanges, with at most {study.max_rows_per_device} rows on a device",
                 f"{study.held_out:.0%} of each device's rows are kept out of training, for the score",
                 f"the result is {result}",
-                "no noise is added: what the total itself says about a person is not hidden",
+                _noise(study),
                 f"the study's digest is {study.digest().hex()}",
             ),
         ),
     )
+
+
+def _noise(study: Study) -> str:
+    if study.noise is None:
+        return "no noise is added: what the total itself says about a person is not hidden"
+    return f"noise is added by every machine: {study.noise.sentence()}"
 
 
 def _shape(study: Study) -> tuple[int, int]:

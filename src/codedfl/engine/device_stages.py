@@ -119,7 +119,7 @@ class DeviceStages:
             least_joiners=max(least, policy.joiners_wanted(None if self.roster is None else len(self.roster))),
             least_owners=max(least, policy.least_owners),
             most_epochs=most_epochs,
-        )
+        ).within(study.noise)
         if self._is_first(stage):
             return policy, self.roster
         kept = self._memory.load()

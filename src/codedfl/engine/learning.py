@@ -21,6 +21,7 @@ from codedfl.data.recipe import Clipped, Prepared, Recipe
 from codedfl.data.studies.study import Study
 from codedfl.errors import InvalidInput
 from codedfl.exact.fixed_point import Bounds
+from codedfl.exact.row_noise import RowNoise
 from codedfl.protocol import Parameters
 from codedfl.protocol.local_data import Origin
 from codedfl.typing import Floats, Rows
@@ -120,7 +121,9 @@ class Learning:
         features, clipped = self.recipe.features(X)
         return Prepared(features, Y, Clipped(clipped))
 
-    def parameters(self, scheme: CodedScheme, precision: int | None = None) -> Parameters:
+    def parameters(
+        self, scheme: CodedScheme, precision: int | None = None, noise: RowNoise | None = None
+    ) -> Parameters:
         return Parameters(
             scheme.name,
             n_features=self.recipe.n_features,
@@ -130,6 +133,7 @@ class Learning:
             **scheme.agreed,
             reveals_gram=scheme.reveals_gram,
             recipe=self.recipe.digest(),
+            noise=noise,
         )
 
     def model(self, theta: Floats, **provenance: Any) -> TrainedModel:

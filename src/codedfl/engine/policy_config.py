@@ -7,6 +7,7 @@ from pathlib import Path
 
 from codedfl.engine.learning import Config, setting
 from codedfl.errors import InvalidInput
+from codedfl.privacy.budget import DELTA
 from codedfl.protocol import Policy
 
 
@@ -15,7 +16,8 @@ def node_policy(node: Config) -> Policy:
 
     Keys, each with ``Policy``'s meaning; 0 or "" stands for no limit: schemes ("coded-keys,role-keys"), least-joiners,
     least-owners (2), most-alpha, least-rows (1), most-epochs, most-outputs, most-directions, allow-gram (false),
-    allow-unpinned (false), colluders (1), least-changed-rows (10).
+    allow-unpinned (false), colluders (1), least-changed-rows (10), most-epsilon, most-total-epsilon, delta (1e-5),
+    most-honest.
     """
 
     def limit(key: str) -> int | None:
@@ -34,6 +36,10 @@ def node_policy(node: Config) -> Policy:
         allow_unpinned=setting(node, "allow-unpinned", bool, False),
         colluders=setting(node, "colluders", int, 1),
         least_changed_rows=setting(node, "least-changed-rows", int, 10),
+        most_epsilon=setting(node, "most-epsilon", float, 0.0) or None,
+        most_total_epsilon=setting(node, "most-total-epsilon", float, 0.0) or None,
+        delta=setting(node, "delta", float, DELTA),
+        most_honest=limit("most-honest"),
     )
 
 

@@ -25,7 +25,7 @@ def rehearse(
     names = [f"device-{i}" for i in range(len(parts))]
     scheme = config.scheme
     server = scheme.server_type(
-        config.learning.parameters(scheme, config.precision),
+        config.learning.parameters(scheme, config.precision, config.noise[0]),
         names,
         config.make_solver(),
         spare=scheme.spare,

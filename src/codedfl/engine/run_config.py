@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from codedfl.data.problem import PAPER_REGULARISATION
@@ -10,8 +11,12 @@ from codedfl.engine.conductor import Patience
 from codedfl.engine.learning import Config, Learning, setting
 from codedfl.engine.private_files import default_state_dir
 from codedfl.errors import InvalidInput
+from codedfl.exact.row_noise import RowNoise
+from codedfl.privacy.budget import Budget
 from codedfl.schemes import CodedScheme, RoleKeys, coded_scheme, coded_type
+from codedfl.schemes.noise import noise_of_run
 from codedfl.solve.descent import STEPS
+from codedfl.solve.noise_level import NoiseLevel
 from codedfl.solve.registry import DEFAULT_SOLVER, make_solver, solver_kind
 from codedfl.solve.solver import Solver
 from codedfl.study.plan_file import load_plan
@@ -27,8 +32,8 @@ class RunConfig:
     nesterov only); regularisation (9e-6); plan ("": a plan file, which then decides scheme, its parameters, solver and
     epochs, and spare if it has any); precision (0: what two primes give); join-seconds (300), upload-seconds (3600),
     gone-seconds (300), farewell-seconds (60), call-seconds (600), message-seconds (3600); roster (""); target (0: train
-    to the last
-    epoch); output-dir ("codedfl-run"), where checkpoint and model go; server-key-file ("": server.key in
+    to the last epoch); epsilon (0: no noise), delta (0: 1e-5), honest (0) and clip-norm (0: by the features) as in
+    ``Budget``; output-dir ("codedfl-run"), where checkpoint and model go; server-key-file ("": server.key in
     ``default_state_dir``), the same for all runs, so that nodes can pin it.
     """
 
@@ -45,6 +50,7 @@ class RunConfig:
     target: float
     output: Path
     server_key: Path
+    budget: Budget | None = None
 
     @classmethod
     def from_config(cls, config: Config) -> RunConfig:
@@ -89,6 +95,12 @@ class RunConfig:
             target=setting(config, "target", float, 0.0),
             output=Path(setting(config, "output-dir", str, "codedfl-run")).absolute(),
             server_key=Path(key_file) if key_file else default_state_dir() / "server.key",
+            budget=Budget.asked(
+                setting(config, "epsilon", float, 0.0) or None,
+                setting(config, "delta", float, 0.0) or None,
+                setting(config, "honest", int, 0) or None,
+                setting(config, "clip-norm", float, 0.0) or None,
+            ),
         )
 
     @property
@@ -101,6 +113,12 @@ class RunConfig:
             )
         return self.scheme.exposure(self.patience.min_devices).words
 
+    @cached_property
+    def noise(self) -> tuple[RowNoise | None, NoiseLevel | None]:
+        """What every device adds, and what the solver knows of it."""
+        learning, devices = self.learning, self.patience.devices
+        return noise_of_run(self.scheme, learning.recipe, learning.bounds, devices, self.budget, self.precision)
+
     def make_solver(self) -> Solver:
         return make_solver(
             self.solver,
@@ -108,6 +126,7 @@ class RunConfig:
             regularisation=self.regularisation,
             step=self.step or None,
             gram=self.scheme.reveals_gram,
+            noise=self.noise[1],
         )
 
 

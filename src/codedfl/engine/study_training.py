@@ -40,6 +40,7 @@ from codedfl.protocol import Parameters, Server
 from codedfl.run.inference import Inference, inference_from_total, inference_parameters
 from codedfl.run.secure_gram import TakesGram, gram_parameters
 from codedfl.run.secure_sum import ReadTotal
+from codedfl.schemes.noise import noise_of_run
 from codedfl.schemes.of_study import inference_scheme_of, scheme_of, sums_scheme_of
 from codedfl.solve.registry import make_solver
 from codedfl.typing import Floats
@@ -233,6 +234,7 @@ class _StudyRun:
         digest = stage.digest(study)
         if stage.kind == TRAINING:
             scheme, recipe = scheme_of(study, n_devices), stage.recipe(study)
+            noise, level = noise_of_run(scheme, recipe, self._bounds(recipe), n_devices, study.noise)
             parameters = Parameters(
                 scheme.name,
                 n_features=recipe.n_features,
@@ -241,9 +243,14 @@ class _StudyRun:
                 **scheme.agreed,
                 reveals_gram=scheme.reveals_gram,
                 recipe=digest,
+                noise=noise,
             )
             solver: Any = make_solver(
-                study.solver, regularisation=study.regularisation, epochs=study.epochs, gram=scheme.reveals_gram
+                study.solver,
+                regularisation=study.regularisation,
+                epochs=study.epochs,
+                gram=scheme.reveals_gram,
+                noise=level,
             )
         elif stage.kind == COVARIANCE:
             scheme = inference_scheme_of(study, n_devices)

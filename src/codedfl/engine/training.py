@@ -65,7 +65,7 @@ def _train(post: Post, config: RunConfig, score: Score | None, watch: RunWatch) 
 
     def make_server(introduced: Mapping[str, bytes]) -> Server:
         return config.scheme.server_type(
-            config.learning.parameters(config.scheme, config.precision),
+            config.learning.parameters(config.scheme, config.precision, config.noise[0]),
             list(introduced),
             config.make_solver(),
             identity=identity,

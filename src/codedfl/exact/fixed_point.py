@@ -12,13 +12,17 @@ The rule is that every true sum stays at or below M/8 (``limit``). The proof is 
 |sum_i gram_i| <= ``gram_limit`` entry by entry, hence |sum_i gram_i e| <= gram_limit * max_column |e|_1. The spare
 factor of four makes an overflow or a corrupted answer visible: a decoded number outside its bound is refused.
 
+Where devices add noise (``row_noise``) the bounds include its tail, which a sum leaves with a probability below 2^-102
+for each number; such a total would be refused, never wrong. The grid is then as fine as the noise needs, not as fine as
+the room allows: what rounding adds to the sensitivity stays below a hundredth.
+
 It does not round the model: the server keeps Theta in floats, only what is sent is on the ring.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -29,6 +33,7 @@ from numpy.typing import NDArray
 from codedfl.errors import InvalidInput, RangeExceeded
 from codedfl.exact.gram import GramSum
 from codedfl.exact.ring import Ring
+from codedfl.exact.row_noise import GridNoise, RowLengths, RowNoise, tail
 from codedfl.typing import Floats, Planes
 
 GRID_BITS = 20
@@ -83,6 +88,7 @@ class FixedPoint:
     label_bits: int
     gram_bits: int
     constant_bits: int
+    noise: GridNoise | None = None
 
     @classmethod
     def derive(
@@ -93,12 +99,15 @@ class FixedPoint:
         group_sizes: tuple[int, ...] = (),
         precision: int | None = None,
         initial_norm: float = 0.0,
+        noise: RowNoise | None = None,
+        n_outputs: int = 1,
     ) -> FixedPoint:
         """Choose primes and fraction bits.
 
         ``initial_norm`` is the largest column 1-norm of Theta^(1), which G^(1) = X'X Theta^(1) - X'Y must hold.
         ``precision`` asks for at least so many fraction bits in X'X e for an update of natural size (see
         ``natural_bits``); None takes what two primes give, a larger one takes the third prime.
+        ``noise`` is what the devices have agreed to add to X'X and to X'Y, which has ``n_outputs`` columns.
         """
         for planes in (2, 3):
             ring = Ring.for_group_sizes(group_sizes or (n_devices,), planes)
@@ -115,7 +124,7 @@ class FixedPoint:
         limit = Fraction(ring.modulus, HEADROOM)
         x, y = Fraction(bounds.features), Fraction(bounds.labels)
         largest_constant = bounds.samples * (x * y + x * x * Fraction(initial_norm))
-        return cls(
+        plain = cls(
             ring=ring,
             bounds=bounds,
             n_features=n_features,
@@ -126,6 +135,27 @@ class FixedPoint:
             # Half of the room, so that rounding X, Y and Theta^(1) up cannot break the proof.
             constant_bits=min(_floor_log2(limit / largest_constant / 2), feature_bits + label_bits),
         )
+        return plain if noise is None else plain._with_noise(noise, n_outputs)
+
+    def _with_noise(self, noise: RowNoise, n_outputs: int) -> FixedPoint:
+        """The same on the grid that the noise needs; refused where noise and data do not fit the ring together."""
+        shape = (self.n_features, n_outputs)
+        lengths = RowLengths.on_grid(noise.clip_norm, self.bounds.labels, shape, self.feature_bits, self.label_bits)
+        gram_bits = min(lengths.gram_bits_wanted(), 2 * self.feature_bits)
+        constant_bits = min(lengths.constant_bits_wanted(), self.feature_bits + self.label_bits)
+        found = replace(
+            self,
+            gram_bits=gram_bits,
+            constant_bits=constant_bits,
+            noise=GridNoise.of(noise, lengths, gram_bits, constant_bits),
+        )
+        largest = max(found.gram_limit, found.cross_limit)
+        if largest > found.limit:
+            raise InvalidInput(
+                f"X'X and X'Y with their noise must stay below M/8 ({found.limit} units), got up to {largest}: ask for"
+                " more precision (a third prime), or for less noise"
+            )
+        return found
 
     @staticmethod
     def natural_bits(ring: Ring, bounds: Bounds, n_features: int) -> int:
@@ -153,10 +183,10 @@ class FixedPoint:
 
     @cached_property
     def gram_limit(self) -> int:
-        """Largest possible entry of sum_i X_i'X_i as rounded: m (grid bound)^2, plus half a unit a device."""
+        """Largest possible entry of sum_i X_i'X_i as rounded: m (grid bound)^2, half a unit a device, and the noise."""
         grid = math.ceil(Fraction(self.bounds.features) * Fraction(2) ** self.feature_bits)
         exact = self.bounds.samples * grid**2 * Fraction(2) ** (self.gram_bits - 2 * self.feature_bits)
-        return math.ceil(exact) + self.n_devices
+        return math.ceil(exact) + self.n_devices + (tail(self.noise.diagonal, self.n_devices) if self.noise else 0)
 
     @cached_property
     def cross_limit(self) -> int:
@@ -164,7 +194,8 @@ class FixedPoint:
         x = math.ceil(Fraction(self.bounds.features) * Fraction(2) ** self.feature_bits)
         y = math.ceil(Fraction(self.bounds.labels) * Fraction(2) ** self.label_bits)
         shift = self.constant_bits - self.feature_bits - self.label_bits
-        return math.ceil(self.bounds.samples * x * y * Fraction(2) ** shift) + self.n_devices
+        exact = math.ceil(self.bounds.samples * x * y * Fraction(2) ** shift)
+        return exact + self.n_devices + (tail(self.noise.cross, self.n_devices) if self.noise else 0)
 
     # -- one device's data
 

@@ -27,6 +27,8 @@ from codedfl.crypto.pads import RUN_ID_BYTES
 from codedfl.crypto.sealed import KEY_BYTES, SIGNATURE_BYTES
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.exact.fixed_point import Bounds, FixedPoint, column_norm
+from codedfl.exact.row_noise import RowNoise
+from codedfl.privacy.calibration import rho_of
 from codedfl.protocol.messages import MAX_NAME, check_types, name_length, pack_list, unpack_list
 from codedfl.typing import Floats
 
@@ -58,6 +60,7 @@ class Parameters:
     epochs: at most so many updates are answered, the first one (for the constant) included.
     colluders: z of role-keys: so many devices may collude with the server; z + 1 roles hold the keys.
     recipe: digest of everything that turns rows into X and Y (``data.recipe``); empty where both are given as they are.
+    noise: what every owner adds to X'X and X'Y; None adds nothing. No row count is then summed: it would be exact.
     """
 
     scheme: str
@@ -73,6 +76,7 @@ class Parameters:
     epochs: int = MOST_EPOCHS
     recipe: bytes = b""
     colluders: int = 0
+    noise: RowNoise | None = None
 
     def __post_init__(self) -> None:
         if self.n_features < 1:
@@ -104,6 +108,8 @@ class Parameters:
             raise InvalidInput(
                 f"samples must be between 1 and bounds.samples ({self.bounds.samples}), got {self.samples}"
             )
+        if self.noise is not None and self.samples is not None:
+            raise InvalidInput(f"samples must be None with noise, which hides single rows, got {self.samples}")
 
     @property
     def triangle_length(self) -> int:
@@ -112,8 +118,25 @@ class Parameters:
 
     @property
     def constant_length(self) -> int:
-        """Numbers in the constant part: G^(1), and the sample count unless it is public."""
-        return self.n_features * self.n_outputs + (self.samples is None)
+        """Numbers in the constant part: G^(1), and the sample count if it is summed."""
+        return self.n_features * self.n_outputs + self.counts_rows
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether m is summed securely: not if it is public, and not with noise."""
+        return self.samples is None and self.noise is None
+
+    @property
+    def least_owners(self) -> int:
+        """Owners that a list must have at least: z + 2, and with noise the honest ones assumed beside z others."""
+        return self.colluders + max(2, 0 if self.noise is None else self.noise.honest)
+
+    @property
+    def rho(self) -> float | None:
+        """What the run costs a row in concentrated differential privacy; None where no noise bounds it."""
+        if self.noise is None:
+            return None
+        return rho_of(self.noise, self.triangle_length + self.n_features * self.n_outputs)
 
     @property
     def directions(self) -> int:
@@ -132,16 +155,25 @@ class Parameters:
         public = (float(b.features), float(b.labels), b.samples, b.samples_per_device)
         shape = (self.scheme, self.alpha, self.n_features, self.n_outputs)
         flags = (self.masks, self.groups, self.reveals_gram)
-        return pack_list([*shape, *public, *optional, *flags, self.epochs, self.recipe, self.colluders])
+        noise = self.noise
+        added = () if noise is None else (float(noise.multiplier), noise.honest, float(noise.clip_norm))
+        return pack_list([*shape, *public, *optional, *flags, self.epochs, self.recipe, self.colluders, *added])
 
     @classmethod
     def decode(cls, data: bytes) -> Parameters:
-        types = (str, int, int, int, float, float, int, int, int, int, bool, int, bool, int, bytes, int)
-        f = check_types(unpack_list(data, "parameters"), types, "parameters")
+        types: tuple[type, ...] = (
+            *(str, int, int, int, float, float, int, int, int, int, bool, int, bool, int, bytes, int),
+        )
+        fields = unpack_list(data, "parameters")
+        plain = len(types)
+        if len(fields) > plain:
+            types += (float, int, float)
+        f = check_types(fields, types, "parameters")
         try:
             bounds = Bounds(f[4], f[5], f[6], f[7])
             precision, samples = (None if value == -1 else value for value in f[8:10])
-            return cls(f[0], f[1], f[2], f[3], bounds, precision, samples, *f[10:])
+            noise = RowNoise(*f[plain:]) if len(f) > plain else None
+            return replace(cls(f[0], f[1], f[2], f[3], bounds, precision, samples, *f[10:plain]), noise=noise)
         except InvalidInput as error:
             raise MessageRefused(f"parameters break a rule: {error}") from None
 
@@ -249,6 +281,8 @@ class Agreement:
         theta = np.zeros(shape) if initial_model is None else np.asarray(initial_model, dtype=np.float64)
         if theta.shape != shape:
             raise InvalidInput(f"the initial model must have shape {shape}, got {theta.shape}")
+        if parameters.noise is not None and np.any(theta):
+            raise InvalidInput("the initial model must be zero with noise: its grid is too coarse for another")
         seats = seated(members, invitation.run, parameters.groups)
         held = () if roles is None else tuple(roles.get(member.name, NO_ROLE) for member in seats)
         without_data = tuple(i for i, member in enumerate(seats) if member.name in helpers)
@@ -296,7 +330,9 @@ class Agreement:
             raise InvalidInput("the initial model must be finite, got NaN or infinity")
         # The same scales as of any other scheme with so many owners, so that models are the same bit for bit.
         sizes = tuple(group_sizes(len(self.owners), p.alpha, p.groups))
-        return FixedPoint.derive(p.bounds, p.n_features, len(self.owners), sizes, p.precision, norm)
+        return FixedPoint.derive(
+            p.bounds, p.n_features, len(self.owners), sizes, p.precision, norm, p.noise, p.n_outputs
+        )
 
     @cached_property
     def initial_integers(self) -> Floats:
@@ -393,8 +429,9 @@ def _decoded(data: bytes) -> Agreement:
     if found != seated(found, run, parameters.groups):
         raise MessageRefused("places within a group must be those that the nonces draw, got others")
     shape = (parameters.n_features, parameters.n_outputs)
-    if len(theta) not in (0, 8 * math.prod(shape)):
-        raise MessageRefused(f"the initial model must have {math.prod(shape)} numbers, got {len(theta)} bytes")
+    numbers = math.prod(shape) if parameters.noise is None else 0
+    if len(theta) not in (0, 8 * numbers):
+        raise MessageRefused(f"the initial model must have {numbers} numbers, got {len(theta)} bytes")
     model = np.frombuffer(theta, "<f8").reshape(shape) if theta else np.zeros(shape)
     agreement = Agreement(invitation, found, model, tuple(roles), tuple(helpers))
     try:

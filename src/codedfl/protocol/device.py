@@ -23,11 +23,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from codedfl.crypto import sealed
+from codedfl.crypto.pads import SEED_BYTES
 from codedfl.crypto.sealed import Identity, RunKey
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.exact.fixed_point import Bounds
 from codedfl.exact.ring import Ring
 from codedfl.protocol.agreement import NONCE_BYTES, Agreement, Invitation, Parameters
+from codedfl.protocol.hiding_rows import add_noise
 from codedfl.protocol.ledger import AS_AGREED, Entry, Ledger, row_tags, rows_as_bytes
 from codedfl.protocol.local_data import Origin, checked_rows, fitted
 from codedfl.protocol.messages import (
@@ -80,6 +82,7 @@ class Device(Resumable, ABC):
 
     scheme: ClassVar[str]
     reveals_gram: ClassVar[bool] = False  # whether it lets the server have the total of X'X itself
+    adds_noise: ClassVar[bool] = False  # whether one upload is all that ever depends on the rows, so that noise hides
     # Save the state before an answer leaves: a device that forgot it might answer the same epoch for a second e.
     _kept: ClassVar[Mapping[str, Kept]] = {
         "data_used": PLAIN,
@@ -87,11 +90,13 @@ class Device(Resumable, ABC):
         "dropped": PLAIN,
         "_ranges": PLAIN,
         "_by_study": PLAIN,
+        "shortened": PLAIN,
         "_invitation": optional(
             Kept(lambda invitation: [invitation.run, invitation.encoded], lambda saved: Invitation.decode(*saved))
         ),
         "_key": optional(Kept(lambda key: key.secret, RunKey)),
         "_nonce": PLAIN,
+        "_noise_seed": PLAIN,
         "objection": PLAIN,
         "_agreement": optional(Kept(lambda agreement: agreement.encoded, Agreement.decode)),
         "_answered": TUPLE,
@@ -125,6 +130,7 @@ class Device(Resumable, ABC):
         self._by_study = origin is not None and origin.bounds is not None
         self.data_used = False
         self.clipped = self.dropped = 0  # values and rows that did not fit the public bounds; for the device's own log
+        self.shortened = 0  # rows longer than the noise is made for; for the same log
         self.identity = identity or Identity.generate(random_bytes)
         self._policy = policy or Policy()
         self._recipe = recipe
@@ -135,6 +141,7 @@ class Device(Resumable, ABC):
         self._invitation: Invitation | None = None
         self._key: RunKey | None = None
         self._nonce = b""
+        self._noise_seed = b""  # drawn and kept before the join leaves, forgotten once the upload is made
         self.objection = ""  # why the invitation was refused, if it was
         self._agreement: Agreement | None = None
         self._answered: tuple[int, bytes, bytes] = (0, b"", b"")  # epoch, digest of its update, what was sent
@@ -235,6 +242,9 @@ class Device(Resumable, ABC):
             key = RunKey.generate(self._random_bytes)
             key.shared_with(invitation.server_key)  # refuses a key that nothing can be sealed to, before it is kept
             self._key, self._nonce = key, self._random_bytes(NONCE_BYTES)
+            # With the join: a device set back to before it cannot be in this agreement, and one set back to after it
+            # has the same noise, so that nobody can have it drawn again and average it away.
+            self._noise_seed = self._random_bytes(SEED_BYTES) if invitation.parameters.noise else b""
         self._invitation = invitation
         self.objection = self._objection(invitation.parameters)
         if self.objection:
@@ -265,6 +275,8 @@ class Device(Resumable, ABC):
         """Why this device does not take part; empty when it does. Never a matter of its rows, see ``policy``."""
         if parameters.scheme != self.scheme:
             return f"scheme must be {self.scheme!r} for this device, got {parameters.scheme!r}"
+        if parameters.noise is not None and not self.adds_noise:
+            return f"noise must be left out with {self.scheme}, whose devices add none, got {parameters.noise}"
         if parameters.reveals_gram != self.reveals_gram:
             return f"reveals_gram must be {self.reveals_gram} for this device, got {parameters.reveals_gram}"
         if parameters.recipe != self._recipe:
@@ -345,8 +357,9 @@ class Device(Resumable, ABC):
         return row_tags(self.identity, rows)
 
     def _fit_rows(self, agreement: Agreement) -> None:
-        rows = fitted(*(self._data or _no_data()), agreement.parameters.bounds)
+        rows = fitted(*(self._data or _no_data()), agreement.parameters.bounds, agreement.parameters.noise)
         self._data, self.clipped, self.dropped = (rows.X, rows.Y), rows.clipped, rows.dropped
+        self.shortened = rows.shortened
 
     def _remember(self, agreement: Agreement, owners: frozenset[bytes], tags: bytes) -> None:
         """Refuse a total that could be combined with earlier ones; else record that we are part of it."""
@@ -354,8 +367,11 @@ class Device(Resumable, ABC):
             return
         bounds, recipe = agreement.parameters.bounds, agreement.parameters.recipe
         limits = AS_AGREED if self._by_study else _limits(bounds)
-        entry = Entry(agreement.hash, owners, recipe, limits, tags, self._ranges)
+        entry = Entry(agreement.hash, owners, recipe, limits, tags, self._ranges, agreement.parameters.rho)
         policy = self._policy
+        overspent = policy.objection_to_spending(self._ledger.rho_with(entry))
+        if overspent:
+            raise MessageRefused(f"this device does not take part: {overspent}")
         reason = self._ledger.objection(entry, least_left=policy.colluders + 2, least_changed=policy.least_changed_rows)
         if reason:
             raise MessageRefused(f"this device does not take part: {reason}")
@@ -406,6 +422,9 @@ class Device(Resumable, ABC):
         format_, ring = agreed.fixed_point, self._ring
         gram = format_.gram(X)
         gradient = format_.cross(X, Y)
+        if format_.noise is not None:
+            add_noise(format_, gram, gradient, self._noise_seed, agreed)
+            self._noise_seed = b""
         if np.any(agreed.initial_integers):
             product = ring.product(ring.symmetric(gram, X.shape[1]), ring.from_integers(agreed.initial_integers))
             gradient = ring.add(product, gradient, sign=-1)
@@ -413,7 +432,7 @@ class Device(Resumable, ABC):
             gradient = -gradient  # centred residues: negation needs no reduction
         constant = ring.zeros(agreed.parameters.constant_length)
         constant[:, : gradient[0].size] = gradient.reshape(len(ring.primes), -1)
-        if agreed.parameters.samples is None:
+        if agreed.parameters.counts_rows:
             constant[:, -1:] = ring.from_integers(np.array([len(X)]))
         self._data, self.data_used = None, True
         return gram, constant
@@ -478,6 +497,7 @@ class Device(Resumable, ABC):
     def _forget_secrets(self) -> None:
         """Also in the middle of phase 1; schemes add what they hold beyond this."""
         self._key = None
+        self._noise_seed = b""
         self._data, self.data_used = None, True
         self.linear = self.constant = None
 

@@ -96,7 +96,9 @@ def read_total(agreed: Agreement, question: Question, total: Planes, least_sampl
         return EpochTotal(format_.product_to_reals(matrix, question.integers, question.fraction_bits), digest)
     gradient = format_.constant_to_reals(matrix, agreed.initial_integers)
     summed = total[:, length : length + 1]
-    samples = p.samples if p.samples is not None else int(format_.ring.to_integers(summed)[0])
+    samples = p.samples or p.bounds.samples  # with noise the public bound stands for m: it is a scale and no more
+    if p.counts_rows:
+        samples = int(format_.ring.to_integers(summed)[0])
     if not least_samples <= samples <= p.bounds.samples:
         raise RangeExceeded(
             f"the summed sample count must be between {least_samples} and {p.bounds.samples}, got {samples}"

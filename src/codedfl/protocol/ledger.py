@@ -47,6 +47,7 @@ class Entry:
         ``AS_AGREED`` where they are those of a study, so that the server has no choice.
     rows: tags of them as they were before anything was made of them.
     ranges: see ``local_data.Origin``.
+    rho: what the run's noise lets it cost a row (``privacy.calibration``); None for an exact total.
     """
 
     agreement: bytes
@@ -55,6 +56,7 @@ class Entry:
     bounds: tuple[float, float, int]
     rows: bytes
     ranges: bytes = b""
+    rho: float | None = None
 
 
 class Ledger:
@@ -113,11 +115,27 @@ class Ledger:
         if entry not in self.entries:
             self.entries.append(entry)
 
+    @property
+    def rho(self) -> float | None:
+        """What all runs together cost a row that was in each of them; None if one of them was exact. 0 of none."""
+        costs = [entry.rho for entry in self.entries]
+        return None if None in costs else sum(cost for cost in costs if cost is not None)
+
+    def rho_with(self, entry: Entry) -> float | None:
+        """The same after a run to be, which counts once."""
+        return self.rho if entry in self.entries else Ledger([*self.entries, entry]).rho
+
     # -- as bytes, for the disk
 
     def encode(self) -> bytes:
         return pack_list(
-            [[e.agreement, sorted(e.members), e.recipe, list(e.bounds), e.rows, e.ranges] for e in self.entries]
+            [
+                [
+                    *(e.agreement, sorted(e.members), e.recipe, list(e.bounds), e.rows, e.ranges),
+                    *(() if e.rho is None else (e.rho,)),
+                ]
+                for e in self.entries
+            ]
         )
 
     @classmethod
@@ -125,11 +143,16 @@ class Ledger:
         try:
             entries = []
             for fields in unpack_list(data, "a ledger", depth=3, most=2**22):
-                types = (bytes, list, bytes, list, bytes, bytes)
-                agreement, members, recipe, bounds, rows, ranges = check_types(fields, types, "a ledger's entry")
+                types: tuple[type, ...] = (bytes, list, bytes, list, bytes, bytes)
+                with_noise = len(fields) > len(types)
+                agreement, members, recipe, bounds, rows, ranges, *rho = check_types(
+                    fields, (*types, float) if with_noise else types, "a ledger's entry"
+                )
                 check_types(members, (bytes,) * len(members), "a list")
                 features, labels, limit = check_types(bounds, (float, float, int), "a ledger's bounds")
-                entries.append(Entry(agreement, frozenset(members), recipe, (features, labels, limit), rows, ranges))
+                limits = (features, labels, limit)
+                cost = rho[0] if rho else None
+                entries.append(Entry(agreement, frozenset(members), recipe, limits, rows, ranges, cost))
         except (MessageRefused, TypeError) as error:
             raise InvalidInput(f"the ledger must be as it was saved, got something else ({error})") from None
         return cls(entries)

@@ -10,11 +10,15 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from codedfl.errors import InvalidInput
 from codedfl.exact.fixed_point import Bounds
+from codedfl.exact.row_noise import RowNoise
 from codedfl.typing import Floats
+
+# A norm in floats is off by less than this part for any number of features that is allowed.
+_FLOAT_PART = 2.0**-30
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,7 @@ class Fitted:
     Y: Floats
     clipped: int = 0  # values beyond the public bounds
     dropped: int = 0  # rows beyond the public limit
+    shortened: int = 0  # rows longer than the noise is made for
 
 
 def checked_rows(name: str, X: ArrayLike, Y: ArrayLike) -> tuple[Floats, Floats]:
@@ -69,10 +74,12 @@ def checked_rows(name: str, X: ArrayLike, Y: ArrayLike) -> tuple[Floats, Floats]
     return arrays[0], arrays[1]
 
 
-def fitted(X: Floats, Y: Floats, bounds: Bounds) -> Fitted:
+def fitted(X: Floats, Y: Floats, bounds: Bounds, noise: RowNoise | None = None) -> Fitted:
     """The first ``samples_per_device`` rows, every value within its bound; the arrays themselves where all is well.
 
     Which rows are left out must not be the server's choice nor change from run to run, hence simply the last ones.
+    With noise, rows of X longer than ``clip_norm`` are shortened to it, and rows of Y longer than the bound on labels:
+    what one row may add to X'X and X'Y is what the noise is made for.
     """
     keep = bounds.samples_per_device
     dropped = max(0, len(X) - keep)
@@ -84,4 +91,21 @@ def fitted(X: Floats, Y: Floats, bounds: Bounds) -> Fitted:
         beyond = 0 if fits else int(np.count_nonzero(np.abs(values) > bound))
         parts.append(np.clip(values, -bound, bound) if beyond else values)
         clipped += beyond
-    return Fitted(parts[0], parts[1], clipped, dropped)
+    if noise is None:
+        return Fitted(parts[0], parts[1], clipped, dropped)
+    (X, long_x), (Y, long_y) = (
+        _shortened(values, norm) for values, norm in zip(parts, (noise.clip_norm, bounds.labels), strict=True)
+    )
+    return Fitted(X, Y, clipped, dropped, int(np.count_nonzero(long_x | long_y)))
+
+
+def _shortened(rows: Floats, norm: float) -> tuple[Floats, NDArray[np.bool_]]:
+    """Rows no longer than ``norm``, whatever floats round, and which of them were."""
+    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    long = lengths > norm
+    near = lengths > norm * (1 - _FLOAT_PART)
+    if not near.any():
+        return rows, long
+    factors = np.ones(len(rows))
+    factors[near] = norm * (1 - _FLOAT_PART) / lengths[near]
+    return rows * factors[:, None], long

@@ -8,9 +8,12 @@ against its operator's policy alone; rows that do not fit the public bounds are 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 from codedfl.errors import InvalidInput
+from codedfl.privacy.budget import DELTA, Budget
+from codedfl.privacy.calibration import epsilon_of, rho_for
 from codedfl.protocol.agreement import Agreement, Parameters
 
 
@@ -49,6 +52,12 @@ class Policy:
         to fewer than z + 2 devices.
     least_changed_rows : int
         The same devices may train again on unchanged rows, or when at least so many of this device's rows changed.
+    most_epsilon, most_total_epsilon : float or None
+        What a run, and all recorded runs together, may cost a row in differential privacy at ``delta``. With either, a
+        run without noise is refused. None allows exact totals.
+    delta : float
+    most_honest : int or None
+        Owners that a run's noise may count on: with more, each adds less.
     """
 
     schemes: tuple[str, ...] = ()
@@ -64,19 +73,29 @@ class Policy:
     allow_unpinned: bool = False
     colluders: int = 1
     least_changed_rows: int = 10
+    most_epsilon: float | None = None
+    most_total_epsilon: float | None = None
+    delta: float = DELTA
+    most_honest: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("least_joiners", "least_owners"):
             value = getattr(self, name)
             if value is not None and value < 2:
                 raise InvalidInput(f"{name} must be at least 2: the total of one device is its own data, got {value}")
-        for name in ("most_alpha", "least_rows", "most_epochs", "most_outputs", "most_directions"):
+        for name in ("most_alpha", "least_rows", "most_epochs", "most_outputs", "most_directions", "most_honest"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise InvalidInput(f"{name} must be at least 1, got {value}")
         for name in ("colluders", "least_changed_rows"):
             if getattr(self, name) < 0:
                 raise InvalidInput(f"{name} must be at least 0, got {getattr(self, name)}")
+        for name in ("most_epsilon", "most_total_epsilon"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise InvalidInput(f"{name} must be above 0, got {value}")
+        if not 0 < self.delta < 1:
+            raise InvalidInput(f"delta must be between 0 and 1, got {self.delta}")
 
     def joiners_wanted(self, pinned: int | None) -> int:
         """The least number of devices in an agreement; ``pinned`` are those on the roster, None without one."""
@@ -91,7 +110,13 @@ class Policy:
             return "masks must be on by this device's policy, got off"
         if p.bounds.samples_per_device < self.least_rows:
             return _too_small("bounds.samples_per_device", self.least_rows, p.bounds.samples_per_device)
+        allowed, spent = self._most_epsilon, math.inf if p.rho is None else epsilon_of(p.rho, self.delta)
+        if spent > allowed:
+            return (
+                f"epsilon must be at most {allowed:g} at delta = {self.delta:g} by this device's policy, {_got(spent)}"
+            )
         limits = (
+            ("honest", None if p.noise is None else self.most_honest, 0 if p.noise is None else p.noise.honest),
             ("alpha", self.most_alpha, p.alpha),
             ("epochs", self.most_epochs, p.epochs),
             ("n_outputs", self.most_outputs, p.n_outputs),
@@ -108,6 +133,30 @@ class Policy:
             )
         return ""
 
+    def within(self, budget: Budget | None) -> Policy:
+        """The same, and no run that costs a row more than what was approved (None: nothing was said of it)."""
+        if budget is None:
+            return self
+        approved = epsilon_of(rho_for(budget.epsilon, budget.delta), self.delta)
+        honest = budget.honest if self.most_honest is None else min(budget.honest, self.most_honest)
+        return replace(self, most_epsilon=min(approved, self._most_epsilon), most_honest=honest)
+
+    @property
+    def _most_epsilon(self) -> float:
+        return min(one for one in (self.most_epsilon, self.most_total_epsilon, math.inf) if one is not None)
+
+    def objection_to_spending(self, rho: float | None) -> str:
+        """Why a run is refused after which all recorded ones have cost rho (None: no bound); empty when it is not."""
+        if self.most_total_epsilon is None:
+            return ""
+        spent = math.inf if rho is None else epsilon_of(rho, self.delta)
+        if spent <= self.most_total_epsilon:
+            return ""
+        return (
+            f"epsilon over all recorded runs must be at most {self.most_total_epsilon:g} at delta = {self.delta:g} by"
+            f" this device's policy, {_got(spent)} with this one"
+        )
+
     def objection_to_set(self, agreement: Agreement) -> str:
         """Why a run with these participants is refused, its parameters apart; empty when it is not."""
         shown, n_features = agreement.directions, agreement.parameters.n_features
@@ -122,6 +171,10 @@ class Policy:
                 " holders, epochs or outputs, or operators who allow the whole matrix (allow-gram)"
             )
         return ""
+
+
+def _got(epsilon: float) -> str:
+    return "got no noise" if math.isinf(epsilon) else f"got {epsilon:.3f}"
 
 
 def _too_small(what: str, least: int, value: int) -> str:

@@ -73,6 +73,7 @@ class Server(Convener):
     """
 
     scheme: ClassVar[str]
+    adds_noise: ClassVar[bool] = False  # whether its devices can hide rows by noise
     _needed: ClassVar[str] = "D - alpha + 1"  # in words
     # +1: the decoded answers are data plus pads; -1: they are pads, and what the server holds is data plus pads.
     pad_sign: ClassVar[int]
@@ -110,6 +111,11 @@ class Server(Convener):
     ) -> None:
         if parameters.scheme != self.scheme:
             raise InvalidInput(f"parameters.scheme must be {self.scheme!r}, got {parameters.scheme!r}")
+        if parameters.noise is not None and not self.adds_noise:
+            raise InvalidInput(
+                f"noise must be left out with {self.scheme}, whose devices add none, got {parameters.noise}:"
+                " take role-sums or role-keys"
+            )
         if parameters.reveals_gram != isinstance(solver, GramSolver):
             raise InvalidInput(f"the solver must want X'X itself exactly when the scheme reveals it, got {solver!r}")
         self._check_spare(parameters, spare)

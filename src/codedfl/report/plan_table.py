@@ -12,7 +12,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from codedfl.report.rows import QUALIFIERS, SCHEME_NAMES, SOLVER_NAMES, amount, number, span, target_text
+from codedfl.report.rows import QUALIFIERS, SCHEME_NAMES, SOLVER_NAMES, amount, number, score, span, target_text
 from codedfl.study.planner import Plan, Planning
 
 FURTHER = 4  # more variants of alpha and groups below the best of each scheme and solver
@@ -42,14 +42,17 @@ def plan_table(planning: Planning, *, title: str = "", score_name: str = "accura
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("server sees\nof Gram", no_wrap=True)
     table.add_column("exposed\nby 0/1/2", justify="right", no_wrap=True)
+    if planning.noisy_scores:
+        table.add_column("with\nnoise", justify="right", no_wrap=True)
     leaders = _fastest_of_each(planning.plans)
     others = [made for made in planning.plans if made not in leaders][:further]
     for made in leaders:
-        table.add_row(*_cells(made), style="bold" if made is planning.recommended else None)
+        bold = "bold" if made is planning.recommended else None
+        table.add_row(*_cells(made), *_noisy(planning, made, score_name), style=bold)
     if others:
         table.add_section()
     for made in others:
-        table.add_row(*_cells(made))
+        table.add_row(*_cells(made), *_noisy(planning, made, score_name))
     return table
 
 
@@ -105,6 +108,14 @@ def _cells(made: Plan) -> list[Text]:
         f"{made.exposed_to_server}/{made.exposed_by_one}/{made.exposed_by_two}",
     )
     return [Text(cell) for cell in cells]  # not markup
+
+
+def _noisy(planning: Planning, made: Plan, score_name: str) -> list[str]:
+    """The score that noise leaves; no cell where none was asked for."""
+    if not planning.noisy_scores:
+        return []
+    found = planning.noisy_scores.get(made.scheme)
+    return ["–" if found is None else score(found, score_name)]
 
 
 def plan_name(made: Plan, separator: str = ", ") -> str:

@@ -33,11 +33,14 @@ from codedfl.data.problem import Problem
 from codedfl.data.recipe import ClippedWarning, Recipe
 from codedfl.errors import InvalidInput
 from codedfl.exact.fixed_point import FixedPoint
+from codedfl.privacy.budget import Budget
 from codedfl.run.in_process import no_more_than_needed, run_in_process
 from codedfl.run.parties import make_parties
 from codedfl.run.secure_sum import secure_moments_in_process
 from codedfl.schemes import CodedScheme, coded_type
+from codedfl.schemes.noise import noise_of_run
 from codedfl.solve.krylov import BlockKrylov
+from codedfl.solve.noise_level import NoiseLevel
 from codedfl.solve.registry import DEFAULT_SOLVER, make_solver, solver_kind
 from codedfl.solve.solver import Converging, Solver
 from codedfl.typing import Floats
@@ -120,6 +123,12 @@ class _CodedRidge(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         precision: int | None = 36,
         random_state: int | np.random.RandomState | None = None,
         verbose: bool = False,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        honest: int | None = None,
+        clip_norm: float | None = None,
+        ranges: tuple[ArrayLike, ArrayLike] | None = None,
+        target_range: tuple[float, float] | None = None,
     ) -> None:
         self.scheme = scheme
         self.n_devices = n_devices
@@ -134,20 +143,48 @@ class _CodedRidge(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         self.precision = precision
         self.random_state = random_state
         self.verbose = verbose
+        self.epsilon = epsilon
+        self.delta = delta
+        self.honest = honest
+        self.clip_norm = clip_norm
+        self.ranges = ranges
+        self.target_range = target_range
 
-    def _train(self, rows: _TrainingRows, labels: Labels, moments: Moments) -> None:
-        """Run the protocol on the rows of each device and keep the model."""
-        preprocessing = self._scaling(rows.X, moments)
+    @property
+    def _budget(self) -> Budget | None:
+        return Budget.asked(self.epsilon, self.delta, self.honest, self.clip_norm)
+
+    def _check_noise(self, device: ArrayLike | None, sample_weight: ArrayLike | None) -> None:
+        """With noise no other sum over rows may be taken, and no row may move another."""
+        if self._budget is None:
+            return
+        if self.ranges is None:
+            raise InvalidInput(
+                "ranges must be given with epsilon, since means and deviations are sums over rows, got None"
+            )
+        if device is None:
+            raise InvalidInput(
+                "device must be given with epsilon, or one row more would deal out the others anew, got None"
+            )
+        if sample_weight is not None:
+            raise InvalidInput("sample_weight must be left out with epsilon, which hides rows that count once")
+
+    def _train(self, rows: _TrainingRows, labels: Labels, moments: Moments | None) -> None:
+        """Run the protocol on the rows of each device and keep the model; no moments with noise."""
+        preprocessing = self._public_scaling(rows.X) if moments is None else self._scaling(rows.X, moments)
         recipe = Recipe(preprocessing, self._feature_map(preprocessing), labels, self._columns())
         regularisation = self._choose_regularisation(rows, recipe)
         problem = rows.problem(recipe, type(self).__name__)
-        scheme = self._scheme(len(rows.parts))
-        solver = self._solver(scheme, regularisation * rows.share)
+        scheme, budget = self._scheme(len(rows.parts)), self._budget
+        noise, level = noise_of_run(scheme, recipe, problem.bounds, problem.n_devices, budget, self.precision)
+        solver = self._solver(scheme, regularisation * rows.share, level)
         self.protection_ = scheme.exposure(problem.n_devices).words
-        server, devices = make_parties(scheme, problem, solver, precision=self.precision)
+        server, devices = make_parties(scheme, problem, solver, precision=self.precision, noise=noise)
         theta = run_in_process(server, devices, no_more_than_needed(server))
-        self._warn_unless_converged(solver, problem)
-        theta = recipe.unshrunk(theta, regularisation)
+        if budget is None:  # with noise columns are not centred, and X'X is no sharper than the noise
+            self._warn_unless_converged(solver, problem)
+            theta = recipe.unshrunk(theta, regularisation)
+        self.n_shortened_ = sum(one.shortened for one in devices)
         about = {"scheme": scheme.label, "protection": self.protection_, "epochs": server.epoch}
         self.model_ = TrainedModel.of(problem, theta, **about)
         self.n_iter_ = server.epoch
@@ -156,13 +193,18 @@ class _CodedRidge(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         self.n_clipped_ = problem.clipped.total
         if problem.clipped:
             counts = problem.clipped.words(recipe.column_names)
-            warnings.warn(f"clipped at {self.clip} standard deviations: {counts}", ClippedWarning, stacklevel=3)
+            where = f"at {self.clip} standard deviations" if budget is None else "to their public ranges"
+            warnings.warn(f"clipped {where}: {counts}", ClippedWarning, stacklevel=3)
         self.devices_ = problem.device_names
 
     def _choose_regularisation(self, rows: _TrainingRows, recipe: Recipe) -> float:
         """What the user said; estimators that choose it override this."""
         del rows, recipe
         return self.regularisation
+
+    def _public_scaling(self, X: Floats) -> Preprocessing:
+        assert self.ranges is not None
+        return Preprocessing.from_range(*self.ranges, n_columns=X.shape[1])
 
     def _scaling(self, X: Floats, moments: Moments) -> Preprocessing:
         """Mean 0 and variance 1. Without ``clip`` the range is wide enough for the data, which this process sees."""
@@ -206,7 +248,8 @@ class _CodedRidge(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
     def _feature_map(self, preprocessing: Preprocessing) -> FeatureMap:
         gamma = self.gamma
         if gamma is None:  # the rule for clipping at 4 deviations, whatever clip is: a wide one holds few values more
-            gamma = default_gamma(preprocessing.n_columns, 2 * DEFAULT_CLIP)
+            width = preprocessing.width if self._budget else 2 * DEFAULT_CLIP
+            gamma = default_gamma(preprocessing.n_columns, width)
         seed = self._seed() if self.features != "linear" else 0
         choice = FeatureChoice(self.n_features, gamma, seed, self.fit_intercept)
         return choose_features(self.features, preprocessing, choice)
@@ -221,7 +264,7 @@ class _CodedRidge(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
             return int(self.random_state)
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
-    def _solver(self, scheme: CodedScheme, regularisation: float) -> Solver:
+    def _solver(self, scheme: CodedScheme, regularisation: float, noise: NoiseLevel | None = None) -> Solver:
         wanted = float(np.clip(regularisation / 100, *_TOLERANCES))
         tolerance = None if solver_kind(self.solver).takes_step else wanted  # the descents would hardly ever reach it
         return make_solver(
@@ -230,6 +273,7 @@ class _CodedRidge(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
             regularisation=regularisation,
             tolerance=tolerance,
             gram=scheme.reveals_gram,
+            noise=noise,
         )
 
     def _warn_unless_converged(self, solver: Solver, problem: Problem) -> None:
@@ -314,10 +358,18 @@ class CodedRidge(RegressorMixin, _CodedRidge):  # type: ignore[misc]
         Fraction bits to ask of the ring; the Krylov solvers need more epochs with fewer. None takes what two primes
         give, which shortens messages by a third.
     random_state : int, RandomState instance or None, default=None
-        Draws the random features; the model depends on nothing else that is random. An integer gives the features of
-        ``RBFSampler(random_state=...)``.
+        Draws the random features; the model depends on nothing else that is random, but for noise. An integer gives
+        the features of ``RBFSampler(random_state=...)``.
     verbose : bool, default=False
         Print one line when trained: scheme, epochs, and who is exposed by whom.
+    epsilon, delta, honest, clip_norm : float, float, int, float or None, default=None
+        Hide single rows by noise (``Budget``); None adds none. It takes scheme="role-sums" (best) or "role-keys",
+        ``device``, and public ranges: a mean would be one more sum over rows. delta None is 1e-5. The number of rows
+        and, in ``CodedRidgeClassifier``, the list of classes count as public.
+    ranges : (low, high) or None, default=None
+        With epsilon: public ranges of the columns, one number for all or one for each. Values beyond are clipped.
+    target_range : (low, high) or None, default=None
+        With epsilon: public range of the target.
 
     Attributes
     ----------
@@ -335,6 +387,8 @@ class CodedRidge(RegressorMixin, _CodedRidge):  # type: ignore[misc]
         Who would be exposed to the server by how many colluding devices, if the devices were on machines of their own.
     n_clipped_ : int
         How many training values were clipped.
+    n_shortened_ : int
+        How many rows were longer than ``clip_norm``; 0 without noise.
     model_ : TrainedModel
         The model as the rest of codedfl has it; it saves to a file without pickle.
 
@@ -377,7 +431,13 @@ class CodedRidge(RegressorMixin, _CodedRidge):  # type: ignore[misc]
         """
         table, target = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         target = target.astype(np.float64)
+        self._check_noise(device, sample_weight)
         rows = self._rows(table, target, device, sample_weight)
+        if self._budget is not None:
+            if self.target_range is None:
+                raise InvalidInput("target_range must be given with epsilon: a mean is a sum over rows, got None")
+            self._train(rows, Labels.for_targets(*self.target_range), None)
+            return self
         moments = rows.moments(np.column_stack((rows.X, rows.y)))
         columns = Moments(moments.count, moments.mean[:-1], moments.variance[:-1])
         labels = _target_labels(rows.y, float(moments.mean[-1]), float(moments.variance[-1]), self.clip)
@@ -453,8 +513,9 @@ class CodedRidgeClassifier(ClassifierMixin, _CodedRidge):  # type: ignore[misc]
         if len(classes) < 2:
             raise InvalidInput(f"y must hold at least two classes, got one class only: {classes.tolist()[0]!r}")
         labels = _class_labels(classes)
+        self._check_noise(device, sample_weight)
         rows = self._rows(table, np.asarray(labels.classes)[codes], device, sample_weight)
-        self._train(rows, labels, rows.moments(rows.X))
+        self._train(rows, labels, None if self._budget else rows.moments(rows.X))
         self.classes_ = classes
         return self
 

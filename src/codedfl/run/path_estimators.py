@@ -65,6 +65,8 @@ class _ChoosesRegularisation(_CodedRidge):
         self.verbose = verbose
 
     solver = "block-krylov"  # the one that has a path
+    # To judge a path takes sums over held-out rows, for which there is no noise.
+    epsilon = delta = honest = clip_norm = ranges = target_range = None
 
     def _choose_regularisation(self, rows: _TrainingRows, recipe: Recipe) -> float:
         candidates = sorted({float(value) for value in self.regularisations})

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from codedfl.data.problem import Problem
 from codedfl.errors import RangeExceeded
+from codedfl.exact.row_noise import RowNoise
 from codedfl.fleet.clock import TrainingClock
 from codedfl.run.in_process import run_in_process
 from codedfl.run.parties import make_parties
@@ -64,6 +65,7 @@ def simulate(
     *,
     everyone_computes: bool = False,
     precision: int | None = None,
+    noise: RowNoise | None = None,
     stop_when: Callable[[Floats], bool] | None = None,
     random_bytes: RandomBytes = system_random.token_bytes,
     on_epoch: Callable[[int, float, float], None] | None = None,
@@ -85,6 +87,7 @@ def simulate(
         solver,
         precision=precision,
         order=order.tolist(),
+        noise=noise,
         stop_when=stop_when,
         random_bytes=random_bytes,
     )

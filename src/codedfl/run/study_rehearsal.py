@@ -23,6 +23,7 @@ from codedfl.run.secure_gram import secure_gram_in_process
 from codedfl.run.secure_sum import secure_moments_in_process, secure_sum_in_process
 from codedfl.run.simulator import Trace, simulate
 from codedfl.schemes import CodedScheme, Conditions
+from codedfl.schemes.noise import noise_of_run
 from codedfl.solve.registry import make_solver
 
 
@@ -70,10 +71,11 @@ def rehearse_study(
     gone: devices that die when they have uploaded. The model is the same, and they cannot score.
     """
     problem = study_problem(study, tables, secure_moments_in_process, secure_gram_in_process)
+    noise, level = noise_of_run(scheme, problem.recipe, problem.bounds, problem.n_devices, study.noise)
     solver = make_solver(
-        study.solver, regularisation=study.regularisation, epochs=study.epochs, gram=scheme.reveals_gram
+        study.solver, regularisation=study.regularisation, epochs=study.epochs, gram=scheme.reveals_gram, noise=level
     )
-    trace = simulate(scheme, problem, solver, at, rng, on_epoch=on_epoch, gone=gone)
+    trace = simulate(scheme, problem, solver, at, rng, noise=noise, on_epoch=on_epoch, gone=gone)
     model = study.model(problem.recipe, trace.model, scheme=scheme.name, devices=problem.n_devices)
     there = {name: table for name, table in tables.items() if name not in gone}
     return Rehearsal(problem, model, _score(study, there, model), len(there), trace)

@@ -16,6 +16,8 @@ from codedfl.solve import krylov
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.descent import STEPS, GradientDescent, Nesterov, StepSchedule
 from codedfl.solve.krylov import BlockKrylov, ConjugateGradient
+from codedfl.solve.noise_level import NoiseLevel
+from codedfl.solve.shrunken import Shrunken
 from codedfl.solve.solver import GramSolver, Solver
 
 ENTRY_POINTS = "codedfl.solvers"
@@ -119,6 +121,7 @@ def make_solver(
     step: str | StepSchedule | None = None,
     tolerance: float | None = None,
     gram: bool = False,
+    noise: NoiseLevel | None = None,
 ) -> Solver:
     """A fresh solver.
 
@@ -138,8 +141,15 @@ def make_solver(
     gram : bool
         Whether the scheme shows the server X'X itself. The closed form then stands in for a solver that has no use for
         it; otherwise a solver that needs it is refused.
+    noise : NoiseLevel or None
+        What the devices add to X'X. The closed form then takes it out of the spectrum (``Shrunken``); a solver of
+        products gets AdaSSP's ridge besides lambda. An object is taken as it is.
     """
     kind = solver_kind(solver)
+    if noise is not None and gram and (isinstance(solver, str) or not kind.needs_gram):
+        return Shrunken(noise, regularisation)
+    if noise is not None:
+        regularisation += noise.ridge
     if gram and not kind.needs_gram:
         return ClosedForm(regularisation)
     if kind.needs_gram and not gram:

@@ -7,6 +7,7 @@ the schemes say themselves. Plans that show the server single devices are listed
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -15,6 +16,7 @@ import numpy as np
 
 from codedfl.data.problem import PAPER_REGULARISATION, Problem
 from codedfl.errors import InvalidInput
+from codedfl.privacy.budget import Budget
 from codedfl.run.simulator import trajectory
 from codedfl.schemes import (
     SCHEMES,
@@ -22,6 +24,8 @@ from codedfl.schemes import (
     Conventional,
     ConventionalFullBatch,
     Descent,
+    RoleKeys,
+    RoleSums,
     Scheme,
     WorkShape,
     epoch_end_times,
@@ -31,6 +35,7 @@ from codedfl.solve.descent import STEPS
 from codedfl.solve.registry import solver_kind, solver_kinds
 from codedfl.solve.solver import Solver
 from codedfl.study.comparison import Entry
+from codedfl.study.noisy_totals import NoisyTotals
 from codedfl.typing import Progress
 
 EPOCHS_TRIED = 2  # times a solver's default
@@ -142,6 +147,7 @@ class Planning:
     plans: list[Plan] = field(default_factory=list)
     left_out: list[tuple[Plan, list[str]]] = field(default_factory=list)
     unreached: list[str] = field(default_factory=list)  # solvers that never reach the target
+    noisy_scores: dict[str, float] = field(default_factory=dict)  # with noise, of the schemes that can add it
 
     @property
     def recommended(self) -> Plan | None:
@@ -195,11 +201,13 @@ def plan(
     regularisation: float = PAPER_REGULARISATION,
     draws: int = 100,
     seed: int = 0,
+    budget: Budget | None = None,
     progress: Progress | None = None,
 ) -> Planning:
     """Search all schemes that are known; see ``Planning`` for the outcome.
 
     solvers: names or objects that were never started; None tries all that are known.
+    budget: what a run may cost a row; the outcome then says what score noise leaves to the schemes that can add it.
     """
     if not 0 < target <= 1:
         raise InvalidInput(f"target must be between 0 and 1, got {target}")
@@ -236,7 +244,17 @@ def plan(
             outcome.plans.append(made)
     outcome.plans.sort(key=_mean)
     outcome.left_out.sort(key=lambda pair: pair[0].seconds_mean)
+    if budget is not None:
+        outcome.noisy_scores = noisy_scores(totals.problem, budget, seed)
     return outcome
+
+
+def noisy_scores(problem: Problem, budget: Budget, seed: int) -> dict[str, float]:
+    """By scheme: role-keys has products and the ridge alone, role-sums can clear the spectrum of X'X."""
+    noise = budget.noise(problem.n_features, problem.feature_map.bound)
+    key = hashlib.sha256(f"a plan with noise, {seed}".encode()).digest()
+    products, cleared = NoisyTotals(problem, noise).models(noise, key)
+    return {RoleKeys.name: problem.score(products), RoleSums.name: problem.score(cleared)}
 
 
 def _candidates(

@@ -6,7 +6,7 @@ runs them looks them up.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ from codedfl.data.recipe import Clipped, Recipe
 from codedfl.data.tables import RawTable
 from codedfl.errors import InvalidInput
 from codedfl.exact.fixed_point import Bounds
+from codedfl.privacy.budget import Budget
 from codedfl.typing import Floats, Rows
 
 _CONSTANT = 1e-12
@@ -119,6 +120,8 @@ class Study:
     max_rows, max_rows_per_device: public bounds, from which the exact ring gets its range.
     held_out: share of each device's rows kept out of training, for the score.
     inference: standard errors and p values are wanted, for which the server learns the whole total of X'X.
+    noise: what hides single rows; None is none. Every other sum over rows is then refused: moments, a score on held-out
+        rows, standard errors.
     """
 
     name: str
@@ -143,6 +146,7 @@ class Study:
     held_out: float = 0.2
     inference: bool = False
     components: int | None = None
+    noise: Budget | None = None
 
     def __post_init__(self) -> None:
         names = [one.column.name for one in self.columns]
@@ -179,6 +183,25 @@ class Study:
             raise InvalidInput(f"inference must go with linear features, got {self.features!r}")
         if self.inference and isinstance(self.target, ClassTarget):
             raise InvalidInput("inference must go with a number to predict, got classes: give the target a range")
+        if self.noise is not None:
+            self._check_noise(self.noise)
+
+    def _check_noise(self, noise: Budget) -> None:
+        by_moments = [one.column.name for one in self.columns if any(one.by_moments())]
+        if by_moments:
+            raise InvalidInput(
+                f"scale of column {by_moments[0]!r} must be range with noise: a mean is a sum over rows, got moments"
+            )
+        if self.needs_covariance:
+            raise InvalidInput(f"features must not be {self.features} with noise: a covariance is a sum over rows")
+        if self.held_out:
+            raise InvalidInput(f"held_out must be 0 with noise: a score is an exact sum over rows, got {self.held_out}")
+        if self.inference:
+            raise InvalidInput("inference must be false with noise: standard errors would be those of exact sums")
+        if noise.honest > self.least_participants:
+            raise InvalidInput(
+                f"honest must be at most least_participants ({self.least_participants}), got {noise.honest}"
+            )
 
     def __repr__(self) -> str:
         return f"<Study {self.name!r}: {len(self.columns)} columns to {self.target.name!r}, {self.digest().hex()[:16]}>"
@@ -187,7 +210,10 @@ class Study:
 
     def to_dict(self) -> dict[str, Any]:
         """The whole meaning in plain values."""
-        plain = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("columns", "target")}
+        apart = ("columns", "target", "noise")
+        plain = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in apart}
+        if self.noise is not None:  # a study without it means what it meant before there was any
+            plain["noise"] = asdict(self.noise)
         target = self.target
         said = {"range": target.range} if isinstance(target, NumberTarget) else {"classes": target.classes}
         return {**plain, "columns": [one.to_dict() for one in self.columns], "target": {"name": target.name, **said}}
@@ -236,7 +262,12 @@ class Study:
 
     @property
     def needs_moments(self) -> bool:
-        """Linear features are centred, so that the constant need not be shrunk; others where a column says so."""
+        """Linear features are centred, so that the constant need not be shrunk; others where a column says so.
+
+        With noise nothing is: the means would be exact.
+        """
+        if self.noise is not None:
+            return False
         return self.features == "linear" or any(flag for one in self.columns for flag in one.by_moments())
 
     @property
@@ -267,7 +298,9 @@ class Study:
     def model(self, recipe: Recipe, theta: Floats, **provenance: Any) -> TrainedModel:
         """The model of a Theta that a solver found; the intercept of linear features is not penalised."""
         about = {"study": self.name, "digest": self.digest().hex(), "label": self.target.name, **provenance}
-        return TrainedModel(recipe.unshrunk(theta, self.regularisation), recipe, about)
+        if self.noise is None:
+            theta = recipe.unshrunk(theta, self.regularisation)
+        return TrainedModel(theta, recipe, about)
 
     def bounds(self, recipe: Recipe) -> Bounds:
         return recipe.bounds(self.max_rows, self.max_rows_per_device)

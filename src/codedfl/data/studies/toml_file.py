@@ -12,6 +12,7 @@ from typing import Any
 from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.data.studies.study import ClassTarget, NumberTarget, Study, StudyColumn
 from codedfl.errors import InvalidInput
+from codedfl.privacy.budget import Budget
 
 FORMAT = "codedfl-study-1"
 _LARGEST = 1 << 20
@@ -44,6 +45,7 @@ _TYPES: dict[str, type] = {
     **dict.fromkeys(("gamma", "deviations", "regularisation", "held_out"), float),
     "inference": bool,
 }
+_NOISE: dict[str, type] = {"epsilon": float, "delta": float, "honest": int, "clip_norm": float}
 _REQUIRED = ("name", "max_rows", "max_rows_per_device", "least_participants")
 
 
@@ -76,8 +78,6 @@ def _study(content: dict[str, Any]) -> Study:
     if content.get("format") != FORMAT:
         raise InvalidInput(f"format must be {FORMAT!r}, got {content.get('format')!r}")
     _known("the file", content, {"format", "column", "target", "noise", *SECTIONS[""], *filter(None, SECTIONS)})
-    if "noise" in content:
-        raise InvalidInput("noise must be left out: it is not offered yet")
     said: dict[str, Any] = {}
     for section, keys in SECTIONS.items():
         part = content if not section else content.get(section, {})
@@ -97,7 +97,19 @@ def _study(content: dict[str, Any]) -> Study:
     target = content.get("target")
     if not isinstance(target, dict):
         raise InvalidInput("the target must be said as [target], got none")
-    return Study(columns=tuple(_column(one) for one in columns), target=_target(target), **said)
+    noise = _noise(content["noise"]) if "noise" in content else None
+    return Study(columns=tuple(_column(one) for one in columns), target=_target(target), noise=noise, **said)
+
+
+def _noise(said: Any) -> Budget:
+    """[noise] with epsilon and honest, and delta and clip_norm if they are not to be the usual."""
+    if not isinstance(said, dict):
+        raise InvalidInput(f"[noise] must be a section, got {said!r}")
+    _known("[noise]", said, set(_NOISE))
+    for key in ("epsilon", "honest"):
+        if key not in said:
+            raise InvalidInput(f"noise.{key} must be said, got nothing")
+    return Budget(**{key: _typed(f"noise.{key}", said[key], kind) for key, kind in _NOISE.items() if key in said})
 
 
 def _column(said: dict[str, Any]) -> StudyColumn:

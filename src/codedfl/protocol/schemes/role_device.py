@@ -65,6 +65,7 @@ class RoleDevice(Device):
     """
 
     scheme: ClassVar[str] = "role-keys"
+    adds_noise: ClassVar[bool] = True
     _kept: ClassVar[Mapping[str, Kept]] = {
         **Device._kept,
         "_seeds": MAP,
@@ -267,9 +268,9 @@ class RoleDevice(Device):
         return [self._signature(owners)]
 
     def _check_owners(self, owners: OwnerList) -> None:
-        """Never few: a victim and z colluders alone would make the total the victim's."""
+        """Never few: a victim and z colluders alone would make the total the victim's; noise is a sum over owners."""
         agreed = self._agreed
-        least = max(self._policy.least_owners, agreed.parameters.colluders + 2)
+        least = max(self._policy.least_owners, agreed.parameters.least_owners)
         if len(owners.owners) < least:
             raise MessageRefused(f"at least {least} owners must be in the total, got {len(owners.owners)}")
         for owner in owners.owners:

@@ -44,6 +44,7 @@ class RoleServer(Server):
     """
 
     scheme: ClassVar[str] = "role-keys"
+    adds_noise: ClassVar[bool] = True
     pad_sign: ClassVar[int] = -1
     _needed: ClassVar[str] = "one of each role"
     _kept: ClassVar[Mapping[str, Kept]] = {
@@ -216,14 +217,15 @@ class RoleServer(Server):
 
     @property
     def _least_owners(self) -> int:
-        return self.parameters.colluders + 2
+        return self.parameters.least_owners
 
     def _too_few_owners(self, found: int) -> NotEnoughDevices:
         agreed = self._agreed
         listed = self._covered() if self._closed else self._shared
         missing = [agreed.names[j] for j in agreed.owners if j not in listed]
+        rule = "z + 2" if self.parameters.noise is None else "z and the honest ones that noise is made for"
         return NotEnoughDevices(
-            f"the data of at least {self._least_owners} owners (z + 2) must be in the total, got {found}: missing are"
+            f"the data of at least {self._least_owners} owners ({rule}) must be in the total, got {found}: missing are"
             f" {', '.join(missing)}",
             missing,
             self.model,

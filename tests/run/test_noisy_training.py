@@ -1,0 +1,146 @@
+"""Noise for users: estimators, studies and the sentence; what is one more sum over rows is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from codedfl.consent.words import explain, scheme_of
+from codedfl.data.studies import parse_study
+from codedfl.data.tables import as_raw_table
+from codedfl.errors import InvalidInput
+from codedfl.fleet.fleet import Fleet
+from codedfl.privacy.budget import Budget, spent_sentence
+from codedfl.run.estimators import CodedRidge, CodedRidgeClassifier
+from codedfl.run.study_rehearsal import dealt_out, rehearse_study
+from codedfl.schemes import Conditions
+from wording import exactly
+
+RNG = np.random.default_rng(3)
+X = RNG.uniform(0, 1, (4000, 3))
+Y = X @ [2.0, -1.0, 0.5]
+CLASSES = (Y.mean() < Y).astype(int)
+DEVICE = np.arange(4000) % 6
+NOISY: dict[str, Any] = {"scheme": "role-sums", "epsilon": 8.0, "honest": 4, "ranges": (0, 1)}
+
+STUDY = """
+format = "codedfl-study-1"
+name = "stay"
+[[column]]
+name = "a"
+kind = "number"
+range = [0, 1]
+[[column]]
+name = "b"
+kind = "number"
+range = [0, 1]
+[target]
+name = "y"
+range = [-2, 3]
+[protection]
+scheme = "role-sums"
+least_participants = 5
+max_rows = 6000
+max_rows_per_device = 1000
+[noise]
+epsilon = 8
+honest = 4
+[result]
+held_out = 0
+"""
+
+
+@pytest.mark.parametrize("scheme", ["role-sums", "role-keys"])
+def test_estimators_learn_through_noise(scheme: str):
+    model = CodedRidge(**{**NOISY, "scheme": scheme}, target_range=(-2, 3)).fit(X, Y, device=DEVICE)
+    exact = CodedRidge(scheme=scheme).fit(X, Y, device=DEVICE)
+    assert 0.6 < model.score(X, Y) < exact.score(X, Y)
+    assert model.n_shortened_ > 0 and exact.n_shortened_ == 0
+    classifier = CodedRidgeClassifier(**{**NOISY, "scheme": scheme}).fit(X, CLASSES, device=DEVICE)
+    assert classifier.score(X, CLASSES) > 0.75
+
+
+@pytest.mark.parametrize(
+    ("options", "fit", "message"),
+    [
+        (
+            {"ranges": None},
+            {},
+            "ranges must be given with epsilon, since means and deviations are sums over rows, got None",
+        ),
+        (
+            {},
+            {"device": None},
+            "device must be given with epsilon, or one row more would deal out the others anew, got None",
+        ),
+        (
+            {},
+            {"sample_weight": np.ones(4000)},
+            "sample_weight must be left out with epsilon, which hides rows that count once",
+        ),
+        ({"target_range": None}, {}, "target_range must be given with epsilon: a mean is a sum over rows, got None"),
+        ({"honest": None}, {}, "honest must be said with epsilon: how many devices add their noise for sure, got none"),
+        ({"epsilon": None}, {}, "honest must be left out without epsilon, got 4"),
+        (
+            {"scheme": "coded-keys"},
+            {},
+            "scheme must be role-sums or role-keys with epsilon, got coded-keys, whose devices add no noise",
+        ),
+        ({"honest": 6}, {}, "honest must be at most the number of devices less the colluders (5), got 6"),
+        ({"delta": 2.0}, {}, "delta must be between 0 and 1, got 2.0"),
+    ],
+)
+def test_what_noise_cannot_go_with_is_refused(options: dict[str, Any], fit: dict[str, Any], message: str):
+    model = CodedRidge(**{**NOISY, "target_range": (-2, 3), **options})
+    with pytest.raises(InvalidInput, match=exactly(message)):
+        model.fit(X, Y, **{"device": DEVICE, **fit})
+
+
+def test_a_study_with_noise_trains_and_says_so():
+    study = parse_study(STUDY)
+    assert study.noise == Budget(8.0, 4) and not study.needs_moments
+    assert "noise" not in replace(study, noise=None).to_dict()
+    assert study.digest() != replace(study, noise=None).digest()
+    table = as_raw_table({"a": X[:, 0], "b": X[:, 1], "y": X[:, 0] - X[:, 1]}, "t.csv")
+    parts = dealt_out(table, 6, np.random.default_rng(0))
+    fleet = Fleet.load("paper").scaled_to(6)
+    done = rehearse_study(study, parts, scheme_of(study, 6), Conditions(fleet), np.random.default_rng(0))
+    predicted = done.model.predict(X[:, :2])
+    assert np.corrcoef(predicted, X[:, 0] - X[:, 1])[0, 1] > 0.8
+    agreed = explain(study, fleet)[-1].answers
+    assert any(line.startswith("noise is added by every machine: Whether any one row was there") for line in agreed)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"held_out": 0.2}, "held_out must be 0 with noise: a score is an exact sum over rows, got 0.2"),
+        ({"inference": True}, "inference must be false with noise: standard errors would be those of exact sums"),
+        ({"noise": Budget(1.0, 9)}, "honest must be at most least_participants (5), got 9"),
+    ],
+)
+def test_other_sums_over_rows_are_refused_in_a_study(change: dict[str, Any], message: str):
+    with pytest.raises(InvalidInput, match=exactly(message)):
+        replace(parse_study(STUDY), **change)
+
+
+def test_the_guarantee_in_one_sentence():
+    assert Budget(1.0, 20).sentence() == (
+        "Whether any one row was there or not changes the probability of whatever is made of this run by at most a"
+        " factor of 2.72 (epsilon = 1), but for 1e-05 (delta), as long as 20 owners add their noise."
+    )
+    assert spent_sentence(0.0305, 1, 1e-5).startswith("Whether any one row")
+    assert "of all 2 run(s) of the ledger together by" in spent_sentence(0.061, 2, 1e-5)
+    assert spent_sentence(None, 3, 1e-5) == (
+        "No bound holds over the 3 run(s) of the ledger: at least one gave an exact total, without noise."
+    )
+    assert spent_sentence(0.0, 0, 1e-5) == "The ledger holds no run: nothing was spent."
+    for fields, message in (
+        ((1.0, 0), "honest must be at least 1, got 0"),
+        ((1.0, 2, 1e-5, -1.0), "clip_norm must be a positive finite number, got -1.0"),
+    ):
+        with pytest.raises(InvalidInput, match=exactly(message)):
+            Budget(*fields)
