@@ -33,7 +33,7 @@ KEYS = {
         "clipped",
         "interrupted",
     ),
-    *("model", "trace"),
+    *("model", "trace", "page"),
 }
 
 

@@ -15,6 +15,8 @@ from codedfl.cli.study import train_study
 from codedfl.cli.training import Training
 from codedfl.cli.training_choice import Choice, TrainingOptions
 from codedfl.errors import CodedFLError, InvalidInput, RangeExceeded
+from codedfl.report.run_page import write_run_page
+from codedfl.run.virtual_watch import VirtualWatch
 from codedfl.version import __version__
 
 
@@ -47,7 +49,7 @@ def train(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Where model and trace go.",
+            help="Where model, trace, journal and page go.",
             show_default="results/train-NAME",
             rich_help_panel=options.OUTPUT,
         ),
@@ -83,10 +85,12 @@ def train(
     run = Training(screen, problem, scheme, solver, choice.epochs, chosen.fleet, training.target, training.precision)
     run.introduce(choice.solver.words, chosen.regularisation)
     stopped: KeyboardInterrupt | CodedFLError | None = None
+    watch = VirtualWatch(folder, run.begun(choice.solver.words))
     try:
-        run.train(np.random.default_rng(seed))
+        run.train(np.random.default_rng(seed), watch)
     except (KeyboardInterrupt, CodedFLError) as reason:
         stopped = reason
+    watch.finished("complete" if stopped is None else str(stopped) or "interrupted")
     about = {
         "columns": None if dataset.columns is None else list(dataset.columns),
         "label": data_options.label,
@@ -98,6 +102,7 @@ def train(
         "codedfl": __version__,
     }
     outcome = run.save(folder, about, interrupted=stopped is not None)
+    write_run_page(folder)
     if outcome is not None:
         screen.write_json(outcome)
     if stopped is None:

@@ -19,8 +19,10 @@ from codedfl.data.studies.problem import device_rows, rehearsal_key, study_probl
 from codedfl.data.studies.study import Study
 from codedfl.data.tables import ENDINGS, RawTable, read_file
 from codedfl.errors import InvalidInput
+from codedfl.run.journal import Begun, begun
 from codedfl.run.secure_sum import secure_moments_in_process, secure_sum_in_process
 from codedfl.run.simulator import Trace, simulate
+from codedfl.run.virtual_watch import VirtualWatch
 from codedfl.schemes import CodedScheme, Conditions
 from codedfl.solve.registry import make_solver
 
@@ -63,19 +65,38 @@ def rehearse_study(
     rng: np.random.Generator,
     on_epoch: Callable[[int, float, float], None] | None = None,
     gone: Collection[str] = (),
+    folder: Path | None = None,
 ) -> Rehearsal:
     """Train the study on these tables; ``on_epoch`` is told epoch, virtual seconds and the score on held-out rows.
 
     gone: devices that die when they have uploaded. The model is the same, and they cannot score.
+    folder: where the journal of the run goes; None writes none.
     """
     problem = study_problem(study, tables, secure_moments_in_process)
     solver = make_solver(
         study.solver, regularisation=study.regularisation, epochs=study.epochs, gram=scheme.reveals_gram
     )
-    trace = simulate(scheme, problem, solver, at, rng, on_epoch=on_epoch, gone=gone)
+    watch = None if folder is None else VirtualWatch(folder, _begun(study, scheme, problem))
+    trace = simulate(scheme, problem, solver, at, rng, on_epoch=on_epoch, gone=gone, watch=watch)
+    if watch is not None:
+        watch.finished("complete")
     model = study.model(problem.recipe, trace.model, scheme=scheme.name, devices=problem.n_devices)
     there = {name: table for name, table in tables.items() if name not in gone}
     return Rehearsal(problem, model, _score(study, there, model), len(there), trace)
+
+
+def _begun(study: Study, scheme: CodedScheme, problem: Problem) -> Begun:
+    return begun(
+        study.name,
+        scheme,
+        problem.n_devices,
+        solver=study.solver,
+        epochs=study.epochs,
+        target=None,
+        score_name="accuracy" if problem.task == "classification" else "R^2",
+        n_features=problem.n_features,
+        n_outputs=problem.n_outputs,
+    )
 
 
 def _score(study: Study, tables: Mapping[str, RawTable], model: TrainedModel) -> ClassScore | NumberScore:
