@@ -102,8 +102,8 @@ def train(
         "codedfl": __version__,
     }
     outcome = run.save(folder, about, interrupted=stopped is not None)
-    write_run_page(folder)
     if outcome is not None:
+        write_run_page(folder)
         screen.write_json(outcome)
     if stopped is None:
         run.conclude(folder)

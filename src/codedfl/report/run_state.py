@@ -136,11 +136,12 @@ class RunState:
     def _read(self, line: bytes) -> dict[str, Any]:
         try:
             event = json.loads(line)
-            if event["event"] == "journal" and event["format"] != JOURNAL_FORMAT:
-                raise InvalidInput(f"the journal must have the format {JOURNAL_FORMAT}, got {event['format']!r}")
-            float(event["time"])
+            kind, _ = str(event["event"]), float(event["time"])
+            written_as = event["format"] if kind == "journal" else JOURNAL_FORMAT
         except (ValueError, KeyError, TypeError):
             raise InvalidInput(f"every line of {self.path} must be an event, got {line[:80]!r}") from None
+        if written_as != JOURNAL_FORMAT:
+            raise InvalidInput(f"the journal must have the format {JOURNAL_FORMAT}, got {written_as!r}")
         assert isinstance(event, dict)
         return event
 

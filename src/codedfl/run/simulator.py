@@ -94,7 +94,7 @@ def simulate(
     load = scheme.epoch_load(shape, at.fleet)
     clock = TrainingClock(shared.start, shared.ready, at.policy)
     if watch is not None:
-        watch.sharing(dict(zip(names_in_order, shared.ready[0].tolist(), strict=True)))
+        watch.sharing(float(shared.start[0]), dict(zip(names_in_order, shared.ready[0].tolist(), strict=True)))
     epochs: list[int] = []
     seconds: list[float] = []
     scores: list[float] = []

@@ -34,6 +34,7 @@ class VirtualWatch:
         self._journal.note(0.0, what)
         self._asked = 0  # the epoch that is being asked for
         self._times: Mapping[str, float] = {}
+        self._start = 0.0
         self._ready: dict[str, float] = {}  # who is not ready yet
         self._now = 0.0
         self._received = 0
@@ -43,9 +44,9 @@ class VirtualWatch:
         self._in_training = False
         self._liars: set[str] = set()
 
-    def sharing(self, ready: Mapping[str, float]) -> None:
-        """The sharing phase begins; when each device will be ready for the first update."""
-        self._ready = dict(ready)
+    def sharing(self, start: float, ready: Mapping[str, float]) -> None:
+        """The sharing phase begins; when the first update will go out, and when each device will be ready for it."""
+        self._start, self._ready = start, dict(ready)
         self._journal.note(0.0, PhaseBegun(Phase.SHARING.value))
         for name in ready:
             self._journal.note(0.0, Connected(name))
@@ -71,6 +72,7 @@ class VirtualWatch:
             return
         self._begin_training(server)
         now = self._times[name]
+        self._tell_ready(now)
         if server.epoch == self._asked:
             self._answers[self._asked] = self._answers.get(self._asked, 0) + 1
             self._journal.note(now, Answered(name, self._asked, len(reply)))
@@ -82,7 +84,7 @@ class VirtualWatch:
             return
         self._in_training = True
         self._journal.note(0.0, members_of(server))
-        self._tell_ready(min(self._ready.values(), default=0.0))
+        self._tell_ready(self._start)
         self._journal.note(self._now, PhaseBegun(Phase.TRAINING.value))
 
     def _tell_ready(self, until: float) -> None:
