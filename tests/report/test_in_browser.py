@@ -5,6 +5,8 @@ One test is in ``make test``; the others are nightly. Without Chromium they are 
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -88,3 +90,25 @@ def test_the_filter_and_the_keyboard(browser: Browser, url: str, run: GrowingRun
     browser.run("document.querySelector('summary').click()")
     assert browser.run("return document.querySelectorAll('#scores tr').length") == 6
     assert browser.faults() == []
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_the_pages_of_compare_plan_and_train(browser: Browser, commands: Path, width: int, dark: bool):
+    for name in ("compare", "plan", "train"):
+        browser.open(f"file://{commands / name / 'report.html'}", width, dark=dark)
+        browser.wait_for("return document.querySelectorAll('svg').length > 0")
+        assert browser.faults() == [], name
+        for table in browser.run("return [...document.querySelectorAll('.scroll')].map((e) => [e.tabIndex, e.role])"):
+            assert table == [0, "region"]
+
+
+@pytest.fixture(scope="module")
+def commands(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What three commands write, each in a folder of its name."""
+    folder = tmp_path_factory.mktemp("pages")
+    for name, more in (("compare", ("--seeds", "1", "--draws", "20")), ("plan", ("--draws", "20")), ("train", ())):
+        arguments = [name, "digits", "--devices", "10", *more, "--out", str(folder / name)]
+        subprocess.run([sys.executable, "-m", "codedfl", *arguments], check=True, capture_output=True)
+    return folder
