@@ -7,7 +7,7 @@ export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
 .PHONY: run test check bench reproduce federation federation-restart fleet survival faults liars fuzz attacks audit lock \
-	nightly clean
+	docs browser dist nightly clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt src/codedfl/version.py
 	$(PYTHON) -m venv $(VENV)
@@ -78,7 +78,23 @@ federation-restart: $(VENV)/.installed
 survival: $(VENV)/.installed
 	$(BIN)/python -m pytest -m nightly tests/mqtt
 
-nightly: test federation-restart fleet survival faults liars fuzz attacks audit bench reproduce
+$(VENV)/.docs-installed: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
+	touch $@
+
+# The site in build/site: reference pages from the code, notebooks run, warnings are errors. No network.
+docs: $(VENV)/.docs-installed
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+
+# Every code block of the site, and every page in a real browser (chromium and chromium-driver of the system's packages).
+browser: docs
+	$(BIN)/python -m pytest -m nightly tests/docs tests/report
+
+# Wheel and source archive in dist/; the wheel is installed into an empty environment and has to compare there.
+dist: $(VENV)/.installed
+	$(BIN)/python -m experiments.dist
+
+nightly: test browser dist federation-restart fleet survival faults liars fuzz attacks audit bench reproduce
 
 clean:
-	rm -rf $(VENV) $(VENV)-audit results .coverage .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-audit build dist results .coverage .pytest_cache .mypy_cache .ruff_cache

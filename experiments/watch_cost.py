@@ -1,7 +1,7 @@
 """What a run pays for its journal and for somebody who looks on: the same simulated training with and without.
 
 ``python -m experiments.watch_cost``: alternating trainings of one problem (digits, 25 devices, role keys, conjugate
-gradient), the median processor time of each kind and their ratio; then what one event costs, and one look at the page's state.
+gradient), the median processor time of each kind and their ratio; then what one event costs, and one look at all.
 """
 
 from __future__ import annotations

@@ -32,13 +32,13 @@ const light = ([r, g, b]) => {
   const f = (v) => { v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; };
   return 0.2126 * f(r) + 0.7152 * f(g) + 0.0722 * f(b); };
 const behind = (e) => { for (; e; e = e.parentElement) { const c = numbers(getComputedStyle(e).backgroundColor);
-  if (c.length < 4 || c[3] > 0.99) return c; } return [255, 255, 255]; };
+  if (c.length < 4 || c[3] > 0.8) return c; } return [255, 255, 255]; };
 const found = [];
 for (const e of document.querySelectorAll("body *")) {
   if (e.closest("svg, noscript, script, style, .hidden")) continue;
   const own = [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
   const box = e.getBoundingClientRect(), style = getComputedStyle(e);
-  if (!own || !box.width || style.visibility === "hidden" || box.right < 0) continue;
+  if (!own || !box.width || style.visibility === "hidden" || style.opacity === "0" || box.right < 0) continue;
   const a = light(numbers(style.color)), b = light(behind(e));
   const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
   const size = parseFloat(style.fontSize), large = size >= 24 || (size >= 18.6 && style.fontWeight >= 700);
