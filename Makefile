@@ -92,6 +92,7 @@ browser: docs
 
 # Wheel and source archive in dist/; the wheel is installed into an empty environment and has to compare there.
 dist: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dist]'
 	$(BIN)/python -m experiments.dist
 
 nightly: test browser dist federation-restart fleet survival faults liars fuzz attacks audit bench reproduce
