@@ -9,6 +9,7 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -47,9 +48,8 @@ def main() -> None:
             watched = bool(turn % 2)
             began = time.process_time()
             watch = VirtualWatch(folder, what) if watched else None
-            simulate(scheme, problem, ConjugateGradient(EPOCHS, 1e-6), at, np.random.default_rng(1), watch=watch)
-            if watch is not None:
-                watch.finished("complete")
+            with watch or nullcontext():
+                simulate(scheme, problem, ConjugateGradient(EPOCHS, 1e-6), at, np.random.default_rng(1), watch=watch)
             if turn > 1:  # the first two warm up
                 taken[watched].append(time.process_time() - began)
         plain, seen = (statistics.median(taken[watched]) for watched in (False, True))

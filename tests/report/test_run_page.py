@@ -16,7 +16,7 @@ from codedfl.errors import InvalidInput
 from codedfl.report.run_page import kept_page, live_page, write_run_page
 from codedfl.report.run_state import MOST_CURVE_POINTS, RunState
 from codedfl.report.watch_server import WatchServer
-from codedfl.run.journal import EpochEnded
+from codedfl.run.journal import Answered, EpochEnded, Members, StageBegun
 
 
 def test_a_run_folded_while_it_goes_on(tmp_path: Path, new_run: NewRun):
@@ -63,6 +63,26 @@ def test_a_resumed_run_and_another_one_in_the_same_folder(tmp_path: Path, new_ru
     )
     view = state.look()
     assert (view.clock, view.epoch, view.devices) == ("virtual", 0, [])
+
+
+def test_the_stages_of_a_study_are_told_apart(tmp_path: Path, new_run: NewRun):
+    run = new_run()
+    run.tell(StageBegun("sums"))
+    run.tell(Members(("clinic-1",), "group", (Members.Part(("clinic-1",), 1),)))
+    run.tell(Answered("clinic-1", 1, 50))
+    run.tell(StageBegun("training"))
+    run.share()
+    run.train(2)
+    state = RunState(tmp_path)
+    view = state.look()
+    lanes = {device.name: (device.lane, device.in_time, device.bytes) for device in view.devices}
+    assert lanes["clinic-1"] == ("tt.", 2, 5650) and len(view.parts) == 2
+    assert (view.stage, view.directions) == ("training", 2)
+    run.tell(StageBegun("inference"))
+    run.tell(Answered("clinic-2", 1, 50))
+    view = state.look()
+    assert {device.name: device.in_time for device in view.devices}["clinic-2"] == 2
+    assert (view.stage, view.directions) == ("inference", 40), "the server learns the whole total of X'X"
 
 
 def test_a_line_that_is_being_written_waits(tmp_path: Path, new_run: NewRun):

@@ -46,9 +46,8 @@ def journal_of(scheme: CodedScheme, folder: Path, random_bytes: Any) -> tuple[li
     what = begun(
         "digits", scheme, 10, solver="cg", epochs=6, target=None, score_name="accuracy", n_features=60, n_outputs=10
     )
-    watch = VirtualWatch(folder, what)
-    trace = simulate(scheme, problem, solver, AT, np.random.default_rng(1), random_bytes=random_bytes, watch=watch)
-    watch.finished("complete")
+    with VirtualWatch(folder, what) as watch:
+        trace = simulate(scheme, problem, solver, AT, np.random.default_rng(1), random_bytes=random_bytes, watch=watch)
     return [json.loads(line) for line in (folder / JOURNAL_FILE).read_text().splitlines()], trace.seconds
 
 

@@ -85,12 +85,11 @@ def train(
     run = Training(screen, problem, scheme, solver, choice.epochs, chosen.fleet, training.target, training.precision)
     run.introduce(choice.solver.words, chosen.regularisation)
     stopped: KeyboardInterrupt | CodedFLError | None = None
-    watch = VirtualWatch(folder, run.begun(choice.solver.words))
     try:
-        run.train(np.random.default_rng(seed), watch)
+        with VirtualWatch(folder, run.begun(choice.solver.words)) as watch:
+            run.train(np.random.default_rng(seed), watch)
     except (KeyboardInterrupt, CodedFLError) as reason:
         stopped = reason
-    watch.finished("complete" if stopped is None else str(stopped) or "interrupted")
     about = {
         "columns": None if dataset.columns is None else list(dataset.columns),
         "label": data_options.label,

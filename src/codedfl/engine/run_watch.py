@@ -27,6 +27,7 @@ from codedfl.run.journal import (
     Finished,
     PhaseBegun,
     RunJournal,
+    StageBegun,
     Uploaded,
     members_of,
     new_liars,
@@ -106,6 +107,11 @@ class RunWatch:
         """The run begins, or goes on."""
         self._note(what)
 
+    def stage(self, kind: str) -> None:
+        """A stage of a study begins: epochs and members are counted anew."""
+        self.answers, self._members_told = {}, False
+        self._note(StageBegun(kind))
+
     def look(self, server: Server | None, contacts: Mapping[str, Contact]) -> None:
         """See what has changed. Often called: it looks a few times a second."""
         now = self._clock()
@@ -165,8 +171,13 @@ class RunWatch:
 
     def finished(self, outcome: str) -> None:
         self._note(Finished(outcome))
+        self.close()
+
+    def close(self) -> None:
+        """Whatever ends the run; what is told afterwards opens the journal again."""
         if self._journal is not None:
             self._journal.close()
+            self._journal = None
 
     def _note(self, event: Event) -> None:
         if self._journal_file is None:

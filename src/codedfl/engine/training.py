@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 
 from codedfl.data.model import TrainedModel
@@ -43,8 +44,9 @@ def train(
         by epoch, and training stops at ``config.target`` if there is one.
     watch: told what can be seen of the run; without one, it is in the journal of the output folder all the same.
     """
-    with sole_user(make_private_folder(config.output), "output-dir"):
-        return _train(post, config, score, watch or RunWatch.in_folder(config.output, config.epochs))
+    told = watch or RunWatch.in_folder(config.output, config.epochs)
+    with sole_user(make_private_folder(config.output), "output-dir"), closing(told):
+        return _train(post, config, score, told)
 
 
 def _train(post: Post, config: RunConfig, score: Score | None, watch: RunWatch) -> Path:

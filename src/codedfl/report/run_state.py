@@ -56,6 +56,7 @@ class RunView:
     solver: str = ""
     clock: str = "wall"
     phase: str = "gathering"
+    stage: str = ""  # of a study; empty where there are none
     finished: bool = False
     outcome: str = ""
     restarts: int = 0
@@ -174,7 +175,18 @@ class RunState:
         view.exposed = tuple(event["exposed"])
         self._per_epoch, self._reveals_gram = event["directions"], event["reveals_gram"]
 
+    def _on_stage(self, event: dict[str, Any]) -> None:
+        self._view.stage = event["stage"]
+        self._reveals_gram = self._reveals_gram or event["stage"] == "inference"
+
+    @property
+    def _in_training(self) -> bool:
+        """Lanes, quorum and epochs are of the training; the other stages of a study are one exchange each."""
+        return self._view.stage in ("", "training")
+
     def _on_members(self, event: dict[str, Any]) -> None:
+        if not self._in_training:
+            return
         self._parts = [(set(part["members"]), part["needed"]) for part in event["parts"]]
         self._asked = {name for members, _ in self._parts for name in members}
         for name in event["names"]:
@@ -206,15 +218,19 @@ class RunState:
 
     def _on_answer(self, event: dict[str, Any]) -> None:
         device = self._device(event)
-        device.in_time += 1
         device.bytes += event["bytes"]
+        if not self._in_training:
+            return
+        device.in_time += 1
         self._lanes.setdefault(device.name, {})[event["epoch"]] = IN_TIME
 
     def _on_late_answer(self, event: dict[str, Any]) -> None:
         """It is to the last epoch of this device that ended without it."""
         device = self._device(event)
-        device.late += 1
         device.bytes += event["bytes"]
+        if not self._in_training:
+            return
+        device.late += 1
         lane = self._lanes.setdefault(device.name, {})
         missed = [epoch for epoch in range(event["epoch"], 0, -1) if lane.get(epoch) == MISSING]
         if missed:

@@ -61,6 +61,17 @@ class Begun:
 
 
 @dataclass(frozen=True)
+class StageBegun:
+    """A stage of a study: sums, squares, training, inference or score, each over the same devices.
+
+    Answers, epochs and members that follow are of this stage. A run without stages has training only, and no such line.
+    """
+
+    event: ClassVar[str] = "stage"
+    stage: str
+
+
+@dataclass(frozen=True)
 class Members:
     """The participants are fixed. ``parts``: whose answers end an epoch, so many ``needed`` of these ``members``."""
 
@@ -171,6 +182,7 @@ class Finished:
 Event = (
     Opened
     | Begun
+    | StageBegun
     | Members
     | PhaseBegun
     | Connected

@@ -7,6 +7,7 @@ real machines with these tables, whoever straggles.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,9 +78,8 @@ def rehearse_study(
         study.solver, regularisation=study.regularisation, epochs=study.epochs, gram=scheme.reveals_gram
     )
     watch = None if folder is None else VirtualWatch(folder, _begun(study, scheme, problem))
-    trace = simulate(scheme, problem, solver, at, rng, on_epoch=on_epoch, gone=gone, watch=watch)
-    if watch is not None:
-        watch.finished("complete")
+    with watch or nullcontext():
+        trace = simulate(scheme, problem, solver, at, rng, on_epoch=on_epoch, gone=gone, watch=watch)
     model = study.model(problem.recipe, trace.model, scheme=scheme.name, devices=problem.n_devices)
     there = {name: table for name, table in tables.items() if name not in gone}
     return Rehearsal(problem, model, _score(study, there, model), len(there), trace)

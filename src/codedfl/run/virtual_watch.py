@@ -27,7 +27,10 @@ from codedfl.run.journal import (
 
 
 class VirtualWatch:
-    """Writes the journal of one simulated run into a folder, in place of an older one."""
+    """Writes the journal of one simulated run into a folder, in place of an older one.
+
+    Used as a context, it says at the end how the run ended.
+    """
 
     def __init__(self, folder: Path, what: Begun) -> None:
         self._journal = RunJournal(folder / JOURNAL_FILE, "virtual", 0.0, anew=True)
@@ -107,8 +110,12 @@ class VirtualWatch:
         event = EpochEnded(epoch, self._answers.get(epoch, 0), score, self._received, self._sent)
         self._journal.note(now, event)
 
-    def finished(self, outcome: str) -> None:
+    def __enter__(self) -> VirtualWatch:
+        return self
+
+    def __exit__(self, _kind: type[BaseException] | None, error: BaseException | None, _trace: object) -> None:
         """The run is over: complete, interrupted, or why."""
+        outcome = "complete" if error is None else str(error) or "interrupted"
         self._journal.note(self._now, PhaseBegun(Phase.FINISHED.value))
         self._journal.note(self._now, Finished(outcome))
         self._journal.close()
