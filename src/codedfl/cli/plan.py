@@ -11,9 +11,10 @@ import typer
 
 from codedfl.cli import inputs, options
 from codedfl.cli.inputs import Inputs
-from codedfl.cli.screen import Screen, make_folder
+from codedfl.cli.screen import Screen, make_folder, score_name
 from codedfl.fleet.latency import SharingConvention
 from codedfl.privacy.budget import Budget
+from codedfl.report.plan_page import plan_page
 from codedfl.report.plan_picture import plan_figure
 from codedfl.report.plan_table import left_out_table, plan_table
 from codedfl.schemes import Conditions
@@ -22,12 +23,14 @@ from codedfl.schemes.scheme import Grouping
 from codedfl.study.plan_file import MadeFor, PlanFile, scheme_of
 from codedfl.study.planner import Limits, Plan
 from codedfl.study.planner import plan as search
+from codedfl.version import __version__
 
 LIMITS = "Limits"
 CHUNK_BITS = 12_000.0
 
 
 def make_plan(
+    context: typer.Context,
     data_options: options.DataOptions,
     model: options.ModelOptions,
     fleet: options.FleetOptions,
@@ -98,7 +101,7 @@ def make_plan(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Where plan and picture go.",
+            help="Where plan, picture and page go.",
             show_default="results/plan-NAME",
             rich_help_panel=options.OUTPUT,
         ),
@@ -153,8 +156,25 @@ def make_plan(
     screen.sentence(planning.why())
     _plan_file(best, target, chosen.made_for(problem)).save(plan_file)
     pictures = plan_figure(planning, title=title)
+    page = plan_page(
+        planning,
+        pictures.svg,
+        title=title,
+        score_name=score_name(dataset.task),
+        provenance={
+            "command": context.obj,
+            "data": f"{dataset.name}, {len(dataset.y_train)} rows to train on, {problem.n_features} features",
+            "fleet": f"{chosen.fleet.name}, {chosen.fleet.n_devices} devices",
+            "latency draws": str(draws),
+            "version": f"codedfl {__version__}",
+        },
+    )
     written = [plan_file]
-    for name, content in (("time_against_alpha.png", pictures.png), ("time_against_alpha.svg", pictures.svg.encode())):
+    for name, content in (
+        ("time_against_alpha.png", pictures.png),
+        ("time_against_alpha.svg", pictures.svg.encode()),
+        ("report.html", page.encode()),
+    ):
         (folder / name).write_bytes(content)
         written.append(folder / name)
     screen.say()

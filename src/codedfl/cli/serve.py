@@ -21,14 +21,13 @@ from codedfl.data.model import TrainedModel
 from codedfl.data.studies import Study
 from codedfl.engine.conductor import Patience
 from codedfl.engine.logs import use_console
-from codedfl.engine.private_files import default_state_dir, make_private_folder
+from codedfl.engine.private_files import default_state_dir
 from codedfl.engine.run_watch import RunWatch
 from codedfl.engine.study_config import RunFile, load_agreed
 from codedfl.engine.study_training import MODEL_FILE, Serving, StudyResult
 from codedfl.engine.training import Score
 from codedfl.errors import InvalidInput
 
-JOURNAL = "events.jsonl"
 _MOST_ROWS = 40
 _STYLES = {"ready": "green", "shared": "cyan", "joined": "cyan", "done": "green", "gone": "red"}
 
@@ -62,7 +61,7 @@ def serve_study(
 
     Waits for the devices, trains with those who are fast enough, and tells all of them when it is over. Killed at any
     moment it goes on where it was when it is started again with the same --out. Everything that can be seen of the run
-    is in events.jsonl there, a JSON line an event.
+    is in events.jsonl there, a JSON line an event, and codedfl watch makes a page of it.
     """
     broker_options.require_mqtt()
     from codedfl.mqtt.address import BrokerAddress
@@ -75,7 +74,7 @@ def serve_study(
     found = load_agreed(study)
     _check_options(found, test, devices, wait, roster)
     epochs = found.epochs if isinstance(found, Study) else found.run_config(out).epochs
-    watch = RunWatch(epochs, make_private_folder(out) / JOURNAL)
+    watch = RunWatch.in_folder(out, epochs, found.name)
     try:
         with _shown(watch, screen.remarks):
             if isinstance(found, Study):

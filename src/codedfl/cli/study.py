@@ -29,6 +29,7 @@ from codedfl.files import write_text
 from codedfl.fleet.fleet import Fleet
 from codedfl.report.rows import score as score_text
 from codedfl.report.rows import seconds as seconds_text
+from codedfl.report.run_page import write_run_page
 from codedfl.run.inference import infer
 from codedfl.run.study_rehearsal import dealt_out, read_folder, rehearse_study
 from codedfl.schemes import Conditions
@@ -149,7 +150,8 @@ def train_study(
         def on_epoch(epoch: int, seconds: float, score: float) -> None:
             say(f"epoch {epoch}, score {score:.4f}, fleet time {seconds_text(seconds)}")
 
-        done = rehearse_study(study, parts, scheme, Conditions(fleet), rng, on_epoch, _first_of(parts, gone))
+        done = rehearse_study(study, parts, scheme, Conditions(fleet), rng, on_epoch, _first_of(parts, gone), folder)
+    page = write_run_page(folder)
     problem = done.problem
     if problem.clipped:
         counts = problem.clipped.words(problem.recipe.column_names)
@@ -168,6 +170,7 @@ def train_study(
             *([("scored by", f"{done.scored} of {problem.n_devices} devices")] if gone else []),
             ("fleet time", f"{seconds_text(float(done.trace.seconds[-1]))}, {done.trace.epochs[-1]} epochs"),
             ("model", str(model_file)),
+            ("page", str(page)),
         ]
     )
     screen.write_json(

@@ -16,6 +16,8 @@ from codedfl.cli.study import train_study
 from codedfl.cli.training import Training
 from codedfl.cli.training_choice import Choice, TrainingOptions
 from codedfl.errors import CodedFLError, InvalidInput, RangeExceeded
+from codedfl.report.run_page import write_run_page
+from codedfl.run.virtual_watch import VirtualWatch
 from codedfl.schemes.noise import noise_of_run
 from codedfl.version import __version__
 
@@ -49,7 +51,7 @@ def train(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Where model and trace go.",
+            help="Where model, trace, journal and page go.",
             show_default="results/train-NAME",
             rich_help_panel=options.OUTPUT,
         ),
@@ -96,7 +98,8 @@ def train(
     run.introduce(choice.solver.words, chosen.regularisation)
     stopped: KeyboardInterrupt | CodedFLError | None = None
     try:
-        run.train(np.random.default_rng(seed))
+        with VirtualWatch(folder, run.begun(choice.solver.words)) as watch:
+            run.train(np.random.default_rng(seed), watch)
     except (KeyboardInterrupt, CodedFLError) as reason:
         stopped = reason
     about = {
@@ -112,6 +115,7 @@ def train(
     }
     outcome = run.save(folder, about, interrupted=stopped is not None)
     if outcome is not None:
+        write_run_page(folder)
         screen.write_json(outcome)
     if stopped is None:
         run.conclude(folder)

@@ -18,7 +18,10 @@ from codedfl.exact.row_noise import RowNoise
 from codedfl.fleet.fleet import Fleet
 from codedfl.report.rows import score as score_text
 from codedfl.report.rows import seconds as seconds_text
+from codedfl.report.run_page import PAGE_FILE
+from codedfl.run.journal import Begun, begun
 from codedfl.run.simulator import simulate
+from codedfl.run.virtual_watch import VirtualWatch
 from codedfl.schemes import CodedScheme, Conditions
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats
@@ -86,7 +89,22 @@ class Training:
             ]
         )
 
-    def train(self, rng: np.random.Generator) -> None:
+    def begun(self, solver: str) -> Begun:
+        """What the journal says of it."""
+        problem = self.problem
+        return begun(
+            problem.name,
+            self.scheme,
+            problem.n_devices,
+            solver=solver,
+            epochs=self.total_epochs,
+            target=self.target,
+            score_name=self.score_name,
+            n_features=problem.n_features,
+            n_outputs=problem.n_outputs,
+        )
+
+    def train(self, rng: np.random.Generator, watch: VirtualWatch) -> None:
         total, target = self.total_epochs, self.target
         with self.screen.progress() as bar:
             # How long this machine takes for the sharing phase is not known before it is over: the bar only moves.
@@ -113,6 +131,7 @@ class Training:
                 noise=self.noise,
                 stop_when=None if target is None else lambda theta: self.problem.score(theta) >= target,
                 on_epoch=on_epoch,
+                watch=watch,
             )
 
     def save(self, folder: Path, about: Mapping[str, Any], *, interrupted: bool) -> dict[str, Any] | None:
@@ -147,6 +166,7 @@ class Training:
             "interrupted": interrupted,
             "model": str(model_file),
             "trace": str(trace_file),
+            "page": str(folder / PAGE_FILE),
         }
 
     def conclude(self, folder: Path) -> None:
@@ -168,5 +188,6 @@ class Training:
                 *([] if self.noise is None else [("shortened", shortened)]),
                 ("model", str(folder / MODEL_FILE)),
                 ("trace", str(folder / TRACE_FILE)),
+                ("page", str(folder / PAGE_FILE)),
             ]
         )

@@ -308,20 +308,24 @@ class Conductor:
     def _unpack(self, server: Server, contact: Contact, reply: Parcel) -> None:
         now = self._clock()
         for letter in contact.line.take(reply):
-            self._hand_over(server, contact, letter.wire())
+            self._tell(self._hand_over(server, contact, letter.wire()))
         if reply.newest:
             epoch, ignored = server.epoch, server.ignored.total()
-            self._hand_over(server, contact, reply.newest)
+            ended = self._hand_over(server, contact, reply.newest)
             in_time = server.ignored.total() == ignored
             self._watch.answered(contact.name, epoch, in_time, len(reply.newest))
+            self._tell(ended)  # after the answer that ended it
         if reply.refusal:
             log.error("%s refuses a message: %s", contact.name, one_line(reply.refusal))
             contact.refused(now, reply.refusal)
         else:
             contact.replied(now)
 
-    def _hand_over(self, server: Server, contact: Contact, wire: bytes) -> None:
-        """One message of the device that introduced itself as ``contact``; in its own name, or not at all."""
+    def _hand_over(self, server: Server, contact: Contact, wire: bytes) -> int | None:
+        """One message of the device that introduced itself as ``contact``; in its own name, or not at all.
+
+        Returns the epoch that it ended, if any.
+        """
         sender = Message.decode(wire).sender
         if sender != contact.name:
             raise MessageRefused(
@@ -333,8 +337,11 @@ class Conductor:
         for name in set(server.refusals) - refused:
             log.error("%s cannot take part: %s", name, one_line(server.refusals[name]))
         self._liars.look(server)
-        if before[0] is Phase.TRAINING and (server.phase, server.epoch) != before:
-            self._on_epoch(before[1])
+        return before[1] if before[0] is Phase.TRAINING and (server.phase, server.epoch) != before else None
+
+    def _tell(self, ended: int | None) -> None:
+        if ended is not None:
+            self._on_epoch(ended)
 
     # -- what is kept, and who is gone
 

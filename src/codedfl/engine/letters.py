@@ -56,6 +56,11 @@ class Parcel:
     newest: bytes = b""
     refusal: str = ""
 
+    @property
+    def size(self) -> int:
+        """In bytes, without what the engine wraps around it."""
+        return sum(letter.size for letter in self.letters) + len(self.newest)
+
 
 class Line(Resumable):
     """One party's end of the line to another."""

@@ -1,22 +1,38 @@
 """What can be seen of a run while it goes on: who is there, who has shared, who answers, how far it is.
 
-The conductor tells; a ``RunWatch`` keeps it for a live table, and writes it down as JSON lines for whoever looks later.
-Nothing secret is ever in it: names, epochs, bytes, seconds and scores.
+The conductor tells; a ``RunWatch`` keeps it for a live table, and writes it to the run's journal (``run.journal``) for
+whoever looks on, or later.
 """
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
 
 from codedfl.engine.directory import Contact
+from codedfl.engine.private_files import make_private_folder
 from codedfl.protocol import Phase, Server
+from codedfl.run.journal import (
+    JOURNAL_FILE,
+    Answered,
+    AnsweredLate,
+    Begun,
+    Connected,
+    DeviceState,
+    Disconnected,
+    EpochEnded,
+    Event,
+    Finished,
+    PhaseBegun,
+    RunJournal,
+    StageBegun,
+    Uploaded,
+    members_of,
+    new_liars,
+)
 
-JOURNAL_FORMAT = "codedfl-events-1"
 _LOOK_SECONDS = 0.2
 _EPOCHS_TO_JUDGE_BY = 5
 
@@ -38,6 +54,7 @@ class RunWatch:
     """Keeps what was seen last; with a file, every event is a line in it.
 
     epochs: how many there will be at most, to tell the time that is left. 0 if nobody knows.
+    title: what the run is called in its journal.
     """
 
     def __init__(
@@ -45,7 +62,9 @@ class RunWatch:
         epochs: int = 0,
         journal: Path | None = None,
         clock: Callable[[], float] = time.time,
+        title: str = "",
     ) -> None:
+        self.title = title
         self.devices: dict[str, Seen] = {}
         self.phase = "gathering"
         self.epoch = 0
@@ -56,10 +75,15 @@ class RunWatch:
         self._clock = clock
         self._looked = float("-inf")
         self._traffic: Callable[[], tuple[int, int]] = lambda: (0, 0)
-        self._stream: IO[str] | None = None
-        if journal is not None:
-            self._stream = journal.open("a", encoding="utf-8")
-            self._note("journal", format=JOURNAL_FORMAT)
+        self._members_told = False
+        self._liars: set[str] = set()
+        self._journal_file = journal
+        self._journal: RunJournal | None = None  # opened by the first event: whoever is refused the folder writes none
+
+    @classmethod
+    def in_folder(cls, output: Path, epochs: int, title: str = "") -> RunWatch:
+        """With the journal in the output folder of the run."""
+        return cls(epochs, make_private_folder(output) / JOURNAL_FILE, title=title)
 
     def measure(self, traffic: Callable[[], tuple[int, int]]) -> None:
         """Ask this for the bytes received and sent so far, at the end of each epoch."""
@@ -79,6 +103,15 @@ class RunWatch:
 
     # -- what the conductor tells
 
+    def begun(self, what: Begun) -> None:
+        """The run begins, or goes on."""
+        self._note(what)
+
+    def stage(self, kind: str) -> None:
+        """A stage of a study begins: epochs and members are counted anew."""
+        self.answers, self._members_told = {}, False
+        self._note(StageBegun(kind))
+
     def look(self, server: Server | None, contacts: Mapping[str, Contact]) -> None:
         """See what has changed. Often called: it looks a few times a second."""
         now = self._clock()
@@ -90,15 +123,26 @@ class RunWatch:
             seen = self.devices.setdefault(name, Seen())
             connected = contact.node is not None
             if connected != seen.connected:
-                self._note("connected" if connected else "disconnected", device=name)
+                self._note(Connected(name) if connected else Disconnected(name))
             seen.connected = connected
             state = states.of(name, contact)
             if state != seen.state:
-                self._note("state", device=name, state=state)
+                self._note(DeviceState(name, state))
             seen.state = state
         if server is not None and server.phase.value != self.phase:
             self.phase = server.phase.value
-            self._note("phase", phase=self.phase)
+            self._note(PhaseBegun(self.phase))
+        self._look_at_members(server)
+
+    def _look_at_members(self, server: Server | None) -> None:
+        if server is None or server.agreement is None:
+            return
+        if not self._members_told:
+            self._members_told = True
+            self._note(members_of(server))
+        for lied in new_liars(server, self._liars):
+            self._liars.add(lied.device)
+            self._note(lied)
 
     def answered(self, name: str, epoch: int, in_time: bool, size: int) -> None:
         """A device's answer has come in: to this epoch, or late."""
@@ -109,35 +153,38 @@ class RunWatch:
             self.answers[epoch] = self.answers.get(epoch, 0) + 1
         else:
             seen.late += 1
-        self._note("answer" if in_time else "late answer", device=name, epoch=epoch, bytes=size)
+        self._note(Answered(name, epoch, size) if in_time else AnsweredLate(name, epoch, size))
 
     def progress(self, name: str, here: int, in_all: int) -> None:
         """A piece of a device's bulk has come in."""
         seen = self.devices.setdefault(name, Seen())
         seen.uploaded, seen.upload = here, in_all
         if here == in_all:
-            self._note("uploaded", device=name, bytes=in_all)
+            self._note(Uploaded(name, in_all))
 
     def ended(self, epoch: int, score: float | None) -> None:
         """An epoch is over."""
         self.epoch, self.score = epoch, score
         self._ended = [*self._ended[-_EPOCHS_TO_JUDGE_BY:], self._clock()]
         received, sent = self._traffic()
-        told: dict[str, Any] = {"epoch": epoch, "answers": self.answers.get(epoch, 0)}
-        if score is not None:
-            told["score"] = score
-        self._note("epoch", **told, received=received, sent=sent)
+        self._note(EpochEnded(epoch, self.answers.get(epoch, 0), score, received, sent))
 
     def finished(self, outcome: str) -> None:
-        self._note("finished", outcome=outcome)
-        if self._stream is not None:
-            self._stream.close()
-            self._stream = None
+        self._note(Finished(outcome))
+        self.close()
 
-    def _note(self, event: str, **told: Any) -> None:
-        if self._stream is not None:
-            self._stream.write(json.dumps({"time": round(self._clock(), 6), "event": event, **told}) + "\n")
-            self._stream.flush()
+    def close(self) -> None:
+        """Whatever ends the run; what is told afterwards opens the journal again."""
+        if self._journal is not None:
+            self._journal.close()
+            self._journal = None
+
+    def _note(self, event: Event) -> None:
+        if self._journal_file is None:
+            return
+        if self._journal is None:
+            self._journal = RunJournal(self._journal_file, "wall", self._clock(), anew=False)
+        self._journal.note(self._clock(), event)
 
 
 class _States:

@@ -11,6 +11,7 @@ import logging
 import secrets
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from codedfl.data.features import principal_of
 from codedfl.data.model import TrainedModel
 from codedfl.data.recipe import Clipped, Recipe
 from codedfl.data.score_sums import ClassScore, NumberScore, score_from_sums
-from codedfl.data.studies.study import Study
+from codedfl.data.studies.study import ClassTarget, Study
 from codedfl.data.studies.sums import SCORE, SQUARES, SUMS, sum_length
 from codedfl.data.vector_sums import SUM_PRECISION, n_sum_outputs, read_sum, sum_bounds
 from codedfl.engine.calls import Post
@@ -38,6 +39,7 @@ from codedfl.errors import CodedFLError, InvalidInput, NotEnoughDevices
 from codedfl.exact.fixed_point import Bounds
 from codedfl.protocol import Parameters, Server
 from codedfl.run.inference import Inference, inference_from_total, inference_parameters
+from codedfl.run.journal import begun
 from codedfl.run.secure_gram import TakesGram, gram_parameters
 from codedfl.run.secure_sum import ReadTotal
 from codedfl.schemes.noise import noise_of_run
@@ -89,8 +91,9 @@ def train_study(
     post: Post, study: Study, serving: Serving, watch: RunWatch | None = None, clock: Clock = time.monotonic
 ) -> StudyResult:
     """All stages of a study on the devices behind a post; goes on from the output folder if it holds a state."""
-    with sole_user(make_private_folder(serving.output), "output-dir"):
-        return _StudyRun(post, study, serving, watch or RunWatch(), clock).run()
+    told = watch or RunWatch.in_folder(serving.output, study.epochs, study.name)
+    with sole_user(make_private_folder(serving.output), "output-dir"), closing(told):
+        return _StudyRun(post, study, serving, told, clock).run()
 
 
 class _StudyRun:
@@ -158,6 +161,7 @@ class _StudyRun:
 
     def _conduct(self, kind: str) -> None:
         stage = self._stage(kind)
+        self._watch.stage(kind)
         log.info("stage %s of %s", kind, ", ".join(stage_kinds(self._study)))
         conductor = Conductor(
             self._post,
@@ -273,6 +277,20 @@ class _StudyRun:
                 recipe=digest,
             )
             solver = ReadTotal()
+        if stage.kind == TRAINING:
+            self._watch.begun(
+                begun(
+                    study.name,
+                    scheme,
+                    n_devices,
+                    solver=study.solver,
+                    epochs=study.epochs,
+                    target=None,
+                    score_name="accuracy" if isinstance(study.target, ClassTarget) else "R^2",
+                    n_features=parameters.n_features,
+                    n_outputs=parameters.n_outputs,
+                )
+            )
         names = list(introduced)
         return scheme.server_type(
             parameters,

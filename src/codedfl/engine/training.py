@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 
 from codedfl.data.model import TrainedModel
@@ -18,6 +19,7 @@ from codedfl.engine.run_watch import RunWatch
 from codedfl.engine.state_journal import StateJournal
 from codedfl.errors import CodedFLError
 from codedfl.protocol import Server
+from codedfl.run.journal import Begun, begun
 from codedfl.typing import Floats
 from codedfl.version import __version__
 
@@ -40,10 +42,11 @@ def train(
     ----------
     score: scores a model, for example on test data that the operator of the server has; its scores are logged epoch
         by epoch, and training stops at ``config.target`` if there is one.
-    watch: told what can be seen of the run.
+    watch: told what can be seen of the run; without one, it is in the journal of the output folder all the same.
     """
-    with sole_user(make_private_folder(config.output), "output-dir"):
-        return _train(post, config, score, watch or RunWatch())
+    told = watch or RunWatch.in_folder(config.output, config.epochs)
+    with sole_user(make_private_folder(config.output), "output-dir"), closing(told):
+        return _train(post, config, score, told)
 
 
 def _train(post: Post, config: RunConfig, score: Score | None, watch: RunWatch) -> Path:
@@ -64,6 +67,7 @@ def _train(post: Post, config: RunConfig, score: Score | None, watch: RunWatch) 
         return score is not None and 0 < config.target <= score(make_model(theta))
 
     def make_server(introduced: Mapping[str, bytes]) -> Server:
+        watch.begun(_about(watch.title, config, len(introduced)))
         return config.scheme.server_type(
             config.learning.parameters(config.scheme, config.precision, config.noise[0]),
             list(introduced),
@@ -100,3 +104,18 @@ def _train(post: Post, config: RunConfig, score: Score | None, watch: RunWatch) 
             make_model(conductor.model).save(path)
             log.info("the model is in %s", path)
     return path
+
+
+def _about(title: str, config: RunConfig, n_devices: int) -> Begun:
+    recipe = config.learning.recipe
+    return begun(
+        title,
+        config.scheme,
+        n_devices,
+        solver=config.solver,
+        epochs=config.epochs,
+        target=config.target or None,
+        score_name="accuracy" if recipe.task == "classification" else "R^2",
+        n_features=recipe.n_features,
+        n_outputs=recipe.n_outputs,
+    )

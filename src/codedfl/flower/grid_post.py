@@ -17,7 +17,8 @@ from collections.abc import Iterable
 from flwr.app import Message
 from flwr.serverapp import Grid
 
-from codedfl.engine.calls import Call, Failed, Reply
+from codedfl.engine.calls import Call, Failed, Reply, Step
+from codedfl.engine.letters import Parcel
 from codedfl.engine.logs import one_line
 from codedfl.flower.records import call_record, read_reply
 
@@ -30,7 +31,10 @@ _SHORTEST_INTERVAL = 0.2  # seconds between two polls for the same reply
 
 
 class GridPost:
-    """The nodes of a Flower run. ``seconds_to_live`` is when Flower itself gives a call up."""
+    """The nodes of a Flower run. ``seconds_to_live`` is when Flower itself gives a call up.
+
+    ``bytes_in`` and ``bytes_out`` count the protocol's messages, not what Flower wraps around them.
+    """
 
     look_seconds = 2.0
     linger_seconds = 1.0  # each call costs its node the start of a process
@@ -44,6 +48,8 @@ class GridPost:
         self._found: queue.SimpleQueue[tuple[tuple[str, ...], list[tuple[str, Reply]]]] = queue.SimpleQueue()
         self._threads = 0
         self._idle = threading.Semaphore(0)
+        self.bytes_in = 0
+        self.bytes_out = 0
 
     def nodes(self) -> set[int]:
         return set(self._grid.get_node_ids())
@@ -53,6 +59,7 @@ class GridPost:
         for node, call in calls:
             kind, content = call_record(call)
             messages.append(Message(content, node, kind, ttl=self._seconds_to_live))
+            self.bytes_out += call.parcel.size if isinstance(call, Step) else 0
         numbers: list[str | None] = [number or None for number in self._grid.push_messages(messages)]
         return numbers + [None] * (len(calls) - len(numbers))
 
@@ -71,6 +78,7 @@ class GridPost:
             self._asked.difference_update(asked)
             self._not_before.update(dict.fromkeys(asked, now + interval))
             found += [(number, reply) for number, reply in replies if number in numbers]
+            self.bytes_in += sum(reply.size for _, reply in replies if isinstance(reply, Parcel))
         return found
 
     def wait(self, seconds: float) -> None:

@@ -14,6 +14,7 @@ from codedfl.engine.learning import setting
 from codedfl.engine.logs import use_flower_logs
 from codedfl.engine.probe import FLEET_LINE, FleetProbe, ProbeConfig
 from codedfl.engine.run_config import RunConfig
+from codedfl.engine.run_watch import RunWatch
 from codedfl.engine.training import Score
 from codedfl.engine.training import train as train_on
 from codedfl.errors import InvalidInput
@@ -60,4 +61,7 @@ def probe(grid: Grid, config: ProbeConfig) -> Fleet:
 
 def train(grid: Grid, config: RunConfig, score: Score | None = None) -> Path:
     """One training on the nodes of a grid; see ``engine.training.train``."""
-    return train_on(GridPost(grid, config.message_seconds), config, score)
+    post = GridPost(grid, config.message_seconds)
+    watch = RunWatch.in_folder(config.output, config.epochs)
+    watch.measure(lambda: (post.bytes_in, post.bytes_out))
+    return train_on(post, config, score, watch)

@@ -24,7 +24,7 @@ def serve(
 ) -> Path:
     """One run by a run file; returns the model file. Goes on from ``output`` if it holds a checkpoint."""
     config = run.run_config(output)
-    watch = watch or RunWatch(config.epochs)
+    watch = watch or RunWatch.in_folder(config.output, config.epochs, run.name)
     with _at_broker(run, address, watch) as post:
         return train(post, config, score, watch)
 
@@ -33,7 +33,7 @@ def serve_study(
     study: Study, address: BrokerAddress, serving: Serving, *, watch: RunWatch | None = None
 ) -> StudyResult:
     """All stages of a study on its devices; goes on from the output folder if it holds a state."""
-    watch = watch or RunWatch(study.epochs)
+    watch = watch or RunWatch.in_folder(serving.output, study.epochs, study.name)
     with _at_broker(study, address, watch) as post:
         return train_study(post, study, serving, watch)
 

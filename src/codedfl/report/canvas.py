@@ -51,6 +51,7 @@ _SOLVER_DASHES: dict[str, Dashes] = {
     "cg": (0, (4, 1.5)),
     "block-krylov": (0, (1.5, 1.2)),
 }
+_SCHEME_DASHES: dict[str, Dashes] = {"drop-slowest": (0, (1, 1.2))}  # shares its colour with another baseline
 _SVG_METADATA = ("Creator", "Date", "Format", "Type")  # left out: they date the file or point to other sites
 _RC: dict[Any, Any] = {
     "font.size": 9.0,
@@ -88,7 +89,8 @@ class Look:
 
 def look_of(scheme: str, solver: str) -> Look:
     """The scheme's colour, the solver's line style; solid is gradient descent."""
-    return Look(method_name(scheme, solver), _SCHEME_COLOURS.get(scheme, PINK), _SOLVER_DASHES.get(solver, SOLID))
+    dashes = _SCHEME_DASHES.get(scheme) or _SOLVER_DASHES.get(solver, SOLID)
+    return Look(method_name(scheme, solver), _SCHEME_COLOURS.get(scheme, PINK), dashes)
 
 
 def house_style() -> AbstractContextManager[None]:

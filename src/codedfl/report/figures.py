@@ -1,7 +1,7 @@
 """The paper's Figure 1: accuracy against training time, one curve a scheme.
 
-The line is the median over feature seeds, the band their whole spread; a scheme with one epoch is a point. The legend
-is in the order in which the curves meet the target; the same order with numbers is in the table.
+The line is the median over feature seeds, the band their whole spread; a scheme with one epoch is a point. Each
+curve is named once, in the legend, in the order in which they meet the target; the table has the same order.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from codedfl.errors import InvalidInput
 from codedfl.report import canvas
 from codedfl.report.canvas import COLOURS, GREY, INK, SOLID, Dashes, Look, Pictures, look_of
 from codedfl.report.curves import Curve, curves_of
-from codedfl.report.end_labels import EndLabel, write_end_labels
 from codedfl.report.rows import (
     by_time,
     entries_at,
@@ -27,7 +26,6 @@ from codedfl.report.rows import (
     series_name,
     target_text,
     targets_of,
-    variant_name,
 )
 from codedfl.study.results import SchemeResult, TraceRow
 
@@ -55,12 +53,12 @@ def looks_in_turn(shown: Sequence[SchemeResult]) -> dict[str, Look]:
     colours = {name: COLOURS[index % len(COLOURS)] for index, name in enumerate(others)}
     return {
         series_name(one): Look(
-            name,
+            series_name(one),
             fixed.get(one.scheme) or colours[series_name(one)],
             _STYLES.get(one.scheme, SOLID),
             1.1 if one.scheme == "drop-slowest" else 1.6,
         )
-        for one, name in zip(shown, short_names(shown), strict=True)
+        for one in shown
     }
 
 
@@ -100,13 +98,6 @@ def accuracy_figure(
             axes.yaxis.set_major_formatter(FuncFormatter(_percent_tick))
         canvas.title(axes, title)
         _legend(axes, curves, entries, target, score_name)
-        renderer = canvas.laid_out(figure)
-        along_target = np.column_stack((axes.get_xlim(), (target, target)))
-        labels = [
-            EndLabel(looks[curve.name].name, looks[curve.name].color, np.column_stack((curve.seconds, curve.median)))
-            for curve in curves
-        ]
-        write_end_labels(axes, renderer, labels, [along_target], fontsize=8.0)
         return canvas.render(figure)
 
 
@@ -126,34 +117,25 @@ def _draw(axes: Axes, curve: Curve, look: Look) -> None:
     )
 
 
-def short_names(shown: Sequence[SchemeResult]) -> list[str]:
-    """Parameters and solver alone, where they say which curve it is."""
-    variants = [variant_name(one.scheme, one.parameters, one.solver) for one in shown]
-    return [
-        variant if variant and variants.count(variant) == 1 else series_name(one)
-        for one, variant in zip(shown, variants, strict=True)
-    ]
-
-
 def _limits(axes: Axes, curves: Sequence[Curve], target: float, targets: Sequence[float]) -> None:
-    """Show where curves approach the target, not their first steps; leave room above for the names."""
+    """Show where curves approach the target, not their first steps."""
     ends = [float(curve.median[-1]) for curve in curves]
     top = max(target, *(float(curve.high.max()) for curve in curves))
     lowest = min(targets) if len(targets) > 1 else target - VIEW_BELOW
     # A scheme that diverges must not squeeze the others into a line.
     bottom = max(min(lowest, *ends), lowest - 2 * (top - lowest))
     bottom -= 0.15 * (top - bottom)
-    axes.set_ylim(bottom, top + 0.2 * (top - bottom))
+    axes.set_ylim(bottom, top + 0.06 * (top - bottom))
     axes.yaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 5, 10]))
     first = min(_enters(curve, bottom) for curve in curves)
     last = max(float(curve.seconds[-1]) for curve in curves)
     reached = [time for time in (curve.reaches(target) for curve in curves) if np.isfinite(time)]
     if reached and max(reached) > LOG_FROM * min(reached):
         axes.set_xscale("log")
-        axes.set_xlim(first / 1.8, last * 1.5)  # room for names on both sides
+        axes.set_xlim(first / 1.3, last * 1.15)
         canvas.log_ticks(axes.xaxis)
     else:
-        axes.set_xlim(0.0, last * 1.12)
+        axes.set_xlim(0.0, last * 1.03)
         canvas.count_ticks(axes.xaxis)
 
 
@@ -165,7 +147,7 @@ def _enters(curve: Curve, bottom: float) -> float:
 
 
 def _percent_tick(value: float, _position: int | None) -> str:
-    """Nothing above 100 %: there the names are."""
+    """Nothing above 100 %."""
     return "" if value > 1 + 1e-9 else percent(value)
 
 

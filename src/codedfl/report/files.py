@@ -9,9 +9,9 @@ from codedfl.errors import InvalidInput
 from codedfl.files import write_bytes
 from codedfl.report.beyond_page import beyond_page, of_convention
 from codedfl.report.canvas import Pictures
-from codedfl.report.figures import accuracy_figure, looks_by_scheme
-from codedfl.report.html import report_page
-from codedfl.report.rows import best_variants, dataset_name, kinds, targets_of
+from codedfl.report.figures import accuracy_figure, looks_by_scheme, looks_in_turn
+from codedfl.report.html import drawn_of, report_page
+from codedfl.report.rows import best_variants, dataset_name, kinds, series_name, targets_of
 from codedfl.report.scaling_picture import scaling_figure
 from codedfl.study.results import Results
 
@@ -22,7 +22,10 @@ def write_report(folder: Path, results: Results) -> dict[str, Path]:
     if target is None or target not in targets:
         listed = ", ".join(f"{one:g}" for one in targets)
         raise InvalidInput(f"headline_target must be a target of the results ({listed}), got {target}")
-    pictures = accuracy_figure(results.title, results.schemes, results.traces, target, results.score_name)
+    drawn = {series_name(one) for one in drawn_of(results)}
+    shown = [one for one in results.schemes if series_name(one) in drawn]
+    looks = looks_in_turn if len(shown) == len(results.schemes) else looks_by_scheme
+    pictures = accuracy_figure(results.title, shown, results.traces, target, results.score_name, looks)
     page = report_page(results, pictures.svg)
     return _write_all(folder, _data(results) | _pictures("accuracy", pictures) | {"report.html": page.encode()})
 

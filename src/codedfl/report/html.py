@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from codedfl.report.leaders import leading_four
 from codedfl.report.notes import notes_of
 from codedfl.report.page import (
+    Card,
     Line,
+    cards,
     claims_table,
     definitions,
     details,
@@ -26,6 +29,7 @@ from codedfl.report.page import (
 from codedfl.report.rows import (
     NEVER,
     NOTHING,
+    best_variants,
     by_time,
     entries_at,
     kinds,
@@ -44,6 +48,8 @@ from codedfl.report.rows import (
 from codedfl.study import paper
 from codedfl.study.results import PaperValue, Results, SchemeResult
 
+MOST_CURVES = 8
+_FIRST_SCREEN = ("Ours", "The fair rival", "The paper's scheme", "Conventional FL")
 AS_THE_PAPER = ("authors", paper.STEP)  # sharing convention and step
 
 
@@ -54,6 +60,7 @@ def report_page(results: Results, svg: str) -> str:
         [headline(results)],
         (
             quick_note(results),
+            _leaders(results),
             _paper_section(results),
             _figure(results, svg),
             _scheme_sections(results),
@@ -64,6 +71,20 @@ def report_page(results: Results, svg: str) -> str:
             _notes_section(results),
             provenance(results),
         ),
+    )
+
+
+def _leaders(results: Results) -> str:
+    """The first screen: how long, how much of it is solver and how much code, and who sees what."""
+    leaders = leading_four(results.schemes, headline_target(results), *kinds(results.schemes)[0])
+    return cards(
+        Card(
+            f"{one.who}: {one.name}" if one.name else one.who,
+            one.time,
+            (one.gain, f"{one.view[0].upper()}{one.view[1:]}."),
+            winner=one.who == "Ours",
+        )
+        for one in sorted(leaders, key=lambda one: _FIRST_SCREEN.index(one.who))
     )
 
 
@@ -130,11 +151,21 @@ def _paper_section(results: Results) -> str:
 
 def _figure(results: Results, svg: str) -> str:
     sharing, step = kinds(results.schemes)[0]
+    in_all, drawn = len(entries_at(results.schemes, headline_target(results), sharing, step)), len(drawn_of(results))
+    thinned = ""
+    if drawn < in_all:
+        thinned = f" {drawn} of {in_all} curves are drawn, of each scheme and solver the fastest; all are in the table."
     caption = (
         f"Test {results.score_name} against training time, as in the paper's Figure 1. Lines are medians over"
-        f" {len(results.seeds)} feature seeds, bands their whole spread; sharing {sharing}, step {step}."
+        f" {len(results.seeds)} feature seeds, bands their whole spread; sharing {sharing}, step {step}.{thinned}"
     )
     return figure(svg, caption)
+
+
+def drawn_of(results: Results) -> list[SchemeResult]:
+    """The entries whose curves are in the figure: all of the paper's, else not more than can be told apart."""
+    entries = entries_at(results.schemes, headline_target(results), *kinds(results.schemes)[0])
+    return entries if results.paper is not None or len(entries) <= MOST_CURVES else best_variants(entries)
 
 
 def _scheme_sections(results: Results) -> str:
@@ -158,7 +189,8 @@ def _scheme_table(schemes: Sequence[SchemeResult], target: float, sharing: str, 
             [
                 row.name,
                 f"{row.epochs} ({row.seeds} seeds)" if row.seeds else row.epochs,
-                row.time, row.time_range, row.speedup, row.gain, row.speedup_range, row.sharing, row.epoch, row.final,
+                row.time, row.time_range, row.speedup, row.gain.replace(" ", "\u00a0"),
+                row.speedup_range, row.sharing, row.epoch, row.final,
                 row.server_sees,
             ],
             "marked" if row.fastest else "",

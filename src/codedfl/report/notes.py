@@ -52,7 +52,7 @@ def notes_of(results: Results, judged: Sequence[SchemeResult], goal: str) -> lis
             + " ".join(f"“{name}”: {SHARING_NOTES.get(name, 'as named')}." for name in found),
         ),
         ("Seeds that never reach the target", _unreached(judged, goal)),
-        *(("Note", note) for note in results.notes),
+        *(("This run", note) for note in results.notes),
     ]
     return notes
 

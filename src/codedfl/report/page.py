@@ -16,16 +16,25 @@ from codedfl.study.results import Claim, Results
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --paper: #ffffff; --soft: #5c6670; --line: #d9dee3; --tint: #f4f6f8;
-  --good: #00704f; --bad: #b34700; }
+  --good: #00704f; --bad: #b34700; --shade: rgba(27, 31, 36, 0.28); }
 @media (prefers-color-scheme: dark) { :root { --ink: #e6e9ec; --paper: #14181c; --soft: #9aa5b0; --line: #343c44;
-  --tint: #1d2329; --good: #3fc99a; --bad: #ff9a57; } }
+  --tint: #1d2329; --good: #3fc99a; --bad: #ff9a57; --shade: rgba(230, 233, 236, 0.35); } }
 body { margin: 0 auto; max-width: 72rem; padding: 1.5rem 1.25rem 4rem; background: var(--paper); color: var(--ink);
   font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
 h1 { font-size: 1.7rem; line-height: 1.2; margin: 0.5rem 0; }
 h2 { font-size: 1.2rem; margin: 2.4rem 0 0.6rem; }
 .headline { font-size: 1.2rem; margin: 0.6rem 0 1.2rem; max-width: 50rem; }
 .soft, caption, summary { color: var(--soft); }
-.scroll { overflow-x: auto; }
+/* What is wider than the page scrolls by itself, and shows it: a shadow where there is more, a bar that stays. */
+.scroll { overflow-x: auto; scrollbar-width: thin; scrollbar-color: var(--soft) transparent; background:
+  linear-gradient(to right, var(--paper) 30%, transparent) left / 2.5rem 100%,
+  linear-gradient(to left, var(--paper) 30%, transparent) right / 2.5rem 100%,
+  linear-gradient(to right, var(--shade), transparent) left / 0.9rem 100%,
+  linear-gradient(to left, var(--shade), transparent) right / 0.9rem 100%;
+  background-repeat: no-repeat; background-attachment: local, local, scroll, scroll; }
+.scroll::-webkit-scrollbar { height: 8px; } .scroll::-webkit-scrollbar-thumb { background: var(--soft);
+  border-radius: 4px; }
+:focus-visible { outline: 3px solid #0072b2; outline-offset: 2px; }
 table { border-collapse: collapse; width: 100%; font-size: 0.9rem; font-variant-numeric: tabular-nums; }
 caption { text-align: left; padding: 0.2rem 0 0.4rem; }
 th, td { padding: 0.32rem 0.7rem 0.32rem 0; text-align: right; vertical-align: top;
@@ -38,6 +47,12 @@ tbody th.prose { white-space: normal; min-width: 16rem; }
 thead .over { text-align: center; border-bottom: 1px solid var(--line); color: var(--soft); font-weight: 400; }
 .begins { padding-left: 1rem; border-left: 1px solid var(--line); }
 td:last-child:not(.text) { white-space: nowrap; }
+.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(13rem, 1fr)); gap: 0.8rem; padding: 0;
+  margin: 1rem 0; list-style: none; }
+.cards li { background: var(--tint); border-radius: 8px; padding: 0.7rem 0.9rem; border: 1px solid transparent; }
+.cards li.winner { border-color: var(--good); }
+.cards b { display: block; font-size: 1.4rem; line-height: 1.3; font-variant-numeric: tabular-nums; }
+.cards span { display: block; } .cards .more { color: var(--soft); font-size: 0.9rem; }
 table.dense { font-size: 0.8rem; }
 table.dense td { white-space: nowrap; }
 tr.floor > * { font-style: italic; }
@@ -47,7 +62,7 @@ tr.marked > * { font-weight: 700; background: var(--tint); }
 p.fails { white-space: normal; }
 .open { color: var(--soft); white-space: nowrap; }
 figure { margin: 1.2rem 0; }
-figure svg { width: 100%; height: auto; color: var(--ink); }
+figure svg { width: 100%; min-width: 40rem; height: auto; color: var(--ink); }
 @media (prefers-color-scheme: dark) { figure svg { filter: brightness(1.3); } }
 figcaption { color: var(--soft); font-size: 0.9rem; }
 details { margin: 0.6rem 0; }
@@ -55,6 +70,10 @@ summary { cursor: pointer; }
 dt { font-weight: 600; margin-top: 0.7rem; }
 dd { margin: 0.1rem 0 0; }
 code { font-size: 0.9em; overflow-wrap: anywhere; }
+@media (max-width: 640px) { body { padding: 1rem 0.9rem 3rem; }
+  tbody th { white-space: normal; min-width: 7.5rem; max-width: 9.5rem; }
+  th:first-child { position: sticky; left: 0; background: var(--paper); }
+  tr.marked > th:first-child { background: var(--tint); } }
 """
 
 
@@ -102,13 +121,43 @@ def details(summary: str, content: str, *, is_open: bool = False) -> str:
 
 
 def definitions(pairs: Iterable[tuple[str, str]]) -> str:
-    """A list of terms and what they are, escaped."""
-    return f"<dl>{''.join(f'<dt>{escape(head)}</dt><dd>{escape(text)}</dd>' for head, text in pairs)}</dl>"
+    """A list of terms and what they are, escaped; what is said of one term stands together under it."""
+    under: dict[str, list[str]] = {}
+    for head, text in pairs:
+        under.setdefault(head, []).append(text)
+    items = [f"<dt>{escape(head)}</dt>" + "".join(f"<dd>{escape(one)}</dd>" for one in under[head]) for head in under]
+    return f"<dl>{''.join(items)}</dl>"
+
+
+@dataclass(frozen=True)
+class Card:
+    """A fact of the first screen: what it is of, the fact itself in large letters, and what belongs to it."""
+
+    head: str
+    fact: str
+    more: Sequence[str] = ()
+    winner: bool = False
+
+
+def cards(facts: Iterable[Card]) -> str:
+    """Side by side, or one below the other on a phone."""
+    items = ""
+    for card in facts:
+        more = "".join(f'<span class="more">{escape(text)}</span>' for text in card.more if text)
+        kind = ' class="winner"' if card.winner else ""
+        items += f"<li{kind}><span>{escape(card.head)}</span><b>{escape(card.fact)}</b>{more}</li>"
+    return f'<ul class="cards">{items}</ul>' if items else ""
 
 
 def figure(svg: str, caption: str, name: str = "figure") -> str:
     """``name`` sets the figure apart from the others of the page."""
-    return f"<figure>\n{inline_svg(svg, name)}\n<figcaption>{escape(caption)}</figcaption>\n</figure>"
+    drawing = f"{_scroll('the figure')}{inline_svg(svg, name)}</div>"
+    return f"<figure>\n{drawing}\n<figcaption>{escape(caption)}</figcaption>\n</figure>"
+
+
+def _scroll(what: str) -> str:
+    """The beginning of a box that scrolls sideways, also by the keyboard."""
+    return f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(what)}; scrolls sideways">'
 
 
 def inline_svg(svg: str, name: str) -> str:
@@ -152,7 +201,8 @@ def table(
         rest = "".join(_tag("td", cell, side) for side, cell in zip(sides[1:], found[1:], strict=True))
         body += f'<tr class="{kind}">{_tag("th", found[0], sides[0], "row")}{rest}</tr>\n'
     kind = ' class="dense"' if dense else ""
-    return f'<div class="scroll"><table{kind}>{title}<thead>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>'
+    content = f"{title}<thead>{head}</tr></thead>\n<tbody>\n{body}</tbody>"
+    return f"{_scroll(caption or 'table')}<table{kind}>{content}</table></div>"
 
 
 def _tag(name: str, cell: Cell, side: str, scope: str = "") -> str:

@@ -44,7 +44,7 @@ def plan_table(planning: Planning, *, title: str = "", score_name: str = "accura
     table.add_column("exposed\nby 0/1/2", justify="right", no_wrap=True)
     if planning.noisy_scores:
         table.add_column("with\nnoise", justify="right", no_wrap=True)
-    leaders = _fastest_of_each(planning.plans)
+    leaders = fastest_of_each(planning.plans)
     others = [made for made in planning.plans if made not in leaders][:further]
     for made in leaders:
         bold = "bold" if made is planning.recommended else None
@@ -67,7 +67,7 @@ def left_out_table(planning: Planning) -> Table | None:
     table.add_column("why", overflow="fold")
     reasons = {id(made): why for made, why in planning.left_out}
     plans = [made for made, _ in planning.left_out]
-    for made in _fastest_of_each(plans):
+    for made in fastest_of_each(plans):
         variants = sum((other.scheme, other.solver) == (made.scheme, made.solver) for other in plans)
         table.add_row(
             Text(plan_name(made)), Text(number(made.seconds_mean)), str(variants), Text("; ".join(reasons[id(made)]))
@@ -89,7 +89,7 @@ def _table(title: str, caption: str) -> Table:
     )
 
 
-def _fastest_of_each(plans: Iterable[Plan]) -> list[Plan]:
+def fastest_of_each(plans: Iterable[Plan]) -> list[Plan]:
     """The first of each scheme and solver; plans come fastest first."""
     found: dict[tuple[str, str], Plan] = {}
     for made in plans:

@@ -19,6 +19,7 @@ from codedfl.protocol.device import Device
 from codedfl.protocol.messages import Kind, Message
 from codedfl.protocol.server import Outgoing, Phase, Server
 from codedfl.run.liar_log import LiarLog
+from codedfl.run.virtual_watch import VirtualWatch
 
 log = logging.getLogger("codedfl.server")
 
@@ -54,6 +55,7 @@ def run_in_process(
     arrivals: ArrivalOrder = everyone_in_order,
     on_epoch: Callable[[int], None] | None = None,
     silent: Collection[str] = (),
+    watch: VirtualWatch | None = None,
 ) -> NDArray[np.float64]:
     """Train to the end and return the model.
 
@@ -61,13 +63,14 @@ def run_in_process(
     D - alpha + 1 are delivered all the same and must change nothing. Raises ``NotEnoughDevices`` (with the model so
     far) when too few answer, ``InvalidInput`` when a device refuses to join, and what ``Server.receive`` raises at the
     end of a run, after the devices were told of it. ``silent`` devices join and are not heard of again.
+    ``watch`` is told who answers, and how many bytes travel.
     """
     by_name = {device.name: device for device in devices}
     if len(by_name) != len(devices):
         raise InvalidInput(f"device names must be distinct, got {[device.name for device in devices]}")
     if set(by_name) != set(server.expected):
         raise InvalidInput(f"devices must be those the server expects, {list(server.expected)}, got {list(by_name)}")
-    return _Run(server, by_name, arrivals, on_epoch or (lambda _: None), silent).to_the_end()
+    return _Run(server, by_name, arrivals, on_epoch or (lambda _: None), silent, watch).to_the_end()
 
 
 class _Run:
@@ -80,12 +83,14 @@ class _Run:
         arrivals: ArrivalOrder,
         on_epoch: Callable[[int], None],
         silent: Collection[str],
+        watch: VirtualWatch | None,
     ) -> None:
         self._server = server
         self._devices = devices
         self._arrivals = arrivals
         self._on_epoch = on_epoch
         self._mute = silent
+        self._watch = watch
         self._liars = LiarLog(log)
         self._queue: deque[Outgoing] = deque()
         # The newest update waits until nothing else is on its way: then everybody is ready.
@@ -98,6 +103,8 @@ class _Run:
         while server.phase is not Phase.FINISHED or self._queue:
             if self._queue:
                 receivers, data = self._queue.popleft()
+                if self._watch is not None:
+                    self._watch.sent(data, len(receivers))
                 for name in receivers:
                     self._deliver(name, data)
             elif self._asked:
@@ -125,13 +132,20 @@ class _Run:
     def _ask(self) -> None:
         update, names = self._update, [name for name in self._server.expected if name in self._asked]
         self._asked = set()
+        if self._watch is not None:
+            self._watch.sent(update, len(names))
         for name in self._arrivals(self._server.epoch, names):
             self._deliver(name, update)
 
     def _deliver(self, name: str, data: bytes) -> None:
         if name in self._mute and self._server.phase is not Phase.JOINING:
             return
-        for reply in self._devices[name].receive(data):
+        replies = self._devices[name].receive(data)
+        if self._watch is not None:
+            self._watch.replied(name, replies)
+        for reply in replies:
+            if self._watch is not None:
+                self._watch.answered(self._server, name, reply)
             self._advance(partial(self._server.receive, reply))
 
     def _go_on_without_the_silent(self) -> None:

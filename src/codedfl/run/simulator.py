@@ -26,6 +26,7 @@ from codedfl.exact.row_noise import RowNoise
 from codedfl.fleet.clock import TrainingClock
 from codedfl.run.in_process import run_in_process
 from codedfl.run.parties import make_parties
+from codedfl.run.virtual_watch import VirtualWatch
 from codedfl.schemes import CodedScheme, Conditions, Descent, Scheme, WorkShape
 from codedfl.schemes.central import CentralTotals
 from codedfl.solve.solver import Solver
@@ -70,8 +71,9 @@ def simulate(
     random_bytes: RandomBytes = system_random.token_bytes,
     on_epoch: Callable[[int, float, float], None] | None = None,
     gone: Collection[str] = (),
+    watch: VirtualWatch | None = None,
 ) -> Trace:
-    """Run the protocol on virtual time; ``on_epoch`` is told epoch, seconds and score.
+    """Run the protocol on virtual time; ``on_epoch`` is told epoch, seconds and score, ``watch`` all that can be seen.
 
     ``everyone_computes`` also lets the devices compute and send that cannot be in time; it changes nothing but the
     time the simulation takes. ``gone`` are devices that die when they have uploaded: they answer no epoch.
@@ -94,15 +96,18 @@ def simulate(
     shared = scheme.sharing(shape, at, 1, rng)
     load = scheme.epoch_load(shape, at.fleet)
     clock = TrainingClock(shared.start, shared.ready, at.policy)
+    if watch is not None:
+        watch.sharing(float(shared.start[0]), dict(zip(names_in_order, shared.ready[0].tolist(), strict=True)))
     epochs: list[int] = []
     seconds: list[float] = []
     scores: list[float] = []
 
     def arrivals(epoch: int, names: Sequence[str]) -> Sequence[str]:
-        del epoch
         durations = load.arrivals(at, 1, rng, clock.starts)
         durations[:, dead] = np.inf
         times = clock.advance(durations, load.quorum)[0]
+        if watch is not None:
+            watch.asked(epoch, dict(zip(names_in_order, times.tolist(), strict=True)))
         arrived = np.argsort(times, kind="stable")
         arrived = arrived[np.isfinite(times[arrived])]
         counted = arrived if everyone_computes else arrived[times[arrived] <= clock.now[0]]
@@ -114,10 +119,12 @@ def simulate(
         epochs.append(epoch)
         seconds.append(float(clock.now[0]))
         scores.append(problem.score(server.model))
+        if watch is not None:
+            watch.ended(server, epoch, seconds[-1], scores[-1])
         if on_epoch is not None:
             on_epoch(epoch, seconds[-1], scores[-1])
 
-    model = run_in_process(server, devices, arrivals, record)
+    model = run_in_process(server, devices, arrivals, record, watch=watch)
     return Trace(np.array(epochs), np.array(scores), model, np.array(seconds))
 
 

@@ -7,6 +7,7 @@ real machines with these tables, whoever straggles.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,9 +20,11 @@ from codedfl.data.studies.problem import device_rows, rehearsal_key, study_probl
 from codedfl.data.studies.study import Study
 from codedfl.data.tables import ENDINGS, RawTable, read_file
 from codedfl.errors import InvalidInput
+from codedfl.run.journal import Begun, begun
 from codedfl.run.secure_gram import secure_gram_in_process
 from codedfl.run.secure_sum import secure_moments_in_process, secure_sum_in_process
 from codedfl.run.simulator import Trace, simulate
+from codedfl.run.virtual_watch import VirtualWatch
 from codedfl.schemes import CodedScheme, Conditions
 from codedfl.schemes.noise import noise_of_run
 from codedfl.solve.registry import make_solver
@@ -65,20 +68,38 @@ def rehearse_study(
     rng: np.random.Generator,
     on_epoch: Callable[[int, float, float], None] | None = None,
     gone: Collection[str] = (),
+    folder: Path | None = None,
 ) -> Rehearsal:
     """Train the study on these tables; ``on_epoch`` is told epoch, virtual seconds and the score on held-out rows.
 
     gone: devices that die when they have uploaded. The model is the same, and they cannot score.
+    folder: where the journal of the run goes; None writes none.
     """
     problem = study_problem(study, tables, secure_moments_in_process, secure_gram_in_process)
     noise, level = noise_of_run(scheme, problem.recipe, problem.bounds, problem.n_devices, study.noise)
     solver = make_solver(
         study.solver, regularisation=study.regularisation, epochs=study.epochs, gram=scheme.reveals_gram, noise=level
     )
-    trace = simulate(scheme, problem, solver, at, rng, noise=noise, on_epoch=on_epoch, gone=gone)
+    watch = None if folder is None else VirtualWatch(folder, _begun(study, scheme, problem))
+    with watch or nullcontext():
+        trace = simulate(scheme, problem, solver, at, rng, noise=noise, on_epoch=on_epoch, gone=gone, watch=watch)
     model = study.model(problem.recipe, trace.model, scheme=scheme.name, devices=problem.n_devices)
     there = {name: table for name, table in tables.items() if name not in gone}
     return Rehearsal(problem, model, _score(study, there, model), len(there), trace)
+
+
+def _begun(study: Study, scheme: CodedScheme, problem: Problem) -> Begun:
+    return begun(
+        study.name,
+        scheme,
+        problem.n_devices,
+        solver=study.solver,
+        epochs=study.epochs,
+        target=None,
+        score_name="accuracy" if problem.task == "classification" else "R^2",
+        n_features=problem.n_features,
+        n_outputs=problem.n_outputs,
+    )
 
 
 def _score(study: Study, tables: Mapping[str, RawTable], model: TrainedModel) -> ClassScore | NumberScore:

@@ -1,0 +1,232 @@
+"""Reference pages of the site, made of the code itself: commands, public names, files that are read and written.
+
+Nothing here is written by hand but the sentence on top of each page, so nothing can be out of date.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from dataclasses import MISSING, Field, fields, is_dataclass
+from importlib.resources import files
+from typing import Any, get_args
+
+import click
+import typer
+
+import codedfl
+from codedfl.cli.app import app
+from codedfl.data.columns import CategoryColumn, NumberColumn
+from codedfl.data.studies import toml_file
+from codedfl.data.studies.study import ClassTarget, NumberTarget, Study, StudyColumn
+from codedfl.fleet import fleet
+from codedfl.run import journal
+from codedfl.study import results
+
+_SAID = re.compile(r"^ {4}([a-z_]\w*(?:, [a-z_]\w*)*): (.*(?:\n {8}.*)*)", re.MULTILINE)
+
+
+def pages() -> dict[str, str]:
+    """Path in the site -> Markdown."""
+    return {
+        "reference/cli.md": command_line(),
+        "reference/api.md": public_names(),
+        "reference/fleet-file.md": fleet_file(),
+        "reference/study-file.md": study_file(),
+        "reference/results-json.md": results_json(),
+        "reference/journal.md": journal_file(),
+    }
+
+
+def command_line() -> str:
+    """Every command with its arguments and options, as its own help has them."""
+    lines = [
+        "# Command line",
+        "",
+        "Results go to stdout, progress and remarks to stderr. Exit codes: 0; 2, bad input, said in one line; 3, a data"
+        " set cannot be had; 130, Ctrl-C.",
+        "",
+    ]
+    root = typer.main.get_command(app)
+    for path, command in _commands(root, ("codedfl",)):
+        lines += [f"## {' '.join(path)}", "", _markdown(command.help or ""), ""]
+        arguments = [one for one in command.params if isinstance(one, click.Argument)]
+        options = [one for one in command.params if isinstance(one, click.Option) and not one.hidden]
+        names = [one.metavar or (one.name or "").upper() for one in arguments]
+        shown = [name if one.required else f"[{name}]" for name, one in zip(names, arguments, strict=True)]
+        lines += ["```", " ".join([*path, *shown, *(["[OPTIONS]"] if options else [])]), "```", ""]
+        if options:
+            lines += ["| option | what it does | default |", "|---|---|---|"]
+            lines += [_option_row(one) for one in options]
+            lines.append("")
+    return "\n".join(lines)
+
+
+def _commands(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    if isinstance(command, click.Group):
+        for name, below in command.commands.items():
+            yield from _commands(below, (*path, name))
+    else:
+        yield path, command
+
+
+def _option_row(option: click.Option) -> str:
+    names = ", ".join(f"`{name}`" for name in option.opts)
+    choice = option.type.choices if isinstance(option.type, click.Choice) else ()
+    kind = " or ".join(map(str, choice)) if choice else option.metavar or ""
+    default = getattr(option, "show_default", None)
+    shown = default if isinstance(default, str) else option.default
+    plain = "" if shown in (None, False, (), "") or callable(shown) else f"{shown}"
+    kind = f" {kind}" if kind else ""
+    return f"| {names}{_cell(kind)} | {_cell(_markdown(option.help or ''))} | {_cell(plain)} |"
+
+
+def public_names() -> str:
+    """What ``import codedfl`` offers, in the order of the data flow."""
+    lines = ["# Public names", "", _markdown(inspect.getdoc(codedfl) or ""), ""]
+    for name in codedfl.__all__:
+        thing = getattr(codedfl, name)
+        lines += [f"## {name}", ""]
+        if inspect.isclass(thing) or inspect.isfunction(thing):
+            lines += ["```py", f"{name}{_signature(thing)}", "```", ""]
+        lines += [_markdown(inspect.getdoc(thing) or ""), ""]
+    return "\n".join(lines)
+
+
+def _signature(thing: Any) -> str:
+    try:
+        signature = str(inspect.signature(thing))
+    except ValueError:
+        return "(...)"
+    # Defaults without a repr of their own would show an address of this process's memory.
+    return re.sub(r"<(\w+)[^>]* at 0x\w+>", r"\1", signature).replace("NDArray[numpy.float64]", "Floats")
+
+
+def fleet_file() -> str:
+    """The keys of a fleet file with their rules."""
+    lines = [
+        "# The fleet file",
+        "",
+        "Who the devices are, for `--fleet`: TOML, one table a class of devices. `codedfl fleet show` prints one,"
+        " `codedfl fleet probe` measures one. A key that nobody reads is refused.",
+        "",
+        "| section | key | must be | without it |",
+        "|---|---|---|---|",
+        "| | `name` | text | the file's name |",
+        "| `[server]` | `mac_rate` | positive, in multiply-adds a second | refused |",
+        f"| `[costs]` | `pad_macs_per_number` | zero or positive | {fleet.PAD_MACS_PER_NUMBER:g} |",
+        f"| `[costs]` | `seal_macs_per_number` | zero or positive | {fleet.SEAL_MACS_PER_NUMBER:g} |",
+    ]
+    for key in fleet._CLASS_KEYS:
+        rule = fleet._RULE_OF_CLASS_NUMBER.get(key, {"count": "a whole number from 1", "trace": "a CSV file"}.get(key))
+        default = fleet._DEFAULTS.get(key)
+        without = "refused" if default is None else f"{default:g}"
+        without = {"name": "class 0, 1, ...", "trace": "draws from the law"}.get(key, without)
+        where = "`[[device]]`, `[defaults]`" if key in fleet._RULE_OF_CLASS_NUMBER else "`[[device]]`"
+        lines.append(f"| {where} | `{key}` | {rule or 'text'} | {without} |")
+    lines += ["", _markdown(inspect.getdoc(fleet.DeviceClass) or ""), "", "## Measured times", ""]
+    lines += [_markdown(inspect.getdoc(fleet.MeasuredTimes) or ""), "", "## The paper's fleet", "", "```toml"]
+    return "\n".join([*lines, files("codedfl.fleet").joinpath("paper.toml").read_text(encoding="utf-8"), "```", ""])
+
+
+def study_file() -> str:
+    """The sections and keys of a study file."""
+    lines = [
+        "# The study file",
+        "",
+        f'What all participants agree on: TOML, `format = "{toml_file.FORMAT}"`. `codedfl study new` drafts one from a'
+        " sample with a comment on every choice; its digest is in the agreement of a run. A key that nobody reads is"
+        " refused: a misspelt wish must not pass for a granted one.",
+        "",
+    ]
+    of_field = {one.name: one for one in fields(Study)}
+    words = _said(Study)
+    for section, keys in toml_file.SECTIONS.items():
+        lines += [f"## [{section}]" if section else "## Top of the file", "", "| key | default | what it is |"]
+        lines += ["|---|---|---|"]
+        for key, name in keys.items():
+            lines.append(f"| `{key}` | {_default(of_field[name])} | {_cell(words.get(name, ''))} |")
+        lines.append("")
+    for heading, kind in (
+        ("[[column]]", StudyColumn),
+        ('[[column]] with kind = "number"', NumberColumn),
+        ('[[column]] with kind = "category"', CategoryColumn),
+        ("[target] with a range", NumberTarget),
+        ("[target] with classes", ClassTarget),
+    ):
+        lines += [f"## {heading}", "", *_dataclass_table(kind), ""]
+    return "\n".join(lines)
+
+
+def results_json() -> str:
+    """Every object that results.json holds."""
+    lines = [
+        "# results.json",
+        "",
+        f"What `codedfl compare` and `codedfl reproduce` found, schema {results.SCHEMA}; `traces.csv` beside it has a"
+        " line for each scored epoch (`TraceRow`). A median of null means: the median seed never got there."
+        " `codedfl.study.results.read_results` reads it back, every field checked.",
+        "",
+    ]
+    kinds = (
+        results.Results, results.SchemeResult, results.Summary, results.Times, results.Speedups, results.Gain,
+        results.Exposure, results.Claim, results.Goal, results.Sensitivity, results.ScalingRow, results.PaperValue,
+        results.Took, results.TraceRow,
+    )  # fmt: skip
+    for kind in kinds:
+        lines += [f"## {kind.__name__}", "", *_dataclass_table(kind), ""]
+    return "\n".join(lines)
+
+
+def journal_file() -> str:
+    """Every event of a run's journal."""
+    lines = ["# The journal of a run", "", _markdown(inspect.getdoc(journal) or ""), ""]
+    for kind in get_args(journal.Event):
+        lines += [f"## {kind.event}", "", *_dataclass_table(kind), ""]
+    return "\n".join(lines)
+
+
+def _dataclass_table(kind: type) -> list[str]:
+    assert is_dataclass(kind)
+    words = _said(kind)
+    text = _SAID.sub("", "    " + (inspect.getdoc(kind) or "").replace("\n", "\n    "))
+    lines = [_markdown(inspect.cleandoc(text)), ""]
+    if fields(kind):
+        lines += ["| field | type | default | what it is |", "|---|---|---|---|"]
+    for one in fields(kind):
+        shown = one.type if isinstance(one.type, str) else getattr(one.type, "__name__", str(one.type))
+        lines.append(f"| `{one.name}` | `{_cell(shown)}` | {_default(one)} | {_cell(words.get(one.name, ''))} |")
+    return lines
+
+
+def _said(kind: type) -> dict[str, str]:
+    """What a docstring in the house's dialect (``name: what it is``) says of each field."""
+    found: dict[str, str] = {}
+    for names, text in _SAID.findall("    " + (inspect.getdoc(kind) or "").replace("\n", "\n    ")):
+        found |= dict.fromkeys(names.split(", "), _markdown(" ".join(text.split())))
+    return found
+
+
+def _default(one: Field[Any]) -> str:
+    if one.default is MISSING and one.default_factory is MISSING:
+        return "must be said"
+    if one.default is MISSING:
+        return "empty"
+    if is_dataclass(one.default) or one.default in ("", ()):
+        return "empty"
+    words = {"None": "none", "True": "true", "False": "false"}
+    return words.get(repr(one.default), f"`{one.default}`")
+
+
+def _markdown(text: str) -> str:
+    """Docstrings are reStructuredText of two backticks; sections of NumPy's dialect become bold words."""
+    text = re.sub(r"``([^`]+)``", r"`\1`", text)
+    text = re.sub(r"^(\w+)\n-{3,}$", r"**\1**\n", text, flags=re.MULTILINE)
+    # Arguments as a list: "name : type" or "name: text", with what belongs to it indented.
+    text = re.sub(r"^([a-z_]\w*(?:, [a-z_]\w*)*) ?: (?=\S)", r"\n- `\1`: ", text, flags=re.MULTILINE)
+    return text.replace("<", "&lt;") if "<" in text and "`" not in text else text
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.replace("|", "\\|").split())

@@ -1,0 +1,299 @@
+"""A run's journal, folded: where it stands now, and who answered which epoch. What the run page shows.
+
+Reads only what is new in the file each time, so looking on costs a long run nothing and the reader little.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from codedfl.errors import InvalidInput
+from codedfl.run.journal import JOURNAL_FILE, JOURNAL_FORMAT
+
+MOST_LANE_EPOCHS = 400  # of each device, the newest; the counts are of all
+MOST_CURVE_POINTS = 600  # then every second, every third, ... and the last
+_EPOCHS_TO_JUDGE_BY = 5
+
+IN_TIME, LATE, MISSING, LIED, OPEN, UNASKED = "t", "l", "-", "x", ".", " "
+
+
+@dataclass
+class DeviceLane:
+    """One device: ``lane`` has a letter an epoch, from ``RunView.lane_from`` on."""
+
+    name: str
+    part: str = ""  # such as "role 2"; empty where there is only one
+    connected: bool = False
+    state: str = "waiting"
+    in_time: int = 0
+    late: int = 0
+    missing: int = 0
+    lied: int | None = None  # the epoch
+    bytes: int = 0
+    lane: str = ""
+
+
+@dataclass
+class PartView:
+    """Whose answers an epoch needs: so many of so many, and how many are in for the current one."""
+
+    label: str
+    members: int
+    needed: int
+    answered: int
+
+
+@dataclass
+class RunView:
+    """A run as it stands. Times are seconds since it began; ``seconds_left`` is at the pace of the last epochs."""
+
+    title: str = ""
+    scheme: str = ""
+    solver: str = ""
+    clock: str = "wall"
+    phase: str = "gathering"
+    stage: str = ""  # of a study; empty where there are none
+    finished: bool = False
+    outcome: str = ""
+    restarts: int = 0
+    epoch: int = 0  # the last that ended
+    epochs: int = 0  # at most; 0 if nobody knows
+    seconds: float = 0.0
+    seconds_an_epoch: float | None = None
+    seconds_left: float | None = None
+    score: float | None = None
+    score_name: str = "accuracy"
+    target: float | None = None
+    curve: list[tuple[float, float, int]] = field(default_factory=list)  # seconds, score, epoch
+    curve_every: int = 1  # 2: every second epoch is on the curve
+    received: int = 0
+    sent: int = 0
+    directions: int = 0  # of the total X'X that the server knows by now, at most
+    n_features: int = 0
+    server_sees: str = ""
+    exposed: tuple[int, int, int] | None = None
+    parts: list[PartView] = field(default_factory=list)
+    devices: list[DeviceLane] = field(default_factory=list)
+    lane_from: int = 1
+    codedfl: str = ""
+
+    def json(self) -> str:
+        """For the page."""
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+
+class RunState:
+    """Follows the journal of one run in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / JOURNAL_FILE
+        if not self.path.is_file():
+            raise InvalidInput(f"the folder must hold the journal of a run ({JOURNAL_FILE}), got {str(folder)!r}")
+        self.version = 0
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self._offset = 0
+        self._first_line = b""
+        self._view = RunView()
+        self._devices: dict[str, DeviceLane] = {}
+        self._lanes: dict[str, dict[int, str]] = {}
+        self._asked: set[str] = set()
+        self._parts: list[tuple[set[str], int]] = []
+        self._began: float | None = None
+        self._ends: list[tuple[int, float, float | None]] = []  # epoch, seconds, score
+        self._per_epoch = 0
+        self._reveals_gram = False
+        self._opened = 0
+        self._labels: list[str] = []
+
+    def look(self) -> RunView:
+        """Take in what is new; ``version`` grows when anything is."""
+        before = self._offset
+        for event in self._new_events():
+            self._take(event)
+        if self._offset != before or not self.version:
+            self.version += 1
+            self._tell()
+        return self._view
+
+    def _new_events(self) -> Iterator[dict[str, Any]]:
+        with self.path.open("rb") as stream:
+            first = stream.readline()
+            if self._offset and first != self._first_line:  # another run has begun in this folder
+                self._begin_anew()
+            stream.seek(self._offset)
+            for line in stream:
+                if not line.endswith(b"\n"):  # being written
+                    return
+                self._first_line = self._first_line or line
+                self._offset += len(line)
+                yield self._read(line)
+
+    def _read(self, line: bytes) -> dict[str, Any]:
+        try:
+            event = json.loads(line)
+            kind, _ = str(event["event"]), float(event["time"])
+            written_as = event["format"] if kind == "journal" else JOURNAL_FORMAT
+        except (ValueError, KeyError, TypeError):
+            raise InvalidInput(f"every line of {self.path} must be an event, got {line[:80]!r}") from None
+        if written_as != JOURNAL_FORMAT:
+            raise InvalidInput(f"the journal must have the format {JOURNAL_FORMAT}, got {written_as!r}")
+        assert isinstance(event, dict)
+        return event
+
+    # -- events
+
+    def _take(self, event: dict[str, Any]) -> None:
+        if self._began is None:
+            self._began = event["time"]
+        self._view.seconds = max(self._view.seconds, event["time"] - self._began)
+        name = event["event"].replace(" ", "_")
+        handler = getattr(self, f"_on_{name}", None)
+        if handler is not None:  # newer versions may tell more
+            handler(event)
+
+    def _device(self, event: dict[str, Any]) -> DeviceLane:
+        name = event["device"]
+        return self._devices.setdefault(name, DeviceLane(name))
+
+    def _on_journal(self, event: dict[str, Any]) -> None:
+        self._opened += 1
+        view = self._view
+        view.clock, view.codedfl = event.get("clock", "wall"), event.get("codedfl", "")
+        view.finished, view.outcome, view.restarts = False, "", self._opened - 1
+
+    def _on_run(self, event: dict[str, Any]) -> None:
+        view = self._view
+        view.title, view.scheme, view.solver = event["title"], event["scheme"], event["solver"]
+        view.epochs, view.target, view.score_name = event["epochs"], event.get("target"), event["score_name"]
+        view.n_features, view.server_sees = event["n_features"], event["server_sees"]
+        view.exposed = tuple(event["exposed"])
+        self._per_epoch, self._reveals_gram = event["directions"], event["reveals_gram"]
+
+    def _on_stage(self, event: dict[str, Any]) -> None:
+        self._view.stage = event["stage"]
+        self._reveals_gram = self._reveals_gram or event["stage"] == "inference"
+
+    @property
+    def _in_training(self) -> bool:
+        """Lanes, quorum and epochs are of the training; the other stages of a study are one exchange each."""
+        return self._view.stage in ("", "training")
+
+    def _on_members(self, event: dict[str, Any]) -> None:
+        if not self._in_training:
+            return
+        self._parts = [(set(part["members"]), part["needed"]) for part in event["parts"]]
+        self._asked = {name for members, _ in self._parts for name in members}
+        for name in event["names"]:
+            self._devices.setdefault(name, DeviceLane(name))
+        if len(self._parts) > 1:
+            for number, (members, _) in enumerate(self._parts, start=1):
+                for name in members:
+                    self._devices[name].part = f"{event['kind']} {number}"
+        if self._asked < set(event["names"]):
+            for name in set(event["names"]) - self._asked:
+                self._devices[name].part = "not asked"
+        labels = [f"{event['kind']} {number}" for number in range(1, len(self._parts) + 1)]
+        self._labels = labels if len(labels) > 1 else ["everybody"]
+
+    def _on_phase(self, event: dict[str, Any]) -> None:
+        self._view.phase = event["phase"]
+
+    def _on_connected(self, event: dict[str, Any]) -> None:
+        self._device(event).connected = True
+
+    def _on_disconnected(self, event: dict[str, Any]) -> None:
+        self._device(event).connected = False
+
+    def _on_state(self, event: dict[str, Any]) -> None:
+        self._device(event).state = event["state"]
+
+    def _on_uploaded(self, event: dict[str, Any]) -> None:
+        self._device(event).bytes += event["bytes"]
+
+    def _on_answer(self, event: dict[str, Any]) -> None:
+        device = self._device(event)
+        device.bytes += event["bytes"]
+        if not self._in_training:
+            return
+        device.in_time += 1
+        self._lanes.setdefault(device.name, {})[event["epoch"]] = IN_TIME
+
+    def _on_late_answer(self, event: dict[str, Any]) -> None:
+        """It is to the last epoch of this device that ended without it."""
+        device = self._device(event)
+        device.bytes += event["bytes"]
+        if not self._in_training:
+            return
+        device.late += 1
+        lane = self._lanes.setdefault(device.name, {})
+        missed = [epoch for epoch in range(event["epoch"], 0, -1) if lane.get(epoch) == MISSING]
+        if missed:
+            lane[missed[0]] = LATE
+            device.missing -= 1
+
+    def _on_liar(self, event: dict[str, Any]) -> None:
+        device = self._device(event)
+        device.lied = event["epoch"]
+        self._lanes.setdefault(device.name, {})[event["epoch"]] = LIED
+
+    def _on_epoch(self, event: dict[str, Any]) -> None:
+        view, epoch = self._view, event["epoch"]
+        # A server that goes on from its checkpoint may end an epoch again: the newest word counts.
+        self._ends = [end for end in self._ends if end[0] < epoch]
+        self._ends.append((epoch, view.seconds, event.get("score")))
+        view.epoch, view.received, view.sent = epoch, event["received"], event["sent"]
+        for name in self._asked:
+            device, lane = self._devices[name], self._lanes.setdefault(name, {})
+            if epoch not in lane and (device.lied is None or device.lied > epoch):
+                lane[epoch] = MISSING
+                device.missing += 1
+
+    def _on_finished(self, event: dict[str, Any]) -> None:
+        self._view.finished, self._view.outcome = True, event["outcome"]
+
+    # -- what follows from them
+
+    def _tell(self) -> None:
+        view = self._view
+        scored = [(seconds, score, epoch) for epoch, seconds, score in self._ends if score is not None]
+        view.curve_every = -(-len(scored) // MOST_CURVE_POINTS) or 1
+        view.curve = scored[:: view.curve_every]
+        if scored and view.curve[-1] != scored[-1]:
+            view.curve.append(scored[-1])
+        view.score = scored[-1][1] if scored else None
+        lately = [seconds for _, seconds, _ in self._ends[-_EPOCHS_TO_JUDGE_BY - 1 :]]
+        pace = (lately[-1] - lately[0]) / (len(lately) - 1) if len(lately) > 1 else None
+        view.seconds_an_epoch = pace
+        left = None if pace is None or not view.epochs else pace * max(0, view.epochs - view.epoch)
+        view.seconds_left = None if view.finished else left
+        if view.epoch:
+            revealed = view.n_features if self._reveals_gram else self._per_epoch * (view.epoch - 1)
+            view.directions = min(view.n_features, revealed)
+        view.lane_from = max(1, view.epoch + 2 - MOST_LANE_EPOCHS)
+        asked_now = view.epoch + (0 if view.finished else 1)
+        for device in self._devices.values():
+            device.lane = self._lane(device, range(view.lane_from, asked_now + 1))
+        view.devices = sorted(self._devices.values(), key=lambda device: _natural(device.name))
+        if self._parts:
+            current = {name for name, lane in self._lanes.items() if lane.get(asked_now) == IN_TIME}
+            view.parts = [
+                PartView(label, len(members), needed, len(members & current))
+                for label, (members, needed) in zip(self._labels, self._parts, strict=True)
+            ]
+
+    def _lane(self, device: DeviceLane, epochs: range) -> str:
+        found = self._lanes.get(device.name, {})
+        open_ = OPEN if device.name in self._asked and device.lied is None else UNASKED
+        return "".join(found.get(epoch, open_ if epoch > self._view.epoch else UNASKED) for epoch in epochs)
+
+
+def _natural(name: str) -> tuple[str, int, str]:
+    """device-2 before device-10."""
+    stem = name.rstrip("0123456789")
+    return stem, int(name[len(stem) :] or 0), name

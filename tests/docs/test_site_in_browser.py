@@ -1,0 +1,59 @@
+"""Pages of the built site in a real browser, wide and narrow. Skipped where ``make docs`` has not built it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from browser import NARROW, WIDE, Browser, a_browser
+
+SITE = Path(__file__).parents[2] / "build" / "site"
+PAGES = ("index", "ten-hospitals", "how-it-works", "schemes", "notebooks/privacy_hands_on", "reference/cli", "glossary")
+
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.skipif(not SITE.is_dir(), reason="no site: make docs builds it"),
+]
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with a_browser() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(SITE))) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_of_the_site(browser: Browser, url: str, page: str, dark: bool, width: int):
+    browser.open(f"{url}/{page}.html", width, dark=dark)
+    browser.wait_for("return document.querySelector('h1') && document.readyState === 'complete'")
+    assert browser.faults() == []
+
+
+def test_the_site_asks_for_nothing_from_elsewhere(browser: Browser, url: str):
+    for page in PAGES:
+        browser.open(f"{url}/{page}.html")
+        asked = browser.run("return performance.getEntriesByType('resource').map((one) => one.name)")
+        assert all(one.startswith((url, "data:")) for one in asked), page

@@ -1,0 +1,114 @@
+"""Pages in a real browser, at the width of a desk and of a phone: nothing sticks out, nothing fails, all can be read.
+
+One test is in ``make test``; the others are nightly. Without Chromium they are skipped.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from growing_run import GrowingRun, NewRun
+
+from browser import NARROW, WIDE, Browser, a_browser
+from codedfl.report.watch_server import WatchServer
+
+# The share of a lane's canvas that has ink.
+INK = """
+const canvas = document.querySelector("#rows canvas"), pixels = canvas.getContext("2d")
+  .getImageData(0, 0, canvas.width, canvas.height).data;
+let inked = 0; for (let i = 3; i < pixels.length; i += 4) inked += pixels[i] > 0; return inked;
+"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with a_browser() as found:
+        yield found
+
+
+@pytest.fixture
+def run(new_run: NewRun) -> GrowingRun:
+    return new_run()
+
+
+@pytest.fixture
+def url(tmp_path: Path, run: GrowingRun) -> Iterator[str]:
+    with WatchServer(tmp_path) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server.url
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.xdist_group("browser")
+def test_the_lanes_move_while_a_run_goes_on(browser: Browser, url: str, run: GrowingRun):
+    run.share()
+    run.train(1)
+    browser.open(url)
+    browser.wait_for("return document.querySelectorAll('#rows tr').length === 5")
+    before = browser.run(INK)
+    assert browser.text("#status-text") == "training, epoch 1 of at most 6"
+    run.train(3)
+    browser.wait_for("return document.getElementById('status-text').textContent === 'training, epoch 4 of at most 6'")
+    assert browser.run(INK) > 2 * before
+    assert browser.text("h1") == "days in hospital"
+    assert browser.run("return document.querySelectorAll('#chart polyline')[0].points.length") == 4
+    assert "clinic-5: 1 in time, 0 late, 1 missing, lied in epoch 2" in browser.run(
+        "return [...document.querySelectorAll('#rows canvas')].map((c) => c.getAttribute('aria-label'))"
+    )
+    assert "At most 6 of 40 directions" in browser.text("#knows")
+    assert "at most" in browser.text("#cards") and browser.faults() == []
+    browser.open(url, NARROW, dark=True)
+    browser.wait_for("return document.querySelectorAll('#rows tr').length === 5")
+    assert browser.faults() == []
+    run.finish("a device is missing")
+    browser.wait_for("return document.getElementById('status-text').textContent.startsWith('ended')")
+    assert browser.text("#status-text") == "ended after 4 epochs: a device is missing"
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_the_filter_and_the_keyboard(browser: Browser, url: str, run: GrowingRun, width: int, dark: bool):
+    run.share()
+    run.train(6)
+    run.finish()
+    browser.open(url, width, dark=dark)
+    browser.wait_for("return document.querySelectorAll('#rows tr').length === 5")
+    browser.run("document.getElementById('only').click()")
+    assert browser.run("return document.querySelectorAll('#rows tr').length") == 3
+    focusable = browser.run(
+        "return [...document.querySelectorAll('a, input, summary, [tabindex=\"0\"]')].map((e) => e.tagName)"
+    )
+    assert focusable[0] == "A" and {"INPUT", "SUMMARY"} <= set(focusable)
+    browser.run("document.querySelector('summary').click()")
+    assert browser.run("return document.querySelectorAll('#scores tr').length") == 6
+    assert browser.faults() == []
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_the_pages_of_compare_plan_and_train(browser: Browser, commands: Path, width: int, dark: bool):
+    for name in ("compare", "plan", "train"):
+        browser.open(f"file://{commands / name / 'report.html'}", width, dark=dark)
+        browser.wait_for("return document.querySelectorAll('svg').length > 0")
+        assert browser.faults() == [], name
+        for table in browser.run("return [...document.querySelectorAll('.scroll')].map((e) => [e.tabIndex, e.role])"):
+            assert table == [0, "region"]
+
+
+@pytest.fixture(scope="module")
+def commands(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What three commands write, each in a folder of its name."""
+    folder = tmp_path_factory.mktemp("pages")
+    for name, more in (("compare", ("--seeds", "1", "--draws", "20")), ("plan", ("--draws", "20")), ("train", ())):
+        arguments = [name, "digits", "--devices", "10", *more, "--out", str(folder / name)]
+        subprocess.run([sys.executable, "-m", "codedfl", *arguments], check=True, capture_output=True)
+    return folder
