@@ -15,7 +15,7 @@ from codedfl.errors import InvalidInput
 from codedfl.fleet.fleet import Fleet
 
 AGE = StudyColumn(NumberColumn("age"), (0.0, 110.0))
-STUDY = Study("stay", (AGE,), NumberTarget("days", (0.0, 60.0)), 1000, 300, 4, scheme="coded-keys")
+STUDY = Study("stay", (AGE,), NumberTarget("days", (0.0, 60.0)), 1000, 300, 4)
 
 
 def test_an_approval_is_for_one_digest(tmp_path: Path):
