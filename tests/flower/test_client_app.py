@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from codedfl.engine.run_config import RunConfig
 from codedfl.flower.client import device_name, make_client_app, make_host
 from codedfl.flower.delays import injected_delay
 from codedfl.flower.records import HELLO, STEP, call_record, read_reply
+from codedfl.protocol import Policy
 from codedfl.run.in_process import run_in_process
 from run_settings import CONFIG
 from scenario import Scenario
@@ -40,6 +42,15 @@ def test_nodes_whose_files_have_another_order_of_columns_agree(tmp_path: Path, m
     for name in ("one", "two"):
         X, y = load_local_data(context({"data-dir": str(tmp_path / name)}, run))
         assert X.tolist() == [[1.0, 2.0]] and y.tolist() == ["yes"]
+
+
+def test_operators_need_not_change_their_policy_for_the_app_as_it_is():
+    """A server that asks each holder of a role something else must not get all of X'X (``Agreement.directions``)."""
+    config = RunConfig.from_config(app_config())
+    parameters = config.learning.parameters(config.scheme)
+    holders = max(len(part.members) for part in config.scheme.quorum(config.patience.devices).parts)
+    assert Policy().objection(replace(parameters, epochs=config.epochs)) == ""
+    assert holders * (config.epochs - 1) * parameters.n_outputs < parameters.n_features
 
 
 def test_a_rehearsal_trains_the_app_of_the_package():

@@ -234,7 +234,7 @@ def test_a_direction_for_each_quorum_counts(scheme: str | Attacked, n_devices: i
     assert refusals[0] == (
         "the agreement breaks a rule: directions of X'X that the server could learn must be at most 3 by this device's"
         f" policy, got {shown} of 4 when it asks different devices for different ones: a smaller alpha, fewer holders,"
-        " epochs or outputs"
+        " epochs or outputs, or operators who allow the whole matrix (allow-gram)"
     )
 
 
