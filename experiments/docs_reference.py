@@ -21,6 +21,7 @@ from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.data.studies import toml_file
 from codedfl.data.studies.study import ClassTarget, NumberTarget, Study, StudyColumn
 from codedfl.fleet import fleet
+from codedfl.privacy.budget import Budget
 from codedfl.run import journal
 from codedfl.study import results
 
@@ -154,6 +155,7 @@ def study_file() -> str:
         ('[[column]] with kind = "category"', CategoryColumn),
         ("[target] with a range", NumberTarget),
         ("[target] with classes", ClassTarget),
+        ("[noise]", Budget),
     ):
         lines += [f"## {heading}", "", *_dataclass_table(kind), ""]
     return "\n".join(lines)
