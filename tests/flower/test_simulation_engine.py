@@ -12,6 +12,7 @@ from experiments.local_federation import LocalFederation
 from codedfl.data.model import TrainedModel
 from codedfl.engine.rehearsal import rehearse
 from codedfl.engine.run_config import RunConfig
+from codedfl.report.run_state import RunState
 
 pytestmark = [pytest.mark.deployment, pytest.mark.xdist_group("flower")]
 
@@ -32,6 +33,8 @@ def test_the_simulation_engine_gives_the_model_of_the_in_process_run(tmp_path: P
     model = TrainedModel.load(tmp_path / "server" / "model.safetensors")
     assert np.array_equal(model.theta, rehearse(RunConfig.from_config(config), local_parts(config, DEVICES)))
     assert sum(line.startswith("epoch ") for line in lines) == 4
+    view = RunState(tmp_path / "server").look()
+    assert (view.outcome, view.epoch, len(view.devices), view.received > 0) == ("complete", 4, DEVICES, True)
     state = tmp_path / "federation" / "state" / "codedfl"  # virtual nodes have no configuration of their own
     assert sorted(path.name for path in state.iterdir()) == [*(f"device-{i}" for i in range(DEVICES)), "server.key"]
     assert not [path for path in state.glob("*/runs/*") if path.suffix != ".lock"]

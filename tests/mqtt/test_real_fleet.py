@@ -12,6 +12,7 @@ from experiments.local_fleet import LocalFleet
 from codedfl.data.model import TrainedModel
 from codedfl.engine.rehearsal import rehearse
 from codedfl.engine.run_config import RunConfig
+from codedfl.report.run_state import RunState
 
 pytestmark = pytest.mark.xdist_group("mqtt")
 
@@ -37,6 +38,8 @@ def test_a_fleet_survives_and_gives_the_model_of_the_in_process_run(tmp_path: Pa
     model = TrainedModel.load(fleet.output / "model.safetensors")
     assert np.array_equal(model.theta, rehearse(RunConfig.from_config(config), parts))
     assert not (fleet.output / "checkpoint").exists()
+    view = RunState(fleet.output).look()
+    assert view.outcome == "complete" and view.sent > 0 and {device.lane for device in view.devices} == {"t" * 8}
     assert [event["epoch"] for event in events if event["event"] == "epoch"] == list(range(1, 9))
     away = [event["event"] for event in events if event.get("device") == "device-1" and "connect" in event["event"]]
     assert away[:3] == ["connected", "disconnected", "connected"]
