@@ -126,7 +126,10 @@ def test_pieces_that_do_not_fit_are_refused():
     [
         ({"columns": "ab"}, "saved columns must be a list, got 'ab'"),
         ({"labels": 1}, "a saved recipe must hold preprocessing, features and labels, got other values"),
-        ({"features": {"kind": "cubic"}}, "kind of feature map must be 'linear' or 'random-fourier', got 'cubic'"),
+        (
+            {"features": {"kind": "cubic"}},
+            "kind of feature map must be 'linear' or 'random-fourier' or 'principal-fourier', got 'cubic'",
+        ),
     ],
 )
 def test_a_spoilt_file_is_refused(change: dict[str, Any], message: str):
