@@ -117,6 +117,10 @@ def test_a_study_with_noise_trains_and_says_so():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        (
+            {"features": "pca-rbf", "components": 1},
+            "features must not be pca-rbf with noise: a covariance is a sum over rows",
+        ),
         ({"held_out": 0.2}, "held_out must be 0 with noise: a score is an exact sum over rows, got 0.2"),
         ({"inference": True}, "inference must be false with noise: standard errors would be those of exact sums"),
         ({"noise": Budget(1.0, 9)}, "honest must be at most least_participants (5), got 9"),
