@@ -1,8 +1,8 @@
-"""Role keys: the exact model from the first answer of each role, one list of owners, and who may be missing."""
+"""Role keys: the exact model from the first answer of each role, who may be missing, and who lies."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from types import MethodType
 from typing import Any
@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 from crafted import from_server, refused
+from role_runs import POLICY, deaf, first_of_each_role, holders_of, scenario_of, without
 
-from codedfl.errors import InvalidInput, MessageRefused, NotEnoughDevices
-from codedfl.protocol import Agreement, Device, Phase, Policy, Server
-from codedfl.protocol.messages import Commitments, Kind, Message, Secrets, Share, Update, pack_list
-from codedfl.protocol.owner_list import Certificate, OwnerList, signatures_needed
+from codedfl.errors import InvalidInput, NotEnoughDevices
+from codedfl.protocol import Agreement, Device, Phase
+from codedfl.protocol.messages import Kind, Message, Update
+from codedfl.protocol.owner_list import signatures_needed
 from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
 from codedfl.protocol.schemes.role_device import RoleDevice
 from codedfl.protocol.schemes.role_server import RoleServer
@@ -23,38 +24,8 @@ from codedfl.run.in_process import run_in_process
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.krylov import BlockKrylov
 from codedfl.solve.solver import Solver
-from scenario import Network, Scenario, descent
+from scenario import Network, descent
 from wording import exactly
-
-SIZES = (2, 1, 7, 3, 1, 4)
-POLICY = Policy(allow_gram=True, allow_unpinned=True)
-
-
-def scenario_of(colluders: int = 1, sizes: Sequence[int] = SIZES, **options: Any) -> Scenario:
-    types = {"server_type": RoleServer, "device_type": RoleDevice} | options
-    return Scenario(sizes=sizes, alpha=1, colluders=colluders, public_samples=False, **types)
-
-
-def first_of_each_role(server: Server, rng: np.random.Generator) -> Callable[[int, Sequence[str]], list[str]]:
-    """A different holder of every role in each epoch; nobody else answers."""
-
-    def arrivals(epoch: int, names: Sequence[str]) -> list[str]:
-        del epoch
-        agreement = server.agreement
-        assert agreement is not None
-        roles: dict[int, list[str]] = {}
-        for name in names:
-            roles.setdefault(agreement.roles[agreement.position(name)], []).append(name)
-        return [str(rng.choice(holders)) for holders in roles.values()]
-
-    return arrivals
-
-
-def holders_of(server: Server, role: int) -> list[str]:
-    agreement = server.agreement
-    assert agreement is not None
-    return [name for name, one in zip(agreement.names, agreement.roles, strict=True) if one == role]
-
 
 # -- the model
 
@@ -113,22 +84,6 @@ def test_a_helper_has_no_data():
 
 
 # -- who may be missing
-
-
-def without(scenario: Scenario, *left_out: int) -> np.ndarray:
-    """The model of the others, on the scales that all agreed on."""
-    kept = [name for i, name in enumerate(scenario.names) if i not in left_out]
-    return scenario.only(kept).expected_models(descent())[-1]
-
-
-def deaf(network: Network, *names: str) -> Callable[[], None]:
-    """From now on nothing reaches these devices and nothing comes from them."""
-
-    def run() -> None:
-        while links := [link for link in network.pending() if link[1] not in names]:
-            network.deliver(links[0])
-
-    return run
 
 
 def test_an_owner_that_never_uploads_is_left_out_at_the_deadline():
@@ -211,129 +166,6 @@ def test_a_missing_seed_comes_from_a_co_holder():
     assert np.array_equal(network.server.model, scenario.expected_models(descent())[-1])
 
 
-# -- the list
-
-
-@pytest.fixture
-def listed() -> Network:
-    """The list is on its way to the holders."""
-    network = Network.of(scenario_of())
-    network.run_until(Kind.OWNERS)
-    return network
-
-
-def test_a_holder_signs_one_list_a_run(listed: Network):
-    device, server = listed.devices["device-0"], listed.server
-    owners = server.owners
-    first = listed.down["device-0"][-1]
-    (signature,) = map(Message.decode, device.receive(first))
-    assert signature.kind is Kind.SIGNATURE
-    assert device.receive(first) == [signature.encode()]
-    shorter = OwnerList(owners.owners[1:])
-    message = "a device signs one list of owners a run: a second, different one is refused"
-    refused(device, from_server(listed, Kind.OWNERS, shorter.encoded), message)
-
-
-def test_lists_that_are_none_are_refused(listed: Network):
-    device, owners = listed.devices["device-0"], listed.server.owners.owners
-    names = "a list must name owners of this run, each once and in its order: it does not"
-    for lie, message in (
-        (OwnerList(owners[:2]), "at least 3 owners must be in the total, got 2"),
-        (OwnerList((owners[1], owners[0], *owners[2:])), names),
-        (OwnerList((owners[0], *owners)), names),
-        (
-            OwnerList((replace(owners[0], commitments=bytes(32)), *owners[1:])),
-            f"the list must name the commitments of {owners[0].name!r} known here: it has others",
-        ),
-    ):
-        refused(device, from_server(listed, Kind.OWNERS, lie.encoded), message)
-
-
-def test_the_operator_may_ask_for_more_owners():
-    scenario = scenario_of()
-    policy = replace(POLICY, least_owners=6)
-    network = Network(scenario.server(), scenario.devices(policy=policy))
-    network.send(network.server.invite())
-    network.run_until(Kind.OWNERS)
-    shorter = OwnerList(network.server.owners.owners[1:])
-    data = from_server(network, Kind.OWNERS, shorter.encoded)
-    refused(network.devices["device-0"], data, "at least 6 owners must be in the total, got 5")
-
-
-def test_nothing_made_of_the_sums_leaves_before_the_certificate(listed: Network):
-    listed.run_until(Kind.CERTIFICATE)
-    device = listed.devices["device-0"]
-    update = from_server(listed, Kind.UPDATE, Update(1, 0, b"").encode())
-    refused(device, update, "shares must be complete before an update: some are missing")
-    certificate = Certificate.decode(Message.decode(listed.down["device-0"][-1]).body)
-    few = dict(list(certificate.signatures.items())[:3])
-    message = "a list must be signed by 4 of 6 devices, more than (D + z)/2, got 3"
-    refused(device, from_server(listed, Kind.CERTIFICATE, Certificate(few).encode()), message)
-    stranger = Certificate({**few, "mallory": bytes(64)})
-    refused(
-        device,
-        from_server(listed, Kind.CERTIFICATE, stranger.encode()),
-        "the device must be one of the 6 of this run, got 'mallory'",
-    )
-    other = OwnerList(listed.server.owners.owners[1:])
-    agreement = listed.server.agreement
-    forged = {name: other.signed_by(listed.devices[name].identity, agreement) for name in certificate.signatures}
-    before = device.ready
-    with pytest.raises(MessageRefused, match="the signature must be by key"):
-        device.receive(from_server(listed, Kind.CERTIFICATE, Certificate(forged).encode()))
-    assert device.ready == before is False
-
-
-def test_a_seed_goes_to_a_holder_of_the_same_role_only(listed: Network):
-    agreement = listed.server.agreement
-    device = listed.devices[agreement.names[0]]
-    for other in agreement.names[1:]:
-        wish = from_server(listed, Kind.SEED_WANTED, pack_list([agreement.names[2], other]))
-        if agreement.roles[agreement.position(other)] == agreement.roles[0]:
-            (sent,) = map(Message.decode, device.receive(wish))
-            assert sent.kind is Kind.SEED
-        else:
-            refused(device, wish, f"a seed goes to a holder of the same role only, got {other!r}")
-
-
-def test_without_a_roster_protection_from_colluders_is_not_claimed():
-    scenario = scenario_of()
-    device = scenario.device(0, policy=Policy(allow_gram=True))
-    (reply,) = map(Message.decode, device.receive(scenario.server().invite()[0].data))
-    assert (reply.kind, reply.body.decode()) == (
-        Kind.REFUSAL,
-        "a roster must be pinned where 1 colluder(s) are to learn nothing: a server could invent devices; pin one, or"
-        " set allow_unpinned, got none",
-    )
-
-
-def test_fewer_colluders_than_the_operator_has_in_mind_are_refused():
-    """With z = 0 every holder has all keys, and one that colludes gives everybody away."""
-    scenario = scenario_of(colluders=0)
-    device = scenario.device(0)
-    (reply,) = map(Message.decode, device.receive(scenario.server().invite()[0].data))
-    assert (reply.kind, reply.body.decode()) == (
-        Kind.REFUSAL,
-        "colluders must be at least 1 by this device's policy, got 0: so many devices together with the server must"
-        " learn the total only",
-    )
-
-
-def test_seeds_are_wiped_when_the_first_epoch_is_decoded_and_everything_at_the_end():
-    network = Network.of(scenario_of())
-    network.run_until(Kind.UPDATE)
-    device = network.devices["device-0"]
-    assert device._seeds
-    network.run_until(Kind.FINISH)
-    assert not device._seeds
-    assert device.ready
-    network.run()
-    for one in network.devices.values():
-        left = one.state()
-        secrets = ("_key", "_seeds", "_gram_sum", "_constant_sum", "linear", "constant")
-        assert not any(left.get(name) for name in secrets)
-
-
 # -- liars
 
 
@@ -409,162 +241,3 @@ def test_the_agreement_says_who_holds_what_and_is_checked():
     lie = replace(agreement, roles=())
     message = "the agreement must say rightly who has data and who holds keys: it does not"
     refused(network.devices["device-0"], from_server(network, Kind.AGREEMENT, lie.encoded), message)
-
-
-# -- the server's side of the list
-
-
-def reported(network: Network, *names: str) -> None:
-    """Only these holders' reports come in; everything else does."""
-    network.run(lambda data: (m := Message.decode(data)).kind is Kind.HOLDS and m.sender not in names)
-
-
-def test_whole_roles_that_reported_first_do_not_end_the_run():
-    """Of nine holders and z = 2 six sign a list, as many as two whole roles: the third has not reported yet."""
-    network = Network.of(scenario_of(2, (2, 1, 3, 2, 1, 2, 1, 1, 2)))
-    network.run_until(Kind.HOLDS)
-    server = network.server
-    network.send(server.close_uploads())
-    reported(network, *holders_of(server, 0), *holders_of(server, 1))
-    assert server.owners is None
-    network.run()
-    assert server.phase is Phase.FINISHED
-    assert len(server.owners.names) == 9
-
-
-def test_uploads_stay_open_while_there_are_too_few():
-    scenario = scenario_of()
-    network = Network.of(scenario)
-    network.run_until(Kind.SHARES)
-    for name in ("device-0", "device-1"):
-        network.deliver(("up", name))
-    message = (
-        "the data of at least 3 owners (z + 2) must be in the total, got 2: missing are"
-        f" {', '.join(name for name in network.server.agreement.names if name not in ('device-0', 'device-1'))}"
-    )
-    with pytest.raises(NotEnoughDevices, match=exactly(message)):
-        network.server.close_uploads()
-    network.run()
-    assert np.array_equal(network.server.model, scenario.expected_models(descent())[-1])
-
-
-def test_owners_whose_seeds_no_role_has_are_too_few_in_the_end():
-    network = Network.of(scenario_of())
-    network.run_until(Kind.SHARE)
-    for queue in network.down.values():
-        queue.clear()
-    server = network.server
-    network.send(server.close_uploads())
-    network.run()
-    with pytest.raises(NotEnoughDevices, match=r"^the data of at least 3 owners \(z \+ 2\) must be .*, got 0"):
-        server.check_enough()
-
-
-def lacking(network: Network) -> tuple[str, str, list[str]]:
-    """A holder that never gets the share of an owner of another role; with its co-holders."""
-    network.run_until(Kind.SHARE)
-    role = holders_of(network.server, 0)
-    owner = holders_of(network.server, 1)[0]
-    queue = network.down[role[0]]
-    for data in [data for data in queue if Message.decode(data).sender == owner]:
-        queue.remove(data)
-    network.run_until(Kind.HOLDS)
-    network.send(network.server.close_uploads())
-    network.run_until(Kind.SEED_WANTED, Kind.READY)
-    return role[0], owner, role[1:]
-
-
-def asked(network: Network) -> list[str]:
-    kinds = {name: [Message.decode(data).kind for data in queue] for name, queue in network.down.items()}
-    return [name for name, found in kinds.items() if Kind.SEED_WANTED in found]
-
-
-def test_another_co_holder_is_asked_when_the_first_is_gone():
-    network = Network.of(scenario_of())
-    victim, _, others = lacking(network)
-    (first,) = asked(network)
-    network.down[first].clear()
-    network.send(network.server.check_enough([first]))
-    assert asked(network) == [name for name in others if name != first]
-    network.run()
-    assert network.devices[victim]._owners and network.server.phase is Phase.FINISHED
-
-
-def test_another_co_holder_is_asked_when_the_first_gives_rubbish():
-    """It harms nobody: the holder says that it still lacks the seed, and refuses no letter for it."""
-    network = Network.of(scenario_of())
-    victim, _, _ = lacking(network)
-    (first,) = asked(network)
-    giver = network.devices[first]
-    giver._seeds = {owner: bytes(32) for owner in giver._seeds}
-    network.run_until(Kind.UPDATE)
-    assert network.devices[victim].ready
-    network.run()
-    saw = [Message.decode(data) for data in network.device_saw[victim]]
-    assert len({message.sender for message in saw if message.kind is Kind.SEED}) == 2
-    assert network.server.phase is Phase.FINISHED
-
-
-def test_a_seed_that_nobody_asked_for_is_not_relayed(listed: Network):
-    agreement = listed.server.agreement
-    giver, receiver = holders_of(listed.server, 0)[:2]
-    wish = from_server(listed, Kind.SEED_WANTED, pack_list([agreement.names[2], receiver]))
-    (seed,) = listed.devices[giver].receive(wish)
-    refused(listed.server, seed, f"a seed must be one that {giver!r} was asked for: it was not")
-
-
-def test_a_seed_for_other_commitments_than_the_listed_is_not_summed():
-    """A dishonest owner must not make honest holders of a role say different things."""
-    network = Network.of(scenario_of())
-    victim, owner, _ = lacking(network)
-    device, agreement = network.devices[victim], network.server.agreement
-    fooled = network.devices[owner]
-    seed = bytes(31) + b"7"
-    purposes = {f"role-{role}": seed for role in (0, 1)}
-    others = Commitments.to(purposes, owner, agreement.run, fooled.identity)
-    header = Message(Kind.SHARE, agreement.run, agreement.hash, owner, victim)
-    envelope = network.sealed(header, victim, Secrets(pad=seed).encode())
-    share = replace(header, body=Share(others, envelope).encode()).signed_by(network.server.identity)
-    (complaint,) = map(Message.decode, device.receive(share.encode()))
-    assert complaint.kind is Kind.COMPLAINT
-    assert agreement.position(owner) not in device._seeds
-
-
-def test_an_owner_that_nobody_can_use_is_left_out_without_a_deadline():
-    scenario = scenario_of()
-    network = Network.of(scenario)
-    network.run_until(Kind.AGREEMENT)
-    guilty = network.devices["device-2"]
-    honest = guilty._seal
-
-    def seal(self: Device, receiver: bytes, header: Message, plaintext: bytes) -> bytes:
-        del self
-        return honest(receiver, header, Secrets().encode() if header.kind is Kind.SHARE else plaintext)
-
-    guilty._seal = MethodType(seal, guilty)  # type: ignore[method-assign]
-    network.run()
-    server = network.server
-    assert server.phase is Phase.FINISHED
-    listed = set(server.owners.names)
-    covered = all(len(holders_of(server, role)) > (guilty._role == role) for role in (0, 1))
-    assert covered
-    assert listed == set(scenario.names) - {"device-2"}
-    assert np.array_equal(server.model, without(scenario, 2))
-
-
-def test_a_helper_goes_on_from_its_state():
-    names = [*scenario_of().names, "helper-0", "helper-1"]
-    scenario = scenario_of()
-    helpers = {"holders": names[-2:], "helpers": names[-2:]}
-    server = RoleServer(scenario.parameters, names, descent(3), **helpers)
-    parties = [RoleDevice(name, None, None, helper=True, policy=POLICY) for name in names[-2:]]
-    network = Network(server, [*scenario.devices(), *parties])
-    network.send(server.invite())
-    for kind in (Kind.AGREEMENT, Kind.SHARE, Kind.OWNERS, Kind.CERTIFICATE, Kind.UPDATE):
-        network.run_until(kind)
-        for old in parties:
-            again = RoleDevice(old.name, None, None, helper=True, policy=POLICY, identity=old.identity)
-            again.restore(network.devices[old.name].state())
-            network.devices[old.name] = again
-    network.run()
-    assert np.array_equal(server.model, scenario.expected_models(descent(3))[-1])
