@@ -15,7 +15,7 @@ import codedfl
 
 # numba looks at scipy's version when it is installed; that package without its parts is all it loads.
 NUMBA = "import numba"
-HEAVY = ("scipy", "sklearn", "matplotlib", "pandas", "pyarrow", "ray")
+HEAVY = ("scipy", "sklearn", "matplotlib", "pandas", "pyarrow", "ray", "onnxruntime")
 NOT_OURS_TO_RUN = ("codedfl.study", "codedfl.run", "codedfl.schemes", "codedfl.report", "codedfl.cli")
 
 DEVICE_SIDE = {

@@ -114,7 +114,11 @@ def test_other_numbers_from_the_same_seed_are_noticed(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("saved", "message"),
     [
-        ({}, "kind of feature map must be 'linear' or 'random-fourier' or 'principal-fourier', got None"),
+        (
+            {},
+            "kind of feature map must be 'frozen-encoder' or 'linear' or 'random-fourier'"
+            " or 'principal-fourier', got None",
+        ),
         ({"kind": "linear"}, "saved linear features must be complete, got KeyError('input_dim')"),
         (
             {"kind": "random-fourier", "input_dim": None},

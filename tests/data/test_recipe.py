@@ -128,7 +128,8 @@ def test_pieces_that_do_not_fit_are_refused():
         ({"labels": 1}, "a saved recipe must hold preprocessing, features and labels, got other values"),
         (
             {"features": {"kind": "cubic"}},
-            "kind of feature map must be 'linear' or 'random-fourier' or 'principal-fourier', got 'cubic'",
+            "kind of feature map must be 'frozen-encoder' or 'linear' or 'random-fourier'"
+            " or 'principal-fourier', got 'cubic'",
         ),
     ],
 )

@@ -2,7 +2,8 @@
 
 A feature map is one file in this folder, or anywhere else: a class with the face of `FeatureMap`, made known under a
 name by `register_feature_map`. Random Fourier features are the paper's; linear ones are plain linear regression;
-random features of principal components need a covariance that the devices sum first.
+random features of principal components need a covariance that the devices sum first; a frozen encoder is an ONNX file
+that a study names by its hash.
 """
 
 from codedfl.data.features.feature_map import (
@@ -13,14 +14,17 @@ from codedfl.data.features.feature_map import (
     feature_map_from_dict,
     register_feature_map,
 )
+from codedfl.data.features.frozen_encoder import ENCODERS_VARIABLE, FrozenEncoder
 from codedfl.data.features.linear import LinearFeatures
 from codedfl.data.features.principal import Principal, PrincipalFourierFeatures, covariance_rows, principal_of
 from codedfl.data.features.random_fourier import RandomFourierFeatures, default_gamma
 
 __all__ = [
+    "ENCODERS_VARIABLE",
     "FEATURE_MAPS",
     "FeatureChoice",
     "FeatureMap",
+    "FrozenEncoder",
     "LinearFeatures",
     "Principal",
     "PrincipalFourierFeatures",

@@ -51,7 +51,11 @@ def draft_study(
         *_target(table, target, classes, guessed=task is None),
         "",
         "[features]",
-        _say("kind", "linear", "linear: coefficients one can read; rbf: random features of a Gaussian kernel; pca-rbf"),
+        _say(
+            "kind",
+            "linear",
+            "linear: coefficients one can read; rbf: features of a Gaussian kernel; pca-rbf; onnx",
+        ),
         _say("deviations", 8.0, "columns without a range are clipped at so many standard deviations, and counted"),
         "",
         "[protection]",

@@ -17,6 +17,7 @@ from codedfl.data.features import (
     FEATURE_MAPS,
     FeatureChoice,
     FeatureMap,
+    FrozenEncoder,
     Principal,
     PrincipalFourierFeatures,
     RandomFourierFeatures,
@@ -112,6 +113,8 @@ class Study:
     columns, target: of every device's table, by name.
     features, n_features, gamma, seed: see ``FeatureChoice``; "pca-rbf" are random features of ``components``
         principal components, for which the covariance of the columns is summed over the devices.
+    encoder, encoder_bound: of "onnx" features, see ``FrozenEncoder``: the SHA-256 of the file, whose ``n_features``
+        outputs are clipped at the bound.
     deviations: where columns without a range are clipped, in standard deviations.
     scheme, alpha, colluders, holders: how the training is protected. alpha (or, of role keys, colluders and holders)
         belongs to the scheme; None is the scheme's own rule.
@@ -146,6 +149,8 @@ class Study:
     held_out: float = 0.2
     inference: bool = False
     components: int | None = None
+    encoder: str | None = None
+    encoder_bound: float | None = None
     noise: Budget | None = None
 
     def __post_init__(self) -> None:
@@ -154,7 +159,7 @@ class Study:
             raise InvalidInput(f"the target must not be a column too, got {self.target.name!r}")
         Columns(tuple(one.column for one in self.columns))
         self.target.labels()
-        kinds = (*FEATURE_MAPS, PrincipalFourierFeatures.name)
+        kinds = (*FEATURE_MAPS, PrincipalFourierFeatures.name, FrozenEncoder.name)
         if self.features not in kinds:
             raise InvalidInput(f"features must be {' or '.join(kinds)}, got {self.features!r}")
         width = self.table_columns.width
@@ -164,6 +169,12 @@ class Study:
             )
         if not self.needs_covariance and self.components is not None:
             raise InvalidInput(f"components must be left out with {self.features} features, got {self.components}")
+        for name in ("encoder", "encoder_bound"):
+            said = getattr(self, name)
+            if said is None and self.features == FrozenEncoder.name:
+                raise InvalidInput(f"{name} must be said for onnx features, got nothing")
+            if said is not None and self.features != FrozenEncoder.name:
+                raise InvalidInput(f"{name} must be left out with {self.features} features, got {said}")
         if self.least_participants < 3:
             raise InvalidInput(
                 "least_participants must be at least 3, or a device learns another's sums from the total,"
@@ -179,6 +190,8 @@ class Study:
         for name, low, high in (("deviations", 1, 1000), ("regularisation", 0, np.inf), ("held_out", 0, 0.9)):
             if not low <= getattr(self, name) <= high:
                 raise InvalidInput(f"{name} must be between {low} and {high:g}, got {getattr(self, name)}")
+        if self.features == FrozenEncoder.name:
+            self._frozen_encoder()
         if self.inference and self.features != "linear":
             raise InvalidInput(f"inference must go with linear features, got {self.features!r}")
         if self.inference and isinstance(self.target, ClassTarget):
@@ -210,10 +223,13 @@ class Study:
 
     def to_dict(self) -> dict[str, Any]:
         """The whole meaning in plain values."""
-        apart = ("columns", "target", "noise")
+        apart = ("columns", "target", "noise", "encoder", "encoder_bound")
         plain = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in apart}
-        if self.noise is not None:  # a study without it means what it meant before there was any
+        # A study without these means what it meant before there were any.
+        if self.noise is not None:
             plain["noise"] = asdict(self.noise)
+        if self.encoder is not None:
+            plain |= {"encoder": self.encoder, "encoder_bound": self.encoder_bound}
         target = self.target
         said = {"range": target.range} if isinstance(target, NumberTarget) else {"classes": target.classes}
         return {**plain, "columns": [one.to_dict() for one in self.columns], "target": {"name": target.name, **said}}
@@ -290,6 +306,8 @@ class Study:
             n_inputs = principal.components.shape[1]
             random = RandomFourierFeatures(n_inputs, self.n_features, gamma, self.seed)
             features = PrincipalFourierFeatures(principal, random)
+        elif self.features == FrozenEncoder.name:
+            features = self._frozen_encoder()
         else:
             choice = FeatureChoice(self.n_features, gamma, self.seed)
             features = choose_features(self.features, preprocessing, choice)
@@ -336,6 +354,10 @@ class Study:
         lowest = np.where(np.isinf(low), -self.deviations, lowest)
         highest = np.where(np.isinf(high), self.deviations, highest)
         return Preprocessing(shift, scale, lowest, highest)
+
+    def _frozen_encoder(self) -> FrozenEncoder:
+        width = self.table_columns.width
+        return FrozenEncoder(width, self.n_features, self.encoder_bound or 0.0, self.encoder or "")
 
     def _gamma(self, n_columns: int) -> float:
         """By the public rule, with 8 as the width of a standardised column wherever it is clipped."""

@@ -24,6 +24,8 @@ SECTIONS: dict[str, dict[str, str]] = {
         "kind": "features",
         "count": "n_features",
         "components": "components",
+        "encoder": "encoder",
+        "bound": "encoder_bound",
         "gamma": "gamma",
         "seed": "seed",
         "deviations": "deviations",
@@ -41,8 +43,8 @@ SECTIONS: dict[str, dict[str, str]] = {
     "result": {"held_out": "held_out", "inference": "inference"},
 }
 _TYPES: dict[str, type] = {
-    **dict.fromkeys(("name", "purpose", "features", "scheme", "solver"), str),
-    **dict.fromkeys(("gamma", "deviations", "regularisation", "held_out"), float),
+    **dict.fromkeys(("name", "purpose", "features", "encoder", "scheme", "solver"), str),
+    **dict.fromkeys(("gamma", "encoder_bound", "deviations", "regularisation", "held_out"), float),
     "inference": bool,
 }
 _NOISE: dict[str, type] = {"epsilon": float, "delta": float, "honest": int, "clip_norm": float}

@@ -1,0 +1,172 @@
+"""The outputs of a frozen encoder as features: an ONNX file that everybody has and nobody trains.
+
+The study names the file by its SHA-256 (``Study.encoder``); each machine keeps it as ``SHA256.onnx`` in the folder that
+CODEDFL_ENCODERS names, and a file of another hash is refused. Outputs beyond the study's bound are clipped to it, or
+the range of the exact ring would not be proved (paper II-A, IV-A). A fixed map of public numbers shows nobody anything:
+what is exposed is what d features expose.
+
+It does not fetch or train encoders. Processors may differ in the last bit of an output, so a model is made again bit
+for bit only on like ones; totals are exact whatever each machine's outputs are. ``onnxruntime`` is an extra, loaded at
+the first row.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from codedfl.checks import check_matrix
+from codedfl.data.features.feature_map import FeatureChoice, register_kind
+from codedfl.data.preprocessing import Preprocessing
+from codedfl.errors import InvalidInput
+from codedfl.typing import Floats, Rows
+
+ENCODERS_VARIABLE = "CODEDFL_ENCODERS"
+_BLOCK = 256  # rows at a time: what an encoder of images holds of each row may be a thousand times the row
+_TYPES = {"tensor(float)": np.float32, "tensor(double)": np.float64}
+
+
+@register_kind
+@dataclass(frozen=True)
+class FrozenEncoder:
+    """x -> what the encoder makes of x, clipped to [-bound, bound].
+
+    n_features: outputs of a row, in any shape. There is no constant among them unless the encoder gives one.
+    bound: public. Room to spare costs digits of every feature, too little clips, which a warning counts.
+    encoder: SHA-256 of the ONNX file, 64 digits in lower case. Its only input is of float32 or float64, rows x columns
+        or rows x any shape of as many numbers (images); its first output is taken.
+    """
+
+    input_dim: int
+    n_features: int
+    bound: float
+    encoder: str
+
+    name: ClassVar[str] = "onnx"
+    kind: ClassVar[str] = "frozen-encoder"
+
+    def __post_init__(self) -> None:
+        for name in ("input_dim", "n_features"):
+            if getattr(self, name) < 1:
+                raise InvalidInput(f"{name} must be at least 1, got {getattr(self, name)}")
+        if not 0 < self.bound < np.inf:
+            raise InvalidInput(f"bound must be a positive number, got {self.bound}")
+        if not re.fullmatch("[0-9a-f]{64}", self.encoder):
+            raise InvalidInput(f"encoder must be a SHA-256 of 64 hexadecimal digits, got {self.encoder!r}")
+
+    @classmethod
+    def choose(cls, inputs: Preprocessing, choice: FeatureChoice) -> FrozenEncoder:
+        """A name is not enough."""
+        del inputs, choice
+        raise InvalidInput(f"features {cls.name} must be made of a file's hash, a count and a bound: take a study")
+
+    @cached_property
+    def _session(self) -> Any:
+        """Of onnxruntime. Loaded when first used: who only answers updates, or only counts features, never needs it."""
+        try:
+            import onnxruntime  # an extra
+        except ImportError:
+            message = "onnxruntime must be installed for onnx features: pip install 'codedfl[encoder]'"
+            raise InvalidInput(message) from None
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1  # sums in the same order on every machine
+        options.log_severity_level = 4  # what is wrong is raised
+        # Weights beside the file would not be in its hash: there is nothing in this folder.
+        options.add_session_config_entry("session.model_external_initializers_file_folder_path", os.devnull)
+        try:
+            session = onnxruntime.InferenceSession(self._content(), options, providers=["CPUExecutionProvider"])
+        except InvalidInput:
+            raise
+        except Exception as error:  # onnxruntime's have no base of their own
+            raise InvalidInput(f"the encoder must be one whole ONNX file, got an error: {_first_line(error)}") from None
+        self._check_inputs(session.get_inputs())
+        return session
+
+    def _content(self) -> bytes:
+        folder = os.environ.get(ENCODERS_VARIABLE)
+        if not folder:
+            raise InvalidInput(f"{ENCODERS_VARIABLE} must name the folder that has {self.encoder}.onnx, got nothing")
+        path = Path(folder) / f"{self.encoder}.onnx"
+        if not path.is_file():
+            raise InvalidInput(f"the encoder must be in the folder {ENCODERS_VARIABLE}, got no {str(path)!r}")
+        content = path.read_bytes()
+        found = hashlib.sha256(content).hexdigest()
+        if found != self.encoder:
+            raise InvalidInput(f"the encoder must have the SHA-256 {self.encoder}, got {found}")
+        return content
+
+    def _check_inputs(self, inputs: list[Any]) -> None:
+        if len(inputs) != 1 or inputs[0].type not in _TYPES:
+            kinds = ", ".join(one.type for one in inputs)
+            raise InvalidInput(f"the encoder must have one input, of float32 or float64, got {kinds or 'none'}")
+        rows, *shape = inputs[0].shape or [1]
+        if isinstance(rows, int) or not all(isinstance(one, int) for one in shape) or prod(shape) != self.input_dim:
+            raise InvalidInput(
+                f"the encoder must take any number of rows of {self.input_dim} columns, got shape {inputs[0].shape}"
+            )
+
+    def transform(self, X: Rows) -> Floats:
+        """Features of scaled rows; those beyond the bound are clipped, with a warning that counts them."""
+        check_matrix("X", X, self.input_dim)
+        features = np.empty((len(X), self.n_features))
+        session = self._session
+        entry = session.get_inputs()[0]
+        rows_as = X.astype(_TYPES[entry.type]).reshape(len(X), *entry.shape[1:])
+        for start in range(0, len(X), _BLOCK):
+            rows = rows_as[start : start + _BLOCK]
+            try:
+                found = np.asarray(session.run(None, {entry.name: rows})[0])
+            except Exception as error:
+                raise InvalidInput(f"the encoder must run on rows, got an error: {_first_line(error)}") from None
+            if found.size != len(rows) * self.n_features or found.shape[:1] != (len(rows),):
+                raise InvalidInput(
+                    f"the encoder must give {self.n_features} features of a row, got shape {found.shape}"
+                    f" of {len(rows)} rows"
+                )
+            features[start : start + _BLOCK] = found.reshape(len(rows), -1)
+        if not np.isfinite(features).all():
+            raise InvalidInput("the encoder must give finite features, got other values")
+        beyond = int((np.abs(features) > self.bound).sum())
+        if beyond:
+            warnings.warn(
+                f"beyond the encoder's bound {self.bound:g}: {beyond} of {features.size} features, clipped",
+                stacklevel=2,
+            )
+        return np.clip(features, -self.bound, self.bound, out=features)
+
+    def definition(self) -> dict[str, Any]:
+        """What makes the map: the file by its hash."""
+        return {
+            "kind": self.kind,
+            "input_dim": int(self.input_dim),
+            "n_features": int(self.n_features),
+            "bound": float(self.bound),
+            "encoder": self.encoder,
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same: a model file does not carry the encoder."""
+        return self.definition()
+
+    @classmethod
+    def from_dict(cls, saved: dict[str, Any]) -> FrozenEncoder:
+        """The map that ``to_dict`` described."""
+        try:
+            sizes = int(saved["input_dim"]), int(saved["n_features"])
+            bound, encoder = float(saved["bound"]), str(saved["encoder"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidInput(f"a saved encoder must be complete, got {error!r}") from error
+        return cls(*sizes, bound, encoder)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0][:200]
