@@ -21,6 +21,7 @@ from codedfl.data.model import TrainedModel
 from codedfl.data.preprocessing import Preprocessing
 from codedfl.data.score_sums import NumberScore
 from codedfl.data.studies import Study, parse_study
+from codedfl.data.studies.check import check_table
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.errors import InvalidInput
 from codedfl.fleet.fleet import Fleet
@@ -209,11 +210,24 @@ def test_a_study_learns_what_the_encoder_sees(folder: Path):
     assert np.array_equal(again.predict(table()), done.model.predict(table()))
 
 
+def test_a_device_is_told_before_a_run_that_it_has_no_encoder(folder: Path):
+    study = study_of(folder)
+    small = dealt_out(table(), 4, np.random.default_rng(0))["device-0"]
+    assert check_table(study, small).usable
+    (file,) = folder.glob("*.onnx")
+    file.unlink()
+    found = check_table(study, small)
+    assert found.objections == (f"the encoder must be in the folder CODEDFL_ENCODERS, got no {str(file)!r}",)
+    assert not found.usable
+
+
 def test_an_encoder_shows_no_more_than_other_features_of_that_number(folder: Path):
     encoded, fleet = study_of(folder), Fleet.load("paper").scaled_to(4)
     random = replace(encoded, features="rbf", encoder=None, encoder_bound=None)
     seen, seen_of_random = (explain(one, fleet)[2:4] for one in (encoded, random))
     assert seen == seen_of_random
+    agreed = f"rows are seen as the 6 outputs of the encoder {encoded.encoder}, clipped at 1"
+    assert agreed in explain(encoded, fleet)[5].answers
     assert encoded.digest() != replace(encoded, encoder="0a" * 32).digest() != random.digest()
     assert encoded.digest() != replace(encoded, encoder_bound=2.0).digest()
 

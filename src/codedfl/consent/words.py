@@ -48,6 +48,7 @@ def explain(study: Study, fleet: Fleet) -> tuple[Section, ...]:
                 f"no device takes part with fewer than {study.least_participants} participants, and all stages are"
                 " over the same ones",
                 f"protected by {scheme.label}",
+                *_encoder(study),
                 f"at most {study.epochs} exchanges, with at most {study.max_rows_per_device} rows on a device",
                 f"{study.held_out:.0%} of each device's rows are kept out of training, for the score",
                 f"the result is {result}",
@@ -62,6 +63,13 @@ def _noise(study: Study) -> str:
     if study.noise is None:
         return "no noise is added: what the total itself says about a person is not hidden"
     return f"noise is added by every machine: {study.noise.sentence()}"
+
+
+def _encoder(study: Study) -> tuple[str, ...]:
+    if study.encoder is None:
+        return ()
+    outputs = f"{study.n_features} outputs of the encoder {study.encoder}"
+    return (f"rows are seen as the {outputs}, clipped at {study.encoder_bound:g}",)
 
 
 def _shape(study: Study) -> tuple[int, int]:

@@ -91,6 +91,10 @@ class FrozenEncoder:
         self._check_inputs(session.get_inputs())
         return session
 
+    def load(self) -> None:
+        """Raises unless the file is on this machine and takes the columns; rows do the same when they come first."""
+        _ = self._session
+
     def _content(self) -> bytes:
         folder = os.environ.get(ENCODERS_VARIABLE)
         if not folder:

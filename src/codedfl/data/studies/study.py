@@ -313,6 +313,11 @@ class Study:
             features = choose_features(self.features, preprocessing, choice)
         return Recipe(preprocessing, features, self.target.labels(), self.table_columns)
 
+    def load_encoder(self) -> None:
+        """Raises where the study has an encoder that this machine cannot use."""
+        if self.features == FrozenEncoder.name:
+            self._frozen_encoder().load()
+
     def model(self, recipe: Recipe, theta: Floats, **provenance: Any) -> TrainedModel:
         """The model of a Theta that a solver found; the intercept of linear features is not penalised."""
         about = {"study": self.name, "digest": self.digest().hex(), "label": self.target.name, **provenance}
