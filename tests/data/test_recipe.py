@@ -23,6 +23,7 @@ from codedfl.data.features import (
     feature_map_from_dict,
     register_feature_map,
 )
+from codedfl.data.features.feature_map import _BY_KIND
 from codedfl.data.labels import Labels
 from codedfl.data.preprocessing import Preprocessing
 from codedfl.data.recipe import Clipped, Recipe
@@ -181,6 +182,7 @@ class Squares:
 
 def test_a_feature_map_is_one_file(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("codedfl.data.features.feature_map.FEATURE_MAPS", dict(FEATURE_MAPS))
+    monkeypatch.setattr("codedfl.data.features.feature_map._BY_KIND", dict(_BY_KIND))
     assert register_feature_map(Squares) is Squares
     made = choose_features("squares", SCALING, FeatureChoice())
     assert made == Squares(2, 1.0)
