@@ -29,7 +29,7 @@ class LightFleet(LocalFleet):
         states: Path,
         a_process: int,
     ) -> None:
-        super().__init__(folder, config, parts, program=program)
+        super().__init__(folder, config, parts, program=program, pinned=False)
         self._states = states
         self._a_process = a_process
 

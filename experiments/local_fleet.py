@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
+import tomli_w
 
 from codedfl.engine.keys import load_identity, save_roster
 from codedfl.errors import CodedFLError
@@ -32,6 +33,7 @@ class LocalFleet:
     config: the study, flat as in its file.
     parts: each device's raw rows and labels.
     program: mosquitto or small; empty takes mosquitto where it is installed.
+    pinned: whether server and devices have a roster of everybody's keys.
     delays: by device, the arguments of ``experiments.slow_device`` for one that is to be slow.
     """
 
@@ -43,6 +45,7 @@ class LocalFleet:
         *,
         program: str = "",
         delays: Mapping[int, Sequence[str]] | None = None,
+        pinned: bool = True,
     ) -> None:
         self.folder = folder
         self.output = folder / "server"
@@ -54,15 +57,17 @@ class LocalFleet:
         folder.mkdir(parents=True, exist_ok=True)
         shown = {key: value for key, value in config.items() if key != "output-dir"}
         shown["server-key-file"] = str(folder / "server-key" / "server.key")
-        shown["roster"] = str(folder / "roster.toml")
-        self.study.write_text("".join(f"{key} = {json.dumps(value)}\n" for key, value in shown.items()))
+        if pinned:
+            shown["roster"] = str(folder / "roster.toml")
+        self.study.write_text(tomli_w.dumps(shown), encoding="utf-8")
         # Small models, many epochs: more directions of X'X than it has.
         (folder / "policy.toml").write_text("allow-gram = true\n")
-        roster = {}
-        for i, (name, (X, y)) in enumerate(zip(self.names, parts, strict=True)):
+        for name, (X, y) in zip(self.names, parts, strict=True):
             np.savez(folder / f"{name}.npz", X=X, label=y)
-            roster[name] = load_identity(folder / f"state-{i}" / name / "device.key").public
-        save_roster(roster, folder / "roster.toml")
+        if pinned:
+            keys = [folder / f"state-{i}" / name / "device.key" for i, name in enumerate(self.names)]
+            publics = [load_identity(path).public for path in keys]
+            save_roster(dict(zip(self.names, publics, strict=True)), folder / "roster.toml")
         self.broker = BrokerFolder.create(folder / "broker", [HOST, "localhost"], self.names, free_port(), HOST)
 
     def __enter__(self) -> Self:
