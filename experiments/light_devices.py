@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from codedfl.engine.calls import Step
+from codedfl.engine.calls import Call, Reply, Step
 from codedfl.engine.keys import load_identity
 from codedfl.engine.resident_host import ResidentHost
 from codedfl.engine.study_config import RunFile, load_run_file
@@ -83,6 +83,17 @@ class Job:
         return BrokerAddress("127.0.0.1", self.port, True, *files)
 
 
+_TURN = threading.Lock()
+
+
+class TakesTurns(ResidentHost):
+    """Devices of one process work one after the other: they have one processor, and read the agreement once for all."""
+
+    def handle(self, call: Call) -> Reply:
+        with _TURN:
+            return super().handle(call)
+
+
 def serve_one(job: Job, study: RunFile, device: LightDevice) -> None:
     with np.load(device.rows) as found:
         prepared = study.learning.rows(found["X"], found["label"])
@@ -101,7 +112,7 @@ def serve_one(job: Job, study: RunFile, device: LightDevice) -> None:
     home = Path(job.states) / device.name
     identity, policy = load_identity(home / "device.key"), Policy(allow_gram=True)  # small models, many epochs
     recipe = study.learning.recipe.digest
-    host = ResidentHost(device.name, identity, home / "runs", lambda: LocalRows(*prepared), policy, recipe)
+    host = TakesTurns(device.name, identity, home / "runs", lambda: LocalRows(*prepared), policy, recipe)
     will = DeviceDaemon.will(study.name, device.name)
     link: GrpcDeviceLink | BrokerLink
     if job.way == GRPC:
