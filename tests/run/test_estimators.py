@@ -23,8 +23,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from codedfl.data.model import TrainedModel
 from codedfl.data.recipe import ClippedWarning
-from codedfl.run import estimators
-from codedfl.run.estimators import LEAST_REACH, CodedRidge, CodedRidgeClassifier
+from codedfl.run import estimators, training_rows
+from codedfl.run.estimators import CodedRidge, CodedRidgeClassifier
+from codedfl.run.ridge_base import LEAST_REACH
 from codedfl.schemes import CodedKeys, RoleKeys
 from codedfl.solve.krylov import BlockKrylov
 
@@ -285,13 +286,13 @@ def test_how_many_devices_and_what_protects_them(
 
 def test_secure_sums_withstand_as_many_colluders_as_the_training(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    moments = estimators.secure_moments_in_process
+    moments = training_rows.secure_moments_in_process
 
     def noted(parts: Any, weights: Any, colluders: int) -> Any:
         asked.append(colluders)
         return moments(parts, weights, colluders)
 
-    monkeypatch.setattr(estimators, "secure_moments_in_process", noted)
+    monkeypatch.setattr(training_rows, "secure_moments_in_process", noted)
     X = np.random.default_rng(0).normal(size=(20, 2))
     models = [CodedRidge(scheme=scheme).fit(X, X[:, 0]) for scheme in ("role-keys", RoleKeys(3), "coded-keys")]
     assert asked == [1, 3, 0]

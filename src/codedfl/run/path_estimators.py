@@ -18,10 +18,12 @@ from codedfl.data.held_out import held_out_rows
 from codedfl.data.labels import ClassLabels
 from codedfl.data.recipe import Recipe
 from codedfl.errors import InvalidInput
-from codedfl.run.estimators import CodedRidge, CodedRidgeClassifier, _CodedRidge, _TrainingRows
+from codedfl.run.estimators import CodedRidge, CodedRidgeClassifier
 from codedfl.run.in_process import run_in_process
 from codedfl.run.parties import make_parties
+from codedfl.run.ridge_base import RidgeBase
 from codedfl.run.secure_sum import secure_sum_in_process
+from codedfl.run.training_rows import TrainingRows
 from codedfl.schemes import CodedScheme
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.krylov import BlockKrylov
@@ -30,7 +32,7 @@ from codedfl.typing import Floats
 PATH = tuple(10.0**k for k in range(-6, 1))
 
 
-class _ChoosesRegularisation(_CodedRidge):
+class _ChoosesRegularisation(RidgeBase):
     """What both have in common: the path and its judges. The parameters are described at ``CodedRidgeCV``."""
 
     def __init__(
@@ -68,7 +70,7 @@ class _ChoosesRegularisation(_CodedRidge):
     # To judge a path takes sums over held-out rows, for which there is no noise.
     epsilon = delta = honest = clip_norm = ranges = target_range = None
 
-    def _choose_regularisation(self, rows: _TrainingRows, recipe: Recipe) -> float:
+    def _choose_regularisation(self, rows: TrainingRows, recipe: Recipe) -> float:
         candidates = sorted({float(value) for value in self.regularisations})
         if not candidates or not all(0 <= value < np.inf for value in candidates):
             raise InvalidInput(f"regularisations must be numbers of at least 0, got {list(self.regularisations)}")
@@ -83,7 +85,7 @@ class _ChoosesRegularisation(_CodedRidge):
         return self.regularisation_
 
     def _judges_and_others(
-        self, rows: _TrainingRows
+        self, rows: TrainingRows
     ) -> tuple[dict[str, NDArray[np.int64]], dict[str, NDArray[np.int64]]]:
         """The rows of each device that judge, and those that train; at least one of each device trains."""
         masks = {}
@@ -96,7 +98,7 @@ class _ChoosesRegularisation(_CodedRidge):
         judges = {name: mine[masks[name]] for name, mine in rows.parts.items()}
         return judges, {name: mine[~masks[name]] for name, mine in rows.parts.items()}
 
-    def _path(self, rows: _TrainingRows, recipe: Recipe, candidates: list[float]) -> list[Floats]:
+    def _path(self, rows: TrainingRows, recipe: Recipe, candidates: list[float]) -> list[Floats]:
         """Theta for each lambda, from one training."""
         scheme = self._scheme(len(rows.parts))
         weights = [value * rows.share for value in candidates]
@@ -112,7 +114,7 @@ class _ChoosesRegularisation(_CodedRidge):
         return [recipe.unshrunk(found[weight], value) for weight, value in zip(weights, candidates, strict=True)]
 
 
-def _judged(rows: _TrainingRows, mine: NDArray[np.int64], recipe: Recipe, path: list[Floats]) -> Floats:
+def _judged(rows: TrainingRows, mine: NDArray[np.int64], recipe: Recipe, path: list[Floats]) -> Floats:
     """A device's part of the sum: the weight of the rows it judges by, and for each lambda how well they are met."""
     weights = np.ones(len(mine)) if rows.weights is None else rows.weights[mine]
     truth = recipe.labels.encode(rows.y[mine])
