@@ -201,6 +201,10 @@ class Invitation:
             raise MessageRefused(f"a public key must have {KEY_BYTES} bytes, got another length")
         return cls(run, server_public, server_key, Parameters.decode(packed))
 
+    def opens(self, agreement: bytes) -> bool:
+        """Whether an agreement in bytes begins with this invitation; what follows may be long, and is not read."""
+        return agreement.startswith(pack_list([self.run, self.encoded])[1:], 1)  # behind the head of the list
+
     def join_statement(self, name: str, run_key: bytes, nonce: bytes) -> bytes:
         """What a device signs to join: who it is, what it was invited to, the key and nonce it drew."""
         return pack_list(["codedfl join v2", self.run, self.encoded, name, run_key, nonce])
