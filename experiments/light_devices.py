@@ -1,24 +1,27 @@
 """Several devices in one process, each with a connection, a key and a state of its own: for measurements.
 
 ``python -m experiments.light_devices JOB.json``. A job says where the study and the rows are, which devices, how slow
-each is, and by which way: coded over a broker, FedAvg over the same broker, or coded over plain gRPC.
+each is, and by which way: coded over a broker, with a thread each or all in one; FedAvg over the same broker; or coded
+over plain gRPC.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import selectors
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from codedfl.engine.calls import Call, Reply, Step
+from codedfl.engine.calls import Step
 from codedfl.engine.keys import load_identity
 from codedfl.engine.resident_host import ResidentHost
 from codedfl.engine.study_config import RunFile, load_run_file
@@ -30,8 +33,10 @@ from codedfl.protocol.local_data import LocalRows
 from codedfl.protocol.messages import Kind, Message
 from experiments.fedavg_on_mqtt import FedAvgDevice
 from experiments.grpc_floor import GrpcDeviceLink
+from experiments.polled_link import PolledLink
 
-CODED, FEDAVG, GRPC = "coded", "fedavg", "grpc"
+CODED, POLLED, FEDAVG, GRPC = "coded", "polled", "fedavg", "grpc"
+_QUIET_SECONDS = 1.0  # without mail for anybody: look after all connections
 
 
 @dataclass(frozen=True)
@@ -83,25 +88,25 @@ class Job:
         return BrokerAddress("127.0.0.1", self.port, True, *files)
 
 
-_TURN = threading.Lock()
+def prepared(study: RunFile, device: LightDevice) -> LocalRows:
+    with np.load(device.rows) as found:
+        return LocalRows(*study.learning.rows(found["X"], found["label"]))
 
 
-class TakesTurns(ResidentHost):
-    """Devices of one process work one after the other: they have one processor, and read the agreement once for all."""
-
-    def handle(self, call: Call) -> Reply:
-        with _TURN:
-            return super().handle(call)
+def coded_host(job: Job, study: RunFile, device: LightDevice) -> ResidentHost:
+    home, rows = Path(job.states) / device.name, prepared(study, device)
+    policy = Policy(allow_gram=True)  # small models, many epochs
+    identity, recipe = load_identity(home / "device.key"), study.learning.recipe.digest
+    return ResidentHost(device.name, identity, home / "runs", lambda: rows, policy, recipe)
 
 
 def serve_one(job: Job, study: RunFile, device: LightDevice) -> None:
-    with np.load(device.rows) as found:
-        prepared = study.learning.rows(found["X"], found["label"])
     wait = device.delays()
     if job.way == FEDAVG:
         plain = BrokerLink(job.address(device), device.name, DeviceDaemon.will("fedavg", device.name))
         plain.open()
-        FedAvgDevice(plain, device.name, *prepared, job.steps, job.size, wait).run()
+        rows = prepared(study, device)
+        FedAvgDevice(plain, device.name, rows.X, rows.Y, job.steps, job.size, wait).run()
         plain.close()
         return
 
@@ -109,10 +114,7 @@ def serve_one(job: Job, study: RunFile, device: LightDevice) -> None:
         if call.parcel.newest and Message.decode(call.parcel.newest).kind is Kind.UPDATE:
             wait()
 
-    home = Path(job.states) / device.name
-    identity, policy = load_identity(home / "device.key"), Policy(allow_gram=True)  # small models, many epochs
-    recipe = study.learning.recipe.digest
-    host = TakesTurns(device.name, identity, home / "runs", lambda: LocalRows(*prepared), policy, recipe)
+    host = coded_host(job, study, device)
     will = DeviceDaemon.will(study.name, device.name)
     link: GrpcDeviceLink | BrokerLink
     if job.way == GRPC:
@@ -126,16 +128,64 @@ def serve_one(job: Job, study: RunFile, device: LightDevice) -> None:
     link.close()
 
 
-def main(arguments: Sequence[str]) -> None:
-    job = Job.load(Path(arguments[0]))
-    study = load_run_file(Path(job.study))
-    logging.getLogger("codedfl").setLevel(logging.ERROR)
+def serve_each_in_a_thread(job: Job, study: RunFile) -> None:
     threading.stack_size(512 << 10)
     threads = [threading.Thread(target=serve_one, args=(job, study, device)) for device in job.devices]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+
+
+class Seat(NamedTuple):
+    """One of many devices in one thread."""
+
+    link: PolledLink
+    host: ResidentHost
+    daemon: DeviceDaemon
+
+    @classmethod
+    def taken(cls, job: Job, study: RunFile, device: LightDevice) -> Seat:
+        link = PolledLink(job.address(device), device.name, DeviceDaemon.will(study.name, device.name))
+        host = coded_host(job, study, device)
+        link.open()
+        return cls(link, host, DeviceDaemon(link, host, study.name, study.digest()))
+
+    def turn(self) -> bool:
+        """Do what there is to do; returns whether it stays."""
+        if self.link.fileno() < 0:
+            self.link.open()
+        self.link.pump()
+        self.daemon.turn(0.0)
+        if self.host.runs_ended == 0:
+            return True
+        self.daemon.run(lambda: True)  # says that it leaves
+        self.link.flush(5.0)
+        self.link.close()
+        return False
+
+
+def serve_all_in_turn(job: Job, study: RunFile) -> None:
+    """All in one thread, without delays: whoever has mail works, the others wait for it."""
+    here = [Seat.taken(job, study, device) for device in job.devices]
+    ready = here
+    with selectors.DefaultSelector() as selector:
+        while here:
+            for seat in ready:
+                with suppress(KeyError):  # not yet, or its connection was lost
+                    selector.unregister(seat.link)
+                if not seat.turn():
+                    here.remove(seat)
+                elif seat.link.fileno() >= 0:
+                    selector.register(seat.link, seat.link.interest, seat)
+            ready = [key.data for key, _ in selector.select(_QUIET_SECONDS)] or list(here)
+
+
+def main(arguments: Sequence[str]) -> None:
+    job = Job.load(Path(arguments[0]))
+    study = load_run_file(Path(job.study))
+    logging.getLogger("codedfl").setLevel(logging.ERROR)
+    (serve_all_in_turn if job.way == POLLED else serve_each_in_a_thread)(job, study)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ import numpy as np
 from codedfl.data.model import TrainedModel
 from codedfl.engine.rehearsal import rehearse
 from codedfl.engine.study_config import load_run_file
-from experiments.light_devices import CODED
+from experiments.light_devices import POLLED
 from experiments.light_fleet import LightFleet
 from experiments.local_fleet import memory_and_cpu
 
@@ -54,7 +54,7 @@ def measure(devices: int, features: int, program: str) -> dict[str, Any]:
         ) as fleet:
             fleet.start_server()
             began = time.time()
-            fleet.start_devices(CODED, fleet.broker.port)
+            fleet.start_devices(POLLED, fleet.broker.port)
             peak = 0
             while fleet.ended("server") is None:
                 memory, cpu = memory_and_cpu(fleet.programs.pid("broker"))

@@ -126,15 +126,21 @@ class BrokerLink:
             )
         except (OSError, ssl.SSLError, ValueError) as error:
             raise BrokerFailed(f"the broker must be reachable at {self.address}, got {one_line(error)}") from None
-        # paho reads in a thread of its own while this one computes: at Python's 5 ms a turn, a message waits for that.
-        sys.setswitchinterval(min(sys.getswitchinterval(), _TURN_SECONDS))
-        self._client.loop_start()
-        if not self._answered.wait(_CONNECT_SECONDS):
+        self._start_reading()
+        if not self._wait_for_answer(_CONNECT_SECONDS):
             self.close()
             raise BrokerFailed(f"the broker at {self.address} must answer within {_CONNECT_SECONDS:g} s, got nothing")
         if self._failure is not None:
             self.close()
             raise self._failure
+
+    def _start_reading(self) -> None:
+        """In a thread of its own while this one computes: at Python's 5 ms a turn, a message would wait for that."""
+        sys.setswitchinterval(min(sys.getswitchinterval(), _TURN_SECONDS))
+        self._client.loop_start()
+
+    def _wait_for_answer(self, seconds: float) -> bool:
+        return self._answered.wait(seconds)
 
     def close(self) -> None:
         """Leave for good. The broker publishes no will then: whoever has a presence takes it back first."""
