@@ -60,7 +60,7 @@ def test_when_a_total_breaks_its_bound_the_devices_are_told_and_the_good_model_s
             raise RangeExceeded("the total must be within its bound, got another")
         return read_total(*arguments)
 
-    monkeypatch.setattr("codedfl.protocol.server.read_total", read)
+    monkeypatch.setattr("codedfl.protocol.trainer.read_total", read)
     conductor = make_conductor(scenario, FakePost(make_hosts(scenario, tmp_path)), tmp_path, descent)
     with pytest.raises(RangeExceeded, match=r"^the total must be within its bound, got another$"):
         conductor.run()

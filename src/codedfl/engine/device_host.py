@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -126,11 +126,11 @@ class DeviceHost:
     def _step(self, call: Step) -> Parcel:
         if call.name != self.name:
             raise MessageRefused(f"the receiver must be {self.name!r}, got {call.name!r}")
-        self._expire()
         key = fingerprint(self.identity.public)
         home = self._home(self.folder / f"{call.run.hex()}-{key}")
         # What has led to no agreement has one place for all runs: invitations leave nothing behind but the last.
         pending = StateFolder(self.folder / f"{PENDING}-{key}")
+        self._expire(but={home.path, pending.path})
         with home.locked(), pending.locked():
             state = home.load() or _of_run(pending.load(), call.run)
             ending = bool(call.parcel.newest) and Message.decode(call.parcel.newest).kind is Kind.FINISH
@@ -181,12 +181,12 @@ class DeviceHost:
         else:
             home.wipe()
 
-    def _expire(self) -> None:
-        """Wipe runs that ended without our hearing of it."""
+    def _expire(self, but: Container[Path]) -> None:
+        """Wipe runs that ended without our hearing of it. The one that calls is alive, however the clock has jumped."""
         if not self.folder.exists():
             return
         for path in self.folder.iterdir():
-            if not (path / INDEX).exists():
+            if path in but or not (path / INDEX).exists():
                 continue
             heard = max(entry.stat().st_mtime for entry in path.iterdir())  # of the index, or of a journal beside it
             if time.time() - heard > self.keep_seconds:
