@@ -24,8 +24,6 @@ from codedfl.solve.solver import GramSolver, Solver
 from codedfl.state import MAP, SET, Kept
 from codedfl.typing import Floats, RandomBytes
 
-__all__ = ["Outgoing", "Phase", "Server"]
-
 
 class Server(Trainer):
     """The server's side of a coded scheme.

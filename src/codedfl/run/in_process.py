@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codedfl.errors import CodedFLError, InvalidInput
+from codedfl.protocol import Outgoing, Phase, Server
 from codedfl.protocol.device import Device
 from codedfl.protocol.messages import Kind, Message
-from codedfl.protocol.server import Outgoing, Phase, Server
 from codedfl.run.liar_log import LiarLog
 from codedfl.run.virtual_watch import VirtualWatch
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from codedfl.protocol.server import Phase, Server
+from codedfl.protocol import Phase, Server
 from codedfl.run.journal import (
     JOURNAL_FILE,
     Answered,

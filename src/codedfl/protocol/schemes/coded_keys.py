@@ -17,9 +17,9 @@ from codedfl.crypto.sealed import KEY_BYTES
 from codedfl.errors import MessageRefused
 from codedfl.protocol.coded_device import CodedDevice
 from codedfl.protocol.coded_server import CodedServer
+from codedfl.protocol.convener import Outgoing
 from codedfl.protocol.messages import SERVER, Kind, Message, Secrets
 from codedfl.protocol.schemes.coded_padded import CONSTANT, GRAM
-from codedfl.protocol.server import Outgoing
 from codedfl.state import MAP, PLAIN, Kept
 from codedfl.typing import Planes
 

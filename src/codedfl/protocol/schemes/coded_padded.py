@@ -17,8 +17,8 @@ from codedfl.crypto.sealed import KEY_BYTES
 from codedfl.errors import MessageRefused
 from codedfl.protocol.coded_device import CodedDevice
 from codedfl.protocol.coded_server import CodedServer
+from codedfl.protocol.convener import Outgoing
 from codedfl.protocol.messages import SERVER, Kind, Message, Secrets
-from codedfl.protocol.server import Outgoing
 from codedfl.state import PLAIN, SET, Kept
 from codedfl.typing import Planes
 
