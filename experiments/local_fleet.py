@@ -52,6 +52,7 @@ class LocalFleet:
         self.study = folder / "study.toml"
         self._program = program
         self._delays = delays or {}
+        self.via: dict[int, int] = {}  # device -> the port it reaches the broker by, if not the broker's own
         self.programs = LocalPrograms(folder, _ROOT)
         self.names = [f"device-{i}" for i in range(len(parts))]
         folder.mkdir(parents=True, exist_ok=True)
@@ -90,16 +91,19 @@ class LocalFleet:
         return f"mqtts://{HOST}:{self.broker.port}"
 
     def start_broker(self) -> None:
-        command = [*_codedfl(), "broker", "start", str(self.broker.path)]
-        self.programs.start("broker", command + (["--program", self._program] if self._program else []))
+        self.programs.start("broker", self.broker_command())
         self.programs.wait_for_port("broker", self.broker.port)
+
+    def broker_command(self) -> list[str]:
+        command = [*_codedfl(), "broker", "start", str(self.broker.path)]
+        return command + (["--program", self._program] if self._program else [])
 
     def device_command(self, index: int, party: str = "") -> list[str]:
         """``codedfl join`` for a device; with ``party`` under another's certificate."""
         name = self.names[index]
         arguments = [str(self.study), "--table", str(self.folder / f"{name}.npz"), "--name", name, "--once"]
         arguments += ["--policy", str(self.folder / "policy.toml"), "--roster", str(self.folder / "roster.toml")]
-        arguments += ["--state", str(self.folder / f"state-{index}"), *self._access(party or name)]
+        arguments += ["--state", str(self.folder / f"state-{index}"), *self._access(party or name, self.via.get(index))]
         if index in self._delays:
             return [sys.executable, "-m", "experiments.slow_device", *self._delays[index], *arguments]
         return [*_codedfl(), "join", *arguments]
@@ -114,9 +118,9 @@ class LocalFleet:
     def server_command(self) -> list[str]:
         return [*_codedfl(), "serve", str(self.study), "--out", str(self.output), *self._access(SERVER_NAME)]
 
-    def _access(self, party: str) -> list[str]:
+    def _access(self, party: str, port: int | None = None) -> list[str]:
         files = self.broker.party(party)
-        access = ["--broker", self.url, "--ca", str(files.authority)]
+        access = ["--broker", f"mqtts://{HOST}:{port}" if port else self.url, "--ca", str(files.authority)]
         return [*access, "--cert", str(files.certificate), "--key", str(files.key)]
 
     def kill(self, name: str) -> None:

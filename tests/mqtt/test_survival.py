@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from experiments.cutting_relay import CuttingRelay
 from experiments.federation import app_config, local_parts
 from experiments.local_fleet import LocalFleet
 
@@ -28,12 +31,19 @@ def program(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return str(request.param)
 
 
-def survives(tmp_path: Path, program: str, trouble: Callable[[LocalFleet], None], **changes: object) -> LocalFleet:
+def survives(
+    tmp_path: Path,
+    program: str,
+    trouble: Callable[[LocalFleet], None] = lambda _: None,
+    fleet_type: type[LocalFleet] = LocalFleet,
+    **changes: object,
+) -> LocalFleet:
+    """A run that ends with the model of the in-process one, whatever the trouble, and leaves no secrets."""
     settings = {"devices": DEVICES, "scheme": "coded-keys", "alpha": 1, "epochs": 10, "n_features": 300} | changes
     config = app_config(**settings, output_dir=str(tmp_path / "none"))
     parts = local_parts(config, DEVICES)
     slow = {3: ["--delay", "0.15"]}
-    with LocalFleet(tmp_path / "fleet", config, parts, program=program, delays=slow) as fleet:
+    with fleet_type(tmp_path / "fleet", config, parts, program=program, delays=slow) as fleet:
         fleet.start_server()
         trouble(fleet)
         assert fleet.wait_for_server(120.0) == 0, fleet.log_of("server")
@@ -106,6 +116,50 @@ def test_the_padded_scheme_survives_a_broker_that_is_killed_in_phase_1(tmp_path:
         restart_broker(fleet)
 
     survives(tmp_path, program, trouble, scheme="coded-padded", alpha=2, n_features=800, epochs=4)
+
+
+def test_a_connection_that_is_cut_in_the_middle_of_an_upload_goes_on(tmp_path: Path, program: str):
+    """d = 1000: 3 MB. Cut after half of it, and again after as much of the rest: it would never end from the start."""
+
+    class BehindARelay(LocalFleet):
+        def start_broker(self) -> None:
+            super().start_broker()
+            self.relay = CuttingRelay(self.broker.port, cuts=[1_500_000, 1_500_000])
+            self.via = {2: self.relay.port}
+
+        def stop(self) -> None:
+            super().stop()
+            self.relay.close()
+
+    fleet = survives(tmp_path, program, fleet_type=BehindARelay, n_features=1000, epochs=4)
+    assert isinstance(fleet, BehindARelay)
+    assert fleet.relay.made == 2
+    assert fleet.log_of("device-2").count("the connection to the broker") == 2
+
+
+def test_a_device_that_moves_to_another_address_goes_on(tmp_path: Path, program: str):
+    def trouble(fleet: LocalFleet) -> None:
+        with CuttingRelay(fleet.broker.port) as relay:
+            fleet.wait_for(seen(fleet, "phase", 2), 60.0)
+            for index, epoch in ((1, 3), (2, 5)):
+                fleet.kill(fleet.names[index])
+                fleet.via[index] = relay.port
+                fleet.start_device(index)
+                fleet.wait_for_epoch(epoch)
+            fleet.wait_for(lambda: fleet.ended("server") is not None, 120.0)
+
+    survives(tmp_path, program, trouble)
+
+
+def test_deliveries_that_come_twice_or_late_change_nothing(tmp_path: Path):
+    class Unsteady(LocalFleet):
+        def broker_command(self) -> list[str]:
+            return [sys.executable, "-m", "experiments.unsteady_broker", str(self.broker.path)]
+
+    fleet = survives(tmp_path, SMALL, fleet_type=Unsteady, n_features=1000)
+    twice, late = re.findall(r"(\d+) twice, (\d+) late", fleet.log_of("broker"))[-1]
+    assert int(twice) > 20
+    assert int(late) > 20
 
 
 def test_a_device_whose_clock_is_wrong_changes_nothing(tmp_path: Path, program: str):
