@@ -22,7 +22,43 @@ from codedfl.typing import Floats
 TOLERANCE = 1e-6
 
 
-class ConjugateGradient(Resumable):
+class _Krylov(Resumable):
+    """What both have: Theta^(1), its residual, and when a class has converged."""
+
+    def __init__(self, epochs: int, regularisation: float, tolerance: float) -> None:
+        _check(epochs, regularisation)
+        self.epochs = epochs
+        self.regularisation = regularisation
+        self.tolerance = tolerance
+        self.model: Floats | None = None
+        self._epoch = 0
+        self._asked = 0
+
+    @property
+    def converged(self) -> bool:
+        return self.model is not None and not np.any(self._active())
+
+    @property
+    def directions(self) -> int:
+        return 0 if self.model is None else min(self._asked, len(self.model))
+
+    def start(self, initial: Floats, constant: Floats, samples: int) -> None:
+        self._initial, self._constant, self._samples = initial, constant, samples
+        self.model = initial.copy()
+        self._epoch = 1
+        self._residual = self._first_residual(self.regularisation)
+
+    def _first_residual(self, regularisation: float) -> Floats:
+        """X'Y/m - (X'X/m + lambda) Theta^(1)."""
+        return -(self._constant / self._samples + regularisation * self._initial)
+
+    def _active(self) -> NDArray[np.bool_]:
+        first = np.linalg.norm(self._first_residual(self.regularisation), axis=0)
+        active: NDArray[np.bool_] = np.linalg.norm(self._residual, axis=0) > self.tolerance * first
+        return active
+
+
+class ConjugateGradient(_Krylov):
     """Conjugate gradient on (X'X/m + lambda) Theta = X'Y/m, one system per class, all sharing each product.
 
     Directions are rounded before they are sent, and the short recurrence would lose epochs to that. So the model is the
@@ -43,41 +79,23 @@ class ConjugateGradient(Resumable):
 
     _kept: ClassVar[Mapping[str, Kept]] = {
         **_DESCENT,
-        **dict.fromkeys(("_residual", "_direction", "_goal", "_refreshing", "_asked"), PLAIN),
+        **dict.fromkeys(("_residual", "_direction", "_refreshing", "_asked"), PLAIN),
         "_conjugate": PAIRS,
     }
 
     def __init__(
         self, epochs: int, regularisation: float = 0.0, tolerance: float = TOLERANCE, restart: int = 50
     ) -> None:
-        _check(epochs, regularisation)
+        super().__init__(epochs, regularisation, tolerance)
         if restart < 0:
             raise InvalidInput(f"restart must be at least 0 (never), got {restart}")
-        self.epochs = epochs
-        self.regularisation = regularisation
-        self.tolerance = tolerance
         self.restart = restart
-        self.model: Floats | None = None
-        self._epoch = 0
         self._conjugate: list[tuple[Floats, Floats]] = []  # directions as sent and their images, of unit curvature
         self._refreshing = False
-        self._asked = 0
-
-    @property
-    def converged(self) -> bool:
-        return self.model is not None and not np.any(self._active())
-
-    @property
-    def directions(self) -> int:
-        return 0 if self.model is None else min(self._asked, len(self.model))
 
     def start(self, initial: Floats, constant: Floats, samples: int) -> None:
-        self._initial, self._constant, self._samples = initial, constant, samples
-        self.model = initial.copy()
-        self._epoch = 1
-        self._residual = -(constant / samples + self.regularisation * initial)
+        super().start(initial, constant, samples)
         self._direction = self._residual
-        self._goal = self.tolerance * np.linalg.norm(self._residual, axis=0)
 
     def request(self) -> Floats | None:
         if self._epoch >= self.epochs or not np.any(self._active()):
@@ -114,12 +132,8 @@ class ConjugateGradient(Resumable):
         for unit, unit_image in self._conjugate:
             self._direction = self._direction - np.sum(self._residual * unit_image, axis=0) * unit
 
-    def _active(self) -> NDArray[np.bool_]:
-        active: NDArray[np.bool_] = np.linalg.norm(self._residual, axis=0) > self._goal
-        return active
 
-
-class BlockKrylov(Resumable):
+class BlockKrylov(_Krylov):
     """The best model for every class on the span of *all* directions sent so far, whichever class asked for them.
 
     Solves (X'X/m + lambda) Theta = X'Y/m projected on that span (Galerkin), with the directions as they were sent and
@@ -166,25 +180,11 @@ class BlockKrylov(Resumable):
     def __init__(
         self, epochs: int, regularisation: float = 0.0, tolerance: float = TOLERANCE, memory: int = 100
     ) -> None:
-        _check(epochs, regularisation)
+        super().__init__(epochs, regularisation, tolerance)
         if memory < 0 or memory in (1, 2):
             raise InvalidInput(f"memory must be at least 3 blocks, or 0 (all), got {memory}")
-        self.epochs = epochs
-        self.regularisation = regularisation
-        self.tolerance = tolerance
         self.memory = memory
-        self.model: Floats | None = None
-        self._epoch = 0
         self._span = Subspace()
-        self._asked = 0
-
-    @property
-    def converged(self) -> bool:
-        return self.model is not None and not np.any(self._active())
-
-    @property
-    def directions(self) -> int:
-        return 0 if self.model is None else min(self._asked, len(self.model))
 
     @property
     def smallest_curvature(self) -> float:
@@ -202,12 +202,6 @@ class BlockKrylov(Resumable):
         for value in regularisations:
             _check(1, value)
         return {value: self._best(value)[0] for value in regularisations}
-
-    def start(self, initial: Floats, constant: Floats, samples: int) -> None:
-        self._initial, self._constant, self._samples = initial, constant, samples
-        self.model = initial.copy()
-        self._epoch = 1
-        self._residual = self._first_residual(self.regularisation)
 
     def request(self) -> Floats | None:
         if self._epoch >= self.epochs:
@@ -247,12 +241,3 @@ class BlockKrylov(Resumable):
             coordinates += step
             residual = residual - images @ step - regularisation * (basis @ step)
         return self._initial + basis @ coordinates, residual
-
-    def _first_residual(self, regularisation: float) -> Floats:
-        """X'Y/m - (X'X/m + lambda) Theta^(1)."""
-        return -(self._constant / self._samples + regularisation * self._initial)
-
-    def _active(self) -> NDArray[np.bool_]:
-        first = np.linalg.norm(self._first_residual(self.regularisation), axis=0)
-        active: NDArray[np.bool_] = np.linalg.norm(self._residual, axis=0) > self.tolerance * first
-        return active
