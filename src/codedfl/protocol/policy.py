@@ -126,10 +126,14 @@ class Policy:
             if most is not None and value > most:
                 return f"{what} must be at most {most} by this device's policy, got {value}"
         if not self.allow_gram and (p.reveals_gram or p.directions >= p.n_features):
-            shown = "X'X itself" if p.reveals_gram else f"{p.directions} of {p.n_features} directions of X'X"
+            shown = (
+                "X'X itself"
+                if p.reveals_gram
+                else f"{min(p.directions, p.n_features)} of {p.n_features} directions of X'X"
+            )
             return (
                 f"the server must not learn the whole total of X'X by this device's policy, got {shown} shown:"
-                " fewer epochs or outputs, or allow_gram"
+                " fewer epochs or outputs, or allow-gram"
             )
         return ""
 
