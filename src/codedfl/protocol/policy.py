@@ -34,7 +34,10 @@ class Policy:
         Devices whose data one device that colludes with the server may give away (alpha within a group).
     least_rows : int
         The smallest public limit on the rows of a device: with a limit of one, the total would be over one row of each.
-    most_epochs, most_outputs : int or None
+    most_epochs : int or None
+        Exchanges of a run.
+    most_outputs : int or None
+        Columns of the target: classes, or 1 for a number.
     most_directions : int or None
         Directions of the total Gram matrix that the server may learn the image of: outputs times epochs but the first,
         and more where a few answers are enough and it asks different devices for different ones
@@ -56,6 +59,7 @@ class Policy:
         What a run, and all recorded runs together, may cost a row in differential privacy at ``delta``. With either, a
         run without noise is refused. None allows exact totals.
     delta : float
+        At which epsilon is counted; well below one over the number of rows.
     most_honest : int or None
         Owners that a run's noise may count on: with more, each adds less.
     """
