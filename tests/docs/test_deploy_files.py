@@ -7,11 +7,8 @@ import re
 import shlex
 from pathlib import Path
 
-import click
 import pytest
-import typer
-
-from codedfl.cli.app import app
+from command_line import parsed
 
 ROOT = Path(__file__).parents[2]
 UNITS = sorted((ROOT / "deploy" / "systemd").glob("*.service"))
@@ -45,14 +42,6 @@ def test_a_unit_is_closed_and_starts_what_there_is(path: Path):
         parsed(arguments)
     else:
         assert Path(program).name in ("flower-superlink", "flower-supernode")
-
-
-def parsed(arguments: list[str]) -> click.Context:
-    """As far as the command line reads them, without running anything."""
-    group: click.Command = typer.main.get_command(app)
-    while isinstance(group, click.Group):
-        group = group.commands[arguments.pop(0)]
-    return group.make_context(group.name, arguments)
 
 
 def test_units_are_all_named_in_the_guide_and_the_other_way_round():
