@@ -1,4 +1,4 @@
-"""Links out of the site. That inner ones lead somewhere is seen to by ``make docs``, which takes warnings for errors."""
+"""Links out of the site. That inner ones lead somewhere ``make docs`` sees to, which takes warnings for errors."""
 
 from __future__ import annotations
 
