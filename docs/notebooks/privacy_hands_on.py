@@ -107,10 +107,11 @@ bars = {
     "with one device": [one.one_colluder for one in exposed],
     "with two": [one.two_colluders for one in exposed],
 }
+for one, *values in zip(schemes, *bars.values(), strict=True):
+    print(f"{one.label:20} alone {values[0]}, with one {values[1]}, with two {values[2]}")
 figure, axes = plt.subplots(figsize=(8, 3))
-for shift, colour, (who, values) in zip((-0.27, 0, 0.27), ("#1b1f24", "#E69F00", "#D55E00"), bars.items(), strict=True):
-    axes.bar(np.arange(len(schemes)) + shift, values, width=0.25, color=colour, label=who)
-    print(f"{who:17}", ", ".join(f"{one.label}: {value}" for one, value in zip(schemes, values, strict=True)))
+for place, (colour, who) in enumerate(zip(("#1b1f24", "#E69F00", "#D55E00"), bars, strict=True)):
+    axes.bar(np.arange(len(schemes)) + 0.27 * (place - 1), bars[who], width=0.25, color=colour, label=who)
 axes.set_xticks(range(len(schemes)), [one.label for one in schemes], fontsize=8)
 axes.set_ylabel("other devices exposed")
 axes.legend(frameon=False, fontsize=8)

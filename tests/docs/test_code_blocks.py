@@ -1,7 +1,7 @@
 """Every block of the site is run as it stands: page by page, in an empty folder, top to bottom.
 
 What cannot be run here (root, other machines, a SuperLink) says so in the page, block by block; its commands are held
-against the command line, its TOML is read. Two pages and one notebook are in ``make test``; all of them are nightly.
+against the command line, its TOML is read. One page and one notebook are in ``make test``; all of them are nightly.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from command_line import parsed
 from pages_of_blocks import PAGES, ROOT, Block, blocks
 
 NOTEBOOKS = sorted(path.name for path in (ROOT / "docs" / "notebooks").glob("*.py"))
-CHEAP_PAGES, CHEAP_NOTEBOOKS = {"how-it-works.md", "extend.md"}, {"a_real_table.py"}
+CHEAP_PAGES, CHEAP_NOTEBOOKS = {"how-it-works.md"}, {"a_real_table.py"}
 
 
 def nightly_but(cheap: set[str], names: list[str]) -> list[object]:
