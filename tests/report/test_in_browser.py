@@ -53,6 +53,8 @@ def test_the_lanes_move_while_a_run_goes_on(browser: Browser, url: str, run: Gro
     browser.open(url)
     browser.wait_for("return document.querySelectorAll('#rows tr').length === 5")
     before = browser.run(INK)
+    widths = browser.run("return [...document.querySelectorAll('#rows canvas')].map((c) => c.width)")
+    assert len(set(widths)) == 1, "the same epoch stands at the same place in every lane"
     assert browser.text("#status-text") == "training, epoch 1 of at most 6"
     run.train(3)
     browser.wait_for("return document.getElementById('status-text').textContent === 'training, epoch 4 of at most 6'")
