@@ -95,6 +95,30 @@ def test_the_filter_and_the_keyboard(browser: Browser, url: str, run: GrowingRun
 
 
 @pytest.mark.nightly
+def test_without_a_mouse_and_without_eyes(browser: Browser, url: str, run: GrowingRun):
+    run.share()
+    run.train(3)
+    browser.open(url)
+    browser.wait_for("return document.querySelectorAll('#rows tr').length === 5")
+    focus = "return document.activeElement.textContent.trim() || document.activeElement.id"
+    browser.press("Tab", 9)
+    assert browser.run(focus) == "Skip to the devices"
+    browser.press("Enter", 13)
+    browser.wait_for("return document.activeElement.id === 'devices' || location.hash === '#devices'")
+    browser.press("Tab", 9)
+    assert browser.run(focus) == "only"
+    browser.press(" ", 32)
+    assert browser.run("return document.getElementById('only').checked")
+    heard = browser.heard()
+    assert ("heading", "days in hospital") in heard and ("progressbar", "epochs done") in heard
+    assert ("checkbox", "only those with late or missing answers, or lies") in heard
+    images = [name for role, name in heard if role in ("img", "image")]
+    assert "clinic-4: 0 in time, 0 late, 3 missing" in images
+    assert any(name.startswith("accuracy from 50.0 % to 80.0 %") for name in images), images
+    assert ("rowheader", "the server alone") in heard and ("columnheader", "late") in heard
+
+
+@pytest.mark.nightly
 @pytest.mark.parametrize("width", [WIDE, NARROW])
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_the_pages_of_compare_plan_and_train(browser: Browser, commands: Path, width: int, dark: bool):
