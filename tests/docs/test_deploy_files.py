@@ -5,6 +5,8 @@ from __future__ import annotations
 import configparser
 import re
 import shlex
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -56,3 +58,20 @@ def test_the_container_starts_the_command_as_a_user_of_its_own():
         word for line in lines if line.startswith("COPY ") and "--from" not in line for word in line.split()[1:-1]
     ]
     assert all((ROOT / name).exists() for name in copied)
+
+
+@pytest.mark.nightly
+def test_the_container_is_built_where_there_is_a_builder():
+    found = (name for name in ("podman", "docker") if shutil.which(name) and succeeds(name, "info"))
+    builder = next(found, None)
+    if builder is None:
+        pytest.skip("no builder: neither podman nor docker with a daemon")
+    for base in set(re.findall(r"^FROM (\S+)", (ROOT / "Containerfile").read_text(encoding="utf-8"), re.MULTILINE)):
+        if not succeeds(builder, "pull", base):
+            pytest.skip(f"no network: {base} cannot be pulled")
+    assert succeeds(builder, "build", "--file", "Containerfile", "--tag", "codedfl-test", ".")
+    assert succeeds(builder, "run", "--rm", "codedfl-test", "--version")
+
+
+def succeeds(*command: str) -> bool:
+    return subprocess.run(command, cwd=ROOT, capture_output=True, check=False).returncode == 0
