@@ -13,19 +13,25 @@ from importlib.resources import files
 from typing import Any, get_args
 
 import click
+import numpy as np
 import typer
 
 import codedfl
 from codedfl.cli.app import app
 from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.data.studies import toml_file
+from codedfl.data.studies.draft import draft_study
 from codedfl.data.studies.study import ClassTarget, NumberTarget, Study, StudyColumn
+from codedfl.data.tables import as_raw_table
+from codedfl.engine import policy_config
 from codedfl.fleet import fleet
 from codedfl.privacy.budget import Budget
+from codedfl.protocol import Policy
 from codedfl.run import journal
 from codedfl.study import results
 
-_SAID = re.compile(r"^ {4}([a-z_]\w*(?:, [a-z_]\w*)*): (.*(?:\n {8}.*)*)", re.MULTILINE)
+# Both dialects of the docstrings: "name: what it is", and NumPy's "name : type" with what it is below.
+_SAID = re.compile(r"^([a-z_]\w*(?:, [a-z_]\w*)*)(?:: (.*)| : .*)((?:\n {4}.*)*)", re.MULTILINE)
 
 
 def pages() -> dict[str, str]:
@@ -35,6 +41,7 @@ def pages() -> dict[str, str]:
         "reference/api.md": public_names(),
         "reference/fleet-file.md": fleet_file(),
         "reference/study-file.md": study_file(),
+        "reference/policy-file.md": policy_file(),
         "reference/results-json.md": results_json(),
         "reference/journal.md": journal_file(),
     }
@@ -112,21 +119,25 @@ def fleet_file() -> str:
         "Who the devices are, for `--fleet`: TOML, one table a class of devices. `codedfl fleet show` prints one,"
         " `codedfl fleet probe` measures one. A key that nobody reads is refused.",
         "",
-        "| section | key | must be | without it |",
-        "|---|---|---|---|",
-        "| | `name` | text | the file's name |",
-        "| `[server]` | `mac_rate` | positive, in multiply-adds a second | refused |",
-        f"| `[costs]` | `pad_macs_per_number` | zero or positive | {fleet.PAD_MACS_PER_NUMBER:g} |",
-        f"| `[costs]` | `seal_macs_per_number` | zero or positive | {fleet.SEAL_MACS_PER_NUMBER:g} |",
+        "| section | key | what it is | must be | without it |",
+        "|---|---|---|---|---|",
+        "| | `name` | of the fleet | text | the file's name |",
+        "| `[server]` | `mac_rate` | multiply-adds a second | positive | refused |",
+        "| `[costs]` | `pad_macs_per_number` | what expanding one number of a pad costs a device, in multiply-adds |"
+        f" zero or positive | {fleet.PAD_MACS_PER_NUMBER:g} |",
+        "| `[costs]` | `seal_macs_per_number` | what sealing or opening one number costs | zero or positive |"
+        f" {fleet.SEAL_MACS_PER_NUMBER:g} |",
     ]
+    words = _said(fleet.DeviceClass)
     for key in fleet._CLASS_KEYS:
         rule = fleet._RULE_OF_CLASS_NUMBER.get(key, {"count": "a whole number from 1", "trace": "a CSV file"}.get(key))
         default = fleet._DEFAULTS.get(key)
         without = "refused" if default is None else f"{default:g}"
         without = {"name": "class 0, 1, ...", "trace": "draws from the law"}.get(key, without)
         where = "`[[device]]`, `[defaults]`" if key in fleet._RULE_OF_CLASS_NUMBER else "`[[device]]`"
-        lines.append(f"| {where} | `{key}` | {rule or 'text'} | {without} |")
-    lines += ["", _markdown(inspect.getdoc(fleet.DeviceClass) or ""), "", "## Measured times", ""]
+        lines.append(f"| {where} | `{key}` | {_cell(words[key])} | {rule or 'text'} | {without} |")
+    lines += ["", "What `[defaults]` says holds for every class that does not say otherwise.", ""]
+    lines += ["## Measured times", ""]
     lines += [_markdown(inspect.getdoc(fleet.MeasuredTimes) or ""), "", "## The paper's fleet", "", "```toml"]
     return "\n".join([*lines, files("codedfl.fleet").joinpath("paper.toml").read_text(encoding="utf-8"), "```", ""])
 
@@ -138,7 +149,7 @@ def study_file() -> str:
         "",
         f'What all participants agree on: TOML, `format = "{toml_file.FORMAT}"`. `codedfl study new` drafts one from a'
         " sample with a comment on every choice; its digest is in the agreement of a run. A key that nobody reads is"
-        " refused: a misspelt wish must not pass for a granted one.",
+        " refused: a misspelt wish must not pass for a granted one. None, below, is a key that is left out.",
         "",
     ]
     of_field = {one.name: one for one in fields(Study)}
@@ -149,16 +160,57 @@ def study_file() -> str:
         for key, name in keys.items():
             lines.append(f"| `{key}` | {_default(of_field[name])} | {_cell(words.get(name, ''))} |")
         lines.append("")
-    for heading, kind in (
-        ("[[column]]", StudyColumn),
-        ('[[column]] with kind = "number"', NumberColumn),
-        ('[[column]] with kind = "category"', CategoryColumn),
+    columns: dict[str, type] = {"number": NumberColumn, "category": CategoryColumn}
+    for kind, column_keys in toml_file.COLUMN_KEYS.items():
+        words = {**_said(StudyColumn), **_said(columns[kind]), "kind": f'"{kind}"'}
+        default = {one.name: _default(one) for one in (*fields(StudyColumn), *fields(columns[kind]))}
+        default |= {"kind": "must be said", "scale": '`"range"`, or `"moments"` without a range'}
+        lines += [f'## [[column]] with kind = "{kind}"', "", "| key | default | what it is |", "|---|---|---|"]
+        lines += [f"| `{key}` | {default[key]} | {_cell(words[key])} |" for key in column_keys]
+        lines.append("")
+    for heading, made in (
         ("[target] with a range", NumberTarget),
         ("[target] with classes", ClassTarget),
         ("[noise]", Budget),
     ):
-        lines += [f"## {heading}", "", *_dataclass_table(kind), ""]
-    return "\n".join(lines)
+        lines += [f"## {heading}", "", *_dataclass_table(made), ""]
+    lines += ["## A whole one", "", "As `codedfl study new` writes it for a table of two columns and a target:", ""]
+    sample = {"age": np.array([34.0, 58.0, 71.0]), "sex": np.array(["f", "m", "f"]), "days": np.array([3.5, 6.2, 7.1])}
+    draft = draft_study(as_raw_table(sample, "hospital.csv"), "days", "hospital")
+    return "\n".join([*lines, "```toml", draft.rstrip(), "```", ""])
+
+
+def policy_file() -> str:
+    """The keys of a device's policy."""
+    lines = [
+        "# The policy of a device",
+        "",
+        "What a device allows, whatever a server asks: TOML for `codedfl join --policy`, the same keys in a SuperNode's"
+        " node-config. Only its operator sets it. 0, or an empty text, is no limit; without a file each key has its"
+        " default. A device that refuses says in one line which key it was.",
+        "",
+        "| key | default | what it is |",
+        "|---|---|---|",
+    ]
+    asked = _Asked()
+    policy_config.node_policy(asked)
+    words, of_field = _said(Policy), {one.name: one for one in fields(Policy)}
+    for key in asked.keys_asked:
+        name = key.replace("-", "_")
+        lines.append(f"| `{key}` | {_default(of_field[name])} | {_cell(words[name])} |")
+    return "\n".join([*lines, ""])
+
+
+class _Asked(dict[str, Any]):
+    """An empty configuration that remembers what it was asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.keys_asked: list[str] = []
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self.keys_asked.append(key)
+        return default
 
 
 def results_json() -> str:
@@ -168,13 +220,14 @@ def results_json() -> str:
         "",
         f"What `codedfl compare` and `codedfl reproduce` found, schema {results.SCHEMA}; `traces.csv` beside it has a"
         " line for each scored epoch (`TraceRow`). A median of null means: the median seed never got there."
-        " `codedfl.study.results.read_results` reads it back, every field checked.",
+        " `codedfl.study.results.read_results` reads it back, every field checked. Types are Python's: in the file"
+        " a tuple is a list, a mapping an object, None null.",
         "",
     ]
     kinds = (
         results.Results, results.SchemeResult, results.Summary, results.Times, results.Speedups, results.Gain,
-        results.Exposure, results.Claim, results.Goal, results.Sensitivity, results.ScalingRow, results.PaperValue,
-        results.Took, results.TraceRow,
+        results.Exposure, results.Claim, results.Goal, results.Sensitivity, results.ScalingRow, results.PeerRow,
+        results.PaperValue, results.Took, results.TraceRow,
     )  # fmt: skip
     for kind in kinds:
         lines += [f"## {kind.__name__}", "", *_dataclass_table(kind), ""]
@@ -192,21 +245,24 @@ def journal_file() -> str:
 def _dataclass_table(kind: type) -> list[str]:
     assert is_dataclass(kind)
     words = _said(kind)
-    text = _SAID.sub("", "    " + (inspect.getdoc(kind) or "").replace("\n", "\n    "))
-    lines = [_markdown(inspect.cleandoc(text)), ""]
+    text = re.sub(r"^(Parameters|Attributes)\n-+\n?", "", inspect.getdoc(kind) or "", flags=re.MULTILINE)
+    lines = [_markdown(_SAID.sub("", text).strip()), ""]
+    described = any(one.name in words for one in fields(kind))
     if fields(kind):
-        lines += ["| field | type | default | what it is |", "|---|---|---|---|"]
+        lines += ["| field | type | default |" + " what it is |" * described, "|---|---|---|" + "---|" * described]
     for one in fields(kind):
         shown = one.type if isinstance(one.type, str) else getattr(one.type, "__name__", str(one.type))
-        lines.append(f"| `{one.name}` | `{_cell(shown)}` | {_default(one)} | {_cell(words.get(one.name, ''))} |")
+        row = f"| `{one.name}` | `{_cell(shown)}` | {_default(one)} |"
+        lines.append(row + f" {_cell(words.get(one.name, ''))} |" * described)
     return lines
 
 
 def _said(kind: type) -> dict[str, str]:
-    """What a docstring in the house's dialect (``name: what it is``) says of each field."""
+    """What a docstring says of each field, its base classes' included."""
     found: dict[str, str] = {}
-    for names, text in _SAID.findall("    " + (inspect.getdoc(kind) or "").replace("\n", "\n    ")):
-        found |= dict.fromkeys(names.split(", "), _markdown(" ".join(text.split())))
+    for one in reversed(kind.__mro__[:-1]):
+        for names, first, more in _SAID.findall(inspect.cleandoc(one.__doc__ or "")):
+            found |= dict.fromkeys(names.split(", "), _markdown(" ".join(f"{first} {more}".split())))
     return found
 
 

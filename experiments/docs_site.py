@@ -82,7 +82,7 @@ def _notebook(script: Path) -> dict[str, str | bytes]:
     took = time.perf_counter() - began
     if took > MOST_SECONDS:
         raise TimeoutError(f"a notebook must run within {MOST_SECONDS:g} s, {script.name} took {took:.0f} s")
-    lines: list[str] = []
+    lines = ["---", "hide: [toc]", "---", ""]  # its room is for the code
     for number, cell in enumerate(notebook.cells):
         if cell.cell_type == "markdown":
             lines += [cell.source, ""]

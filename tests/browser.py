@@ -80,6 +80,19 @@ class Browser:
         """What a script returns."""
         return call(f"{self._base}/execute/sync", {"script": script, "args": []})
 
+    def press(self, key: str, code: int) -> None:
+        """A key of the keyboard: its name ("Tab", " ") and its code."""
+        text = {"Enter": "\r", " ": " "}.get(key)
+        down = {"type": "keyDown" if text else "rawKeyDown", "key": key, "windowsVirtualKeyCode": code}
+        self._devtools("Input.dispatchKeyEvent", {**down, **({"text": text} if text else {})})
+        self._devtools("Input.dispatchKeyEvent", {**down, "type": "keyUp"})
+
+    def heard(self) -> list[tuple[str, str]]:
+        """What a screen reader is told, in its order: role and name of everything that has both."""
+        nodes = self._devtools("Accessibility.getFullAXTree", {})["nodes"]
+        told = ((node.get("role", {}).get("value", ""), node.get("name", {}).get("value", "")) for node in nodes)
+        return [(role, name.strip()) for role, name in told if role and name]
+
     def text(self, selector: str) -> str:
         """What an element says."""
         return str(self.run(f"return document.querySelector({json.dumps(selector)}).textContent"))

@@ -86,7 +86,7 @@ for name, table in tables.items():
 # %%
 done = rehearse_study(study, tables, RoleKeys(1), Conditions(fleet), np.random.default_rng(0))
 print(f"R^2 on {done.score.rows} held-out rows: {done.score.r_squared:.3f}")
-print(f"{done.trace.epochs[-1]} epochs, {done.trace.seconds[-1]:.1f} s on the paper's devices")
+print(f"{done.trace.epochs[-1]} epochs, {1000 * done.trace.seconds[-1]:.1f} ms on the paper's devices")
 
 # %% [markdown]
 # ## The table for the paper

@@ -101,15 +101,20 @@ print(f"accuracy on the test rows: {problem.score(theta):.3f}")
 
 # %%
 schemes = [Conventional(), CodedPadded(8), CodedKeys(8), RoleKeys(1), RoleKeys(2)]
+exposed = [one.exposure(10) for one in schemes]
+bars = {
+    "the server alone": [one.server_alone for one in exposed],
+    "with one device": [one.one_colluder for one in exposed],
+    "with two": [one.two_colluders for one in exposed],
+}
+for one, *values in zip(schemes, *bars.values(), strict=True):
+    print(f"{one.label:20} alone {values[0]}, with one {values[1]}, with two {values[2]}")
 figure, axes = plt.subplots(figsize=(8, 3))
-for place, one in enumerate(schemes):
-    found = one.exposure(10)
-    values = (found.server_alone, found.one_colluder, found.two_colluders)
-    axes.bar([place - 0.27, place, place + 0.27], values, width=0.25, color=["#1b1f24", "#E69F00", "#D55E00"])
-    print(f"{one.label:28} alone {values[0]}, with one {values[1]}, with two {values[2]}")
+for place, (colour, who) in enumerate(zip(("#1b1f24", "#E69F00", "#D55E00"), bars, strict=True)):
+    axes.bar(np.arange(len(schemes)) + 0.27 * (place - 1), bars[who], width=0.25, color=colour, label=who)
 axes.set_xticks(range(len(schemes)), [one.label for one in schemes], fontsize=8)
 axes.set_ylabel("other devices exposed")
-axes.legend(["the server alone", "with one device", "with two"], frameon=False, fontsize=8)
+axes.legend(frameon=False, fontsize=8)
 plt.show()
 
 # %% [markdown]

@@ -91,6 +91,7 @@ COMMANDS = [
     "data list",
     "data fetch",
     "fleet show",
+    "key",
 ]
 
 

@@ -42,6 +42,21 @@ def read_trace(path: str | Path) -> list[tuple[int, float, float]]:
         return [(int(row["epoch"]), float(row["seconds"]), float(row["score"])) for row in csv.DictReader(stream)]
 
 
+@pytest.mark.parametrize(
+    ("options", "ends"),
+    [
+        (("--scheme", "role-keys"), "role-keys, z = 1: an epoch ends with 2 of 5 answers, the first of each role"),
+        (
+            ("--scheme", "coded-keys", "--devices", 6, "--groups", 2, "--alpha", 2),
+            "coded-keys, α = 2, 2 groups: an epoch ends with 4 of 6 answers, the first 2 of each group",
+        ),
+    ],
+)
+def test_whose_answers_an_epoch_waits_for(run: Run, options: tuple[object, ...], ends: str):
+    said = run("train", "digits", "--n-features", 20, "--devices", 5, "--epochs", 2, *options).stdout
+    assert ends in " ".join(said.split())
+
+
 def test_the_outcome_in_words(run: Run):
     result = run("train", "digits", *SMALL)
     assert result.exit_code == 0

@@ -5,13 +5,12 @@ from __future__ import annotations
 import configparser
 import re
 import shlex
+import shutil
+import subprocess
 from pathlib import Path
 
-import click
 import pytest
-import typer
-
-from codedfl.cli.app import app
+from command_line import parsed
 
 ROOT = Path(__file__).parents[2]
 UNITS = sorted((ROOT / "deploy" / "systemd").glob("*.service"))
@@ -47,14 +46,6 @@ def test_a_unit_is_closed_and_starts_what_there_is(path: Path):
         assert Path(program).name in ("flower-superlink", "flower-supernode")
 
 
-def parsed(arguments: list[str]) -> click.Context:
-    """As far as the command line reads them, without running anything."""
-    group: click.Command = typer.main.get_command(app)
-    while isinstance(group, click.Group):
-        group = group.commands[arguments.pop(0)]
-    return group.make_context(group.name, arguments)
-
-
 def test_units_are_all_named_in_the_guide_and_the_other_way_round():
     guide = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
     assert set(re.findall(r"codedfl-\w+\.service", guide)) == {path.name for path in UNITS}
@@ -67,3 +58,20 @@ def test_the_container_starts_the_command_as_a_user_of_its_own():
         word for line in lines if line.startswith("COPY ") and "--from" not in line for word in line.split()[1:-1]
     ]
     assert all((ROOT / name).exists() for name in copied)
+
+
+@pytest.mark.nightly
+def test_the_container_is_built_where_there_is_a_builder():
+    found = (name for name in ("podman", "docker") if shutil.which(name) and succeeds(name, "info"))
+    builder = next(found, None)
+    if builder is None:
+        pytest.skip("no builder: neither podman nor docker with a daemon")
+    for base in set(re.findall(r"^FROM (\S+)", (ROOT / "Containerfile").read_text(encoding="utf-8"), re.MULTILINE)):
+        if not succeeds(builder, "pull", base):
+            pytest.skip(f"no network: {base} cannot be pulled")
+    assert succeeds(builder, "build", "--file", "Containerfile", "--tag", "codedfl-test", ".")
+    assert succeeds(builder, "run", "--rm", "codedfl-test", "--version")
+
+
+def succeeds(*command: str) -> bool:
+    return subprocess.run(command, cwd=ROOT, capture_output=True, check=False).returncode == 0

@@ -14,7 +14,7 @@ import pytest
 from browser import NARROW, WIDE, Browser, a_browser
 
 SITE = Path(__file__).parents[2] / "build" / "site"
-PAGES = ("index", "ten-hospitals", "how-it-works", "schemes", "notebooks/privacy_hands_on", "reference/cli", "glossary")
+PAGES = sorted(str(page.relative_to(SITE).with_suffix("")) for page in SITE.rglob("*.html") if page.name != "404.html")
 
 pytestmark = [
     pytest.mark.nightly,

@@ -16,9 +16,11 @@ from daily_rhythm import DailyRhythm
 from heavy_ball import HeavyBall
 from pairs import Pairs, PairsDevice, PairsServer
 from rich.console import Console
+from typer.testing import CliRunner
 
 import codedfl
 from codedfl import CodedKeys, CodedRidge, Conditions, Conventional, Entry, Fleet, FleetLatency, Limits, Settings
+from codedfl.cli.app import app
 from codedfl.errors import InvalidInput
 from codedfl.protocol.schemes import MACHINES, machines_of
 from codedfl.report.privacy_table import privacy_table
@@ -91,6 +93,14 @@ def test_an_estimator_takes_the_scheme_by_name_and_as_an_object(scheme):
     X, y = table()
     theirs, ours = (CodedRidge(scheme=which, n_devices=4).fit(X, y) for which in (scheme, "coded-keys"))
     assert np.array_equal(theirs.model_.theta, ours.model_.theta)
+
+
+@pytest.mark.usefixtures("pairs_known")
+def test_the_command_line_takes_the_variant_that_the_scheme_takes():
+    said = CliRunner(env={"COLUMNS": "100"}).invoke(
+        app, ["privacy", "pairs", "--devices", "10"], catch_exceptions=False
+    )
+    assert said.stdout.startswith("pairs, α = 2, 5 groups, 10 devices")
 
 
 def test_its_parties_are_saved_and_go_on():

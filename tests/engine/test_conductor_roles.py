@@ -238,5 +238,5 @@ def test_devices_without_a_roster_refuse_and_say_what_to_do(
         make_conductor(scenario, post, tmp_path, descent).run()
     assert (
         "device-0 cannot take part: a roster must be pinned where 1 colluder(s) are to learn nothing: a server could"
-        " invent devices; pin one, or set allow_unpinned, got none"
+        " invent devices; pin one, or set allow-unpinned, got none"
     ) in caplog.messages

@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 
 from codedfl.consent.approvals import approve
 from codedfl.data.model import TrainedModel
-from codedfl.data.score_sums import ClassScore
+from codedfl.data.score_sums import ClassScore, NumberScore
 from codedfl.data.studies import NumberTarget, Study, parse_study
 from codedfl.data.studies.draft import draft_study
 from codedfl.data.studies.problem import device_rows, rehearsal_key
@@ -158,6 +158,9 @@ def test_the_federation_is_the_rehearsal_bit_for_bit(tmp_path: Path, scheme: str
     assert not result.clipped
     told = json.loads((tmp_path / "server" / RESULT_FILE).read_text())
     assert told["scored_devices"] == DEVICES
+    assert isinstance(result.score, NumberScore)
+    *_, scored, _ = map(json.loads, (tmp_path / "server" / "events.jsonl").read_text().splitlines())
+    assert (scored["event"], scored["score"], scored["rows"]) == ("scored", result.score.r_squared, result.score.rows)
     if study.inference:
         assert result.inference is not None
         same = infer(expected.problem)

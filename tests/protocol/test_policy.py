@@ -37,13 +37,13 @@ def test_what_a_policy_allows_it_does_not_object_to():
             {},
             {"epochs": 11},
             "the server must not learn the whole total of X'X by this device's policy, got 20 of 20 directions of X'X"
-            " shown: fewer epochs or outputs, or allow_gram",
+            " shown: fewer epochs or outputs, or allow-gram",
         ),
         (
             {},
             {"reveals_gram": True},
             "the server must not learn the whole total of X'X by this device's policy, got X'X itself shown: fewer"
-            " epochs or outputs, or allow_gram",
+            " epochs or outputs, or allow-gram",
         ),
     ],
 )

@@ -112,7 +112,7 @@ def test_without_a_roster_protection_from_colluders_is_not_claimed():
     assert (reply.kind, reply.body.decode()) == (
         Kind.REFUSAL,
         "a roster must be pinned where 1 colluder(s) are to learn nothing: a server could invent devices; pin one, or"
-        " set allow_unpinned, got none",
+        " set allow-unpinned, got none",
     )
 
 

@@ -53,6 +53,8 @@ def test_the_lanes_move_while_a_run_goes_on(browser: Browser, url: str, run: Gro
     browser.open(url)
     browser.wait_for("return document.querySelectorAll('#rows tr').length === 5")
     before = browser.run(INK)
+    widths = browser.run("return [...document.querySelectorAll('#rows canvas')].map((c) => c.width)")
+    assert len(set(widths)) == 1, "the same epoch stands at the same place in every lane"
     assert browser.text("#status-text") == "training, epoch 1 of at most 6"
     run.train(3)
     browser.wait_for("return document.getElementById('status-text').textContent === 'training, epoch 4 of at most 6'")
@@ -90,6 +92,30 @@ def test_the_filter_and_the_keyboard(browser: Browser, url: str, run: GrowingRun
     browser.run("document.querySelector('summary').click()")
     assert browser.run("return document.querySelectorAll('#scores tr').length") == 6
     assert browser.faults() == []
+
+
+@pytest.mark.nightly
+def test_without_a_mouse_and_without_eyes(browser: Browser, url: str, run: GrowingRun):
+    run.share()
+    run.train(3)
+    browser.open(url)
+    browser.wait_for("return document.querySelectorAll('#rows tr').length === 5")
+    focus = "return document.activeElement.textContent.trim() || document.activeElement.id"
+    browser.press("Tab", 9)
+    assert browser.run(focus) == "Skip to the devices"
+    browser.press("Enter", 13)
+    browser.wait_for("return document.activeElement.id === 'devices' || location.hash === '#devices'")
+    browser.press("Tab", 9)
+    assert browser.run(focus) == "only"
+    browser.press(" ", 32)
+    assert browser.run("return document.getElementById('only').checked")
+    heard = browser.heard()
+    assert ("heading", "days in hospital") in heard and ("progressbar", "epochs done") in heard
+    assert ("checkbox", "only those with late or missing answers, or lies") in heard
+    images = [name for role, name in heard if role in ("img", "image")]
+    assert "clinic-4: 0 in time, 0 late, 3 missing" in images
+    assert any(name.startswith("accuracy from 50.0 % to 80.0 %") for name in images), images
+    assert ("rowheader", "the server alone") in heard and ("columnheader", "late") in heard
 
 
 @pytest.mark.nightly

@@ -16,7 +16,7 @@ from codedfl.errors import InvalidInput
 from codedfl.report.run_page import kept_page, live_page, write_run_page
 from codedfl.report.run_state import MOST_CURVE_POINTS, RunState
 from codedfl.report.watch_server import WatchServer
-from codedfl.run.journal import Answered, EpochEnded, Members, StageBegun
+from codedfl.run.journal import Answered, EpochEnded, Members, Scored, StageBegun
 
 
 def test_a_run_folded_while_it_goes_on(tmp_path: Path, new_run: NewRun):
@@ -83,6 +83,10 @@ def test_the_stages_of_a_study_are_told_apart(tmp_path: Path, new_run: NewRun):
     view = state.look()
     assert {device.name: device.in_time for device in view.devices}["clinic-2"] == 2
     assert (view.stage, view.directions) == ("inference", 40), "the server learns the whole total of X'X"
+    run.tell(StageBegun("score"))
+    assert (view.score, view.scored_rows) == (0.7, 0), "of the last epoch, until the devices have scored the model"
+    run.tell(Scored(0.75, 86))
+    assert (state.look().score, view.scored_rows) == (0.75, 86)
 
 
 def test_a_line_that_is_being_written_waits(tmp_path: Path, new_run: NewRun):

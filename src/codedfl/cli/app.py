@@ -22,6 +22,7 @@ from codedfl.cli import (
     data,
     fleet,
     join,
+    key,
     plan,
     predict,
     privacy,
@@ -119,6 +120,7 @@ app.command("compare")(command(compare.compare_schemes))
 app.command("plan")(command(plan.make_plan))
 app.command("privacy")(privacy.show_privacy)
 app.command("reproduce")(reproduce.reproduce_paper)
+app.command("key")(key.show_key)
 app.command("join")(join.join_study)
 app.command("serve")(serve.serve_study)
 app.command("watch")(watch.watch_run)

@@ -31,7 +31,9 @@ def show_privacy(
     alpha: Annotated[
         int | None, typer.Option(help="Of a coded scheme.", show_default="D - 2, at least 1, in a group")
     ] = None,
-    groups: Annotated[int, typer.Option(min=1, help="Groups with a code each.")] = 1,
+    groups: Annotated[
+        int | None, typer.Option(min=1, help="Groups with a code each.", show_default="as many as the scheme takes")
+    ] = None,
     fleet_name: options.FleetName = "paper",
     devices: Annotated[
         int | None,
@@ -82,20 +84,23 @@ def show_privacy(
     )
 
 
-def _chosen(name: str, count: int, colluders: int | None, alpha: int | None, groups: int) -> Scheme:
+def _chosen(name: str, count: int, colluders: int | None, alpha: int | None, groups: int | None) -> Scheme:
     usual = make_scheme(name, count)
     if isinstance(usual, RoleKeys):
         _refuse_code(name, alpha, groups)
         return usual if colluders is None else replace(usual, colluders=colluders)
     refuse_unread("--colluders", colluders, f"{name}, which has no roles")
+    if isinstance(usual, CodedScheme) and (alpha is not None or groups is not None):
+        dealt = groups or 1
+        return coded_scheme(name, max(1, count // dealt - 2) if alpha is None else alpha, dealt)
     if isinstance(usual, CodedScheme):
-        return coded_scheme(name, max(1, count // groups - 2) if alpha is None else alpha, groups)
+        return usual
     _refuse_code(name, alpha, groups)
     return usual
 
 
-def _refuse_code(name: str, alpha: int | None, groups: int) -> None:
-    if alpha is not None or groups != 1:
+def _refuse_code(name: str, alpha: int | None, groups: int | None) -> None:
+    if alpha is not None or groups is not None:
         raise InvalidInput(f"--alpha and --groups must be left out with {name}, which has no code")
 
 

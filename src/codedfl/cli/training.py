@@ -22,7 +22,7 @@ from codedfl.report.run_page import PAGE_FILE
 from codedfl.run.journal import Begun, begun
 from codedfl.run.simulator import simulate
 from codedfl.run.virtual_watch import VirtualWatch
-from codedfl.schemes import CodedScheme, Conditions
+from codedfl.schemes import CodedScheme, Conditions, RoleKeys
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats
 
@@ -72,7 +72,6 @@ class Training:
 
     def introduce(self, solver: str, regularisation: float) -> None:
         problem, D = self.problem, self.problem.n_devices
-        needed = self.scheme.quorum(D).answers_needed
         what = f"{problem.n_outputs} classes" if problem.task == "classification" else "a number to predict"
         features = "features: the columns and an intercept"
         if isinstance(problem.feature_map, RandomFourierFeatures):
@@ -83,7 +82,7 @@ class Training:
                 ("data", f"{problem.name}: {rows}, {what}"),
                 ("devices", f"{D} of the fleet {self.fleet.name!r}, {_PARTITIONS[problem.provenance['partition']]}"),
                 ("model", f"{problem.n_features} {features}, lambda = {regularisation:g}"),
-                ("scheme", f"{self.scheme.label}: an epoch ends with the first {needed} of {D} answers"),
+                ("scheme", f"{self.scheme.label}: an epoch ends with {_ends_with(self.scheme, D)}"),
                 ("privacy", self.protection),
                 ("solver", f"{solver}, at most {self.total_epochs} epochs"),
             ]
@@ -191,3 +190,13 @@ class Training:
                 ("page", str(folder / PAGE_FILE)),
             ]
         )
+
+
+def _ends_with(scheme: CodedScheme, n_devices: int) -> str:
+    """Whose answers an epoch waits for, in words."""
+    quorum = scheme.quorum(n_devices)
+    if len(quorum.parts) == 1:
+        return f"the first {quorum.answers_needed} of {n_devices} answers"
+    each = max(part.needed for part in quorum.parts)
+    part = "role" if isinstance(scheme, RoleKeys) else "group"
+    return f"{quorum.answers_needed} of {n_devices} answers, the first{f' {each}' * (each > 1)} of each {part}"

@@ -229,7 +229,7 @@ class Choice:
         return self.options.step or "derived" if self.solver.takes_step else None
 
     def scheme_for(self, n_devices: int) -> CodedScheme:
-        """The scheme, checked for so many devices; without --alpha alpha is D - 2."""
+        """The scheme, checked for so many devices; what no option says is as the scheme has it."""
         scheme = self._by_options(n_devices) if self.plan is None else self.plan.coded_scheme(self.options.spare)
         scheme.check(n_devices)
         return scheme
@@ -243,6 +243,8 @@ class Choice:
             colluders = usual.colluders if asked.colluders is None else asked.colluders
             return replace(usual, colluders=colluders, spare=asked.spare)
         refuse_unread("--colluders", asked.colluders, f"scheme {kind.name}, which one colluder breaks")
+        if asked.alpha is None and asked.groups is None:
+            return kind.default_for(n_devices).with_spare(asked.spare)
         groups = asked.groups or 1
         alpha = max(1, n_devices // groups - 2) if asked.alpha is None else asked.alpha
         return coded_scheme(kind.name, alpha, groups, asked.spare)

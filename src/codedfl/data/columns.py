@@ -28,6 +28,7 @@ _DATE = re.compile(r"(\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[./]\d{1,2}[./](\d{4}|\d{2}))
 class NumberColumn:
     """A column of numbers.
 
+    name: of the column in every table.
     missing: what a gap becomes; None refuses rows with gaps.
     indicator: with ``missing``, one more column that is 1 where there was a gap. With linear features the model then
         learns what a gap means, and ``missing`` itself has no effect.
@@ -78,6 +79,7 @@ class NumberColumn:
 class CategoryColumn:
     """A column of names from a public list.
 
+    name: of the column in every table.
     levels: all there are, at least two; the first is the reference, and is all zeros in X. Truth values are the levels
         "false" and "true"; whole numbers are written without a point.
     missing: the level that a gap counts as; None refuses rows with gaps.

@@ -21,6 +21,8 @@ from codedfl.errors import InvalidInput
 from codedfl.files import write_text
 from codedfl.protocol.messages import MAX_NAME, name_length
 
+DEVICE_KEY = "device.key"  # in the folder of a device
+
 
 def load_identity(path: Path) -> Identity:
     """The identity in a key file of mode 0600; a new one if there is no such file."""
@@ -72,4 +74,9 @@ def load_roster(path: Path) -> dict[str, bytes]:
 
 def save_roster(roster: dict[str, bytes], path: Path) -> None:
     """Write a roster, in this order; any text can be a name."""
-    write_text(path, tomli_w.dumps({name: public.hex() for name, public in roster.items()}))
+    write_text(path, roster_text(roster))
+
+
+def roster_text(roster: dict[str, bytes]) -> str:
+    """What the file holds: a line a device."""
+    return tomli_w.dumps({name: public.hex() for name, public in roster.items()})

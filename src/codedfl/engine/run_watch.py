@@ -27,6 +27,7 @@ from codedfl.run.journal import (
     Finished,
     PhaseBegun,
     RunJournal,
+    Scored,
     StageBegun,
     Uploaded,
     members_of,
@@ -168,6 +169,11 @@ class RunWatch:
         self._ended = [*self._ended[-_EPOCHS_TO_JUDGE_BY:], self._clock()]
         received, sent = self._traffic()
         self._note(EpochEnded(epoch, self.answers.get(epoch, 0), score, received, sent))
+
+    def scored(self, score: float, rows: int) -> None:
+        """The devices have scored the last model, on so many rows of theirs."""
+        self.score = score
+        self._note(Scored(score, rows))
 
     def finished(self, outcome: str) -> None:
         self._note(Finished(outcome))

@@ -116,12 +116,16 @@ class _StudyRun:
             for kind in stage_kinds(self._study):
                 if kind not in self._found:
                     self._conduct(kind)
+            result = self._result()
+            if result.score is not None:
+                found = result.score
+                score = found.r_squared if isinstance(found, NumberScore) else found.accuracy
+                self._watch.scored(score, found.rows)
             self._watch.finished("complete")
         except CodedFLError as error:
             log.error("the run ends early: %s", one_line(error))
             self._watch.finished(one_line(error))
             raise
-        result = self._result()
         write_private(self._serving.output / RESULT_FILE, [_as_json(result)])
         for kind in stage_kinds(self._study):
             self._checkpoint(kind).wipe()  # of a stage after which the server was killed

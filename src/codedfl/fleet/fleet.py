@@ -130,14 +130,19 @@ def _parsed(key: str, text: str | None) -> float:
 
 @dataclass(frozen=True)
 class DeviceClass:
-    """``count`` devices alike, with the symbols of Section III-B.
+    """Devices alike, with the symbols of Section III-B. With a trace, draws ignore what it measures.
 
-    ``mac_rate`` is tau in MAC/s; ``setup_factor`` is the mean setup time over the deterministic compute time,
-    tau / (eta rho), and 0 makes computing deterministic; ``uplink_rate`` and ``downlink_rate`` are gamma in
-    bit/s; ``failure_probability`` is p of one transmission, and 0 means every transmission succeeds;
-    ``header_overhead`` is 0.1 where 100 payload bits travel as 110; ``latency`` are the seconds every message takes
-    beside its bits, once however often it is repeated, and 0 counts none, as in the paper. With a ``trace`` the
-    parameters of the kinds measured are nominal and draws ignore them, but for the latency.
+    name: of the class, in tables.
+    count: so many devices.
+    mac_rate: tau, multiply-adds a second.
+    setup_factor: mean setup time over the deterministic compute time, tau / (eta rho); 0 makes computing deterministic.
+    uplink_rate: gamma towards the server, bit/s.
+    downlink_rate: gamma from the server, bit/s.
+    failure_probability: p of one transmission, which is then repeated; 0 means every transmission succeeds.
+    header_overhead: bits sent per payload bit, less one: 0.1 where 100 payload bits travel as 110.
+    latency: seconds every message takes beside its bits, once however often it is repeated; 0 counts none, as in the
+        paper.
+    trace: measured times, from which draws are taken instead.
     """
 
     name: str

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from codedfl.engine.calls import Refused
 from codedfl.engine.device_host import DeviceHost
-from codedfl.engine.keys import load_identity, load_roster, parse_public
+from codedfl.engine.keys import DEVICE_KEY, load_identity, load_roster, parse_public
 from codedfl.engine.learning import Learning, setting
 from codedfl.engine.local_rows import device_rows
 from codedfl.engine.logs import use_flower_logs
@@ -73,7 +73,7 @@ def make_host(context: Context, load_local_data: LoadLocalData) -> DeviceHost:
     server_key, roster = setting(node, "server-key", str, ""), setting(node, "roster", str, "")
     return DeviceHost(
         name,
-        load_identity(folder / "device.key"),
+        load_identity(folder / DEVICE_KEY),
         folder / "runs",
         load_rows,
         server_public=parse_public(server_key, "server-key") if server_key else None,

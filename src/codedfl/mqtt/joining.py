@@ -13,7 +13,7 @@ from codedfl.data.studies.check import check_table
 from codedfl.data.tables import read_file
 from codedfl.engine.calls import Step
 from codedfl.engine.device_stages import DeviceStages
-from codedfl.engine.keys import load_identity, load_roster, parse_public
+from codedfl.engine.keys import DEVICE_KEY, load_identity, load_roster, parse_public
 from codedfl.engine.local_rows import device_rows
 from codedfl.engine.private_files import make_private_folder, sole_user
 from codedfl.engine.resident_host import ResidentHost
@@ -72,7 +72,7 @@ class Membership:
 
     def _of_study(self, study: Study) -> ResidentHost:
         """Refused here already, for the operator to read, if the study is not approved or the table does not fit."""
-        identity = load_identity(self._folder / "device.key")
+        identity = load_identity(self._folder / DEVICE_KEY)
         stages = DeviceStages(
             self.name,
             study,
@@ -101,7 +101,7 @@ class Membership:
 
         return ResidentHost(
             self.name,
-            load_identity(self._folder / "device.key"),
+            load_identity(self._folder / DEVICE_KEY),
             self._folder / "runs",
             load_rows,
             server_public=self._server_public,

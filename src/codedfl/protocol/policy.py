@@ -34,7 +34,10 @@ class Policy:
         Devices whose data one device that colludes with the server may give away (alpha within a group).
     least_rows : int
         The smallest public limit on the rows of a device: with a limit of one, the total would be over one row of each.
-    most_epochs, most_outputs : int or None
+    most_epochs : int or None
+        Exchanges of a run.
+    most_outputs : int or None
+        Columns of the target: classes, or 1 for a number.
     most_directions : int or None
         Directions of the total Gram matrix that the server may learn the image of: outputs times epochs but the first,
         and more where a few answers are enough and it asks different devices for different ones
@@ -56,6 +59,7 @@ class Policy:
         What a run, and all recorded runs together, may cost a row in differential privacy at ``delta``. With either, a
         run without noise is refused. None allows exact totals.
     delta : float
+        At which epsilon is counted; well below one over the number of rows.
     most_honest : int or None
         Owners that a run's noise may count on: with more, each adds less.
     """
@@ -126,10 +130,14 @@ class Policy:
             if most is not None and value > most:
                 return f"{what} must be at most {most} by this device's policy, got {value}"
         if not self.allow_gram and (p.reveals_gram or p.directions >= p.n_features):
-            shown = "X'X itself" if p.reveals_gram else f"{p.directions} of {p.n_features} directions of X'X"
+            shown = (
+                "X'X itself"
+                if p.reveals_gram
+                else f"{min(p.directions, p.n_features)} of {p.n_features} directions of X'X"
+            )
             return (
                 f"the server must not learn the whole total of X'X by this device's policy, got {shown} shown:"
-                " fewer epochs or outputs, or allow_gram"
+                " fewer epochs or outputs, or allow-gram"
             )
         return ""
 

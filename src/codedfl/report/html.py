@@ -157,7 +157,8 @@ def _figure(results: Results, svg: str) -> str:
         thinned = f" {drawn} of {in_all} curves are drawn, of each scheme and solver the fastest; all are in the table."
     caption = (
         f"Test {results.score_name} against training time, as in the paper's Figure 1. Lines are medians over"
-        f" {len(results.seeds)} feature seeds, bands their whole spread; sharing {sharing}, step {step}.{thinned}"
+        f" {len(results.seeds)} feature seed{'s' * (len(results.seeds) != 1)}, bands their whole spread;"
+        f" sharing {sharing}, step {step}.{thinned}"
     )
     return figure(svg, caption)
 

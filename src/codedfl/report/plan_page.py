@@ -48,7 +48,8 @@ def _first_screen(planning: Planning) -> list[Card]:
             f"Take {plan_name(best)}",
             seconds(best.seconds_mean),
             (
-                f"{seconds(best.sharing_seconds)} before training, then {best.epochs} epochs of"
+                f"{seconds(best.sharing_seconds)} before training, then"
+                f" {best.epochs} epoch{'s' * (best.epochs != 1)} of"
                 f" {seconds(best.epoch_seconds)}; p5–p95 {span(best.seconds_p5, best.seconds_p95)}",
             ),
             winner=True,

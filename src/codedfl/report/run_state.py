@@ -67,6 +67,7 @@ class RunView:
     seconds_left: float | None = None
     score: float | None = None
     score_name: str = "accuracy"
+    scored_rows: int = 0  # that the devices held out and scored the last model on; 0 before, and where they do not
     target: float | None = None
     curve: list[tuple[float, float, int]] = field(default_factory=list)  # seconds, score, epoch
     curve_every: int = 1  # 2: every second epoch is on the curve
@@ -105,6 +106,7 @@ class RunState:
         self._asked: set[str] = set()
         self._parts: list[tuple[set[str], int]] = []
         self._began: float | None = None
+        self._scored: float | None = None
         self._ends: list[tuple[int, float, float | None]] = []  # epoch, seconds, score
         self._per_epoch = 0
         self._reveals_gram = False
@@ -254,6 +256,9 @@ class RunState:
                 lane[epoch] = MISSING
                 device.missing += 1
 
+    def _on_scored(self, event: dict[str, Any]) -> None:
+        self._scored, self._view.scored_rows = event["score"], event["rows"]
+
     def _on_finished(self, event: dict[str, Any]) -> None:
         self._view.finished, self._view.outcome = True, event["outcome"]
 
@@ -266,7 +271,7 @@ class RunState:
         view.curve = scored[:: view.curve_every]
         if scored and view.curve[-1] != scored[-1]:
             view.curve.append(scored[-1])
-        view.score = scored[-1][1] if scored else None
+        view.score = self._scored if self._scored is not None else scored[-1][1] if scored else None
         lately = [seconds for _, seconds, _ in self._ends[-_EPOCHS_TO_JUDGE_BY - 1 :]]
         pace = (lately[-1] - lately[0]) / (len(lately) - 1) if len(lately) > 1 else None
         view.seconds_an_epoch = pace

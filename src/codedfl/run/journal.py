@@ -172,6 +172,15 @@ class EpochEnded:
 
 
 @dataclass(frozen=True)
+class Scored:
+    """The devices have scored the last model of a study: on so many ``rows`` that they held out, summed over them."""
+
+    event: ClassVar[str] = "scored"
+    score: float
+    rows: int
+
+
+@dataclass(frozen=True)
 class Finished:
     """``outcome``: complete, interrupted, or why it ended early."""
 
@@ -193,6 +202,7 @@ Event = (
     | AnsweredLate
     | Lied
     | EpochEnded
+    | Scored
     | Finished
 )
 

@@ -167,7 +167,7 @@ class Planning:
         best = self.best
         sentence = (
             f"{best.label} takes {best.seconds_mean:.4g} s: {best.sharing_seconds:.3g} s before training, then"
-            f" {best.epochs} epochs of {best.epoch_seconds:.3g} s."
+            f" {_epochs(best)} of {best.epoch_seconds:.3g} s."
         )
         everything = [*self.plans, *(made for made, _ in self.left_out)]
         for name, words in ((Conventional.name, ""), (ConventionalFullBatch.name, " on full batches with {}")):
@@ -176,7 +176,7 @@ class Planning:
                 continue
             ratio = rival.seconds_mean / best.seconds_mean
             sentence += (
-                f" Conventional FL{words.format(rival.solver)} needs {rival.seconds_mean:.4g} s ({rival.epochs} epochs"
+                f" Conventional FL{words.format(rival.solver)} needs {rival.seconds_mean:.4g} s ({_epochs(rival)}"
                 f" of {rival.epoch_seconds:.3g} s, waiting for the slowest), {ratio:.3g} times as long, and shows the"
                 f" server {rival.server_sees}."
             )
@@ -188,6 +188,10 @@ class Planning:
 
 def _mean(made: Plan) -> float:
     return made.seconds_mean
+
+
+def _epochs(made: Plan) -> str:
+    return f"{made.epochs} epoch{'s' * (made.epochs != 1)}"
 
 
 def plan(

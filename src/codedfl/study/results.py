@@ -32,7 +32,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Summary:
-    """Of one number over seeds."""
+    """Of one number over seeds.
+
+    median: over the seeds; None where half of them or more never get there.
+    mean: over the seeds; None where one never gets there.
+    min: the smallest; None where no seed gets there.
+    max: the largest; None where one never gets there.
+    """
 
     median: float | None = None
     mean: float | None = None
@@ -42,7 +48,11 @@ class Summary:
 
 @dataclass(frozen=True)
 class Times(Summary):
-    """Seconds over seeds; the percentiles are over seeds and latencies together."""
+    """Seconds over seeds; the percentiles are over seeds and latencies together.
+
+    p5: in one of twenty runs it takes less.
+    p95: in one of twenty runs it takes more.
+    """
 
     p5: float | None = None
     p95: float | None = None
@@ -53,6 +63,8 @@ class Speedups(Summary):
     """Over the seeds in which the rival reaches the target; 0 is a seed in which the scheme does not.
 
     Median None: the rival reaches it in no seed, or was not run.
+
+    seeds_compared: in so many the rival reaches the target.
     """
 
     seeds_compared: int = 0
@@ -72,9 +84,11 @@ class Gain:
 
 @dataclass(frozen=True)
 class Exposure:
-    """How many devices' own sums become known to the server alone, with one colluding device, with two.
+    """How many devices' own sums become known; colluders' own are not counted. None where nobody worked it out.
 
-    Colluders' own are not counted. None where nobody worked it out.
+    server: to the server alone.
+    one_colluder: to the server and the worst one device.
+    two_colluders: to the server and the worst two.
     """
 
     server: int | None = None
@@ -86,9 +100,26 @@ class Exposure:
 class SchemeResult:
     """One scheme with one solver at one target, under one convention.
 
+    dataset: the name of the data.
+    scheme: its name, as ``codedfl train --scheme`` takes it.
+    label: scheme and parameters in words, for people.
+    solver: its name.
+    sharing: how the sharing phase is timed: "authors", "per-message" or "multicast".
+    step: of gradient descent, "paper" or another that was tried.
+    target_accuracy: the score to reach.
     parameters: the scheme's own (alpha, groups, spare, delta, dropped, z, ...).
+    chunked: messages travel in packets of 1500 bytes, each repeated by itself.
     private: the server sees no single device's gradient or data.
+    seeds: so many feature seeds were tried.
+    seeds_reached: in so many the target was reached.
+    epochs_to_target: over the seeds.
+    time_to_target_s: virtual seconds, the sharing phase included.
+    speedup_over_conventional: conventional FL's time over this one's, seed by seed.
     gain: the median speed-up as a product of what the solver brings and what the code brings.
+    sharing_s: mean virtual seconds before the first epoch.
+    epoch_s_mean: mean virtual seconds of one epoch.
+    final_accuracy: the score after the last epoch.
+    exposure: whose data a collusion learns.
     gram_directions: of how many directions of the total Gram matrix the server learns the image on the way there.
     reason: why the scheme could not run; every statistic is then empty. None where it ran.
     """
@@ -133,7 +164,18 @@ def _whole(value: float | None) -> int | None:
 
 @dataclass(frozen=True)
 class TraceRow:
-    """One scored epoch of one seed; ``seconds`` is the mean over latencies."""
+    """One scored epoch of one seed, a line of traces.csv.
+
+    dataset: the name of the data.
+    label: scheme and parameters in words.
+    scheme: its name.
+    solver: its name.
+    step: of gradient descent.
+    seed: of the random features.
+    epoch: counted from 1.
+    seconds: virtual, when the epoch ends; the mean over latencies.
+    accuracy: the score then.
+    """
 
     dataset: str
     label: str
@@ -148,7 +190,14 @@ class TraceRow:
 
 @dataclass(frozen=True)
 class Claim:
-    """``holds`` is None where the claim cannot be judged; ``target_accuracy`` is None where it is about all targets."""
+    """A claim of the paper, or of this project, and whether it holds.
+
+    statement: the claim.
+    dataset: where it was tried.
+    target_accuracy: at which score; None where it is about all targets.
+    holds: None where it cannot be judged.
+    evidence: the numbers that decide it.
+    """
 
     statement: str
     dataset: str
@@ -159,7 +208,18 @@ class Claim:
 
 @dataclass(frozen=True)
 class Goal(Claim):
-    """A claim that a scheme is ``goal`` times faster than a rival; ``speedup`` is what was found."""
+    """A claim that a scheme is so many times faster than a rival.
+
+    scheme: the one that is to be faster.
+    solver: its solver.
+    rival: the scheme it is compared with.
+    rival_solver: the rival's solver.
+    sharing: how the sharing phase is timed.
+    chunked: messages travel in packets.
+    goal: how many times faster it is to be.
+    speedup: how many times faster it is; None where one of them never gets there.
+    z: colluders that the scheme bears; None where it has no such parameter.
+    """
 
     scheme: str
     solver: str
@@ -169,12 +229,16 @@ class Goal(Claim):
     chunked: bool
     goal: float
     speedup: float | None
-    z: int | None = None  # of the scheme, where it has colluders to bear
+    z: int | None = None
 
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """The rows with pads and sealing at ``factor`` times the fleet's price."""
+    """The rows with pads and sealing at another price.
+
+    factor: times the fleet's price.
+    schemes: the rows at that price.
+    """
 
     factor: float
     schemes: tuple[SchemeResult, ...]
@@ -182,7 +246,20 @@ class Sensitivity:
 
 @dataclass(frozen=True)
 class ScalingRow:
-    """One scheme at the best of a few alphas on a fleet of another size; ``chosen`` marks the fastest of all."""
+    """One scheme at the best of a few alphas on a fleet of another size.
+
+    dataset: the name of the data.
+    devices: how many.
+    scheme: its name.
+    solver: its name.
+    label: scheme and parameters in words.
+    sharing: how the sharing phase is timed.
+    chunked: messages travel in packets.
+    seconds: mean virtual seconds to the target.
+    speedup: over conventional FL on that fleet.
+    chosen: the fastest of all.
+    parameters: the scheme's own.
+    """
 
     dataset: str
     devices: int
@@ -201,9 +278,18 @@ class ScalingRow:
 class PeerRow:
     """One secure scheme of any author at one size, by one convention for all.
 
+    dataset: the name of the data.
+    devices: how many.
+    scheme: its name.
+    solver: its name.
+    label: scheme and parameters in words.
+    epochs: to the target.
+    seconds: virtual, to the target.
+    sharing_seconds: of them, before the first epoch.
     device_bytes: sent and received by the busiest device in the whole training.
     stragglers: so many devices need not be waited for in an epoch.
     colluders: so many devices may collude with the server and no other one is exposed; -1 if the server needs none.
+    server_sees: in words.
     """
 
     dataset: str
@@ -222,7 +308,11 @@ class PeerRow:
 
 @dataclass(frozen=True)
 class PaperValue:
-    """The speed-up that the paper's text states, and for which alpha."""
+    """What the paper's text states.
+
+    speedup: over conventional FL.
+    alpha: for which alpha.
+    """
 
     speedup: float
     alpha: int
@@ -230,7 +320,11 @@ class PaperValue:
 
 @dataclass(frozen=True)
 class Took:
-    """Real seconds of this machine."""
+    """Real seconds of this machine.
+
+    total: from start to end.
+    linear_algebra: of them, in matrix products.
+    """
 
     total: float
     linear_algebra: float
@@ -245,8 +339,32 @@ class Took:
 class Results:
     """All that a study found and how; ``traces`` go to traces.csv, the rest to results.json.
 
-    headline_target: None where every data set has its own, as in the study beyond the paper.
+    name: of the study, and of its folder.
+    title: what the page is called.
+    dataset: the name of the data.
+    command: what was typed.
+    fleet: the fleet's name.
+    n_devices: how many devices.
+    n_features: d.
+    seeds: of the random features.
+    draws: latencies drawn for each scheme.
+    score_name: "accuracy" or "R^2".
+    schemes: a row for each scheme, solver, target and convention.
+    seconds: what it took here.
+    versions: of codedfl and of what it builds on.
+    n_samples: training rows.
+    targets: scores that were to be reached.
+    headline_target: the one of the first screen; None where every data set has its own, as in the study beyond the
+        paper.
+    paper: what the paper states; None where it says nothing of these data.
+    shuffled: the rows with data spread over the devices at random.
+    sensitivity: the rows at other prices of pads and sealing.
+    claims: what was claimed, and whether it holds.
+    scaling: fleets of other sizes.
+    peers: secure schemes of other authors.
+    notes: what a reader should know beside the numbers.
     quick: on fewer features and rows than the paper's, so that its numbers cannot be reached.
+    traces: a row for each scored epoch.
     """
 
     name: str

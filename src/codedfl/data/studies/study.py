@@ -41,7 +41,9 @@ _CONSTANT = 1e-12
 class StudyColumn:
     """One column of the table and how its numbers are scaled.
 
-    range: of a number, public: values beyond are clipped to it and counted. None needs ``scale`` = "moments".
+    column: its name, and what its gaps and levels become.
+    range: of a number, public, [low, high]: values beyond are clipped to it and counted. None needs ``scale`` =
+        "moments".
     scale: "range" divides by the width of the range; "moments" by the standard deviation over all devices, which is
         summed securely. Without a range it is clipped at the study's ``deviations``. Categories and marks of gaps stay
         0 and 1.
@@ -85,7 +87,11 @@ class StudyColumn:
 
 @dataclass(frozen=True)
 class NumberTarget:
-    """A number to predict; what lies beyond its public range is clipped to it in training, and counted."""
+    """A number to predict.
+
+    name: of the column.
+    range: public, [low, high]: what lies beyond is clipped to it in training, and counted.
+    """
 
     name: str
     range: tuple[float, float]
@@ -96,7 +102,11 @@ class NumberTarget:
 
 @dataclass(frozen=True)
 class ClassTarget:
-    """One of some public classes to predict: text, or whole numbers."""
+    """One of some public classes to predict.
+
+    name: of the column.
+    classes: all there may be: text, or whole numbers.
+    """
 
     name: str
     classes: tuple[str, ...] | tuple[int, ...]
@@ -109,18 +119,31 @@ class ClassTarget:
 class Study:
     """One study. The names are those of the file; the defaults are those of ``toml_file``.
 
-    name, purpose: for people; what the model is for.
-    columns, target: of every device's table, by name.
-    features, n_features, gamma, seed: see ``FeatureChoice``; "pca-rbf" are random features of ``components``
-        principal components, for which the covariance of the columns is summed over the devices.
-    encoder, encoder_bound: of "onnx" features, see ``FrozenEncoder``: the SHA-256 of the file, whose ``n_features``
-        outputs are clipped at the bound.
-    deviations: where columns without a range are clipped, in standard deviations.
-    scheme, alpha, colluders, holders: how the training is protected. alpha (or, of role keys, colluders and holders)
-        belongs to the scheme; None is the scheme's own rule.
-    solver, epochs, regularisation: how Theta is found, in at most so many exchanges.
+    name: of the study, in every log and page.
+    purpose: what the model is for; people read it before they approve.
+    columns: of every device's table, by name.
+    target: the column that is predicted.
+    features: what a row becomes: "linear", "rbf" (random features of a Gaussian kernel), "pca-rbf" (the same of the
+        first principal components) or "onnx" (outputs of a frozen encoder).
+    n_features: how many random features, or outputs of the encoder; linear ones are as many as the columns.
+    gamma: of the kernel exp(-gamma ||x - y||^2); None takes a public rule from the number of columns.
+    seed: public, of the random features: all devices draw the same.
+    components: of "pca-rbf": so many principal components, for which the covariance of the columns is summed over the
+        devices, and the server learns it.
+    encoder: of "onnx": the SHA-256 of the file that every machine has.
+    encoder_bound: of "onnx": larger outputs are clipped; room to spare costs digits.
+    deviations: columns without a range are clipped at so many standard deviations.
+    scheme: how the training is protected.
+    alpha: of a coded scheme: so many devices can answer for each one; None is the scheme's own rule.
+    colluders: of role keys: so many devices together with the server learn the total only; None is 1 from four devices
+        on, else 0.
+    holders: of role keys: so many devices hold seeds and answer; None is all up to 50, then a dozen a role.
+    solver: how the server finds Theta from what it gets.
+    epochs: at most so many exchanges.
+    regularisation: weight of |Theta|^2 against the mean squared error.
     least_participants: a device takes part only with so many, itself included.
-    max_rows, max_rows_per_device: public bounds, from which the exact ring gets its range.
+    max_rows: public bound on the rows of all devices, from which the exact ring gets its range.
+    max_rows_per_device: public bound on the rows of one device.
     held_out: share of each device's rows kept out of training, for the score.
     inference: standard errors and p values are wanted, for which the server learns the whole total of X'X.
     noise: what hides single rows; None is none. Every other sum over rows is then refused: moments, a score on held-out

@@ -47,6 +47,10 @@ _TYPES: dict[str, type] = {
     **dict.fromkeys(("gamma", "encoder_bound", "deviations", "regularisation", "held_out"), float),
     "inference": bool,
 }
+COLUMN_KEYS = {
+    "number": ("name", "kind", "range", "scale", "missing", "indicator"),
+    "category": ("name", "kind", "levels", "missing", "other"),
+}
 _NOISE: dict[str, type] = {"epsilon": float, "delta": float, "honest": int, "clip_norm": float}
 _REQUIRED = ("name", "max_rows", "max_rows_per_device", "least_participants")
 
@@ -118,14 +122,14 @@ def _column(said: dict[str, Any]) -> StudyColumn:
     name = _typed("name of a column", said.get("name"), str)
     kind = said.get("kind")
     if kind == "number":
-        _known(f"column {name!r}", said, {"name", "kind", "range", "scale", "missing", "indicator"})
+        _known(f"column {name!r}", said, set(COLUMN_KEYS[kind]))
         missing = None if "missing" not in said else _typed(f"missing of column {name!r}", said["missing"], float)
         indicator = _typed(f"indicator of column {name!r}", said.get("indicator", True), bool)
         ends = _range(f"range of column {name!r}", said["range"]) if "range" in said else None
         scale = _typed(f"scale of column {name!r}", said.get("scale", "moments" if ends is None else "range"), str)
         return StudyColumn(NumberColumn(name, missing, indicator), ends, scale)
     if kind == "category":
-        _known(f"column {name!r}", said, {"name", "kind", "levels", "missing", "other"})
+        _known(f"column {name!r}", said, set(COLUMN_KEYS[kind]))
         levels = _texts(f"levels of column {name!r}", said.get("levels"))
         rest = {key: _typed(f"{key} of column {name!r}", said[key], str) for key in ("missing", "other") if key in said}
         return StudyColumn(CategoryColumn(name, levels, **rest))

@@ -117,7 +117,7 @@ class RoleDevice(Device):
         if parameters.colluders and self._roster is None and not self._policy.allow_unpinned:
             return (
                 f"a roster must be pinned where {parameters.colluders} colluder(s) are to learn nothing: a server could"
-                " invent devices; pin one, or set allow_unpinned, got none"
+                " invent devices; pin one, or set allow-unpinned, got none"
             )
         return super()._objection(parameters)
 
