@@ -227,3 +227,11 @@ def test_a_second_process_waits(tmp_path: Path):
         order.append("first")
     other.join()
     assert order == ["first", "second"]
+
+
+def test_a_lock_without_a_state_goes_too(tmp_path: Path):
+    """Of a run that was refused: a server that invites for ever must not fill the disk with locks."""
+    folder = StateFolder(tmp_path / "state")
+    with folder.locked():
+        folder.wipe()
+    assert list(tmp_path.iterdir()) == []

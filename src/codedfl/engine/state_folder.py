@@ -123,14 +123,13 @@ class StateFolder:
     def wipe(self) -> None:
         """Overwrite and remove everything, the index first: a wipe cut short leaves no state, and can be repeated."""
         self._named = {}
-        if not self.path.exists():
-            return
-        if (self.path / INDEX).exists():
-            (self.path / INDEX).replace(self.path / _FORMER)
-            sync_folder(self.path)
-        for entry in self.path.iterdir():
-            self._erase(entry)
-        self.path.rmdir()
+        if self.path.exists():
+            if (self.path / INDEX).exists():
+                (self.path / INDEX).replace(self.path / _FORMER)
+                sync_folder(self.path)
+            for entry in self.path.iterdir():
+                self._erase(entry)
+            self.path.rmdir()
         self.path.with_name(self.path.name + ".lock").unlink(missing_ok=True)
 
     def _hold_former_index(self) -> None:
