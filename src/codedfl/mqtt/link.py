@@ -124,7 +124,12 @@ class BrokerLink:
             self._client.connect(
                 self.address.host, self.address.port, _KEEP_ALIVE, clean_start=True, properties=properties
             )
-        except (OSError, ssl.SSLError, ValueError) as error:
+        except ssl.SSLCertVerificationError as error:
+            raise BrokerFailed(
+                f"the certificate of the broker at {self.address} must be signed by --ca, be valid today and carry that"
+                f" name, got {one_line(error.verify_message)}"
+            ) from None
+        except (OSError, ValueError) as error:
             raise BrokerFailed(f"the broker must be reachable at {self.address}, got {one_line(error)}") from None
         self._start_reading()
         if not self._wait_for_answer(_CONNECT_SECONDS):
@@ -189,9 +194,10 @@ class BrokerLink:
 
     def _on_disconnect(self, _client: Any, _data: Any, _flags: Any, code: ReasonCode, _properties: Any) -> None:
         if not self._answered.is_set():  # a certificate that the broker does not take shows itself like this
+            asked = "is its certificate signed by the broker's authority, and not revoked?"
             self._fail(
-                f"the broker at {self.address} must let this party in, got a closed connection: is its certificate"
-                " signed by the broker's authority, and not revoked?"
+                f"the broker at {self.address} must let this party in, got a closed connection: "
+                + (asked if self.address.tls else "does it want TLS (mqtts://)?")
             )
         elif code.is_failure:
             log.warning("the connection to the broker at %s is lost (%s)", self.address, one_line(code))
