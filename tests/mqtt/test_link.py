@@ -15,7 +15,7 @@ from codedfl.errors import InvalidInput
 from codedfl.mqtt import topics
 from codedfl.mqtt.address import BrokerAddress
 from codedfl.mqtt.broker_folder import SERVER_NAME, BrokerFolder
-from codedfl.mqtt.link import BrokerFailed, BrokerLink, Connected, Disconnected, Event, Received, Will
+from codedfl.mqtt.link import MOST_WAITING, BrokerFailed, BrokerLink, Connected, Disconnected, Event, Received, Will
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # connections cut on purpose
 
@@ -80,6 +80,47 @@ def test_a_second_connection_takes_the_place_of_the_first(opened: Callable[..., 
     first = opened("device-1")
     opened("device-1")
     until(first, lambda event: event == Disconnected())
+
+
+def test_two_with_one_certificate_are_told_and_slow_down(
+    opened: Callable[..., BrokerLink], caplog: pytest.LogCaptureFixture
+):
+    first = opened("device-1")
+    for count in range(1, 4):
+        opened("device-1")
+        until(first, lambda event: event == Disconnected())
+        if count < 3:
+            until(first, lambda event: event == Connected())
+    lost = [message for message in caplog.messages if message.endswith("or another server serve this study?")]
+    assert lost and "does another process use this certificate" in lost[0]
+    assert first._client._reconnect_min_delay == 8
+
+
+def test_nobody_can_take_anothers_connection_by_its_name(opened: Callable[..., BrokerLink], broker: RunningBroker):
+    first = opened("device-1")
+    other = BrokerLink(broker.address("device-0"), "device-1", Will(topics.presence(STUDY, "device-0")))
+    other.open()
+    assert other._client._client_id != first._client._client_id
+    other.close()
+    assert first.events(0.5) == []
+
+
+def test_a_flood_fills_no_memory(opened: Callable[..., BrokerLink], caplog: pytest.LogCaptureFixture):
+    """What nobody reads is dropped beyond a bound, of one topic; another's messages come through."""
+    server, flood, other = opened(SERVER_NAME), opened("device-0"), opened("device-2")
+    server.subscribe(topics.outbox(STUDY, "+"))
+    for _ in range(60):
+        flood.publish(topics.outbox(STUDY, "device-0"), bytes(500_000))
+    flood.flush(10.0)
+    deadline = time.monotonic() + 10
+    while not any("more comes in than can be read" in one for one in caplog.messages) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    other.publish(topics.outbox(STUDY, "device-2"), b"small")
+    time.sleep(1.0)
+    events = [event for event in server.events(5.0) if isinstance(event, Received)]
+    assert sum(event.cost for event in events if event.topic.endswith("device-0/out")) <= MOST_WAITING
+    assert Received(topics.outbox(STUDY, "device-2"), b"small") in events
+    assert not any(server._waiting.values())
 
 
 def test_a_broker_that_restarts_is_found_again(broker: RunningBroker, opened: Callable[..., BrokerLink]):
