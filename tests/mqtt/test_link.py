@@ -16,6 +16,7 @@ from codedfl.mqtt import topics
 from codedfl.mqtt.address import BrokerAddress
 from codedfl.mqtt.broker_folder import SERVER_NAME, BrokerFolder
 from codedfl.mqtt.link import MOST_WAITING, BrokerFailed, BrokerLink, Connected, Disconnected, Event, Received, Will
+from codedfl.mqtt.small_broker import SmallBroker
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # connections cut on purpose
 
@@ -129,6 +130,13 @@ def test_a_broker_that_restarts_is_found_again(broker: RunningBroker, opened: Ca
     until(link, lambda event: event == Disconnected())
     broker.start()
     until(link, lambda event: event == Connected(), 20.0)
+
+
+def test_the_small_broker_retains_nothing_large():
+    broker = SmallBroker(lambda *_: True, lambda *_: True)
+    broker._route("codedfl/x/device-0/here", bytes(1001), True, None)
+    broker._route("codedfl/y/device-0/here", bytes(1000), True, None)
+    assert list(broker._retained) == ["codedfl/y/device-0/here"]
 
 
 # -- one line for what is wrong
