@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from codedfl.engine.learning import Learning
-from codedfl.engine.policy_config import node_policy
+from codedfl.engine.policy_config import KEYS, load_policy, node_policy
 from codedfl.engine.run_config import RunConfig
 from codedfl.errors import InvalidInput
 from codedfl.privacy.budget import Budget
 from codedfl.privacy.calibration import rho_for
+from codedfl.protocol import Policy
 from codedfl.schemes import CodedKeys, CodedPadded, CodedScheme, OneShot, RoleKeys
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.descent import GradientDescent
@@ -187,3 +188,13 @@ def test_a_nodes_policy_may_demand_noise():
     policy = node_policy({"most-epsilon": 3, "most-total-epsilon": 8.0, "delta": 1e-6})
     assert (policy.most_epsilon, policy.most_total_epsilon, policy.delta) == (3.0, 8.0, 1e-6)
     assert node_policy({}).most_epsilon is None
+
+
+def test_a_policy_file_has_no_unknown_keys(tmp_path: Path):
+    policy = tmp_path / "policy.toml"
+    policy.write_text("least-joiners = 7\nallow-gram = true\n")
+    assert load_policy(policy) == Policy(least_joiners=7, allow_gram=True)
+    policy.write_text("least_joiners = 7\n")
+    message = f"a key of the policy must be one of {', '.join(KEYS)}, got 'least_joiners'"
+    with pytest.raises(InvalidInput, match=exactly(message)):
+        load_policy(policy)

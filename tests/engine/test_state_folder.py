@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -227,3 +228,34 @@ def test_a_second_process_waits(tmp_path: Path):
         order.append("first")
     other.join()
     assert order == ["first", "second"]
+
+
+def test_a_lock_without_a_state_goes_too(tmp_path: Path):
+    """Of a run that was refused: a server that invites for ever must not fill the disk with locks."""
+    folder = StateFolder(tmp_path / "state")
+    with folder.locked():
+        folder.wipe()
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(InvalidInput), folder.locked():
+        raise InvalidInput("refused before anything was kept")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lock_that_was_removed_meanwhile_is_taken_anew(tmp_path: Path):
+    """Of those who wait for it, the second must not work beside who finds no lock and makes one."""
+    at_work, most = [0], [0]
+
+    def work() -> None:
+        for _ in range(50):
+            with StateFolder(tmp_path / "state").locked():
+                at_work[0] += 1
+                most[0] = max(most[0], at_work[0])
+                time.sleep(0.0002)
+                at_work[0] -= 1
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1]

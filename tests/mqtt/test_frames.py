@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from codedfl.engine.calls import Call, Dismissal, Failed, Hello, Introduction, Measured, Probe, Refused, Reply, Step
 from codedfl.engine.letters import Letter, Parcel
 from codedfl.errors import MessageRefused
-from codedfl.mqtt.fetching import ASK_AGAIN_SECONDS, Fetcher, serve
+from codedfl.mqtt.fetching import ASK_AGAIN_SECONDS, Fetcher, Offer
 from codedfl.mqtt.frames import (
+    MOST_BYTES,
     PIECE_BYTES,
     Cargo,
     Envelope,
@@ -33,6 +34,7 @@ from codedfl.mqtt.frames import (
     reply_envelope,
 )
 from codedfl.mqtt.presence import Presence
+from codedfl.protocol.messages import VERSION, pack_list
 
 LARGE = random.Random(0).randbytes(3 * PIECE_BYTES + 17)
 PARCEL = Parcel(2, (Letter(b"head", b"bulk"), Letter(b"x")), 1, b"newest", "no")
@@ -111,6 +113,12 @@ def test_a_reference_beyond_all_bounds_is_refused():
 # -- fetching
 
 
+def offer(cargo: Cargo) -> Offer:
+    made = Offer()
+    made.cargo.update(cargo)
+    return made
+
+
 def reference_to(content: bytes) -> Reference:
     return Reference(hashlib.sha256(content).digest(), len(content))
 
@@ -123,7 +131,7 @@ def test_a_thing_is_fetched_in_pieces_and_only_once():
         for owner, fetch in list(fetcher.requests(0.0)):
             assert owner == "a" and len(fetch.pieces) <= 2
             asked += fetch.pieces
-            for piece in serve(fetch, cargo):
+            for piece in offer(cargo).serve(fetch):
                 assert isinstance(piece, Piece)
                 fetcher.take("a", piece)
                 fetcher.take("a", piece)  # delivered twice
@@ -158,7 +166,7 @@ def test_a_damaged_thing_is_fetched_once_more():
     fetcher.want("a", [reference_to(LARGE)])
     for damaged in (True, False):
         ((_, fetch),) = fetcher.requests(0.0)
-        for piece in serve(fetch, cargo):
+        for piece in offer(cargo).serve(fetch):
             assert isinstance(piece, Piece)
             spoilt = damaged and piece.index == 2
             fetcher.take("a", Piece(piece.digest, piece.index, bytes(len(piece.data))) if spoilt else piece)
@@ -169,14 +177,48 @@ def test_what_is_not_there_any_more_is_given_up():
     fetcher = Fetcher()
     fetcher.want("a", [reference_to(LARGE)])
     ((_, fetch),) = fetcher.requests(0.0)
-    (gone,) = serve(fetch, {})
+    (gone,) = offer({}).serve(fetch)
     assert isinstance(gone, Gone)
     assert fetcher.gone("a", gone) and not fetcher.gone("a", gone)
     assert not fetcher
 
 
 def test_pieces_beyond_the_end_are_not_served():
-    assert (
-        list(serve(Fetch(hashlib.sha256(b"x").digest(), (0, 1, -1, 10**12)), {hashlib.sha256(b"x").digest(): b"x"}))[1:]
-        == []
-    )
+    cargo = {hashlib.sha256(b"x").digest(): b"x"}
+    assert list(offer(cargo).serve(Fetch(hashlib.sha256(b"x").digest(), (0, 1, -1, 10**12))))[1:] == []
+
+
+def test_the_same_pieces_are_not_given_for_ever():
+    """A question of few bytes has an answer of many: who asks without end gets an end."""
+    ours, fetch = offer({hashlib.sha256(LARGE).digest(): LARGE}), Fetch(hashlib.sha256(LARGE).digest(), (0, 1, 2, 3))
+    given = [piece for _ in range(100) for piece in ours.serve(fetch)]
+    assert sum(isinstance(piece, Piece) for piece in given) == 8 * 4
+    assert given[-1] == Gone(fetch.digest)
+
+
+def test_pieces_that_come_slowly_are_not_asked_for_twice():
+    fetcher, ours = Fetcher(), offer({hashlib.sha256(LARGE).digest(): LARGE})
+    fetcher.want("a", [reference_to(LARGE)])
+    ((_, fetch),) = fetcher.requests(0.0)
+    for number, piece in enumerate(ours.serve(fetch)):
+        assert isinstance(piece, Piece)
+        fetcher.take("a", piece)
+        assert list(fetcher.requests((number + 1) * (ASK_AGAIN_SECONDS - 1))) == []
+    assert fetcher.fetched["a"] == ours.cargo
+
+
+def test_more_than_anybody_would_send_is_refused():
+    """Each reference is within bounds, all of them together are not."""
+    message = r"^a message must refer to at most \d+ bytes, got \d+$"
+    letters = [[[bytes([number]) * 32, MOST_BYTES], b""] for number in range(2)]
+    with pytest.raises(MessageRefused, match=message):
+        read_call(pack_list(["step", VERSION, bytes(16), "role-keys", "a", b"", 0, 0, "", b"", letters]), {})
+    reply = read_reply(pack_list(["parcel", 0, 0, "", b"", letters]), {})
+    assert isinstance(reply, Failed) and reply.reason.startswith("a message must refer to at most")
+
+
+def test_earlier_attempts_of_one_owner_give_way():
+    fetcher = Fetcher()
+    for number in range(50):
+        fetcher.want("a", [Reference(bytes([number]) * 32, MOST_BYTES)])
+    assert len(fetcher._parts) <= 2

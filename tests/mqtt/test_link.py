@@ -15,7 +15,8 @@ from codedfl.errors import InvalidInput
 from codedfl.mqtt import topics
 from codedfl.mqtt.address import BrokerAddress
 from codedfl.mqtt.broker_folder import SERVER_NAME, BrokerFolder
-from codedfl.mqtt.link import BrokerFailed, BrokerLink, Connected, Disconnected, Event, Received, Will
+from codedfl.mqtt.link import MOST_WAITING, BrokerFailed, BrokerLink, Connected, Disconnected, Event, Received, Will
+from codedfl.mqtt.small_broker import SmallBroker
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # connections cut on purpose
 
@@ -82,12 +83,60 @@ def test_a_second_connection_takes_the_place_of_the_first(opened: Callable[..., 
     until(first, lambda event: event == Disconnected())
 
 
+def test_two_with_one_certificate_are_told_and_slow_down(
+    opened: Callable[..., BrokerLink], caplog: pytest.LogCaptureFixture
+):
+    first = opened("device-1")
+    for count in range(1, 4):
+        opened("device-1")
+        until(first, lambda event: event == Disconnected())
+        if count < 3:
+            until(first, lambda event: event == Connected())
+    lost = [message for message in caplog.messages if message.endswith("or another server serve this study?")]
+    assert lost and "does another process use this certificate" in lost[0]
+    assert first._client._reconnect_min_delay == 8
+
+
+def test_nobody_can_take_anothers_connection_by_its_name(opened: Callable[..., BrokerLink], broker: RunningBroker):
+    first = opened("device-1")
+    other = BrokerLink(broker.address("device-0"), "device-1", Will(topics.presence(STUDY, "device-0")))
+    other.open()
+    assert other._client._client_id != first._client._client_id
+    other.close()
+    assert first.events(0.5) == []
+
+
+def test_a_flood_fills_no_memory(opened: Callable[..., BrokerLink], caplog: pytest.LogCaptureFixture):
+    """What nobody reads is dropped beyond a bound, of one topic; another's messages come through."""
+    server, flood, other = opened(SERVER_NAME), opened("device-0"), opened("device-2")
+    server.subscribe(topics.outbox(STUDY, "+"))
+    for _ in range(60):
+        flood.publish(topics.outbox(STUDY, "device-0"), bytes(500_000))
+    flood.flush(10.0)
+    deadline = time.monotonic() + 10
+    while not any("more comes in than can be read" in one for one in caplog.messages) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    other.publish(topics.outbox(STUDY, "device-2"), b"small")
+    time.sleep(1.0)
+    events = [event for event in server.events(5.0) if isinstance(event, Received)]
+    assert sum(event.cost for event in events if event.topic.endswith("device-0/out")) <= MOST_WAITING
+    assert Received(topics.outbox(STUDY, "device-2"), b"small") in events
+    assert not any(server._waiting.values())
+
+
 def test_a_broker_that_restarts_is_found_again(broker: RunningBroker, opened: Callable[..., BrokerLink]):
     link = opened("device-2")
     broker.stop()
     until(link, lambda event: event == Disconnected())
     broker.start()
     until(link, lambda event: event == Connected(), 20.0)
+
+
+def test_the_small_broker_retains_nothing_large():
+    broker = SmallBroker(lambda *_: True, lambda *_: True)
+    broker._route("codedfl/x/device-0/here", bytes(1001), True, None)
+    broker._route("codedfl/y/device-0/here", bytes(1000), True, None)
+    assert list(broker._retained) == ["codedfl/y/device-0/here"]
 
 
 # -- one line for what is wrong
@@ -107,7 +156,10 @@ def test_no_broker(broker: RunningBroker):
 def test_a_broker_whose_certificate_another_authority_signed(broker: RunningBroker, tmp_path: Path):
     other = BrokerFolder.create(tmp_path / "other", [HOST], ["device-0"]).party("device-0")
     address = BrokerAddress(HOST, broker.port, True, other.authority, other.certificate, other.key)
-    message = rf"^the broker must be reachable at mqtts://{HOST}:\d+, got .*CERTIFICATE_VERIFY_FAILED.*$"
+    message = (
+        rf"^the certificate of the broker at mqtts://{HOST}:\d+ must be signed by --ca, be valid today and carry that"
+        " name, got self-signed certificate in certificate chain$"
+    )
     with pytest.raises(BrokerFailed, match=message):
         BrokerLink(address, "device-0", Will("x")).open()
 
@@ -123,6 +175,15 @@ def test_a_stranger_with_a_certificate_of_another_authority(broker: RunningBroke
     address = BrokerAddress(HOST, broker.port, True, broker.address("device-0").authority, other.certificate, other.key)
     with pytest.raises(BrokerFailed, match=f"^{re.escape(LET_IN.format(address))}$"):
         BrokerLink(address, "device-0", Will("x")).open()
+
+
+def test_a_broker_that_wants_tls(broker: RunningBroker):
+    message = (
+        f"the broker at mqtt://{HOST}:{broker.port} must let this party in, got a closed connection: does it want TLS"
+        " (mqtts://)?"
+    )
+    with pytest.raises(BrokerFailed, match=f"^{re.escape(message)}$"):
+        BrokerLink(BrokerAddress(HOST, broker.port, False), "device-0", Will("x")).open()
 
 
 def test_a_stranger_without_a_certificate(broker: RunningBroker):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from codedfl.errors import InvalidInput
+from codedfl.errors import CodedFLError, InvalidInput
 
 Study = Annotated[Path, typer.Argument(help="The study file (TOML).", show_default=False)]
 Broker = Annotated[
@@ -22,6 +24,15 @@ Certificate = Annotated[
     Path | None, typer.Option("--cert", metavar="FILE", help="Certificate to be let in with.", show_default=False)
 ]
 Key = Annotated[Path | None, typer.Option("--key", metavar="FILE", help="Its private key.", show_default=False)]
+
+
+@contextmanager
+def disk_failures_told(what_then: str) -> Iterator[None]:
+    """A disk that is full or read-only ends the command with one line that says what then; nothing was said unsaved."""
+    try:
+        yield
+    except OSError as error:
+        raise CodedFLError(f"the disk must be writable and have room, got {error}; {what_then}") from None
 
 
 def require_mqtt() -> None:

@@ -15,6 +15,8 @@ from codedfl.engine.private_files import default_state_dir
 from codedfl.engine.study_config import load_agreed
 from codedfl.protocol import Policy
 
+_GOES_ON = "started again, it goes on where it was"
+
 
 def join_study(
     study: broker_options.Study,
@@ -60,7 +62,8 @@ def join_study(
     allowed = load_policy(policy) if policy else Policy()
     membership = Membership(name, table, state or default_state_dir(), server_key, roster, allowed, approvals)
     try:
-        join(load_agreed(study), address, membership, once=once)
+        with broker_options.disk_failures_told(_GOES_ON):
+            join(load_agreed(study), address, membership, once=once)
     except KeyboardInterrupt:
-        screen.remark("left: started again, it goes on where it was")
+        screen.remark(f"left: {_GOES_ON}")
         raise typer.Exit(INTERRUPTED) from None

@@ -28,6 +28,7 @@ from codedfl.engine.study_training import MODEL_FILE, Serving, StudyResult
 from codedfl.engine.training import Score
 from codedfl.errors import InvalidInput
 
+_GOES_ON = "started again with the same --out, it goes on where it was"
 _MOST_ROWS = 40
 _STYLES = {"ready": "green", "shared": "cyan", "joined": "cyan", "done": "green", "gone": "red"}
 
@@ -74,9 +75,11 @@ def serve_study(
     found = load_agreed(study)
     _check_options(found, test, devices, wait, roster)
     epochs = found.epochs if isinstance(found, Study) else found.run_config(out).epochs
-    watch = RunWatch.in_folder(out, epochs, found.name)
     try:
-        with _shown(watch, screen.remarks):
+        with (
+            broker_options.disk_failures_told(_GOES_ON),
+            _shown(RunWatch.in_folder(out, epochs, found.name), screen.remarks) as watch,
+        ):
             if isinstance(found, Study):
                 least = found.least_participants
                 patience = Patience(devices or least, least, 300.0 if wait is None else wait)
@@ -86,7 +89,7 @@ def serve_study(
             else:
                 screen.say(str(serve(found, address, out, score=_score(found, test), watch=watch)))
     except KeyboardInterrupt:
-        screen.remark("interrupted: started again with the same --out, it goes on where it was")
+        screen.remark(f"interrupted: {_GOES_ON}")
         raise typer.Exit(INTERRUPTED) from None
 
 
@@ -135,13 +138,13 @@ def _score(study: RunFile, test: Path | None) -> Score | None:
 
 
 @contextmanager
-def _shown(watch: RunWatch, console: Console) -> Iterator[None]:
+def _shown(watch: RunWatch, console: Console) -> Iterator[RunWatch]:
     """A table that keeps itself up to date, below the log; without a terminal the log is all."""
     if not console.is_terminal:
-        yield
+        yield watch
         return
     with Live(LiveTable(watch), console=console, refresh_per_second=4):
-        yield
+        yield watch
 
 
 class LiveTable:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import fields
 from pathlib import Path
 
 from codedfl.engine.learning import Config, setting
 from codedfl.errors import InvalidInput
 from codedfl.privacy.budget import DELTA
 from codedfl.protocol import Policy
+
+# Everything in a policy but what only experiments need.
+KEYS = tuple(one.name.replace("_", "-") for one in fields(Policy) if one.name != "allow_unmasked")
 
 
 def node_policy(node: Config) -> Policy:
@@ -44,8 +48,12 @@ def node_policy(node: Config) -> Policy:
 
 
 def load_policy(path: Path) -> Policy:
-    """The same keys from a TOML file."""
+    """The same keys from a TOML file, and no others: a limit that is misspelt would be none."""
     try:
-        return node_policy(tomllib.loads(path.read_text(encoding="utf-8")))
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:  # of TOML itself, of endless numbers and nesting
         raise InvalidInput(f"the policy must be a readable TOML file, got {str(path)!r} ({error})") from None
+    for key in found:
+        if key not in KEYS:
+            raise InvalidInput(f"a key of the policy must be one of {', '.join(KEYS)}, got {key!r:.80}")
+    return node_policy(found)

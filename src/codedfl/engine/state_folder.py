@@ -55,14 +55,37 @@ class StateFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep out a second process: one that was left behind when its node was killed may still be at work."""
+        """Keep out a second process: one that was left behind when its node was killed may still be at work.
+
+        Where no state is kept in the end, no lock is left either: whoever is refused for ever fills no disk.
+        """
         make_private_folder(self.path.parent)
-        handle = os.open(self.path.with_name(self.path.name + ".lock"), os.O_WRONLY | os.O_CREAT, 0o600)
+        handle = self._take_lock()
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
             yield
         finally:
+            if not self.path.exists():
+                self._lock.unlink(missing_ok=True)
             os.close(handle)
+
+    @property
+    def _lock(self) -> Path:
+        return self.path.with_name(self.path.name + ".lock")
+
+    def _take_lock(self) -> int:
+        """Of the file that has the name when it is locked: while this one waited, it may have been removed."""
+        while True:
+            handle = os.open(self._lock, os.O_WRONLY | os.O_CREAT, 0o600)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            if self._is_named(handle):
+                return handle
+            os.close(handle)
+
+    def _is_named(self, handle: int) -> bool:
+        try:
+            return os.path.samestat(os.fstat(handle), self._lock.stat())
+        except FileNotFoundError:
+            return False
 
     def load(self) -> State | None:
         """The state last saved; None if there is none."""
@@ -123,15 +146,14 @@ class StateFolder:
     def wipe(self) -> None:
         """Overwrite and remove everything, the index first: a wipe cut short leaves no state, and can be repeated."""
         self._named = {}
-        if not self.path.exists():
-            return
-        if (self.path / INDEX).exists():
-            (self.path / INDEX).replace(self.path / _FORMER)
-            sync_folder(self.path)
-        for entry in self.path.iterdir():
-            self._erase(entry)
-        self.path.rmdir()
-        self.path.with_name(self.path.name + ".lock").unlink(missing_ok=True)
+        if self.path.exists():
+            if (self.path / INDEX).exists():
+                (self.path / INDEX).replace(self.path / _FORMER)
+                sync_folder(self.path)
+            for entry in self.path.iterdir():
+                self._erase(entry)
+            self.path.rmdir()
+        self._lock.unlink(missing_ok=True)
 
     def _hold_former_index(self) -> None:
         """Give the index a second name, or its blocks would be free before they are overwritten."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,6 +58,15 @@ class BrokerAddress:
 
     def __str__(self) -> str:
         return f"mqtt{'s' if self.tls else ''}://{self.host}:{self.port}"
+
+    def client_id(self, identity: str) -> str:
+        """Under which id to connect: nobody without the same private key knows it.
+
+        Whoever connects with an id takes the connection of the one who has it, and brokers let any client choose any.
+        """
+        secret = b"" if self.key is None else self.key.read_bytes()
+        tag = hashlib.sha256(b"codedfl client id|" + identity.encode() + b"|" + secret).hexdigest()
+        return f"{identity}-{tag[:32]}"
 
     def context(self) -> ssl.SSLContext | None:
         """TLS 1.2 or newer, the broker's name and certificate checked; None without TLS."""

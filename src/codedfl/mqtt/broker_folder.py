@@ -158,7 +158,6 @@ class BrokerFolder:
         """Serve until ended. mosquitto takes the place of this process."""
         program = program or self.program()
         if program == SMALL:
-            log.info("the small broker listens at %s:%d", self.listen, self.port)
             asyncio.run(self._serve())
             return
         found = _mosquitto()
@@ -170,6 +169,7 @@ class BrokerFolder:
     async def _serve(self) -> None:
         broker = SmallBroker(may_publish, may_read)
         await broker.start(self.listen, self.port, self.tls_context())
+        log.info("the small broker listens at %s:%d", self.listen, self.port)
         try:
             await asyncio.Event().wait()
         finally:

@@ -15,10 +15,9 @@ from codedfl.engine.logs import one_line
 from codedfl.engine.resident_host import ResidentHost
 from codedfl.errors import MessageRefused
 from codedfl.mqtt import topics
-from codedfl.mqtt.fetching import Fetcher, serve
+from codedfl.mqtt.fetching import Fetcher, Offer
 from codedfl.mqtt.frames import (
     CALL,
-    Cargo,
     Envelope,
     Fetch,
     Gone,
@@ -71,9 +70,10 @@ class DeviceDaemon:
         self._fetcher = Fetcher()
         self._call: Envelope | None = None  # the newest; an older one that has not been worked on is void
         self._fetches = False  # whether that refers to anything
-        self._cargo: Cargo = {}  # what the last reply refers to
+        self._offer = Offer()  # what the last reply refers to
         self._replied: tuple[str, bytes] = ("", b"")
-        self._served: bool | None = None
+        self._served: bool | None = None  # on this connection
+        self._told: bool | None = None  # in the log
         self._alone_since = clock()
 
     @staticmethod
@@ -118,9 +118,9 @@ class DeviceDaemon:
             self._take_frame(event.payload)
 
     def _server_is(self, there: bool) -> None:
-        if there != self._served:
+        if there != self._told:
             log.info("%s: the server %s", self._host.name, "is there" if there else "has left")
-        self._served = there
+        self._served = self._told = there
 
     def _take_frame(self, payload: bytes) -> None:
         try:
@@ -136,7 +136,7 @@ class DeviceDaemon:
         elif isinstance(frame, Nudge):
             self._answer_nudge(frame.number)
         elif isinstance(frame, Fetch):
-            for piece in serve(frame, self._cargo):
+            for piece in self._offer.serve(frame):
                 self._link.publish(self._outbox, pack_frame(piece))
         elif isinstance(frame, Piece):
             self._fetcher.take(_SERVER, frame)
@@ -171,8 +171,8 @@ class DeviceDaemon:
         if self._fetches:  # else what is here of a larger call stays until that comes again
             self._fetcher.forget(_SERVER)
         self._fetches = False
-        self._cargo = {}
-        self._replied = (number, pack_frame(reply_envelope(number, reply, self._cargo)))
+        self._offer = Offer()
+        self._replied = (number, pack_frame(reply_envelope(number, reply, self._offer.cargo)))
         self._link.publish(self._outbox, self._replied[1])
 
     def _reply(self, call: Call) -> Reply:

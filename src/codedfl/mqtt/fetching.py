@@ -13,11 +13,12 @@ import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from codedfl.mqtt.frames import PIECE_BYTES, Cargo, Fetch, Gone, Piece, Reference
+from codedfl.mqtt.frames import MOST_BYTES, PIECE_BYTES, Cargo, Fetch, Gone, Piece, Reference
 
 PIECES_EACH = 8  # on the way from one owner
 PIECES_IN_ALL = 64
-ASK_AGAIN_SECONDS = 20.0  # a piece that has not come by then was lost
+_TIMES_GIVEN = 8
+ASK_AGAIN_SECONDS = 30.0  # without any piece of its owner: then what was asked for is lost, and not only slow
 
 Progress = Callable[[str, int, int], None]  # owner, bytes that are here, bytes in all
 
@@ -54,13 +55,26 @@ class Fetcher:
         self._in_all = in_all
         self._on_progress = on_progress
         self._parts: dict[tuple[str, bytes], _Part] = {}
+        self._heard: set[str] = set()  # owners of whom a piece has come since it was last looked
         self.fetched: dict[str, Cargo] = {}  # owner -> what is complete
 
     def want(self, owner: str, references: list[Reference]) -> None:
         """Fetch these, from where an earlier attempt has stopped."""
+        self._make_room(owner, references)
         for reference in references:
             if reference.digest not in self.fetched.get(owner, {}):
                 self._parts.setdefault((owner, reference.digest), _Part(reference))
+
+    def _make_room(self, owner: str, references: list[Reference]) -> None:
+        """Keep no more of one owner than one message may refer to: earlier attempts give way."""
+        held = sum(part.reference.size for (name, _), part in self._parts.items() if name == owner)
+        held += sum(map(len, self.fetched.get(owner, {}).values()))
+        wanted = {reference.digest for reference in references}
+        if held + sum(reference.size for reference in references) <= 2 * MOST_BYTES:
+            return
+        for key in [key for key in self._parts if key[0] == owner and key[1] not in wanted]:
+            del self._parts[key]
+        self.fetched.pop(owner, None)
 
     def forget(self, owner: str) -> None:
         """All that is wanted of it was read; what is left of earlier attempts is not wanted any more."""
@@ -79,6 +93,7 @@ class Fetcher:
         part = self._parts.get((owner, piece.digest))
         if part is None or part.asked.pop(piece.index, None) is None:
             return False
+        self._heard.add(owner)
         size = min(PIECE_BYTES, part.reference.size - piece.index * PIECE_BYTES)
         if len(piece.data) != size:
             return False  # asked for again when its time has come
@@ -101,6 +116,7 @@ class Fetcher:
 
     def requests(self, now: float, reachable: Callable[[str], bool] = lambda _: True) -> Iterator[tuple[str, Fetch]]:
         """What to ask whom for now, in turns, so that no owner waits for another's bulk."""
+        self._go_on_waiting(now)
         room = self._in_all - sum(part.on_the_way(now) for part in self._parts.values())
         asked: dict[tuple[str, bytes], list[int]] = {}
         load: dict[str, int] = {}
@@ -125,17 +141,36 @@ class Fetcher:
         for (owner, digest), pieces in asked.items():
             yield owner, Fetch(digest, tuple(pieces))
 
+    def _go_on_waiting(self, now: float) -> None:
+        """For those whose pieces come, however slowly: asking again would only make their link slower."""
+        for (owner, _), part in self._parts.items():
+            if owner in self._heard:
+                part.asked = dict.fromkeys(part.asked, now + ASK_AGAIN_SECONDS)
+        self._heard.clear()
+
     def __bool__(self) -> bool:
         """Whether anything is still being fetched."""
         return bool(self._parts)
 
 
-def serve(fetch: Fetch, cargo: Cargo) -> Iterator[Piece | Gone]:
-    """The owner's part: the pieces that were asked for."""
-    content = cargo.get(fetch.digest)
-    if content is None:
-        yield Gone(fetch.digest)
-        return
-    for index in fetch.pieces[:PIECES_IN_ALL]:
-        if 0 <= index * PIECE_BYTES < len(content):
-            yield Piece(fetch.digest, index, content[index * PIECE_BYTES : (index + 1) * PIECE_BYTES])
+class Offer:
+    """The owner's part: what one message of its own refers to, to be fetched by who got the message.
+
+    Each piece is given a few times, for what is lost on the way, and no more: a small question has a large answer.
+    """
+
+    def __init__(self) -> None:
+        self.cargo: Cargo = {}
+        self._given = 0
+
+    def serve(self, fetch: Fetch) -> Iterator[Piece | Gone]:
+        """The pieces that were asked for."""
+        content = self.cargo.get(fetch.digest)
+        most = _TIMES_GIVEN * sum(-(-len(one) // PIECE_BYTES) for one in self.cargo.values())
+        if content is None or self._given >= most:
+            yield Gone(fetch.digest)
+            return
+        for index in fetch.pieces[:PIECES_IN_ALL]:
+            if 0 <= index * PIECE_BYTES < len(content):
+                self._given += 1
+                yield Piece(fetch.digest, index, content[index * PIECE_BYTES : (index + 1) * PIECE_BYTES])

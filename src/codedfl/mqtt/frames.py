@@ -21,7 +21,7 @@ from codedfl.errors import MessageRefused
 from codedfl.protocol.messages import check_types, pack_list, unpack_list
 
 PIECE_BYTES = 1 << 18
-MOST_BYTES = 1 << 32  # of one thing that is fetched
+MOST_BYTES = 1 << 30  # of all that one message refers to
 DIGEST_BYTES = 32
 _MOST_TEXT = 1000
 
@@ -182,6 +182,14 @@ class _Contents:
             self.missing.append(value)
         return content or b""
 
+    def require_all(self) -> None:
+        """Raises ``Missing``, or ``MessageRefused`` if it is more than anybody would send."""
+        wanted = sum(reference.size for reference in self.missing)
+        if wanted > MOST_BYTES:
+            raise MessageRefused(f"a message must refer to at most {MOST_BYTES} bytes, got {wanted}")
+        if self.missing:
+            raise Missing(self.missing)
+
 
 # -- calls
 
@@ -222,8 +230,7 @@ def read_call(body: bytes, fetched: Mapping[bytes, bytes]) -> Call:
         call = Step(run, scheme, name, _read_parcel(raw[6:], contents), version, contents.of(raw[5]))
     else:
         raise MessageRefused(f"a call must be of a known kind, got {str(kind)[:40]!r}")
-    if contents.missing:
-        raise Missing(contents.missing)
+    contents.require_all()
     return call
 
 
@@ -248,10 +255,9 @@ def read_reply(body: bytes, fetched: Mapping[bytes, bytes]) -> Reply:
     contents = _Contents(fetched)
     try:
         reply = _read_reply(unpack_list(body, "a reply", depth=4), contents)
+        contents.require_all()
     except MessageRefused as error:
         return Failed(str(error))
-    if contents.missing:
-        raise Missing(contents.missing)
     return reply
 
 

@@ -128,7 +128,7 @@ def join(
     name = topics.checked_name(membership.name, "name")
     host = membership.host(study)
     with sole_user(make_private_folder(membership.state / name), "the state folder"):
-        link = BrokerLink(address, name, DeviceDaemon.will(study.name, name))
+        link = BrokerLink(address, f"{name}-{study.name}", DeviceDaemon.will(study.name, name))
         link.open()
         try:
             log.info("%s has joined %r at %s, key %s", name, study.name, address, fingerprint(host.identity.public))

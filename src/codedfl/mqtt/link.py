@@ -13,6 +13,7 @@ import ssl
 import sys
 import threading
 import time
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -30,9 +31,13 @@ from codedfl.mqtt.address import BrokerAddress
 log = logging.getLogger("codedfl.mqtt")
 
 EXPIRY_SECONDS = 60  # a call that a broker could not deliver for so long is stale: a newer one exists
+MOST_WAITING = 16 << 20  # bytes of one topic: many times what is agreed to be on the way; a flood must not fill memory
 _KEEP_ALIVE = 20
 _CONNECT_SECONDS = 30.0  # a broker may be busy with the handshakes of many
 _NOT_AUTHORISED = 135
+_SHORT_SECONDS = 20.0  # a connection that was lost sooner was short
+_SHORT_IN_A_ROW = 3  # so many are no accident
+_MOST_DELAY = 15  # seconds before a connection is made anew
 _TURN_SECONDS = 2e-4
 
 
@@ -56,6 +61,11 @@ class Received:
 
     topic: str
     payload: bytes
+
+    @property
+    def cost(self) -> int:
+        """In memory, with what Python needs beside the payload."""
+        return len(self.payload) + 1000
 
 
 Event = Connected | Disconnected | Received
@@ -90,7 +100,7 @@ class BrokerLink:
 
     Parameters
     ----------
-    identity: the client's id at the broker; a second connection with the same takes the first one's place.
+    identity: who connects; a second connection of the same with the same key takes the first one's place.
     will: what the broker is to say when this party is lost.
     """
 
@@ -98,18 +108,24 @@ class BrokerLink:
         self.address = address
         self.bytes_in = self.bytes_out = 0
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._waiting: Counter[str] = Counter()  # topic -> bytes that have come in and were not asked for yet
+        self._counting = threading.Lock()
         self._failure: BrokerFailed | None = None
+        self._connected_at = 0.0
+        self._short = 0  # short connections in a row
         self._answered = threading.Event()
         # Made once: paho builds a table of all properties each time.
         self._passing = _properties(PacketTypes.PUBLISH, MessageExpiryInterval=EXPIRY_SECONDS)
-        client = self._client = paho.Client(CallbackAPIVersion.VERSION2, identity, protocol=paho.MQTTv5)
         context = address.context()
+        client = self._client = paho.Client(
+            CallbackAPIVersion.VERSION2, address.client_id(identity), protocol=paho.MQTTv5
+        )
         if context is not None:
             client.tls_set_context(context)
         client.will_set(will.topic, will.payload, qos=1, retain=True)
         client.connect_timeout = _CONNECT_SECONDS
         client.max_queued_messages_set(0)
-        client.reconnect_delay_set(1, 15)
+        client.reconnect_delay_set(1, _MOST_DELAY)
         client.on_socket_open = _without_delay
         client.on_connect = self._on_connect
         client.on_disconnect = self._on_disconnect
@@ -124,7 +140,12 @@ class BrokerLink:
             self._client.connect(
                 self.address.host, self.address.port, _KEEP_ALIVE, clean_start=True, properties=properties
             )
-        except (OSError, ssl.SSLError, ValueError) as error:
+        except ssl.SSLCertVerificationError as error:
+            raise BrokerFailed(
+                f"the certificate of the broker at {self.address} must be signed by --ca, be valid today and carry that"
+                f" name, got {one_line(error.verify_message)}"
+            ) from None
+        except (OSError, ValueError) as error:
             raise BrokerFailed(f"the broker must be reachable at {self.address}, got {one_line(error)}") from None
         self._start_reading()
         if not self._wait_for_answer(_CONNECT_SECONDS):
@@ -174,6 +195,10 @@ class BrokerLink:
                 found.append(self._events.get_nowait())
         except queue.Empty:
             pass
+        with self._counting:
+            for event in found:
+                if isinstance(event, Received):
+                    self._waiting[event.topic] -= event.cost
         if self._failure is not None:
             raise self._failure
         return found
@@ -184,22 +209,47 @@ class BrokerLink:
         if code.is_failure:
             self._fail(f"the broker at {self.address} must let this party in, got {one_line(code)}")
             return
+        self._connected_at = time.monotonic()
         self._events.put(Connected())
         self._answered.set()
 
     def _on_disconnect(self, _client: Any, _data: Any, _flags: Any, code: ReasonCode, _properties: Any) -> None:
         if not self._answered.is_set():  # a certificate that the broker does not take shows itself like this
+            asked = "is its certificate signed by the broker's authority, and not revoked?"
             self._fail(
-                f"the broker at {self.address} must let this party in, got a closed connection: is its certificate"
-                " signed by the broker's authority, and not revoked?"
+                f"the broker at {self.address} must let this party in, got a closed connection: "
+                + (asked if self.address.tls else "does it want TLS (mqtts://)?")
             )
         elif code.is_failure:
-            log.warning("the connection to the broker at %s is lost (%s)", self.address, one_line(code))
+            self._note_loss(one_line(code))
             self._events.put(Disconnected())
+
+    def _note_loss(self, reason: str) -> None:
+        """Brokers do not say for sure why. Lost again and again, it is tried less often: perhaps two are at odds."""
+        lasted = time.monotonic() - self._connected_at
+        self._short = self._short + 1 if lasted < _SHORT_SECONDS else 0
+        self._client.reconnect_delay_set(min(2**self._short, _MOST_DELAY), _MOST_DELAY)
+        hint = ": does another process use this certificate, or another server serve this study?"
+        log.warning(
+            "the connection to the broker at %s is lost (%s)%s",
+            self.address,
+            reason,
+            hint if self._short >= _SHORT_IN_A_ROW else "",
+        )
 
     def _on_message(self, _client: Any, _data: Any, message: paho.MQTTMessage) -> None:
         self.bytes_in += len(message.payload)
-        self._events.put(Received(message.topic, bytes(message.payload)))
+        received = Received(message.topic, bytes(message.payload))
+        with self._counting:
+            if self._waiting[received.topic] + received.cost > MOST_WAITING:
+                dropped = True
+            else:
+                dropped = False
+                self._waiting[received.topic] += received.cost
+        if dropped:
+            log.warning("%s: more comes in than can be read, and is dropped", one_line(received.topic))
+        else:
+            self._events.put(received)
 
     def _on_publish(self, _client: Any, _data: Any, _number: int, code: ReasonCode, _properties: Any) -> None:
         if code.value == _NOT_AUTHORISED:

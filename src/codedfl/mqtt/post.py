@@ -19,10 +19,9 @@ from codedfl.engine.calls import Call, Dismissal, Failed, Reply
 from codedfl.engine.logs import one_line
 from codedfl.errors import MessageRefused
 from codedfl.mqtt import topics
-from codedfl.mqtt.fetching import Fetcher, Progress, serve
+from codedfl.mqtt.fetching import Fetcher, Offer, Progress
 from codedfl.mqtt.frames import (
     REPLY,
-    Cargo,
     Envelope,
     Fetch,
     Frame,
@@ -54,7 +53,7 @@ class _Node:
     device: str
     session: bytes
     number: str = ""
-    cargo: Cargo = field(default_factory=dict)  # what the call refers to
+    offer: Offer = field(default_factory=Offer)  # what the call refers to
     body: bytes | Reference | None = None  # of its reply, while things it refers to are being fetched
     fetches: bool = False  # whether the reply refers to anything
     replied: str = ""  # the number of the last call that it replied to
@@ -133,11 +132,11 @@ class MqttPost:
         node = self._nodes.get(number_of_node)
         if node is None:
             return None
-        node.number, node.cargo, node.body = f"{self._prefix}-{next(self._numbers)}", {}, None
+        node.number, node.offer, node.body = f"{self._prefix}-{next(self._numbers)}", Offer(), None
         node.fetches = False
         node.nudge_at, node.nudges = self._clock() + NUDGE_SECONDS[0], 0
         self._nudge_at = min(self._nudge_at, node.nudge_at)
-        self._send(node.device, call_envelope(node.number, call, node.cargo))
+        self._send(node.device, call_envelope(node.number, call, node.offer.cargo))
         return node.number
 
     def _send(self, device: str, frame: Frame) -> None:
@@ -228,7 +227,7 @@ class MqttPost:
             log.error("a message of %s is refused: %s", device, one_line(error))
             return
         if isinstance(frame, Fetch):
-            for answer in serve(frame, node.cargo):
+            for answer in node.offer.serve(frame):
                 self._send(device, answer)
         elif isinstance(frame, Piece):
             if self._fetcher.take(device, frame):
@@ -262,4 +261,4 @@ class MqttPost:
         self._replies[node.number] = reply
         if node.fetches:  # else what is here of a larger one stays until that comes again
             self._fetcher.forget(node.device)
-        node.number, node.cargo, node.body, node.replied = "", {}, None, node.number
+        node.number, node.offer, node.body, node.replied = "", Offer(), None, node.number

@@ -26,6 +26,7 @@ log = logging.getLogger("codedfl.mqtt.broker")
 MOST_PACKET = 1 << 20  # bytes
 MOST_QUEUED = 32 << 20  # bytes for one client
 MOST_RETAINED = 100_000
+_MOST_RETAINED_BYTES = 1000  # of one: what is retained says who is there
 _READ_BYTES = 1 << 18
 _HANDSHAKE_SECONDS = 10.0
 _HEADER_BYTES = 5  # one of type, one to four of length
@@ -185,7 +186,7 @@ class SmallBroker:
     def _route(self, topic: str, payload: bytes, retain: bool, expiry: int | None) -> None:
         if retain:
             self._retained.pop(topic, None)
-            if payload and len(self._retained) < MOST_RETAINED:
+            if 0 < len(payload) <= _MOST_RETAINED_BYTES and len(self._retained) < MOST_RETAINED:
                 self._retained[topic] = payload
         receivers = set(self._exact.get(topic, ()))
         for filter_, clients in self._wild.items():

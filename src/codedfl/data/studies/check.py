@@ -86,11 +86,13 @@ def _target(study: Study, table: RawTable) -> ColumnCheck:
     try:
         values = study.target_values(table)
         if isinstance(study.target, NumberTarget) and values.dtype.kind == "U":
-            raise InvalidInput(f"the target {name!r} of {table.name} must hold numbers, got {str(values[0])!r}")
+            first = repr(str(values[0])) if len(values) else "no rows"
+            raise InvalidInput(f"the target {name!r} of {table.name} must hold numbers, got {first}")
         if isinstance(study.target, ClassTarget):
             study.target.labels().encode(values)
             return ColumnCheck(name, "target", seen=", ".join(map(str, np.unique(values).tolist()[:_MOST_SEEN])))
     except InvalidInput as error:
         return ColumnCheck(name, "target", objection=str(error))
     clipped = study.target.labels().count_clipped(values)
-    return ColumnCheck(name, "target", clipped, seen=f"{values.min():g} to {values.max():g}")
+    seen = f"{values.min():g} to {values.max():g}" if len(values) else ""
+    return ColumnCheck(name, "target", clipped, seen=seen)

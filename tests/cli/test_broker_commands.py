@@ -1,0 +1,45 @@
+"""What ``codedfl join`` and ``serve`` say before they reach a broker: one line, and what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from command_runner import Run
+
+pytestmark = pytest.mark.usefixtures("study")
+
+TABLE = "age,days\n" + "".join(f"{20 + row},{row % 7}.5\n" for row in range(40))
+BROKER = ("--broker", "mqtt://127.0.0.1:1")
+
+
+@pytest.fixture
+def study(run: Run) -> None:
+    Path("mine.csv").write_text(TABLE)
+    assert run("study", "new", "mine.csv", "--target", "days", "--task", "regression").exit_code == 0
+    assert run("study", "approve", "study.toml", "--who", "A. Lovelace").exit_code == 0
+
+
+def test_a_table_without_rows(run: Run):
+    Path("none.csv").write_text("age,days\n")
+    result = run("join", "study.toml", *BROKER, "--table", "none.csv", "--name", "clinic", "--state", "state")
+    assert (result.exit_code, result.stderr) == (2, "error: none.csv must have between 1 and 10000 rows, got 0\n")
+    assert run("study", "check", "study.toml", "none.csv").exit_code == 2
+
+
+def test_a_state_folder_that_cannot_be_made(run: Run):
+    result = run("join", "study.toml", *BROKER, "--table", "mine.csv", "--name", "clinic", "--state", "mine.csv")
+    message = (
+        "error: the disk must be writable and have room, got [Errno 17] File exists: 'mine.csv'; started again, it"
+        " goes on where it was\n"
+    )
+    assert (result.exit_code, result.stderr) == (2, message)
+
+
+def test_an_output_folder_that_cannot_be_made(run: Run):
+    result = run("serve", "study.toml", *BROKER, "--out", "mine.csv")
+    message = (
+        "error: the disk must be writable and have room, got [Errno 17] File exists: 'mine.csv'; started again with"
+        " the same --out, it goes on where it was\n"
+    )
+    assert (result.exit_code, result.stderr) == (2, message)
