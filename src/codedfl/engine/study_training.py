@@ -244,6 +244,7 @@ class _StudyRun:
                 n_features=recipe.n_features,
                 n_outputs=recipe.n_outputs,
                 bounds=self._bounds(recipe),
+                precision=study.precision(recipe, n_devices),
                 **scheme.agreed,
                 reveals_gram=scheme.reveals_gram,
                 recipe=digest,

@@ -77,12 +77,24 @@ def rehearse_study(
     """
     problem = study_problem(study, tables, secure_moments_in_process, secure_gram_in_process)
     noise, level = noise_of_run(scheme, problem.recipe, problem.bounds, problem.n_devices, study.noise)
+    precision = study.precision(problem.recipe, problem.n_devices)
     solver = make_solver(
         study.solver, regularisation=study.regularisation, epochs=study.epochs, gram=scheme.reveals_gram, noise=level
     )
     watch = None if folder is None else VirtualWatch(folder, _begun(study, scheme, problem))
     with watch or nullcontext():
-        trace = simulate(scheme, problem, solver, at, rng, noise=noise, on_epoch=on_epoch, gone=gone, watch=watch)
+        trace = simulate(
+            scheme,
+            problem,
+            solver,
+            at,
+            rng,
+            precision=precision,
+            noise=noise,
+            on_epoch=on_epoch,
+            gone=gone,
+            watch=watch,
+        )
     model = study.model(problem.recipe, trace.model, scheme=scheme.name, devices=problem.n_devices)
     there = {name: table for name, table in tables.items() if name not in gone}
     return Rehearsal(problem, model, _score(study, there, model), len(there), trace)

@@ -30,12 +30,13 @@ from codedfl.data.preprocessing import DEFAULT_CLIP, Moments, Preprocessing
 from codedfl.data.recipe import Clipped, Recipe
 from codedfl.data.tables import RawTable
 from codedfl.errors import InvalidInput
-from codedfl.exact.fixed_point import Bounds
+from codedfl.exact.fixed_point import Bounds, FixedPoint
 from codedfl.privacy.budget import Budget
 from codedfl.typing import Floats, Rows
 
 _CONSTANT = 1e-12
 
+_LEAST_BITS = 2  # of an update's entries, and of the rows' grid in units of a column
 
 @dataclass(frozen=True)
 class StudyColumn:
@@ -343,6 +344,30 @@ class Study:
             raise InvalidInput("moments must be given for this study, got None")
         low, high = self._ranges()
         by_moments = np.array([flag for one in self.columns for flag in one.by_moments()])
+    def precision(self, recipe: Recipe, n_devices: int) -> int | None:
+        """What the training asks of the ring: None is two primes, as nearly always.
+
+        A column whose range is many times its deviation takes a third, or updates would be rounded away; one whose
+        range is thousands of times that is refused.
+        """
+        bounds = self.bounds(recipe)
+        if self.noise is not None:
+            return None
+        two = FixedPoint.derive(bounds, recipe.n_features, n_devices)
+        if two.update_bits >= _LEAST_BITS and two.feature_bits >= _LEAST_BITS:
+            return None
+        more = FixedPoint.natural_bits(two.ring, bounds, recipe.n_features) + 1
+        three = FixedPoint.derive(bounds, recipe.n_features, n_devices, precision=more)
+        if three.update_bits >= _LEAST_BITS and three.feature_bits >= _LEAST_BITS:
+            return more
+        reach = np.maximum(np.abs(recipe.preprocessing.low), np.abs(recipe.preprocessing.high))
+        widest = int(np.argmax(np.broadcast_to(reach, recipe.n_columns)))
+        name = self.table_columns.design_names[widest]
+        raise InvalidInput(
+            f"ranges must leave digits for the training, got one of column {name!r} that reaches"
+            f" {np.max(reach):.2g} times its unit: narrow it, or give fewer max_rows"
+        )
+
         if moments is None:
             return Preprocessing.from_range(low, high, len(low))
         if len(moments.mean) != len(low):
