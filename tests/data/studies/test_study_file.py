@@ -119,8 +119,8 @@ def test_the_digest_is_that_of_the_meaning():
          "training.epochs must be a whole number, got 1.5"),
         ("[protection]", "[extra]\n[protection]", "the file must hold only column, features, format, name, noise,"
          " protection, purpose, result, target, training, got 'extra'"),
-        ("[protection]", '[features]\nkind = "cubic"\n[protection]', "features must be linear or rbf or pca-rbf"
-         " or onnx, got 'cubic'"),
+        ("[protection]", '[features]\nkind = "cubic"\n[protection]', "features must be linear or rbf or scattering"
+         " or pca-rbf or onnx, got 'cubic'"),
         ("[protection]", '[features]\nkind = "pca-rbf"\ncomponents = 9\n[protection]',
          "components must be between 1 and the number of columns (4) for pca-rbf, got 9"),
         ("[protection]", "[features]\ncomponents = 2\n[protection]",

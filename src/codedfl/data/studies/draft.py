@@ -54,7 +54,7 @@ def draft_study(
         _say(
             "kind",
             "linear",
-            "linear: coefficients one can read; rbf: features of a Gaussian kernel; pca-rbf; onnx",
+            "linear: coefficients one can read; rbf: features of a Gaussian kernel; pca-rbf; scattering; onnx",
         ),
         _say("deviations", 8.0, "columns without a range are clipped at so many standard deviations, and counted"),
         "",

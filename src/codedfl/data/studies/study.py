@@ -21,6 +21,7 @@ from codedfl.data.features import (
     Principal,
     PrincipalFourierFeatures,
     RandomFourierFeatures,
+    WaveletScattering,
     choose_features,
     default_gamma,
 )
@@ -35,8 +36,8 @@ from codedfl.privacy.budget import Budget
 from codedfl.typing import Floats, Rows
 
 _CONSTANT = 1e-12
-
 _LEAST_BITS = 2  # of an update's entries, and of the rows' grid in units of a column
+
 
 @dataclass(frozen=True)
 class StudyColumn:
@@ -113,7 +114,8 @@ class Study:
     name, purpose: for people; what the model is for.
     columns, target: of every device's table, by name.
     features, n_features, gamma, seed: see ``FeatureChoice``; "pca-rbf" are random features of ``components``
-        principal components, for which the covariance of the columns is summed over the devices.
+        principal components, for which the covariance of the columns is summed over the devices, and "scattering" is
+        of pictures (``WaveletScattering``).
     encoder, encoder_bound: of "onnx" features, see ``FrozenEncoder``: the SHA-256 of the file, whose ``n_features``
         outputs are clipped at the bound.
     deviations: where columns without a range are clipped, in standard deviations.
@@ -193,6 +195,7 @@ class Study:
                 raise InvalidInput(f"{name} must be between {low} and {high:g}, got {getattr(self, name)}")
         if self.features == FrozenEncoder.name:
             self._frozen_encoder()
+        _ = self.feature_count
         if self.inference and self.features != "linear":
             raise InvalidInput(f"inference must go with linear features, got {self.features!r}")
         if self.inference and isinstance(self.target, ClassTarget):
@@ -314,10 +317,22 @@ class Study:
             features = choose_features(self.features, preprocessing, choice)
         return Recipe(preprocessing, features, self.target.labels(), self.table_columns)
 
-    def load_encoder(self) -> None:
-        """Raises where the study has an encoder that this machine cannot use."""
+    @property
+    def feature_count(self) -> int:
+        """d in the paper: how many features a row becomes."""
+        return self._named_features().n_features if self.features in FEATURE_MAPS else self.n_features
+
+    def _named_features(self) -> FeatureMap:
+        """For columns of any ranges: their number does not depend on those."""
+        inputs = Preprocessing.from_range(0.0, 1.0, self.table_columns.width)
+        return choose_features(self.features, inputs, FeatureChoice(self.n_features, self.gamma, self.seed))
+
+    def load_features(self) -> None:
+        """Raises where the features need what this machine does not have: an encoder's file, or a package."""
         if self.features == FrozenEncoder.name:
             self._frozen_encoder().load()
+        elif self.features == WaveletScattering.name:
+            self._named_features().transform(np.zeros((1, self.table_columns.width)))
 
     def model(self, recipe: Recipe, theta: Floats, **provenance: Any) -> TrainedModel:
         """The model of a Theta that a solver found; the intercept of linear features is not penalised."""
@@ -329,21 +344,6 @@ class Study:
     def bounds(self, recipe: Recipe) -> Bounds:
         return recipe.bounds(self.max_rows, self.max_rows_per_device)
 
-    def covariance_bounds(self, moments: Moments | None) -> Bounds:
-        """Of the rows that the covariance is summed of: a 1 and the scaled columns."""
-        largest = max(1.0, self.preprocessing(moments).bound)
-        return Bounds(largest, 1.0, self.max_rows, self.max_rows_per_device)
-
-    def _ranges(self) -> tuple[Floats, Floats]:
-        low, high = np.array([ends for one in self.columns for ends in one.ranges()]).T
-        return low, high
-
-    def preprocessing(self, moments: Moments | None) -> Preprocessing:
-        """The scaling of the columns of X."""
-        if self.needs_moments and moments is None:
-            raise InvalidInput("moments must be given for this study, got None")
-        low, high = self._ranges()
-        by_moments = np.array([flag for one in self.columns for flag in one.by_moments()])
     def precision(self, recipe: Recipe, n_devices: int) -> int | None:
         """What the training asks of the ring: None is two primes, as nearly always.
 
@@ -368,6 +368,21 @@ class Study:
             f" {np.max(reach):.2g} times its unit: narrow it, or give fewer max_rows"
         )
 
+    def covariance_bounds(self, moments: Moments | None) -> Bounds:
+        """Of the rows that the covariance is summed of: a 1 and the scaled columns."""
+        largest = max(1.0, self.preprocessing(moments).bound)
+        return Bounds(largest, 1.0, self.max_rows, self.max_rows_per_device)
+
+    def _ranges(self) -> tuple[Floats, Floats]:
+        low, high = np.array([ends for one in self.columns for ends in one.ranges()]).T
+        return low, high
+
+    def preprocessing(self, moments: Moments | None) -> Preprocessing:
+        """The scaling of the columns of X."""
+        if self.needs_moments and moments is None:
+            raise InvalidInput("moments must be given for this study, got None")
+        low, high = self._ranges()
+        by_moments = np.array([flag for one in self.columns for flag in one.by_moments()])
         if moments is None:
             return Preprocessing.from_range(low, high, len(low))
         if len(moments.mean) != len(low):
