@@ -317,7 +317,8 @@ class _StudyRun:
         sums, scored, no_score = self._found.get(SCORE, ([], 0, "the study holds no rows out"))
         score = score_from_sums(model.recipe, np.array(sums)) if sums else None
         if score is not None:
-            log.info("scored on %d held-out rows of %d of %d owners", score.rows, scored, len(self._owners))
+            found = f"R^2 {score.r_squared:.4f}" if isinstance(score, NumberScore) else f"accuracy {score.accuracy:.4f}"
+            log.info("%s on %d held-out rows of %d of %d owners", found, score.rows, scored, len(self._owners))
         clipped = self._clipped()
         if clipped:
             log.warning("clipped to the study's ranges: %s", clipped.words(model.recipe.column_names))
