@@ -167,6 +167,23 @@ def test_the_federation_is_the_rehearsal_bit_for_bit(tmp_path: Path, scheme: str
     assert not list(tmp_path.rglob("checkpoint*"))
 
 
+def test_columns_that_depend_on_each_other_cost_no_model_and_no_score(tmp_path: Path):
+    study, tables = study_of(inference=True)
+    first = study.columns[0].column.name
+    twice = replace(study.columns[0], column=replace(study.columns[0].column, name="again"))
+    study = replace(study, columns=(*study.columns, twice))
+    both = {
+        name: as_raw_table({**table.columns, "again": table.columns[first]}, table.name)
+        for name, table in tables.items()
+    }
+    result = StudyFleet(study, both, tmp_path).serve()
+    reason = f"columns must be independent for inference, got some that depend on each other: '{first}', 'again'; "
+    assert result.inference is None and result.no_inference.startswith(reason)
+    assert result.scored == DEVICES
+    told = json.loads((tmp_path / "server" / RESULT_FILE).read_text())
+    assert told["no_inference"] == result.no_inference and told["score"] is not None
+
+
 def test_principal_components_are_summed_before_the_training(tmp_path: Path):
     study, tables = study_of(loader=load_wine, features="pca-rbf", components=4, n_features=60)
     result, expected = StudyFleet(study, tables, tmp_path).serve(), rehearsed(study, tables)

@@ -19,8 +19,9 @@ from codedfl.cli.screen import Screen, check_writable, make_folder, score_name, 
 from codedfl.consent.approvals import approve
 from codedfl.consent.words import explain
 from codedfl.data.datasets.dataset import Task
+from codedfl.data.problem import Problem
 from codedfl.data.score_sums import ClassScore, NumberScore
-from codedfl.data.studies import load_study
+from codedfl.data.studies import Study, load_study
 from codedfl.data.studies.check import TableCheck, check_table
 from codedfl.data.studies.draft import PARTICIPANTS, draft_study
 from codedfl.data.tables import read_file
@@ -30,7 +31,7 @@ from codedfl.fleet.fleet import Fleet
 from codedfl.report.rows import score as score_text
 from codedfl.report.rows import seconds as seconds_text
 from codedfl.report.run_page import write_run_page
-from codedfl.run.inference import infer
+from codedfl.run.inference import Inference, infer
 from codedfl.run.study_rehearsal import dealt_out, read_folder, rehearse_study
 from codedfl.schemes import Conditions
 from codedfl.schemes.of_study import inference_scheme_of, scheme_of
@@ -158,7 +159,7 @@ def train_study(
         screen.remark(f"warning: clipped to the study's ranges: {counts}")
     model_file = folder / "model.safetensors"
     done.model.save(model_file)
-    inference = infer(problem, inference_scheme_of(study, len(parts))) if study.inference else None
+    inference, no_inference = _inferred(study, problem)
     found = done.score
     name = score_name(problem.task)
     score = found.r_squared if isinstance(found, NumberScore) else found.accuracy
@@ -193,14 +194,32 @@ def train_study(
             "clipped": problem.clipped.total,
             "model": str(model_file),
             "coefficients": None if inference is None else inference.to_dicts(),
+            "no_inference": no_inference,
         }
     )
-    if inference is not None:
-        screen.say()
-        screen.say(inference.summary())
+    show_inference(screen, inference, no_inference)
     if study.noise is not None:
         screen.say()
         screen.sentence(study.noise.sentence())
+
+
+def show_inference(screen: Screen, found: Inference | None, why_none: str) -> None:
+    """The table of coefficients, or why there is none; nothing where nobody asked for it."""
+    if found is not None:
+        screen.say()
+        screen.say(found.summary())
+    elif why_none:
+        screen.remark(f"warning: no inference: {why_none}")
+
+
+def _inferred(study: Study, problem: Problem) -> tuple[Inference | None, str]:
+    """Or why there is none: columns that depend on each other cost neither the model nor its score."""
+    if not study.inference:
+        return None, ""
+    try:
+        return infer(problem, inference_scheme_of(study, problem.n_devices)), ""
+    except InvalidInput as error:
+        return None, str(error)
 
 
 def _first_of(names: Iterable[str], share: float) -> list[str]:

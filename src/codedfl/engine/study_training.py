@@ -75,6 +75,7 @@ class StudyResult:
     owners: names of those whose rows the model is of.
     score, scored: on the held-out rows of so many of them; None without one.
     no_score: why there is none; empty otherwise.
+    no_inference: why there is none although the study asks for it; empty otherwise.
     clipped: training values beyond the study's ranges, over all devices; None where no moments were summed.
     """
 
@@ -84,6 +85,7 @@ class StudyResult:
     scored: int
     no_score: str
     inference: Inference | None
+    no_inference: str
     clipped: Clipped | None
 
 
@@ -322,7 +324,8 @@ class _StudyRun:
         clipped = self._clipped()
         if clipped:
             log.warning("clipped to the study's ranges: %s", clipped.words(model.recipe.column_names))
-        return StudyResult(model, tuple(self._owners), score, scored, no_score, self._inference(model), clipped)
+        inference, no_inference = self._inference(model)
+        return StudyResult(model, tuple(self._owners), score, scored, no_score, inference, no_inference, clipped)
 
     def _clipped(self) -> Clipped | None:
         if SUMS not in self._found:
@@ -331,15 +334,20 @@ class _StudyRun:
         counts = np.rint(self._found[SUMS][1 + width :]).astype(np.int64)
         return Clipped(counts[:width], int(counts[width]))
 
-    def _inference(self, model: TrainedModel) -> Inference | None:
+    def _inference(self, model: TrainedModel) -> tuple[Inference | None, str]:
+        """Or why there is none: columns that depend on each other cost neither the model nor its score."""
         if INFERENCE not in self._found:
-            return None
+            return None, ""
         state, n_devices = self._found[INFERENCE]
         solver = TakesGram()
         solver.restore(state)
         scheme = inference_scheme_of(self._study, n_devices)
         parameters = inference_parameters(scheme, model.recipe, self._bounds(model.recipe), n_devices, b"")
-        return inference_from_total(solver, model.recipe, parameters, n_devices)
+        try:
+            return inference_from_total(solver, model.recipe, parameters, n_devices), ""
+        except InvalidInput as error:
+            log.error("there is no inference: %s", one_line(error))
+            return None, str(error)
 
 
 def _as_json(result: StudyResult) -> bytes:
@@ -350,6 +358,7 @@ def _as_json(result: StudyResult) -> bytes:
         "score": score,
         "scored_devices": result.scored,
         "no_score": result.no_score,
+        "no_inference": result.no_inference,
         "clipped": None if result.clipped is None else result.clipped.total,
         "coefficients": None if inference is None else inference.to_dicts(),
     }
