@@ -55,6 +55,28 @@ def test_coefficients_with_standard_errors_where_the_study_allows_them(run: Run,
     assert "std err" in result.stderr
 
 
+def test_columns_that_depend_on_each_other_cost_no_model_and_no_score(run: Run, clinics: Path):
+    for path in clinics.iterdir():
+        first, *rows = path.read_text().splitlines()
+        path.write_text("\n".join((f"{first};ward", *(f"{row};7" for row in rows))) + "\n")
+    run("study", "new", clinics / "clinic-0.csv", "--target", "days", "--out", "wards.toml")
+    text = Path("wards.toml").read_text()
+    assert "# Noticed: the same number in all rows of the sample." in text
+    Path("wards.toml").write_text(text.replace("inference = false", "inference = true"))
+    result = run("train", "wards.toml", "--tables", clinics, "--json", "-")
+    outcome = json.loads(result.stdout)
+    reason = "columns must be independent for inference, got some that are constant: 'ward'; leave some out"
+    assert (outcome["coefficients"], outcome["no_inference"]) == (None, reason)
+    assert outcome["score"] > 0.6
+    assert f"warning: no inference: {reason}\n" in result.stderr
+
+
+def test_a_draft_holds_no_value_of_the_sample(run: Run, clinics: Path):
+    text = Path("study.toml").read_text()
+    assert "missing = " in text
+    assert "median" not in text and "gaps in" not in text
+
+
 def test_one_table_is_dealt_out(run: Run, clinics: Path):
     outcome = json.loads(run("train", "study.toml", "--tables", clinics / "clinic-1.csv", "--json", "-").stdout)
     assert outcome["devices"] == 5

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from codedfl.data.tables.table import RawTable
+from codedfl.data.tables.table import FALSE, TRUE, RawTable
 from codedfl.errors import InvalidInput
 from codedfl.typing import Floats, Rows
 
@@ -104,7 +104,7 @@ class CategoryColumn:
 
     def encode(self, values: Rows, table: str) -> tuple[Floats, ColumnReport]:
         del table
-        texts = as_texts(values)
+        texts = given = self._as_levels(values)
         gap = texts == ""
         if self.missing is not None:
             texts = np.where(gap, self.missing, texts)
@@ -117,11 +117,18 @@ class CategoryColumn:
             self.name,
             int(gap.sum()),
             refused=self.missing is None,
-            unknown=tuple(sorted(set(as_texts(values)[unknown].tolist()))),
+            unknown=tuple(sorted(set(given[unknown].tolist()))),
             n_unknown=int(unknown.sum()),
             unknown_refused=self.other is None,
         )
         return encoded, report
+
+    def _as_levels(self, values: Rows) -> Rows:
+        """As texts; 0 and 1 for false and true, which tables have both ways."""
+        texts = as_texts(values)
+        if values.dtype.kind == "f" and {FALSE, TRUE} <= set(self.levels):
+            return np.select([texts == "0", texts == "1"], [FALSE, TRUE], texts)
+        return texts
 
     def to_dict(self) -> dict[str, Any]:
         levels = list(self.levels)
@@ -254,10 +261,19 @@ def _column_from_dict(saved: Any) -> Column:
 
 @dataclass(frozen=True)
 class Guess:
-    """Columns guessed from a table, and what was noticed on the way, a line each."""
+    """Columns guessed from a table, and what was noticed on the way, a line each.
+
+    left_out: which columns were, and why. gaps: what becomes of them; these lines hold numbers of the table.
+    """
 
     columns: Columns
-    notes: tuple[str, ...]
+    left_out: tuple[str, ...]
+    gaps: tuple[str, ...]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """All lines, for whoever has the table."""
+        return self.left_out + self.gaps
 
 
 MOST_LEVELS = 50
@@ -277,21 +293,21 @@ def guess_columns(table: RawTable, *, keep: Iterable[str] | None = None, drop: I
         table.column(name, "a column to drop")
     names = list(keep) if keep is not None else [name for name in table.names if name not in dropped]
     found: list[Column] = []
-    notes = []
+    left_out, gaps = [], []
     for name in names:
         values = table.column(name)
         if keep is None and not table.positional and numbers_the_rows(name, values):
-            notes.append(f"column {name!r} of {table.name} only numbers the rows: left out")
+            left_out.append(f"column {name!r} of {table.name} only numbers the rows: left out")
             continue
         if keep is None and (only := _only_text(values)):
-            notes.append(f"column {name!r} of {table.name} is {only!r} everywhere: left out")
+            left_out.append(f"column {name!r} of {table.name} is {only!r} everywhere: left out")
             continue
         column, note = _guess(table.name, name, values)
         found.append(column)
-        notes += [note] if note else []
+        gaps += [note] if note else []
     if not found:
         raise InvalidInput(f"{table.name} must have at least one column to learn from, got {table.listed()}")
-    return Guess(Columns(tuple(found)), tuple(notes))
+    return Guess(Columns(tuple(found)), tuple(left_out), tuple(gaps))
 
 
 def numbers_the_rows(name: str, values: Rows) -> bool:

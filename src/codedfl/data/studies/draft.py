@@ -37,7 +37,7 @@ def draft_study(
     lines = [
         "# A study file: everything that turns rows into a model, and what the parties agree to.",
         "# All parties need the same file; codedfl study show says what it means, study check tries it on a table.",
-        *(f"# Noticed: {note}" for note in guess.notes),
+        *(f"# Noticed: {note}" for note in guess.left_out),
         _say("format", FORMAT),
         _say("name", name),
         _say("purpose", "", "what the model is for; people read it before they approve"),
