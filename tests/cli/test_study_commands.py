@@ -77,6 +77,21 @@ def test_a_draft_holds_no_value_of_the_sample(run: Run, clinics: Path):
     assert "median" not in text and "gaps in" not in text
 
 
+def test_classes_are_shown_with_what_they_were_taken_for(run: Run, clinics: Path):
+    for path in clinics.iterdir():
+        path.write_text(path.read_text().replace(";m;", ";[m];"))
+    run("study", "new", clinics / "clinic-0.csv", "--target", "sex", "--out", "classes.toml")
+    outcome = Path("outcome.json")
+    shown = run("train", "classes.toml", "--tables", clinics, "--json", outcome).stdout
+    told = json.loads(outcome.read_text())
+    lines = [line.split() for line in shown.splitlines()]
+    at = lines.index(["true", "class", "as", "[m]", "as", "f"])
+    (of_m, of_f) = told["confusion"]
+    assert lines[at + 1 : at + 3] == [["[m]", *map(str, of_m)], ["f", *map(str, of_f)]]
+    at = lines.index(["score", "of", "f", "rows", "of", "them", "f"])
+    assert [int(line[3]) for line in lines[at + 1 : at + 11]] == [rows for rows, _ in told["calibration"]]
+
+
 def test_one_table_is_dealt_out(run: Run, clinics: Path):
     outcome = json.loads(run("train", "study.toml", "--tables", clinics / "clinic-1.csv", "--json", "-").stdout)
     assert outcome["devices"] == 5

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from codedfl.cli import options
 from codedfl.cli.screen import Screen, check_writable, make_folder, score_name, table
+from codedfl.cli.study_result import score_facts, show_inference, show_tables
 from codedfl.consent.approvals import approve
 from codedfl.consent.words import explain
 from codedfl.data.datasets.dataset import Task
@@ -28,7 +29,6 @@ from codedfl.data.tables import read_file
 from codedfl.errors import InvalidInput
 from codedfl.files import write_text
 from codedfl.fleet.fleet import Fleet
-from codedfl.report.rows import score as score_text
 from codedfl.report.rows import seconds as seconds_text
 from codedfl.report.run_page import write_run_page
 from codedfl.run.inference import Inference, infer
@@ -197,19 +197,11 @@ def train_study(
             "no_inference": no_inference,
         }
     )
+    show_tables(screen, found, problem.recipe)
     show_inference(screen, inference, no_inference)
     if study.noise is not None:
         screen.say()
         screen.sentence(study.noise.sentence())
-
-
-def show_inference(screen: Screen, found: Inference | None, why_none: str) -> None:
-    """The table of coefficients, or why there is none; nothing where nobody asked for it."""
-    if found is not None:
-        screen.say()
-        screen.say(found.summary())
-    elif why_none:
-        screen.remark(f"warning: no inference: {why_none}")
 
 
 def _inferred(study: Study, problem: Problem) -> tuple[Inference | None, str]:
@@ -226,18 +218,6 @@ def _first_of(names: Iterable[str], share: float) -> list[str]:
     """So many of them, rounded up, in the order of the alphabet."""
     ordered = sorted(names)
     return ordered[: math.ceil(share * len(ordered))]
-
-
-def score_facts(found: ClassScore | NumberScore) -> list[tuple[str, str]]:
-    """A score for people; without held-out rows it is not known."""
-    name = score_name("regression" if isinstance(found, NumberScore) else "classification")
-    if not found.rows:
-        return [(name, "not known: no rows were held out")]
-    if isinstance(found, NumberScore):
-        error = ("error", f"{found.mean_absolute_error:.4g} on average")
-        return [(name, f"{score_text(found.r_squared, name)} on {found.rows} held-out rows"), error]
-    facts = [(name, f"{score_text(found.accuracy, name)} on {found.rows} held-out rows")]
-    return facts if found.auc is None else [*facts, ("ranking", f"area under the ROC curve {found.auc:.4f}")]
 
 
 def _show_check(screen: Screen, found: TableCheck) -> None:
