@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from command_runner import Run
 
+from codedfl.data.studies import load_study
+
 SERVE = ("serve", "--broker", "mqtt://localhost:1", "--out", "out")
 
 
@@ -90,6 +92,16 @@ def test_classes_are_shown_with_what_they_were_taken_for(run: Run, clinics: Path
     assert lines[at + 1 : at + 3] == [["[m]", *map(str, of_m)], ["f", *map(str, of_f)]]
     at = lines.index(["score", "of", "f", "rows", "of", "them", "f"])
     assert [int(line[3]) for line in lines[at + 1 : at + 11]] == [rows for rows, _ in told["calibration"]]
+
+
+def test_the_columns_of_a_draft_can_be_said(run: Run, clinics: Path):
+    sample = clinics / "clinic-0.csv"
+    run("study", "new", sample, "--target", "days", "--columns", "sex, age", "--out", "two.toml")
+    assert [one.column.name for one in load_study(Path("two.toml")).columns] == ["sex", "age"]
+    refused = run("study", "new", sample, "--target", "days", "--columns", "a", "--drop", "b", "--out", "no.toml")
+    assert refused.stderr == "error: --drop must be left out with --columns, which says it all, got 'b'\n"
+    unknown = run("study", "new", sample, "--target", "days", "--columns", "size", "--out", "no.toml")
+    assert unknown.stderr.startswith("error: clinic-0.csv must have the column 'size', got ")
 
 
 def test_one_table_is_dealt_out(run: Run, clinics: Path):

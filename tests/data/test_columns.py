@@ -54,6 +54,11 @@ def test_truth_values_may_be_numbers():
     assert (report.unknown, report.n_unknown, report.n_missing) == (("2",), 1, 1)
 
 
+def test_a_truth_value_that_nobody_has_here_is_a_level():
+    (found,) = guess_columns(as_raw_table({"smoker": [True, None, True]}, "t.csv")).columns.columns
+    assert found == CategoryColumn("smoker", ("false", "true", "missing"), missing="missing")
+
+
 def test_json_brings_them_back():
     assert Columns.from_list(json.loads(json.dumps(COLUMNS.to_list()))) == COLUMNS
     assert Columns.from_list(["a", "b"]) == Columns.of_numbers(["a", "b"])

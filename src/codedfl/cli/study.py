@@ -45,6 +45,9 @@ StudyFile = Annotated[Path, typer.Argument(metavar="STUDY", help="A study file (
 def new(
     sample: Annotated[Path, typer.Argument(metavar="TABLE", help="A table like those that the devices have.")],
     target: Annotated[str, typer.Option(metavar="COLUMN", help="The column to predict.")],
+    columns: Annotated[
+        str, typer.Option(metavar="A,B", help="Columns to learn from.", show_default="all but the target")
+    ] = "",
     drop: Annotated[str, typer.Option(metavar="A,B", help="Columns to leave out.")] = "",
     participants: Annotated[int, typer.Option(min=3, help="Least number of devices.")] = PARTICIPANTS,
     task: Annotated[
@@ -60,7 +63,17 @@ def new(
     check_writable("--out", out)
     if out.exists():
         raise InvalidInput(f"--out must be a new file, got {str(out)!r}, which exists")
-    text = draft_study(read_file(sample), target, sample.name.partition(".")[0], _names(drop), participants, task)
+    if columns and drop:
+        raise InvalidInput(f"--drop must be left out with --columns, which says it all, got {drop!r}")
+    text = draft_study(
+        read_file(sample),
+        target,
+        sample.name.partition(".")[0],
+        _names(drop),
+        participants,
+        task,
+        keep=_names(columns) or None,
+    )
     write_text(out, text)
     screen.say(f"wrote {out}: read every line, change what is wrong, then try codedfl study check {out} {sample}")
 

@@ -356,6 +356,8 @@ def _guess(table: str, name: str, values: Rows) -> tuple[Column, str | None]:
             f" got {len(levels)} in {len(present)} rows, as an id has: leave it out"
         )
     gaps = len(values) - len(present)
+    if set(levels) <= {FALSE, TRUE}:
+        levels = [FALSE, TRUE]  # another table has the other
     if gaps:
         levels.append("missing")
     if len(levels) < 2:

@@ -28,12 +28,14 @@ def draft_study(
     drop: tuple[str, ...] = (),
     participants: int = PARTICIPANTS,
     task: Task | None = None,
+    keep: tuple[str, ...] | None = None,
 ) -> str:
     """The text of a study file for tables like this one.
 
     task: what the target is for; None guesses: text, and few whole numbers, are classes.
+    keep: columns to learn from, exactly these; None takes all but the target and ``drop``.
     """
-    guess = guess_columns(table.without([target]), drop=drop)
+    guess = guess_columns(table.without([target]), keep=keep, drop=drop)
     lines = [
         "# A study file: everything that turns rows into a model, and what the parties agree to.",
         "# All parties need the same file; codedfl study show says what it means, study check tries it on a table.",
