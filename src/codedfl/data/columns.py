@@ -10,7 +10,7 @@ How numbers are scaled is not said here (``preprocessing``).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -104,7 +104,7 @@ class CategoryColumn:
 
     def encode(self, values: Rows, table: str) -> tuple[Floats, ColumnReport]:
         del table
-        texts = given = self._as_levels(values)
+        texts = given = as_levels(values, self.levels)
         gap = texts == ""
         if self.missing is not None:
             texts = np.where(gap, self.missing, texts)
@@ -122,13 +122,6 @@ class CategoryColumn:
             unknown_refused=self.other is None,
         )
         return encoded, report
-
-    def _as_levels(self, values: Rows) -> Rows:
-        """As texts; 0 and 1 for false and true, which tables have both ways."""
-        texts = as_texts(values)
-        if values.dtype.kind == "f" and {FALSE, TRUE} <= set(self.levels):
-            return np.select([texts == "0", texts == "1"], [FALSE, TRUE], texts)
-        return texts
 
     def to_dict(self) -> dict[str, Any]:
         levels = list(self.levels)
@@ -377,3 +370,11 @@ def as_texts(values: Rows) -> Rows:
         for value in np.unique(values[np.isfinite(values)]).tolist()
     }
     return np.array([known.get(value, "") for value in values.tolist()], dtype=np.str_)
+
+
+def as_levels(values: Rows, levels: Sequence[str]) -> Rows:
+    """As texts; where false and true are levels, 0 and 1 are those, since tables have it both ways."""
+    texts = as_texts(values)
+    if values.dtype.kind == "f" and {FALSE, TRUE} <= set(levels):
+        return np.select([texts == "0", texts == "1"], [FALSE, TRUE], texts)
+    return texts

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from codedfl.data.canonical import canonical_digest
-from codedfl.data.columns import CategoryColumn, Columns, NumberColumn
+from codedfl.data.columns import CategoryColumn, Columns, NumberColumn, as_levels
 from codedfl.data.features import (
     FEATURE_MAPS,
     FeatureChoice,
@@ -261,13 +261,21 @@ class Study:
                 f"the target {self.target.name!r} of {table.name} must have no gaps, got {int(gap.sum())}:"
                 " leave those rows out"
             )
-        if isinstance(self.target, ClassTarget) and values.dtype.kind == "f":
-            whole = values == np.round(values)
-            if isinstance(self.target.classes[0], str):
-                return np.array([str(int(one)) if one == int(one) else repr(one) for one in values.tolist()])
-            if whole.all():
-                return values.astype(np.int64)
-        return values
+        return self._as_classes(values, table.name) if isinstance(self.target, ClassTarget) else values
+
+    def _as_classes(self, values: Rows, table: str) -> Rows:
+        """As the classes are written: text, or whole numbers. Others are refused."""
+        assert isinstance(self.target, ClassTarget)
+        classes = self.target.classes
+        named = as_levels(values, [str(one) for one in classes]) if isinstance(classes[0], str) else values
+        unknown = ~np.isin(named, classes)
+        if unknown.any():
+            count = int(unknown.sum())
+            raise InvalidInput(
+                f"the target {self.target.name!r} of {table} must hold its classes only, got"
+                f" {named[unknown][0].item()!r} ({count} such rows): add the class, or leave those rows out"
+            )
+        return named.astype(np.int64) if named.dtype.kind == "f" else named
 
     def clipped(self, X: Floats) -> Floats:
         """The columns of X within their public ranges: what the moments are taken of."""
