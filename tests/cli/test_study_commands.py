@@ -34,12 +34,15 @@ def clinics(run: Run) -> Path:
 
 
 def test_from_a_folder_of_tables_to_a_model(run: Run, clinics: Path):
+    (clinics / "clinic-6.xlsx").touch()
+    (clinics / ".hidden").touch()
     result = run("train", "study.toml", "--tables", clinics, "--json", "-")
     outcome = json.loads(result.stdout)
     assert outcome["devices"] == 6
     assert outcome["train_rows"] + outcome["test_rows"] == 361
     assert outcome["score_name"] == "R^2" and outcome["score"] > 0.6
     assert "warning: clipped to the study's ranges: 1 of 'crp'\n" in result.stderr
+    assert "note: no table files, so left out of clinics: clinic-6.xlsx\n" in result.stderr
     said = run("predict", outcome["model"], clinics / "clinic-3.csv")
     assert len(said.stdout.splitlines()) == 61
     scored = json.loads(run("evaluate", outcome["model"], clinics / "clinic-3.csv", "--json", "-").stdout)

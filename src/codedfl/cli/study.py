@@ -32,7 +32,7 @@ from codedfl.fleet.fleet import Fleet
 from codedfl.report.rows import seconds as seconds_text
 from codedfl.report.run_page import write_run_page
 from codedfl.run.inference import Inference, infer
-from codedfl.run.study_rehearsal import dealt_out, read_folder, rehearse_study
+from codedfl.run.study_rehearsal import dealt_out, no_tables, read_folder, rehearse_study
 from codedfl.schemes import Conditions
 from codedfl.schemes.of_study import inference_scheme_of, scheme_of
 
@@ -154,6 +154,8 @@ def train_study(
         if devices is not None:
             raise InvalidInput(f"--devices must be left out with a folder of tables, got {devices}")
         parts = read_folder(tables)
+        if others := no_tables(tables):
+            screen.remark(f"note: no table files, so left out of {tables}: {', '.join(others)}")
     else:
         parts = dealt_out(read_file(tables), devices or study.least_participants, rng)
     folder = make_folder("--out", out or Path("results") / f"train-{study_file.stem}")

@@ -52,6 +52,12 @@ def read_folder(folder: Path) -> dict[str, RawTable]:
     return tables
 
 
+def no_tables(folder: Path) -> list[str]:
+    """Names of what else is in a folder of tables, and not read; hidden files are nobody's tables."""
+    others = (path.name for path in folder.iterdir() if not path.name.lower().endswith(ENDINGS))
+    return sorted(name for name in others if not name.startswith("."))
+
+
 def dealt_out(table: RawTable, n_devices: int, rng: np.random.Generator) -> dict[str, RawTable]:
     """One table's rows dealt out at random to so many devices: what there is to rehearse with on one machine."""
     if len(table) < n_devices:
