@@ -10,6 +10,8 @@ and gmpy2 for its arithmetic, are installed for ``experiments.hospitals`` only (
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import importlib.util
 import json
 import os
@@ -113,6 +115,7 @@ async def _take_part(mpc: Any, folder: Path) -> None:
     public = json.loads((folder / "public.json").read_text())
     own = np.load(folder / f"in-{mpc.pid}.npy")
     number = mpc.SecFxp(_BITS, _FRACTION_BITS)
+    listen_on_loopback()
     await mpc.start()
     began, busy, sent = time.perf_counter(), time.process_time(), _sent(mpc)
     total = 0
@@ -132,6 +135,15 @@ async def _take_part(mpc: Any, folder: Path) -> None:
     }
     (folder / f"out-{mpc.pid}.json").write_text(json.dumps(found))
     await mpc.shutdown()
+
+
+def listen_on_loopback() -> None:
+    """Give the running loop's servers this machine's own address.
+
+    MPyC names its servers' port and no host, which is every interface of the machine, and has no option for it.
+    """
+    loop: Any = asyncio.get_running_loop()
+    loop.create_server = functools.partial(loop.create_server, host=HOST)
 
 
 def _sent(mpc: Any) -> int:

@@ -104,6 +104,9 @@ def test_regression_has_errors_instead_of_classes(run: Run):
     assert outcome["mean_absolute_error"] == pytest.approx(np.mean(np.abs(said - truth)))
     assert outcome["root_mean_square_error"] == pytest.approx(np.sqrt(np.mean((said - truth) ** 2)))
     assert "classes" not in outcome
+    Path("dear.csv").write_text(Path("garden.csv").read_text() + "0.1,5,3,shop-1,1000000\n")
+    warned = run("evaluate", model, "dear.csv").stderr
+    assert "warning: beyond the range of the training, and scored as they are: 1 of 121 targets\n" in warned
 
 
 def test_a_matrix_has_its_labels_in_y(run: Run):

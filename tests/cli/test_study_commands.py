@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from command_runner import Run
 
+from codedfl.data.studies import load_study
+
 SERVE = ("serve", "--broker", "mqtt://localhost:1", "--out", "out")
 
 
@@ -32,12 +34,15 @@ def clinics(run: Run) -> Path:
 
 
 def test_from_a_folder_of_tables_to_a_model(run: Run, clinics: Path):
+    (clinics / "clinic-6.xlsx").touch()
+    (clinics / ".hidden").touch()
     result = run("train", "study.toml", "--tables", clinics, "--json", "-")
     outcome = json.loads(result.stdout)
     assert outcome["devices"] == 6
     assert outcome["train_rows"] + outcome["test_rows"] == 361
     assert outcome["score_name"] == "R^2" and outcome["score"] > 0.6
     assert "warning: clipped to the study's ranges: 1 of 'crp'\n" in result.stderr
+    assert "note: no table files, so left out of clinics: clinic-6.xlsx\n" in result.stderr
     said = run("predict", outcome["model"], clinics / "clinic-3.csv")
     assert len(said.stdout.splitlines()) == 61
     scored = json.loads(run("evaluate", outcome["model"], clinics / "clinic-3.csv", "--json", "-").stdout)
@@ -53,6 +58,53 @@ def test_coefficients_with_standard_errors_where_the_study_allows_them(run: Run,
     assert found["sex = m"]["coefficient"] == pytest.approx(3.0, abs=4 * found["sex = m"]["standard_error"])
     assert found["age"]["p"] < 1e-6
     assert "std err" in result.stderr
+
+
+def test_columns_that_depend_on_each_other_cost_no_model_and_no_score(run: Run, clinics: Path):
+    for path in clinics.iterdir():
+        first, *rows = path.read_text().splitlines()
+        path.write_text("\n".join((f"{first};ward", *(f"{row};7" for row in rows))) + "\n")
+    run("study", "new", clinics / "clinic-0.csv", "--target", "days", "--out", "wards.toml")
+    text = Path("wards.toml").read_text()
+    assert "# Noticed: the same number in all rows of the sample." in text
+    Path("wards.toml").write_text(text.replace("inference = false", "inference = true"))
+    result = run("train", "wards.toml", "--tables", clinics, "--json", "-")
+    outcome = json.loads(result.stdout)
+    reason = "columns must be independent for inference, got some that are constant: 'ward'; leave some out"
+    assert (outcome["coefficients"], outcome["no_inference"]) == (None, reason)
+    assert outcome["score"] > 0.6
+    assert f"warning: no inference: {reason}\n" in result.stderr
+
+
+def test_a_draft_holds_no_value_of_the_sample(run: Run, clinics: Path):
+    text = Path("study.toml").read_text()
+    assert "missing = " in text
+    assert "median" not in text and "gaps in" not in text
+
+
+def test_classes_are_shown_with_what_they_were_taken_for(run: Run, clinics: Path):
+    for path in clinics.iterdir():
+        path.write_text(path.read_text().replace(";m;", ";[m];"))
+    run("study", "new", clinics / "clinic-0.csv", "--target", "sex", "--out", "classes.toml")
+    outcome = Path("outcome.json")
+    shown = run("train", "classes.toml", "--tables", clinics, "--json", outcome).stdout
+    told = json.loads(outcome.read_text())
+    lines = [line.split() for line in shown.splitlines()]
+    at = lines.index(["true", "class", "as", "[m]", "as", "f"])
+    (of_m, of_f) = told["confusion"]
+    assert lines[at + 1 : at + 3] == [["[m]", *map(str, of_m)], ["f", *map(str, of_f)]]
+    at = lines.index(["score", "of", "f", "rows", "of", "them", "f"])
+    assert [int(line[3]) for line in lines[at + 1 : at + 11]] == [rows for rows, _ in told["calibration"]]
+
+
+def test_the_columns_of_a_draft_can_be_said(run: Run, clinics: Path):
+    sample = clinics / "clinic-0.csv"
+    run("study", "new", sample, "--target", "days", "--columns", "sex, age", "--out", "two.toml")
+    assert [one.column.name for one in load_study(Path("two.toml")).columns] == ["sex", "age"]
+    refused = run("study", "new", sample, "--target", "days", "--columns", "a", "--drop", "b", "--out", "no.toml")
+    assert refused.stderr == "error: --drop must be left out with --columns, which says it all, got 'b'\n"
+    unknown = run("study", "new", sample, "--target", "days", "--columns", "size", "--out", "no.toml")
+    assert unknown.stderr.startswith("error: clinic-0.csv must have the column 'size', got ")
 
 
 def test_one_table_is_dealt_out(run: Run, clinics: Path):

@@ -47,6 +47,18 @@ def test_columns_are_found_by_name_and_encoded():
     assert np.array_equal(COLUMNS.matrix(TABLE), X)
 
 
+def test_truth_values_may_be_numbers():
+    column = CategoryColumn("smoker", ("false", "true"))
+    X, report = column.encode(np.array([0.0, 1.0, 2.0, NAN]), "t")
+    assert X[:2].tolist() == [[0], [1]]
+    assert (report.unknown, report.n_unknown, report.n_missing) == (("2",), 1, 1)
+
+
+def test_a_truth_value_that_nobody_has_here_is_a_level():
+    (found,) = guess_columns(as_raw_table({"smoker": [True, None, True]}, "t.csv")).columns.columns
+    assert found == CategoryColumn("smoker", ("false", "true", "missing"), missing="missing")
+
+
 def test_json_brings_them_back():
     assert Columns.from_list(json.loads(json.dumps(COLUMNS.to_list()))) == COLUMNS
     assert Columns.from_list(["a", "b"]) == Columns.of_numbers(["a", "b"])

@@ -117,7 +117,7 @@ def test_other_numbers_from_the_same_seed_are_noticed(monkeypatch: pytest.Monkey
         (
             {},
             "kind of feature map must be 'frozen-encoder' or 'linear' or 'random-fourier'"
-            " or 'principal-fourier', got None",
+            " or 'principal-fourier' or 'wavelet-scattering', got None",
         ),
         ({"kind": "linear"}, "saved linear features must be complete, got KeyError('input_dim')"),
         (

@@ -158,7 +158,7 @@ def test_without_range_or_secure_sum_nothing_is_guessed():
 
 
 def test_unknown_features_are_refused():
-    with pytest.raises(InvalidInput, match="features must be linear or rbf, got 'cubic'"):
+    with pytest.raises(InvalidInput, match="features must be linear or rbf or scattering, got 'cubic'"):
         make_problem(datasets.load("digits"), n_devices=5, features="cubic")
 
 

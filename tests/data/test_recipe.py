@@ -130,7 +130,7 @@ def test_pieces_that_do_not_fit_are_refused():
         (
             {"features": {"kind": "cubic"}},
             "kind of feature map must be 'frozen-encoder' or 'linear' or 'random-fourier'"
-            " or 'principal-fourier', got 'cubic'",
+            " or 'principal-fourier' or 'wavelet-scattering', got 'cubic'",
         ),
     ],
 )

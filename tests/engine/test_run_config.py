@@ -76,7 +76,7 @@ def test_numbers_and_targets_are_read():
     [
         ({"columns": "3"}, "columns must be of type int in the configuration, got '3'"),
         ({"columns": None}, "columns must be of type int in the configuration, got None"),
-        ({"features": "cubic"}, "features must be linear or rbf, got 'cubic'"),
+        ({"features": "cubic"}, "features must be linear or rbf or scattering, got 'cubic'"),
         ({"alpha": 5}, "alpha must be between 1 and the number of devices (4), got 5"),
         (
             {"scheme": "fast"},

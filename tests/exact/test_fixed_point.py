@@ -260,6 +260,16 @@ def test_the_zero_update_has_no_bits():
     assert not integers.any()
 
 
+def test_an_update_of_which_nothing_would_be_left_is_refused():
+    format_ = FixedPoint.derive(Bounds(200.0, 1.0, 50_000, 10_000), 300, 5)
+    assert format_.update_bits < 0
+    with pytest.raises(RangeExceeded, match=exactly(
+        "the update must not be rounded to zero, got one of norm 6 with 2 fraction bits: the public bounds are too wide"
+        " for this precision"
+    )):  # fmt: skip
+        format_.round_update(np.full((300, 1), 0.02))
+
+
 def test_an_update_at_the_very_limit_is_sent_and_one_beyond_is_refused():
     format_ = small()
     room = format_.limit // format_.gram_limit

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from experiments.hospitals import (
     report,
     ridge_systems,
 )
-from experiments.mpyc_ridge import PeerRidge
+from experiments.mpyc_ridge import PeerRidge, listen_on_loopback
 
 
 def made_up() -> pd.DataFrame:
@@ -48,3 +49,13 @@ def test_from_a_folder_of_tables_to_statsmodels_numbers(tmp_path: Path):
     assert table[1].endswith(f"{found.seconds:.1f}        12.3")
     assert table[4].startswith("sent in all, kB") and table[4].endswith("901.0")
     assert table[5].startswith(f"MPyC's coefficients are off by {0.5 / np.abs(theta).max():.1e} of the largest.")
+
+
+def test_the_peer_listens_on_loopback_only():
+    async def addresses() -> list[str]:
+        listen_on_loopback()
+        loop = asyncio.get_running_loop()
+        async with await loop.create_server(asyncio.Protocol, port=0, ssl=None) as server:
+            return [socket.getsockname()[0] for socket in server.sockets]
+
+    assert asyncio.run(addresses()) == ["127.0.0.1"]

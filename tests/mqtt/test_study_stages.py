@@ -31,7 +31,7 @@ from codedfl.engine.keys import load_identity
 from codedfl.engine.resident_host import ResidentHost
 from codedfl.engine.stages import Stage
 from codedfl.engine.study_training import RESULT_FILE, Serving, StudyResult, train_study
-from codedfl.errors import MessageRefused, NotEnoughDevices
+from codedfl.errors import InvalidInput, MessageRefused, NotEnoughDevices
 from codedfl.fleet.fleet import Fleet as SimulatedFleet
 from codedfl.mqtt.daemon import DeviceDaemon
 from codedfl.mqtt.post import MqttPost
@@ -170,6 +170,23 @@ def test_the_federation_is_the_rehearsal_bit_for_bit(tmp_path: Path, scheme: str
     assert not list(tmp_path.rglob("checkpoint*"))
 
 
+def test_columns_that_depend_on_each_other_cost_no_model_and_no_score(tmp_path: Path):
+    study, tables = study_of(inference=True)
+    first = study.columns[0].column.name
+    twice = replace(study.columns[0], column=replace(study.columns[0].column, name="again"))
+    study = replace(study, columns=(*study.columns, twice))
+    both = {
+        name: as_raw_table({**table.columns, "again": table.columns[first]}, table.name)
+        for name, table in tables.items()
+    }
+    result = StudyFleet(study, both, tmp_path).serve()
+    reason = f"columns must be independent for inference, got some that depend on each other: '{first}', 'again'; "
+    assert result.inference is None and result.no_inference.startswith(reason)
+    assert result.scored == DEVICES
+    told = json.loads((tmp_path / "server" / RESULT_FILE).read_text())
+    assert told["no_inference"] == result.no_inference and told["score"] is not None
+
+
 def test_principal_components_are_summed_before_the_training(tmp_path: Path):
     study, tables = study_of(loader=load_wine, features="pca-rbf", components=4, n_features=60)
     result, expected = StudyFleet(study, tables, tmp_path).serve(), rehearsed(study, tables)
@@ -246,10 +263,10 @@ def test_who_is_gone_cannot_score_and_is_counted(tmp_path: Path, caplog: pytest.
     fleet.when("score", lambda: fleet.kill("device-1"))
     result, expected = fleet.serve(), rehearsed(study, tables)
     assert np.array_equal(result.model.theta, expected.model.theta)
-    assert result.score is not None
+    assert isinstance(result.score, NumberScore)
     assert result.scored == 4
     assert 0 < result.score.rows < expected.score.rows
-    line = f"scored on {result.score.rows} held-out rows of 4 of 5 owners"
+    line = f"R^2 {result.score.r_squared:.4f} on {result.score.rows} held-out rows of 4 of 5 owners"
     assert ("codedfl.engine.server", logging.INFO, line) in caplog.record_tuples
 
 
@@ -309,13 +326,16 @@ def test_a_device_takes_part_in_approved_studies_only(tmp_path: Path, caplog: py
     fleet = StudyFleet(study, tables, tmp_path)
     (tmp_path / "approvals.toml").unlink()
     approve(replace(study, epochs=29), tmp_path / "approvals.toml", who="somebody", when="today")
-    with pytest.raises(NotEnoughDevices, match=r"^at least 3 devices must join, got 0; missing are device-0, "):
+    with pytest.raises(NotEnoughDevices, match=r"^at least 3 devices must be there after 20 s, got 0 \(none\)$"):
         fleet.serve()
     line = (
         "device-0 refuses: the study 'study' must be approved on this device, got no approval of"
         f" {study.digest().hex()[:16]} in '{tmp_path / 'approvals.toml'}': codedfl study approve records one"
     )
     assert ("codedfl.engine.device", logging.ERROR, line) in caplog.record_tuples
+    # Nor does one whose approval is taken back in the middle of a run.
+    with pytest.raises(InvalidInput, match=r"^the study 'study' must be approved on this device, got no approval of "):
+        fleet.stages("device-0").part(b"", new=False)
 
 
 def test_a_server_killed_anywhere_goes_on_where_it_was(tmp_path: Path):

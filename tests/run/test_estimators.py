@@ -314,7 +314,7 @@ X6, Y6 = np.arange(12.0).reshape(6, 2) ** 2, np.arange(6.0)
         "scheme must be one of coded-padded, coded-keys, one-shot, role-keys, role-sums, got 'none'",
     ),
     ({"solver": "svd"}, {}, "solver must be one of gd, nesterov, cg, block-krylov, closed-form, got 'svd'"),
-    ({"features": "poly"}, {}, "features must be linear or rbf, got 'poly'"),
+    ({"features": "poly"}, {}, "features must be linear or rbf or scattering, got 'poly'"),
     ({"regularisation": -1.0}, {}, "regularisation must be at least 0, got -1.0"),
     ({"clip": 0.0}, {}, "clip must be a positive number of standard deviations, got 0.0"),
 ])  # fmt: skip

@@ -11,7 +11,7 @@ import statsmodels.api as sm
 from sklearn.datasets import load_diabetes
 
 from codedfl.data.problem import Problem
-from codedfl.data.studies import parse_study
+from codedfl.data.studies import NumberTarget, parse_study
 from codedfl.data.studies.draft import draft_study
 from codedfl.data.studies.problem import study_problem
 from codedfl.data.tables import RawTable, as_raw_table
@@ -29,8 +29,10 @@ def table(**extra: np.ndarray) -> RawTable:
     return as_raw_table({**columns, **extra, "outcome": data.target}, "diabetes.csv")
 
 
-def problem(raw: RawTable) -> Problem:
+def problem(raw: RawTable, target_range: tuple[float, float] | None = None) -> Problem:
     study = replace(parse_study(draft_study(raw, "outcome", "d")), held_out=0.0, max_rows=512, max_rows_per_device=128)
+    if target_range is not None:
+        study = replace(study, target=NumberTarget("outcome", target_range))
     return study_problem(study, dealt_out(raw, 5, np.random.default_rng(0)), secure_moments_in_process)
 
 
@@ -97,6 +99,22 @@ def test_columns_that_depend_on_each_other_are_named():
     message += " leave some out"
     with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
         infer(made)
+
+
+@pytest.mark.parametrize(("reach", "moved"), [(1e7, "0.4"), (1e10, "inf")])
+def test_residuals_below_the_grid_are_no_errors(reach: float, moved: str):
+    message = (
+        "inference must have residuals far above the grid that rows are seen on, got coefficients that it moves by"
+        f" about {moved} standard errors: narrow the ranges of target and columns"
+    )
+    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
+        infer(problem(table(), (-reach, reach)))
+
+
+def test_a_coarse_grid_is_remarked():
+    found = infer(problem(table(), (-1e5, 1e5)))
+    assert 1e-3 < found.grid_effect < 0.1
+    assert found.summary().endswith(" standard errors at most: narrower ranges move them less")
 
 
 def test_what_has_no_inference_is_refused(inference: tuple[Problem, Inference]):

@@ -86,6 +86,9 @@ def test_predictions_are_the_same_in_scikit_learn(features: str, tmp_path: Any) 
     X = np.column_stack((X, np.ones(len(X))))
     model = CodedRidge(features=features, n_features=50, regularisation=1e-3, random_state=0).fit(X, y).model_
     np.testing.assert_allclose(model.to_sklearn().predict(X), model.predict(X), rtol=1e-6)
+    with pytest.warns(UserWarning, match="^beyond the range of the training: "):
+        clipped = model.predict(1000 * X)
+    np.testing.assert_allclose(model.to_sklearn().predict(1000 * X), clipped, rtol=1e-6)
     for data in (load_breast_cancer, load_iris):
         X, y = data(return_X_y=True)
         classifier = CodedRidgeClassifier(features=features, n_features=50, random_state=0).fit(X, y)

@@ -69,6 +69,32 @@ def test_scores_are_those_of_pooled_rows(name: str):
     assert done.score.rows == len(problem.y_test)
 
 
+@pytest.mark.parametrize("high", [30.0, 300.0])
+def test_a_range_far_beyond_the_rows_costs_no_model(high: float):
+    study, table = setting("diabetes")
+    study = replace(study, max_rows=50_000)
+    first, *others = study.columns
+    wide = replace(study, columns=(replace(first, range=(-high, high)), *others))
+    plain, found = rehearsed(study, table), rehearsed(wide, table)
+    assert isinstance(plain.score, NumberScore) and isinstance(found.score, NumberScore)
+    assert found.score.r_squared == pytest.approx(plain.score.r_squared, abs=0.005)
+    # A third prime, or no digit would be left of an update.
+    assert study.precision(plain.problem.recipe, 5) is None
+    assert wide.precision(found.problem.recipe, 5) is not None
+
+
+def test_a_range_that_leaves_no_digits_is_refused():
+    study, table = setting("diabetes")
+    first, *others = study.columns
+    wide = replace(study, columns=(replace(first, range=(-1e8, 1e8)), *others))
+    message = (
+        r"^ranges must leave digits for the training, got one of column 'age' that reaches 2\.1e\+09 times its unit:"
+        r" narrow it, or give fewer max_rows$"
+    )
+    with pytest.raises(InvalidInput, match=message):
+        rehearsed(wide, table)
+
+
 def test_the_intercept_is_not_penalised():
     study, table = setting("diabetes")
     study = replace(study, regularisation=0.3, held_out=0.0)

@@ -151,8 +151,8 @@ class ModelOptions:
     features: Annotated[
         str,
         typer.Option(
-            click_type=click.Choice(["rbf", "linear"]),
-            help="Random features of a Gaussian kernel, or the columns themselves.",
+            click_type=click.Choice(["rbf", "linear", "scattering"]),
+            help="Random features of a Gaussian kernel, the columns themselves, or wavelet scattering of pictures.",
             rich_help_panel=MODEL,
         ),
     ] = "rbf"
@@ -188,6 +188,9 @@ class ModelOptions:
         if self.features == "linear":
             refuse_unread("--n-features", self.n_features, "--features linear, which takes the columns")
             refuse_unread("--gamma", self.gamma, "--features linear, which has no kernel")
+        elif self.features == "scattering":
+            refuse_unread("--n-features", self.n_features, "--features scattering, whose number the picture says")
+            refuse_unread("--gamma", self.gamma, "--features scattering, which has no kernel")
 
 
 @dataclass(frozen=True)

@@ -101,6 +101,8 @@ def evaluate(
         facts[1:1] = [("error", f"{errors.mean():.4g} on average, {_rms(errors):.4g} root mean square")]
     screen.facts(facts)
     _warn(screen, trained, clipped)
+    if far := trained.recipe.labels.count_clipped(y):
+        screen.remark(f"warning: beyond the range of the training, and scored as they are: {far} of {len(y)} targets")
     if isinstance(trained.recipe.labels, ClassLabels):
         outcome["classes"] = _by_class(trained.recipe.labels.classes, y, predicted)
         screen.say()

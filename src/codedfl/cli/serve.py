@@ -16,7 +16,7 @@ from rich.text import Text
 
 from codedfl.cli import broker_options
 from codedfl.cli.screen import INTERRUPTED, Screen
-from codedfl.cli.study import score_facts
+from codedfl.cli.study_result import score_facts, show_inference, show_tables
 from codedfl.data.model import TrainedModel
 from codedfl.data.studies import Study
 from codedfl.engine.conductor import Patience
@@ -121,9 +121,8 @@ def _show_result(screen: Screen, result: StudyResult) -> None:
             ("clipped", f"{result.clipped.words(names) if result.clipped else 'nothing'}, of all training rows")
         )
     screen.facts(facts)
-    if result.inference is not None:
-        screen.say()
-        screen.say(result.inference.summary())
+    show_tables(screen, result.score, result.model.recipe)
+    show_inference(screen, result.inference, result.no_inference)
 
 
 def _score(study: RunFile, test: Path | None) -> Score | None:

@@ -16,22 +16,23 @@ from rich.text import Text
 
 from codedfl.cli import options
 from codedfl.cli.screen import Screen, check_writable, make_folder, score_name, table
+from codedfl.cli.study_result import score_facts, show_inference, show_tables
 from codedfl.consent.approvals import approve
 from codedfl.consent.words import explain
 from codedfl.data.datasets.dataset import Task
+from codedfl.data.problem import Problem
 from codedfl.data.score_sums import ClassScore, NumberScore
-from codedfl.data.studies import load_study
+from codedfl.data.studies import Study, load_study
 from codedfl.data.studies.check import TableCheck, check_table
 from codedfl.data.studies.draft import PARTICIPANTS, draft_study
 from codedfl.data.tables import read_file
 from codedfl.errors import InvalidInput
 from codedfl.files import write_text
 from codedfl.fleet.fleet import Fleet
-from codedfl.report.rows import score as score_text
 from codedfl.report.rows import seconds as seconds_text
 from codedfl.report.run_page import write_run_page
-from codedfl.run.inference import infer
-from codedfl.run.study_rehearsal import dealt_out, read_folder, rehearse_study
+from codedfl.run.inference import Inference, infer
+from codedfl.run.study_rehearsal import dealt_out, no_tables, read_folder, rehearse_study
 from codedfl.schemes import Conditions
 from codedfl.schemes.of_study import inference_scheme_of, scheme_of
 
@@ -44,6 +45,9 @@ StudyFile = Annotated[Path, typer.Argument(metavar="STUDY", help="A study file (
 def new(
     sample: Annotated[Path, typer.Argument(metavar="TABLE", help="A table like those that the devices have.")],
     target: Annotated[str, typer.Option(metavar="COLUMN", help="The column to predict.")],
+    columns: Annotated[
+        str, typer.Option(metavar="A,B", help="Columns to learn from.", show_default="all but the target")
+    ] = "",
     drop: Annotated[str, typer.Option(metavar="A,B", help="Columns to leave out.")] = "",
     participants: Annotated[int, typer.Option(min=3, help="Least number of devices.")] = PARTICIPANTS,
     task: Annotated[
@@ -59,7 +63,17 @@ def new(
     check_writable("--out", out)
     if out.exists():
         raise InvalidInput(f"--out must be a new file, got {str(out)!r}, which exists")
-    text = draft_study(read_file(sample), target, sample.name.partition(".")[0], _names(drop), participants, task)
+    if columns and drop:
+        raise InvalidInput(f"--drop must be left out with --columns, which says it all, got {drop!r}")
+    text = draft_study(
+        read_file(sample),
+        target,
+        sample.name.partition(".")[0],
+        _names(drop),
+        participants,
+        task,
+        keep=_names(columns) or None,
+    )
     write_text(out, text)
     screen.say(f"wrote {out}: read every line, change what is wrong, then try codedfl study check {out} {sample}")
 
@@ -140,6 +154,8 @@ def train_study(
         if devices is not None:
             raise InvalidInput(f"--devices must be left out with a folder of tables, got {devices}")
         parts = read_folder(tables)
+        if others := no_tables(tables):
+            screen.remark(f"note: no table files, so left out of {tables}: {', '.join(others)}")
     else:
         parts = dealt_out(read_file(tables), devices or study.least_participants, rng)
     folder = make_folder("--out", out or Path("results") / f"train-{study_file.stem}")
@@ -158,7 +174,7 @@ def train_study(
         screen.remark(f"warning: clipped to the study's ranges: {counts}")
     model_file = folder / "model.safetensors"
     done.model.save(model_file)
-    inference = infer(problem, inference_scheme_of(study, len(parts))) if study.inference else None
+    inference, no_inference = _inferred(study, problem)
     found = done.score
     name = score_name(problem.task)
     score = found.r_squared if isinstance(found, NumberScore) else found.accuracy
@@ -193,32 +209,30 @@ def train_study(
             "clipped": problem.clipped.total,
             "model": str(model_file),
             "coefficients": None if inference is None else inference.to_dicts(),
+            "no_inference": no_inference,
         }
     )
-    if inference is not None:
-        screen.say()
-        screen.say(inference.summary())
+    show_tables(screen, found, problem.recipe)
+    show_inference(screen, inference, no_inference)
     if study.noise is not None:
         screen.say()
         screen.sentence(study.noise.sentence())
+
+
+def _inferred(study: Study, problem: Problem) -> tuple[Inference | None, str]:
+    """Or why there is none: columns that depend on each other cost neither the model nor its score."""
+    if not study.inference:
+        return None, ""
+    try:
+        return infer(problem, inference_scheme_of(study, problem.n_devices)), ""
+    except InvalidInput as error:
+        return None, str(error)
 
 
 def _first_of(names: Iterable[str], share: float) -> list[str]:
     """So many of them, rounded up, in the order of the alphabet."""
     ordered = sorted(names)
     return ordered[: math.ceil(share * len(ordered))]
-
-
-def score_facts(found: ClassScore | NumberScore) -> list[tuple[str, str]]:
-    """A score for people; without held-out rows it is not known."""
-    name = score_name("regression" if isinstance(found, NumberScore) else "classification")
-    if not found.rows:
-        return [(name, "not known: no rows were held out")]
-    if isinstance(found, NumberScore):
-        error = ("error", f"{found.mean_absolute_error:.4g} on average")
-        return [(name, f"{score_text(found.r_squared, name)} on {found.rows} held-out rows"), error]
-    facts = [(name, f"{score_text(found.accuracy, name)} on {found.rows} held-out rows")]
-    return facts if found.auc is None else [*facts, ("ranking", f"area under the ROC curve {found.auc:.4f}")]
 
 
 def _show_check(screen: Screen, found: TableCheck) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from codedfl.cli.screen import Screen, score_name
-from codedfl.data.features import RandomFourierFeatures
+from codedfl.data.features import RandomFourierFeatures, WaveletScattering
 from codedfl.data.model import TrainedModel
 from codedfl.data.problem import Problem
 from codedfl.exact.row_noise import RowNoise
@@ -76,6 +76,8 @@ class Training:
         features = "features: the columns and an intercept"
         if isinstance(problem.feature_map, RandomFourierFeatures):
             features = f"random features, gamma = {problem.feature_map.gamma:.3g}"
+        elif isinstance(problem.feature_map, WaveletScattering):
+            features = f"features: wavelet scattering over {2**problem.feature_map.scales} pixels, and a constant"
         rows = f"{problem.n_samples} rows to train on, {len(problem.y_test)} to test on"
         self.screen.facts(
             [

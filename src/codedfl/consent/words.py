@@ -73,9 +73,7 @@ def _encoder(study: Study) -> tuple[str, ...]:
 
 
 def _shape(study: Study) -> tuple[int, int]:
-    width = study.table_columns.width
-    d = width + 1 if study.features == "linear" else study.n_features
-    return d, study.target.labels().n_outputs
+    return study.feature_count, study.target.labels().n_outputs
 
 
 def _column(one: StudyColumn) -> str:

@@ -10,13 +10,13 @@ How numbers are scaled is not said here (``preprocessing``).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from codedfl.data.tables.table import RawTable
+from codedfl.data.tables.table import FALSE, TRUE, RawTable
 from codedfl.errors import InvalidInput
 from codedfl.typing import Floats, Rows
 
@@ -106,7 +106,7 @@ class CategoryColumn:
 
     def encode(self, values: Rows, table: str) -> tuple[Floats, ColumnReport]:
         del table
-        texts = as_texts(values)
+        texts = given = as_levels(values, self.levels)
         gap = texts == ""
         if self.missing is not None:
             texts = np.where(gap, self.missing, texts)
@@ -119,7 +119,7 @@ class CategoryColumn:
             self.name,
             int(gap.sum()),
             refused=self.missing is None,
-            unknown=tuple(sorted(set(as_texts(values)[unknown].tolist()))),
+            unknown=tuple(sorted(set(given[unknown].tolist()))),
             n_unknown=int(unknown.sum()),
             unknown_refused=self.other is None,
         )
@@ -256,10 +256,19 @@ def _column_from_dict(saved: Any) -> Column:
 
 @dataclass(frozen=True)
 class Guess:
-    """Columns guessed from a table, and what was noticed on the way, a line each."""
+    """Columns guessed from a table, and what was noticed on the way, a line each.
+
+    left_out: which columns were, and why. gaps: what becomes of them; these lines hold numbers of the table.
+    """
 
     columns: Columns
-    notes: tuple[str, ...]
+    left_out: tuple[str, ...]
+    gaps: tuple[str, ...]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """All lines, for whoever has the table."""
+        return self.left_out + self.gaps
 
 
 MOST_LEVELS = 50
@@ -279,21 +288,21 @@ def guess_columns(table: RawTable, *, keep: Iterable[str] | None = None, drop: I
         table.column(name, "a column to drop")
     names = list(keep) if keep is not None else [name for name in table.names if name not in dropped]
     found: list[Column] = []
-    notes = []
+    left_out, gaps = [], []
     for name in names:
         values = table.column(name)
         if keep is None and not table.positional and numbers_the_rows(name, values):
-            notes.append(f"column {name!r} of {table.name} only numbers the rows: left out")
+            left_out.append(f"column {name!r} of {table.name} only numbers the rows: left out")
             continue
         if keep is None and (only := _only_text(values)):
-            notes.append(f"column {name!r} of {table.name} is {only!r} everywhere: left out")
+            left_out.append(f"column {name!r} of {table.name} is {only!r} everywhere: left out")
             continue
         column, note = _guess(table.name, name, values)
         found.append(column)
-        notes += [note] if note else []
+        gaps += [note] if note else []
     if not found:
         raise InvalidInput(f"{table.name} must have at least one column to learn from, got {table.listed()}")
-    return Guess(Columns(tuple(found)), tuple(notes))
+    return Guess(Columns(tuple(found)), tuple(left_out), tuple(gaps))
 
 
 def numbers_the_rows(name: str, values: Rows) -> bool:
@@ -342,6 +351,8 @@ def _guess(table: str, name: str, values: Rows) -> tuple[Column, str | None]:
             f" got {len(levels)} in {len(present)} rows, as an id has: leave it out"
         )
     gaps = len(values) - len(present)
+    if set(levels) <= {FALSE, TRUE}:
+        levels = [FALSE, TRUE]  # another table has the other
     if gaps:
         levels.append("missing")
     if len(levels) < 2:
@@ -361,3 +372,11 @@ def as_texts(values: Rows) -> Rows:
         for value in np.unique(values[np.isfinite(values)]).tolist()
     }
     return np.array([known.get(value, "") for value in values.tolist()], dtype=np.str_)
+
+
+def as_levels(values: Rows, levels: Sequence[str]) -> Rows:
+    """As texts; where false and true are levels, 0 and 1 are those, since tables have it both ways."""
+    texts = as_texts(values)
+    if values.dtype.kind == "f" and {FALSE, TRUE} <= set(levels):
+        return np.select([texts == "0", texts == "1"], [FALSE, TRUE], texts)
+    return texts

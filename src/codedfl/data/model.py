@@ -73,8 +73,8 @@ class TrainedModel:
     def to_sklearn(self) -> Any:
         """The same model as a fitted scikit-learn pipeline, for those who have no codedfl.
 
-        It takes a matrix of the columns in order, and clips nothing: predictions are equal where no value lies beyond
-        the training's range. Columns must be numbers without gaps.
+        It takes a matrix of the columns in order, and clips what lies beyond the training's range as this model does,
+        without a warning. Columns must be numbers without gaps.
         """
         from codedfl.data.sklearn_export import as_pipeline  # scikit-learn takes a second to import
 

@@ -1,4 +1,4 @@
-"""A trained model as a fitted scikit-learn pipeline: scaling, random features if there are any, a linear model."""
+"""A trained model as a fitted scikit-learn pipeline: clipping, scaling, random features if any, a linear model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import Ridge, RidgeClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import LabelBinarizer, StandardScaler
+from sklearn.preprocessing import LabelBinarizer, MinMaxScaler, StandardScaler
 
 from codedfl.data.columns import NumberColumn
 from codedfl.data.features import LinearFeatures, RandomFourierFeatures
@@ -23,15 +23,15 @@ def as_pipeline(theta: Floats, recipe: Recipe) -> Any:
     odd = [one.name for one in getattr(recipe.columns, "columns", ()) if not _is_plain(one)]
     if odd:
         raise InvalidInput(f"to_sklearn must have columns of numbers without gaps only, got {odd[0]!r}")
-    scaler = _scaler(recipe)
+    clipper, scaler = _clipper(recipe), _scaler(recipe)
     feature_map = recipe.feature_map
     if isinstance(feature_map, LinearFeatures):
         slopes = theta[int(feature_map.intercept) :]
         at_zero = feature_map.transform(np.zeros((1, recipe.n_columns))) @ theta
-        return make_pipeline(scaler, _linear(slopes, at_zero[0], recipe))
+        return make_pipeline(clipper, scaler, _linear(slopes, at_zero[0], recipe))
     if isinstance(feature_map, RandomFourierFeatures):
         linear = _linear(theta, np.zeros(recipe.n_outputs), recipe)
-        return make_pipeline(scaler, _sampler(feature_map), linear)
+        return make_pipeline(clipper, scaler, _sampler(feature_map), linear)
     raise InvalidInput(f"to_sklearn must have linear or rbf features, got {feature_map.name!r}")
 
 
@@ -39,13 +39,36 @@ def _is_plain(column: object) -> bool:
     return isinstance(column, NumberColumn) and column.missing is None
 
 
-def _scaler(recipe: Recipe) -> Any:
+def _clipper(recipe: Recipe) -> Any:
+    """Each column's range to [0, 1], and what lies beyond to its ends. A constant column becomes 0."""
     scaling = recipe.preprocessing
+    low, width = _ends(recipe)
+    clipper = MinMaxScaler(clip=True)
+    varies = scaling.scale > 0
+    divisor = np.where(varies, scaling.scale * width, 1.0)
+    clipper.data_min_, clipper.data_range_ = scaling.shift + scaling.scale * low, scaling.scale * width
+    clipper.data_max_ = clipper.data_min_ + clipper.data_range_
+    clipper.scale_ = np.where(varies, 1.0 / divisor, 0.0)
+    clipper.min_ = -clipper.data_min_ * clipper.scale_
+    clipper.n_features_in_ = recipe.n_columns
+    clipper.n_samples_seen_ = 1
+    return clipper
+
+
+def _ends(recipe: Recipe) -> tuple[Floats, Floats]:
+    """Lower end and width of each column's range after scaling."""
+    scaling, n_columns = recipe.preprocessing, recipe.n_columns
+    low, high = (np.broadcast_to(np.asarray(end, dtype=np.float64), n_columns) for end in (scaling.low, scaling.high))
+    return low, high - low
+
+
+def _scaler(recipe: Recipe) -> Any:
+    """From [0, 1] to the scaled columns; a constant one stays 0."""
+    low, width = _ends(recipe)
     scaler = StandardScaler()
-    scaler.mean_ = scaling.shift
-    # A constant column becomes 0: an infinite scale does that to every finite value.
-    scaler.scale_ = np.where(scaling.scale > 0, scaling.scale, np.inf)
-    scaler.var_ = np.square(scaling.scale)
+    scaler.scale_ = 1.0 / width
+    scaler.mean_ = np.where(recipe.preprocessing.scale > 0, -low / width, 0.0)
+    scaler.var_ = np.square(scaler.scale_)
     scaler.n_features_in_ = recipe.n_columns
     scaler.n_samples_seen_ = 1
     return scaler

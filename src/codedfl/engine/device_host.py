@@ -54,6 +54,10 @@ class Part:
 class Stages(Protocol):
     """A device's side of a study that takes several runs (``device_stages``)."""
 
+    def check_approved(self) -> None:
+        """Raises unless the operator approved exactly this study."""
+        ...
+
     def part(self, stage: bytes, *, new: bool) -> Part:
         """Its part in the run that is this stage; ``new`` if the run begins here. Raises what speaks against it."""
         ...
@@ -116,6 +120,8 @@ class DeviceHost:
                         f"the server's key must be the pinned {fingerprint(self.server_public or b'')},"
                         f" got {fingerprint(call.server_public)}"
                     )
+                if self.stages is not None:
+                    self.stages.check_approved()  # who has not agreed is not even counted
                 signature = self.identity.sign(introduction_text(call, self.name))
                 return Introduction(self.name, self.identity.public, signature)
             return self._step(call)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TypedDict
 
 from codedfl.data.problem import PAPER_REGULARISATION
 from codedfl.engine.conductor import Patience
@@ -72,7 +73,6 @@ class RunConfig:
         if step and not kind.takes_step:
             raise InvalidInput(f"step must be empty with solver {kind.name}, which needs none, got {step!r}")
         scheme.check(devices)
-        roster, key_file = setting(config, "roster", str, ""), setting(config, "server-key-file", str, "")
         return cls(
             learning=learning,
             scheme=scheme,
@@ -81,20 +81,10 @@ class RunConfig:
             step=step,
             regularisation=setting(config, "regularisation", float, PAPER_REGULARISATION),
             precision=setting(config, "precision", int, 0) or None,
-            patience=Patience(
-                devices,
-                setting(config, "min-devices", int, 0) or devices,
-                setting(config, "join-seconds", float, 300.0),
-                setting(config, "gone-seconds", float, 300.0),
-                setting(config, "farewell-seconds", float, 60.0),
-                setting(config, "call-seconds", float, 600.0),
-                setting(config, "upload-seconds", float, 3600.0),
-            ),
-            message_seconds=setting(config, "message-seconds", float, 3600.0),
-            roster=Path(roster) if roster else None,
+            patience=patience_of(config),
+            message_seconds=message_seconds_of(config),
             target=setting(config, "target", float, 0.0),
-            output=Path(setting(config, "output-dir", str, "codedfl-run")).absolute(),
-            server_key=Path(key_file) if key_file else default_state_dir() / "server.key",
+            **paths_of(config),
             budget=Budget.asked(
                 setting(config, "epsilon", float, 0.0) or None,
                 setting(config, "delta", float, 0.0) or None,
@@ -128,6 +118,43 @@ class RunConfig:
             gram=self.scheme.reveals_gram,
             noise=self.noise[1],
         )
+
+
+def patience_of(config: Config) -> Patience:
+    """How many devices, and how long to wait for them."""
+    devices = setting(config, "devices", int)
+    return Patience(
+        devices,
+        setting(config, "min-devices", int, 0) or devices,
+        setting(config, "join-seconds", float, 300.0),
+        setting(config, "gone-seconds", float, 300.0),
+        setting(config, "farewell-seconds", float, 60.0),
+        setting(config, "call-seconds", float, 600.0),
+        setting(config, "upload-seconds", float, 3600.0),
+    )
+
+
+def message_seconds_of(config: Config) -> float:
+    """When Flower itself gives a call up."""
+    return float(setting(config, "message-seconds", float, 3600.0))
+
+
+class ServerPaths(TypedDict):
+    """Where on the server's machine its things are."""
+
+    roster: Path | None
+    output: Path
+    server_key: Path
+
+
+def paths_of(config: Config) -> ServerPaths:
+    """The roster if there is one, the output folder and the server's key file."""
+    roster, key_file = setting(config, "roster", str, ""), setting(config, "server-key-file", str, "")
+    return ServerPaths(
+        roster=Path(roster) if roster else None,
+        output=Path(setting(config, "output-dir", str, "codedfl-run")).absolute(),
+        server_key=Path(key_file) if key_file else default_state_dir() / "server.key",
+    )
 
 
 def _chosen_scheme(config: Config, devices: int) -> CodedScheme:

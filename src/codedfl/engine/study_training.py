@@ -75,6 +75,7 @@ class StudyResult:
     owners: names of those whose rows the model is of.
     score, scored: on the held-out rows of so many of them; None without one.
     no_score: why there is none; empty otherwise.
+    no_inference: why there is none although the study asks for it; empty otherwise.
     clipped: training values beyond the study's ranges, over all devices; None where no moments were summed.
     """
 
@@ -84,6 +85,7 @@ class StudyResult:
     scored: int
     no_score: str
     inference: Inference | None
+    no_inference: str
     clipped: Clipped | None
 
 
@@ -248,6 +250,7 @@ class _StudyRun:
                 n_features=recipe.n_features,
                 n_outputs=recipe.n_outputs,
                 bounds=self._bounds(recipe),
+                precision=study.precision(recipe, n_devices),
                 **scheme.agreed,
                 reveals_gram=scheme.reveals_gram,
                 recipe=digest,
@@ -320,11 +323,13 @@ class _StudyRun:
         sums, scored, no_score = self._found.get(SCORE, ([], 0, "the study holds no rows out"))
         score = score_from_sums(model.recipe, np.array(sums)) if sums else None
         if score is not None:
-            log.info("scored on %d held-out rows of %d of %d owners", score.rows, scored, len(self._owners))
+            found = f"R^2 {score.r_squared:.4f}" if isinstance(score, NumberScore) else f"accuracy {score.accuracy:.4f}"
+            log.info("%s on %d held-out rows of %d of %d owners", found, score.rows, scored, len(self._owners))
         clipped = self._clipped()
         if clipped:
             log.warning("clipped to the study's ranges: %s", clipped.words(model.recipe.column_names))
-        return StudyResult(model, tuple(self._owners), score, scored, no_score, self._inference(model), clipped)
+        inference, no_inference = self._inference(model)
+        return StudyResult(model, tuple(self._owners), score, scored, no_score, inference, no_inference, clipped)
 
     def _clipped(self) -> Clipped | None:
         if SUMS not in self._found:
@@ -333,15 +338,20 @@ class _StudyRun:
         counts = np.rint(self._found[SUMS][1 + width :]).astype(np.int64)
         return Clipped(counts[:width], int(counts[width]))
 
-    def _inference(self, model: TrainedModel) -> Inference | None:
+    def _inference(self, model: TrainedModel) -> tuple[Inference | None, str]:
+        """Or why there is none: columns that depend on each other cost neither the model nor its score."""
         if INFERENCE not in self._found:
-            return None
+            return None, ""
         state, n_devices = self._found[INFERENCE]
         solver = TakesGram()
         solver.restore(state)
         scheme = inference_scheme_of(self._study, n_devices)
         parameters = inference_parameters(scheme, model.recipe, self._bounds(model.recipe), n_devices, b"")
-        return inference_from_total(solver, model.recipe, parameters, n_devices)
+        try:
+            return inference_from_total(solver, model.recipe, parameters, n_devices), ""
+        except InvalidInput as error:
+            log.error("there is no inference: %s", one_line(error))
+            return None, str(error)
 
 
 def _as_json(result: StudyResult) -> bytes:
@@ -352,6 +362,7 @@ def _as_json(result: StudyResult) -> bytes:
         "score": score,
         "scored_devices": result.scored,
         "no_score": result.no_score,
+        "no_inference": result.no_inference,
         "clipped": None if result.clipped is None else result.clipped.total,
         "coefficients": None if inference is None else inference.to_dicts(),
     }

@@ -168,6 +168,12 @@ class FixedPoint:
         gram = bounds.samples * Fraction(bounds.features) ** 2
         return _floor_log2(Fraction(ring.modulus, HEADROOM) / (gram * norm))
 
+    @property
+    def update_bits(self) -> float:
+        """Fraction bits of each entry of an update of length one whose d entries are alike; below 0 it is lost."""
+        room = self.limit // self.gram_limit
+        return math.log2(room / self.n_features) if room else -math.inf
+
     def __repr__(self) -> str:
         return (
             f"<FixedPoint {len(self.ring.primes)} primes, {self.feature_bits}-bit grid,"
@@ -281,7 +287,8 @@ class FixedPoint:
     def round_update(self, update: Floats) -> tuple[Floats, int]:
         """e as integers and the number of fraction bits they carry: the most that keep X'X e below M/8.
 
-        A zero update has 0 fraction bits. Refused when not even whole numbers fit: the training diverged.
+        A zero update has 0 fraction bits. Refused when not even whole numbers fit, or nothing but zeros: the training
+        diverged, or the bounds leave no digits.
         """
         if not np.all(np.isfinite(update)):
             raise RangeExceeded("the update must be finite, got NaN or infinity: the training diverged")
@@ -293,6 +300,11 @@ class FixedPoint:
         for bits in range(_floor_log2(Fraction(room) / Fraction(norm)), -1, -1):
             integers = np.rint(np.ldexp(update, bits))
             if int(column_norm(integers)) <= room:
+                if not integers.any():
+                    raise RangeExceeded(
+                        f"the update must not be rounded to zero, got one of norm {norm:g} with {bits} fraction bits:"
+                        " the public bounds are too wide for this precision"
+                    )
                 return integers, bits
         raise RangeExceeded(f"the update must have a column 1-norm of at most {room}, got {norm:g}: it cannot be sent")
 

@@ -2,7 +2,8 @@
 
 A node's own configuration (``flower-supernode --node-config``) says who it is and whom it trusts; nobody else can
 change it: device-name, state-dir, server-key (the server's public key in hex), roster (a file), and its policy
-(``engine.policy_config``). In the simulation engine there is none of it, only a partition-id, which makes the name.
+(``engine.policy_config``). With study-file, table and approvals, three files of the node, it takes part in the stages
+of that study and in nothing else. In the simulation engine there is only a partition-id, which makes the name.
 """
 
 from __future__ import annotations
@@ -16,8 +17,11 @@ from flwr.clientapp import ClientApp
 from flwr.clientapp.typing import Mod
 from numpy.typing import NDArray
 
+from codedfl.data.studies import load_study
+from codedfl.data.tables import read_file
 from codedfl.engine.calls import Refused
 from codedfl.engine.device_host import DeviceHost
+from codedfl.engine.device_stages import DeviceStages
 from codedfl.engine.keys import DEVICE_KEY, load_identity, load_roster, parse_public
 from codedfl.engine.learning import Learning, setting
 from codedfl.engine.local_rows import device_rows
@@ -70,16 +74,25 @@ def make_host(context: Context, load_local_data: LoadLocalData) -> DeviceHost:
         return device_rows(name, learning, lambda: load_local_data(context))
 
     folder = Path(setting(node, "state-dir", str, "") or default_state_dir()) / name
-    server_key, roster = setting(node, "server-key", str, ""), setting(node, "roster", str, "")
+    server_key, pinned = setting(node, "server-key", str, ""), setting(node, "roster", str, "")
+    identity, roster = load_identity(folder / DEVICE_KEY), load_roster(Path(pinned)) if pinned else None
+    policy = node_policy(node) if "device-name" in node else SIMULATED
+    stages = None
+    if setting(node, "study-file", str, ""):
+        study, table, approvals = (Path(setting(node, key, str)) for key in ("study-file", "table", "approvals"))
+        stages = DeviceStages(
+            name, load_study(study), lambda: read_file(table), identity, folder, approvals, policy, roster
+        )
     return DeviceHost(
         name,
-        load_identity(folder / DEVICE_KEY),
+        identity,
         folder / "runs",
         load_rows,
         server_public=parse_public(server_key, "server-key") if server_key else None,
-        roster=load_roster(Path(roster)) if roster else None,
+        roster=roster,
         recipe=lambda: Learning.from_config(context.run_config).recipe.digest(),
-        policy=node_policy(node) if "device-name" in node else SIMULATED,
+        policy=policy,
+        stages=stages,
     )
 
 

@@ -29,6 +29,8 @@ from codedfl.typing import Floats
 CONSTANT = "constant"
 # Below this part of the largest eigenvalue of the correlations a direction is not resolved by the grid.
 _SINGULAR = 1e-9
+_MOST_MOVED = 0.1  # standard errors by which the grid may move a coefficient; beyond, the errors are the grid's own
+_WORTH_A_WORD = 1e-3
 _NAMED = 0.2  # a column with so large a part in an unresolved direction is named
 
 
@@ -92,6 +94,7 @@ class Inference:
         lines.append(
             f"the rows were seen on a grid of {self.grid:.1e} standard units, which moves coefficients by about"
             f" {self.grid_effect:.1e} standard errors at most"
+            + (": narrower ranges move them less" if self.grid_effect > _WORTH_A_WORD else "")
         )
         return "\n".join(lines)
 
@@ -137,6 +140,12 @@ def inference_from_total(
     format_ = FixedPoint.derive(parameters.bounds, width, n_devices, precision=parameters.precision)
     names = recipe.column_names or tuple(f"column {j}" for j in range(recipe.n_columns))
     solved = _least_squares(solver.total(width), n_rows, (CONSTANT, *names))
+    grid_effect = _grid_effect(solved, 2.0**-format_.feature_bits, n_rows)
+    if not grid_effect <= _MOST_MOVED:
+        raise InvalidInput(
+            "inference must have residuals far above the grid that rows are seen on, got coefficients that it moves by"
+            f" about {grid_effect:.2g} standard errors: narrow the ranges of target and columns"
+        )
     one = np.array([[min(1.0, recipe.feature_map.bound)]], dtype=np.float32)
     constant = float(np.ldexp(format_.grid_features(one), -format_.feature_bits)[0, 0])
     transform, offset = _to_units(recipe.preprocessing, labels, constant)
@@ -161,7 +170,7 @@ def inference_from_total(
         residual_deviation=solved.deviation * (labels.high - labels.low) / 2,
         level=level,
         grid=2.0**-format_.feature_bits,
-        grid_effect=_grid_effect(solved, 2.0**-format_.feature_bits, n_rows),
+        grid_effect=grid_effect,
     )
 
 
@@ -202,8 +211,9 @@ def _least_squares(total: Floats, rows: int, names: tuple[str, ...]) -> _Solutio
     coefficients += inverse @ (cross - gram @ coefficients)  # mends the rounding of the inverse
     residual = squares - coefficients @ (2 * cross - gram @ coefficients)
     about_mean = squares - cross[0] ** 2 / gram[0, 0]
-    variance = residual / (rows - len(coefficients))
-    return _Solution(coefficients, variance * inverse, float(1.0 - residual / about_mean), float(variance**0.5))
+    variance = max(residual, 0.0) / (rows - len(coefficients))  # a negative one is the grid's: refused by its effect
+    r_squared = float(1.0 - residual / about_mean) if about_mean > 0 else 0.0
+    return _Solution(coefficients, variance * inverse, r_squared, float(variance**0.5))
 
 
 def _grid_effect(solved: _Solution, step: float, rows: int) -> float:

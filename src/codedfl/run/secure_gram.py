@@ -76,7 +76,7 @@ def run_for_gram(
 ) -> TakesGram:
     """The run in this process, with one part of the rows a device; returns the solver that has got the total."""
     solver = TakesGram()
-    server = scheme.server_type(parameters, names, solver)
+    server = scheme.server_type(parameters, names, solver, **scheme.server_options(names))
     policy = Policy(allow_gram=True, allow_unpinned=True, colluders=0)  # the caller has asked for it
     devices = [
         scheme.device_type(name, rows, np.zeros((len(rows), 1)), policy=policy, recipe=parameters.recipe)

@@ -52,6 +52,12 @@ def read_folder(folder: Path) -> dict[str, RawTable]:
     return tables
 
 
+def no_tables(folder: Path) -> list[str]:
+    """Names of what else is in a folder of tables, and not read; hidden files are nobody's tables."""
+    others = (path.name for path in folder.iterdir() if not path.name.lower().endswith(ENDINGS))
+    return sorted(name for name in others if not name.startswith("."))
+
+
 def dealt_out(table: RawTable, n_devices: int, rng: np.random.Generator) -> dict[str, RawTable]:
     """One table's rows dealt out at random to so many devices: what there is to rehearse with on one machine."""
     if len(table) < n_devices:
@@ -77,12 +83,24 @@ def rehearse_study(
     """
     problem = study_problem(study, tables, secure_moments_in_process, secure_gram_in_process)
     noise, level = noise_of_run(scheme, problem.recipe, problem.bounds, problem.n_devices, study.noise)
+    precision = study.precision(problem.recipe, problem.n_devices)
     solver = make_solver(
         study.solver, regularisation=study.regularisation, epochs=study.epochs, gram=scheme.reveals_gram, noise=level
     )
     watch = None if folder is None else VirtualWatch(folder, _begun(study, scheme, problem))
     with watch or nullcontext():
-        trace = simulate(scheme, problem, solver, at, rng, noise=noise, on_epoch=on_epoch, gone=gone, watch=watch)
+        trace = simulate(
+            scheme,
+            problem,
+            solver,
+            at,
+            rng,
+            precision=precision,
+            noise=noise,
+            on_epoch=on_epoch,
+            gone=gone,
+            watch=watch,
+        )
     model = study.model(problem.recipe, trace.model, scheme=scheme.name, devices=problem.n_devices)
     there = {name: table for name, table in tables.items() if name not in gone}
     return Rehearsal(problem, model, _score(study, there, model), len(there), trace)

@@ -119,8 +119,8 @@ def test_the_digest_is_that_of_the_meaning():
          "training.epochs must be a whole number, got 1.5"),
         ("[protection]", "[extra]\n[protection]", "the file must hold only column, features, format, name, noise,"
          " protection, purpose, result, target, training, got 'extra'"),
-        ("[protection]", '[features]\nkind = "cubic"\n[protection]', "features must be linear or rbf or pca-rbf"
-         " or onnx, got 'cubic'"),
+        ("[protection]", '[features]\nkind = "cubic"\n[protection]', "features must be linear or rbf or scattering"
+         " or pca-rbf or onnx, got 'cubic'"),
         ("[protection]", '[features]\nkind = "pca-rbf"\ncomponents = 9\n[protection]',
          "components must be between 1 and the number of columns (4) for pca-rbf, got 9"),
         ("[protection]", "[features]\ncomponents = 2\n[protection]",
@@ -198,6 +198,31 @@ def test_what_speaks_against_a_table():
         " others count as",
         "the target must be a column of t.csv ('ward', 'age', 'crp', 'more'), got 'days'",
     ]
+
+
+@pytest.mark.parametrize(
+    ("classes", "values", "expected"),
+    [
+        ('["no", "yes"]', ["yes", "no"], ["yes", "no"]),
+        ('["1", "2.5"]', [2.5, 1.0], ["2.5", "1"]),
+        ('["false", "true"]', [1.0, 0.0], ["true", "false"]),
+        ("[0, 1]", [1.0, 0.0], [1, 0]),
+    ],
+)
+def test_classes_are_found_however_a_table_writes_them(classes: str, values: list[object], expected: list[object]):
+    study = parse_study(TEXT.replace("range = [0, 60.0]", f"classes = {classes}"))
+    assert study.target_values(as_raw_table({"days": values}, "t.csv")).tolist() == expected
+
+
+@pytest.mark.parametrize(("classes", "value", "got"), [('["no", "yes"]', "maybe", "'maybe'"), ("[0, 1]", 0.5, "0.5")])
+def test_a_class_that_the_study_does_not_have_is_refused(classes: str, value: object, got: str):
+    study = parse_study(TEXT.replace("range = [0, 60.0]", f"classes = {classes}"))
+    message = (
+        f"the target 'days' of t.csv must hold its classes only, got {got} (2 such rows): add the class, or leave those"
+        " rows out"
+    )
+    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
+        study.target_values(as_raw_table({"days": [value, value]}, "t.csv"))
 
 
 # -- a draft

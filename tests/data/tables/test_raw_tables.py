@@ -47,6 +47,13 @@ def test_gzip(tmp_path: Path):
         read_file(path)
 
 
+def test_a_table_without_rows_is_refused(tmp_path: Path):
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n")
+    with pytest.raises(InvalidInput, match=r"^t\.csv must have at least one row, got none$"):
+        read_file(path)
+
+
 def test_gaps_and_truth_values_however_written(tmp_path: Path):
     path = tmp_path / "t.csv"
     path.write_text("n,t,b,all\n1,x,TRUE,\nNA,,False,NA\n?,null,,\n.,y,true,\n")

@@ -2,8 +2,8 @@
 
 A feature map is one file in this folder, or anywhere else: a class with the face of `FeatureMap`, made known under a
 name by `register_feature_map`. Random Fourier features are the paper's; linear ones are plain linear regression;
-random features of principal components need a covariance that the devices sum first; a frozen encoder is an ONNX file
-that a study names by its hash.
+random features of principal components need a covariance that the devices sum first; wavelet scattering is for
+pictures; a frozen encoder is an ONNX file that a study names by its hash.
 """
 
 from codedfl.data.features.feature_map import (
@@ -18,6 +18,7 @@ from codedfl.data.features.frozen_encoder import ENCODERS_VARIABLE, FrozenEncode
 from codedfl.data.features.linear import LinearFeatures
 from codedfl.data.features.principal import Principal, PrincipalFourierFeatures, covariance_rows, principal_of
 from codedfl.data.features.random_fourier import RandomFourierFeatures, default_gamma
+from codedfl.data.features.scattering import WaveletScattering
 
 __all__ = [
     "ENCODERS_VARIABLE",
@@ -29,6 +30,7 @@ __all__ = [
     "Principal",
     "PrincipalFourierFeatures",
     "RandomFourierFeatures",
+    "WaveletScattering",
     "choose_features",
     "covariance_rows",
     "default_gamma",

@@ -44,13 +44,13 @@ class TableCheck:
 def check_table(study: Study, table: RawTable) -> TableCheck:
     """What of a table would be clipped, missing or unknown in the study, counted on the device alone.
 
-    Also whether the study's encoder is here, if it has one: a device must not find out in the middle of a run.
+    Also whether this machine has what the features need: a device must not find out in the middle of a run.
     """
     objections = []
     if not 1 <= len(table) <= study.max_rows_per_device:
         objections.append(f"{table.name} must have between 1 and {study.max_rows_per_device} rows, got {len(table)}")
     try:
-        study.load_encoder()
+        study.load_features()
     except InvalidInput as error:
         objections.append(str(error))
     checks = [_checked(one, table) for one in study.columns]

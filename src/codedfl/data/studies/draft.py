@@ -28,16 +28,18 @@ def draft_study(
     drop: tuple[str, ...] = (),
     participants: int = PARTICIPANTS,
     task: Task | None = None,
+    keep: tuple[str, ...] | None = None,
 ) -> str:
     """The text of a study file for tables like this one.
 
     task: what the target is for; None guesses: text, and few whole numbers, are classes.
+    keep: columns to learn from, exactly these; None takes all but the target and ``drop``.
     """
-    guess = guess_columns(table.without([target]), drop=drop)
+    guess = guess_columns(table.without([target]), keep=keep, drop=drop)
     lines = [
         "# A study file: everything that turns rows into a model, and what the parties agree to.",
         "# All parties need the same file; codedfl study show says what it means, study check tries it on a table.",
-        *(f"# Noticed: {note}" for note in guess.notes),
+        *(f"# Noticed: {note}" for note in guess.left_out),
         _say("format", FORMAT),
         _say("name", name),
         _say("purpose", "", "what the model is for; people read it before they approve"),
@@ -54,7 +56,7 @@ def draft_study(
         _say(
             "kind",
             "linear",
-            "linear: coefficients one can read; rbf: features of a Gaussian kernel; pca-rbf; onnx",
+            "linear: coefficients one can read; rbf: features of a Gaussian kernel; pca-rbf; scattering; onnx",
         ),
         _say("deviations", 8.0, "columns without a range are clipped at so many standard deviations, and counted"),
         "",

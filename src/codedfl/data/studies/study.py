@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from codedfl.data.canonical import canonical_digest
-from codedfl.data.columns import CategoryColumn, Columns, NumberColumn
+from codedfl.data.columns import CategoryColumn, Columns, NumberColumn, as_levels
 from codedfl.data.features import (
     FEATURE_MAPS,
     FeatureChoice,
@@ -21,6 +21,7 @@ from codedfl.data.features import (
     Principal,
     PrincipalFourierFeatures,
     RandomFourierFeatures,
+    WaveletScattering,
     choose_features,
     default_gamma,
 )
@@ -30,11 +31,12 @@ from codedfl.data.preprocessing import DEFAULT_CLIP, Moments, Preprocessing
 from codedfl.data.recipe import Clipped, Recipe
 from codedfl.data.tables import RawTable
 from codedfl.errors import InvalidInput
-from codedfl.exact.fixed_point import Bounds
+from codedfl.exact.fixed_point import Bounds, FixedPoint
 from codedfl.privacy.budget import Budget
 from codedfl.typing import Floats, Rows
 
 _CONSTANT = 1e-12
+_LEAST_BITS = 2  # of an update's entries, and of the rows' grid in units of a column
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,8 @@ class Study:
     columns: of every device's table, by name.
     target: the column that is predicted.
     features: what a row becomes: "linear", "rbf" (random features of a Gaussian kernel), "pca-rbf" (the same of the
-        first principal components) or "onnx" (outputs of a frozen encoder).
+        first principal components), "onnx" (outputs of a frozen encoder) or "scattering" (wavelet coefficients of
+        pictures).
     n_features: how many random features, or outputs of the encoder; linear ones are as many as the columns.
     gamma: of the kernel exp(-gamma ||x - y||^2); None takes a public rule from the number of columns.
     seed: public, of the random features: all devices draw the same.
@@ -215,6 +218,7 @@ class Study:
                 raise InvalidInput(f"{name} must be between {low} and {high:g}, got {getattr(self, name)}")
         if self.features == FrozenEncoder.name:
             self._frozen_encoder()
+        _ = self.feature_count
         if self.inference and self.features != "linear":
             raise InvalidInput(f"inference must go with linear features, got {self.features!r}")
         if self.inference and isinstance(self.target, ClassTarget):
@@ -280,13 +284,21 @@ class Study:
                 f"the target {self.target.name!r} of {table.name} must have no gaps, got {int(gap.sum())}:"
                 " leave those rows out"
             )
-        if isinstance(self.target, ClassTarget) and values.dtype.kind == "f":
-            whole = values == np.round(values)
-            if isinstance(self.target.classes[0], str):
-                return np.array([str(int(one)) if one == int(one) else repr(one) for one in values.tolist()])
-            if whole.all():
-                return values.astype(np.int64)
-        return values
+        return self._as_classes(values, table.name) if isinstance(self.target, ClassTarget) else values
+
+    def _as_classes(self, values: Rows, table: str) -> Rows:
+        """As the classes are written: text, or whole numbers. Others are refused."""
+        assert isinstance(self.target, ClassTarget)
+        classes = self.target.classes
+        named = as_levels(values, [str(one) for one in classes]) if isinstance(classes[0], str) else values
+        unknown = ~np.isin(named, classes)
+        if unknown.any():
+            count = int(unknown.sum())
+            raise InvalidInput(
+                f"the target {self.target.name!r} of {table} must hold its classes only, got"
+                f" {named[unknown][0].item()!r} ({count} such rows): add the class, or leave those rows out"
+            )
+        return named.astype(np.int64) if named.dtype.kind == "f" else named
 
     def clipped(self, X: Floats) -> Floats:
         """The columns of X within their public ranges: what the moments are taken of."""
@@ -336,10 +348,22 @@ class Study:
             features = choose_features(self.features, preprocessing, choice)
         return Recipe(preprocessing, features, self.target.labels(), self.table_columns)
 
-    def load_encoder(self) -> None:
-        """Raises where the study has an encoder that this machine cannot use."""
+    @property
+    def feature_count(self) -> int:
+        """d in the paper: how many features a row becomes."""
+        return self._named_features().n_features if self.features in FEATURE_MAPS else self.n_features
+
+    def _named_features(self) -> FeatureMap:
+        """For columns of any ranges: their number does not depend on those."""
+        inputs = Preprocessing.from_range(0.0, 1.0, self.table_columns.width)
+        return choose_features(self.features, inputs, FeatureChoice(self.n_features, self.gamma, self.seed))
+
+    def load_features(self) -> None:
+        """Raises where the features need what this machine does not have: an encoder's file, or a package."""
         if self.features == FrozenEncoder.name:
             self._frozen_encoder().load()
+        elif self.features == WaveletScattering.name:
+            self._named_features().transform(np.zeros((1, self.table_columns.width)))
 
     def model(self, recipe: Recipe, theta: Floats, **provenance: Any) -> TrainedModel:
         """The model of a Theta that a solver found; the intercept of linear features is not penalised."""
@@ -350,6 +374,30 @@ class Study:
 
     def bounds(self, recipe: Recipe) -> Bounds:
         return recipe.bounds(self.max_rows, self.max_rows_per_device)
+
+    def precision(self, recipe: Recipe, n_devices: int) -> int | None:
+        """What the training asks of the ring: None is two primes, as nearly always.
+
+        A column whose range is many times its deviation takes a third, or updates would be rounded away; one whose
+        range is thousands of times that is refused.
+        """
+        bounds = self.bounds(recipe)
+        if self.noise is not None:
+            return None
+        two = FixedPoint.derive(bounds, recipe.n_features, n_devices)
+        if two.update_bits >= _LEAST_BITS and two.feature_bits >= _LEAST_BITS:
+            return None
+        more = FixedPoint.natural_bits(two.ring, bounds, recipe.n_features) + 1
+        three = FixedPoint.derive(bounds, recipe.n_features, n_devices, precision=more)
+        if three.update_bits >= _LEAST_BITS and three.feature_bits >= _LEAST_BITS:
+            return more
+        reach = np.maximum(np.abs(recipe.preprocessing.low), np.abs(recipe.preprocessing.high))
+        widest = int(np.argmax(np.broadcast_to(reach, recipe.n_columns)))
+        name = self.table_columns.design_names[widest]
+        raise InvalidInput(
+            f"ranges must leave digits for the training, got one of column {name!r} that reaches"
+            f" {np.max(reach):.2g} times its unit: narrow it, or give fewer max_rows"
+        )
 
     def covariance_bounds(self, moments: Moments | None) -> Bounds:
         """Of the rows that the covariance is summed of: a 1 and the scaled columns."""

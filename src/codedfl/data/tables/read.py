@@ -26,4 +26,7 @@ def read_file(path: Path) -> RawTable:
         raise InvalidInput(f"data file must end in .csv, .csv.gz, .tsv, .txt, .parquet or .npz, got {path.name!r}")
     if not path.is_file():
         raise InvalidInput(f"data file must exist, got {str(path)!r}")
-    return _READERS[ending](path)
+    table = _READERS[ending](path)
+    if not len(table):
+        raise InvalidInput(f"{path.name} must have at least one row, got none")
+    return table
