@@ -69,7 +69,7 @@ def test_devices_hold_the_server_to_the_study(
         return replace(noise, **change) if noise is not None and change else None, level
 
     study, tables = noisy_study()
-    monkeypatch.setattr("codedfl.engine.study_training.noise_of_run", other_noise)
+    monkeypatch.setattr("codedfl.engine.stage_problem.noise_of_run", other_noise)
     fleet = StudyFleet(study, tables, tmp_path)
     with pytest.raises(NotEnoughDevices, match=r"^at least 3 devices must join, got 0"):
         fleet.serve()

@@ -29,7 +29,8 @@ from codedfl.engine.conductor import Patience
 from codedfl.engine.device_stages import SCORE_FILE, DeviceStages
 from codedfl.engine.keys import load_identity
 from codedfl.engine.resident_host import ResidentHost
-from codedfl.engine.stages import Stage
+from codedfl.engine.stage_problem import StageProblem, stage_problem
+from codedfl.engine.stages import TRAINING, Stage
 from codedfl.engine.study_training import RESULT_FILE, Serving, StudyResult, train_study
 from codedfl.errors import InvalidInput, MessageRefused, NotEnoughDevices
 from codedfl.fleet.fleet import Fleet as SimulatedFleet
@@ -373,8 +374,15 @@ def test_a_second_run_goes_by_the_ledger(tmp_path: Path, caplog: pytest.LogCaptu
     first, again = fleet.serve(), fleet.serve()
     assert np.array_equal(first.model.theta, again.model.theta)
     with pytest.MonkeyPatch.context() as patch:
-        few = replace(study, max_rows_per_device=255)
-        patch.setattr("codedfl.engine.study_training._StudyRun._bounds", lambda run, recipe: few.bounds(recipe))
+
+        def with_fewer_rows(study: Study, stage: Stage, n_devices: int) -> StageProblem:
+            found = stage_problem(study, stage, n_devices)
+            if stage.kind != TRAINING:
+                return found
+            bounds = replace(found.parameters.bounds, samples_per_device=255)
+            return found._replace(parameters=replace(found.parameters, bounds=bounds))
+
+        patch.setattr("codedfl.engine.study_training.stage_problem", with_fewer_rows)
         with pytest.raises(NotEnoughDevices, match=r"^the stage training must be over the same 5 owners"):
             fleet.serve()
     told = [text for name, _, text in caplog.record_tuples if name == "codedfl.engine.device"]

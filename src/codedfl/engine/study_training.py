@@ -20,11 +20,11 @@ import numpy as np
 
 from codedfl.data.features import principal_of
 from codedfl.data.model import TrainedModel
-from codedfl.data.recipe import Clipped, Recipe
+from codedfl.data.recipe import Clipped
 from codedfl.data.score_sums import ClassScore, NumberScore, score_from_sums
 from codedfl.data.studies.study import ClassTarget, Study
-from codedfl.data.studies.sums import SCORE, SQUARES, SUMS, sum_length
-from codedfl.data.vector_sums import SUM_PRECISION, n_sum_outputs, read_sum, sum_bounds
+from codedfl.data.studies.sums import SCORE, SQUARES, SUMS
+from codedfl.data.vector_sums import read_sum
 from codedfl.engine.calls import Post
 from codedfl.engine.conductor import Conductor, Patience
 from codedfl.engine.directory import Clock
@@ -32,19 +32,16 @@ from codedfl.engine.keys import load_identity, load_roster
 from codedfl.engine.logs import one_line
 from codedfl.engine.private_files import make_private_folder, sole_user, write_private
 from codedfl.engine.run_watch import RunWatch
+from codedfl.engine.stage_problem import stage_problem
 from codedfl.engine.stages import COVARIANCE, INFERENCE, SERIES_BYTES, TRAINING, Stage, stage_kinds
 from codedfl.engine.state_folder import StateFolder
 from codedfl.engine.state_journal import StateJournal
 from codedfl.errors import CodedFLError, InvalidInput, NotEnoughDevices
-from codedfl.exact.fixed_point import Bounds
-from codedfl.protocol import Parameters, Server
+from codedfl.protocol import Server
 from codedfl.run.inference import Inference, inference_from_total, inference_parameters
 from codedfl.run.journal import begun
-from codedfl.run.secure_gram import TakesGram, gram_parameters
-from codedfl.run.secure_sum import ReadTotal
-from codedfl.schemes.noise import noise_of_run
-from codedfl.schemes.of_study import inference_scheme_of, scheme_of, sums_scheme_of
-from codedfl.solve.registry import make_solver
+from codedfl.run.secure_gram import TakesGram
+from codedfl.schemes.of_study import inference_scheme_of
 from codedfl.typing import Floats
 from codedfl.version import __version__
 
@@ -240,56 +237,14 @@ class _StudyRun:
 
     def _server(self, stage: Stage, introduced: Mapping[str, bytes]) -> Server:
         """The state machine of a stage for the devices that introduced themselves."""
-        study, n_devices = self._study, len(introduced)
-        digest = stage.digest(study)
-        if stage.kind == TRAINING:
-            scheme, recipe = scheme_of(study, n_devices), stage.recipe(study)
-            noise, level = noise_of_run(scheme, recipe, self._bounds(recipe), n_devices, study.noise)
-            parameters = Parameters(
-                scheme.name,
-                n_features=recipe.n_features,
-                n_outputs=recipe.n_outputs,
-                bounds=self._bounds(recipe),
-                precision=study.precision(recipe, n_devices),
-                **scheme.agreed,
-                reveals_gram=scheme.reveals_gram,
-                recipe=digest,
-                noise=noise,
-            )
-            solver: Any = make_solver(
-                study.solver,
-                regularisation=study.regularisation,
-                epochs=study.epochs,
-                gram=scheme.reveals_gram,
-                noise=level,
-            )
-        elif stage.kind == COVARIANCE:
-            scheme = inference_scheme_of(study, n_devices)
-            bounds, width = study.covariance_bounds(stage.moments(study)), study.table_columns.width + 1
-            parameters = gram_parameters(scheme, width, bounds, n_devices, digest)
-            solver = TakesGram()
-        elif stage.kind == INFERENCE:
-            scheme, recipe = inference_scheme_of(study, n_devices), stage.recipe(study)
-            parameters = inference_parameters(scheme, recipe, self._bounds(recipe), n_devices, digest)
-            solver = TakesGram()
-        else:
-            scheme = sums_scheme_of(study, n_devices)
-            parameters = Parameters(
-                scheme.name,
-                n_features=1,
-                n_outputs=n_sum_outputs(sum_length(study, stage.kind)),
-                bounds=sum_bounds(n_devices),
-                precision=SUM_PRECISION,
-                **scheme.agreed,
-                recipe=digest,
-            )
-            solver = ReadTotal()
+        study, names = self._study, list(introduced)
+        scheme, parameters, solver = stage_problem(study, stage, len(names))
         if stage.kind == TRAINING:
             self._watch.begun(
                 begun(
                     study.name,
                     scheme,
-                    n_devices,
+                    len(names),
                     solver=study.solver,
                     epochs=study.epochs,
                     target=None,
@@ -298,7 +253,6 @@ class _StudyRun:
                     n_outputs=parameters.n_outputs,
                 )
             )
-        names = list(introduced)
         return scheme.server_type(
             parameters,
             names,
@@ -308,9 +262,6 @@ class _StudyRun:
             spare=scheme.spare,
             **scheme.server_options(names),
         )
-
-    def _bounds(self, recipe: Recipe) -> Bounds:
-        return self._study.bounds(recipe)
 
     def _epoch_ended(self, epoch: int) -> None:
         self._watch.ended(epoch, None)
@@ -346,7 +297,7 @@ class _StudyRun:
         solver = TakesGram()
         solver.restore(state)
         scheme = inference_scheme_of(self._study, n_devices)
-        parameters = inference_parameters(scheme, model.recipe, self._bounds(model.recipe), n_devices, b"")
+        parameters = inference_parameters(scheme, model.recipe, self._study.bounds(model.recipe), n_devices, b"")
         try:
             return inference_from_total(solver, model.recipe, parameters, n_devices), ""
         except InvalidInput as error:
