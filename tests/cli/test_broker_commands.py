@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from command_runner import Run
 
+from codedfl.engine.private_files import make_private_folder, sole_user
+
 pytestmark = pytest.mark.usefixtures("study")
 
 TABLE = "age,days\n" + "".join(f"{20 + row},{row % 7}.5\n" for row in range(40))
@@ -33,6 +35,13 @@ def test_a_state_folder_that_cannot_be_made(run: Run):
         "error: the disk must be writable and have room, got [Errno 17] File exists: 'mine.csv'; started again, it"
         " goes on where it was\n"
     )
+    assert (result.exit_code, result.stderr) == (2, message)
+
+
+def test_a_folder_that_another_server_uses_is_refused_before_the_broker_is_asked(run: Run):
+    with sole_user(make_private_folder(Path("out").absolute()), "it"):
+        result = run("serve", "study.toml", *BROKER, "--out", "out")
+    message = "error: output-dir must not be in use by another process, got 'out'\n"
     assert (result.exit_code, result.stderr) == (2, message)
 
 

@@ -73,6 +73,9 @@ def test_a_watch_before_anything_has_happened():
     watch = RunWatch()
     assert watch.seconds_left is None and watch.seconds_an_epoch is None
     assert "gathering, 0 of 0 devices connected" in shown(watch)
+    watch.wanted = 5
+    assert "gathering, 0 of 5 devices connected" in shown(watch)
+    watch.wanted = 0
 
 
 def test_the_journal_goes_on_where_the_server_before_left_it(tmp_path: Path):

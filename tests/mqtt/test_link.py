@@ -84,17 +84,15 @@ def test_a_second_connection_takes_the_place_of_the_first(opened: Callable[..., 
 
 
 def test_two_with_one_certificate_are_told_and_slow_down(
-    opened: Callable[..., BrokerLink], caplog: pytest.LogCaptureFixture
+    opened: Callable[..., BrokerLink], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ):
+    monkeypatch.setattr("codedfl.mqtt.link._SHORT_IN_A_ROW", 1)
     first = opened("device-1")
-    for count in range(1, 4):
-        opened("device-1")
-        until(first, lambda event: event == Disconnected())
-        if count < 3:
-            until(first, lambda event: event == Connected())
-    lost = [message for message in caplog.messages if message.endswith("or another server serve this study?")]
-    assert lost and "does another process use this certificate" in lost[0]
-    assert first._client._reconnect_min_delay == 8
+    opened("device-1")
+    until(first, lambda event: event == Disconnected())
+    (lost,) = [message for message in caplog.messages if " is lost (" in message]
+    assert lost.endswith("): does another process use this certificate, or another server serve this study?")
+    assert first._client._reconnect_min_delay == 2
 
 
 def test_nobody_can_take_anothers_connection_by_its_name(opened: Callable[..., BrokerLink], broker: RunningBroker):
@@ -192,18 +190,43 @@ def test_a_stranger_without_a_certificate(broker: RunningBroker):
         BrokerLink(address, "device-0", Will("x")).open()
 
 
-def test_a_revoked_certificate(tmp_path: Path):
+def test_a_revoked_certificate(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     with RunningBroker(tmp_path / "b", ["device-0", "device-1"]) as running:
         lost = running.folder.party("device-1")
-        certificate, key = lost.certificate.read_bytes(), lost.key.read_bytes()
+        for end in ("pem", "key"):
+            (tmp_path / f"lost.{end}").write_bytes(lost.key.with_suffix(f".{end}").read_bytes())
+        address = BrokerAddress(HOST, running.port, True, lost.authority, tmp_path / "lost.pem", tmp_path / "lost.key")
+        early = BrokerLink(address, "device-1", Will(topics.presence(STUDY, "device-1")))
+        early.open()
         running.folder.revoke("device-1")
-        (tmp_path / "lost.pem").write_bytes(certificate)
-        (tmp_path / "lost.key").write_bytes(key)
         running.stop()
         running.start()  # it reads the list when it starts
-        address = BrokerAddress(HOST, running.port, True, lost.authority, tmp_path / "lost.pem", tmp_path / "lost.key")
         with pytest.raises(BrokerFailed, match=f"^{re.escape(LET_IN.format(address))}$"):
             BrokerLink(address, "device-1", Will("x")).open()
+        revoked = f"the connection to the broker at {address} is lost (closed before it let us in): is the certificate"
+        deadline = time.monotonic() + 10
+        while f"{revoked} revoked, or expired?" not in caplog.messages and time.monotonic() < deadline:
+            early.events(0.1)
+        assert f"{revoked} revoked, or expired?" in caplog.messages
+        early.close()
+
+
+def test_a_broker_that_comes_back_as_another_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    with RunningBroker(tmp_path / "b", ["device-0"]) as running:
+        address = running.address("device-0")
+        link = BrokerLink(address, "device-0", Will(topics.presence(STUDY, "device-0")))
+        link.open()
+        other = BrokerFolder.create(tmp_path / "other", [HOST], ["device-0"]).party("device-0")
+        link._client._ssl_context = BrokerAddress(HOST, running.port, True, other.authority).context()
+        running.stop()
+        running.start()
+        reason = "self-signed certificate in certificate chain"
+        wanted = f"the broker at {address} cannot be reached ({reason}); it is tried again"
+        deadline = time.monotonic() + 10
+        while wanted not in caplog.messages and time.monotonic() < deadline:
+            link.events(0.1)
+        assert caplog.messages.count(wanted) == 1
+        link.close()
 
 
 def test_a_device_with_anothers_certificate_is_refused(broker: RunningBroker):

@@ -174,7 +174,7 @@ class LiveTable:
     def summary(self) -> Text:
         watch = self._watch
         connected = sum(seen.connected for seen in watch.devices.values())
-        parts = [f"{watch.phase}, {connected} of {len(watch.devices)} devices connected"]
+        parts = [f"{watch.phase}, {connected} of {max(watch.wanted, len(watch.devices))} devices connected"]
         if len(watch.devices) > _MOST_ROWS:
             parts.append(f"the first {_MOST_ROWS} are shown")
         if watch.epoch:

@@ -179,6 +179,7 @@ class Conductor:
         contacts, wait = self._directory.contacts, self._patience
         until = self._clock() + wait.join_seconds
         log.info("waiting for %d devices", wait.devices)
+        self._watch.wanted = wait.devices
         while len(contacts) < wait.devices and self._clock() < until:
             self._directory.look()
             self._watch.look(None, contacts)

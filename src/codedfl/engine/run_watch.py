@@ -67,6 +67,7 @@ class RunWatch:
     ) -> None:
         self.title = title
         self.devices: dict[str, Seen] = {}
+        self.wanted = 0  # how many are waited for
         self.phase = "gathering"
         self.epoch = 0
         self.epochs = epochs

@@ -112,6 +112,8 @@ class BrokerLink:
         self._counting = threading.Lock()
         self._failure: BrokerFailed | None = None
         self._connected_at = 0.0
+        self._let_in = False  # on this connection
+        self._unreachable = ""  # why, when that was told last
         self._short = 0  # short connections in a row
         self._answered = threading.Event()
         # Made once: paho builds a table of all properties each time.
@@ -128,6 +130,7 @@ class BrokerLink:
         client.reconnect_delay_set(1, _MOST_DELAY)
         client.on_socket_open = _without_delay
         client.on_connect = self._on_connect
+        client.on_connect_fail = self._on_connect_fail
         client.on_disconnect = self._on_disconnect
         client.on_message = self._on_message
         client.on_publish = self._on_publish
@@ -209,7 +212,7 @@ class BrokerLink:
         if code.is_failure:
             self._fail(f"the broker at {self.address} must let this party in, got {one_line(code)}")
             return
-        self._connected_at = time.monotonic()
+        self._connected_at, self._let_in, self._unreachable = time.monotonic(), True, ""
         self._events.put(Connected())
         self._answered.set()
 
@@ -229,13 +232,21 @@ class BrokerLink:
         lasted = time.monotonic() - self._connected_at
         self._short = self._short + 1 if lasted < _SHORT_SECONDS else 0
         self._client.reconnect_delay_set(min(2**self._short, _MOST_DELAY), _MOST_DELAY)
-        hint = ": does another process use this certificate, or another server serve this study?"
-        log.warning(
-            "the connection to the broker at %s is lost (%s)%s",
-            self.address,
-            reason,
-            hint if self._short >= _SHORT_IN_A_ROW else "",
-        )
+        hint = ""
+        if not self._let_in:
+            reason, hint = "closed before it let us in", ": is the certificate revoked, or expired?"
+        elif self._short >= _SHORT_IN_A_ROW:
+            hint = ": does another process use this certificate, or another server serve this study?"
+        self._let_in = False
+        log.warning("the connection to the broker at %s is lost (%s)%s", self.address, reason, hint)
+
+    def _on_connect_fail(self, _client: Any, _data: Any) -> None:
+        """It is not there, or is another: told when the reason changes, and tried again."""
+        error = sys.exc_info()[1]
+        reason = one_line(error.verify_message if isinstance(error, ssl.SSLCertVerificationError) else error)
+        if reason != self._unreachable:
+            self._unreachable = reason
+            log.warning("the broker at %s cannot be reached (%s); it is tried again", self.address, reason)
 
     def _on_message(self, _client: Any, _data: Any, message: paho.MQTTMessage) -> None:
         self.bytes_in += len(message.payload)

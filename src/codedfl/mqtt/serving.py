@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from codedfl.data.studies import Study
+from codedfl.engine.private_files import make_private_folder, sole_user
 from codedfl.engine.run_watch import RunWatch
 from codedfl.engine.study_config import RunFile
 from codedfl.engine.study_training import Serving, StudyResult, train_study
@@ -25,6 +26,7 @@ def serve(
     """One run by a run file; returns the model file. Goes on from ``output`` if it holds a checkpoint."""
     config = run.run_config(output)
     watch = watch or RunWatch.in_folder(config.output, config.epochs, run.name)
+    _check_unused(config.output)
     with _at_broker(run, address, watch) as post:
         return train(post, config, score, watch)
 
@@ -34,8 +36,15 @@ def serve_study(
 ) -> StudyResult:
     """All stages of a study on its devices; goes on from the output folder if it holds a state."""
     watch = watch or RunWatch.in_folder(serving.output, study.epochs, study.name)
+    _check_unused(serving.output)
     with _at_broker(study, address, watch) as post:
         return train_study(post, study, serving, watch)
+
+
+def _check_unused(output: Path) -> None:
+    """Before anything else: a second server that connects takes the connection of the one at work."""
+    with sole_user(make_private_folder(output), "output-dir"):
+        pass
 
 
 @contextmanager
