@@ -52,3 +52,26 @@ def test_an_output_folder_that_cannot_be_made(run: Run):
         " the same --out, it goes on where it was\n"
     )
     assert (result.exit_code, result.stderr) == (2, message)
+
+
+def test_a_run_that_is_over_is_not_begun_anew(run: Run):
+    """As when a machine starts its services after a restart: no broker is asked, and the model stays."""
+    Path("done").mkdir()
+    model = Path("done/model.safetensors")
+    model.write_bytes(b"the model")
+    result = run("serve", "study.toml", *BROKER, "--out", "done")
+    message = "the run in done is over: another --out begins a new one\n"
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "done/model.safetensors\n", message)
+    assert [path.name for path in Path("done").iterdir()] == ["model.safetensors"]
+    assert model.read_bytes() == b"the model"
+
+
+def test_a_run_whose_model_so_far_is_there_goes_on(run: Run):
+    checkpoint = Path("half/checkpoint-training")
+    checkpoint.mkdir(parents=True)
+    Path("half").chmod(0o700)
+    Path("half/model.safetensors").write_bytes(b"the model so far")
+    (checkpoint / "index.msgpack").write_bytes(b"")
+    result = run("serve", "study.toml", *BROKER, "--out", "half")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: the broker must be reachable at mqtt://127.0.0.1:1")

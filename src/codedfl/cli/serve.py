@@ -23,6 +23,7 @@ from codedfl.engine.conductor import Patience
 from codedfl.engine.logs import use_console
 from codedfl.engine.private_files import default_state_dir
 from codedfl.engine.run_watch import RunWatch
+from codedfl.engine.state_folder import INDEX
 from codedfl.engine.study_config import RunFile, load_agreed
 from codedfl.engine.study_training import MODEL_FILE, Serving, StudyResult
 from codedfl.engine.training import Score
@@ -61,8 +62,9 @@ def serve_study(
     configuration (docs/deploy.md).
 
     Waits for the devices, trains with those who are fast enough, and tells all of them when it is over. Killed at any
-    moment it goes on where it was when it is started again with the same --out. Everything that can be seen of the run
-    is in events.jsonl there, a JSON line an event, and codedfl watch makes a page of it.
+    moment it goes on where it was when it is started again with the same --out; a run that is over is not begun anew.
+    Everything that can be seen of the run is in events.jsonl there, a JSON line an event, and codedfl watch makes a
+    page of it.
     """
     broker_options.require_mqtt()
     from codedfl.mqtt.address import BrokerAddress
@@ -74,6 +76,10 @@ def serve_study(
     address = BrokerAddress.parse(broker, authority, certificate, key)
     found = load_agreed(study)
     _check_options(found, test, devices, wait, roster)
+    if _is_over(out):  # a machine that starts its services anew must not begin a second run, and replace the model
+        screen.remark(f"the run in {out} is over: another --out begins a new one")
+        screen.say(str(out / MODEL_FILE))
+        return
     epochs = found.epochs if isinstance(found, Study) else found.run_config(out).epochs
     try:
         with (
@@ -91,6 +97,11 @@ def serve_study(
     except KeyboardInterrupt:
         screen.remark(f"interrupted: {_GOES_ON}")
         raise typer.Exit(INTERRUPTED) from None
+
+
+def _is_over(out: Path) -> bool:
+    """There is a model, and no state to go on from."""
+    return (out / MODEL_FILE).is_file() and not any(out.glob(f"*/{INDEX}"))
 
 
 def _check_options(
