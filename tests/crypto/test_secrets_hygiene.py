@@ -19,6 +19,7 @@ from codedfl.engine.keys import load_identity
 from codedfl.engine.state_folder import StateFolder
 from codedfl.errors import CodedFLError
 from codedfl.protocol import Device, Server
+from codedfl.protocol.joiner import Joiner
 from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
 from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
 from fake_post import FakePost, make_conductor, make_hosts
@@ -102,7 +103,7 @@ def test_logs_of_real_machines_show_no_secret(
 ):
     recorder = Recorder()
     monkeypatch.setattr(os, "fsync", lambda _: None)
-    for kind in (Server, Device):
+    for kind in (Server, Joiner):
         monkeypatch.setitem(kind.__init__.__kwdefaults__, "random_bytes", recorder)
     caplog.set_level(logging.DEBUG)
     scenario = Scenario(server_type=server_type, device_type=device_type)
@@ -117,7 +118,7 @@ def test_logs_of_real_machines_show_no_secret(
 
 
 def test_secrets_are_drawn_from_the_system():
-    for party in (Server, Device):
+    for party in (Server, Joiner):
         assert party.__init__.__kwdefaults__["random_bytes"] is secrets.token_bytes
     assert inspect.signature(Identity.generate).parameters["random_bytes"].default is secrets.token_bytes
 
