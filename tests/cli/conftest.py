@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("CODEDFL_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    ours = logging.getLogger("codedfl")
+    for name in ("handlers", "propagate"):  # which commands change for their own process
+        monkeypatch.setattr(ours, name, getattr(ours, name))
     return invoke
 
 
