@@ -35,6 +35,7 @@ MOST_WAITING = 16 << 20  # bytes of one topic: many times what is agreed to be o
 _KEEP_ALIVE = 20
 _CONNECT_SECONDS = 30.0  # a broker may be busy with the handshakes of many
 _NOT_AUTHORISED = 135
+_CALLBACKS = ("on_connect", "on_connect_fail", "on_disconnect", "on_message", "on_publish", "on_subscribe")
 _SHORT_SECONDS = 20.0  # a connection that was lost sooner was short
 _SHORT_IN_A_ROW = 3  # so many are no accident
 _MOST_DELAY = 15  # seconds before a connection is made anew
@@ -110,7 +111,7 @@ class BrokerLink:
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._waiting: Counter[str] = Counter()  # topic -> bytes that have come in and were not asked for yet
         self._counting = threading.Lock()
-        self._failure: BrokerFailed | None = None
+        self._failure = ""  # in words: an exception would hold this link by its traceback
         self._connected_at = 0.0
         self._let_in = False  # on this connection
         self._unreachable = ""  # why, when that was told last
@@ -129,12 +130,8 @@ class BrokerLink:
         client.max_queued_messages_set(0)
         client.reconnect_delay_set(1, _MOST_DELAY)
         client.on_socket_open = _without_delay
-        client.on_connect = self._on_connect
-        client.on_connect_fail = self._on_connect_fail
-        client.on_disconnect = self._on_disconnect
-        client.on_message = self._on_message
-        client.on_publish = self._on_publish
-        client.on_subscribe = self._on_subscribe
+        for name in _CALLBACKS:
+            setattr(client, name, getattr(self, f"_{name}"))
 
     def open(self) -> None:
         """Connect for the first time; later losses mend themselves."""
@@ -154,9 +151,9 @@ class BrokerLink:
         if not self._wait_for_answer(_CONNECT_SECONDS):
             self.close()
             raise BrokerFailed(f"the broker at {self.address} must answer within {_CONNECT_SECONDS:g} s, got nothing")
-        if self._failure is not None:
+        if self._failure:
             self.close()
-            raise self._failure
+            raise BrokerFailed(self._failure)
 
     def _start_reading(self) -> None:
         """In a thread of its own while this one computes: at Python's 5 ms a turn, a message would wait for that."""
@@ -170,6 +167,9 @@ class BrokerLink:
         """Leave for good. The broker publishes no will then: whoever has a presence takes it back first."""
         self._client.disconnect()
         self._client.loop_stop()
+        # paho closes its sockets when it is forgotten: nothing of it must hold us any more.
+        for name in _CALLBACKS:
+            setattr(self._client, name, None)
 
     def subscribe(self, *topics: str) -> None:
         """See ``Link``."""
@@ -202,8 +202,8 @@ class BrokerLink:
             for event in found:
                 if isinstance(event, Received):
                     self._waiting[event.topic] -= event.cost
-        if self._failure is not None:
-            raise self._failure
+        if self._failure:
+            raise BrokerFailed(self._failure)
         return found
 
     # -- what paho tells, in its own thread
@@ -277,7 +277,7 @@ class BrokerLink:
             )
 
     def _fail(self, message: str) -> None:
-        self._failure = self._failure or BrokerFailed(message)
+        self._failure = self._failure or message
         self._answered.set()
         self._events.put(Disconnected())
 
