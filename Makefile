@@ -6,8 +6,8 @@ BIN    := $(VENV)/bin
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-# Thousands of random schedules and inputs: with coverage they take twice as long, and run the lines the others do.
-UNTRACED := tests/attacks tests/claims tests/faults tests/fuzz tests/liars tests/run/test_many_devices.py
+# Thousands of random schedules, inputs and draws: with coverage they take twice as long, and run the lines the others do.
+UNTRACED := tests/attacks tests/claims tests/faults tests/fuzz tests/liars tests/run/test_many_devices.py tests/study/test_planner.py
 
 .PHONY: run test check bench reproduce federation federation-restart fleet survival faults liars fuzz attacks audit lock \
 	docs browser dist hospitals nightly clean
