@@ -64,8 +64,8 @@ class StateFolder:
         try:
             yield
         finally:
-            if not self.path.exists():
-                self._lock.unlink(missing_ok=True)
+            if not self.path.exists() and self._is_named(handle):  # after a wipe the name may be another's lock
+                self._lock.unlink()
             os.close(handle)
 
     @property

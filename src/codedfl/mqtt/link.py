@@ -252,15 +252,12 @@ class BrokerLink:
         self.bytes_in += len(message.payload)
         received = Received(message.topic, bytes(message.payload))
         with self._counting:
-            if self._waiting[received.topic] + received.cost > MOST_WAITING:
-                dropped = True
-            else:
-                dropped = False
-                self._waiting[received.topic] += received.cost
-        if dropped:
-            log.warning("%s: more comes in than can be read, and is dropped", one_line(received.topic))
-        else:
+            fits = self._waiting[received.topic] + received.cost <= MOST_WAITING
+            self._waiting[received.topic] += received.cost if fits else 0
+        if fits:
             self._events.put(received)
+        else:
+            log.warning("%s: more comes in than can be read, and is dropped", one_line(received.topic))
 
     def _on_publish(self, _client: Any, _data: Any, _number: int, code: ReasonCode, _properties: Any) -> None:
         if code.value == _NOT_AUTHORISED:
