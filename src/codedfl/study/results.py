@@ -14,20 +14,17 @@ import csv
 import io
 import json
 import math
-import types
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
-from functools import cache
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any
 
 import numpy as np
 
 from codedfl.errors import InvalidInput
+from codedfl.study.plain_records import from_plain, to_plain
 
 SCHEMA = 2
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -395,7 +392,7 @@ class Results:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for results.json, without the traces."""
-        return {"schema": SCHEMA, **_plain(self, leave_out=("traces",))}
+        return {"schema": SCHEMA, **to_plain(self, leave_out=("traces",))}
 
     @classmethod
     def from_json(cls, value: Any) -> Results:
@@ -406,7 +403,7 @@ class Results:
             raise InvalidInput(
                 f"results must have schema {SCHEMA}, got {value.get('schema')!r}: run the command they name again"
             )
-        return _typed(cls, {key: one for key, one in value.items() if key != "schema"}, "results")
+        return from_plain(cls, {key: one for key, one in value.items() if key != "schema"}, "results")
 
     def json_bytes(self) -> bytes:
         """What results.json holds; refuses infinities, which JSON has not."""
@@ -450,77 +447,3 @@ def summary(values: Sequence[float]) -> Summary:
 def finite(value: float) -> float | None:
     """JSON has no infinity: None stands for a target never reached."""
     return value if math.isfinite(value) else None
-
-
-# -- to plain values and back: one rule for every type above
-
-
-def _plain(value: Any, leave_out: Sequence[str] = ()) -> Any:
-    if is_dataclass(value):
-        made = {one.name: _plain(getattr(value, one.name)) for one in fields(value) if one.name not in leave_out}
-        parameters = made.pop("parameters", None)
-        return made if parameters is None else {**made, "z": parameters.get("z"), **parameters}
-    if isinstance(value, Mapping):
-        return {key: _plain(one) for key, one in value.items()}
-    return [_plain(one) for one in value] if isinstance(value, tuple) else value
-
-
-@cache
-def _hints(kind: type) -> dict[str, Any]:
-    return get_type_hints(kind)
-
-
-def _typed(kind: type[T], value: Any, where: str) -> T:
-    """``value`` as a ``kind`` (a dataclass of this module), or an error that says where it is wrong."""
-    if not isinstance(value, dict):
-        raise InvalidInput(f"{where} must be an object, got {value!r:.60}")
-    hints = _hints(cast(Any, kind))
-    known = {one.name: one for one in fields(cast(Any, kind))}
-    given = {key: one for key, one in value.items() if key in known and key != "parameters"}
-    unknown = {key: one for key, one in value.items() if key not in given}
-    if "parameters" in known:
-        # Beside the fields; z is written for every row and is no parameter where it is null.
-        given["parameters"] = {key: one for key, one in unknown.items() if (key, one) != ("z", None)}
-    elif unknown:
-        raise InvalidInput(f"{where} must hold {', '.join(known)} only, got {next(iter(unknown))!r}")
-    # Parameters have no name of their own in the file.
-    made = {
-        key: _value(hints[key], one, where if key == "parameters" else f"{where}.{key}") for key, one in given.items()
-    }
-    missing = [name for name in known if name not in made and _required(known[name])]
-    if missing:
-        raise InvalidInput(f"{where}.{missing[0]} must be given, got nothing")
-    return kind(**made)
-
-
-def _required(one: Field[Any]) -> bool:
-    return one.default is MISSING and one.default_factory is MISSING
-
-
-def _value(hint: Any, value: Any, where: str) -> Any:
-    origin, arguments = get_origin(hint), get_args(hint)
-    if origin in (types.UnionType, Union):
-        if value is None and type(None) in arguments:
-            return None
-        choices = [one for one in arguments if one is not type(None)]
-        # A goal is a claim with more fields.
-        return _value(choices[-1] if isinstance(value, dict) and "goal" in value else choices[0], value, where)
-    if is_dataclass(hint):
-        return _typed(cast(type, hint), value, where)
-    if origin is tuple:
-        if not isinstance(value, list):
-            raise InvalidInput(f"{where} must be a list, got {value!r:.60}")
-        return tuple(_value(arguments[0], one, f"{where}[{index}]") for index, one in enumerate(value))
-    if origin is not None:  # Mapping[str, ...]
-        if not isinstance(value, dict):
-            raise InvalidInput(f"{where} must be an object, got {value!r:.60}")
-        return {key: _value(arguments[1], one, f"{where}.{key}") for key, one in value.items()}
-    # Truth values are numbers to Python, and whole numbers may stand for real ones.
-    if hint is float and type(value) is int:
-        return value
-    if type(value) is not hint or (hint is float and not math.isfinite(value)):
-        raise InvalidInput(f"{where} must be {_KINDS[hint]}, got {value!r:.60}")
-    return value
-
-
-_KINDS = {int: "a whole number", float: "a finite number", str: "text", bool: "true or false"}
