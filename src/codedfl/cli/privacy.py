@@ -18,6 +18,7 @@ from codedfl.fleet.fleet import Fleet
 from codedfl.privacy.budget import DELTA, Budget, spent_sentence
 from codedfl.report.privacy_table import privacy_table
 from codedfl.schemes import SCHEMES, CodedScheme, RoleKeys, Scheme, coded_scheme, make_scheme
+from codedfl.schemes.coded import usual_alpha
 
 NOISE = "Noise"
 
@@ -92,7 +93,7 @@ def _chosen(name: str, count: int, colluders: int | None, alpha: int | None, gro
     refuse_unread("--colluders", colluders, f"{name}, which has no roles")
     if isinstance(usual, CodedScheme) and (alpha is not None or groups is not None):
         dealt = groups or 1
-        return coded_scheme(name, max(1, count // dealt - 2) if alpha is None else alpha, dealt)
+        return coded_scheme(name, usual_alpha(count, dealt) if alpha is None else alpha, dealt)
     if isinstance(usual, CodedScheme):
         return usual
     _refuse_code(name, alpha, groups)

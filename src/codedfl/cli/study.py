@@ -177,7 +177,7 @@ def train_study(
     inference, no_inference = _inferred(study, problem)
     found = done.score
     name = score_name(problem.task)
-    score = found.r_squared if isinstance(found, NumberScore) else found.accuracy
+    score = found.value
     screen.facts(
         [
             ("study", f"{study.name}, {study.digest().hex()[:16]}..."),

@@ -13,6 +13,7 @@ from codedfl.cli.options import refuse_unread
 from codedfl.errors import InvalidInput
 from codedfl.privacy.budget import DELTA, Budget
 from codedfl.schemes import CodedScheme, RoleKeys, RoleSums, coded_scheme, coded_type
+from codedfl.schemes.coded import usual_alpha
 from codedfl.solve.descent import STEPS
 from codedfl.solve.noise_level import NoiseLevel
 from codedfl.solve.registry import CLOSED_FORM, DEFAULT_SOLVER, SolverKind, make_solver, solver_kind
@@ -246,7 +247,7 @@ class Choice:
         if asked.alpha is None and asked.groups is None:
             return kind.default_for(n_devices).with_spare(asked.spare)
         groups = asked.groups or 1
-        alpha = max(1, n_devices // groups - 2) if asked.alpha is None else asked.alpha
+        alpha = usual_alpha(n_devices, groups) if asked.alpha is None else asked.alpha
         return coded_scheme(kind.name, alpha, groups, asked.spare)
 
     def make_solver(self, scheme: CodedScheme, regularisation: float, noise: NoiseLevel | None = None) -> Solver:

@@ -8,6 +8,7 @@ sums that R^2 and the mean absolute error are made of.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -35,6 +36,13 @@ class ClassScore:
     auc: float | None
     calibration: tuple[tuple[int, float | None], ...] | None
 
+    name: ClassVar[str] = "accuracy"
+
+    @property
+    def value(self) -> float:
+        """The one number to compare models by."""
+        return self.accuracy
+
 
 @dataclass(frozen=True)
 class NumberScore:
@@ -44,6 +52,13 @@ class NumberScore:
     r_squared: float
     mean_absolute_error: float
     root_mean_square_error: float
+
+    name: ClassVar[str] = "R^2"
+
+    @property
+    def value(self) -> float:
+        """The one number to compare models by."""
+        return self.r_squared
 
 
 def score_sums(recipe: Recipe, theta: Floats, X: Rows, y: Rows) -> Floats:

@@ -194,9 +194,10 @@ class DeviceStages:
         if not rows:
             log.info("%s: no rows were held out here, so there is no score of this device's own", self.name)
             return
-        together, own = map(_one_number, scores)
-        what = "R^2" if isinstance(scores[0], NumberScore) else "accuracy"
-        log.info("%s: %s %.4f on %d rows of ours; our rows alone give %.4f", self.name, what, together, rows, own)
+        together, own = (one.value for one in scores)
+        log.info(
+            "%s: %s %.4f on %d rows of ours; our rows alone give %.4f", self.name, scores[0].name, together, rows, own
+        )
         content = {"study": self.study.name, "model": _plain(scores[0]), "own rows alone": _plain(scores[1])}
         write_private(self.folder / SCORE_FILE, [json.dumps(content, indent=1).encode() + b"\n"])
 
@@ -213,10 +214,6 @@ def ridge_alone(X: Rows, Y: Floats, regularisation: float) -> Floats:
     if regularisation > 0:
         return np.asarray(np.linalg.solve(gram, cross))
     return np.asarray(np.linalg.lstsq(gram, cross, rcond=None)[0])  # few rows leave directions open
-
-
-def _one_number(score: ClassScore | NumberScore) -> float:
-    return score.r_squared if isinstance(score, NumberScore) else score.accuracy
 
 
 def _plain(score: ClassScore | NumberScore) -> dict[str, object]:

@@ -15,6 +15,7 @@ from codedfl.errors import InvalidInput
 from codedfl.exact.row_noise import RowNoise
 from codedfl.privacy.budget import Budget
 from codedfl.schemes import CodedScheme, RoleKeys, coded_scheme, coded_type
+from codedfl.schemes.coded import usual_alpha
 from codedfl.schemes.noise import noise_of_run
 from codedfl.solve.descent import STEPS
 from codedfl.solve.noise_level import NoiseLevel
@@ -172,4 +173,4 @@ def _chosen_scheme(config: Config, devices: int) -> CodedScheme:
         return replace(usual, colluders=usual.colluders if colluders < 0 else colluders, spare=spare)
     if colluders >= 0:
         raise InvalidInput(f"colluders must be -1 with scheme {kind.name}, which one colluder breaks, got {colluders}")
-    return coded_scheme(kind.name, alpha or max(1, devices // groups - 2), groups, spare)
+    return coded_scheme(kind.name, alpha or usual_alpha(devices, groups), groups, spare)

@@ -117,9 +117,7 @@ class _StudyRun:
                     self._conduct(kind)
             result = self._result()
             if result.score is not None:
-                found = result.score
-                score = found.r_squared if isinstance(found, NumberScore) else found.accuracy
-                self._watch.scored(score, found.rows)
+                self._watch.scored(result.score.value, result.score.rows)
             self._watch.finished("complete")
         except CodedFLError as error:
             log.error("the run ends early: %s", one_line(error))
@@ -274,7 +272,7 @@ class _StudyRun:
         sums, scored, no_score = self._found.get(SCORE, ([], 0, "the study holds no rows out"))
         score = score_from_sums(model.recipe, np.array(sums)) if sums else None
         if score is not None:
-            found = f"R^2 {score.r_squared:.4f}" if isinstance(score, NumberScore) else f"accuracy {score.accuracy:.4f}"
+            found = f"{score.name} {score.value:.4f}"
             log.info("%s on %d held-out rows of %d of %d owners", found, score.rows, scored, len(self._owners))
         clipped = self._clipped()
         if clipped:

@@ -31,6 +31,11 @@ _GROUP_SIZE = 25
 _ALPHAS_TRIED = 14
 
 
+def usual_alpha(n_devices: int, groups: int = 1) -> int:
+    """The devices of a group less 2, the paper's best; 1, which is no coding, where that leaves nobody."""
+    return max(1, n_devices // groups - 2)
+
+
 class CodedScheme(Scheme):
     """A scheme that runs as state machines and gives exact totals: its device, its server, and what both agree on.
 
@@ -143,7 +148,7 @@ class GradientCoded(CodedScheme):
     def default_for(cls, n_devices: int) -> GradientCoded:
         """alpha = D - 2, the paper's best; of many devices groups of about 25: a device's work must not grow with D."""
         groups = 1 if n_devices <= _ONE_GROUP else round(n_devices / _GROUP_SIZE)
-        return cls(max(1, n_devices // groups - 2), groups)
+        return cls(usual_alpha(n_devices, groups), groups)
 
     @classmethod
     def candidates(cls, n_devices: int) -> Iterator[GradientCoded]:
