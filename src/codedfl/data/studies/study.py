@@ -21,7 +21,6 @@ from codedfl.data.features import (
     Principal,
     PrincipalFourierFeatures,
     RandomFourierFeatures,
-    WaveletScattering,
     choose_features,
     default_gamma,
 )
@@ -362,7 +361,7 @@ class Study:
         """Raises where the features need what this machine does not have: an encoder's file, or a package."""
         if self.features == FrozenEncoder.name:
             self._frozen_encoder().load()
-        elif self.features == WaveletScattering.name:
+        elif self.features in FEATURE_MAPS:  # a row shows it, whichever map it is
             self._named_features().transform(np.zeros((1, self.table_columns.width)))
 
     def model(self, recipe: Recipe, theta: Floats, **provenance: Any) -> TrainedModel:
