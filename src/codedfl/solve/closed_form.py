@@ -8,12 +8,12 @@ from typing import ClassVar
 import numpy as np
 
 from codedfl.errors import InvalidInput
-from codedfl.solve.solver import _check
-from codedfl.state import MAP, PLAIN, Kept, Resumable
+from codedfl.solve.solver import FromGram, _check
+from codedfl.state import MAP, PLAIN, Kept
 from codedfl.typing import Floats
 
 
-class ClosedForm(Resumable):
+class ClosedForm(FromGram):
     """The ridge solution itself, (X'X/m + lambda)^-1 X'Y/m by Cholesky, for every lambda of a path at no extra cost.
 
     ``model`` is the solution for ``regularisation``; ``path`` has those of all ``regularisations``. Refused when the
@@ -25,34 +25,21 @@ class ClosedForm(Resumable):
     def __init__(self, regularisation: float = 0.0, regularisations: Sequence[float] = ()) -> None:
         for value in (regularisation, *regularisations):
             _check(1, value)
-        self.epochs = 1
         self.regularisation = regularisation
         self.regularisations = tuple(regularisations)
-        self.model: Floats | None = None
         self.path: dict[float, Floats] = {}
 
-    def take_gram(self, triangle: Floats) -> None:
-        self._triangle = triangle
-
     def start(self, initial: Floats, constant: Floats, samples: int) -> None:
-        d = len(initial)
-        gram = np.zeros((d, d))
-        gram[np.triu_indices(d)] = self._triangle
-        gram += np.triu(gram, 1).T
+        gram = self._gram(len(initial))
         # G^(1) = X'X Theta^(1) - X'Y, so X'Y = X'X Theta^(1) - G^(1).
         cross = gram @ initial - constant
         for value in (self.regularisation, *self.regularisations):
-            self.path[value] = _ridge(gram / samples, cross / samples, value)
+            self.path[value] = ridge_solution(gram / samples, cross / samples, value)
         self.model = self.path[self.regularisation]
 
-    def request(self) -> Floats | None:
-        return None
 
-    def receive(self, sent: Floats, product: Floats) -> None:
-        raise AssertionError(f"nothing was requested, got a product of shape {product.shape} for {sent.shape}")
-
-
-def _ridge(gram: Floats, cross: Floats, regularisation: float) -> Floats:
+def ridge_solution(gram: Floats, cross: Floats, regularisation: float) -> Floats:
+    """Theta of (gram + regularisation) Theta = cross; a matrix that is not positive definite is refused."""
     try:
         factor = np.linalg.cholesky(gram + regularisation * np.eye(len(gram)))
     except np.linalg.LinAlgError:

@@ -6,7 +6,7 @@ follows from the largest eigenvalue. The paper has its step given; that one is a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -20,17 +20,23 @@ from codedfl.typing import Floats
 
 @dataclass(frozen=True)
 class StepSchedule:
-    """mu as a function of the epoch: ``initial``, times ``factor`` from each of ``milestones`` on."""
+    """mu as a function of the epoch: ``initial``, times ``factor`` from each of ``milestones`` on.
+
+    Before the epoch ``begins`` it is 0.
+    """
 
     initial: float
     factor: float = 1.0
     milestones: tuple[int, ...] = ()
+    begins: int = 1
 
     def __post_init__(self) -> None:
         if not self.initial > 0:
             raise InvalidInput(f"the step must be positive, got {self.initial}")
 
     def __call__(self, epoch: int) -> float:
+        if epoch < self.begins:
+            return 0.0
         return float(self.initial * self.factor ** sum(epoch >= milestone for milestone in self.milestones))
 
     def times(self, share: float) -> StepSchedule:
@@ -43,6 +49,8 @@ class StepSchedule:
 STEP_LITERAL = StepSchedule(6.0, 0.8, (200, 350))
 STEP_PAPER = StepSchedule(12.0, 0.8, (200, 350))
 STEPS = {"paper": STEP_PAPER, "literal": STEP_LITERAL}
+DERIVED = "derived"
+"""The name, in results, of a step that follows from the data."""
 
 
 # The estimate: so many epochs, and a margin for what they may have missed of the largest eigenvalue. Descent is stable
@@ -174,6 +182,24 @@ class GradientDescent(Resumable):
     def _move(self, model: Floats) -> None:
         """The new model, and the point at which the next gradient is wanted: the same."""
         self.model = self._point = model
+
+
+def derived_step(matrices: Iterable[Floats], regularisation: float) -> StepSchedule:
+    """The step that ``GradientDescent`` finds, for schemes that descend without a solver, at the same price in epochs.
+
+    ``matrices`` are the X'X/m that such a scheme descends on, one after the other (its mini-batches): the steepest of
+    them decides.
+    """
+    bound = EIGENVALUE_MARGIN * max(map(_largest_eigenvalue, matrices)) + regularisation
+    return StepSchedule(1 / bound if bound > 0 else 1.0, begins=POWER_ITERATIONS + 1)
+
+
+def _largest_eigenvalue(matrix: Floats) -> float:
+    """Of a symmetric matrix without negative ones: never above it, and close after so many iterations."""
+    block = _orthonormal(np.random.default_rng(_POWER_SEED).standard_normal((len(matrix), 8)))
+    for _ in range(4 * POWER_ITERATIONS):
+        block = _orthonormal(matrix @ block)
+    return _rayleigh_ritz(block, matrix @ block)
 
 
 class Nesterov(GradientDescent):

@@ -15,7 +15,10 @@ from typing import TYPE_CHECKING
 from codedfl.errors import InvalidInput
 
 if TYPE_CHECKING:  # solvers need numpy only
-    from codedfl.exact.fixed_point import FixedPoint
+    from codedfl.data.recipe import Recipe
+    from codedfl.exact.fixed_point import Bounds, FixedPoint
+    from codedfl.exact.row_noise import RowNoise
+    from codedfl.privacy.budget import Budget
 
 _FAILURE = 0.05  # AdaSSP's rho: the ridge is too small with at most this probability
 
@@ -54,3 +57,18 @@ class NoiseLevel:
     def ridge(self) -> float:
         """What AdaSSP adds to X'X / m."""
         return self.sigma * math.sqrt(self.n_features * math.log(2 * self.n_features**2 / _FAILURE)) / self.samples
+
+
+def noise_and_level(
+    budget: Budget | None, bounds: Bounds, recipe: Recipe, n_owners: int, precision: int | None = None
+) -> tuple[RowNoise | None, NoiseLevel | None]:
+    """What each of ``n_owners`` adds for a budget, and what the solver has to know of it; neither without a budget."""
+    if budget is None:
+        return None, None
+    from codedfl.exact.fixed_point import FixedPoint  # here: solvers need numpy only
+
+    noise = budget.noise(recipe.n_features, recipe.feature_map.bound)
+    scales = FixedPoint.derive(
+        bounds, recipe.n_features, n_owners, precision=precision, noise=noise, n_outputs=recipe.n_outputs
+    )
+    return noise, NoiseLevel.of(scales)

@@ -196,44 +196,35 @@ def _load_entry_points() -> None:
             _log.warning("%s", _broken[entry.name])
 
 
-_kinds: dict[str, SolverKind] = {}
-_broken: dict[str, str] = {}  # by name, what to say of entry points that could not be loaded
-_loaded = False
-
-register_solver(
+_OURS = (
     SolverKind(
         "gd",
         "gradient descent",
         lambda at: GradientDescent(at.epochs, at.regularisation, at.step, at.tolerance_or(0.0)),
         default_epochs=500,
         step_share=1.0,
-    )
-)
-register_solver(
+    ),
     SolverKind(
         "nesterov",
         "Nesterov's method",
         lambda at: Nesterov(at.epochs, at.regularisation, at.step, at.tolerance_or(0.0)),
         default_epochs=500,
         step_share=0.5,  # momentum halves the largest stable step
-    )
-)
-register_solver(
+    ),
     SolverKind(
         "cg",
         "conjugate gradient",
         lambda at: ConjugateGradient(at.epochs, at.regularisation, at.tolerance_or(krylov.TOLERANCE)),
         default_epochs=50,
-    )
-)
-register_solver(
+    ),
     SolverKind(
         BLOCK_KRYLOV,
         "block Krylov",
         lambda at: BlockKrylov(at.epochs, at.regularisation, at.tolerance_or(krylov.TOLERANCE)),
         default_epochs=50,
-    )
+    ),
+    SolverKind(CLOSED_FORM, "closed form", lambda at: ClosedForm(at.regularisation), default_epochs=1, needs_gram=True),
 )
-register_solver(
-    SolverKind(CLOSED_FORM, "closed form", lambda at: ClosedForm(at.regularisation), default_epochs=1, needs_gram=True)
-)
+_kinds: dict[str, SolverKind] = {kind.name: kind for kind in _OURS}
+_broken: dict[str, str] = {}  # by name, what to say of entry points that could not be loaded
+_loaded = False

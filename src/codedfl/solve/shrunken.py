@@ -13,12 +13,12 @@ from typing import ClassVar
 import numpy as np
 
 from codedfl.solve.noise_level import NoiseLevel
-from codedfl.solve.solver import _check
-from codedfl.state import PLAIN, Kept, Resumable
+from codedfl.solve.solver import FromGram, _check
+from codedfl.state import PLAIN, Kept
 from codedfl.typing import Floats
 
 
-class Shrunken(Resumable):
+class Shrunken(FromGram):
     """The closed form for a total of X'X with noise in it.
 
     Parameters
@@ -32,27 +32,14 @@ class Shrunken(Resumable):
 
     def __init__(self, level: NoiseLevel, regularisation: float = 0.0) -> None:
         _check(1, regularisation)
-        self.epochs = 1
         self.level = level
         self.regularisation = regularisation
-        self.model: Floats | None = None
-
-    def take_gram(self, triangle: Floats) -> None:
-        self._triangle = triangle
 
     def start(self, initial: Floats, constant: Floats, samples: int) -> None:
         """``initial`` is zero with noise, so that ``constant`` is -X'Y."""
-        d = len(initial)
-        gram = np.zeros((d, d))
-        gram[np.triu_indices(d)] = self._triangle
-        gram += np.triu(gram, 1).T
-        self.model = shrunken_ridge(gram, -constant, self.level.radius, self.regularisation * samples)
-
-    def request(self) -> Floats | None:
-        return None
-
-    def receive(self, sent: Floats, product: Floats) -> None:
-        raise AssertionError(f"nothing was requested, got a product of shape {product.shape} for {sent.shape}")
+        self.model = shrunken_ridge(
+            self._gram(len(initial)), -constant, self.level.radius, self.regularisation * samples
+        )
 
 
 def shrunken_ridge(gram: Floats, cross: Floats, radius: float, regularisation: float = 0.0) -> Floats:

@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
 from codedfl.errors import InvalidInput
-from codedfl.state import State
+from codedfl.exact.gram import symmetric
+from codedfl.state import Resumable, State
 from codedfl.typing import Floats
 
 
@@ -68,6 +69,32 @@ class Converging(Protocol):
     def converged(self) -> bool | None:
         """Whether it ended by itself, as near to the solution as it was asked to come; None if it was not asked."""
         ...
+
+
+class AtOnce(Resumable):
+    """What solvers share that ask for nothing: the first total is all they need. ``start`` sets ``model``."""
+
+    epochs = 1
+    model: Floats | None = None
+
+    def request(self) -> Floats | None:
+        """Nothing more is wanted."""
+        return None
+
+    def receive(self, sent: Floats, product: Floats) -> None:
+        """Never called."""
+        raise AssertionError(f"nothing was requested, got a product of shape {product.shape} for {sent.shape}")
+
+
+class FromGram(AtOnce):
+    """What solvers share whose first total brings X'X itself."""
+
+    def take_gram(self, triangle: Floats) -> None:
+        """See ``GramSolver``."""
+        self._triangle = triangle
+
+    def _gram(self, d: int) -> Floats:
+        return symmetric(self._triangle, d)
 
 
 def _check(epochs: int, regularisation: float) -> None:

@@ -1,0 +1,207 @@
+"""What the counts of ``cells`` decide: which rare levels are merged, and whether the study can be done at all.
+
+A level of few rows, or of few devices, is a column of the Gram matrix that shows the sums of those rows, or of that
+device. A count of devices is enough when all colluders know their own part of it and two others are left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from codedfl.contract.study import Merged, Study, StudyColumn
+from codedfl.data.columns import CategoryColumn
+from codedfl.errors import InvalidInput
+from codedfl.statistics.cells import Cells, cell_sizes
+from codedfl.statistics.gram import holds_out
+
+
+@dataclass(frozen=True)
+class Count:
+    """Rows of a cell and the devices that have any, among training rows and among held-out rows.
+
+    Examples
+    --------
+    >>> from codedfl.analyses.cells import Count
+    >>> Count(40, 3, 9, 2) + Count(2, 1, 0, 0)
+    Count(rows=42, devices=3, held_out_rows=9, held_out_devices=2)
+    """
+
+    rows: int
+    devices: int
+    held_out_rows: int
+    held_out_devices: int
+
+    def __add__(self, other: Count) -> Count:
+        """Both cells together; on how many devices they are is not known, only on how many at least."""
+        return Count(
+            self.rows + other.rows,
+            max(self.devices, other.devices),
+            self.held_out_rows + other.held_out_rows,
+            max(self.held_out_devices, other.held_out_devices),
+        )
+
+
+class CellCounts:
+    """The total of ``cells`` by name.
+
+    Examples
+    --------
+    >>> from codedfl.analyses import CellCounts
+    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
+    >>> from codedfl.data.columns import NumberColumn
+    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
+    >>> study = Study("stays", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3)
+    >>> found = CellCounts(study, [80, 0, 79, 3, 0, 3, 20, 0, 20, 3, 0, 3, 3, 3])
+    >>> found.rows, found.varies
+    (Count(rows=80, devices=3, held_out_rows=20, held_out_devices=3), [3, 3])
+    """
+
+    def __init__(self, study: Study, total: Sequence[int]) -> None:
+        expected = Cells(study).length
+        if len(total) != expected or min(total) < 0:
+            raise InvalidInput(f"a total of cells must be {expected} counts, got {len(total)}")
+        sizes = cell_sizes(study)
+        counts = np.array(total[: 4 * sum(sizes)], dtype=np.int64).reshape(4, -1).T.tolist()
+        ends = np.cumsum(sizes).tolist()
+        cells = [[Count(*one) for one in counts[end - size : end]] for size, end in zip(sizes, ends, strict=True)]
+        n_columns = len(study.columns)
+        self.rows = cells[0][0]
+        self.columns = cells[1 : 1 + n_columns]
+        self.classes = [one for part in cells[1 + n_columns :] for one in part]
+        self.varies = list(total[4 * sum(sizes) :])
+
+
+def merge_rare(study: Study, total: Sequence[int]) -> Merged:
+    """The levels and marks of gaps that have too few rows or devices; refuses a study that merging cannot mend.
+
+    Rare levels become one. Where they are too few together as well, the next rarest joins them. The mark of gaps that
+    are rare is dropped, so that a gap is only what the study fills it with. A number in which few rows differ
+    from all others is dropped.
+
+    Examples
+    --------
+    >>> from codedfl.analyses import merge_rare
+    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
+    >>> from codedfl.data.columns import CategoryColumn
+    >>> ward = StudyColumn(CategoryColumn("ward", ("a", "b", "c", "d")))
+    >>> study = Study("stays", (ward,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3, held_out=0.0)
+    >>> counts, devices, none = [90, 50, 30, 6, 4], [3, 3, 3, 3, 2], [0] * 5
+    >>> merge_rare(study, [*counts, *devices, *none, *none, 3, 3])
+    ((2, 3),)
+    """
+    counts = CellCounts(study, total)
+    _check_rows(study, counts)
+    _check_classes(study, counts)
+    merged = tuple(
+        _rare_levels(study, one.column, cells)
+        if isinstance(one.column, CategoryColumn)
+        else _rare_numbers(study, one, cells, counts.rows)
+        for one, cells in zip(study.columns, counts.columns, strict=True)
+    )
+    if "gram" in study.statistics:
+        _check_varying(study, counts, merged)
+    return merged if any(merged) else ()
+
+
+def _enough(study: Study, cell: Count) -> bool:
+    """Whether a cell has enough rows and devices; held-out rows count only where they have a Gram matrix."""
+    held_out = (cell.held_out_rows, cell.held_out_devices)
+    return _safe(study, cell.rows, cell.devices) and (
+        not holds_out(study) or held_out == (0, 0) or _safe(study, *held_out)
+    )
+
+
+def _safe(study: Study, rows: int, devices: int) -> bool:
+    return rows >= study.smallest_cell and devices >= study.colluders + 2
+
+
+def _rare_numbers(study: Study, one: StudyColumn, cells: Sequence[Count], rows: Count) -> tuple[int, ...]:
+    """(1,) where few rows differ from what all others have: they would be picked out.
+
+    Such are few rows above the lowest value of the range, few rows that are no gaps, and of a number with two values
+    few rows of the lower one. (0,) where there is a mark of gaps for too few; a mark that nobody needs goes too.
+    """
+    gaps, above = cells
+    present = rows.rows - gaps.rows, rows.held_out_rows - gaps.held_out_rows
+    lowest = (present[0] - above.rows, present[1] - above.held_out_rows) if one.n_steps == 1 else ()
+    few = any(0 < count < study.smallest_cell for count in (*present, *lowest))
+    if few or (above.rows + above.held_out_rows and not _enough(study, above)):
+        return (1,)
+    return (0,) if one.width > 1 and not _enough(study, gaps) else ()
+
+
+def _rare_levels(study: Study, column: CategoryColumn, cells: Sequence[Count]) -> tuple[int, ...]:
+    """The levels to merge, all of them where nothing else is enough; levels that nobody has join rare ones only."""
+    if all(_enough(study, one) or not (one.rows or one.held_out_rows) for one in cells):
+        return ()
+    order = sorted(range(len(cells)), key=lambda place: (_enough(study, cells[place]), cells[place].rows))
+    other = {column.levels.index(column.other)} if column.other is not None else set()
+    gone = [place for place in order if not _enough(study, cells[place])]
+    for place in order[len(gone) :]:
+        if _enough(study, sum((cells[one] for one in other | set(gone)), Count(0, 0, 0, 0))):
+            break
+        gone.append(place)
+    return tuple(sorted(set(gone) - other))
+
+
+def _check_rows(study: Study, counts: CellCounts) -> None:
+    least = study.least_pod_rows
+    if counts.rows.rows < least:
+        raise InvalidInput(f"training rows must be at least {least} in this study, got fewer: ask more devices to join")
+    if holds_out(study) and (counts.rows.held_out_rows or counts.rows.held_out_devices):
+        objection = no_score(study, counts, least)
+        if objection:
+            raise InvalidInput(f"{objection}: give held_out another share, or 0")
+
+
+def no_score(study: Study, counts: CellCounts, least: int = 0) -> str:
+    """Why the held-out rows must not be counted, in one line; "" if they may be.
+
+    least: how many rows there must be, beside the study's smallest cell.
+
+    Examples
+    --------
+    >>> from codedfl.analyses.cells import CellCounts, no_score
+    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
+    >>> from codedfl.data.columns import NumberColumn
+    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
+    >>> study = Study("stays", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3)
+    >>> no_score(study, CellCounts(study, [80, 0, 79, 3, 0, 3, 20, 0, 20, 2, 0, 2, 3, 3]))
+    'held-out rows must be at least 5 on at least 3 devices, got fewer'
+    """
+    least, devices = max(least, study.smallest_cell), study.colluders + 2
+    if counts.rows.held_out_rows >= least and counts.rows.held_out_devices >= devices:
+        return ""
+    return f"held-out rows must be at least {least} on at least {devices} devices, got fewer"
+
+
+def _check_classes(study: Study, counts: CellCounts) -> None:
+    for name, cell in zip(getattr(study.target, "classes", ()), counts.classes, strict=True):
+        if not _safe(study, cell.rows, cell.devices):
+            raise InvalidInput(
+                f"class {name!r} must have at least {study.smallest_cell} training rows on {study.colluders + 2}"
+                " devices, got fewer: leave it out of the classes, or join it with another"
+            )
+
+
+def _check_varying(study: Study, counts: CellCounts, merged: Merged) -> None:
+    """A column with values enough that differ between devices and not within them only tells devices apart."""
+    for one, cells, gone, varies in zip(study.columns, counts.columns, merged, counts.varies[:-1], strict=True):
+        if isinstance(one.column, CategoryColumn):
+            differs = sum(cell.rows >= study.smallest_cell for cell in cells) > 1
+        else:
+            differs = gone != (1,) and cells[1].rows > 0
+        if differs:
+            _check_one(study, f"column {one.column.name!r}", varies)
+    _check_one(study, f"the target {study.target.name!r}", counts.varies[-1])
+
+
+def _check_one(study: Study, what: str, varies: int) -> None:
+    if varies < study.colluders + 2:
+        raise InvalidInput(
+            f"{what} must vary on at least {study.colluders + 2} devices, got {varies}, so it tells devices apart:"
+            " leave it out, or for effects of sites subtract each device's means from all columns on the device"
+        )

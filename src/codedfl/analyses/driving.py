@@ -1,0 +1,114 @@
+"""Drivers run the analyses of a study: whoever can answer an ``Ask`` with its total gets the findings.
+
+The rehearsal on one machine, a run in virtual time and the servers on real machines differ in the function that they
+give to ``drive``, and in nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from codedfl.analyses.study_analysis import Answer, LinearFinding, StudyFindings, conduct
+from codedfl.contract.study import Study
+from codedfl.errors import InvalidInput
+from codedfl.statistics import Ask
+
+TOTAL_FILE = "total.json"
+
+
+def drive(study: Study, answer: Callable[[Ask], Answer]) -> StudyFindings:
+    """Answer what the study asks for, one total after the other.
+
+    Examples
+    --------
+    >>> from codedfl.analyses.driving import drive, read_total, total_json
+    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
+    >>> from codedfl.data.columns import NumberColumn
+    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
+    >>> study = Study("stays", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3, held_out=0.0)
+    >>> totals = {
+    ...     "cells": [30, 0, 30, 3, 0, 3, 0, 0, 0, 0, 0, 0, 3, 3],
+    ...     "gram": [30, 0, 0, 2000, 2000, 2000],
+    ... }
+    >>> found = drive(study, lambda ask: totals[ask.statistic])
+    >>> found.rows
+    30
+    >>> read_total(study, total_json(study, found))
+    ([30, 0, 0, 2000, 2000, 2000], ())
+    """
+    analysis = conduct(study)
+    ask = next(analysis)
+    while True:
+        try:
+            ask = analysis.send(answer(ask))
+        except StopIteration as end:
+            findings: StudyFindings = end.value
+            return findings
+
+
+def findings_json(study: Study, findings: StudyFindings) -> dict[str, Any]:
+    """All that a paper needs, as plain values.
+
+    Examples
+    --------
+    See ``drive``, which makes the findings.
+    """
+    return {
+        "study": study.name,
+        "edition": study.edition,
+        "digest": study.digest().hex(),
+        "rows": findings.rows,
+        "score": None if findings.score is None else findings.score.to_dict(),
+        "no_score": findings.no_score,
+        "coefficients": None if findings.inference is None else findings.inference.to_dicts(),
+        "no_inference": findings.no_inference,
+        "models": [model_json(one) for one in findings.models],
+        "merged": [list(one) for one in findings.merged],
+    }
+
+
+def model_json(one: LinearFinding) -> dict[str, Any]:
+    """One linear model, as plain values.
+
+    Examples
+    --------
+    See ``drive``, whose findings have them.
+    """
+    return {
+        "name": one.name,
+        "columns": list(one.columns),
+        "score": None if one.score is None else one.score.to_dict(),
+        "coefficients": None if one.inference is None else one.inference.to_dicts(),
+        "no_inference": one.no_inference,
+    }
+
+
+def total_json(study: Study, findings: StudyFindings) -> dict[str, Any]:
+    """The total that further linear analyses are made of, with no owner asked again (``refit``).
+
+    Examples
+    --------
+    See ``drive``.
+    """
+    numbers = [str(one) for one in findings.total]  # beyond what JSON's readers take for whole numbers
+    return {"digest": study.digest().hex(), "merged": [list(one) for one in findings.merged], "gram": numbers}
+
+
+def read_total(study: Study, content: Any) -> tuple[list[int], tuple[tuple[int, ...], ...]]:
+    """What ``total_json`` made: the integers, and what was merged; those of another study are refused.
+
+    Examples
+    --------
+    See ``drive``.
+    """
+    try:
+        if content["digest"] != study.digest().hex():
+            raise InvalidInput(
+                f"the total must be of this study, {study.digest().hex()[:16]}, got one of {content['digest'][:16]}"
+            )
+        return [int(one) for one in content["gram"]], tuple(tuple(map(int, one)) for one in content["merged"])
+    except (KeyError, TypeError, ValueError) as error:
+        if isinstance(error, InvalidInput):
+            raise
+        raise InvalidInput(f"the total must be a file that a study wrote, got {error!r:.80}") from None

@@ -1,0 +1,161 @@
+"""How good a model is on held-out rows, from totals alone: of a number by a Gram matrix, of classes by counts."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from codedfl.contract.study import ClassTarget, Merged, Study
+from codedfl.errors import InvalidInput
+from codedfl.statistics.score import BINS
+from codedfl.statistics.statistic import Ask
+from codedfl.typing import Floats, Integers
+
+
+@dataclass(frozen=True, eq=False)
+class ClassScore:
+    """The score of a classification.
+
+    confusion: rows are the true classes, columns the predicted ones.
+    auc: area under the ROC curve, for two classes, else None; scores in one bin count as ties.
+    calibration: for two classes, in each tenth of the score how many rows there are and the share of the second class
+        among them; else None.
+    smallest_cell: people are not shown smaller counts: ``shown_confusion``, ``shown_calibration`` and ``to_dict`` hide
+        them.
+
+    Examples
+    --------
+    >>> from codedfl.analyses import ClassScore
+    >>> found = ClassScore.of([40, 3, 0, 57, *[0] * 200], 2, smallest_cell=5)
+    >>> found.accuracy, found.shown_confusion()
+    (0.97, [['40', '<5'], ['0', '57']])
+    """
+
+    rows: int
+    accuracy: float
+    confusion: Integers
+    auc: float | None
+    calibration: tuple[tuple[int, float | None], ...] | None
+    smallest_cell: int = 1
+
+    name: ClassVar[str] = "accuracy"
+
+    @classmethod
+    def of(cls, counts: Sequence[int], n_classes: int, smallest_cell: int = 1) -> ClassScore:
+        """What the total of ``score`` says."""
+        expected = n_classes**2 + (2 * BINS if n_classes == 2 else 0)
+        if len(counts) != expected or min(counts) < 0:
+            raise InvalidInput(f"a total of score must be {expected} counts, got {len(counts)}")
+        numbers = np.array(counts, dtype=np.int64)
+        confusion = numbers[: n_classes**2].reshape(n_classes, n_classes)
+        rows = int(confusion.sum())
+        accuracy = float(np.trace(confusion) / rows) if rows else 0.0
+        if n_classes != 2:
+            return cls(rows, accuracy, confusion, None, None, smallest_cell)
+        first, second = numbers[4 : 4 + BINS], numbers[4 + BINS :]
+        tenths = (counts.reshape(10, -1).sum(axis=1).tolist() for counts in (first, second))
+        calibration = tuple((a + b, b / (a + b) if a + b else None) for a, b in zip(*tenths, strict=True))
+        return cls(rows, accuracy, confusion, _area(first, second), calibration, smallest_cell)
+
+    @property
+    def value(self) -> float:
+        """The one number to compare models by."""
+        return self.accuracy
+
+    def shown_confusion(self) -> list[list[str]]:
+        """The confusion matrix for people, without counts below the smallest cell."""
+        return [[self._shown(count) for count in row] for row in self.confusion.tolist()]
+
+    def shown_calibration(self) -> list[tuple[str, str]] | None:
+        """Rows of each tenth, and the share of the second class in per cent where both classes may be counted."""
+        if self.calibration is None:
+            return None
+        return [(self._shown(rows), self._shown_share(rows, share)) for rows, share in self.calibration]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON; what is not shown to people is not in it."""
+        known = {"rows": self.rows, "accuracy": self.accuracy, "auc": self.auc}
+        return {**known, "confusion": self.shown_confusion(), "calibration": self.shown_calibration()}
+
+    def _shown(self, count: int) -> str:
+        return f"<{self.smallest_cell}" if 0 < count < self.smallest_cell else str(count)
+
+    def _shown_share(self, rows: int, share: float | None) -> str:
+        second = round(rows * (share or 0.0))
+        hidden = any(0 < count < self.smallest_cell for count in (second, rows - second))
+        return "-" if share is None or hidden else f"{100 * share:.0f} %"
+
+
+@dataclass(frozen=True)
+class NumberScore:
+    """The score of a regression, in the target's own unit. r_squared is 0 where the target is constant.
+
+    Examples
+    --------
+    >>> from codedfl.analyses import NumberScore
+    >>> NumberScore.of(100, squared_errors=50.0, spread=200.0)
+    NumberScore(rows=100, r_squared=0.75, root_mean_square_error=0.7071067811865476)
+    """
+
+    rows: int
+    r_squared: float
+    root_mean_square_error: float
+
+    name: ClassVar[str] = "R^2"
+
+    @classmethod
+    def of(cls, rows: int, squared_errors: float, spread: float) -> NumberScore:
+        """``spread`` is the sum of squares of the target about its mean."""
+        return cls(rows, 1.0 - squared_errors / spread if spread > 0 else 0.0, (squared_errors / rows) ** 0.5)
+
+    @property
+    def value(self) -> float:
+        """The one number to compare models by."""
+        return self.r_squared
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+Score = ClassScore | NumberScore
+
+
+def ask_score(study: Study, merged: Merged, point: Floats) -> Generator[Ask, Any, tuple[Score | None, str]]:
+    """Ask for the score of a model, which ``point`` describes; or say why there is none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from codedfl.analyses.scoring import ask_score
+    >>> from codedfl.contract.study import ClassTarget, Study, StudyColumn
+    >>> from codedfl.data.columns import NumberColumn
+    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
+    >>> study = Study("stays", (age,), ClassTarget("ill", ("a", "b", "c")), 5000, 1000, 3)
+    >>> next(ask_score(study, (), np.zeros(6)))
+    <Ask for score at 6 numbers>
+    """
+    total = yield Ask("score", merged, point)
+    if isinstance(study.target, ClassTarget):
+        found = ClassScore.of(total, len(study.target.classes), study.smallest_cell)
+        return (found, "") if found.rows else (None, _NO_ROWS)
+    rows, sum_y, _, squares, _, errors = total
+    if not rows:
+        return None, _NO_ROWS
+    (step,), _ = study.target_units
+    return NumberScore.of(rows, step**2 * errors, step**2 * ((rows * squares - sum_y**2) / rows)), ""
+
+
+_NO_ROWS = "no rows were held out"
+
+
+def _area(first: Integers, second: Integers) -> float | None:
+    """How often a row of the second class scores above one of the first; ties count half."""
+    pairs = int(first.sum()) * int(second.sum())
+    if not pairs:
+        return None
+    below = np.cumsum(first) - first
+    return float((second * (below + first / 2)).sum() / pairs)

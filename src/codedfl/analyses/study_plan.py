@@ -1,0 +1,196 @@
+"""The plan of each run of a study: every parameter follows from the study and the roster, on all machines alike.
+
+Server and devices call the same functions, so a device compares what it is invited to with what it derived itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from codedfl.contract.roster import Roster
+from codedfl.contract.snapshot import Snapshot
+from codedfl.contract.study import Study
+from codedfl.data.recipe import Recipe
+from codedfl.exact.fixed_point import Bounds
+from codedfl.exact.row_noise import RowNoise
+from codedfl.protocol import Parameters, Rows, Terms, WholeNumbers
+from codedfl.protocol.contribution import Contribution
+from codedfl.protocol.plan import RunPlan
+from codedfl.protocol.schemes import machines_of
+from codedfl.solve.noise_level import NoiseLevel, noise_and_level
+from codedfl.solve.registry import make_solver
+from codedfl.solve.solver import Solver
+from codedfl.solve.whole_total import TakesTotal
+from codedfl.statistics import Ask, Products, Statistic, contribution, statistic_of
+
+MANY_DEVICES = 50  # beyond so many, not everybody holds keys
+HOLDERS_PER_ROLE = 12  # then so many of the first hold each role
+
+
+def too_few(study: Study, roster: Roster, names: Collection[str]) -> str:
+    """Why these devices cannot make a total of the study: too few owners in whole pods; empty when they can.
+
+    Examples
+    --------
+    >>> from codedfl.analyses.study_plan import too_few
+    >>> from codedfl.contract.roster import Roster
+    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
+    >>> from codedfl.data.columns import NumberColumn
+    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
+    >>> study = Study("stays", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3)
+    >>> roster = Roster.draft({name: name.encode() * 32 for name in "abc"}, colluders=1)
+    >>> too_few(study, roster, "ab")
+    'at least 3 owners in whole pods must take part, got 0; absent, or not taking part: c'
+    """
+    here = set(names)
+    owners, least = sum(len(pod) for pod in roster.pods if pod <= here), least_owners(study)
+    absent = ", ".join(sorted(set(roster.keys) - here))
+    if owners >= least:
+        return ""
+    return f"at least {least} owners in whole pods must take part, got {owners}; absent, or not taking part: {absent}"
+
+
+def least_owners(study: Study) -> int:
+    """How many owners a total of the study has at least.
+
+    Examples
+    --------
+    See ``too_few``, which counts them.
+    """
+    return max(study.least_participants, study.colluders + study.honest)
+
+
+@dataclass(frozen=True)
+class StudyRun:
+    """One run of a study: the total that is asked for.
+
+    study: as the parties approved it.
+    roster: whose digest the study has.
+
+    Examples
+    --------
+    >>> from codedfl.analyses.study_plan import StudyRun
+    >>> from codedfl.contract.roster import Roster
+    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
+    >>> from codedfl.data.columns import NumberColumn
+    >>> from codedfl.statistics import Ask
+    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
+    >>> study = Study("stays", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3)
+    >>> roster = Roster.draft({name: name.encode() * 32 for name in "abc"}, colluders=1)
+    >>> StudyRun(study, roster, Ask("gram")).parameters.n_outputs
+    12
+    """
+
+    study: Study
+    roster: Roster
+    ask: Ask
+
+    @cached_property
+    def _statistic(self) -> Statistic:
+        return statistic_of(self.study, self.ask)
+
+    @property
+    def trains(self) -> bool:
+        """Whether the run is a training by products, epoch by epoch, and no single total."""
+        return isinstance(self._statistic, Products)
+
+    @property
+    def terms(self) -> Terms:
+        """What every device holds the server to."""
+        return Terms(
+            self.parameters,
+            bytes.fromhex(self.study.server_key),
+            self.roster.keys,
+            self.roster.pods,
+            least_owners(self.study),
+        )
+
+    def plan(self, names: tuple[str, ...] = ()) -> RunPlan:
+        """The run with these devices, in the server's order; none is the whole roster."""
+        names = names or tuple(self.roster.keys)
+        return RunPlan(
+            machines_of(self.parameters.scheme),
+            self.parameters,
+            names,
+            holders=names[: self._n_holders(len(names))],
+            helpers=frozenset(self.roster.helpers) & set(names),
+            terms=self.terms,
+        )
+
+    def _n_holders(self, n_devices: int) -> int:
+        if self.study.holders is not None:
+            return min(self.study.holders, n_devices)
+        return n_devices if n_devices <= MANY_DEVICES else HOLDERS_PER_ROLE * (self.study.colluders + 1)
+
+    @cached_property
+    def parameters(self) -> Parameters:
+        """The public parameters: nothing in them is anybody's choice."""
+        if self.trains:
+            return self._of_products()
+        return Parameters(
+            "role-keys",
+            alpha=1,
+            n_features=1,
+            n_outputs=self._statistic.length,
+            bounds=Bounds(1.0, 1.0, self.study.max_rows, self.study.max_rows_per_device),
+            epochs=1,
+            recipe=self.ask.digest(self.study),
+            colluders=self.study.colluders,
+            owners=len(self.roster.owners),
+            total_limit=self._statistic.limit,
+        )
+
+    def _of_products(self) -> Parameters:
+        recipe, study, owners = self.recipe, self._statistic.study, len(self.roster.owners)
+        noise, _ = self._noise
+        return Parameters(
+            "role-keys" if study.noise is None else "role-sums",
+            alpha=1,
+            n_features=recipe.n_features,
+            n_outputs=recipe.n_outputs,
+            bounds=study.bounds(recipe),
+            precision=study.precision(recipe, owners),
+            reveals_gram=study.noise is not None,
+            epochs=self.solver().epochs,
+            recipe=self.ask.digest(self.study),
+            colluders=study.colluders,
+            noise=noise,
+            owners=owners,
+        )
+
+    @cached_property
+    def recipe(self) -> Recipe:
+        """How rows become features and labels where products are asked for; scaled by the public ranges."""
+        assert isinstance(self._statistic, Products)
+        return self._statistic.recipe
+
+    @cached_property
+    def _noise(self) -> tuple[RowNoise | None, NoiseLevel | None]:
+        study, recipe = self._statistic.study, self.recipe
+        return noise_and_level(study.noise, study.bounds(recipe), recipe, len(self.roster.owners))
+
+    def solver(self) -> Solver:
+        """What the server makes of the answers."""
+        if not self.trains:
+            return TakesTotal()
+        study = self.study
+        return make_solver(
+            study.solver,
+            regularisation=study.regularisation,
+            epochs=study.epochs,
+            gram=study.noise is not None,
+            noise=self._noise[1],
+        )
+
+    def contribution(self, snapshot: Snapshot) -> Contribution:
+        """What a device brings: made of the rows that its operator approved, and of nothing else."""
+        if not self.trains:
+            return WholeNumbers(self._statistic.length, lambda ring: contribution(self.study, self.ask, snapshot, ring))
+        study, train = self._statistic.study, snapshot.part(held_out=False)
+        codes = self.study.recoded(train.codes, self.ask.merged) if self.ask.merged else train.codes
+        made = self.recipe.rows(study.matrix(codes), study.target.values(train.target))
+        return Rows(made.X.astype(np.float64), made.Y)

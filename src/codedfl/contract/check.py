@@ -1,0 +1,182 @@
+"""What of one table a study would clip, fill, or refuse: looked at by its owner alone, before anything leaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from codedfl.contract.snapshot import Snapshot, take_snapshot
+from codedfl.contract.study import ClassTarget, Study, StudyColumn
+from codedfl.contract.study_columns import GAP, Grid
+from codedfl.data.columns import NumberColumn, as_texts
+from codedfl.data.tables import RawTable
+from codedfl.errors import InvalidInput
+from codedfl.typing import Integers, Rows
+
+_MOST_SEEN = 10  # levels that are named
+_OFF_GRID = 1e-6  # in steps
+_DEPENDENT = 1e-9
+
+
+@dataclass(frozen=True)
+class ColumnCheck:
+    """One column of the table, or the target (``kind`` = "target"); ``objection`` says why it cannot be used.
+
+    n_rounded: numbers that lie between the steps of the grid.
+    """
+
+    name: str
+    kind: str
+    n_clipped: int = 0
+    n_rounded: int = 0
+    n_missing: int = 0
+    n_unknown: int = 0
+    seen: str = ""
+    objection: str | None = None
+
+
+@dataclass(frozen=True)
+class DesignCheck:
+    """One design column on this table's training rows.
+
+    differs: how many rows have another value than the commonest one. leverage: the largest share that one row has of
+    the column's squared deviations: near 1, the column is about that row.
+    """
+
+    name: str
+    differs: int
+    leverage: float
+
+
+@dataclass(frozen=True)
+class TableCheck:
+    """All columns of the study, and what speaks against the table as a whole.
+
+    design: of the training rows, if the table can be used at all.
+    """
+
+    table: str
+    rows: int
+    columns: tuple[ColumnCheck, ...]
+    objections: tuple[str, ...]
+    design: tuple[DesignCheck, ...] = ()
+
+    @property
+    def usable(self) -> bool:
+        return not self.objections and all(one.objection is None for one in self.columns)
+
+
+def check_table(study: Study, table: RawTable) -> TableCheck:
+    """What of a table would be clipped, rounded, missing or unknown in the study, counted on the device alone.
+
+    Also whether this machine has what the features need: a device must not find out in the middle of a run.
+
+    >>> from codedfl.contract import NumberTarget
+    >>> from codedfl.data.tables import as_raw_table
+    >>> age = StudyColumn(NumberColumn("age"), (0.0, 110.0), 1.0)
+    >>> study = Study("stay", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 1000, 300, 4)
+    >>> found = check_table(study, as_raw_table({"age": [200], "days": [7.5]}))
+    >>> [(one.n_clipped, one.n_rounded) for one in found.columns]
+    [(1, 0), (0, 1)]
+    """
+    objections = []
+    if not 1 <= len(table) <= study.max_rows_per_device:
+        objections.append(f"{table.name} must have between 1 and {study.max_rows_per_device} rows, got {len(table)}")
+    try:
+        study.load_features()
+        if study.id is not None:
+            table.column(study.id, "id")
+    except InvalidInput as error:
+        objections.append(str(error))
+    columns = (*(_checked(one, table) for one in study.columns), _target(study, table))
+    if objections or any(one.objection is not None for one in columns):
+        return TableCheck(table.name, len(table), columns, tuple(objections))
+    # Which rows are held out is the device's secret; any key shows how many there would be, about.
+    design = check_design(study, take_snapshot(study, table, bytes(16)))
+    objection = design_objection(study, design)
+    return TableCheck(table.name, len(table), columns, (objection,) if objection else (), design)
+
+
+def check_design(study: Study, rows: Snapshot) -> tuple[DesignCheck, ...]:
+    """Each design column on the training rows."""
+    design = study.design(rows.part(held_out=False).codes)
+    return tuple(_design_check(name, design[:, place]) for place, name in enumerate(study.design_names))
+
+
+def largest_leverage(study: Study, rows: Snapshot) -> float:
+    """The most that one training row has of any combination of the design columns.
+
+    At 1 some combination is zero on every other row of this table: two columns that begin at 90 and at 91 years have
+    the people of 90 for their difference.
+    """
+    design = study.design(rows.part(held_out=False).codes).astype(np.float64)
+    design = np.hstack([np.ones((len(design), 1)), design / study.design_limits])
+    left, sizes, _ = np.linalg.svd(design, full_matrices=False)
+    spanned = left[:, sizes > _DEPENDENT * sizes.max(initial=0.0)]
+    return float(np.square(spanned).sum(axis=1).max(initial=0.0))
+
+
+def _design_check(name: str, values: Integers) -> DesignCheck:
+    _, counts = np.unique(values, return_counts=True)
+    squares = np.square(values - values.mean()) if len(values) else np.zeros(0)
+    spread = float(squares.sum())
+    return DesignCheck(name, len(values) - int(counts.max(initial=0)), float(squares.max()) / spread if spread else 0.0)
+
+
+def design_objection(study: Study, design: tuple[DesignCheck, ...]) -> str:
+    """Which number column picks out fewer than ``smallest_cell`` people of this table; empty when none does.
+
+    Rare levels and gaps are counted over all devices first, and merged; a column of numbers that is the same for nearly
+    everybody would be a selector of rows. Random features mix all columns, so there a column shows nobody.
+    """
+    numbers = {one.column.name for one in study.columns if isinstance(one.column, NumberColumn)}
+    for one in design if study.features == "linear" else ():
+        if one.name in numbers and 0 < one.differs < study.smallest_cell:
+            return (
+                f"column {one.name!r} must be the same in all rows of this table or differ in at least"
+                f" {study.smallest_cell} (smallest_cell), got {one.differs}: it picks out people; ask for a study"
+                " without the column or with a wider range, or leave those rows out"
+            )
+    return ""
+
+
+def _checked(one: StudyColumn, table: RawTable) -> ColumnCheck:
+    name = one.column.name
+    kind = "number" if isinstance(one.column, NumberColumn) else "category"
+    try:
+        values = table.column(name)
+        codes, report = one.codes(values, table.name)
+    except InvalidInput as error:
+        return ColumnCheck(name, kind, objection=str(error))
+    rounded, seen = 0, ", ".join(report.unknown[:_MOST_SEEN])
+    if kind == "category" and not seen:
+        seen = ", ".join(sorted(set(as_texts(values).tolist()) - {""})[:_MOST_SEEN])
+    if kind == "number":
+        seen, rounded = _numbers(one.grid, values, codes)
+    counts = (report.n_clipped, rounded, report.n_missing, report.n_unknown)
+    return ColumnCheck(name, kind, *counts, seen, report.objection(table.name))
+
+
+def _target(study: Study, table: RawTable) -> ColumnCheck:
+    target = study.target
+    try:
+        values = table.column(target.name, "the target")
+        codes, clipped = target.codes(values, table.name)
+    except InvalidInput as error:
+        return ColumnCheck(target.name, "target", objection=str(error))
+    if isinstance(target, ClassTarget):
+        seen = ", ".join(map(str, np.unique(target.values(codes)).tolist()[:_MOST_SEEN]))
+        return ColumnCheck(target.name, "target", seen=seen)
+    seen, rounded = _numbers(target.grid, values, codes)
+    return ColumnCheck(target.name, "target", clipped, rounded, seen=seen)
+
+
+def _numbers(grid: Grid, values: Rows, codes: Integers) -> tuple[str, int]:
+    """From where to where they go, and how many within the range are rounded."""
+    if values.dtype.kind != "f" or not np.isfinite(values).any():
+        return "", 0
+    low, high = grid.range
+    inside = (values >= low) & (values <= high) & (codes != GAP)
+    rounded = np.abs(values - grid.values(codes))[inside] > _OFF_GRID * grid.step
+    return f"{np.nanmin(values):g} to {np.nanmax(values):g}", int(rounded.sum())

@@ -1,0 +1,121 @@
+"""A device's contract on disk: its ledger, the tags of its rows and its snapshots, in one private folder.
+
+Everything is on the disk before anything that follows from it leaves. Nothing here is ever wiped: a device that
+forgets what it contributed to can be asked again.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from codedfl.contract.ledger import Ledger
+from codedfl.contract.snapshot import RowTags, Snapshot
+from codedfl.crypto.sealed import KEY_BYTES
+from codedfl.errors import InvalidInput
+from codedfl.private_files import check_private, make_private_folder, sync_folder, write_private
+
+
+class DeviceFolder:
+    """The folder of one device, mode 0700, with files of mode 0600.
+
+    >>> import tempfile
+    >>> folder = DeviceFolder(Path(tempfile.mkdtemp()) / "clinic-1")
+    >>> with folder.ledger() as ledger: print(ledger)
+    <Ledger of 0 approvals, 0 contributions>
+    """
+
+    def __init__(self, path: Path, rows_key: bytes = b"") -> None:
+        """``rows_key``: of the hashes of rows, for rehearsals, which are to be repeatable; a device draws its own."""
+        self.path = path
+        self._rows_key = rows_key
+
+    @classmethod
+    def of(cls, state: Path, name: str) -> DeviceFolder:
+        """The folder of the device of this name below a folder of states."""
+        if Path(name).name != name or name in ("", ".."):
+            raise InvalidInput(f"the device's name must do as the name of a folder, got {name!r}")
+        return cls(state / name / "contract")
+
+    @contextmanager
+    def ledger(self, with_rows: bool = False) -> Iterator[Ledger]:
+        """The ledger, saved at the end if something was added; nobody else reads or writes it meanwhile.
+
+        with_rows: with the tags of all rows, which only an approval needs. Where an exception ends the block, nothing
+        is saved.
+        """
+        make_private_folder(self.path)
+        handle = os.open(self.path / "ledger.lock", os.O_WRONLY | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            ledger = self._load(with_rows)
+            known, before = set(ledger.rows), len(ledger)
+            yield ledger
+            for digest in ledger.rows.keys() - known:  # before the entry that needs them
+                self._write("rows", digest, ledger.rows[digest].encode())
+            if len(ledger) > before:
+                write_private(self.path / "ledger", [ledger.encode()])
+                sync_folder(self.path)
+        finally:
+            os.close(handle)
+
+    def _load(self, with_rows: bool) -> Ledger:
+        data = self._read(self.path / "ledger")
+        ledger = Ledger() if data is None else Ledger.decode(data)
+        if with_rows:
+            for one in ledger.approvals:
+                tags = self._read(self._place("rows", one.digest))
+                if tags is None:
+                    raise InvalidInput(f"the rows' tags of every approval must be there, got none of {one.name!r}")
+                ledger.rows[one.digest] = RowTags.decode(tags)
+        return ledger
+
+    def rows_key(self) -> bytes:
+        """Of the hashes of rows: random, made once, and the same when the device's own key is renewed."""
+        if self._rows_key:
+            return self._rows_key
+        place = self.path / "rows.key"
+        if self._read(place) is None:
+            make_private_folder(self.path)
+            write_private(place, [secrets.token_bytes(KEY_BYTES)])
+            sync_folder(self.path)
+        return place.read_bytes()
+
+    def save_snapshot(self, snapshot: Snapshot) -> None:
+        """Freeze the rows of an approval; one that is there already stays."""
+        if self.snapshot(snapshot.study) is None:
+            self._write("snapshots", snapshot.study, snapshot.encode())
+
+    def snapshot(self, digest: bytes) -> Snapshot | None:
+        """The frozen rows for the study of this digest, if there are any."""
+        data = self._read(self._place("snapshots", digest))
+        return None if data is None else Snapshot.decode(data)
+
+    def frozen(self, digest: bytes) -> Snapshot:
+        """The same, where there must be some."""
+        found = self.snapshot(digest)
+        if found is None:
+            raise InvalidInput(
+                f"the rows approved for the study {digest.hex()[:16]} must be frozen on this device, got none:"
+                " codedfl study approve completes an approval that was cut short"
+            )
+        return found
+
+    def _place(self, kind: str, digest: bytes) -> Path:
+        return self.path / kind / digest.hex()
+
+    def _write(self, kind: str, digest: bytes, data: bytes) -> None:
+        place = self._place(kind, digest)
+        make_private_folder(place.parent)
+        write_private(place, [data])
+        sync_folder(place.parent)
+
+    def _read(self, path: Path) -> bytes | None:
+        if not path.exists():
+            return None
+        check_private(path, "a file of the device's folder")
+        return path.read_bytes()

@@ -1,0 +1,246 @@
+"""What a device approved and contributed, ever: its only memory, judged before anything leaves and never shortened.
+
+An approval is for one digest, that is for one meaning of the study, and for one table. It reads no clock; the caller
+says when.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from codedfl.contract.row_rule import row_objection
+from codedfl.contract.snapshot import RowTags
+from codedfl.contract.study import Study
+from codedfl.errors import InvalidInput, MessageRefused
+from codedfl.protocol.messages import check_types, pack_list, unpack_list
+
+FORMAT = "codedfl-ledger-1"
+_MOST = 1 << 22
+
+
+class Asked(Protocol):
+    """A request of the server's for a total (``statistics.Ask``)."""
+
+    @property
+    def statistic(self) -> str:
+        """The statistic's name."""
+
+    def digest(self, study: Study) -> bytes:
+        """Names statistic and arguments."""
+
+
+@dataclass(frozen=True)
+class Approval:
+    """That somebody approved a study on this device.
+
+    digest, name, edition: of the study. who, when: as the caller writes them.
+    pod: the names of the owners in this device's pod. statistics: what may be asked for.
+    rho: what the study's noise lets it cost a row; None for exact totals.
+    width: its design columns. rows, held_out: how many rows the snapshot has in all, and kept for the score.
+    """
+
+    digest: bytes
+    name: str
+    edition: int
+    who: str
+    when: str
+    pod: frozenset[str]
+    statistics: tuple[str, ...]
+    rho: float | None
+    width: int
+    rows: int
+    held_out: int
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """That this device gave its part of a total: of which study and statistic, for which argument, in which run.
+
+    argument: the digest of the request.
+    """
+
+    digest: bytes
+    statistic: str
+    argument: bytes
+    run: bytes
+    when: str
+
+
+class Ledger:
+    """All approvals, contributions and questions of one device, oldest first.
+
+    rows: the tags of each approval's rows, by digest. questions: the digests of the e answered under each approval.
+
+    >>> Ledger()
+    <Ledger of 0 approvals, 0 contributions>
+    """
+
+    def __init__(
+        self,
+        approvals: Iterable[Approval] = (),
+        contributions: Iterable[Contribution] = (),
+        questions: Iterable[tuple[bytes, bytes]] = (),
+        rows: Mapping[bytes, RowTags] | None = None,
+    ) -> None:
+        self.approvals = list(approvals)
+        self.contributions = list(contributions)
+        self.questions = list(questions)
+        self.rows = dict(rows or {})
+
+    def __repr__(self) -> str:
+        return f"<Ledger of {len(self.approvals)} approvals, {len(self.contributions)} contributions>"
+
+    def __len__(self) -> int:
+        return len(self.approvals) + len(self.contributions) + len(self.questions)
+
+    def approval(self, digest: bytes) -> Approval | None:
+        """Of the study with this digest, if it was approved here."""
+        return next((one for one in self.approvals if one.digest == digest), None)
+
+    # -- approvals
+
+    def objection(self, new: Approval, rows: RowTags, least: int) -> str:
+        """Why this approval must not follow the recorded ones; empty when it may.
+
+        rows: of the table now. least: k of the row rule (``Study.least_alike``).
+        """
+        return self.pod_objection(new) or self.row_objection(new, rows, least)
+
+    def pod_objection(self, new: Approval) -> str:
+        """Why the pod is another than that of studies to which this device has contributed; empty when it is not."""
+        used = {one.digest for one in self.contributions}
+        for past in self.approvals:
+            if past.digest in used and past.pod != new.pod:
+                return (
+                    f"this device's pod must be that of {past.name!r}, to which it has contributed"
+                    f" ({', '.join(sorted(past.pod))}), got {', '.join(sorted(new.pod))}: rows have one pod for good"
+                )
+        return ""
+
+    def row_objection(self, new: Approval, rows: RowTags, least: int) -> str:
+        """Why rows would stand alone, or are others than were approved under this digest; empty when all is well."""
+        if self.approval(new.digest) is not None:
+            return self._same_again(new.digest, rows)
+        if new.rho is not None:
+            return ""  # noise hides single rows; what it costs is counted by ``rho_with``
+        exact = [self._rows_of(one) for one in self.approvals if one.rho is None]
+        return row_objection(rows, exact, least)
+
+    def _same_again(self, digest: bytes, rows: RowTags) -> str:
+        if not rows.same_as(self.rows[digest]):
+            return "this study was approved with other rows: what changed since then needs a new edition of the study"
+        return ""
+
+    def _rows_of(self, one: Approval) -> RowTags:
+        if one.digest not in self.rows:
+            raise InvalidInput(f"the ledger must have the rows' tags of every approval, got none of {one.name!r}")
+        return self.rows[one.digest]
+
+    def rho_with(self, new: Approval) -> float:
+        """What all approvals together may cost a row that is in each of them; infinite if one of them is exact."""
+        every = {one.digest: one.rho for one in (*self.approvals, new)}
+        return sum(math.inf if rho is None else rho for rho in every.values())
+
+    def approve(self, new: Approval, rows: RowTags) -> None:
+        """Record an approval, once for each digest."""
+        if self.approval(new.digest) is None:
+            self.approvals.append(new)
+            self.rows[new.digest] = rows
+
+    # -- contributions
+
+    def may_contribute(self, study: Study, ask: Asked) -> str:
+        """Why this device must not give its part of what is asked for; empty when it may.
+
+        The same argument again is free: the rows are frozen, and so is the noise that a study asks for.
+        """
+        digest = study.digest()
+        approval = self.approval(digest)
+        if approval is None:
+            return f"the study must be approved on this device, got no approval of {digest.hex()[:16]}"
+        if ask.statistic not in study.statistics:
+            return (
+                f"the statistic must follow from the study ({', '.join(study.statistics)}), got {ask.statistic!r:.40}"
+            )
+        given = [one for one in self.contributions if (one.digest, one.statistic) == (digest, ask.statistic)]
+        if ask.digest(study) in {one.argument for one in given}:
+            return ""
+        most = study.points if ask.statistic == "score" else 1
+        if len({one.argument for one in given}) >= most:
+            return f"arguments of {ask.statistic} must be at most {most} over the life of the study, got one more"
+        return ""
+
+    def contribute(self, study: Study, ask: Asked, run: bytes, when: str) -> None:
+        """Record a contribution; it must be on the disk before anything leaves."""
+        new = Contribution(study.digest(), ask.statistic, ask.digest(study), run, when)
+        known = {(one.digest, one.argument, one.run) for one in self.contributions}
+        if (new.digest, new.argument, new.run) not in known:
+            self.contributions.append(new)
+
+    def may_answer(self, study: Study, question: bytes) -> str:
+        """Why a question (the digest of an e) must not be answered; empty when it may.
+
+        Each different e shows one more direction of the total X'X, whatever the run. A machine counts those of its own
+        run and of the runs before it; of runs that go on side by side only the ledger knows.
+        """
+        asked = {one for digest, one in self.questions if digest == study.digest()}
+        if question not in asked and len(asked) >= study.epochs - 1:
+            return f"questions must be at most {study.epochs - 1} over the life of the study, got one more"
+        return ""
+
+    def answer(self, study: Study, question: bytes) -> None:
+        """Record a question that is going to be answered."""
+        if (entry := (study.digest(), question)) not in self.questions:
+            self.questions.append(entry)
+
+    # -- as bytes, for the disk; the tags of rows are kept apart
+
+    def encode(self) -> bytes:
+        """Approvals, contributions and questions, without the rows' tags."""
+        approvals = [
+            [
+                *(a.digest, a.name, a.edition, a.who, a.when, sorted(a.pod), list(a.statistics)),
+                *([] if a.rho is None else [a.rho], a.width, a.rows, a.held_out),
+            ]
+            for a in self.approvals
+        ]
+        given = [[c.digest, c.statistic, c.argument, c.run, c.when] for c in self.contributions]
+        return pack_list([FORMAT, approvals, given, [list(one) for one in self.questions]])
+
+    @classmethod
+    def decode(cls, data: bytes, rows: Mapping[bytes, RowTags] | None = None) -> Ledger:
+        """What ``encode`` made; anything else is refused.
+
+        >>> Ledger.decode(Ledger().encode())
+        <Ledger of 0 approvals, 0 contributions>
+        """
+        try:
+            fields = unpack_list(data, "a ledger", depth=4, most=_MOST)
+            said, approvals, given, asked = check_types(fields, (str, list, list, list), "a ledger")
+            if said != FORMAT:
+                raise MessageRefused(f"its format must be {FORMAT}")
+            contributions = [Contribution(*_checked(one, (bytes, str, bytes, bytes, str))) for one in given]
+            questions = [(digest, one) for digest, one in (_checked(pair, (bytes, bytes)) for pair in asked)]
+            return cls([_approval(one) for one in approvals], contributions, questions, rows)
+        except MessageRefused as error:
+            raise InvalidInput(f"the ledger must be as it was saved, got something else ({error})") from None
+
+
+def _checked(fields: Any, types: tuple[type, ...]) -> list[Any]:
+    if not isinstance(fields, list):
+        raise MessageRefused("an entry must be a list")
+    return check_types(fields, types, "an entry")
+
+
+def _approval(fields: Any) -> Approval:
+    types = (bytes, str, int, str, str, list, list, list, int, int, int)
+    digest, name, edition, who, when, pod, statistics, rho, width, rows, held_out = _checked(fields, types)
+    for texts in (pod, statistics):
+        _checked(texts, (str,) * len(texts))
+    _checked(rho, (float,) * min(len(rho), 1))
+    cost = rho[0] if rho else None
+    numbers = (width, rows, held_out)
+    return Approval(digest, name, edition, who, when, frozenset(pod), tuple(statistics), cost, *numbers)

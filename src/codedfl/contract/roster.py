@@ -1,0 +1,213 @@
+"""Who takes part: every device's name and public key, and the pod that its rows belong to.
+
+Pods are fixed once. A total is over a union of whole pods, so that whatever is computed of any number of totals is
+the same for all owners of a pod; each has at least z + 2 of them, of which z may help the server. Helpers hold seeds
+and have no rows: they do not count. The study names the roster by its ``digest``.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import tomli_w
+
+from codedfl.contract.study import Study
+from codedfl.crypto.sealed import KEY_BYTES
+from codedfl.data.canonical import canonical_digest
+from codedfl.errors import InvalidInput
+from codedfl.files import write_text
+from codedfl.protocol.messages import MAX_NAME, name_length
+
+FORMAT = "codedfl-roster-1"
+_LARGEST = 1 << 22
+_MOST_PODS = 1 << 16
+
+
+@dataclass(frozen=True)
+class Member:
+    """One device: its name, its public key, the number of its pod, and whether it only helps (and has no rows).
+
+    >>> Member("clinic-1", bytes(32), 0).helper
+    False
+    """
+
+    name: str
+    key: bytes
+    pod: int
+    helper: bool = False
+
+    def __post_init__(self) -> None:
+        if not 1 <= name_length(self.name) <= MAX_NAME or not self.name.isprintable() or self.name != self.name.strip():
+            raise InvalidInput(
+                f"a name on the roster must have 1 to {MAX_NAME} printable bytes, got {self.name[:80]!r}"
+            )
+        if len(self.key) != KEY_BYTES:
+            raise InvalidInput(f"key of {self.name!r} must have {KEY_BYTES} bytes, got {len(self.key)}")
+        if not 0 <= self.pod < _MOST_PODS:
+            raise InvalidInput(f"pod of {self.name!r} must be between 0 and {_MOST_PODS - 1}, got {self.pod}")
+
+
+@dataclass(frozen=True)
+class Roster:
+    """All devices, in the file's order.
+
+    >>> roster = Roster.draft({f"clinic-{i}": bytes([i] * 32) for i in range(7)}, colluders=1)
+    >>> [len(pod) for pod in roster.pods]
+    [4, 3]
+    """
+
+    members: tuple[Member, ...]
+
+    def __post_init__(self) -> None:
+        for what in ("name", "key"):
+            seen = [getattr(one, what) for one in self.members]
+            if len(set(seen)) < len(seen):
+                twice = max(seen, key=seen.count)
+                raise InvalidInput(
+                    f"each {what} must be on the roster once, got"
+                    f" {twice.hex()[:16] if isinstance(twice, bytes) else repr(twice)} twice"
+                )
+
+    def __repr__(self) -> str:
+        helpers = f", {len(self.helpers)} helpers" * bool(self.helpers)
+        return f"<Roster of {len(self.owners)} owners in {len(self.pods)} pods{helpers}>"
+
+    @classmethod
+    def draft(cls, keys: Mapping[str, bytes], colluders: int, helpers: Iterable[str] = (), honest: int = 2) -> Roster:
+        """As many pods as there can be of z + 2 owners, in the order of names, their sizes as even as possible.
+
+        honest: with noise, so many owners of a pod add theirs, beside z others.
+        """
+        helping = sorted(set(helpers))
+        if strange := [name for name in helping if name not in keys]:
+            raise InvalidInput(f"helpers must be among the devices, got {strange[0]!r}")
+        owners = sorted(set(keys) - set(helping))
+        least = colluders + max(2, honest)
+        n_pods = len(owners) // least
+        if not n_pods:
+            raise InvalidInput(f"owners must be at least colluders + {max(2, honest)} ({least}), got {len(owners)}")
+        ends = [-(-len(owners) * pod // n_pods) for pod in range(n_pods + 1)]
+        members = [Member(name, keys[name], pod) for pod in range(n_pods) for name in owners[ends[pod] : ends[pod + 1]]]
+        return cls((*members, *(Member(name, keys[name], 0, helper=True) for name in helping)))
+
+    @property
+    def keys(self) -> dict[str, bytes]:
+        """Public keys by name, in the file's order."""
+        return {one.name: one.key for one in self.members}
+
+    @property
+    def owners(self) -> tuple[str, ...]:
+        """The devices that have rows."""
+        return tuple(one.name for one in self.members if not one.helper)
+
+    @property
+    def helpers(self) -> tuple[str, ...]:
+        return tuple(one.name for one in self.members if one.helper)
+
+    @property
+    def pods(self) -> tuple[frozenset[str], ...]:
+        """The owners of each pod, by its number; helpers are in none."""
+        numbers = sorted({one.pod for one in self.members if not one.helper})
+        of = {number: frozenset(m.name for m in self.members if m.pod == number and not m.helper) for number in numbers}
+        return tuple(of.values())
+
+    def pod_of(self, name: str) -> frozenset[str]:
+        """The owners of a device's pod; empty for a helper."""
+        return next((pod for pod in self.pods if name in pod), frozenset())
+
+    def member(self, name: str) -> Member:
+        """The device of this name; one that is not on the roster is refused."""
+        for one in self.members:
+            if one.name == name:
+                return one
+        raise InvalidInput(f"the device must be on the roster, got {name!r}")
+
+    def check(self, colluders: int, honest: int = 2) -> None:
+        """Refuse a roster with a pod of fewer than z + 2 owners, or of fewer than noise is made for beside z others."""
+        if not self.pods:
+            raise InvalidInput("the roster must have at least one pod of owners, got none")
+        least, rule = (colluders + honest, "honest") if honest > 2 else (colluders + 2, "2")
+        for number, pod in enumerate(self.pods):
+            if len(pod) < least:
+                raise InvalidInput(
+                    f"each pod must have at least colluders + {rule} ({least}) owners, got {len(pod)} in pod"
+                    f" {number} ({', '.join(sorted(pod))})"
+                )
+
+    def check_bound(self, study: Study) -> None:
+        """Refuse another roster than the one that a study names, or one whose pods are too small for it."""
+        if self.digest().hex() != study.roster:
+            raise InvalidInput(
+                f"the roster must be the one that the study names, {study.roster[:16] or 'none'}, got"
+                f" {self.digest().hex()[:16]}: codedfl roster show prints the line for the study"
+            )
+        self.check(study.colluders, study.honest)
+
+    def digest(self) -> bytes:
+        """What a study names it by; the order of devices does not matter."""
+        entries = sorted([one.name, one.key.hex(), one.pod, one.helper] for one in self.members)
+        return canonical_digest(FORMAT, entries)
+
+    # -- changes
+
+    def renewed(self, name: str, key: bytes) -> Roster:
+        """A device has a new key: its name and pod stay, and so does what it has approved."""
+        new = replace(self.member(name), key=key)
+        return Roster(tuple(new if one.name == name else one for one in self.members))
+
+    def with_newcomers(self, keys: Mapping[str, bytes], colluders: int) -> Roster:
+        """More owners: they form pods of their own, since nobody changes the pod that its rows are in."""
+        drafted = Roster.draft(keys, colluders).members
+        first = 1 + max((one.pod for one in self.members), default=-1)
+        return Roster((*self.members, *(replace(one, pod=first + one.pod) for one in drafted)))
+
+
+def load_roster(path: Path | str) -> Roster:
+    """Read a roster file; what is wrong is said in one line.
+
+    >>> load_roster("no-such.toml")
+    Traceback (most recent call last):
+    ...
+    codedfl.errors.InvalidInput: the roster must be a readable file, got 'no-such.toml'
+    """
+    path = Path(path)
+    if not path.is_file() or path.stat().st_size > _LARGEST:
+        raise InvalidInput(f"the roster must be a readable file, got {str(path)!r}")
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:  # of TOML itself, of endless numbers and nesting
+        raise InvalidInput(f"{path.name} must be TOML, got an error: {error}") from None
+    entries = content.get("device")
+    if content.get("format") != FORMAT or not isinstance(entries, list) or set(content) > {"format", "device"}:
+        raise InvalidInput(f"{path.name} must be a roster (format = {FORMAT!r} and [[device]]), got something else")
+    return Roster(tuple(_member(entry) for entry in entries))
+
+
+def _member(entry: object) -> Member:
+    types = {"name": str, "key": str, "pod": int, "helper": bool}
+    if isinstance(entry, dict):
+        entry = {"helper": False, **entry}
+    if not isinstance(entry, dict) or {key: type(value) for key, value in entry.items()} != types:
+        raise InvalidInput(f"each device on the roster must have name, key, pod and maybe helper, got {entry!r:.80}")
+    try:
+        key = bytes.fromhex(entry["key"])
+    except ValueError:
+        key = b""
+    return Member(entry["name"], key, entry["pod"], entry["helper"])
+
+
+def save_roster(roster: Roster, path: Path | str) -> None:
+    """Write a roster, in its own order.
+
+    >>> import tempfile; path = Path(tempfile.mkdtemp()) / "roster.toml"
+    >>> roster = Roster.draft({f"clinic-{i}": bytes([i] * 32) for i in range(3)}, colluders=1)
+    >>> save_roster(roster, path); load_roster(path) == roster
+    True
+    """
+    devices = [{"name": one.name, "key": one.key.hex(), "pod": one.pod} for one in roster.members]
+    for entry, one in zip(devices, roster.members, strict=True):
+        entry.update({"helper": True} if one.helper else {})
+    write_text(Path(path), tomli_w.dumps({"format": FORMAT, "device": devices}))

@@ -1,0 +1,223 @@
+"""The rows of a device as its operator approved them: frozen as whole numbers, read by every run of the study.
+
+Which rows are held out for the score follows from a keyed hash of the row alone (of its id, or of everything that the
+table says about it), so that it depends neither on the columns that a study uses nor on the order of rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codedfl.contract.study import Study
+from codedfl.data.columns import as_texts
+from codedfl.data.recipe import Clipped
+from codedfl.data.tables import RawTable
+from codedfl.errors import InvalidInput, MessageRefused
+from codedfl.protocol.messages import check_types, pack_list, unpack_list
+from codedfl.typing import Integers, Rows
+
+FORMAT = "codedfl-snapshot-1"
+Tags = NDArray[np.uint64]
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """The frozen rows of one device for one study.
+
+    study: the digest of the study.
+    codes: n x n_columns, as ``StudyColumn.codes`` has them. target: n codes. held_out: which rows are kept for the
+        score.
+    clipped: how many values of each column of the table, and targets, lay beyond their ranges.
+
+    >>> rows = Snapshot(bytes(32), np.array([[61]]), np.array([7]), np.array([False]))
+    >>> Snapshot.decode(rows.encode()).codes.tolist()
+    [[61]]
+    """
+
+    study: bytes
+    codes: Integers
+    target: Integers
+    held_out: NDArray[np.bool_]
+    clipped: Clipped = field(default_factory=lambda: Clipped(np.zeros(0, dtype=np.int64)))
+
+    def __len__(self) -> int:
+        return len(self.target)
+
+    def __repr__(self) -> str:
+        return f"<Snapshot of {len(self)} rows, {int(self.held_out.sum())} held out, for {self.study.hex()[:16]}>"
+
+    def part(self, held_out: bool) -> Snapshot:
+        """The rows held out, or the rows to train on."""
+        chosen = self.held_out == held_out
+        return Snapshot(self.study, self.codes[chosen], self.target[chosen], self.held_out[chosen], self.clipped)
+
+    def encode(self) -> bytes:
+        arrays = (self.codes.astype("<i8"), self.target.astype("<i8"), self.held_out.astype("u1"))
+        counts = [int(one) for one in (*self.clipped.columns, self.clipped.targets)]
+        return pack_list([FORMAT, self.study, *self.codes.shape, *(one.tobytes() for one in arrays), counts])
+
+    @classmethod
+    def decode(cls, data: bytes) -> Snapshot:
+        """What ``encode`` made; anything else is refused."""
+        try:
+            fields = unpack_list(data, "a snapshot", depth=2, most=1 << 15)
+            types = (str, bytes, int, int, bytes, bytes, bytes, list)
+            said, study, n, width, codes, target, held_out, counts = check_types(fields, types, "a snapshot")
+            check_types(counts, (int,) * len(counts), "a snapshot's counts")
+            lengths = (len(codes), len(target), len(held_out))
+            if said != FORMAT or lengths != (8 * n * width, 8 * n, n) or min(n, width) < 0 or not counts:
+                raise MessageRefused("the sizes do not fit")
+        except MessageRefused as error:
+            raise InvalidInput(f"a snapshot must be as it was saved, got something else ({error})") from None
+        return cls(
+            study,
+            np.frombuffer(codes, dtype="<i8").reshape(n, width).astype(np.int64),
+            np.frombuffer(target, dtype="<i8").astype(np.int64),
+            np.frombuffer(held_out, dtype="u1") != 0,
+            Clipped(np.array(counts[:-1], dtype=np.int64), counts[-1]),
+        )
+
+
+def take_snapshot(study: Study, table: RawTable, key: bytes) -> Snapshot:
+    """The rows of a table for a study; a table that cannot be used is refused with the reason.
+
+    key: 16 to 64 bytes, the device's own and always the same.
+
+    >>> from codedfl.contract import NumberTarget, StudyColumn
+    >>> from codedfl.data.columns import NumberColumn
+    >>> from codedfl.data.tables import as_raw_table
+    >>> age = StudyColumn(NumberColumn("age"), (0.0, 110.0), 1.0)
+    >>> study = Study("stay", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 1000, 300, 4)
+    >>> take_snapshot(study, as_raw_table({"age": [61.4], "days": [7]}), bytes(32)).codes.tolist()
+    [[61]]
+    """
+    if not 1 <= len(table) <= study.max_rows_per_device:
+        raise InvalidInput(f"{table.name} must have between 1 and {study.max_rows_per_device} rows, got {len(table)}")
+    codes, clipped = study.codes(table)
+    target, clipped_targets = study.target_codes(table)
+    return Snapshot(study.digest(), codes, target, _held_out(study, table, key), Clipped(clipped, clipped_targets))
+
+
+def _held_out(study: Study, table: RawTable, key: bytes) -> NDArray[np.bool_]:
+    """None at all where fewer than ``least_alike`` would be on either side: too few rows are rows themselves."""
+    names = table.names if study.id is None else (study.id,)
+    tags = np.zeros(len(table), dtype=np.uint64)
+    for name in names:
+        tags += _tags_of(f"held out {name}", table.column(name, "id"), as_texts, key)
+    mask: NDArray[np.bool_] = tags < np.uint64(int(study.held_out * 2.0**64))
+    enough = study.least_alike <= int(mask.sum()) <= len(mask) - study.least_alike
+    return mask if enough else np.zeros(len(mask), dtype=np.bool_)
+
+
+@dataclass(frozen=True, eq=False)
+class RowTags:
+    """Keyed hashes of every value that a study uses of a table: rows can be compared, and nobody else can read them.
+
+    columns: names of the raw columns, the target's included.
+    raw: n x n_columns, of the values as the table has them; they show whether two studies see a value alike.
+    used: of the values as the totals see them, clipped and on the grid.
+    id: the name of the id column, "" without one; ids: of each row.
+    held_out: which rows are held out.
+    """
+
+    columns: tuple[str, ...]
+    raw: Tags
+    used: Tags
+    id: str
+    ids: Tags
+    held_out: NDArray[np.bool_]
+
+    def of(self, columns: tuple[str, ...], by_id: bool) -> tuple[Tags, Tags]:
+        """One tag per row on some columns, of the training rows and of those held out; ``by_id`` tells rows apart."""
+        wanted = set(columns)
+        places = [place for place, name in enumerate(self.columns) if name in wanted]
+        others = [place for place, name in enumerate(self.columns) if name not in wanted]
+        if len(others) < len(places):  # all columns but one are asked for as often as there are columns
+            tags = self._sums - self.used[:, others].sum(axis=1, dtype=np.uint64)
+        else:
+            tags = self.used[:, places].sum(axis=1, dtype=np.uint64)
+        tags = tags + self.ids if by_id else tags
+        return tags[~self.held_out], tags[self.held_out]
+
+    @cached_property
+    def _sums(self) -> Tags:
+        total: Tags = self.used.sum(axis=1, dtype=np.uint64)
+        return total
+
+    def same_as(self, other: RowTags) -> bool:
+        """Whether these are the same rows on the same columns, seen alike, in any order."""
+        if (self.columns, self.id) != (other.columns, other.id):
+            return False
+        tags, others = (map(np.sort, one.of(one.columns, True)) for one in (self, other))
+        return all(map(np.array_equal, tags, others))
+
+    def encode(self) -> bytes:
+        arrays = [one.astype("<u8").tobytes() for one in (self.raw, self.used, self.ids)]
+        return pack_list([list(self.columns), self.id, *arrays, self.held_out.astype("u1").tobytes()])
+
+    @classmethod
+    def decode(cls, data: bytes) -> RowTags:
+        """What ``encode`` made; anything else is refused."""
+        try:
+            fields = unpack_list(data, "row tags", depth=2, most=1 << 15)
+            columns, name, raw, used, ids, held_out = check_types(
+                fields, (list, str, bytes, bytes, bytes, bytes), "row tags"
+            )
+            check_types(columns, (str,) * len(columns), "row tags")
+            n = len(held_out)
+            if (len(raw), len(used), len(ids)) != (8 * n * len(columns), 8 * n * len(columns), 8 * n):
+                raise MessageRefused("the sizes do not fit")
+        except MessageRefused as error:
+            raise InvalidInput(f"row tags must be as they were saved, got something else ({error})") from None
+        as_read, as_used = (_tags(one).reshape(n, len(columns)) for one in (raw, used))
+        return cls(tuple(columns), as_read, as_used, name, _tags(ids), np.frombuffer(held_out, dtype="u1") != 0)
+
+
+def _tags(data: bytes) -> Tags:
+    return np.frombuffer(data, dtype="<u8").astype(np.uint64)
+
+
+def row_tags(study: Study, table: RawTable, key: bytes) -> RowTags:
+    """The tags of a table's rows for the row rule (``ledger``); the table must be one that ``take_snapshot`` takes.
+
+    >>> from codedfl.contract import NumberTarget, StudyColumn
+    >>> from codedfl.data.columns import NumberColumn
+    >>> from codedfl.data.tables import as_raw_table
+    >>> age = StudyColumn(NumberColumn("age"), (0.0, 110.0), 1.0)
+    >>> study = Study("stay", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 1000, 300, 4)
+    >>> tags = row_tags(study, as_raw_table({"age": [61.4, 61], "days": [7, 7]}), bytes(32))
+    >>> [len(set(map(tuple, one.tolist()))) for one in (tags.raw, tags.used)]
+    [2, 1]
+    """
+    names = (*study.table_columns.names, study.target.name)
+    raw = [_tags_of(name, table.column(name), as_texts, key) for name in names]
+    codes, (target, _) = study.codes(table)[0].T, study.target_codes(table)
+    columns = zip(names, (*study.columns, study.target), (*codes, target), strict=True)
+    used = [_tags_of(name, of_column, one.used, key) for name, one, of_column in columns]
+    ids = np.zeros(len(table), dtype=np.uint64)
+    if study.id is not None:
+        ids = _tags_of(f"id {study.id}", table.column(study.id, "id"), as_texts, key)
+    return RowTags(
+        names, np.stack(raw, axis=1), np.stack(used, axis=1), study.id or "", ids, _held_out(study, table, key)
+    )
+
+
+def _tags_of(name: str, values: Rows, texts: Callable[[Any], Rows], key: bytes) -> Tags:
+    """A keyed hash of each value's text under the column's name; every different value is hashed once."""
+    if not 16 <= len(key) <= 64:
+        raise InvalidInput(f"key must have 16 to 64 bytes, got {len(key)}")
+    different, places = np.unique(values, return_inverse=True)
+    begun = hashlib.blake2b(name.encode(errors="replace") + b"\x00", digest_size=8, key=key)
+    tags = np.empty(len(different), dtype=np.uint64)
+    for place, text in enumerate(texts(different).tolist()):
+        one = begun.copy()
+        one.update(text.encode(errors="replace"))
+        tags[place] = int.from_bytes(one.digest(), "little")
+    return tags[places]

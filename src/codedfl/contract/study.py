@@ -1,0 +1,550 @@
+"""What a study says, checked: the one agreement of all parties, from which every parameter of every run follows.
+
+All parties have the same study: its ``digest`` is what they agree to. Rows become whole numbers here (``codes``, then
+``design``); what is summed of them is in ``statistics``, what follows from the sums in ``analyses``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from codedfl.contract.study_columns import ClassTarget, NumberTarget, StudyColumn
+from codedfl.data.canonical import canonical_digest
+from codedfl.data.columns import Columns
+from codedfl.data.features import (
+    FEATURE_MAPS,
+    FeatureChoice,
+    FeatureMap,
+    FrozenEncoder,
+    Principal,
+    PrincipalFourierFeatures,
+    RandomFourierFeatures,
+    WaveletScattering,
+    choose_features,
+    default_gamma,
+)
+from codedfl.data.model import TrainedModel
+from codedfl.data.preprocessing import Moments, Preprocessing
+from codedfl.data.recipe import Recipe
+from codedfl.data.tables import RawTable
+from codedfl.errors import InvalidInput
+from codedfl.exact.fixed_point import HEADROOM, Bounds, FixedPoint
+from codedfl.exact.ring import Ring
+from codedfl.privacy.budget import Budget
+from codedfl.typing import Floats, Integers
+
+__all__ = ["ClassTarget", "Merged", "NumberTarget", "Study", "StudyColumn", "SubModel"]
+
+Merged = tuple[tuple[int, ...], ...]
+"""For each column the places of the levels that become "other" (a category), or (0,) to drop the mark of gaps and (1,)
+to drop the column (a number), or () to leave it; the empty tuple leaves all."""
+
+_CONSTANT = 1e-12
+_LEAST_BITS = 2  # of an update's entries, and of the rows' grid in units of a column
+_MOST_TEXT = {"name": 200, "purpose": 4000}  # characters: what people read must fit a screen
+_MOST = 1 << 53
+
+
+@dataclass(frozen=True)
+class SubModel:
+    """One more linear model of the same total, on some of the study's columns: nobody sends anything for it.
+
+    name: of the model.
+    columns: names of columns of the table.
+    regularisation, inference: as in ``Study``.
+
+    >>> SubModel("age only", ("age",)).inference
+    False
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    regularisation: float = 0.0
+    inference: bool = False
+
+
+@dataclass(frozen=True)
+class Study:
+    """One study. The names are those of the file (``toml_file``), and so are the defaults.
+
+    name, purpose: what people read before they approve, and in every log and page.
+    columns: of every device's table, by name.
+    target: the column that is predicted.
+    max_rows, max_rows_per_device: public bounds on the rows of all devices and of one, from which the ring's range
+        follows.
+    least_participants: a device takes part only with at least so many, itself included.
+    edition: counts the times that the same study is made again on newer rows.
+    id: a column that tells rows apart, such as a patient's number. It never leaves the device and is no feature.
+    colluders: z, the number of devices that may help the server without learning more than the totals over pods.
+    holders: how many devices hold seeds and answer; None is all up to 50, then a dozen per role.
+    roster, server_key: SHA-256 of the roster's meaning and the server's public key, both in hex; "" is for rehearsals
+        only.
+    smallest_cell: fewer rows than this are never shown by themselves.
+    least_rows: rows that every total over a pod must have; None is ``least_alike``.
+    points: how many arguments of its own choice a server may send for one statistic (a score's Theta).
+    features: what a row becomes: "linear", "rbf" (random features of a Gaussian kernel), "pca-rbf" (those of the first
+        principal components), "onnx" (outputs of a frozen encoder) or "scattering" (wavelet coefficients of pictures).
+    n_features: how many random features, or outputs of the encoder; linear ones are as many as the design columns.
+    gamma: of the kernel exp(-gamma ||x - y||^2); None takes a public rule from the number of columns.
+    seed: public, of the random features: all devices draw the same.
+    components: how many principal components "pca-rbf" takes.
+    encoder, encoder_bound: of "onnx": the SHA-256 of the file that every machine has, and where outputs are clipped.
+    solver, epochs, regularisation: how the server finds Theta, in at most how many exchanges, and the weight of
+        |Theta|^2 against the mean squared error.
+    held_out: share of each device's rows kept out of training, for the score.
+    inference: whether standard errors and p values are wanted.
+    models: more linear models of the same total.
+    noise: what hides single rows; None is none. With noise nothing else may be summed over rows: no moments, no score,
+        no standard errors.
+
+    >>> from codedfl.data.columns import NumberColumn
+    >>> age = StudyColumn(NumberColumn("age"), (0.0, 110.0), 1.0)
+    >>> study = Study("stay", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 1000, 300, 4)
+    >>> study.design(np.array([[61], [55]])).tolist(), study.statistics
+    ([[6], [0]], ('cells', 'gram'))
+    """
+
+    name: str
+    columns: tuple[StudyColumn, ...]
+    target: NumberTarget | ClassTarget
+    max_rows: int
+    max_rows_per_device: int
+    least_participants: int
+    purpose: str = ""
+    edition: int = 1
+    id: str | None = None
+    colluders: int = 1
+    holders: int | None = None
+    roster: str = ""
+    server_key: str = ""
+    smallest_cell: int = 5
+    least_rows: int | None = None
+    points: int = 1
+    features: str = "linear"
+    n_features: int = 500
+    gamma: float | None = None
+    seed: int = 0
+    components: int | None = None
+    encoder: str | None = None
+    encoder_bound: float | None = None
+    solver: str = "block-krylov"
+    epochs: int = 50
+    regularisation: float = 1e-4
+    held_out: float = 0.2
+    inference: bool = False
+    models: tuple[SubModel, ...] = ()
+    noise: Budget | None = None
+
+    def __post_init__(self) -> None:
+        self._check_columns()
+        self._check_numbers()
+        self._check_features()
+        self._check_models()
+        if self.noise is not None:
+            self._check_noise(self.noise)
+        elif "gram" in self.statistics:
+            self._check_room()
+
+    def _check_columns(self) -> None:
+        names = self.table_columns.names
+        if self.target.name in names:
+            raise InvalidInput(f"the target must not be a column too, got {self.target.name!r}")
+        if self.id is not None and self.id in (*names, self.target.name):
+            raise InvalidInput(f"id must be a column that the study does not use, got {self.id!r}")
+        for name, most in _MOST_TEXT.items():
+            if len(getattr(self, name)) > most:
+                raise InvalidInput(f"{name} must have at most {most} characters, got {len(getattr(self, name))}")
+        if not self.name.strip():
+            raise InvalidInput("name must not be empty")
+        self.target.labels()
+        _ = self.target.limits
+
+    def _check_numbers(self) -> None:
+        if self.least_participants < max(3, self.colluders + 2):
+            raise InvalidInput(
+                "least_participants must be at least 3 and colluders + 2, or a device learns another's sums from the"
+                f" total, got {self.least_participants}"
+            )
+        least = {"colluders": 0, "holders": self.colluders + 1, "least_rows": self.least_alike, "seed": 0}
+        ones = ("n_features", "epochs", "max_rows", "max_rows_per_device", "edition", "smallest_cell", "points")
+        for name, lowest in {**dict.fromkeys(ones, 1), **least}.items():
+            value = getattr(self, name)
+            if value is not None and value < lowest:
+                raise InvalidInput(f"{name} must be at least {lowest}, got {value}")
+            if value is not None and value > _MOST:
+                raise InvalidInput(f"{name} must be at most 2**53, got {value:.3e}")
+        if self.max_rows_per_device > self.max_rows:
+            raise InvalidInput(
+                f"max_rows_per_device must be at most max_rows ({self.max_rows}), got {self.max_rows_per_device}"
+            )
+        for name, low, high in (("regularisation", 0, np.inf), ("held_out", 0, 0.9)):
+            if not low <= getattr(self, name) <= high:
+                raise InvalidInput(f"{name} must be between {low} and {high:g}, got {getattr(self, name)}")
+        for name in ("roster", "server_key"):
+            value = getattr(self, name)
+            if value and (len(value) != 64 or set(value) - set("0123456789abcdef")):
+                raise InvalidInput(f"{name} must be 64 hexadecimal digits, got {value[:80]!r}")
+
+    def _check_features(self) -> None:
+        kinds = (*FEATURE_MAPS, PrincipalFourierFeatures.name, FrozenEncoder.name)
+        if self.features not in kinds:
+            raise InvalidInput(f"features must be {' or '.join(kinds)}, got {self.features!r}")
+        width = self.width
+        if self.needs_covariance and not 1 <= (self.components or 0) <= width:
+            raise InvalidInput(
+                f"components must be between 1 and the number of columns ({width}) for pca-rbf, got {self.components}"
+            )
+        if not self.needs_covariance and self.components is not None:
+            raise InvalidInput(f"components must be left out with {self.features} features, got {self.components}")
+        for name in ("encoder", "encoder_bound"):
+            said = getattr(self, name)
+            if said is None and self.features == FrozenEncoder.name:
+                raise InvalidInput(f"{name} must be said for onnx features, got nothing")
+            if said is not None and self.features != FrozenEncoder.name:
+                raise InvalidInput(f"{name} must be left out with {self.features} features, got {said}")
+        if self.features == FrozenEncoder.name:
+            self._frozen_encoder()
+        _ = self.feature_count
+        if self.inference and self.features != "linear":
+            raise InvalidInput(f"inference must go with linear features, got {self.features!r}")
+        if self.inference and isinstance(self.target, ClassTarget):
+            raise InvalidInput("inference must go with a number to predict, got classes: give the target a range")
+
+    def _check_models(self) -> None:
+        names = [one.name for one in self.models]
+        if self.models and (self.features != "linear" or self.noise is not None):
+            raise InvalidInput(f"models must go with linear features without noise, got {names[0]!r}")
+        if len(set(names)) < len(names):
+            raise InvalidInput(f"models must have different names, got {max(names, key=names.count)!r} twice")
+        for one in self.models:
+            strange = [name for name in one.columns if name not in self.table_columns.names]
+            if strange or not one.columns or len(set(one.columns)) < len(one.columns):
+                raise InvalidInput(
+                    f"columns of the model {one.name!r} must be different columns of the study, got {list(one.columns)}"
+                )
+            if not 0 <= one.regularisation < np.inf:
+                raise InvalidInput(
+                    f"regularisation of the model {one.name!r} must be at least 0, got {one.regularisation}"
+                )
+            if one.inference and isinstance(self.target, ClassTarget):
+                raise InvalidInput(f"inference of the model {one.name!r} must go with a number to predict, got classes")
+
+    def _check_noise(self, noise: Budget) -> None:
+        by_moments = [one.column.name for one in self.columns if any(one.by_moments)]
+        if by_moments:
+            raise InvalidInput(
+                f"scale of column {by_moments[0]!r} must be range with noise: a mean is a sum over rows, got moments"
+            )
+        if self.needs_covariance:
+            raise InvalidInput(f"features must not be {self.features} with noise: a covariance is a sum over rows")
+        if self.held_out:
+            raise InvalidInput(f"held_out must be 0 with noise: a score is an exact sum over rows, got {self.held_out}")
+        if self.inference:
+            raise InvalidInput("inference must be false with noise: standard errors would be those of exact sums")
+        if noise.honest > self.least_participants:
+            raise InvalidInput(
+                f"honest must be at most least_participants ({self.least_participants}), got {noise.honest}"
+            )
+
+    def _check_room(self) -> None:
+        """Sums of products of integers must fit three primes, with the ring's headroom."""
+        limits = np.concatenate([self.design_limits, self.target_limits])
+        largest = int(limits.max())
+        if HEADROOM * self.max_rows * largest**2 > Ring.for_group_sizes([1], planes=3).modulus:
+            name = (*self.design_names, *[self.target.name] * len(self.target_limits))[int(limits.argmax())]
+            raise InvalidInput(
+                f"steps of column {name!r} must leave room for {self.max_rows} rows, got {2 * largest}: take a coarser"
+                " step, a narrower range, or fewer max_rows"
+            )
+
+    def __repr__(self) -> str:
+        return f"<Study {self.name!r}: {len(self.columns)} columns to {self.target.name!r}, {self.digest().hex()[:16]}>"
+
+    # -- identity
+
+    def to_dict(self) -> dict[str, Any]:
+        """The whole meaning in plain values."""
+        apart = ("columns", "target", "models", "noise")
+        return {
+            **{one.name: getattr(self, one.name) for one in fields(self) if one.name not in apart},
+            "columns": [one.to_dict() for one in self.columns],
+            "target": self.target.to_dict(),
+            "models": [asdict(one) for one in self.models],
+            "noise": None if self.noise is None else asdict(self.noise),
+        }
+
+    def digest(self) -> bytes:
+        """What the parties agree to: two files with the same digest mean the same."""
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> bytes:  # asked for in every epoch, and a matrix has thousands of columns
+        return canonical_digest("codedfl study 2", self.to_dict())
+
+    # -- what leaves a device
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """The totals that the study takes, in order; a device contributes to no other."""
+        if self.noise is not None:
+            return ("products",)
+        taken = {
+            "cells": True,
+            "gram": self.needs_moments or self.needs_covariance,
+            "products": self.features != "linear",
+            # Every linear model of a number is scored by the Gram matrix of held-out rows.
+            "score": self.held_out > 0 and (isinstance(self.target, ClassTarget) or self.features != "linear"),
+        }
+        return tuple(name for name, needed in taken.items() if needed)
+
+    @property
+    def least_alike(self) -> int:
+        """k: rows with the same history number none or at least so many, and so do the rows of a total over a pod.
+
+        The exact X'X of as many rows as columns *is* the rows (lattice reduction finds them); columns of the target
+        count, since they are in the same total.
+        """
+        return max(self.smallest_cell, 2 * (self.width + len(self.target.limits)))
+
+    @property
+    def honest(self) -> int:
+        """Owners of every pod that are assumed honest: two, or with noise those that add theirs."""
+        return 2 if self.noise is None else max(2, self.noise.honest)
+
+    @property
+    def least_pod_rows(self) -> int:
+        """Rows that every total over a pod must have."""
+        return self.least_alike if self.least_rows is None else self.least_rows
+
+    # -- from a table to whole numbers
+
+    @property
+    def table_columns(self) -> Columns:
+        return Columns(tuple(one.column for one in self.columns))
+
+    @property
+    def task(self) -> str:
+        return "classification" if isinstance(self.target, ClassTarget) else "regression"
+
+    @property
+    def design_names(self) -> tuple[str, ...]:
+        """Of the design columns, the constant apart: numbers, marks of gaps, levels but the first."""
+        return self.table_columns.design_names
+
+    @property
+    def width(self) -> int:
+        """How many design columns there are."""
+        return len(self.design_names)
+
+    @property
+    def design_limits(self) -> Integers:
+        """The largest integer in size of each design column."""
+        return np.array([limit for one in self.columns for limit in one.limits])
+
+    @property
+    def design_units(self) -> tuple[Floats, Floats]:
+        """(step, zero): real = zero + step * integer, for each design column."""
+        step, zero = np.array([unit for one in self.columns for unit in one.units]).T
+        return step, zero
+
+    @property
+    def target_limits(self) -> Integers:
+        return np.array(self.target.limits)
+
+    @property
+    def target_units(self) -> tuple[Floats, Floats]:
+        step, zero = np.array(self.target.units).T
+        return step, zero
+
+    def codes(self, table: RawTable) -> tuple[Integers, Integers]:
+        """n x n_columns whole numbers of a table, and how many values of each column were clipped.
+
+        A table that cannot be used is refused with the first reason.
+        """
+        codes = np.empty((len(table), len(self.columns)), dtype=np.int64)
+        clipped = np.zeros(len(self.columns), dtype=np.int64)
+        for place, one in enumerate(self.columns):
+            codes[:, place], report = one.codes(table.column(one.column.name), table.name)
+            objection = report.objection(table.name)
+            if objection is not None:
+                raise InvalidInput(objection)
+            clipped[place] = report.n_clipped
+        return codes, clipped
+
+    def target_codes(self, table: RawTable) -> tuple[Integers, int]:
+        """The whole number of each row's target, and how many were clipped."""
+        return self.target.codes(table.column(self.target.name, "the target"), table.name)
+
+    def design(self, codes: Integers) -> Integers:
+        """n x width integers, of which totals are made. Gaps take the code of ``missing``."""
+        return np.hstack([one.design(codes[:, place]) for place, one in enumerate(self.columns)])
+
+    def target_design(self, codes: Integers) -> Integers:
+        """n x c integers: a number less its offset, or 0 and 1 for each class."""
+        return self.target.design(codes)
+
+    def matrix(self, codes: Integers) -> Floats:
+        """Real values of the design columns, for random features and predictions."""
+        step, zero = self.design_units
+        values: Floats = zero + step * self.design(codes)
+        return values
+
+    # -- rare levels
+
+    def merged(self, merged: Merged) -> Study:
+        """The study with rare levels counted as "other" and rare marks of gaps dropped.
+
+        A column of which fewer than two levels are left goes, also from the models.
+        """
+        if not merged:
+            return self
+        columns = tuple(one for one, _ in self._merges(merged) if one is not None)
+        names = {one.column.name for one in columns}
+        models = (replace(one, columns=tuple(name for name in one.columns if name in names)) for one in self.models)
+        kept = tuple(one for one in models if one.columns)
+        width = sum(one.width for one in columns)
+        components = None if self.components is None else min(self.components, width)
+        return replace(self, columns=columns, models=kept, components=components)
+
+    def recoded(self, codes: Integers, merged: Merged) -> Integers:
+        """Codes of this study as the merged one has them."""
+        if not merged:
+            return codes
+        kept = [
+            codes[:, place] if isinstance(self.columns[place].range, tuple) else new[codes[:, place]]
+            for place, (column, new) in enumerate(self._merges(merged))
+            if column is not None
+        ]
+        return np.stack(kept, axis=1)
+
+    def _merges(self, merged: Merged) -> list[tuple[StudyColumn | None, Integers]]:
+        if len(merged) != len(self.columns):
+            raise InvalidInput(f"merged must have one entry per column ({len(self.columns)}), got {len(merged)}")
+        return [one.merged(gone) for one, gone in zip(self.columns, merged, strict=True)]
+
+    # -- the recipe
+
+    @property
+    def needs_moments(self) -> bool:
+        """Linear features are centred by the server, so that the constant need not be shrunk.
+
+        Random features are made on the device, by the public ranges: a mean that a server announces could be a lie.
+        With noise nothing is centred: the means would be exact.
+        """
+        return self.noise is None and self.features == "linear"
+
+    @property
+    def needs_covariance(self) -> bool:
+        """Whether the covariance of the columns is summed before features can be made."""
+        return self.features == PrincipalFourierFeatures.name
+
+    def recipe(self, moments: Moments | None = None, principal: Principal | None = None) -> Recipe:
+        """How rows become X and Y.
+
+        moments: of all columns of X over all devices, if the study needs them.
+        principal: of the scaled columns over all devices, if the study needs their covariance.
+        """
+        preprocessing = self.preprocessing(moments)
+        gamma = self._gamma(preprocessing.n_columns) if self.gamma is None else self.gamma
+        features: FeatureMap
+        if self.needs_covariance:
+            if principal is None:
+                raise InvalidInput("principal must be given for this study, got None")
+            n_inputs = principal.components.shape[1]
+            random = RandomFourierFeatures(n_inputs, self.n_features, gamma, self.seed)
+            features = PrincipalFourierFeatures(principal, random)
+        elif self.features == FrozenEncoder.name:
+            features = self._frozen_encoder()
+        else:
+            choice = FeatureChoice(self.n_features, gamma, self.seed)
+            features = choose_features(self.features, preprocessing, choice)
+        return Recipe(preprocessing, features, self.target.labels(), self.table_columns)
+
+    @property
+    def takes_whole_rows(self) -> bool:
+        """Whether the features are made of all columns at once, none of which can be left out: pictures, encoders."""
+        return self.features in (WaveletScattering.name, FrozenEncoder.name)
+
+    @property
+    def feature_count(self) -> int:
+        """d in the paper: how many features a row becomes."""
+        return self._named_features().n_features if self.features in FEATURE_MAPS else self.n_features
+
+    def _named_features(self) -> FeatureMap:
+        """For columns of any ranges: their number does not depend on those."""
+        inputs = Preprocessing.from_range(0.0, 1.0, self.width)
+        return choose_features(self.features, inputs, FeatureChoice(self.n_features, self.gamma, self.seed))
+
+    def load_features(self) -> None:
+        """Raises where the features need what this machine does not have: an encoder's file, or a package."""
+        if self.features == FrozenEncoder.name:
+            self._frozen_encoder().load()
+        elif self.features in FEATURE_MAPS:  # a row shows it, whichever map it is
+            self._named_features().transform(np.zeros((1, self.width)))
+
+    def model(self, recipe: Recipe, theta: Floats, **provenance: Any) -> TrainedModel:
+        """The model of a Theta that a solver found; the intercept of linear features is not penalised."""
+        about = {"study": self.name, "digest": self.digest().hex(), "label": self.target.name, **provenance}
+        if self.noise is None:
+            theta = recipe.unshrunk(theta, self.regularisation)
+        return TrainedModel(theta, recipe, about)
+
+    def bounds(self, recipe: Recipe) -> Bounds:
+        return recipe.bounds(self.max_rows, self.max_rows_per_device)
+
+    def precision(self, recipe: Recipe, n_devices: int) -> int | None:
+        """What the training asks of the ring: None is two primes, as nearly always.
+
+        A column whose range is many times its deviation takes a third, or updates would be rounded away; one whose
+        range is thousands of times that is refused.
+        """
+        bounds = self.bounds(recipe)
+        if self.noise is not None:
+            return None
+        two = FixedPoint.derive(bounds, recipe.n_features, n_devices)
+        if two.update_bits >= _LEAST_BITS and two.feature_bits >= _LEAST_BITS:
+            return None
+        more = FixedPoint.natural_bits(two.ring, bounds, recipe.n_features) + 1
+        three = FixedPoint.derive(bounds, recipe.n_features, n_devices, precision=more)
+        if three.update_bits >= _LEAST_BITS and three.feature_bits >= _LEAST_BITS:
+            return more
+        reach = np.maximum(np.abs(recipe.preprocessing.low), np.abs(recipe.preprocessing.high))
+        widest = int(np.argmax(np.broadcast_to(reach, recipe.n_columns)))
+        name = self.design_names[widest]
+        raise InvalidInput(
+            f"ranges must leave digits for the training, got one of column {name!r} that reaches"
+            f" {np.max(reach):.2g} times its unit: narrow it, or give fewer max_rows"
+        )
+
+    def _ranges(self) -> tuple[Floats, Floats]:
+        low, high = np.array([ends for one in self.columns for ends in one.ranges]).T
+        return low, high
+
+    def preprocessing(self, moments: Moments | None) -> Preprocessing:
+        """The scaling of the columns of X."""
+        if self.needs_moments and moments is None:
+            raise InvalidInput("moments must be given for this study, got None")
+        low, high = self._ranges()
+        by_moments = np.array([flag for one in self.columns for flag in one.by_moments])
+        if moments is None:
+            return Preprocessing.from_range(low, high, len(low))
+        if len(moments.mean) != len(low):
+            raise InvalidInput(f"moments must be of the {len(low)} columns of X, got {len(moments.mean)}")
+        deviation = np.sqrt(moments.variance)
+        constant = deviation <= _CONSTANT * np.abs(moments.mean)
+        scale = np.where(by_moments, np.where(constant, 0.0, deviation), high - low)
+        shift = moments.mean  # every column is centred
+        divisor = np.where(scale > 0, scale, 1.0)
+        return Preprocessing(shift, scale, (low - shift) / divisor, (high - shift) / divisor)
+
+    def _frozen_encoder(self) -> FrozenEncoder:
+        width = self.width
+        return FrozenEncoder(width, self.n_features, self.encoder_bound or 0.0, self.encoder or "")
+
+    def _gamma(self, n_columns: int) -> float:
+        """By the public rule for columns that their ranges scale to [0, 1]."""
+        return default_gamma(n_columns)

@@ -1,0 +1,351 @@
+"""The columns of a study on their public grids: every value is a whole number before anything is summed.
+
+Sums of whole numbers are exact, so moving a row from one device to another changes no bit of a total. The step is the
+unit of record (whole years, 0.1 kg) of the site that writes coarsest: a finer one would tell who wrote the finer value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from codedfl.data.columns import CategoryColumn, ColumnReport, NumberColumn, as_levels
+from codedfl.data.labels import ClassLabels, Labels, TargetLabels
+from codedfl.errors import InvalidInput
+from codedfl.typing import Floats, Integers, Rows
+
+GAP = -1  # the code of a missing number
+MOST_STEPS = 1 << 24
+DEFAULT_STEPS = 1 << 16
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Code k stands for low + k * step, k = 0 .. n_steps; ``offset`` is the code that becomes the integer 0.
+
+    >>> ages = Grid("range of 'age'", (0.0, 110.0), 1.0)
+    >>> ages.n_steps, ages.offset, ages.codes(np.array([61.2, -5.0, np.nan]))[0].tolist()
+    (110, 55, [61, 0, -1])
+    """
+
+    what: str
+    range: tuple[float, float]
+    step: float
+
+    def __post_init__(self) -> None:
+        low, high = self.range
+        if not -np.inf < low < high < np.inf or high - low == np.inf:
+            raise InvalidInput(f"{self.what} must be [low, high] with low < high, got {[low, high]}")
+        if not 0 < self.step <= high - low:
+            raise InvalidInput(f"{self.what} must be at least one step wide, got {[low, high]} and step {self.step:g}")
+        if (high - low) / self.step > MOST_STEPS:
+            raise InvalidInput(
+                f"{self.what} must have at most {MOST_STEPS} steps, got {(high - low) / self.step:.3g}: take a coarser"
+                " step or a narrower range"
+            )
+
+    @property
+    def n_steps(self) -> int:
+        return round((self.range[1] - self.range[0]) / self.step)
+
+    @property
+    def offset(self) -> int:
+        return self.n_steps // 2
+
+    @property
+    def zero(self) -> float:
+        """The real number that the integer 0 stands for."""
+        return self.range[0] + self.offset * self.step
+
+    @property
+    def limit(self) -> int:
+        """The largest integer in size."""
+        return self.n_steps - self.offset
+
+    def codes(self, values: Floats) -> tuple[Integers, int]:
+        """Clipped to the range and rounded to the grid, with ``GAP`` for NaN; and how many were clipped."""
+        low, high = self.range
+        with np.errstate(invalid="ignore"):
+            clipped = int(((values < low) | (values > high)).sum())
+            steps = np.rint((np.clip(values, low, high) - low) / self.step)
+        return np.where(np.isnan(values), GAP, np.nan_to_num(steps)).astype(np.int64), clipped
+
+    def values(self, codes: Integers) -> Floats:
+        """Real numbers of codes that are no gaps."""
+        return self.range[0] + codes.astype(np.float64) * self.step
+
+
+def _grid(what: str, ends: tuple[float, float], step: float | None) -> Grid:
+    return Grid(what, ends, (ends[1] - ends[0]) / DEFAULT_STEPS if step is None else step)
+
+
+@dataclass(frozen=True)
+class StudyColumn:
+    """One column of every device's table.
+
+    column: its name, and what its gaps and levels become.
+    range: of a number, public: [low, high]. Values beyond are clipped to it and counted. None for a category.
+    step: of a number, its unit of record; None is the width of the range over 2**16.
+    scale: how the penalty weighs a number: "moments" by its deviation over all devices, "range" by its range.
+
+    >>> age = StudyColumn(NumberColumn("age"), (0.0, 110.0), 1.0)
+    >>> codes, _ = age.codes(np.array([61.0, 200.0]), "t.csv")
+    >>> codes.tolist(), age.values(codes).tolist()
+    ([61, 110], [61.0, 110.0])
+    """
+
+    column: NumberColumn | CategoryColumn
+    range: tuple[float, float] | None = None
+    step: float | None = None
+    scale: str = "moments"
+
+    def __post_init__(self) -> None:
+        name = self.column.name
+        if isinstance(self.column, CategoryColumn):
+            if self.range is not None or self.step is not None or self.scale != "moments":
+                raise InvalidInput(f"column {name!r} must have no range, step or scale, being a category")
+            return
+        if self.range is None:
+            raise InvalidInput(f"range of column {name!r} must be said, got nothing: what is possible, [low, high]")
+        if self.scale not in ("range", "moments"):
+            raise InvalidInput(f"scale of column {name!r} must be range or moments, got {self.scale!r}")
+        low, high = self.grid.range
+        if self.column.missing is not None and not low <= self.column.missing <= high:
+            raise InvalidInput(f"missing of column {name!r} must lie within its range, got {self.column.missing:g}")
+
+    @property
+    def grid(self) -> Grid:
+        """Of a number."""
+        assert self.range is not None
+        return _grid(f"range of column {self.column.name!r}", self.range, self.step)
+
+    @property
+    def n_steps(self) -> int:
+        return self.grid.n_steps
+
+    @property
+    def offset(self) -> int:
+        return self.grid.offset
+
+    @property
+    def width(self) -> int:
+        """Design columns that it becomes."""
+        return len(self.column.design_names)
+
+    def codes(self, values: Rows, table: str) -> tuple[Integers, ColumnReport]:
+        """The whole number of each row, and what was odd: a number's place on the grid, a category's level.
+
+        A gap of a number is -1; so is, in a category, a value that the report refuses.
+        """
+        if isinstance(self.column, CategoryColumn):
+            encoded, report = self.column.encode(values, table)
+            places = np.nan_to_num(encoded) @ np.arange(1.0, len(self.column.levels))
+            return np.where(np.isnan(encoded[:, 0]), GAP, places).astype(np.int64), report
+        numbers, report = NumberColumn(self.column.name).encode(values, table)
+        codes, clipped = self.grid.codes(numbers[:, 0])
+        return codes, replace(report, refused=self.column.missing is None, n_clipped=clipped)
+
+    def values(self, codes: Integers) -> Floats:
+        """The real numbers of a number column; gaps take ``column.missing``."""
+        assert isinstance(self.column, NumberColumn)
+        fill = np.nan if self.column.missing is None else self.column.missing
+        return np.where(codes == GAP, fill, self.grid.values(codes))
+
+    def design(self, codes: Integers) -> Integers:
+        """n x width integers: a number less its offset and the mark of its gaps; 0 or 1 for each level but the first.
+
+        A gap takes the code of ``missing``.
+        """
+        if isinstance(self.column, CategoryColumn):
+            return np.equal(codes[:, None], np.arange(1, len(self.column.levels))).astype(np.int64)
+        fill = 0.0 if self.column.missing is None else self.column.missing
+        filled = np.where(codes == GAP, self.grid.codes(np.array([fill]))[0], codes) - self.offset
+        return np.stack([filled, codes == GAP], axis=1)[:, : self.width].astype(np.int64)
+
+    def used(self, codes: Integers) -> Rows:
+        """What a total sees of each row, as text that another study's column of this name can be compared with."""
+        if isinstance(self.column, CategoryColumn):
+            return np.array(self.column.levels)[codes]
+        gap = f"gap {self.column.missing} {self.column.indicator}"
+        return np.where(codes == GAP, gap, _used(self.grid, codes))
+
+    @property
+    def limits(self) -> list[int]:
+        """The largest integer in size of each design column."""
+        return self._first(self.grid.limit if self.range else 1, 1)
+
+    @property
+    def units(self) -> list[tuple[float, float]]:
+        """(step, zero) of each design column: real = zero + step * integer."""
+        return self._first((self.grid.step, self.grid.zero) if self.range else (1.0, 0.0), (1.0, 0.0))
+
+    @property
+    def ranges(self) -> list[tuple[float, float]]:
+        """Of each design column, as reals."""
+        return self._first(self.range or (0.0, 1.0), (0.0, 1.0))
+
+    @property
+    def by_moments(self) -> list[bool]:
+        """Which design columns the penalty weighs by their deviation."""
+        return self._first(self.range is not None and self.scale == "moments", False)
+
+    def _first(self, first: T, others: T) -> list[T]:
+        return [first, *[others] * (self.width - 1)]
+
+    def merged(self, gone: tuple[int, ...]) -> tuple[StudyColumn | None, Integers]:
+        """With rare levels counted as "other", or without the mark of gaps; and the new code of each old one.
+
+        None if fewer than two levels are left, or for (1,) of a number: it would pick out people.
+        """
+        name = self.column.name
+        if isinstance(self.column, NumberColumn):
+            if gone not in ((), (0,), (1,)):
+                raise InvalidInput(f"merged of column {name!r} must be (), (0,) or (1,), being a number, got {gone}")
+            if gone == (1,):
+                return None, np.arange(0)
+            column = replace(self.column, indicator=False) if gone else self.column
+            return replace(self, column=column), np.arange(0)
+        levels = self.column.levels
+        if gone != tuple(sorted({one for one in gone if 0 <= one < len(levels)})):
+            raise InvalidInput(f"merged of column {name!r} must be ascending places of its levels, got {gone}")
+        if not gone:
+            return self, np.arange(len(levels))
+        other = self.column.other or "other"
+        taken = {levels[one] for one in gone}
+        kept = tuple(level for level in levels if level not in taken or level == other)
+        kept = kept if other in kept else (*kept, other)
+        codes = np.array([kept.index(level if level not in taken else other) for level in levels])
+        if len(kept) < 2:
+            return None, codes
+        missing = other if self.column.missing in taken else self.column.missing
+        return StudyColumn(CategoryColumn(name, kept, missing, other)), codes
+
+    def to_dict(self) -> dict[str, Any]:
+        of_number = {"range": self.range, "step": self.grid.step, "scale": self.scale} if self.range else {}
+        return {**self.column.to_dict(), **of_number}
+
+
+@dataclass(frozen=True)
+class NumberTarget:
+    """A number to predict, on a public grid as every number column is.
+
+    name: of the column.
+    range: public, [low, high]; values beyond are clipped to it and counted.
+    step: its unit of record; None is the width of the range over 2**16.
+
+    >>> NumberTarget("days", (0.0, 60.0), 1.0).codes(np.array([7.0]), "t.csv")[0].tolist()
+    [7]
+    """
+
+    name: str
+    range: tuple[float, float]
+    step: float | None = None
+
+    @property
+    def grid(self) -> Grid:
+        return _grid(f"range of the target {self.name!r}", self.range, self.step)
+
+    def labels(self) -> TargetLabels:
+        return Labels.for_targets(*self.range)
+
+    def codes(self, values: Rows, table: str) -> tuple[Integers, int]:
+        """The place of each row's value on the grid, and how many were clipped. Gaps are refused."""
+        _check_no_gaps(self.name, values, table)
+        if values.dtype.kind == "U":
+            first = repr(str(values[0])) if len(values) else "no rows"
+            raise InvalidInput(f"the target {self.name!r} of {table} must hold numbers, got {first}")
+        if np.isinf(values).any():
+            raise InvalidInput(f"the target {self.name!r} of {table} must hold finite numbers, got an infinite one")
+        return self.grid.codes(values)
+
+    def values(self, codes: Integers) -> Rows:
+        return self.grid.values(codes)
+
+    def design(self, codes: Integers) -> Integers:
+        return codes[:, None] - self.grid.offset
+
+    def used(self, codes: Integers) -> Rows:
+        return _used(self.grid, codes)
+
+    @property
+    def limits(self) -> list[int]:
+        return [self.grid.limit]
+
+    @property
+    def units(self) -> list[tuple[float, float]]:
+        return [(self.grid.step, self.grid.zero)]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"name": self.name, "range": self.range, "step": self.grid.step}
+
+
+@dataclass(frozen=True)
+class ClassTarget:
+    """One of some public classes to predict.
+
+    name: of the column.
+    classes: all there may be, ascending: text, or whole numbers.
+
+    >>> ClassTarget("sick", ("no", "yes")).codes(np.array(["yes", "no"]), "t.csv")[0].tolist()
+    [1, 0]
+    """
+
+    name: str
+    classes: tuple[str, ...] | tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "classes", self.labels().classes)
+
+    def labels(self) -> ClassLabels:
+        return Labels.for_classes(self.classes)
+
+    def codes(self, values: Rows, table: str) -> tuple[Integers, int]:
+        """The place of each row's class, and 0: none is clipped. Gaps and unknown classes are refused."""
+        _check_no_gaps(self.name, values, table)
+        classes = self.classes
+        named = as_levels(values, [str(one) for one in classes]) if isinstance(classes[0], str) else values
+        unknown = ~np.isin(named, classes)
+        if unknown.any():
+            raise InvalidInput(
+                f"the target {self.name!r} of {table} must hold its classes only, got {named[unknown][0].item()!r}"
+                f" ({int(unknown.sum())} such rows): add the class, or leave those rows out"
+            )
+        return np.searchsorted(np.array(classes), named).astype(np.int64), 0
+
+    def values(self, codes: Integers) -> Rows:
+        return np.array(self.classes)[codes]
+
+    def design(self, codes: Integers) -> Integers:
+        return np.equal(codes[:, None], np.arange(len(self.classes))).astype(np.int64)
+
+    def used(self, codes: Integers) -> Rows:
+        return np.array([str(one) for one in self.classes])[codes]
+
+    @property
+    def limits(self) -> list[int]:
+        return [1] * len(self.classes)
+
+    @property
+    def units(self) -> list[tuple[float, float]]:
+        return [(1.0, 0.0)] * len(self.classes)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"name": self.name, "classes": self.classes}
+
+
+def _used(grid: Grid, codes: Integers) -> Rows:
+    """To twelve digits: grids that put a value at the same place differ in its last bits."""
+    different, places = np.unique(codes, return_inverse=True)
+    return np.array([f"{value:.12g}" for value in grid.values(different).tolist()], dtype=np.str_)[places]
+
+
+def _check_no_gaps(name: str, values: Rows, table: str) -> None:
+    gap = values == "" if values.dtype.kind == "U" else np.isnan(values)
+    if gap.any():
+        raise InvalidInput(
+            f"the target {name!r} of {table} must have no gaps, got {int(gap.sum())}: leave those rows out"
+        )

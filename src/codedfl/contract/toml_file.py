@@ -1,0 +1,238 @@
+"""The study as a TOML file, read with one-line errors.
+
+Every key that nobody reads is refused: in an agreement a misspelt wish must not pass for a granted one.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn, SubModel
+from codedfl.data.columns import CategoryColumn, NumberColumn
+from codedfl.errors import InvalidInput
+from codedfl.privacy.budget import Budget
+
+FORMAT = "codedfl-study-2"
+_OLD = "codedfl-study-1"
+_LARGEST = 1 << 20
+_MOST_COLUMNS = 1 << 14  # of a matrix
+
+# Section of the file -> key -> field of ``Study``; what is not said takes the field's default.
+SECTIONS: dict[str, dict[str, str]] = {
+    "": {"name": "name", "purpose": "purpose", "edition": "edition", "id": "id"},
+    "features": {
+        "kind": "features",
+        "count": "n_features",
+        "components": "components",
+        "encoder": "encoder",
+        "bound": "encoder_bound",
+        "gamma": "gamma",
+        "seed": "seed",
+    },
+    "protection": {
+        name: name
+        for name in (
+            *("colluders", "holders", "roster", "server_key", "least_participants", "max_rows", "max_rows_per_device"),
+            *("smallest_cell", "least_rows", "points"),
+        )
+    },
+    "training": {"solver": "solver", "epochs": "epochs", "regularisation": "regularisation"},
+    "result": {"held_out": "held_out", "inference": "inference"},
+}
+_TYPES: dict[str, type] = {
+    **dict.fromkeys(("name", "purpose", "id", "features", "encoder", "roster", "server_key", "solver"), str),
+    **dict.fromkeys(("gamma", "encoder_bound", "regularisation", "held_out"), float),
+    "inference": bool,
+}
+COLUMN_KEYS = {
+    "number": ("name", "kind", "range", "step", "scale", "missing", "indicator"),
+    "category": ("name", "kind", "levels", "missing", "other"),
+}
+_MATRIX = ("columns", "range", "step")
+_MODEL = ("name", "columns", "regularisation", "inference")
+_NOISE: dict[str, type] = {"epsilon": float, "delta": float, "honest": int, "clip_norm": float}
+_REQUIRED = ("name", "max_rows", "max_rows_per_device", "least_participants")
+
+
+def load_study(path: Path | str) -> Study:
+    """Read a study file; what is wrong is said in one line with the name of the file.
+
+    >>> load_study("no-such.toml")
+    Traceback (most recent call last):
+    ...
+    codedfl.errors.InvalidInput: the study file must exist, got 'no-such.toml'
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise InvalidInput(f"the study file must exist, got {str(path)!r}")
+    if path.stat().st_size > _LARGEST:
+        raise InvalidInput(f"the study file must have at most {_LARGEST} bytes, got {path.stat().st_size}")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (UnicodeDecodeError, OSError) as error:
+        raise InvalidInput(f"{path.name} must be text in UTF-8, got {error}") from error
+    return parse_study(text, path.name)
+
+
+def parse_study(text: str, where: str = "the study") -> Study:
+    """A study from the text of its file; ``where`` names it in errors.
+
+    >>> parse_study('format = "codedfl-study-2"')
+    Traceback (most recent call last):
+    ...
+    codedfl.errors.InvalidInput: the study: name must be said, got nothing
+    """
+    try:
+        content = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # of TOML itself, of endless numbers and nesting
+        raise InvalidInput(f"{where} must be TOML, got an error: {error}") from error
+    try:
+        return _study(content)
+    except InvalidInput as error:
+        raise InvalidInput(f"{where}: {error}") from error
+
+
+def _study(content: dict[str, Any]) -> Study:
+    said_format = content.get("format")
+    if said_format == _OLD:
+        raise InvalidInput(
+            f"format must be {FORMAT!r}, got {_OLD!r}: draft it anew with codedfl study new, which gives every number a"
+            " range and a step, and have it approved again"
+        )
+    if said_format != FORMAT:
+        raise InvalidInput(f"format must be {FORMAT!r}, got {said_format!r}")
+    others = {"format", "column", "matrix", "target", "model", "noise"}
+    _known("the file", content, {*others, *SECTIONS[""], *filter(None, SECTIONS)})
+    said: dict[str, Any] = {}
+    for section, keys in SECTIONS.items():
+        part = _section(content, section) if section in content else {} if section else content
+        if section:
+            _known(f"[{section}]", part, set(keys))
+        for key, name in keys.items():
+            if key in part:
+                said[name] = _typed(f"{section}.{key}" if section else key, part[key], _TYPES.get(name, int))
+    for name in _REQUIRED:
+        if name not in said:
+            raise InvalidInput(f"{name} must be said, got nothing")
+    if ("column" in content) == ("matrix" in content):
+        raise InvalidInput("columns must be listed as [[column]], or counted in [matrix], one of the two")
+    # Means and deviations are wanted for the penalty of a linear model, and cost a total; noise allows none.
+    scale = "moments" if said.get("features", "linear") == "linear" and "noise" not in content else "range"
+    if "matrix" in content:
+        columns = _matrix(_section(content, "matrix"))
+    else:
+        columns = tuple(_column(one, scale) for one in _sections(content, "column"))
+    target = _target(_section(content, "target"))
+    models = tuple(map(_model, _sections(content, "model"))) if "model" in content else ()
+    noise = _noise(_section(content, "noise")) if "noise" in content else None
+    return Study(columns=columns, target=target, models=models, noise=noise, **said)
+
+
+def _section(content: dict[str, Any], name: str) -> dict[str, Any]:
+    part = content.get(name)
+    if not isinstance(part, dict):
+        raise InvalidInput(f"[{name}] must be a section, got {'nothing' if part is None else repr(part)}")
+    return part
+
+
+def _sections(content: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    parts = content[name]
+    if not isinstance(parts, list) or not parts or not all(isinstance(one, dict) for one in parts):
+        raise InvalidInput(f"each {name} must be listed as [[{name}]], got {parts!r:.80}")
+    return parts
+
+
+def _noise(said: dict[str, Any]) -> Budget:
+    """[noise] with epsilon and honest, and delta and clip_norm if they are not to be the usual."""
+    _known("[noise]", said, set(_NOISE))
+    for key in ("epsilon", "honest"):
+        if key not in said:
+            raise InvalidInput(f"noise.{key} must be said, got nothing")
+    return Budget(**{key: _typed(f"noise.{key}", said[key], kind) for key, kind in _NOISE.items() if key in said})
+
+
+def _model(said: dict[str, Any]) -> SubModel:
+    name = _typed("name of a model", said.get("name"), str)
+    _known(f"model {name!r}", said, set(_MODEL))
+    columns = _texts(f"columns of the model {name!r}", said.get("columns"))
+    rest = {
+        key: _typed(f"{key} of the model {name!r}", said[key], kind)
+        for key, kind in (("regularisation", float), ("inference", bool))
+        if key in said
+    }
+    return SubModel(name, columns, **rest)
+
+
+def _matrix(said: dict[str, Any]) -> tuple[StudyColumn, ...]:
+    """Pixels and the like: number columns x0, x1, ... of one range and step, not scaled by their moments."""
+    _known("[matrix]", said, set(_MATRIX))
+    count = _typed("matrix.columns", said.get("columns"), int)
+    if not 1 <= count <= _MOST_COLUMNS:
+        raise InvalidInput(f"matrix.columns must be between 1 and {_MOST_COLUMNS}, got {count}")
+    ends, step = _range("matrix.range", said.get("range")), _optional("matrix.step", said, "step", float)
+    return tuple(StudyColumn(NumberColumn(f"x{place}"), ends, step, "range") for place in range(count))
+
+
+def _column(said: dict[str, Any], usual_scale: str) -> StudyColumn:
+    name = _typed("name of a column", said.get("name"), str)
+    kind = said.get("kind")
+    if not isinstance(kind, str) or kind not in COLUMN_KEYS:
+        raise InvalidInput(f"kind of column {name!r} must be number or category, got {kind!r}")
+    _known(f"column {name!r}", said, set(COLUMN_KEYS[kind]))
+    if kind == "category":
+        levels = _texts(f"levels of column {name!r}", said.get("levels"))
+        rest = {key: _typed(f"{key} of column {name!r}", said[key], str) for key in ("missing", "other") if key in said}
+        return StudyColumn(CategoryColumn(name, levels, **rest))
+    missing = _optional(f"missing of column {name!r}", said, "missing", float)
+    indicator = _typed(f"indicator of column {name!r}", said.get("indicator", True), bool)
+    ends = _range(f"range of column {name!r}", said["range"]) if "range" in said else None
+    step = _optional(f"step of column {name!r}", said, "step", float)
+    scale = _typed(f"scale of column {name!r}", said.get("scale", usual_scale), str)
+    return StudyColumn(NumberColumn(name, missing, indicator), ends, step, scale)
+
+
+def _target(said: dict[str, Any]) -> NumberTarget | ClassTarget:
+    name = _typed("name of the target", said.get("name"), str)
+    _known("[target]", said, {"name", "range", "step", "classes"})
+    if ("range" in said) == ("classes" in said) or {"step", "classes"} <= set(said):
+        raise InvalidInput(f"the target {name!r} must have either a range (and a step) or classes")
+    if "range" in said:
+        ends = _range(f"range of the target {name!r}", said["range"])
+        return NumberTarget(name, ends, _optional(f"step of the target {name!r}", said, "step", float))
+    classes = said["classes"]
+    if isinstance(classes, list) and classes and all(type(one) is int and abs(one) < 2**53 for one in classes):
+        return ClassTarget(name, tuple(classes))
+    return ClassTarget(name, _texts(f"classes of the target {name!r}", classes))
+
+
+def _range(what: str, value: Any) -> tuple[float, float]:
+    if not isinstance(value, list) or len(value) != 2:
+        raise InvalidInput(f"{what} must be [low, high], got {value!r}")
+    return _typed(what, value[0], float), _typed(what, value[1], float)
+
+
+def _texts(what: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise InvalidInput(f"{what} must be a list of texts, got {value!r}")
+    return tuple(value)
+
+
+def _optional(what: str, said: dict[str, Any], key: str, kind: type) -> Any:
+    return _typed(what, said[key], kind) if key in said else None
+
+
+def _typed(what: str, value: Any, kind: type) -> Any:
+    if kind is float and type(value) is int and abs(value) < 2**1000:
+        value = float(value)
+    if type(value) is not kind:
+        names = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
+        raise InvalidInput(f"{what} must be {names[kind]}, got {'nothing' if value is None else repr(value)}")
+    return value
+
+
+def _known(where: str, said: dict[str, Any], known: set[str]) -> None:
+    strange = sorted(set(said) - known)
+    if strange:
+        raise InvalidInput(f"{where} must hold only {', '.join(sorted(known))}, got {strange[0]!r}")

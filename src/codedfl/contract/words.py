@@ -1,0 +1,208 @@
+"""A study in plain words and numbers, for those who decide: what leaves, who sees what, what is not protected.
+
+Every text of the study, the roster or the ledger goes through ``printable``: a screen that asks for consent must not be
+written on by what it asks about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from codedfl.contract.check import DesignCheck
+from codedfl.contract.ledger import Ledger
+from codedfl.contract.policy import shown_directions
+from codedfl.contract.roster import Roster
+from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn
+from codedfl.data.columns import CategoryColumn
+from codedfl.privacy.budget import Budget
+
+_MOST_COLUMNS = 40  # that are shown one by one
+_MOST_DESIGN = 12  # columns with the largest leverages, which are worth a person's time
+_TOLD_APART = 0.999
+
+LEAVES = {
+    "cells": "counts: rows, rows of every level, gap and class, and on how many devices there are any",
+    "gram": "the products of the columns with each other and with the target, summed over the rows, and the same over"
+    " the rows held out: count, sums, every covariance, every linear model on these columns",
+    "products": "the products of the features with each other and with the target, under pads; in each exchange the"
+    " server learns what the total X'X does to one more direction of its choice",
+    "score": "how many held-out rows of each class are taken for each class, and a histogram of scores, for a model of"
+    " the server's choice",
+}
+"""What each statistic lets leave, in one sentence."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """One question and its answers, a line each."""
+
+    question: str
+    answers: tuple[str, ...]
+
+
+def printable(text: object) -> str:
+    r"""A text as one line that cannot move the cursor, colour the screen or turn the direction of reading.
+
+    >>> printable("stay\x1b[2J\nof \u202epatients")
+    'stay�[2J�of �patients'
+    """
+    return "".join(one if one.isprintable() else "\ufffd" for one in str(text))
+
+
+def explain(
+    study: Study,
+    roster: Roster | None = None,
+    name: str = "",
+    design: Sequence[DesignCheck] = (),
+    leverage: float = 0.0,
+    ledger: Ledger | None = None,
+    leaves: Mapping[str, str] = LEAVES,
+) -> tuple[Section, ...]:
+    """The study, question by question.
+
+    roster, name: who takes part, and which of them this device is. design, leverage: what the columns do on this table
+    (``check``). ledger: what was approved here before. leaves: a sentence for each statistic.
+
+    >>> from codedfl.data.columns import NumberColumn
+    >>> age = StudyColumn(NumberColumn("age"), (0.0, 110.0), 1.0)
+    >>> study = Study("stay", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 1000, 300, 4)
+    >>> explain(study)[1].answers[0]
+    'age: a number from 0 to 110 in steps of 1, else clipped; gaps are refused'
+    """
+    sections = [
+        Section("What is it for?", (study.purpose or "the file does not say: ask before you approve", *_about(study))),
+        Section("What of a table is used?", _used(study)),
+        Section("What leaves this machine?", _leaves(study, leaves)),
+        Section("Who sees what?", _seen(study, roster)),
+    ]
+    if roster is not None:
+        sections.append(Section("Whose rows are added to ours?", _pods(roster, name)))
+    if design:
+        sections.append(Section("Which columns could pick out people on this table?", _design(study, design, leverage)))
+    if ledger is not None:
+        sections.append(Section("What does it add to what was approved before?", _adds(study, ledger)))
+    sections.append(Section("What is not protected?", _unprotected(study)))
+    return tuple(Section(one.question, tuple(map(printable, one.answers))) for one in sections)
+
+
+def _about(study: Study) -> tuple[str, ...]:
+    result = "coefficients with standard errors" if study.inference else "a model and its score"
+    models = tuple(
+        f"one more model, {one.name!r}, of {', '.join(one.columns)}, from the same total" for one in study.models
+    )
+    return (f"edition {study.edition}; the result is {result}", *models, f"the digest is {study.digest().hex()}")
+
+
+def _used(study: Study) -> tuple[str, ...]:
+    shown = [_column(one) for one in study.columns[:_MOST_COLUMNS]]
+    if len(study.columns) > _MOST_COLUMNS:
+        shown.append(f"and {len(study.columns) - _MOST_COLUMNS} more columns like these")
+    shown.append(_target(study))
+    if study.id is not None:
+        shown.append(f"{study.id}: tells rows apart, never leaves this machine")
+    if study.held_out:
+        shown.append(f"{study.held_out:.0%} of the rows, chosen by a key of this machine, are kept for the score")
+    if study.encoder is not None:
+        shown.append(f"rows are seen as {study.n_features} outputs of the encoder {study.encoder}")
+    return tuple(shown)
+
+
+def _column(one: StudyColumn) -> str:
+    column = one.column
+    if isinstance(column, CategoryColumn):
+        gaps = "gaps are refused" if column.missing is None else f"a gap counts as {column.missing!r}"
+        return f"{column.name}: one of {', '.join(column.levels)}; {gaps}"
+    gaps = "gaps are refused" if column.missing is None else f"a gap becomes {column.missing:g}"
+    low, high = one.grid.range
+    return f"{column.name}: a number from {low:g} to {high:g} in steps of {one.grid.step:g}, else clipped; {gaps}"
+
+
+def _target(study: Study) -> str:
+    target = study.target
+    if isinstance(target, NumberTarget):
+        low, high = target.range
+        return f"{target.name}, which is predicted: a number from {low:g} to {high:g} in steps of {target.grid.step:g}"
+    return f"{target.name}, which is predicted: one of {', '.join(map(str, target.classes))}"
+
+
+def _leaves(study: Study, leaves: Mapping[str, str]) -> tuple[str, ...]:
+    d, p = study.feature_count, 1 + study.width + len(study.target.limits)
+    numbers = {
+        "gram": p * (p + 1) // 2 * (2 if study.held_out else 1),
+        "products": d * (d + 1) // 2 + d * len(study.target.limits),
+    }
+    often = {"score": f"for at most {study.points} model(s)", "products": f"once, then {study.epochs - 1} exchanges"}
+    lines = [
+        f"{name}: {leaves.get(name, name)}"
+        f" ({f'{numbers[name]} numbers, ' if name in numbers else ''}{often.get(name, 'once')})"
+        for name in study.statistics
+    ]
+    return (*lines, "never a row, and nothing but under a pad: what others see is the sum over whole pods")
+
+
+def _seen(study: Study, roster: Roster | None) -> tuple[str, ...]:
+    d, shown = study.feature_count, shown_directions(study, roster)
+    whole = "the whole total of X'X and X'y" if shown >= d else f"the total X'y and X'X in {shown} of {d} directions"
+    key = f", key {study.server_key[:16]}..." if study.server_key else ""
+    return (
+        f"the server{key}: these totals, and {whole}; no device's own part of them",
+        f"the server together with up to {study.colluders} device(s): the same, and what those devices know",
+        "other devices: nothing but sums of pads, and the model if the server gives it to them",
+    )
+
+
+def _pods(roster: Roster, name: str) -> tuple[str, ...]:
+    ours = roster.pod_of(name)
+    lines = [f"a total is over whole pods, of which there are {len(roster.pods)}, with {len(roster.owners)} devices"]
+    if ours:
+        lines.append(f"ours is {', '.join(sorted(ours))}: our rows are in no total without theirs, now and later")
+    if roster.helpers:
+        lines.append(f"{', '.join(roster.helpers)}: help, and have no rows")
+    return tuple(lines)
+
+
+def _design(study: Study, design: Sequence[DesignCheck], leverage: float) -> tuple[str, ...]:
+    few = sorted(design, key=lambda one: (one.differs < study.smallest_cell, one.leverage), reverse=True)
+    lines = [
+        f"{one.name}: {one.differs} rows differ from the commonest value; one row has {one.leverage:.0%} of its spread"
+        for one in few[:_MOST_DESIGN]
+    ]
+    if len(few) > _MOST_DESIGN:
+        lines.append(f"{len(few) - _MOST_DESIGN} more columns, in which single rows have less")
+    told = ": some combination of columns is about one person of this table" if leverage > _TOLD_APART else ""
+    return (*lines, f"all columns together: one row has up to {leverage:.0%} of a combination of them{told}")
+
+
+def _adds(study: Study, ledger: Ledger) -> tuple[str, ...]:
+    if not ledger.approvals:
+        return ("nothing was approved here before",)
+    names = {*study.table_columns.names, study.target.name}
+    lines = []
+    for one in ledger.approvals:
+        given = sum(c.digest == one.digest for c in ledger.contributions)
+        common = sorted(names & set(ledger.rows[one.digest].columns)) if one.digest in ledger.rows else []
+        lines.append(
+            f"{one.name}, edition {one.edition}, approved by {one.who} {one.when}, {given} contribution(s); columns"
+            f" that it has in common with this one: {', '.join(common[:_MOST_COLUMNS]) or 'none'}"
+        )
+    return tuple(lines)
+
+
+def _unprotected(study: Study) -> tuple[str, ...]:
+    lines = [
+        _noise(study.noise),
+        f"against the server and more than {study.colluders} device(s) together nothing is promised",
+        "what the server does with totals and models is not controlled by this file",
+    ]
+    if "score" in study.statistics or "products" in study.statistics:
+        lines.append("the server chooses where it looks (models, directions): their number is limited, not their aim")
+    if isinstance(study.target, ClassTarget) or any(isinstance(one.column, CategoryColumn) for one in study.columns):
+        lines.append(f"levels with fewer than {study.smallest_cell} rows in all are merged by the server, not by us")
+    return tuple(lines)
+
+
+def _noise(noise: Budget | None) -> str:
+    if noise is None:
+        return "no noise is added: what the totals themselves say about a person is not hidden"
+    return f"noise is added by every machine: {noise.sentence()}"

@@ -1,0 +1,27 @@
+"""Statistics: what a device adds up over its rows. One file per statistic; analyses ask for their totals."""
+
+from codedfl.statistics.cells import Cells
+from codedfl.statistics.gram import Gram
+from codedfl.statistics.products import Products
+from codedfl.statistics.score import Score
+from codedfl.statistics.statistic import (
+    STATISTICS,
+    Ask,
+    Statistic,
+    contribution,
+    register_statistic,
+    statistic_of,
+)
+
+__all__ = [
+    "STATISTICS",
+    "Ask",
+    "Cells",
+    "Gram",
+    "Products",
+    "Score",
+    "Statistic",
+    "contribution",
+    "register_statistic",
+    "statistic_of",
+]

@@ -1,0 +1,98 @@
+"""Counts that come before everything else: which levels, gaps and classes have too few rows, or too few devices."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codedfl.contract.snapshot import Snapshot
+from codedfl.contract.study import ClassTarget, Study
+from codedfl.data.columns import CategoryColumn
+from codedfl.exact.ring import Ring
+from codedfl.statistics.statistic import Statistic, register_statistic
+from codedfl.typing import Integers, Planes
+
+_MOST_DEVICES = 2**16
+
+
+@register_statistic
+class Cells(Statistic):
+    """Rows, rows of every level or class, gaps, and on how many devices each of them is; where columns vary.
+
+    The vector has five parts: the counts of the training rows, on how many devices each is not zero, the same two of
+    the held-out rows, and on how many devices each column, and the target, has two values among its training rows.
+
+    Examples
+    --------
+    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
+    >>> from codedfl.data.columns import CategoryColumn
+    >>> from codedfl.statistics import Cells
+    >>> ward = StudyColumn(CategoryColumn("ward", ("a", "b", "c")))
+    >>> days = NumberTarget("days", (0.0, 60.0), 1.0)
+    >>> Cells(Study("stays", (ward,), days, 5000, 1000, 3)).length
+    18
+    """
+
+    name: ClassVar[str] = "cells"
+    sentence: ClassVar[str] = (
+        "how many rows there are, how many have each level, class, gap or lowest value, what varies"
+    )
+    shows: ClassVar[str] = (
+        "That a level, a class or a gap occurs in few rows, or on few devices, but neither whose nor on which."
+    )
+    no_noise: ClassVar[str] = "counts are exact"
+
+    @property
+    def length(self) -> int:
+        """Four vectors of counts, and one number per column and for the target."""
+        return 4 * sum(cell_sizes(self.study)) + len(self.study.columns) + 1
+
+    @property
+    def limit(self) -> int:
+        """Every row counts once, and so does every device."""
+        return max(self.study.max_rows, _MOST_DEVICES)
+
+    def planes(self, ring: Ring, rows: Snapshot) -> Planes:
+        """Counts, and ones where they are not zero."""
+        parts = [self._counts(rows, chosen) for chosen in (~rows.held_out, rows.held_out)]
+        there = [one for counts in parts for one in (counts, (counts > 0).astype(np.int64))]
+        return ring.from_integers(np.concatenate([*there, self._varies(rows)]))
+
+    def _counts(self, rows: Snapshot, chosen: NDArray[np.bool_]) -> Integers:
+        codes, target = rows.codes[chosen], rows.target[chosen]
+        found = [np.array([len(codes)])]
+        for one, values in zip(self.study.columns, codes.T, strict=True):
+            if isinstance(one.column, CategoryColumn):
+                found.append(np.bincount(values, minlength=len(one.column.levels)))
+            else:
+                found.append(np.array([(values < 0).sum(), (values > 0).sum()]))
+        if isinstance(self.study.target, ClassTarget):
+            found.append(np.bincount(target, minlength=len(self.study.target.classes)))
+        return np.concatenate(found).astype(np.int64)
+
+    def _varies(self, rows: Snapshot) -> Integers:
+        """A gap is no value: a number and gaps do not vary."""
+        columns = np.column_stack((rows.codes, rows.target))[~rows.held_out].T
+        return np.array([len(np.unique(values[values >= 0])) > 1 for values in columns], dtype=np.int64)
+
+
+def cell_sizes(study: Study) -> tuple[int, ...]:
+    """How many counts there are: one of rows, then for each column, then the classes.
+
+    A category has its levels; a number its gaps and the rows above the lowest value of its range, which tell whether a
+    number that is nearly always 0 picks out people.
+
+    Examples
+    --------
+    >>> from codedfl.contract.study import ClassTarget, Study, StudyColumn
+    >>> from codedfl.data.columns import NumberColumn
+    >>> from codedfl.statistics.cells import cell_sizes
+    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
+    >>> cell_sizes(Study("stays", (age,), ClassTarget("ill", ("no", "yes")), 5000, 1000, 3))
+    (1, 2, 2)
+    """
+    columns = [len(one.column.levels) if isinstance(one.column, CategoryColumn) else 2 for one in study.columns]
+    classes = (len(study.target.classes),) if isinstance(study.target, ClassTarget) else ()
+    return (1, *columns, *classes)

@@ -1,0 +1,130 @@
+"""The integer Gram matrix of [1, design columns, target columns]: everything linear follows from its total."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codedfl.contract.snapshot import Snapshot
+from codedfl.contract.study import NumberTarget, Study
+from codedfl.errors import InvalidInput
+from codedfl.exact.fixed_point import FLOAT64_EXACT_BITS
+from codedfl.exact.gram import GramSum
+from codedfl.exact.ring import Ring
+from codedfl.statistics.statistic import Statistic, register_statistic
+from codedfl.typing import Planes
+
+_BLOCK = 4096  # rows that are in float64 at once
+
+
+@register_statistic
+class Gram(Statistic):
+    """Upper triangles, row by row: over the training rows, and for a number to predict over the held-out rows too.
+
+    Classes are scored by ``score`` instead, so nothing of their held-out rows goes in here.
+
+    Examples
+    --------
+    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
+    >>> from codedfl.data.columns import NumberColumn
+    >>> from codedfl.statistics import Gram
+    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
+    >>> days = NumberTarget("days", (0.0, 60.0), 1.0)
+    >>> found = Gram(Study("stays", (age,), days, 5000, 1000, 3))
+    >>> found.length, found.limit == 5000 * 60**2
+    (12, True)
+    """
+
+    name: ClassVar[str] = "gram"
+    sentence: ClassVar[str] = (
+        "the sums of all products of two columns (the target and a constant among them), in whole units of record"
+    )
+    shows: ClassVar[str] = (
+        "The total over few rows is the rows themselves, so a total needs at least twice as many rows as columns. A"
+        " column that few rows differ in shows the sums of those rows."
+    )
+    no_noise: ClassVar[str] = "the sums of products are exact, and no bound on one row's part in them is stated"
+
+    @property
+    def width(self) -> int:
+        """Columns of the matrix: the constant, the design columns, the target columns."""
+        return 1 + len(self.study.design_names) + len(self.study.target_limits)
+
+    @property
+    def length(self) -> int:
+        """One triangle, or two."""
+        return (1 + holds_out(self.study)) * (self.width * (self.width + 1) // 2)
+
+    @property
+    def limit(self) -> int:
+        """max_rows times the largest square."""
+        return self.study.max_rows * max(self._limits()) ** 2
+
+    def planes(self, ring: Ring, rows: Snapshot) -> Planes:
+        """Training rows first."""
+        triangles = [self._of_rows(ring, rows, ~rows.held_out)]
+        if holds_out(self.study):
+            triangles.append(self._of_rows(ring, rows, rows.held_out))
+        return np.concatenate(triangles, axis=1)
+
+    def _of_rows(self, ring: Ring, rows: Snapshot, chosen: NDArray[np.bool_]) -> Planes:
+        design, target = self.study.design(rows.codes[chosen]), self.study.target_design(rows.target[chosen])
+        return gram_planes(ring, np.hstack((np.ones((len(design), 1), dtype=np.int64), design, target)))
+
+    def _limits(self) -> list[int]:
+        return [1, *map(int, self.study.design_limits), *map(int, self.study.target_limits)]
+
+    def _too_large(self) -> str:
+        names = ("the constant", *self.study.design_names, self.study.target.name)
+        limits = self._limits()[: len(names)]
+        widest = names[int(np.argmax(limits))]
+        return (
+            f"max_rows times the square of every column must fit three primes, got {max(limits)} units either side in"
+            f" {widest!r}: give it a coarser step or a narrower range, or fewer max_rows"
+        )
+
+
+def holds_out(study: Study) -> bool:
+    """Whether held-out rows have a Gram matrix of their own.
+
+    Examples
+    --------
+    >>> from codedfl.contract.study import ClassTarget, Study, StudyColumn
+    >>> from codedfl.data.columns import NumberColumn
+    >>> from codedfl.statistics.gram import holds_out
+    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
+    >>> holds_out(Study("stays", (age,), ClassTarget("ill", ("no", "yes")), 5000, 1000, 3))
+    False
+    """
+    return study.held_out > 0 and study.features == "linear" and isinstance(study.target, NumberTarget)
+
+
+def gram_planes(ring: Ring, Z: NDArray[np.int64]) -> Planes:
+    """The upper triangle of Z'Z on the ring, exactly.
+
+    Invariant: rows are summed up in float64 only while no entry can pass 2^53; then the sum goes to the ring, modulo
+    each prime, and the next begins. So nothing is ever rounded, whatever the sizes and the number of rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from codedfl.exact.ring import Ring
+    >>> from codedfl.statistics.gram import gram_planes
+    >>> ring = Ring.for_group_sizes((1,))
+    >>> ring.to_integers(gram_planes(ring, np.array([[1, 2], [1, -5]]))).tolist()
+    [2, -3, 29]
+    """
+    n_rows, width = Z.shape
+    largest = max(1, int(np.abs(Z).max(initial=0)))
+    room = 2**FLOAT64_EXACT_BITS // largest**2
+    if not room:
+        raise InvalidInput(f"columns must be below 2^26 in size, got {largest}")
+    total = ring.zeros(width * (width + 1) // 2)
+    for start in range(0, n_rows, room):
+        part = GramSum(width)
+        for first in range(start, min(start + room, n_rows), _BLOCK):
+            part.add(Z[first : min(first + _BLOCK, start + room)].astype(np.float64))
+        ring.add_scaled(total, [[1]] * len(ring.primes), [ring.from_integers(part.triangle())])
+    return total

@@ -1,0 +1,119 @@
+"""Counts on held-out rows at a model that the server names: which classes were taken for which, and how surely."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from codedfl.contract.snapshot import Snapshot
+from codedfl.contract.study import ClassTarget, Study
+from codedfl.exact.ring import Ring
+from codedfl.statistics.gram import gram_planes
+from codedfl.statistics.products import principal_from, principal_length
+from codedfl.statistics.statistic import NOTHING, Statistic, register_statistic
+from codedfl.typing import Floats, Integers, Planes
+
+BINS = 100  # of the score of the second of two classes, from 0 to 1; what lies beyond counts at the ends
+
+
+@register_statistic
+class Score(Statistic):
+    """Of classes the confusion matrix, and of two also a histogram of the score for each; of a number sums of products.
+
+    The point is the principal components, where the study has any, and then Theta, row by row. With linear features
+    Theta is of a constant and of the design columns divided by their largest size, which every device knows.
+
+    For a number it is the upper triangle of the Gram matrix of [1, y, e], where e is the error of the prediction in
+    whole steps of the target. Linear features need no such score: the held-out Gram matrix has it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from codedfl.contract.study import ClassTarget, Study, StudyColumn
+    >>> from codedfl.data.columns import NumberColumn
+    >>> from codedfl.statistics import Score
+    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
+    >>> study = Study("stays", (age,), ClassTarget("ill", ("a", "b", "c")), 5000, 1000, 3)
+    >>> Score(study, np.zeros(6)).length
+    9
+    """
+
+    name: ClassVar[str] = "score"
+    takes_point: ClassVar[bool] = True
+    sentence: ClassVar[str] = "on held-out rows, how often the model's prediction was right, counted by class"
+    shows: ClassVar[str] = (
+        "A server that lies sends another model, chosen so that the counts divide the held-out rows where it likes."
+    )
+    no_noise: ClassVar[str] = "counts are exact"
+
+    def __init__(self, study: Study, point: Floats = NOTHING) -> None:
+        """The components are checked as for products."""
+        super().__init__(study, point)
+        principal, theta = np.split(point, [principal_length(study)])
+        self._principal = principal_from(study, principal)
+        self._theta = theta.reshape(-1, len(study.target_limits))
+
+    @classmethod
+    def point_length(cls, study: Study) -> int:
+        """Of principal components and Theta."""
+        rows = 1 + len(study.design_names) if study.features == "linear" else study.feature_count
+        return principal_length(study) + rows * len(study.target_limits)
+
+    @property
+    def length(self) -> int:
+        """Six sums of a number."""
+        target = self.study.target
+        if not isinstance(target, ClassTarget):
+            return 6
+        size = len(target.classes)
+        return size * size + (2 * BINS if size == 2 else 0)
+
+    @property
+    def limit(self) -> int:
+        """Every row counts once; an error of a number is cut off at the width of its range."""
+        if isinstance(self.study.target, ClassTarget):
+            return self.study.max_rows
+        return self.study.max_rows * self._most_error**2
+
+    def planes(self, ring: Ring, rows: Snapshot) -> Planes:
+        """Of the held-out rows."""
+        codes, target = rows.codes[rows.held_out], rows.target[rows.held_out]
+        scores = self._scores(codes)
+        if isinstance(self.study.target, ClassTarget):
+            return ring.from_integers(class_counts(scores, target))
+        truth = self.study.target_design(target)[:, 0]
+        (step,), (zero,) = self.study.target_units
+        predicted = (self.study.target.labels().decode(scores) - zero) / step
+        errors = np.rint(np.clip(truth - predicted, -self._most_error, self._most_error)).astype(np.int64)
+        return gram_planes(ring, np.column_stack((np.ones_like(truth), truth, errors)))
+
+    @property
+    def _most_error(self) -> int:
+        return 2 * int(self.study.target_limits[0])
+
+    def _scores(self, codes: Integers) -> Floats:
+        if self.study.features != "linear":
+            return self.study.recipe(None, self._principal).scores(self._theta, self.study.matrix(codes))[0]
+        columns = self.study.design(codes) / self.study.design_limits
+        return np.asarray(self._theta[0] + columns @ self._theta[1:])
+
+
+def class_counts(scores: Floats, truth: Integers) -> Integers:
+    """The confusion matrix, true classes in rows; of two classes also histograms of the score by class.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from codedfl.statistics.score import class_counts
+    >>> class_counts(np.array([[0.9, 0.1], [0.2, 0.8]]), np.array([0, 1]))[:4]
+    array([1, 0, 0, 1])
+    """
+    size = scores.shape[1]
+    confusion = np.bincount(truth * size + scores.argmax(axis=1), minlength=size * size)
+    if size != 2:
+        return confusion
+    # The two scores are one number: the second's share of the margin.
+    margin = np.clip((scores[:, 1] - scores[:, 0] + 1) / 2, 0, 1)
+    places = np.minimum((margin * BINS).astype(np.int64), BINS - 1)
+    return np.concatenate((confusion, *(np.bincount(places[truth == one], minlength=BINS) for one in (0, 1))))

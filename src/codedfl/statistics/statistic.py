@@ -1,0 +1,238 @@
+"""What a statistic is, how it is asked for, and the register by which its name finds it.
+
+A statistic is a vector of integers that a device makes of its frozen rows, with a public bound on every entry of the
+total. The vectors are added on the ring, so the total is the sum over all rows, bit for bit, whoever holds which row.
+A request is an ``Ask``. A device takes nothing else from the server: everything beside it follows from the study.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+
+from codedfl.contract.snapshot import Snapshot
+from codedfl.contract.study import Merged, Study
+from codedfl.data.columns import CategoryColumn, NumberColumn
+from codedfl.errors import InvalidInput, MessageRefused, RangeExceeded
+from codedfl.exact.fixed_point import HEADROOM
+from codedfl.exact.ring import Ring
+from codedfl.protocol.messages import check_types, pack_list, unpack_list
+from codedfl.typing import Floats, Planes
+
+NOTHING: Floats = np.zeros(0)
+_FORMAT = "codedfl ask 1"
+_MOST_PLANES = 3
+
+
+class Statistic(ABC):
+    """A vector of integers made of a device's rows.
+
+    name: by which the server asks for it.
+    takes_point: whether the server chooses numbers that go into it. Such a choice may be a lie, so the study limits
+        how many of them a device ever answers.
+    sentence: what leaves the device, for the screen on which a person approves the study.
+    shows: what the total can show about somebody at worst.
+    no_noise: why the statistic is refused in a study with noise; "" if it is not.
+
+    Examples
+    --------
+    >>> from codedfl.statistics import STATISTICS
+    >>> sorted(STATISTICS)
+    ['cells', 'gram', 'products', 'score']
+    """
+
+    name: ClassVar[str]
+    takes_point: ClassVar[bool] = False
+    sentence: ClassVar[str]
+    shows: ClassVar[str]
+    no_noise: ClassVar[str]
+
+    def __init__(self, study: Study, point: Floats = NOTHING) -> None:
+        """``study`` has its rare levels merged already; ``point`` holds exactly ``point_length`` finite numbers."""
+        expected = self.point_length(study)
+        if point.shape != (expected,) or not np.isfinite(point).all():
+            raise InvalidInput(f"the point of {self.name} must be {expected} finite numbers, got shape {point.shape}")
+        self.study = study
+        self.point = point
+
+    @classmethod
+    def point_length(cls, study: Study) -> int:
+        """How many numbers the server sends along."""
+        del study
+        return 0
+
+    @property
+    @abstractmethod
+    def length(self) -> int:
+        """How many integers a device sends."""
+
+    @property
+    @abstractmethod
+    def limit(self) -> int:
+        """No entry of a total over at most ``max_rows`` rows is larger in size."""
+
+    @abstractmethod
+    def planes(self, ring: Ring, rows: Snapshot) -> Planes:
+        """The vector of one device as exact residues; ``rows`` has the codes of the merged study."""
+
+    def ring(self, divisor: int = 1) -> Ring:
+        """The smallest ring that holds every total eight times over, with primes that are 1 modulo ``divisor``."""
+        for planes in range(2, _MOST_PLANES + 1):
+            ring = Ring.for_group_sizes((divisor,), planes)
+            if HEADROOM * self.limit <= ring.modulus:
+                return ring
+        raise InvalidInput(self._too_large())
+
+    def read(self, ring: Ring, total: Planes) -> list[int]:
+        """The integers of a total; one beyond ``limit`` is an overflow or a lie, and is refused."""
+        integers = [int(one) for one in ring.to_integers(total).reshape(-1)]
+        largest = max(map(abs, integers), default=0)
+        if len(integers) != self.length or largest > self.limit:
+            raise RangeExceeded(
+                f"a total of {self.name} must be {self.length} integers of at most {self.limit},"
+                f" got {len(integers)} of up to {largest}: an overflow or a corrupted answer, not used"
+            )
+        return integers
+
+    def _too_large(self) -> str:
+        return f"max_rows must leave totals of {self.name} within the ring, got up to {self.limit}: give fewer"
+
+
+STATISTICS: dict[str, type[Statistic]] = {}
+
+_Kind = TypeVar("_Kind", bound=type[Statistic])
+
+
+def register_statistic(statistic: _Kind) -> _Kind:
+    """Make a class known by its ``name``; serves as a decorator.
+
+    Examples
+    --------
+    >>> from codedfl.statistics import STATISTICS, Cells
+    >>> STATISTICS["cells"] is Cells
+    True
+    """
+    if statistic.name in STATISTICS:
+        raise InvalidInput(f"the name of a statistic must be new, got {statistic.name!r} again")
+    STATISTICS[statistic.name] = statistic
+    return statistic
+
+
+@dataclass(frozen=True, eq=False)
+class Ask:
+    """What a server asks for: a statistic, the levels that are merged for it, and the numbers that it takes.
+
+    Two are equal if their encodings are.
+
+    Examples
+    --------
+    >>> from codedfl.statistics import Ask
+    >>> Ask("cells")
+    <Ask for cells>
+    >>> Ask("gram") == Ask("gram", ((), (1, 2)))
+    False
+    """
+
+    statistic: str
+    merged: Merged = ()
+    point: Floats = field(default_factory=lambda: NOTHING)
+
+    def __repr__(self) -> str:
+        merged = f", {sum(map(len, self.merged))} merged" if self.merged else ""
+        return f"<Ask for {self.statistic}{merged}{f' at {self.point.size} numbers' if self.point.size else ''}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Ask) and self.encode() == other.encode()
+
+    def __hash__(self) -> int:
+        return hash(self.encode())
+
+    def encode(self) -> bytes:
+        """As it travels. There is one encoding of each meaning."""
+        point = np.ascontiguousarray(self.point + 0.0, dtype="<f8")  # + 0.0: minus zero is zero
+        return pack_list([_FORMAT, self.statistic, [list(one) for one in self.merged], point.tobytes()])
+
+    @classmethod
+    def decode(cls, data: bytes, study: Study) -> Ask:
+        """Refuses what does not follow from this study, before anything is built that is larger than the study."""
+        n_levels = sum(_mergeable(one.column) for one in study.columns)
+        most = 8 * max(kind.point_length(study) for kind in STATISTICS.values()) + 9 * (n_levels + len(study.columns))
+        if len(data) > most + 128:
+            raise MessageRefused(f"an ask must have at most {most + 128} bytes in this study, got {len(data)}")
+        fields = unpack_list(data, "an ask", depth=3, most=8 + n_levels + len(study.columns))
+        format_, name, merged, point = check_types(fields, (str, str, list, bytes), "an ask")
+        if format_ != _FORMAT or name not in study.statistics:
+            raise MessageRefused(f"an ask must be for {' or '.join(study.statistics)} here, got {name[:40]!r}")
+        if len(point) % 8:
+            raise MessageRefused(f"a point must be whole numbers of 8 bytes, got {len(point)} bytes")
+        ask = cls(name, _merged_of(merged, study), np.frombuffer(point, dtype="<f8").astype(np.float64))
+        if ask.merged and name == "cells":
+            raise MessageRefused("an ask for cells must merge nothing: they come before that")
+        try:
+            statistic_of(study, ask)
+        except InvalidInput as error:
+            raise MessageRefused(f"an ask must fit the study: {error}") from None
+        if ask.encode() != data:
+            raise MessageRefused("an ask must be encoded in the one way there is, got another")
+        return ask
+
+    def digest(self, study: Study) -> bytes:
+        """What the parties to the total agree on: the study, and everything that the server asks for."""
+        return hashlib.sha256(pack_list([_FORMAT, study.digest(), self.encode()])).digest()
+
+
+def statistic_of(study: Study, ask: Ask) -> Statistic:
+    """The statistic that is asked for, on the study with its levels merged.
+
+    Examples
+    --------
+    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
+    >>> from codedfl.data.columns import NumberColumn
+    >>> from codedfl.statistics import Ask, statistic_of
+    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
+    >>> days = NumberTarget("days", (0.0, 60.0), 1.0)
+    >>> statistic_of(Study("stays", (age,), days, 5000, 1000, 3), Ask("gram")).length
+    12
+    """
+    if ask.statistic not in STATISTICS:
+        raise InvalidInput(f"a statistic must be {' or '.join(STATISTICS)}, got {ask.statistic[:40]!r}")
+    return STATISTICS[ask.statistic](study.merged(ask.merged), ask.point)
+
+
+def contribution(study: Study, ask: Ask, rows: Snapshot, ring: Ring) -> Planes:
+    """What a device adds to the total; ``rows`` is its snapshot as it was approved.
+
+    Examples
+    --------
+    See ``codedfl.analyses.conduct``, whose example adds up contributions.
+    """
+    if ask.merged:
+        rows = replace(rows, codes=study.recoded(rows.codes, ask.merged))
+    return statistic_of(study, ask).planes(ring, rows)
+
+
+def _mergeable(column: NumberColumn | CategoryColumn) -> int:
+    """How many indices the merging of a column can have at most."""
+    return len(column.levels) if isinstance(column, CategoryColumn) else 1
+
+
+def _merged_of(found: list[Any], study: Study) -> Merged:
+    """For every column ascending places; nothing at all is the empty list."""
+    if not found:
+        return ()
+    if len(found) != len(study.columns) or not any(found):
+        raise MessageRefused(f"merged must have a list for each of {len(study.columns)} columns, or none")
+    for one, places in zip(study.columns, found, strict=True):
+        if not isinstance(places, list) or any(type(place) is not int for place in places):
+            raise MessageRefused("merged must be lists of whole numbers, got something else")
+        if isinstance(one.column, CategoryColumn):
+            known = places == sorted({place for place in places if 0 <= place < len(one.column.levels)})
+        else:  # a mark that is not there cannot be dropped: that would be a second way to say nothing
+            known = places in ([], [1]) or (places == [0] and len(one.column.design_names) > 1)
+        if not known:
+            raise MessageRefused(f"merged must be ascending places of column {one.column.name!r}, got others")
+    return tuple(tuple(places) for places in found)

@@ -1,0 +1,307 @@
+"""Approving: judged in order, recorded before rows are frozen, never twice with other rows; and contributing."""
+
+from __future__ import annotations
+
+import math
+import stat
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clinics import AGE, DAYS, NAMES, ROSTER, STUDY, K, agreed, identity, joined, patients, table
+
+from codedfl.contract import ClassTarget, Roster, Snapshot, Study, StudyColumn
+from codedfl.contract.approval import approve
+from codedfl.contract.device_folder import DeviceFolder
+from codedfl.contract.ledger import Approval, Ledger
+from codedfl.contract.policy import Policy
+from codedfl.contract.words import Section, explain, printable
+from codedfl.data.columns import CategoryColumn, NumberColumn
+from codedfl.errors import InvalidInput
+from codedfl.privacy.budget import Budget
+
+BASE = patients(100)
+NAME = NAMES[1]
+CONTRACT = agreed(STUDY)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> DeviceFolder:
+    return DeviceFolder.of(tmp_path / "state", NAME)
+
+
+def approved(folder: DeviceFolder, study: Study = CONTRACT, columns: Any = BASE, **options: Any) -> Approval:
+    said = {"roster": ROSTER, "name": NAME, "key": identity(NAME).public, "who": "Ada", "when": "today", **options}
+    return approve(
+        study, said.pop("roster"), said.pop("name"), said.pop("key"), columns and table(columns), folder, **said
+    )
+
+
+def refusal(folder: DeviceFolder, study: Study = CONTRACT, columns: Any = BASE, **options: Any) -> str:
+    with folder.ledger() as ledger:
+        before = ledger.encode()
+    with pytest.raises(InvalidInput) as raised:
+        approved(folder, study, columns, **options)
+    with folder.ledger() as ledger:
+        assert ledger.encode() == before, "a refusal records nothing"
+    return str(raised.value)
+
+
+def test_an_approval_freezes_the_rows(folder: DeviceFolder):
+    found = approved(folder)
+    assert (found.digest, found.name, found.edition, found.who, found.when) == (
+        CONTRACT.digest(),
+        "stay",
+        1,
+        "Ada",
+        "today",
+    )
+    assert (found.pod, found.statistics, found.rho, found.width) == (frozenset(NAMES), ("cells", "gram"), None, 4)
+    assert len(folder.snapshot(CONTRACT.digest())) == found.rows == 100
+    for path in (folder.path, *folder.path.rglob("*")):
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
+    assert approved(folder, columns={k: v[::-1] for k, v in BASE.items()}, who="Bob", when="later") == found
+    other = joined(BASE, patients(K, seed=1))
+    assert refusal(folder, columns=other) == (
+        "this study was approved with other rows: what changed since then needs a new edition of the study"
+    )
+    assert approved(folder, replace(CONTRACT, edition=2), other).rows == 100 + K
+
+
+def test_killed_before_the_rows_are_frozen(folder: DeviceFolder, monkeypatch: pytest.MonkeyPatch):
+    def killed(_: DeviceFolder, snapshot: Snapshot) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DeviceFolder, "save_snapshot", killed)
+        with pytest.raises(KeyboardInterrupt):
+            approved(folder)
+    assert folder.snapshot(CONTRACT.digest()) is None
+    assert approved(folder, when="again").when == "today"
+    assert folder.snapshot(CONTRACT.digest()) is not None
+
+
+def test_what_is_judged_in_which_order(folder: DeviceFolder):
+    """Each of these has all the faults of those below it."""
+    stranger = Roster.draft({f"x-{i}": bytes([40 + i] * 32) for i in range(4)}, 1)
+    few = patients(2)
+    strict = Policy(colluders=2, most_total_epsilon=1.0)
+    options: dict[str, Any] = {"columns": few, "policy": strict}
+    assert (
+        refusal(folder, STUDY, **options)
+        == "roster and server_key must be said in a study that is approved, got nothing"
+    )
+    assert refusal(folder, roster=stranger, **options).startswith("roster must be the one of the study (")
+    two = Roster(tuple(replace(one, pod=i // 2) for i, one in enumerate(ROSTER.members)))
+    assert refusal(folder, agreed(STUDY, two), roster=two, **options).startswith("each pod must have at least")
+    crowd = agreed(replace(STUDY, least_participants=5))
+    assert refusal(folder, crowd, **options) == ("owners on the roster must be at least least_participants (5), got 4")
+    assert refusal(folder, name="x", **options) == "the device must be on the roster, got 'x'"
+    assert refusal(folder, key=bytes(32), **options).startswith("key of 'clinic-1' on the roster must be this device's")
+    assert refusal(folder, **options).startswith("rows to train on must be at least 4 on this device")
+    rare = {**BASE, "crp": [5.0] * 98 + [80.0] * 2}
+    assert refusal(folder, columns=rare, policy=strict).startswith(
+        "column 'crp' must be the same in all rows of this table or differ in at least 5 (smallest_cell), got 2: it"
+    )
+    approved(folder)
+    one_more = joined(BASE, patients(1, seed=1))
+    assert "got 1 on" in refusal(folder, replace(CONTRACT, edition=2), one_more, policy=strict)
+    assert refusal(folder, replace(CONTRACT, edition=2), policy=strict) == (
+        "epsilon over all approved studies must be at most 1 at delta = 1e-05 by this device's policy, got no noise"
+        " with this one"
+    )
+    assert refusal(folder, replace(CONTRACT, edition=2), policy=Policy(colluders=2)) == (
+        "colluders must be at least 2 by this device's policy, got 1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        (Policy(allow_gram=False), "the server must not learn the whole total of X'X by this device's policy"),
+        (Policy(most_outputs=1), "columns of the target must be at most 1 by this device's policy, got 2"),
+        (Policy(most_epsilon=1.0), "epsilon must be at most 1 at delta = 1e-05 by this device's policy, got no noise"),
+    ],
+)
+def test_the_operators_own_limits(folder: DeviceFolder, policy: Policy, message: str):
+    classes = replace(CONTRACT, target=ClassTarget("sex", ("f", "m")), columns=(AGE,))
+    assert refusal(folder, classes, policy=policy).startswith(message)
+
+
+def test_rows_have_one_pod_for_good(folder: DeviceFolder):
+    approved(folder)
+    members = (*ROSTER.members, *Roster.draft({"z": bytes([9] * 32), "y": bytes([8] * 32)}, 0).members)
+    grown = Roster(members)
+    other = agreed(replace(STUDY, edition=2), grown)
+    with folder.ledger() as ledger:
+        ledger.contribute(CONTRACT, Ask("cells"), b"run", "now")
+    assert refusal(folder, other, roster=grown).startswith("this device's pod must be that of 'stay', to which it has")
+
+
+def test_a_helper_has_no_rows(folder: DeviceFolder):
+    roster = Roster.draft(ROSTER.keys, 1, helpers=[NAME])
+    study = agreed(STUDY, roster)
+    assert refusal(folder, study, roster=roster).startswith("table must be left out for a helper, got <RawTable")
+    assert approved(folder, study, None, roster=roster).rows == 0
+    assert refusal(folder, columns=None) == "table must be given, got None"
+
+
+def test_noise_is_counted_and_not_compared(folder: DeviceFolder):
+    """Rows that would stand alone between exact totals do not between noisy ones; the budget is what limits those."""
+    columns = tuple(replace(one, scale="range") if one.range else one for one in STUDY.columns)
+    noisy = agreed(replace(STUDY, columns=columns, noise=Budget(1.0, 3), least_participants=4))
+    policy = Policy(most_total_epsilon=1.6)
+    first = approved(folder, noisy, policy=policy)
+    assert 0 < first.rho < 1
+    approved(folder, replace(noisy, edition=2), joined(BASE, patients(1, seed=1)), policy=policy)
+    assert refusal(folder, replace(noisy, edition=3), policy=policy).startswith(
+        "epsilon over all approved studies must be"
+    )
+    with folder.ledger() as ledger:
+        assert ledger.rho_with(ledger.approvals[0]) == pytest.approx(2 * first.rho)
+        ledger.approve(replace(first, digest=b"x", rho=None), None)
+        assert math.isinf(ledger.rho_with(first))
+        raise_nothing = ledger.may_contribute(noisy, Ask("products"))
+        ledger.contribute(noisy, Ask("products"), b"run", "now")
+        assert (raise_nothing, ledger.may_contribute(noisy, Ask("products"))) == ("", "")
+        ledger.approvals.pop()
+        ledger.rows.clear()
+
+
+# -- contributions
+
+
+@dataclass(frozen=True)
+class Ask:
+    statistic: str
+    point: bytes = b""
+
+    def digest(self, study: Study) -> bytes:
+        return study.digest() + self.statistic.encode() + self.point
+
+
+def test_a_device_contributes_to_what_it_approved_and_no_further(folder: DeviceFolder):
+    classes = replace(STUDY, target=ClassTarget("sex", ("f", "m")), columns=(AGE,), held_out=0.3, points=2)
+    study = agreed(classes)
+    with folder.ledger() as ledger:
+        assert ledger.may_contribute(study, Ask("cells")).startswith("the study must be approved on this device")
+    approved(folder, study)
+    asks = [Ask("cells"), Ask("gram", b"m"), Ask("score", b"1"), Ask("score", b"2")]
+    for ask in asks:
+        with folder.ledger() as ledger:
+            assert ledger.may_contribute(study, ask) == ""
+            ledger.contribute(study, ask, b"run", "now")
+    with folder.ledger() as ledger:
+        assert [ledger.may_contribute(study, ask) for ask in asks] == [""] * 4, "the same again is free"
+        assert ledger.may_contribute(study, Ask("gram", b"n")) == (
+            "arguments of gram must be at most 1 over the life of the study, got one more"
+        )
+        assert "at most 2 over" in ledger.may_contribute(study, Ask("score", b"3"))
+        assert ledger.may_contribute(study, Ask("products")) == (
+            "the statistic must follow from the study (cells, gram, score), got 'products'"
+        )
+        assert ledger.may_contribute(replace(study, edition=2), asks[0]).startswith("the study must be approved")
+
+
+def test_questions_are_remembered_over_all_runs(folder: DeviceFolder):
+    study = agreed(replace(STUDY, features="rbf", n_features=20, epochs=3))
+    approved(folder, study)
+    for question in (b"e1", b"e2", b"e1"):
+        with folder.ledger() as ledger:
+            ledger.answer(study, question)
+    with folder.ledger() as ledger:
+        assert len(ledger.questions) == 2
+
+
+def test_a_ledger_comes_back_from_the_disk(folder: DeviceFolder):
+    approved(folder)
+    with folder.ledger(with_rows=True) as ledger:
+        ledger.contribute(CONTRACT, Ask("cells"), b"run", "now")
+        again = Ledger.decode(ledger.encode(), ledger.rows)
+    assert (again.approvals, again.contributions) == (ledger.approvals, ledger.contributions)
+    with suppress(RuntimeError), folder.ledger() as ledger:
+        ledger.contribute(CONTRACT, Ask("gram"), b"run", "now")
+        raise RuntimeError
+    with folder.ledger() as ledger:
+        assert len(ledger.contributions) == 1, "what was not judged to its end is not recorded"
+    next((folder.path / "rows").iterdir()).unlink()
+    assert (
+        refusal(folder, replace(CONTRACT, edition=2))
+        == "the rows' tags of every approval must be there, got none of 'stay'"
+    )
+    (folder.path / "ledger").write_bytes(b"x")
+    with pytest.raises(InvalidInput, match=r"^the ledger must be as it was saved, got something else"), folder.ledger():
+        pass
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b"])
+def test_a_name_that_is_no_folder_is_refused(tmp_path: Path, name: str):
+    with pytest.raises(InvalidInput, match=r"^the device's name must do as the name of a folder"):
+        DeviceFolder.of(tmp_path, name)
+
+
+# -- words
+
+
+def test_the_screen_is_shown_before_anything_is_judged(folder: DeviceFolder):
+    seen: list[tuple[Section, ...]] = []
+    approved(folder, show=seen.append)
+    refusal(folder, replace(CONTRACT, edition=2), joined(BASE, patients(1, seed=1)), show=seen.append)
+    first, second = ({one.question: " | ".join(one.answers) for one in shown} for shown in seen)
+    assert list(first) == [
+        "What is it for?",
+        "What of a table is used?",
+        "What leaves this machine?",
+        "Who sees what?",
+        "Whose rows are added to ours?",
+        "Which columns could pick out people on this table?",
+        "What does it add to what was approved before?",
+        "What is not protected?",
+    ]
+    assert "ours is clinic-0, clinic-1, clinic-2, clinic-3" in first["Whose rows are added to ours?"]
+    assert (
+        "gram: the products of the columns" in first["What leaves this machine?"]
+        and "21 numbers, once" in first["What leaves this machine?"]
+    )
+    assert first["What does it add to what was approved before?"] == "nothing was approved here before"
+    assert (
+        "stay, edition 1, approved by Ada today, 0 contribution(s)"
+        in second["What does it add to what was approved before?"]
+    )
+    assert "in common with this one: age, crp, days, sex" in second["What does it add to what was approved before?"]
+    assert "rows differ from the commonest value" in first["Which columns could pick out people on this table?"]
+
+
+def test_columns_that_pick_out_a_person_together_are_told(folder: DeviceFolder):
+    """Age and year of birth, clipped so that many are above each, and only one person between."""
+    ages = [80 if i == 0 else 50 + i % 30 if i < 70 else 85 for i in range(100)]
+    columns = {**BASE, "age": ages, "crp": [2000 - one for one in ages]}
+    two = (
+        StudyColumn(NumberColumn("age"), (79.0, 80.0), 1.0),
+        StudyColumn(NumberColumn("crp"), (1919.0, 1920.0), 1.0),
+    )
+    seen: list[tuple[Section, ...]] = []
+    approved(folder, replace(CONTRACT, columns=two), columns, show=seen.append)
+    (said,) = (one.answers[-1] for one in seen[0] if one.question.startswith("Which columns"))
+    assert said.endswith(
+        "up to 100% of a combination of them: some combination of columns is about one person of this table"
+    )
+
+
+def test_no_text_of_a_study_writes_on_the_screen():
+    evil = "x\x1b[2J\r\n\u202ey\u2028\u200b\x00"
+    ward = StudyColumn(CategoryColumn(f"ward{evil}", ("a", f"b{evil}")))
+    study = replace(
+        STUDY,
+        name=f"n{evil}",
+        purpose=f"p{evil}",
+        columns=(AGE, ward),
+        target=replace(DAYS, name=f"d{evil}"),
+        id=f"i{evil}",
+    )
+    lines = [line for one in explain(study) for line in (one.question, *one.answers)]
+    assert all(line.isprintable() for line in lines)
+    assert sum("[2J" in line for line in lines) >= 4, "the texts are there all the same"
+    assert printable(evil) == "x\ufffd[2J\ufffd\ufffd\ufffdy\ufffd\ufffd\ufffd"

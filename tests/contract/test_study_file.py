@@ -1,0 +1,479 @@
+"""The study file: read, refused in one line, hashed by its meaning; its grid; a draft; a table tried on it."""
+
+from __future__ import annotations
+
+import random
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from codedfl.contract import ClassTarget, NumberTarget, Study, StudyColumn, SubModel, load_study, parse_study
+from codedfl.contract.check import check_table
+from codedfl.contract.draft import draft_study, outer_range, unit_of_record
+from codedfl.data.columns import CategoryColumn, NumberColumn
+from codedfl.data.preprocessing import Moments
+from codedfl.data.tables import as_raw_table
+from codedfl.errors import InvalidInput
+
+TEXT = """
+format = "codedfl-study-2"
+name = "stay"
+[[column]]
+name = "age"
+kind = "number"
+range = [0, 110]
+step = 1
+[[column]]
+name = "crp"
+kind = "number"
+range = [0, 500]
+missing = 5
+[[column]]
+name = "ward"
+kind = "category"
+levels = ["a", "b"]
+other = "a"
+[target]
+name = "days"
+range = [0, 60.0]
+step = 1
+[protection]
+least_participants = 4
+max_rows = 1000
+max_rows_per_device = 300
+"""
+TABLE = as_raw_table(
+    {
+        "ward": ["a", "b", "z", "b"],
+        "days": [1, 2, 3, 99],
+        "age": [-5, 50.5, 110, 200],
+        "crp": [1.0, None, 3.0, None],
+        "more": [0, 0, 0, 0],
+    },
+    "t.csv",
+)
+
+
+def test_what_a_file_says():
+    study = parse_study(TEXT)
+    assert study.columns == (
+        StudyColumn(NumberColumn("age"), (0.0, 110.0), 1.0, "moments"),
+        StudyColumn(NumberColumn("crp", 5.0), (0.0, 500.0)),
+        StudyColumn(CategoryColumn("ward", ("a", "b"), None, "a")),
+    )
+    assert study.target == NumberTarget("days", (0.0, 60.0), 1.0)
+    assert (study.least_participants, study.max_rows, study.max_rows_per_device) == (4, 1000, 300)
+    assert (study.features, study.colluders, study.edition, study.smallest_cell, study.points) == ("linear", 1, 1, 5, 1)
+    assert study.design_names == ("age", "crp", "crp missing", "ward = b")
+    assert study.least_alike == 10
+    assert study.statistics == ("cells", "gram")
+    assert repr(study) == f"<Study 'stay': 3 columns to 'days', {study.digest().hex()[:16]}>"
+
+
+def test_the_digest_is_that_of_the_meaning():
+    study = parse_study(TEXT)
+    respelt = TEXT.replace("[0, 110]", "[0.0, 1.1e2]  # years")
+    respelt = respelt.replace("missing = 5", "indicator = true\nmissing = 5.0\nstep = 0.00762939453125")
+    assert parse_study(respelt).digest() == study.digest()
+    key = "ab" * 32
+    changes = [
+        ("110", "111"),
+        ("step = 1", "step = 2"),
+        ("missing = 5", "missing = 6"),
+        ("60.0", "61.0"),
+        ('["a", "b"]', '["a", "b", "c"]'),
+        ("least_participants = 4", "least_participants = 5"),
+        ("max_rows = 1000", "max_rows = 1001"),
+        ('"stay"', '"gone"'),
+        ('name = "stay"', 'name = "stay"\nedition = 2'),
+        ('name = "stay"', 'name = "stay"\nid = "nr"'),
+        ('name = "stay"', 'name = "stay"\npurpose = "beds"'),
+        *((("[protection]", f"[protection]\n{said}")) for said in (
+            "smallest_cell = 6", "points = 2", "least_rows = 11", "colluders = 2", "holders = 4",
+            f'roster = "{key}"', f'server_key = "{key}"',
+        )),
+        ("[protection]", "[training]\nepochs = 49\n[protection]"),
+        ("[protection]", '[features]\nkind = "rbf"\n[protection]'),
+        ("[protection]", "[result]\ninference = true\n[protection]"),
+        ("[protection]", "[result]\nheld_out = 0.3\n[protection]"),
+        ("[protection]", '[[model]]\nname = "m"\ncolumns = ["age"]\n[protection]'),
+    ]  # fmt: skip
+    digests = {parse_study(TEXT.replace(old, new, 1)).digest() for old, new in changes}
+    assert len(digests | {study.digest()}) == len(changes) + 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"codedfl-study-2"', '"x"', "format must be 'codedfl-study-2', got 'x'"),
+        ('"codedfl-study-2"', '"codedfl-study-1"', "format must be 'codedfl-study-2', got 'codedfl-study-1': draft it"
+         " anew with codedfl study new, which gives every number a range and a step, and have it approved again"),
+        ("[0, 110]", "[110, 0]", "range of column 'age' must be [low, high] with low < high, got [110.0, 0.0]"),
+        ("[0, 110]", "[0]", "range of column 'age' must be [low, high], got [0]"),
+        ("[0, 110]", "[0, true]", "range of column 'age' must be a number, got True"),
+        ("[0, 110]", "[-1e308, 1e308]",
+         "range of column 'age' must be [low, high] with low < high, got [-1e+308, 1e+308]"),
+        ("step = 1", "step = 1e-9", "range of column 'age' must have at most 16777216 steps, got 1.1e+11: take a"
+         " coarser step or a narrower range"),
+        ("step = 1", "step = 0", "range of column 'age' must be at least one step wide, got [0.0, 110.0] and step 0"),
+        ("range = [0, 110]\n", "", "range of column 'age' must be said, got nothing: what is possible, [low, high]"),
+        ("range = [0, 110]", "rnge = [0, 110]",
+         "column 'age' must hold only indicator, kind, missing, name, range, scale, step, got 'rnge'"),
+        ('kind = "number"', 'kind = "date"', "kind of column 'age' must be number or category, got 'date'"),
+        ('["a", "b"]', '["a"]', "levels of column 'ward' must be at least two different names, got ['a']"),
+        ("least_participants = 4", "", "least_participants must be said, got nothing"),
+        ("least_participants = 4", "least_participants = 2", "least_participants must be at least 3 and colluders + 2,"
+         " or a device learns another's sums from the total, got 2"),
+        ("max_rows_per_device = 300", "max_rows_per_device = 3000",
+         "max_rows_per_device must be at most max_rows (1000), got 3000"),
+        ("max_rows = 1000", "max_rows = 1000\nleast_rows = 9", "least_rows must be at least 10, got 9"),
+        ("max_rows = 1000", "max_rows = 1000\nedition = 2", "[protection] must hold only colluders, holders,"
+         " least_participants, least_rows, max_rows, max_rows_per_device, points, roster, server_key, smallest_cell,"
+         " got 'edition'"),
+        ("max_rows = 1000", 'max_rows = 1000\nroster = "ab"', "roster must be 64 hexadecimal digits, got 'ab'"),
+        ("max_rows = 1000", 'max_rows = 1000\nscheme = "role-keys"', "[protection] must hold only colluders, holders,"
+         " least_participants, least_rows, max_rows, max_rows_per_device, points, roster, server_key, smallest_cell,"
+         " got 'scheme'"),
+        ("step = 1", "step = 1e-5\n", "steps of column 'age' must leave room for 9000000000000 rows, got 11000000: take"
+         " a coarser step, a narrower range, or fewer max_rows"),
+        ('name = "days"', 'name = "age"', "the target must not be a column too, got 'age'"),
+        ('name = "stay"', 'name = "stay"\nid = "age"', "id must be a column that the study does not use, got 'age'"),
+        ('name = "stay"', 'name = " "', "name must not be empty"),
+        ("range = [0, 60.0]\nstep = 1", "", "the target 'days' must have either a range (and a step) or classes"),
+        ("[protection]", "[matrix]\ncolumns = 2\n[protection]",
+         "columns must be listed as [[column]], or counted in [matrix], one of the two"),
+        ("[protection]", "[noise]\nepsilon = 1.0\n[protection]", "noise.honest must be said, got nothing"),
+        ("[protection]", "[noise]\nepsilon = 1.0\nhonest = 2.5\n[protection]",
+         "noise.honest must be a whole number, got 2.5"),
+        ("[protection]", "[noise]\nepsilon = 0\nhonest = 3\n[protection]",
+         "epsilon must be a positive finite number, got 0.0"),
+        ("[protection]", "[noise]\nepsilon = 1\nhonest = 3\nsigma = 3\n[protection]",
+         "[noise] must hold only clip_norm, delta, epsilon, honest, got 'sigma'"),
+        ("[protection]", "[noise]\nepsilon = 1\nhonest = 3\n[protection]",
+         "held_out must be 0 with noise: a score is an exact sum over rows, got 0.2"),
+        ("[protection]", "[training]\nepochs = 1.5\n[protection]",
+         "training.epochs must be a whole number, got 1.5"),
+        ("[protection]", "[extra]\n[protection]", "the file must hold only column, edition, features, format, id,"
+         " matrix, model, name, noise, protection, purpose, result, target, training, got 'extra'"),
+        ("[protection]", '[features]\nkind = "cubic"\n[protection]', "features must be linear or rbf or scattering"
+         " or pca-rbf or onnx, got 'cubic'"),
+        ("[protection]", '[features]\nkind = "pca-rbf"\ncomponents = 9\n[protection]',
+         "components must be between 1 and the number of columns (4) for pca-rbf, got 9"),
+        ("[protection]", "[features]\ncomponents = 2\n[protection]",
+         "components must be left out with linear features, got 2"),
+        ("[protection]", '[features]\nkind = "rbf"\n[result]\ninference = true\n[protection]',
+         "inference must go with linear features, got 'rbf'"),
+        ("range = [0, 60.0]\nstep = 1", "classes = [1, 2]\n[result]\ninference = true",
+         "inference must go with a number to predict, got classes: give the target a range"),
+        ("[protection]", '[[model]]\nname = "m"\ncolumns = ["size"]\n[protection]',
+         "columns of the model 'm' must be different columns of the study, got ['size']"),
+    ],
+)  # fmt: skip
+def test_a_bad_file_is_refused_in_one_line(old: str, new: str, message: str):
+    assert old in TEXT
+    text = TEXT.replace(old, new, 1)
+    if "9000000000000" in message:
+        text = text.replace("max_rows = 1000", "max_rows = 9000000000000")
+    with pytest.raises(InvalidInput, match=f"^s: {re.escape(message)}$"):
+        parse_study(text, "s")
+
+
+def test_no_toml_and_no_file(tmp_path: Path):
+    with pytest.raises(InvalidInput, match=r"^the study must be TOML, got an error: "):
+        parse_study("= 1")
+    with pytest.raises(InvalidInput, match=r"^the study file must exist, got "):
+        load_study(str(tmp_path / "none.toml"))
+
+
+def test_a_matrix_is_so_many_number_columns():
+    head, _, rest = TEXT.partition("[[column]]")
+    text = head + "[matrix]\ncolumns = 3\nrange = [0, 1]\nstep = 0.00392156862745098\n" + rest[rest.index("[target]") :]
+    study = parse_study(text)
+    assert [one.column.name for one in study.columns] == ["x0", "x1", "x2"]
+    assert study.columns[2].n_steps == 255 and study.columns[2].scale == "range"
+    table = as_raw_table({**{f"x{i}": [0.0, 1.0, 7 / 255] for i in range(3)}, "days": [1, 2, 3]})
+    assert study.codes(table)[0][:, 0].tolist() == [0, 255, 7]
+
+
+# -- whole numbers
+
+VALUES = st.floats(-1e3, 1e3, allow_nan=False)
+
+
+@settings(max_examples=50)
+@given(st.lists(VALUES, min_size=1), st.sampled_from([1.0, 0.1, 0.25, 3.0, None]))
+def test_codes_are_the_nearest_places_of_the_grid(values: list[float], step: float | None):
+    column = StudyColumn(NumberColumn("x"), (-50.0, 100.0), step)
+    codes, report = column.codes(np.array(values), "t")
+    assert report.n_clipped == sum(not -50 <= one <= 100 for one in values)
+    assert codes.min() >= 0 and codes.max() <= column.n_steps
+    near = np.abs(column.values(codes) - np.clip(values, -50, 100))
+    assert near.max() <= column.grid.step / 2 * (1 + 1e-9)
+    assert np.array_equal(column.codes(column.values(codes), "t")[0], codes), "what is on the grid stays"
+
+
+def test_design_columns_and_their_units():
+    study = parse_study(TEXT)
+    table = as_raw_table({"age": [61, 0], "crp": [None, 500.0], "ward": ["b", "a"], "days": [7, 60]})
+    codes, _ = study.codes(table)
+    assert codes.tolist() == [[61, -1, 1], [0, 65536, 0]]
+    design = study.design(codes)
+    assert design.tolist() == [[6, 655 - 32768, 1, 1], [-55, 32768, 0, 0]]
+    assert (np.abs(design) <= study.design_limits).all()
+    step, zero = study.design_units
+    assert np.array_equal(study.matrix(codes), zero + step * design)
+    assert study.matrix(codes)[0] == pytest.approx([61, 5, 1, 1], abs=0.01)
+    target, clipped = study.target_codes(table)
+    assert (study.target_design(target).tolist(), clipped) == ([[-23], [30]], 0)
+    classes = replace(study, target=ClassTarget("days", ("7", "60")))
+    assert classes.target == ClassTarget("days", ("60", "7")), "in order, as labels have them"
+    assert classes.target_design(classes.target_codes(table)[0]).tolist() == [[0, 1], [1, 0]]
+
+
+def test_rows_moved_between_devices_change_no_bit_of_a_total():
+    study = parse_study(TEXT)
+    rng = np.random.default_rng(0)
+    codes = np.stack([rng.integers(0, 111, 90), rng.integers(-1, 65537, 90), rng.integers(0, 2, 90)], axis=1)
+    grams = []
+    for _ in range(3):
+        parts = np.array_split(rng.permutation(90), rng.integers(1, 9))
+        designs = [study.design(codes[part]).astype(object) for part in parts]
+        grams.append(sum(one.T @ one for one in designs))
+    assert all(np.array_equal(one, grams[0]) for one in grams)
+
+
+# -- rare levels
+
+
+@pytest.mark.parametrize(
+    ("column", "gone", "levels", "codes"),
+    [
+        (CategoryColumn("w", ("a", "b", "c", "d")), (1, 3), ("a", "c", "other"), [0, 2, 1, 2]),
+        (CategoryColumn("w", ("a", "b", "c", "d"), other="a"), (1, 3), ("a", "c"), [0, 0, 1, 0]),
+        (CategoryColumn("w", ("a", "b", "c", "d"), other="d"), (0, 3), ("b", "c", "d"), [2, 0, 1, 2]),
+        (CategoryColumn("w", ("a", "b", "c"), missing="b"), (0, 1), ("c", "other"), [1, 1, 0]),
+        (CategoryColumn("w", ("a", "b", "c")), (), ("a", "b", "c"), [0, 1, 2]),
+    ],
+)
+def test_rare_levels_count_as_other(
+    column: CategoryColumn, gone: tuple[int, ...], levels: tuple[str], codes: list[int]
+):
+    study = replace(parse_study(TEXT), columns=(StudyColumn(column),))
+    merged = study.merged((gone,))
+    kept = merged.columns[0].column
+    assert isinstance(kept, CategoryColumn) and kept.levels == levels
+    assert study.recoded(np.arange(len(column.levels))[:, None], (gone,))[:, 0].tolist() == codes
+    if gone:
+        found = merged.columns[0].codes(np.array([*column.levels, "never seen"]), "t")[0]
+        assert found.tolist() == [*codes, levels.index(kept.other)], "raw tables map there too"
+        assert column.missing is None or kept.missing == "other"
+
+
+def test_marks_of_gaps_and_whole_columns_go():
+    study = replace(parse_study(TEXT), models=(SubModel("m", ("ward",)), SubModel("n", ("age", "ward"))))
+    codes = np.array([[61, -1, 1]])
+    assert (study.merged(()), study.recoded(codes, ()).tolist()) == (study, codes.tolist())
+    merged = study.merged(((), (0,), (0, 1)))
+    assert merged.design_names == ("age", "crp")
+    assert merged.models == (SubModel("n", ("age",)),)
+    assert study.merged(((1,), (), ())).design_names == ("crp", "crp missing", "ward = b")
+    assert study.recoded(codes, ((1,), (), ())).tolist() == [[-1, 1]]
+    assert study.recoded(codes, ((), (0,), (0, 1))).tolist() == [[61, -1]]
+    for wrong in (((),), ((2,), (), ()), ((), (), (2,)), ((), (), (1, 0))):
+        with pytest.raises(InvalidInput, match=r"^merged "):
+            study.merged(wrong)
+
+
+# -- the recipe
+
+
+def test_linear_columns_are_centred_whatever_scales_them():
+    text = TEXT.replace("step = 1\n", 'step = 1\nscale = "range"\n', 1)
+    study = parse_study(text)
+    moments = Moments(100, np.array([55.0, 3.0, 0.25, 0.5]), np.array([100.0, 4.0, 0.1, 0.25]))
+    scaling = study.recipe(moments).preprocessing
+    assert scaling.shift.tolist() == [55, 3, 0.25, 0.5]
+    assert scaling.scale.tolist() == [110, 2, 1, 1]
+    assert np.asarray(scaling.low).tolist() == [-0.5, -1.5, -0.25, -0.5]
+    assert np.asarray(scaling.high).tolist() == [0.5, 248.5, 0.75, 0.5]
+    with pytest.raises(InvalidInput, match=r"^moments must be given for this study, got None$"):
+        study.recipe()
+
+
+def test_kernel_columns_stay_in_their_ranges():
+    text = TEXT.replace("step = 1\n", 'step = 1\nscale = "range"\n', 1).replace(
+        "missing = 5", 'missing = 5\nscale = "range"'
+    )
+    study = parse_study(text.replace("[protection]", '[features]\nkind = "rbf"\ncount = 20\n[protection]'))
+    assert not study.needs_moments and study.statistics == ("cells", "products", "score")
+    recipe = study.recipe()
+    assert recipe.preprocessing.shift.tolist() == [0, 0, 0, 0]
+    assert recipe.preprocessing.scale.tolist() == [110, 500, 1, 1]
+    bounds = study.bounds(recipe)
+    assert (bounds.samples, bounds.samples_per_device, recipe.n_features) == (1000, 300, 20)
+
+
+# -- a table alone
+
+
+def test_what_a_table_would_lose():
+    found = check_table(parse_study(TEXT), TABLE)
+    assert [(o.name, o.n_clipped, o.n_rounded, o.n_missing, o.n_unknown, o.seen) for o in found.columns] == [
+        ("age", 2, 1, 0, 0, "-5 to 200"),
+        ("crp", 0, 2, 2, 0, "1 to 3"),
+        ("ward", 0, 0, 0, 1, "z"),
+        ("days", 1, 0, 0, 0, "1 to 99"),
+    ]
+    assert not found.usable
+    assert found.objections[0].startswith(
+        "column 'age' must be the same in all rows of this table or differ in at least"
+    )
+    assert [(one.name, one.differs) for one in found.design][2:] == [("crp missing", 2), ("ward = b", 2)]
+
+
+def test_what_speaks_against_a_table():
+    text = TEXT.replace('other = "a"', "").replace("missing = 5", "").replace("= 300", "= 3")
+    found = check_table(parse_study(text), TABLE.without(["days"]))
+    assert not found.usable
+    assert found.objections == ("t.csv must have between 1 and 3 rows, got 4",)
+    assert [one.objection for one in found.columns] == [
+        None,
+        "column 'crp' of t.csv must have no gaps, got 2: say what a missing value becomes, or leave those rows out",
+        "column 'ward' of t.csv must hold its levels only, got 'z' (1 such rows): add the level, or say which one"
+        " others count as",
+        "the target must be a column of t.csv ('ward', 'age', 'crp', 'more'), got 'days'",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("classes", "values", "expected"),
+    [
+        ('["no", "yes"]', ["yes", "no"], ["yes", "no"]),
+        ('["1", "2.5"]', [2.5, 1.0], ["2.5", "1"]),
+        ('["false", "true"]', [1.0, 0.0], ["true", "false"]),
+        ("[0, 1]", [1.0, 0.0], [1, 0]),
+    ],
+)
+def test_classes_are_found_however_a_table_writes_them(classes: str, values: list[object], expected: list[object]):
+    study = parse_study(TEXT.replace("range = [0, 60.0]\nstep = 1", f"classes = {classes}"))
+    codes, _ = study.target_codes(as_raw_table({"days": values}, "t.csv"))
+    assert study.target.values(codes).tolist() == expected
+
+
+@pytest.mark.parametrize(("classes", "value", "got"), [('["no", "yes"]', "maybe", "'maybe'"), ("[0, 1]", 0.5, "0.5")])
+def test_a_class_that_the_study_does_not_have_is_refused(classes: str, value: object, got: str):
+    study = parse_study(TEXT.replace("range = [0, 60.0]\nstep = 1", f"classes = {classes}"))
+    message = (
+        f"the target 'days' of t.csv must hold its classes only, got {got} (2 such rows): add the class, or leave those"
+        " rows out"
+    )
+    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
+        study.target_codes(as_raw_table({"days": [value, value]}, "t.csv"))
+
+
+# -- a draft
+
+
+def test_a_draft_reads_as_a_study_that_takes_its_sample():
+    table = as_raw_table(
+        {
+            "id": range(40),
+            "age": np.linspace(18, 97, 40),
+            "crp": [None, *np.linspace(-1, 2, 39).round(2)],
+            "ward": ["a", 'b "x"'] * 20,
+            "sick": [0, 1] * 20,
+        },
+        "t.csv",
+    )
+    text = draft_study(table, "sick", "sample")
+    study = parse_study(text)
+    assert (study.table_columns.names, study.id) == (("age", "crp", "ward"), "id")
+    assert study.columns[0].range == (10.0, 105.0)
+    assert study.columns[1].step == 0.01
+    assert study.task == "classification"
+    assert not any(one.objection for one in check_table(study, table).columns)
+    assert sum("#" in line for line in text.splitlines()) > 20
+    assert "97" not in text, "a person's value must not stand in the file"
+    stay = parse_study(draft_study(table, "age", "sample", drop=("ward",)))
+    assert stay.target == NumberTarget("age", (10.0, 105.0), 0.0001), "at most 2**20 steps"
+
+
+def test_a_draft_says_that_it_has_guessed_classes():
+    table = as_raw_table({"x": [1.0, 2.5, 3.0, 4.0], "score": [0, 2, 2, 0]}, "t.csv")
+    guessed = draft_study(table, "score", "t")
+    assert isinstance(parse_study(guessed).target, ClassTarget)
+    assert "# Guessed from few whole numbers. If it is a quantity: codedfl study new --task regression" in guessed
+    assert isinstance(parse_study(draft_study(table, "score", "t", task="regression")).target, NumberTarget)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([0, 1], (0.0, 1.5)),
+        ([18, 97], (10.0, 105.0)),
+        ([3, 3], (2.5, 3.5)),
+        ([-20, 700], (-100.0, 800.0)),
+        ([0.0], (0.0, 0.5)),
+        ([1e-9, 3e-9], (5e-10, 3.5e-9)),
+    ],
+)
+def test_ranges_are_rounded_outwards(values: list[float], expected: tuple[float, float]):
+    assert outer_range(np.array(values)) == expected
+
+
+@pytest.mark.parametrize(
+    ("values", "ends", "step"),
+    [
+        ([61.0, 18.0], (0, 110), 1.0),
+        ([61.5], (0, 110), 0.1),
+        ([0.125], (0, 1), 0.001),
+        ([1 / 3], (0, 1), 1e-6),
+        ([12345678.0], (0, 2e7), 100.0),
+    ],
+)
+def test_the_unit_of_record(values: list[float], ends: tuple[float, float], step: float):
+    assert unit_of_record(np.array(values), *ends) == step
+
+
+# -- texts from anywhere
+
+PIECES = (
+    *("[", "]", "=", '"', "\n", "0", "-1", "1e999", "nan", "99999999999999999999", "true", "\x00", "\u202e", "{}", "#"),
+    *("[[column]]", "range = [0, 1]", "step = 0", "levels = []", ",", "id", "é" * 50),
+)
+
+
+def test_any_text_is_a_study_or_is_refused_in_one_line():
+    rng = random.Random(0)
+    extra = '\n[[model]]\nname = "m"\ncolumns = ["age"]\n[features]\nkind = "rbf"\n[noise]\nepsilon = 1\nhonest = 3\n'
+    taken = 0
+    for _ in range(600):
+        lines = (TEXT + (extra if rng.random() < 0.3 else "")).splitlines()
+        for _ in range(rng.randint(1, 3)):
+            place = rng.randrange(len(lines))
+            kind = rng.randrange(4)
+            if kind == 0:
+                del lines[place]
+            elif kind == 1:
+                lines.insert(place, rng.choice((*lines, *PIECES)))
+            elif kind == 2:
+                at = rng.randrange(len(lines[place]) + 1)
+                lines[place] = lines[place][:at] + rng.choice(PIECES) + lines[place][at + rng.randrange(3) :]
+            else:
+                key, _, _ = lines[place].partition("=")
+                lines[place] = (
+                    f"{key}= {rng.choice(('0', '-1', '2.5', '1e400', '[1, 2]', 'true', '2000-01-01', '9' * 30))}"
+                )
+        try:
+            study = parse_study("\n".join(lines))
+            taken += 1
+            assert isinstance(study, Study) and len(study.digest()) == 32
+        except InvalidInput as error:
+            if not str(error).isprintable():
+                raise AssertionError(f"an error must be one printable line, got {error!r}") from error
+    assert taken > 5

@@ -1,0 +1,144 @@
+"""The Gram matrix in integers: the same bits however rows are dealt out, and those of Python's own integers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from codedfl.contract.snapshot import Snapshot
+from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn
+from codedfl.data.columns import CategoryColumn, NumberColumn
+from codedfl.errors import InvalidInput, RangeExceeded
+from codedfl.exact.ring import Ring
+from codedfl.statistics import Ask, Gram, contribution
+from codedfl.statistics.gram import gram_planes
+from totals import total_of
+from wording import exactly
+
+
+def wide_study(steps: int = 2**24, max_rows: int = 20_000) -> Study:
+    """Columns of every kind; one takes 24 bits."""
+    columns = (
+        StudyColumn(NumberColumn("fine"), (0.0, float(steps)), 1.0),
+        StudyColumn(NumberColumn("gaps", missing=3.0), (-5.0, 5.0), 0.5),
+        StudyColumn(CategoryColumn("ward", ("a", "b", "c"))),
+    )
+    return Study("wide", columns, NumberTarget("y", (-2.0, 2.0)), max_rows, max_rows, 3)
+
+
+def made_up(study: Study, n: int, seed: int = 0) -> Snapshot:
+    rng = np.random.default_rng(seed)
+    fine, _, _ = study.columns
+    # The ends of the range among them: products are as large as they can be.
+    codes = np.column_stack(
+        (
+            rng.choice([0, fine.n_steps, fine.n_steps // 3, 17], n),
+            rng.integers(-1, 21, n),
+            rng.integers(0, 3, n),
+        )
+    )
+    return Snapshot(study.digest(), codes, rng.integers(0, 2**16 + 1, n), rng.random(n) < 0.2)
+
+
+def parts_of(rows: Snapshot, places: list[np.ndarray]) -> list[Snapshot]:
+    return [
+        replace(rows, codes=rows.codes[one], target=rows.target[one], held_out=rows.held_out[one]) for one in places
+    ]
+
+
+def oracle(study: Study, rows: Snapshot) -> list[int]:
+    """By hand, on the codes, in Python's integers."""
+    fine, gaps, _ = study.columns
+    found = []
+    for chosen in (~rows.held_out, rows.held_out):
+        sums: dict[tuple[int, int], int] = {}
+        for (a, b, ward), y in zip(rows.codes[chosen].tolist(), rows.target[chosen].tolist(), strict=True):
+            filled = 16 if b == -1 else b  # 3.0 is the 16th half from -5 on
+            z = [1, a - fine.n_steps // 2, filled - gaps.n_steps // 2, int(b == -1), int(ward == 1), int(ward == 2)]
+            z.append(y - 2**15)
+            for i in range(len(z)):
+                for j in range(i, len(z)):
+                    sums[i, j] = sums.get((i, j), 0) + z[i] * z[j]
+        found += [sums[key] for key in sorted(sums)]
+    return found
+
+
+@pytest.mark.parametrize(("steps", "n_primes"), [(2**24, 3), (1000, 2)])
+def test_the_total_is_that_of_python_integers(steps: int, n_primes: int):
+    study = wide_study(steps)
+    rows = made_up(study, 3000)
+    ring = Gram(study).ring()
+    assert len(ring.primes) == n_primes
+    expected = oracle(study, rows)
+    assert max(map(abs, expected)) > (2**53 if n_primes == 3 else 2**39)
+    assert total_of(study, Ask("gram"), [rows]) == expected
+    three = Ring.for_group_sizes((7,), 3)  # any ring that is large enough
+    assert total_of(study, Ask("gram"), [rows], three) == expected
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_moving_rows_between_devices_changes_no_bit(seed: int):
+    study = wide_study()
+    rows = made_up(study, 1000)
+    rng = np.random.default_rng(seed)
+    whole = total_of(study, Ask("gram"), [rows])
+    cuts = np.sort(rng.integers(0, 1001, 5))  # a device may have one row, or none
+    dealt = np.split(rng.permutation(1000), cuts)
+    assert total_of(study, Ask("gram"), parts_of(rows, dealt)) == whole
+    moved = [np.append(dealt[0], dealt[-1][:3]), *dealt[1:-1], dealt[-1][3:]]
+    assert total_of(study, Ask("gram"), parts_of(rows, moved)) == whole
+
+
+def test_blocks_of_every_length(monkeypatch: pytest.MonkeyPatch):
+    ring = Ring.for_group_sizes((1,), 3)
+    Z = np.random.default_rng(1).integers(-(2**23), 2**23, (400, 3))
+    exact = [sum(int(a) * int(b) for a, b in zip(Z[:, i], Z[:, j], strict=True)) for i in range(3) for j in range(i, 3)]
+    for block in (1, 7, 128, 129, 4096):
+        monkeypatch.setattr("codedfl.statistics.gram._BLOCK", block)
+        assert [int(one) for one in ring.to_integers(gram_planes(ring, Z))] == exact
+    assert not gram_planes(ring, Z[:0]).any()
+    with pytest.raises(InvalidInput, match=exactly(f"columns must be below 2^26 in size, got {2**27}")):
+        gram_planes(ring, np.array([[2**27]]))
+
+
+def test_classes_send_nothing_of_held_out_rows():
+    study = replace(wide_study(1000), target=ClassTarget("y", ("no", "yes")))
+    rows = made_up(wide_study(1000), 500)
+    rows = replace(rows, target=rows.target % 2)
+    assert Gram(study).length == 8 * 9 // 2
+    total = total_of(study, Ask("gram"), [rows])
+    assert total == total_of(study, Ask("gram"), [rows.part(False)])
+    assert total[6] + total[7] == total[0] == int((~rows.held_out).sum())
+
+
+def test_merged_levels_are_added_up_on_the_device():
+    study = wide_study(1000)
+    rows = made_up(study, 300)
+    plain = total_of(study, Ask("gram"), [rows])
+    merged = total_of(study, Ask("gram", ((), (0,), (1, 2))), [rows])
+    assert len(merged) == 2 * 15
+    assert merged[:3] == plain[:3]  # rows, and the sums of both numbers
+    assert merged[3] == plain[4] + plain[5]
+
+
+def test_a_total_beyond_its_bound_is_not_used():
+    study = wide_study(1000, max_rows=100)
+    statistic = Gram(study)
+    ring = statistic.ring()
+    too_many = contribution(study, Ask("gram"), made_up(study, 400), ring)
+    with pytest.raises(RangeExceeded, match=r"an overflow or a corrupted answer, not used$"):
+        statistic.read(ring, too_many)
+
+
+def test_what_does_not_fit_three_primes_is_refused_by_name():
+    study = wide_study()
+    large = object.__new__(Study)  # a study refuses as much when it is read
+    for name, value in vars(study).items():
+        object.__setattr__(large, name, value)
+    object.__setattr__(large, "max_rows", 2**40)
+    with pytest.raises(
+        InvalidInput, match=r"in 'fine': give it a coarser step or a narrower range, or fewer max_rows$"
+    ):
+        Gram(large).ring()

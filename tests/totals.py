@@ -1,0 +1,48 @@
+"""A driver for tests: the totals of a study, added up in memory, and devices to add them up over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from codedfl.analyses import StudyFindings, conduct
+from codedfl.contract.snapshot import Snapshot, take_snapshot
+from codedfl.contract.study import Study
+from codedfl.data.tables import RawTable
+from codedfl.exact.ring import Ring
+from codedfl.statistics import Ask, contribution, statistic_of
+
+
+def total_of(study: Study, ask: Ask, snapshots: Sequence[Snapshot], ring: Ring | None = None) -> list[int]:
+    statistic = statistic_of(study, Ask.decode(ask.encode(), study))
+    ring = ring or statistic.ring()
+    total = ring.zeros(statistic.length)
+    for rows in snapshots:
+        ring.add_scaled(total, [[1]] * len(ring.primes), [contribution(study, ask, rows, ring)])
+    return statistic.read(ring, total)
+
+
+def conducted(
+    study: Study, snapshots: Sequence[Snapshot], products: Callable[[Ask], np.ndarray] | None = None
+) -> StudyFindings:
+    run = conduct(study)
+    ask = next(run)
+    while True:
+        answer = products(ask) if ask.statistic == "products" else total_of(study, ask, snapshots)
+        try:
+            ask = run.send(answer)
+        except StopIteration as end:
+            return end.value
+
+
+def dealt(study: Study, table: RawTable, n_devices: int = 4, seed: int = 0) -> list[Snapshot]:
+    """One snapshot per device, of rows dealt out at random."""
+    parts = np.array_split(np.random.default_rng(seed).permutation(len(table)), n_devices)
+    return [take_snapshot(study, table.rows(part), bytes(31) + bytes([place])) for place, part in enumerate(parts)]
+
+
+def pooled(snapshots: Sequence[Snapshot], held_out: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """Codes and target codes of all training rows, or of all held-out rows."""
+    parts = [one.part(held_out) for one in snapshots]
+    return np.concatenate([one.codes for one in parts]), np.concatenate([one.target for one in parts])
