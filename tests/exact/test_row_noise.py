@@ -11,7 +11,7 @@ import pytest
 from codedfl.errors import InvalidInput
 from codedfl.exact.fixed_point import Bounds, FixedPoint
 from codedfl.exact.row_noise import TAIL, GridNoise, RowLengths, RowNoise, tail
-from codedfl.protocol.local_data import fitted
+from codedfl.protocol.contribution import fitted
 from wording import exactly
 
 NOISE = RowNoise(multiplier=4.0, honest=3, clip_norm=1.0)
@@ -38,9 +38,9 @@ def test_no_row_moves_the_rounded_sums_by_more_than_the_sensitivity(d: int, kind
     base = rng.uniform(-0.5, 0.5, (20, d)), rng.uniform(-0.5, 0.5, (20, c))
     sums = []
     for X, Y in (base, (np.vstack([base[0], x]), np.vstack([base[1], [[0.8, 0.6]]]))):
-        fit = fitted(X, Y, format_.bounds, NOISE)
+        kept_x, kept_y, _ = fitted(X, Y, format_.bounds, NOISE)
         gram, cross = (
-            format_.ring.to_integers(planes) for planes in (format_.gram(fit.X), format_.cross(fit.X, fit.Y))
+            format_.ring.to_integers(planes) for planes in (format_.gram(kept_x), format_.cross(kept_x, kept_y))
         )
         sums.append((gram, cross))
     weights = np.full(len(sums[0][0]), 2)
@@ -125,8 +125,8 @@ def test_what_is_agreed_on_is_checked(fields: tuple[float, int, float], message:
 def test_rows_are_shortened_and_counted():
     X = np.array([[0.6, 0.8], [0.3, 0.4], [0.9, 0.9], [0.0, 0.0]])
     Y = np.array([[1.0, 0.0], [0.9, 0.9], [0.0, 1.0], [0.0, 0.0]])
-    rows = fitted(X, Y, Bounds(1.0, 1.0, 10, 10), RowNoise(1.0, 2, 0.5))
-    assert np.all(np.linalg.norm(rows.X, axis=1) <= 0.5) and np.all(np.linalg.norm(rows.Y, axis=1) <= 1.0)
-    assert rows.shortened == 3  # rows 0 and 2 of X, row 1 of Y; one of exactly the norm is not counted
-    assert np.allclose(rows.X[0], [0.3, 0.4]) and np.array_equal(rows.X[3], [0.0, 0.0])
-    assert fitted(X, Y, Bounds(1.0, 1.0, 10, 10)).X is not rows.X
+    kept_x, kept_y, fit = fitted(X, Y, Bounds(1.0, 1.0, 10, 10), RowNoise(1.0, 2, 0.5))
+    assert np.all(np.linalg.norm(kept_x, axis=1) <= 0.5) and np.all(np.linalg.norm(kept_y, axis=1) <= 1.0)
+    assert fit.shortened == 3  # rows 0 and 2 of X, row 1 of Y; one of exactly the norm is not counted
+    assert np.allclose(kept_x[0], [0.3, 0.4]) and np.array_equal(kept_x[3], [0.0, 0.0])
+    assert np.array_equal(fitted(X, Y, Bounds(1.0, 1.0, 10, 10))[0], X)

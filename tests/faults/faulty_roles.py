@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from codedfl.crypto.sealed import Identity
 from codedfl.errors import MessageRefused, NotEnoughDevices, WrongAnswers
-from codedfl.protocol import Device, Phase, Policy
+from codedfl.protocol import Device, Phase, Rows
 from codedfl.protocol.messages import Kind, Message
 from codedfl.protocol.owner_list import OwnerList
 from codedfl.protocol.schemes.role_device import RoleDevice
@@ -28,7 +28,6 @@ from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.solver import Solver
 from scenario import Scenario, descent
 
-POLICY = Policy(allow_gram=True, allow_unpinned=True, colluders=0)
 STRIKES = ("nobody", "owners before they upload", "owners that have uploaded", "all but one of each role", "a role")
 
 
@@ -113,8 +112,8 @@ class FaultyRoles(FaultyRun):
     def _new_device(self, name: str, identity: Identity | None = None, data_used: bool = False) -> Device:
         kind: Any = self.device_type or self.scenario.device_type
         helper = name in self.helpers
-        data = (None, None) if data_used or helper else self.scenario.data[self.names.index(name)]
-        device: Device = kind(name, *data, helper=helper, identity=identity, policy=POLICY, random_bytes=self.secrets)
+        rows = None if data_used or helper else Rows(*self.scenario.data[self.names.index(name)])
+        device: Device = kind(name, rows, helper=helper, identity=identity, random_bytes=self.secrets)
         if name in self.liars:
             make_liar(device, self.lies_from)
         return device

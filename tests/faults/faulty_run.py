@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from codedfl.crypto.sealed import Identity
 from codedfl.errors import CodedFLError, MessageRefused, NotEnoughDevices, WrongAnswers
-from codedfl.protocol import Device, Phase, Policy, Server
+from codedfl.protocol import Device, Phase, Rows, Server
 from codedfl.protocol.messages import Kind, Message, Update
 from codedfl.schemes import CodedKeys, CodedPadded, CodedScheme, OneShot
 from codedfl.solve.closed_form import ClosedForm
@@ -115,10 +115,8 @@ class FaultyRun:
         return self.scenario.server(solver_of(self.setting), **options)
 
     def _new_device(self, name: str, identity: Identity | None = None, data_used: bool = False) -> Device:
-        data = (None, None) if data_used else self.scenario.data[self.names.index(name)]
-        device = self.scenario.device_type(
-            name, *data, identity=identity, policy=Policy(allow_gram=True), random_bytes=self.secrets
-        )
+        rows = None if data_used else Rows(*self.scenario.data[self.names.index(name)])
+        device = self.scenario.device_type(name, rows, identity=identity, random_bytes=self.secrets)
         if name in self.liars:
             make_liar(device, self.lies_from)
         return device

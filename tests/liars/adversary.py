@@ -5,6 +5,10 @@ likes; devices in its service (colluders, whose keys are pinned, and puppets tha
 and tell it all they draw and read. What the parties of a run need from each other in phase 1 it lets real ``Server``
 machines make, one a ``Face``: two faces with one run show two agreements of the same run. Updates it forges itself.
 
+Honest devices have contracts (``contracts``), and any number of runs on them. What may be known in the end is the total
+of each pod, for each contract by itself; in the coded schemes also what colluders expose there. In a laboratory there
+is no contract: a device takes part in any run, and each agreement entitles to what an honest run on it shows.
+
 A new scheme comes in through ``Attacked``: its two machine types, and what the adversary is entitled to. New kinds of
 messages that honest machines answer need nothing: knowledge is read from bytes. Those that only a liar would send are
 new methods of ``Face`` and moves of ``lying_schedules``.
@@ -13,26 +17,32 @@ new methods of ``Face`` and moves of ``lying_schedules``.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from knowledge import Functional, Knowledge, Leak, combinations_without
+from contracts import Contract
+from knowledge import Coordinate, Functional, Knowledge, Leak, combinations_without
 from numpy.typing import ArrayLike
-from stage import Stage
+from stage import Stage, decoded
 
 from codedfl.code.gradient_code import make_code
 from codedfl.errors import CodedFLError, MessageRefused
 from codedfl.privacy.exposure import known_functionals
-from codedfl.protocol import Agreement, Device, Ledger, Policy, Server
-from codedfl.protocol.agreement import MOST_EPOCHS
+from codedfl.protocol import Agreement, Device, Parameters, Rows, Server, Terms, WholeNumbers
+from codedfl.protocol.agreement import MOST_EPOCHS, Invitation
+from codedfl.protocol.contribution import Contribution
 from codedfl.protocol.messages import SERVER, Kind, Message, Update
 from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
 from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
 from codedfl.protocol.schemes.one_shot import OneShotDevice, OneShotServer
 from codedfl.solve.closed_form import ClosedForm
+from codedfl.solve.solver import Solver
+from codedfl.solve.whole_total import TakesTotal
 from codedfl.state import State
 from codedfl.typing import Floats
 from scenario import Scenario, descent
@@ -42,13 +52,8 @@ from scenario import Scenario, descent
 Entitlement = Callable[["Adversary", Agreement, frozenset[int], int], Sequence[Sequence[int]]]
 
 
-# Of a device in the adversary's service.
-ANYTHING_GOES = Policy(least_joiners=2, allow_gram=True, allow_unmasked=True, allow_unpinned=True)
-
-
-def least_participants(count: int) -> dict[str, Any]:
-    """Arguments of a device whose operator refuses smaller sets."""
-    return {"policy": Policy(least_joiners=count, allow_gram=True)}
+# What one device has put on the ring: by kind of sum and index, the entries (one a row, where rows are told apart).
+Sums = Mapping[tuple[str, int], tuple[Coordinate, ...]]
 
 
 @cache
@@ -67,12 +72,17 @@ def entitled_by_code(
 
 @dataclass(frozen=True)
 class Attacked:
-    """A scheme under attack."""
+    """A scheme under attack.
+
+    entitled: what an agreement shows.
+    by_pods: whether a contract entitles to the totals of its pods, whatever agreements there were.
+    """
 
     server_type: type[Server]
     device_type: type[Device]
     entitled: Entitlement = entitled_by_code
     face_type: type[Face] | None = None  # None is Face
+    by_pods: bool = False
 
 
 SCHEMES = {
@@ -82,86 +92,191 @@ SCHEMES = {
 }
 
 
-@dataclass
-class Cast(Scenario):
-    """A scenario whose devices are called otherwise."""
+ALL_SCHEMES: dict[str, Attacked] = dict(SCHEMES)  # ``role_lies`` adds its own
 
-    called: tuple[str, ...] = ()
 
-    @property
-    def names(self) -> list[str]:
-        return list(self.called) or super().names
+class Accepted(NamedTuple):
+    """An agreement that a device wrote under: by which contract (None in a laboratory), and what it brought."""
+
+    contract: Contract | None
+    sums: Sums
+
+
+class Snapshot(NamedTuple):
+    """A machine's state, and what makes a machine that it fits."""
+
+    state: State
+    contract: Contract | None
+    invited: Parameters | None
 
 
 class Party:
-    """A device: its keys, rows and ledger, which outlive runs, and the machine that plays the present one.
+    """A device with its operator: keys, rows and approvals, which outlive runs, and the machine of the present one.
 
-    adverse: whether it is in the adversary's service. ``actor`` tells a puppet from the device whose name it takes.
+    An approval freezes the rows, and has the same pod as every approval before. What was answered under a contract is
+    kept beside the machine, as drivers do.
+
+    adverse: whether it is in the adversary's service: it takes part in anything. ``actor`` tells a puppet from the
+        device whose name it takes.
+    scheme: of a laboratory, where there are no contracts.
     """
 
+    terms_type: ClassVar[type[Terms]] = Terms
+
     def __init__(
-        self, stage: Stage, scenario: Scenario, index: int, *, adverse: bool = False, actor: str = "", **options: Any
+        self, stage: Stage, scenario: Scenario, index: int, *, adverse: bool = False, actor: str = "", scheme: str
     ) -> None:
         self.name = scenario.names[index]
         self.actor = actor or self.name
-        self.owner = self.actor  # whose rows: another name once they have changed
         self.adverse = adverse
-        self.options: dict[str, Any] = {"policy": ANYTHING_GOES} if adverse else {"ledger": Ledger(), **options}
+        self.rows = scenario.data[index]
         self.identity = stage.identity(self.actor)
-        self._stage, self._scenario, self._index = stage, scenario, index
+        self._stage, self._scheme = stage, scheme
         self._random_bytes = stage.source(self.actor)
-        self.snapshots: list[State] = []
-        self.accepted: dict[bytes, str] = {}  # hash of an agreement that it wrote under -> whose rows it had then
+        self.contracts: dict[bytes, Contract] = {}  # approved, by digest
+        self._frozen: dict[bytes, tuple[Floats, Floats]] = {}  # rows, by digest of the contract
+        self._noise_seeds: dict[bytes, bytes] = {}
+        self.answered: dict[bytes, list[bytes]] = {}  # questions, by digest of the contract: on disk
+        self.asked: dict[bytes, set[bytes]] = {}  # the same as counted by the harness
+        self.pod: frozenset[str] | None = None
+        self.snapshots: list[Snapshot] = []
+        self.accepted: dict[bytes, Accepted] = {}  # by hash of the agreement that it wrote under
+        self.contributed: dict[bytes, Sums] = {}  # the first under each contract, by its digest
         self._agreement_of: dict[bytes, bytes] = {}  # run -> hash; a device that forgets nothing has one a run
         self.refusals: list[str] = []
         self.rolled_back: set[bytes] = set()  # runs in which it forgot something
-        self.machine = self._new_machine()
+        self.new_run()
 
-    @property
-    def rows(self) -> tuple[Floats, Floats]:
-        return self._scenario.data[self._index]
+    # -- what its operator does
 
-    def _new_machine(self) -> Device:
-        options = {"identity": self.identity, "random_bytes": self._random_bytes} | self.options
-        return self._scenario.device(self._index, **options)
+    def approve(self, contract: Contract) -> bool:
+        """Its rows have one pod everywhere: another is refused."""
+        pod = contract.pod_of(self.name)
+        if self._objects_to(pod):
+            return False
+        self.pod = self.pod or pod
+        self.contracts[contract.digest] = contract
+        self._frozen[contract.digest] = self.rows
+        self._noise_seeds[contract.digest] = self._random_bytes(32)
+        self.answered[contract.digest] = []
+        return True
 
-    def new_run(self) -> None:
-        """The machine of the run before is put away; what must outlive it stays in ``options``."""
-        self.machine = self._new_machine()
-        self._agreement_of.clear()
+    def _objects_to(self, pod: frozenset[str]) -> bool:
+        return bool(self.pod) and pod != self.pod
 
     def change_rows(self, X: ArrayLike, Y: ArrayLike) -> None:
-        """For machines made from now on."""
-        self._scenario.data[self._index] = (np.asarray(X, dtype=np.float64), np.asarray(Y, dtype=np.float64))
-        self.owner += "'"
+        """In its own table: what was approved before is of the rows before."""
+        self.rows = (np.asarray(X, dtype=np.float64), np.asarray(Y, dtype=np.float64))
+
+    # -- its machine
+
+    def _terms(self, contract: Contract, invited: Parameters | None) -> Terms:
+        """What the machine holds the server to; mutants make less of it."""
+        del invited
+        return contract.terms(self.terms_type)
+
+    def _contract_for(self, invited: Parameters | None) -> Contract | None:
+        """The one that an invitation is for; else the latest, by which it will be refused."""
+        if self.adverse or not self.contracts:
+            return None
+        latest = list(self.contracts.values())[-1]
+        return latest if invited is None else self.contracts.get(invited.recipe, latest)
+
+    def _new_machine(self, contract: Contract | None, invited: Parameters | None) -> Device:
+        terms = None if contract is None else self._terms(contract, invited)
+        parameters = invited if terms is None else terms.parameters
+        scheme = self._scheme if parameters is None else parameters.scheme
+        device_type = ALL_SCHEMES[scheme].device_type
+        options: dict[str, Any] = {}
+        if contract is not None:
+            options = {"answered": self._answered(contract), "noise_seed": self._noise_seed(contract)}
+        contribution: Contribution | None = self._contribution(contract, parameters)
+        if contract is not None and not contract.pod_of(self.name) and ALL_SCHEMES[scheme].by_pods:
+            contribution, options["helper"] = None, True
+        return device_type(
+            self.name, contribution, terms, identity=self.identity, random_bytes=self._random_bytes, **options
+        )
+
+    def _answered(self, contract: Contract) -> Collection[bytes]:
+        return self.answered[contract.digest]
+
+    def _noise_seed(self, contract: Contract) -> bytes:
+        return self._noise_seeds[contract.digest]
+
+    def _rows_for(self, contract: Contract | None) -> tuple[Floats, Floats]:
+        return self.rows if contract is None else self._frozen[contract.digest]
+
+    def _contribution(self, contract: Contract | None, parameters: Parameters | None) -> Contribution:
+        X, Y = self._rows_for(contract)
+        if parameters is None or not parameters.total_limit:
+            return Rows(X, Y)
+        length = parameters.constant_length
+        values = np.resize(np.round(16 * X).astype(np.int64), length)
+        return WholeNumbers(length, lambda ring: ring.from_integers(values))
+
+    def new_run(self) -> None:
+        """The machine of the run before is put away."""
+        self.contract = self._contract_for(None)
+        self._invited: Parameters | None = None
+        self.machine = self._new_machine(self.contract, None)
+        self._agreement_of.clear()
 
     def remember(self) -> None:
-        self.snapshots.append(copy.deepcopy(self.machine.state()))
+        self.snapshots.append(Snapshot(copy.deepcopy(self.machine.state()), self.contract, self._invited))
 
     def roll_back(self, snapshot: int = -1) -> None:
-        """A fresh process goes on from an old state; it cannot know what it accepted since."""
-        self.rolled_back |= set(self._agreement_of)
+        """The machine goes on from a state of before, as after a crash or with an old copy of its folder."""
         self.machine = self.remembered(snapshot)
+        back_in = [] if self.machine._invitation is None else [self.machine._invitation.run]
+        self.rolled_back |= {*self._agreement_of, *back_in}
+        _, self.contract, self._invited = self.snapshots[snapshot]
         self._agreement_of.clear()
 
     def remembered(self, snapshot: int) -> Device:
-        machine = self._new_machine()
-        machine.restore(copy.deepcopy(self.snapshots[snapshot]))
+        state, contract, invited = self.snapshots[snapshot]
+        machine = self._new_machine(contract, invited)
+        machine.restore(copy.deepcopy(state))
         return machine
 
     def receive(self, data: bytes) -> list[bytes]:
         """The machine's replies, all of which the adversary sees; none if it refuses."""
-        with self._stage.acting(self.actor, self.owner, data):
+        message = decoded(data)
+        if message.kind is Kind.INVITATION and self.machine._invitation is None:
+            self._take_up(message)
+        with self._stage.acting(self.actor, self.actor, data):
             try:
                 replies = self.machine.receive(data)
             except MessageRefused as error:
                 self.refusals.append(str(error))
                 return []
+            sums = dict(self._stage.unknowns.contributed)
         self._stage.wire += replies
-        for message in map(Message.decode, replies):
-            if message.agreement and self._agreement_of.setdefault(message.run, message.agreement) == message.agreement:
-                self.accepted.setdefault(message.agreement, self.owner)
+        for reply in map(decoded, replies):
+            self._note(message, reply, sums)
         return replies
+
+    def _take_up(self, message: Message) -> None:
+        """Which of its contracts an invitation is for, the device sees from the recipe."""
+        try:
+            self._invited = Invitation.decode(message.run, message.body).parameters
+        except MessageRefused:
+            return
+        self.contract = self._contract_for(self._invited)
+        self.machine = self._new_machine(self.contract, self._invited)
+
+    def _note(self, message: Message, reply: Message, sums: Sums) -> None:
+        """What the harness holds against the machine, and what a driver keeps."""
+        if reply.agreement and self._agreement_of.setdefault(reply.run, reply.agreement) == reply.agreement:
+            self.accepted.setdefault(reply.agreement, Accepted(self.contract, sums))
+        if self.contract is None:
+            return
+        if sums and self._invited == self.contract.parameters:  # on other parameters nothing was approved
+            self.contributed.setdefault(self.contract.digest, sums)
+        if reply.kind is Kind.ANSWER:
+            self.answered[self.contract.digest] = list(self.machine.questions)
+            packed = Update.decode(message.body).packed
+            if packed:
+                self.asked.setdefault(self.contract.digest, set()).add(hashlib.sha256(packed).digest())
 
 
 class Letter(NamedTuple):
@@ -179,18 +294,18 @@ class Face:
     one does.
 
     like: another face, whose run and keys this one takes over: its server machine draws what the other's drew.
-    told: what it tells the devices beyond the parameters of the scenario.
+    dealt: further arguments of its server machine.
     """
 
     def __init__(
         self,
         adversary: Adversary,
         cast: Sequence[Party],
-        scenario: Scenario,
+        parameters: Parameters,
         like: Face | None,
-        told: Mapping[str, Any],
+        dealt: Mapping[str, Any],
     ) -> None:
-        self.adversary, self._scenario, self._told = adversary, scenario, told
+        self.adversary, self.parameters, self._dealt = adversary, parameters, dealt
         self.cast = {party.name: party for party in cast}
         again: list[bytes] = list(like._first_draws) if like else []
         first: list[bytes] = []
@@ -201,12 +316,10 @@ class Face:
                 raise RuntimeError("a server machine must draw the same things in the same order")
             return first[-1]
 
-        solver = ClosedForm(1e-3) if scenario.device_type.reveals_gram else descent()
-        options = {"identity": adversary.identity, "random_bytes": draw}
-        options |= {name: told[name] for name in _DEALT if name in told}
-        self.server = scenario.server(solver, **options)
-        parameters = {name: value for name, value in told.items() if name not in _DEALT}
-        self.server.parameters = replace(self.server.parameters, **parameters)
+        server_type = ALL_SCHEMES[parameters.scheme].server_type
+        options: dict[str, Any] = {"identity": adversary.identity, "random_bytes": draw, **dealt}
+        self.server = server_type(parameters, list(self.cast), solver_for(parameters), **options)
+        self.server.parameters = parameters  # all of the epochs, whatever its solver wants
         self._first_draws: tuple[bytes, ...] = tuple(first)  # the run and its keys
         self.tray: list[Letter] = []
         self.keeps_back: Collection[Kind] = (Kind.ANSWER,)
@@ -226,7 +339,7 @@ class Face:
 
     def fork(self) -> Face:
         """The same agreement with nobody's shares yet: devices that are rolled back can share anew with some."""
-        twin = type(self)(self.adversary, list(self.cast.values()), self._scenario, self, self._told)
+        twin = type(self)(self.adversary, list(self.cast.values()), self.parameters, self, self._dealt)
         twin.server.restore(copy.deepcopy(self._frozen or self.server.state()))
         twin._frozen = self._frozen
         self.adversary.faces.append(twin)
@@ -234,7 +347,7 @@ class Face:
 
     def take(self, data: bytes) -> None:
         """A device's message goes to the server machine."""
-        if Message.decode(data).kind not in self.keeps_back:
+        if decoded(data).kind not in self.keeps_back:
             self._let_server(lambda: self.server.receive(data))
 
     def deliver(self, place: int = 0) -> None:
@@ -251,7 +364,7 @@ class Face:
         """A signed update with any e: d x c integers. None has no numbers, which asks for the constant."""
         if self.agreement is None:
             raise RuntimeError("an update needs an agreement")
-        ring = self.agreement.fixed_point.ring
+        ring = self.agreement.ring
         packed = b"" if e is None else ring.pack(ring.from_integers(np.asarray(e, dtype=np.float64)))
         return self.signed(Kind.UPDATE, Update(epoch, 0, packed).encode())
 
@@ -269,8 +382,11 @@ class Face:
         self.ask(epoch, dict.fromkeys(self.cast, e))
 
     def ask_everything(self) -> None:
-        """The constant part and every column of X'X, the same for all."""
-        d, c = self._scenario.d, self._scenario.c
+        """The constant part and, where there are products, every column of X'X, the same for all."""
+        d, c = self.parameters.n_features, self.parameters.n_outputs
+        if self.parameters.reveals_gram or self.parameters.total_limit:
+            self.ask_all(1, None)
+            return
         for epoch, e in enumerate([None, *np.eye(d)], start=1):
             self.ask_all(epoch, None if e is None else np.outer(e, np.ones(c)))
 
@@ -292,65 +408,133 @@ class Face:
 
     def _lay_out(self, outgoing: Sequence[tuple[Sequence[str], bytes]]) -> None:
         for receivers, data in outgoing:
-            kind = Message.decode(data).kind
+            kind = decoded(data).kind
             self.tray += [Letter(name, kind, data) for name in receivers]
 
 
-@dataclass
 class Adversary:
     """scenario: the honest world: devices, rows, parameters.
 
-    colluders: indices of devices in the adversary's service.
-    pinned: whether honest devices have the server's key and everybody's keys from elsewhere (roster).
-    options: further arguments of every honest device.
+    contract: the study that all honest devices have approved; None in a laboratory.
     """
 
-    stage: Stage
-    scenario: Scenario
-    scheme: Attacked
-    colluders: Sequence[int] = ()
-    pinned: bool = True
-    party_type: type[Party] = Party
-    options: dict[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.random_bytes = self.stage.source(SERVER)
-        self.identity = self.stage.identity(SERVER)
+    def __init__(
+        self,
+        stage: Stage,
+        scenario: Scenario,
+        scheme: Attacked,
+        *,
+        colluders: Sequence[int] = (),
+        laboratory: bool = False,
+        party_type: type[Party] = Party,
+        pods: Iterable[Iterable[int]] | None = None,
+        helpers: Iterable[int] = (),
+        least_owners: int = 2,
+        **parameters: Any,
+    ) -> None:
+        self.stage, self.scenario, self.scheme = stage, scenario, scheme
+        self.random_bytes = stage.source(SERVER)
+        self.identity = stage.identity(SERVER)
+        self.laboratory = laboratory
         self.parties = [
-            Party(self.stage, self.scenario, i, adverse=True)
-            if i in self.colluders
-            else self.party_type(self.stage, self.scenario, i, **self.options)
-            for i in range(self.scenario.n_devices)
+            (Party if i in colluders else party_type)(
+                stage, scenario, i, adverse=i in colluders, scheme=scheme.server_type.scheme
+            )
+            for i in range(scenario.n_devices)
         ]
-        if self.pinned:
-            roster = {party.name: party.identity.public for party in self.parties}
-            for party in self.honest:
-                party.options |= {"server_public": self.identity.public, "roster": roster}
-                party.new_run()
+        usual = {"epochs": MOST_EPOCHS, "owners": scenario.n_devices}
+        self.parameters = replace(scenario.parameters, **usual | parameters)
         self.puppets: list[Party] = []
         self.faces: list[Face] = []
         self.agreements: dict[bytes, Agreement] = {}
+        self.contracts: list[Contract] = []
         self.log: list[str] = []
+        self.contract: Contract | None = None
+        if not laboratory:
+            divided = pods or [range(scenario.n_devices)]
+            self.contract = self.approved("the study", divided, helpers=helpers, least_owners=least_owners)
 
     @property
     def honest(self) -> list[Party]:
         return [party for party in self.parties if not party.adverse]
 
+    def called(self, *indices: int) -> tuple[str, ...]:
+        return tuple(self.scenario.names[i] for i in indices)
+
+    # -- contracts
+
+    def draw_up(
+        self,
+        label: str,
+        pods: Iterable[Iterable[int]] | None = None,
+        helpers: Iterable[int] = (),
+        *,
+        least_owners: int = 2,
+        says_pods: bool = True,
+        **changes: Any,
+    ) -> Contract:
+        """Another contract: over these pods (else those of the first), with parameters changed."""
+        if pods is None:
+            assert self.contract is not None
+            divided: Iterable[Iterable[str]] = self.contract.pods
+        else:
+            divided = [self.called(*pod) for pod in pods]
+        divided = [frozenset(pod) for pod in divided]
+        names = {*self.called(*helpers)}.union(*divided)
+        roster = {party.name: party.identity.public for party in self.parties if party.name in names}
+        parameters = replace(self.parameters, **changes)
+        public = self.identity.public
+        return Contract.drawn_up(label, parameters, public, roster, divided, least_owners, says_pods=says_pods)
+
+    def approved(self, label: str, pods: Iterable[Iterable[int]] | None = None, **more: Any) -> Contract:
+        """A contract that everybody on its roster was shown; ``party.contracts`` says who approved."""
+        contract = self.draw_up(label, pods, **more)
+        self.show(contract)
+        return contract
+
+    def show(self, contract: Contract) -> None:
+        self.contracts.append(contract)
+        for party in self.honest:
+            if party.name in contract.roster:
+                party.approve(contract)
+                party.new_run()
+
+    # -- stories
+
     def puppet(self, index: int) -> Party:
         """A device that the adversary invents, in the name of a real one."""
         actor = f"puppet {len(self.puppets)} as {self.scenario.names[index]}"
-        self.puppets.append(Party(self.stage, self.scenario, index, adverse=True, actor=actor))
+        scheme = self.scheme.server_type.scheme
+        self.puppets.append(Party(self.stage, self.scenario, index, adverse=True, actor=actor, scheme=scheme))
         return self.puppets[-1]
 
-    def face(self, cast: Sequence[Party] | None = None, like: Face | None = None, **changes: Any) -> Face:
-        """A new story: who is in it, in the server's order; in a run of its own unless ``like`` another; parameters."""
-        cast = self.parties if cast is None else cast
-        told = {"epochs": MOST_EPOCHS}
-        told |= {name: changes.pop(name) for name in (*_TOLD, *_DEALT) if name in changes}
-        base = {name: getattr(self.scenario, name) for name in _SHAPE} | changes
-        called = tuple(party.name for party in cast)
-        face_type = self.scheme.face_type or Face
-        self.faces.append(face_type(self, cast, Cast(sizes=[1] * len(cast), called=called, **base), like, told))
+    def face(
+        self,
+        cast: Sequence[Party] | None = None,
+        like: Face | None = None,
+        contract: Contract | None = None,
+        **changes: Any,
+    ) -> Face:
+        """A new story: who is in it, in the server's order; in a run of its own unless ``like`` another.
+
+        It is told as a run on ``contract`` (else on the first), with parameters changed.
+        """
+        contract = contract or self.contract
+        if cast is None:
+            cast = [one for one in self.parties if contract is None or one.name in contract.roster]
+        of_server = ("holders", "helpers", "initial_model")
+        dealt: dict[str, Any] = {name: changes.pop(name) for name in of_server if name in changes}
+        if self.scenario.initial is not None:
+            dealt.setdefault("initial_model", self.scenario.initial)
+        base = self.parameters if contract is None else contract.parameters
+        parameters = replace(base, **changes)
+        attacked = ALL_SCHEMES[parameters.scheme]
+        if not attacked.by_pods:
+            dealt = {name: value for name, value in dealt.items() if name == "initial_model"}
+        elif contract is not None:
+            dealt = {"helpers": contract.helpers & {party.name for party in cast}, "pods": contract.pods} | dealt
+        face_type = attacked.face_type or Face
+        self.faces.append(face_type(self, cast, parameters, like, dealt))
         return self.faces[-1]
 
     def started(self, cast: Sequence[Party] | None = None, **changes: Any) -> Face:
@@ -372,9 +556,9 @@ class Adversary:
         return face
 
     def hand_over(self, party: Party, data: bytes) -> None:
-        self.log.append(f"{Message.decode(data).kind} to {party.actor}")
+        self.log.append(f"{decoded(data).kind} to {party.actor}")
         for reply in party.receive(data):
-            message = Message.decode(reply)
+            message = decoded(reply)
             for face in self.faces:
                 fits = message.agreement in (b"", face.agreement.hash if face.agreement else b"")
                 if face.server.run == message.run and fits and face.cast.get(party.name) is party:
@@ -387,64 +571,97 @@ class Adversary:
         mine = [party.actor for party in [*self.parties, *self.puppets] if party.adverse]
         return Knowledge(self.stage, {SERVER, *mine, *also}, **more)
 
-    def entitled(self, primes: Sequence[int], also: Sequence[str] = ()) -> dict[int, list[Functional]]:
-        """For each agreement, what an honest run on it shows of the honest members that wrote under it.
+    def entitled(
+        self, primes: Sequence[int], also: Sequence[str] = (), *, by_lists: bool = False
+    ) -> dict[int, list[Functional]]:
+        """What may be known: the totals of pods for each contract, and what an honest run on each agreement shows.
 
-        A second agreement that a device accepts in a run, without having been rolled back, entitles to nothing.
+        by_lists: in schemes of roles not of every pod, but over the one list that each agreement has; where nobody
+            was rolled back.
         """
         granted: dict[int, list[Functional]] = {prime: [] for prime in primes}
-        sums = {(kind, index) for _, kind, index in self.stage.unknowns.data}
+        if not by_lists:
+            for contract in self.contracts:
+                if ALL_SCHEMES[contract.parameters.scheme].by_pods:
+                    totals = self._totals_of_pods(contract, also)
+                    for prime in primes:
+                        granted[prime] += totals
         for agreed in self.agreements.values():
-            taking_part, absent, adverse = self._members(agreed, also)
-            for prime in set(primes) & set(agreed.fixed_point.ring.primes):
-                shown = self.scheme.entitled(self, agreed, adverse, prime)
+            attacked = ALL_SCHEMES[agreed.parameters.scheme]
+            contract = self.contract_of(agreed)
+            if contract is not None and attacked.by_pods and not by_lists:
+                continue
+            if contract is not None and not self._is_approved(agreed, contract):
+                continue
+            taking_part, absent, adverse = self._members(agreed, also, contract)
+            for prime in set(primes) & set(agreed.ring.primes):
+                shown = attacked.entitled(self, agreed, adverse, prime)
                 # Who has not accepted has given nothing: only combinations without the absent can be had.
                 for row in combinations_without(shown, absent, list(taking_part), prime):
-                    for kind, index in sums:
-                        found = zip(taking_part.values(), row, strict=True)
-                        granted[prime].append({(owner, kind, index): value for owner, value in found if value})
+                    granted[prime] += _weighted(zip(taking_part.values(), row, strict=True))
         return granted
 
-    def leak(self, also: Sequence[str] = (), **more: Any) -> Leak | None:
-        """What is known beyond what honest runs show."""
+    def leak(self, also: Sequence[str] = (), *, by_lists: bool = False, **more: Any) -> Leak | None:
+        """What is known beyond what may be."""
         knowledge = self.knowledge(also, **more)
-        return knowledge.leak(self.entitled(knowledge.primes, also))
+        return knowledge.leak(self.entitled(knowledge.primes, also, by_lists=by_lists))
 
-    def _members(self, agreed: Agreement, also: Sequence[str]) -> tuple[dict[int, str], list[int], frozenset[int]]:
-        """Honest positions that accepted, with whose rows; those that did not; and the adversary's."""
-        taking_part, absent = {}, []
+    def _totals_of_pods(self, contract: Contract, also: Sequence[str]) -> list[Functional]:
+        found: list[Functional] = []
+        for pod in contract.pods:
+            honest = [party for party in self.honest if party.name in pod and party.actor not in also]
+            if honest and all(party.pod == pod and contract.digest in party.contributed for party in honest):
+                found += _weighted((party.contributed[contract.digest], 1) for party in honest)
+        return found
+
+    def _is_approved(self, agreed: Agreement, contract: Contract) -> bool:
+        """Whether an agreement is what the contract says, and the contract what each device was promised first."""
+        owners = [agreed.names[i] for i in agreed.owners]
+        whole = ALL_SCHEMES[agreed.parameters.scheme].by_pods or contract.has_whole_pods(owners)
+        as_ever = all(party.pod == contract.pod_of(party.name) for party in self.honest if party.name in owners)
+        return agreed.parameters == contract.parameters and whole and as_ever
+
+    def contract_of(self, agreed: Agreement) -> Contract | None:
+        """None in a laboratory. Parameters that nobody approved belong to no contract: then it is the first one."""
+        if self.laboratory:
+            return None
+        by_digest = {contract.digest: contract for contract in self.contracts}
+        return by_digest.get(agreed.parameters.recipe, self.contract)
+
+    def _members(
+        self, agreed: Agreement, also: Sequence[str], contract: Contract | None
+    ) -> tuple[dict[int, Sums], list[int], frozenset[int]]:
+        """Honest positions that accepted, with what they brought; those that did not; and the adversary's."""
+        taking_part: dict[int, Sums] = {}
+        absent = []
         for place, member in enumerate(agreed.members):
             for party in self.honest:
                 named = (party.name, party.identity.public) == (member.name, member.identity)
                 if named and party.actor not in also:
-                    if agreed.hash in party.accepted:
-                        taking_part[place] = party.accepted[agreed.hash]
-                    else:
+                    if agreed.hash not in party.accepted:
                         absent.append(place)
+                    elif contract is None:
+                        taking_part[place] = party.accepted[agreed.hash].sums
+                    else:
+                        taking_part[place] = party.contributed.get(contract.digest, {})
         return taking_part, absent, frozenset(range(agreed.n_devices)) - set(taking_part) - set(absent)
 
 
-# What a face takes over from the honest world unless told otherwise.
-_SHAPE = (
-    "alpha",
-    "d",
-    "c",
-    "initial",
-    "public_samples",
-    "claimed_samples",
-    "precision",
-    "masks",
-    "groups",
-    "colluders",
-    "bounds",
-    "server_type",
-    "device_type",
-)
+def _weighted(sums: Iterable[tuple[Sums, int]]) -> list[Functional]:
+    """For each kind of sum and index, the weighted sum over devices."""
+    found: dict[tuple[str, int], Counter[Coordinate]] = {}
+    for one, weight in sums:
+        if weight:
+            for entry, coordinates in one.items():
+                for coordinate in coordinates:
+                    found.setdefault(entry, Counter())[coordinate] += weight
+    return list(found.values())
 
 
-# Parameters that a scenario does not have, and what a server of roles is told.
-_TOLD = ("epochs", "recipe")
-_DEALT = ("holders", "helpers")
+def solver_for(parameters: Parameters) -> Solver:
+    if parameters.total_limit:
+        return TakesTotal()
+    return ClosedForm(1e-3) if parameters.reveals_gram else descent()
 
 
 def world(
@@ -456,14 +673,21 @@ def world(
 ) -> Adversary:
     """An adversary in a small world: d = 2 features, c = 1 output unless ``options`` (of Scenario) say otherwise.
 
-    ``colluders``, ``pinned``, ``party_type`` and ``device_options`` are the adversary's; ``z`` is how many colluders a
-    scheme of roles shall withstand.
+    ``colluders``, ``laboratory``, ``party_type``, ``pods``, ``helpers``, ``least_owners`` and parameters that a
+    scenario does not have (``epochs``, ``noise``, ``owners``, ``total_limit``) are the adversary's; ``z`` is how many
+    colluders a scheme of roles shall withstand.
     """
-    attacked = SCHEMES[scheme] if isinstance(scheme, str) else scheme
-    of_adversary = {name: options.pop(name) for name in ("colluders", "pinned", "party_type") if name in options}
-    device_options = options.pop("device_options", {})
+    attacked = ALL_SCHEMES[scheme] if isinstance(scheme, str) else scheme
+    of_adversary = {name: options.pop(name) for name in _OF_ADVERSARY if name in options}
     types = {"server_type": attacked.server_type, "device_type": attacked.device_type}
     usual = {"d": 2, "c": 1, "public_samples": False, "claimed_samples": sum(sizes), "colluders": options.pop("z", 0)}
     scenario = Scenario(sizes, alpha, **usual | types | options)
-    scenario.bounds = replace(scenario.bounds, samples=100, samples_per_device=20) if scenario.bounds else None
-    return Adversary(stage, scenario, attacked, options=device_options, **of_adversary)
+    if "bounds" not in options:
+        scenario.bounds = replace(scenario.bounds, samples=100, samples_per_device=20)
+    return Adversary(stage, scenario, attacked, **of_adversary)
+
+
+_OF_ADVERSARY = (
+    *("colluders", "laboratory", "party_type", "pods", "helpers", "least_owners"),
+    *("epochs", "noise", "owners", "total_limit"),
+)

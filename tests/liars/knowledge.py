@@ -47,7 +47,7 @@ class Knowledge:
     """Of the actors in ``parties`` together (the server is one of them), after all that happened on the stage so far.
 
     stolen: further bytes they have got hold of.
-    public: owners whose rows everybody knows.
+    public: devices whose rows everybody knows.
     library: of the stage, when many collusions are asked about; nothing can be stolen then.
     """
 
@@ -61,7 +61,7 @@ class Knowledge:
     ) -> None:
         self._stage = stage
         self._parties = set(parties)
-        self._open_rows = {*public, *(owner for owner, actor in stage.owners.items() if actor in self._parties)}
+        self._open_rows = {rows for rows, actor in stage.owners.items() if actor in {*public, *self._parties}}
         self._library = library
         self._readable = b""
         self._texts_read: frozenset[int] = frozenset()
@@ -73,6 +73,7 @@ class Knowledge:
                 texts += stage.drawn.get(actor, [])
             self._readable = _BETWEEN.join(self._opened(texts))
         self._known: dict[bytes, bool] = {}  # seeds
+        self._functionals: dict[int, list[list[int]]] = {}
         self.coordinates = sorted(name for name in stage.unknowns.data if name[0] not in self._open_rows)
         self._numbers = self._read_numbers()
 
@@ -136,6 +137,11 @@ class Knowledge:
 
     def functionals(self, prime: int) -> list[list[int]]:
         """Reduced basis, along ``coordinates``, of all functionals of the honest devices' rows that are known."""
+        if prime not in self._functionals:
+            self._functionals[prime] = self._functionals_known(prime)
+        return self._functionals[prime]
+
+    def _functionals_known(self, prime: int) -> list[list[int]]:
         rows = _without_private_streams(self._numbers.get(prime, []))
         streams = {key: i for i, key in enumerate({key for row in rows for key in row if isinstance(key, Unknown)})}
         place: dict[Unknown | Coordinate, int] = {key: i for key, i in streams.items()}  # noqa: C416 (a wider type)
@@ -165,6 +171,20 @@ class Knowledge:
         """The smallest set of honest devices of whose rows something is known by itself; empty if nothing is."""
         found = [next(self._by_fewest_devices(self.functionals(prime), prime), ((), [])) for prime in self.primes]
         return min((devices for devices, _ in found if devices), key=len, default=())
+
+    def fewest_rows(self) -> tuple[str, ...]:
+        """The same of single rows, where the stage tells them apart; of up to three, since all sets are looked at."""
+        for size in range(1, 4):
+            for chosen in itertools.combinations(sorted({rows for rows, _, _ in self.coordinates}), size):
+                if self.speaks_of(chosen):
+                    return chosen
+        return ()
+
+    def speaks_of(self, rows: Collection[str]) -> bool:
+        """Whether something is known of these rows alone."""
+        others = [i for i, (name, _, _) in enumerate(self.coordinates) if name not in rows]
+        inside = [i for i, (name, _, _) in enumerate(self.coordinates) if name in rows]
+        return any(combinations_without(self.functionals(prime), others, inside, prime) for prime in self.primes)
 
     def rank_within(self, prime: int, kind: str) -> int:
         """How many independent functionals of one kind of sum alone are known ("gram": directions of X'X)."""

@@ -1,20 +1,23 @@
 """Rules of the protocol taken away, one at a time; the harness must find out. No insecure switch is installed.
 
 Masks are changed where the stage names their streams, devices that forget are made from the public face of the
-machines (``state`` and ``restore``), policies and ledgers are arguments.
+machines (``state`` and ``restore``), and terms that ask for less are subclasses of ``Terms``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import replace
+from typing import ClassVar
+
 import numpy as np
 from adversary import Party
+from contracts import Contract
+from stage import decoded
 
 from codedfl.crypto.sealed import KEY_BYTES
-from codedfl.errors import MessageRefused
-from codedfl.protocol import Agreement, Device, Ledger, Parameters
+from codedfl.protocol import Agreement, Device, Parameters, Terms
 from codedfl.protocol.agreement import Invitation
-from codedfl.protocol.ledger import Entry, row_tags, rows_as_bytes
-from codedfl.protocol.local_data import fitted
 from codedfl.protocol.messages import Kind, Message, Update, unpack_list
 from codedfl.typing import Floats
 
@@ -34,16 +37,120 @@ def masks_for_all_epochs(label: str, handling: Message | None) -> str:
     return MASK if label.startswith(MASK) else label
 
 
-class TwoAgreements(Party):
-    """Accepts any number of agreements in a run: it forgets the one before, in its ledger too."""
+# -- terms that ask for less
+
+
+class AnyList(Terms):
+    """Any list of owners that is long enough for the scheme: the rule of protocol 2, whose ledger came too late."""
+
+    def check_list(self, owners: Collection[str]) -> None:
+        del owners
+
+
+class AnySet(Terms):
+    """Any participants, and any of them as owners."""
+
+    def check_set(self, agreement: Agreement) -> None:
+        del agreement
+
+
+class AnyParameters(Terms):
+    """Whatever the parameters: pods may be too small for them, and their scales for others."""
+
+    def __post_init__(self) -> None:
+        pass
+
+
+class ListsAnyOwners(Party):
+    """Signs and sums over lists that are no whole pods."""
+
+    terms_type = AnyList
+
+
+class TakesAnybody(Party):
+    """Does not look for participants on its roster."""
+
+    terms_type = AnySet
+
+
+class TakesAnyParameters(Party):
+    """Whatever the invitation says: the rule of protocol 2, as far as a policy allowed."""
+
+    terms_type: ClassVar[type[Terms]] = AnyParameters
+
+    def _terms(self, contract: Contract, invited: Parameters | None) -> Terms:
+        return replace(super()._terms(contract, invited), parameters=invited or contract.parameters)
+
+
+class TakesAnyBounds(TakesAnyParameters):
+    """Only how rows are cut to fit is left to the server."""
+
+    def _terms(self, contract: Contract, invited: Parameters | None) -> Terms:
+        terms = Party._terms(self, contract, invited)
+        if invited is None:
+            return terms
+        return replace(terms, parameters=replace(terms.parameters, bounds=invited.bounds))
+
+
+class TakesAnyBoundsAndLists(TakesAnyBounds):
+    """Both."""
+
+    terms_type = AnyList
+
+
+class ForgetsItsPod(Party):
+    """Approves whatever pod a contract has for it."""
+
+    def _objects_to(self, pod: frozenset[str]) -> bool:
+        del pod
+        return False
+
+
+class ReadsItsTableAnew(Party):
+    """Brings the rows that are in its table now, whatever was approved."""
+
+    def _rows_for(self, contract: Contract | None) -> tuple[Floats, Floats]:
+        del contract
+        return self.rows
+
+
+class DrawsNoiseAnew(Party):
+    """Has other noise in every run, so that totals can be averaged."""
+
+    def _noise_seed(self, contract: Contract) -> bytes:
+        del contract
+        return self._random_bytes(32)
+
+
+class CountsWithinARun(Party):
+    """Forgets after a run what it answered in it."""
+
+    def _answered(self, contract: Contract) -> Collection[bytes]:
+        del contract
+        return ()
+
+
+class AnswersAnyNumber(Party):
+    """Does not count the different updates that it answers."""
 
     def receive(self, data: bytes) -> list[bytes]:
-        if Message.decode(data).kind is Kind.AGREEMENT:
-            if Message.decode(data).run != self._run:
+        if decoded(data).kind is Kind.UPDATE:
+            self.machine._questions = []
+        return super().receive(data)
+
+
+# -- machines that forget or give too much
+
+
+class TwoAgreements(Party):
+    """Accepts any number of agreements in a run: it forgets the one before."""
+
+    def receive(self, data: bytes) -> list[bytes]:
+        if decoded(data).kind is Kind.AGREEMENT:
+            if decoded(data).run != self._run:
                 self.remember()
-                self._run, self._before_agreement = Message.decode(data).run, len(self.snapshots) - 1
+                self._run, self._before_agreement = decoded(data).run, len(self.snapshots) - 1
             else:
-                self.options["ledger"] = Ledger()
                 self.machine = self.remembered(self._before_agreement)
         return super().receive(data)
 
@@ -51,84 +158,38 @@ class TwoAgreements(Party):
     _before_agreement: int = -1
 
 
-class ForgetsRuns(Party):
-    """Keeps no ledger: every run is its first."""
-
-    def new_run(self) -> None:
-        self.options["ledger"] = Ledger()
-        super().new_run()
-
-
-class KnowsRunsByTheirId(Party):
-    """Its ledger takes a run's id for its name, which the server chooses, and rows as they were fitted."""
-
-    def new_run(self) -> None:
-        super().new_run()
-        self.machine._remember = self._remember_by_id  # type: ignore[method-assign]
-
-    def _remember_by_id(self, agreement: Agreement, owners: frozenset[bytes], tags: bytes) -> None:
-        bounds, ledger = agreement.parameters.bounds, self.options["ledger"]
-        rows = fitted(*self.machine._data, bounds)
-        tags = row_tags(self.identity, rows_as_bytes(rows.X, rows.Y))
-        entry = Entry(agreement.run, owners, agreement.parameters.recipe, (0.0, 0.0, 0), tags)
-        others = Ledger(past for past in ledger.entries if past.agreement != agreement.run)
-        reason = others.objection(entry, least_left=3, least_changed=10)
-        if reason:
-            raise MessageRefused(f"this device does not take part: {reason}")
-        ledger.record(entry)
-
-
-class TakesAnyRecipe(Party):
-    """Joins whatever the invitation says of how rows become features."""
-
-    def receive(self, data: bytes) -> list[bytes]:
-        if Message.decode(data).kind is Kind.INVITATION:
-            self.options["recipe"] = invited(data).recipe
-            self.new_run()
-        return super().receive(data)
-
-
-class AnswersAnyNumber(Party):
-    """Does not count the different updates that it answers."""
-
-    def receive(self, data: bytes) -> list[bytes]:
-        if Message.decode(data).kind is Kind.UPDATE:
-            self.machine.restore({**self.machine.state(), "_questions": []})
-        return super().receive(data)
-
-
 class SealedToForGood(Party):
     """The rule of protocol 1: what is sealed to it is sealed to its long-term key."""
 
-    def _new_machine(self) -> Device:
+    def _new_machine(self, contract: Contract | None, invited: Parameters | None) -> Device:
         secret = [self._stage.secret_of(self.identity.public)]
-        draw = self._random_bytes
+        machine = super()._new_machine(contract, invited)
+        draw = machine._random_bytes
 
         def long_term_key_first(count: int) -> bytes:
             return secret.pop() if secret and count == KEY_BYTES else draw(count)
 
-        self.options["random_bytes"] = long_term_key_first
-        return super()._new_machine()
+        machine._random_bytes = long_term_key_first
+        return machine
 
 
 class NeverFinishes(Party):
     """Keeps the secrets of a run that is over."""
 
     def receive(self, data: bytes) -> list[bytes]:
-        return [] if Message.decode(data).kind is Kind.FINISH else super().receive(data)
+        return [] if decoded(data).kind is Kind.FINISH else super().receive(data)
 
 
 class SignsAnyList(Party):
     """Signs any number of lists of owners in a run, and sums over the first."""
 
     def receive(self, data: bytes) -> list[bytes]:
-        if Message.decode(data).kind is Kind.OWNERS and not self.machine.ready:
-            before = self.machine.state()
-            self.options["ledger"].entries.clear()
-            self.machine.restore({**before, "_owners": b""})
+        if decoded(data).kind is Kind.OWNERS and not self.machine.ready and self.machine.agreed:
+            before = self.machine._owners
+            self.machine._owners = b""
             replies = super().receive(data)
-            if before["_owners"]:  # its own list stays the first
-                self.machine.restore({**self.machine.state(), "_owners": before["_owners"]})
+            if before:  # its own list stays the first
+                self.machine._owners = before
             return replies
         return super().receive(data)
 
@@ -136,8 +197,8 @@ class SignsAnyList(Party):
 class SignsShortLists(Party):
     """Does not ask how many owners are in a list."""
 
-    def _new_machine(self) -> Device:
-        machine = super()._new_machine()
+    def _new_machine(self, contract: Contract | None, invited: Parameters | None) -> Device:
+        machine = super()._new_machine(contract, invited)
         machine._check_owners = lambda _owners: None
         return machine
 
@@ -147,8 +208,11 @@ class ReadyWithWhatItHas(Party):
 
     def receive(self, data: bytes) -> list[bytes]:
         replies = super().receive(data)
-        if Message.decode(data).kind is Kind.CERTIFICATE and not self.machine.ready:
-            self.machine._finish_sums()
+        machine = self.machine
+        told = decoded(data).kind is Kind.CERTIFICATE and not machine.ready
+        if told and machine._certified and machine._gram_sum is not None:
+            with self._stage.acting(self.actor, self.actor, data):
+                machine._finish_sums()
         return replies
 
 
@@ -156,14 +220,14 @@ class GivesSeedsToAnybody(Party):
     """Gives a seed of its role to a holder of another."""
 
     def receive(self, data: bytes) -> list[bytes]:
-        message, machine, agreed = Message.decode(data), self.machine, self.machine._agreement
+        message, machine, agreed = decoded(data), self.machine, self.machine._agreement
         if message.kind is not Kind.SEED_WANTED or agreed is None or message.agreement != agreed.hash:
             return super().receive(data)
         owner, receiver = unpack_list(message.body, "a wish")
         if agreed.position(owner) not in machine._seeds:
             return []
         header = Message(Kind.SEED, message.run, agreed.hash, self.name, receiver)
-        with self._stage.acting(self.actor, self.owner, data):
+        with self._stage.acting(self.actor, self.actor, data):
             seed = machine._seeds[agreed.position(owner)]
             envelope = machine._seal(agreed.member(receiver).run_key, header, seed)
         reply = header.with_body(envelope).encode()
@@ -171,19 +235,19 @@ class GivesSeedsToAnybody(Party):
         return [reply]
 
 
-class JudgesByRows(Party):
-    """Joins a run only if its rows are within the run's bounds, so whether it joins tells of its rows."""
+class JudgesByRows(TakesAnyParameters):
+    """Joins any run whose bounds its rows are within, so whether it joins tells of its rows."""
 
     def receive(self, data: bytes) -> list[bytes]:
         replies = super().receive(data)
-        if Message.decode(data).kind is Kind.INVITATION and objection_of_rows(invited(data), *self.rows):
+        if decoded(data).kind is Kind.INVITATION and objection_of_rows(invited_to(data), *self.rows):
             return []
         return replies
 
 
-def invited(data: bytes) -> Parameters:
+def invited_to(data: bytes) -> Parameters:
     """The parameters in an invitation."""
-    message = Message.decode(data)
+    message = decoded(data)
     return Invitation.decode(message.run, message.body).parameters
 
 

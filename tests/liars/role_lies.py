@@ -1,23 +1,54 @@
 """Lies about lists of owners: what only a server of roles can do, and what it is entitled to.
 
-All holders of a run must sum over one list. A list has a certificate when more than (D + z)/2 devices have signed it;
-the adversary's own devices sign everything. Of an agreement it is entitled to the total over the first list that got so
-far, and over all of them when more than z devices collude with it or were rolled back: then nothing is promised.
+By contract it is entitled to the totals of pods, whatever lists there are, whoever signed or was rolled back.
+
+All holders of a run sum over one list besides. A list has a certificate when more than (D + z)/2 devices have signed
+it; the adversary's own devices sign everything. So of one agreement it has the total over the first list that got so
+far, and over all of them when more than z devices collude with it or were rolled back. In a laboratory, without pods,
+that is all there is to hold on to.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
-from adversary import Adversary, Attacked, Face
+from adversary import ALL_SCHEMES, Adversary, Attacked, Face, Party
+from stage import decoded
 
 from codedfl.protocol import Agreement
-from codedfl.protocol.messages import Kind, Message, pack_list, unpack_list
+from codedfl.protocol.agreement import Member
+from codedfl.protocol.messages import Commitments, Kind, Message, pack_list, unpack_list
 from codedfl.protocol.owner_list import Certificate, OwnerList
 from codedfl.protocol.schemes.role_device import RoleDevice
 from codedfl.protocol.schemes.role_server import RoleServer
 from codedfl.protocol.schemes.role_sums import SumsDevice, SumsServer
+
+
+class KnownSeed(NamedTuple):
+    """What a device in the adversary's service was given as a holder."""
+
+    run: bytes
+    owner: str
+    role: int
+    seed: bytes
+    commitments: Commitments
+
+
+def known_seeds(adversary: Adversary) -> list[KnownSeed]:
+    """All that its devices hold just now, of owners that are honest."""
+    honest, found = {party.name for party in adversary.honest}, []
+    for party in adversary.parties:
+        machine = party.machine
+        if party.adverse and isinstance(machine, RoleDevice) and machine._agreement is not None:
+            for owner, seed in machine._seeds.items():
+                name = machine._agreement.names[owner]
+                if name in honest:
+                    found.append(
+                        KnownSeed(machine._agreement.run, name, machine._role, seed, machine._commitments[owner])
+                    )
+    return found
 
 
 class RoleFace(Face):
@@ -31,6 +62,20 @@ class RoleFace(Face):
         self.keeps_lists = False
         self.lists: dict[bytes, OwnerList] = {}  # by digest, in the order in which they were told
         self.signatures: dict[bytes, dict[str, bytes]] = {}  # by digest of the list and name
+        self._freezes_any_set()
+
+    def _freezes_any_set(self) -> None:
+        """A server machine does not freeze a set without whole pods; a liar's does."""
+        server, freeze = self.server, self.server._frozen
+
+        def frozen(members: Sequence[Member]) -> Agreement:
+            pods, server._pods = server._pods, ()
+            try:
+                return freeze(members)
+            finally:
+                server._pods = pods
+
+        server._frozen = frozen  # type: ignore[method-assign]
 
     @property
     def holders(self) -> list[str]:
@@ -69,8 +114,28 @@ class RoleFace(Face):
     def want_seed(self, owner: str, giver: str, receiver: str) -> None:
         self.adversary.hand_over(self.cast[giver], self.signed(Kind.SEED_WANTED, pack_list([owner, receiver])))
 
+    def give_seed(self, known: KnownSeed, giver: Party, receiver: str) -> None:
+        """A seed that one in the adversary's service knows, from wherever, as if the receiver lacked it."""
+        agreed, machine = self.agreement, giver.machine
+        header = Message(Kind.SEED, agreed.run, agreed.hash, giver.name, receiver)
+        with self.adversary.stage.acting(giver.actor, giver.actor):
+            envelope = machine._seal(agreed.member(receiver).run_key, header, known.seed)
+        body = pack_list([known.owner, receiver, known.commitments.fields(), envelope])
+        self.adversary.hand_over(
+            self.cast[receiver], header.with_body(body).signed_by(self.adversary.identity).encode()
+        )
+
+    def listing(self, owners: OwnerList, known: KnownSeed) -> OwnerList:
+        """The same list with these commitments of one owner."""
+        return OwnerList(
+            tuple(
+                replace(one, commitments=known.commitments.digest) if one.name == known.owner else one
+                for one in owners.owners
+            )
+        )
+
     def take(self, data: bytes) -> None:
-        message = Message.decode(data)
+        message = decoded(data)
         if message.kind is Kind.SIGNATURE:
             digest, signature = unpack_list(message.body, "a signature")
             self.signatures.setdefault(digest, {})[message.sender] = signature
@@ -78,7 +143,7 @@ class RoleFace(Face):
 
     def _lay_out(self, outgoing: Sequence[tuple[Sequence[str], bytes]]) -> None:
         for _, data in outgoing:
-            message = Message.decode(data)
+            message = decoded(data)
             if message.kind is Kind.OWNERS:
                 made = OwnerList.decode(message.body, self.agreement)
                 self.lists.setdefault(made.digest, made)
@@ -90,13 +155,18 @@ class RoleFace(Face):
 def entitled_by_roles(
     adversary: Adversary, agreement: Agreement, adverse: frozenset[int], prime: int
 ) -> Sequence[Sequence[int]]:
-    """The total over the certified list; of more than z colluders nothing is promised."""
+    """The total over the certified list; with more than z colluders nothing is promised."""
     del prime
     z, places = agreement.parameters.colluders, range(agreement.n_devices)
     if len(adverse) > z:
         return [[int(i == j) for i in places] for j in places]
     forgetful = [party for party in adversary.honest if agreement.run in party.rolled_back]
-    lists = [[int(name in names) for name in agreement.names] for names in certified(adversary, agreement, adverse)]
+    contract = adversary.contract_of(agreement)
+    lists = [
+        [int(name in names) for name in agreement.names]
+        for names in certified(adversary, agreement, adverse)
+        if contract is None or contract.has_whole_pods(names)
+    ]
     return lists if len(adverse) + len(forgetful) > z else lists[:1]
 
 
@@ -115,6 +185,7 @@ def certified(adversary: Adversary, agreement: Agreement, adverse: frozenset[int
 
 
 ROLE_SCHEMES = {
-    "role-keys": Attacked(RoleServer, RoleDevice, entitled_by_roles, RoleFace),
-    "role-sums": Attacked(SumsServer, SumsDevice, entitled_by_roles, RoleFace),
+    "role-keys": Attacked(RoleServer, RoleDevice, entitled_by_roles, RoleFace, by_pods=True),
+    "role-sums": Attacked(SumsServer, SumsDevice, entitled_by_roles, RoleFace, by_pods=True),
 }
+ALL_SCHEMES |= ROLE_SCHEMES

@@ -1,9 +1,9 @@
 """Where the real machines play on a symbolic ring while everything that is drawn, sealed and sent is written down.
 
-``Stage`` replaces, as long as it is open, three things under the machines and nothing of the machines themselves: the
-fixed point that an agreement derives gets a symbolic ring, ``crypto.pads`` expands to unknowns, and the sealing
-functions of ``crypto.sealed``, which do what they always do, also note what went in and what came out. Who can read
-what of it is ``knowledge``'s business.
+``Stage`` replaces, as long as it is open, four things under the machines and nothing of the machines themselves: the
+ring of an agreement is a symbolic one, noise makes other unknowns of a device's sums, ``crypto.pads`` expands to
+unknowns, and the sealing functions of ``crypto.sealed``, which do what they always do, also note what went in and what
+came out. Who can read what of it is ``knowledge``'s business.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from inspect import signature
 from types import ModuleType
 from typing import Any
@@ -24,8 +25,15 @@ from codedfl.crypto import pads, sealed
 from codedfl.crypto.sealed import KEY_BYTES, Identity
 from codedfl.exact.fixed_point import FixedPoint
 from codedfl.exact.ring import Ring
-from codedfl.protocol.messages import Message
+from codedfl.protocol import Agreement, agreement, hiding_rows
+from codedfl.protocol.messages import Commitments, Message
 from codedfl.typing import RandomBytes
+
+
+@lru_cache(maxsize=4096)
+def decoded(data: bytes) -> Message:
+    """The harness looks at every message several times."""
+    return Message.decode(data)
 
 
 @dataclass(frozen=True)
@@ -54,6 +62,8 @@ class Stage:
     common_sizes: the group sizes whose primes every run shall have; None takes each run's own. Only numbers modulo
         the same prime can be combined, so runs with different numbers of devices need it.
     rename: what the label of a stream counts as, given the message being handled (see ``mutants``).
+    by_rows: whether rows are told apart, not devices alone.
+    commits_to_runs: commitments to seeds are for a run, not for an agreement: a mutant, for all parties.
     """
 
     def __init__(
@@ -61,24 +71,30 @@ class Stage:
         seed: object = 0,
         common_sizes: Sequence[int] | None = None,
         rename: Callable[[str, Message | None], str] | None = None,
+        by_rows: bool = False,
+        commits_to_runs: bool = False,
     ) -> None:
         self._random = random.Random(f"stage {seed}")
-        self._common_sizes = common_sizes
+        self._common_sizes, self._commits_to_runs = common_sizes, commits_to_runs
         self.actor = ""  # whose machine is running
         self.owner: str | None = None  # whose rows it has; None for machines without
         self.handling: Message | None = None
         relabel = rename or (lambda label, _message: label)
-        self.unknowns = Unknowns(lambda label: relabel(label, self.handling))
+        self.unknowns = Unknowns(lambda label: relabel(label, self.handling), by_rows)
         self.drawn: dict[str, list[bytes]] = {}
         self._secret_of: dict[bytes, bytes] = {}  # X25519 public key -> the 32 bytes it came from
         self._tried: set[bytes] = set()
-        self.owners: dict[str, str] = {}  # whose rows -> whose machine summed them up
         self.seals: list[Sealed] = []
         self.bulks: list[Bulk] = []
         self.wire: list[bytes] = []
         self._undo: list[tuple[Any, str, Any]] = []
 
     # -- parties
+
+    @property
+    def owners(self) -> dict[str, str]:
+        """Whose rows, or which row -> whose machine summed them up."""
+        return self.unknowns.device_of
 
     def source(self, actor: str) -> RandomBytes:
         """A source of secrets that remembers what it gave."""
@@ -108,9 +124,8 @@ class Stage:
     def acting(self, actor: str, owner: str | None, handling: bytes | None = None) -> Iterator[None]:
         before = self.actor, self.owner, self.handling
         self.actor, self.owner = actor, owner
-        if owner is not None:
-            self.owners[owner] = actor
-        self.handling = Message.decode(handling) if handling is not None else None
+        self.unknowns.new_call()
+        self.handling = decoded(handling) if handling is not None else None
         try:
             yield
         finally:
@@ -121,14 +136,22 @@ class Stage:
     def __enter__(self) -> Stage:
         _forget_agreements()
         derive, seal, encrypt_bulk = FixedPoint.derive, sealed.seal, sealed.encrypt_bulk
+        of_totals = agreement.ring_of_totals
+
+        def symbolic(real: Ring) -> SymbolicRing:
+            primes = real.primes
+            if self._common_sizes is not None:
+                primes = Ring.for_group_sizes(self._common_sizes, len(primes)).primes
+            return SymbolicRing(primes, unknowns=self.unknowns, owner=lambda: self.owner)
 
         def derived(*args: Any, **options: Any) -> SymbolicFixedPoint:
             real = derive(*args, **options)
-            primes = real.ring.primes
-            if self._common_sizes is not None:
-                primes = Ring.for_group_sizes(self._common_sizes, len(primes)).primes
-            ring = SymbolicRing(primes, unknowns=self.unknowns, owner=lambda: self.owner)
-            return SymbolicFixedPoint.of(real, ring)
+            return SymbolicFixedPoint.of(real, symbolic(real.ring))
+
+        def noted_noise(format_: FixedPoint, gram: Forms, cross: Forms, seed: bytes, agreed: Agreement) -> None:
+            del format_
+            assert self.owner is not None
+            self.unknowns.with_noise(self.owner, seed + agreed.parameters.recipe, gram, cross)
 
         def expand(ring: SymbolicRing, seed: bytes, run_id: bytes, label: str, count: int) -> Forms:
             return ring.expand(seed, run_id, label, count)
@@ -160,6 +183,8 @@ class Stage:
         self._replace_everywhere(pads.add_expanded, add_expanded)
         self._replace_everywhere(sealed.seal, noted_seal)
         self._replace_everywhere(sealed.encrypt_bulk, noted_bulk)
+        self._replace_everywhere(of_totals, lambda limit: symbolic(of_totals(limit)))
+        self._replace_everywhere(hiding_rows.add_noise, noted_noise)
         make_identity = Identity.__init__
 
         def noted_identity(identity: Identity, secret: bytes) -> None:
@@ -167,6 +192,8 @@ class Stage:
             self._secret_of[identity.public[:KEY_BYTES]] = secret
 
         self._put(Identity, "__init__", noted_identity, make_identity)
+        if self._commits_to_runs:
+            self._commit_to_runs()
         self._put(FixedPoint, "derive", staticmethod(derived), FixedPoint.__dict__["derive"])
         return self
 
@@ -175,6 +202,27 @@ class Stage:
             holder, name, before = self._undo.pop()
             setattr(holder, name, before)
         _forget_agreements()
+
+    def _commit_to_runs(self) -> None:
+        """The rule of protocol 3."""
+        decode, run_of = Agreement.decode, dict[bytes, bytes]()
+
+        def noted(data: bytes) -> Agreement:
+            found = decode(data)
+            run_of[found.hash] = found.run
+            return found
+
+        def for_runs(original: Callable[..., Any]) -> Callable[..., Any]:
+            def changed(*args: Any) -> Any:
+                return original(*(run_of.get(one, one) if isinstance(one, bytes) else one for one in args))
+
+            return changed
+
+        self._put(Agreement, "decode", staticmethod(noted), Agreement.__dict__["decode"])
+        before = Commitments.__dict__
+        self._put(Commitments, "to", staticmethod(for_runs(Commitments.to)), before["to"])
+        self._put(Commitments, "check", for_runs(Commitments.check), before["check"])
+        self._put(Commitments, "check_signature", for_runs(Commitments.check_signature), before["check_signature"])
 
     def _replace_everywhere(self, old: object, new: object) -> None:
         """In every module that has it by name: some import the function, some its module."""

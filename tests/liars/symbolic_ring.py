@@ -15,8 +15,9 @@ evaluated. A server machine that decodes forms gets the true model, bit for bit;
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -37,7 +38,7 @@ _real_gram, _real_cross = FixedPoint.gram, FixedPoint.cross
 class Unknown:
     """One number that nobody but its owner knows.
 
-    data: (owner, kind, index) for an entry of a device's own sums, else None.
+    data: (whose, kind, index) for an entry of a device's own sums, else None.
     stream: (seed, run, label, plane, index) for a number of a pad or mask, else None.
     """
 
@@ -115,17 +116,99 @@ class Form:
 class Unknowns:
     """All unknowns and all forms that were ever on a wire.
 
+    A device's sums are one set of unknowns as long as they are of the same rows on the same grid with the same noise,
+    whatever the run. The first such set is called like the device, the second "device-1@2", and so on. By rows, each
+    row has unknowns of its own ("device-1/3"), and the sums are forms in them: what two totals differ by can then be
+    told apart although they share most rows.
+
     rename: what a stream's label counts as; mutants of the rules for masks are made with it.
+    by_rows: whether rows are told apart.
     """
 
-    def __init__(self, rename: Callable[[str], str] = lambda label: label) -> None:
-        self._rename = rename
+    def __init__(self, rename: Callable[[str], str] = lambda label: label, by_rows: bool = False) -> None:
+        self._rename, self._by_rows = rename, by_rows
         self._found: dict[tuple[Any, ...], Unknown] = {}
         self._form_of: list[Form] = []
         self._id_of: dict[tuple[int, frozenset[tuple[Unknown, int]]], int] = {}
         self._index_of: dict[int, int] = {}
         self.packed: dict[bytes, list[Form]] = {}  # what pack has made of which numbers
         self.data: set[tuple[str, str, int]] = set()
+        self.device_of: dict[str, str] = {}  # whose rows, or which row -> the device
+        self._known_as: dict[str, list[bytes]] = {}  # what a device has summed up so far, in the order of its names
+        self._summing: list[str] = []  # names of what the machine that is running sums up
+        self._summing_of = b""
+        self.contributed: dict[tuple[str, int], tuple[tuple[str, str, int], ...]] = {}  # by kind and index, its entries
+
+    # -- what a device sums up
+
+    def new_call(self) -> None:
+        """Another machine is running, or the same for another message."""
+        self._summing, self._summing_of, self.contributed = [], b"", {}
+
+    def sums_up(self, owner: str, rows: NDArray[np.float64], grid: object) -> None:
+        """The device puts the sums of these rows on the ring, on this grid."""
+        self._summing_of = hashlib.sha256(rows.tobytes() + repr(grid).encode()).digest()
+        if self._by_rows:
+            one_each = [hashlib.sha256(row.tobytes() + repr(grid).encode()).digest() for row in rows]
+            self._summing = [f"{owner}/{self._number(owner, one)}" for one in one_each]
+        else:
+            number = self._number(owner, self._summing_of)
+            self._summing = [owner if number == 1 else f"{owner}@{number}"]
+        self.device_of |= dict.fromkeys(self._summing, owner)
+
+    def _number(self, owner: str, what: bytes) -> int:
+        known = self._known_as.setdefault(owner, [])
+        if what not in known:
+            known.append(what)
+        return known.index(what) + 1
+
+    def with_noise(self, owner: str, seed: bytes, *sums: Forms) -> None:
+        """The sums, in place, are now others, which nobody knows by knowing those without noise."""
+        before = dict(enumerate(self._summing))
+        number = self._number(owner, hashlib.sha256(b"noise" + seed + self._summing_of).digest())
+        self._summing = [f"{name} with noise {number}" for name in before.values()]
+        self.device_of |= dict.fromkeys(self._summing, owner)
+        names = dict(zip(before.values(), self._summing, strict=True))
+        for planes in sums:
+            for place in np.ndindex(planes.shape):
+                form = planes[place]
+                terms = {self._renamed(unknown, form.prime, names): value for unknown, value in form.terms.items()}
+                planes[place] = Form(form.prime, terms)
+        self.contributed = {
+            entry: tuple((names[name], *rest) for name, *rest in found)  # type: ignore[misc]
+            for entry, found in self.contributed.items()
+        }
+
+    def _renamed(self, unknown: Unknown, prime: int, names: Mapping[str, str]) -> Unknown:
+        assert unknown.data is not None
+        name, kind, index = unknown.data
+        return self._of_data(prime, (names[name], kind, index), unknown.value)
+
+    def _of_data(self, prime: int, name: tuple[str, str, int], value: int) -> Unknown:
+        self.data.add(name)
+        key = (prime, name, value)  # of several rows together only the last one has the value
+        if key not in self._found:
+            self._found[key] = Unknown(value, data=name)
+        return self._found[key]
+
+    def of_data(self, owner: str, kind: str, planes: NDArray[np.float32], primes: tuple[int, ...]) -> Forms:
+        """One unknown for each number of an array of a device's own, which are their values; by rows, one for each."""
+        if not self._summing:  # whole numbers: there are no rows behind them
+            kind = "numbers"
+            self.sums_up(owner, planes.astype(np.float64).reshape(1, -1), kind)
+        forms = np.empty(planes.shape, dtype=object)
+        for k, prime in enumerate(primes):
+            for index, residue in enumerate(planes[k].reshape(-1)):
+                counted: dict[Unknown, int] = {}
+                for place, name in enumerate(self._summing):
+                    value = int(residue) % prime if place == len(self._summing) - 1 else 0
+                    one = self._of_data(prime, (name, kind, index), value)
+                    counted[one] = counted.get(one, 0) + 1
+                forms[k].flat[index] = Form(prime, counted)
+                self.contributed[kind, index] = tuple((name, kind, index) for name in self._summing)
+        return forms
+
+    # -- streams, and the wire
 
     def stream(self, primes: tuple[int, ...], seed: bytes, run: bytes, label: str, plane: int, index: int) -> Unknown:
         label = self._rename(label)
@@ -137,19 +220,6 @@ class Unknowns:
 
             self._found[primes[plane], name] = Unknown(value, stream=name)
         return self._found[primes[plane], name]
-
-    def of_data(self, owner: str, kind: str, planes: NDArray[np.float32], primes: tuple[int, ...]) -> Forms:
-        """One unknown for each number of an array of a device's own, which are their values."""
-        forms = np.empty(planes.shape, dtype=object)
-        for k, prime in enumerate(primes):
-            for index, residue in enumerate(planes[k].reshape(-1)):
-                name = (owner, kind, index)
-                self.data.add(name)
-                key = (prime, name, int(residue))  # at another scale the same number is another residue
-                if key not in self._found:
-                    self._found[key] = Unknown(int(residue) % prime, data=name)
-                forms[k].flat[index] = Form(prime, {self._found[key]: 1})
-        return forms
 
     def id_of(self, form: Form) -> bytes:
         """24 bits for the wire; the same form always has the same."""
@@ -279,6 +349,10 @@ class SymbolicFixedPoint(FixedPoint):
         return FixedPoint(**values | {"ring": Ring(self.ring.primes)})
 
     def gram(self, X: NDArray[np.float64]) -> Forms:
+        owner = self.ring.owner()
+        if owner is not None:
+            grid = (self.feature_bits, self.label_bits, self.gram_bits, self.constant_bits)
+            self.ring.unknowns.sums_up(owner, X, grid)
         return self._unknown("gram", _real_gram(self._real, X))
 
     def cross(self, X: NDArray[np.float64], Y: NDArray[np.float64]) -> Forms:

@@ -1,6 +1,6 @@
 """Random lies: in no schedule does the server learn more than honest runs show.
 
-``CODEDFL_LIAR_SCHEDULES`` sets how many schedules are run (``make nightly``: 10 000). A failure names its seed;
+``CODEDFL_LIAR_SCHEDULES`` sets how many schedules are run (``make liars``: 6 000). A failure names its seed;
 ``LyingRun(seed)`` plays it again.
 """
 
@@ -14,17 +14,19 @@ import pytest
 from adversary import SCHEMES
 from lying_schedules import LyingRun
 from mutants import (
-    ForgetsRuns,
+    ForgetsItsPod,
     GivesSeedsToAnybody,
-    KnowsRunsByTheirId,
+    ListsAnyOwners,
     SignsAnyList,
+    TakesAnybody,
+    TakesAnyParameters,
     TwoAgreements,
     masks_for_all_epochs,
     masks_unbound,
 )
 from role_lies import ROLE_SCHEMES
 
-SCHEDULES = int(os.environ.get("CODEDFL_LIAR_SCHEDULES", "304"))
+SCHEDULES = int(os.environ.get("CODEDFL_LIAR_SCHEDULES", "160"))
 BLOCKS = 16  # as many tests, so that both cores have some
 
 
@@ -50,31 +52,22 @@ def test_no_schedule_of_lies_shows_more_than_honest_runs_do(block: int):
 
 CODED = {"schemes": tuple(SCHEMES)}
 ROLES = {"schemes": tuple(ROLE_SCHEMES)}
+CONTRACTS, LABORATORY = {"laboratories": 0.0}, {"laboratories": 1.0}
+# Each rule that is missing, and within how many schedules it must be found.
+MUTANTS: dict[str, tuple[dict[str, Any], int]] = {
+    "masks unbound": ({**CODED, "rename": masks_unbound}, 40),
+    "one mask for all epochs": ({**CODED, "rename": masks_for_all_epochs}, 20),
+    "two agreements": ({**CODED, "party_type": TwoAgreements}, 60),
+    "any parameters": ({**CONTRACTS, "party_type": TakesAnyParameters}, 80),
+    "any list of owners": ({**CONTRACTS, "party_type": ListsAnyOwners}, 20),
+    "anybody": ({**CONTRACTS, "party_type": TakesAnybody}, 40),
+    "another pod": ({**CONTRACTS, **ROLES, "party_type": ForgetsItsPod}, 80),
+    "two lists signed": ({**ROLES, **LABORATORY, "party_type": SignsAnyList}, 80),
+    "one seed too many": ({**ROLES, "party_type": GivesSeedsToAnybody}, 80),
+}
 
 
-@pytest.mark.parametrize(
-    ("mutant", "within"),
-    [
-        ({**CODED, "rename": masks_unbound}, 40),
-        ({**CODED, "rename": masks_for_all_epochs}, 20),
-        ({**CODED, "party_type": TwoAgreements}, 120),
-        ({**CODED, "any_size": True}, 120),
-        ({**CODED, "party_type": ForgetsRuns}, 120),
-        ({**CODED, "party_type": KnowsRunsByTheirId}, 120),
-        ({**ROLES, "party_type": SignsAnyList}, 60),
-        ({**ROLES, "party_type": GivesSeedsToAnybody}, 60),
-    ],
-    ids=[
-        "masks unbound",
-        "one mask for all epochs",
-        "two agreements",
-        "no least participants",
-        "no ledger",
-        "a ledger of run ids",
-        "two lists signed",
-        "one seed too many",
-    ],
-)
+@pytest.mark.parametrize(("mutant", "within"), MUTANTS.values(), ids=MUTANTS)
 def test_the_schedules_find_rules_that_are_missing(mutant: dict[str, Any], within: int):
     assert any(LyingRun(seed, **mutant).run() for seed in range(within))
 
@@ -115,5 +108,5 @@ def test_the_schedules_do_what_they_say():
         "a seed wanted",
     } <= set(moves)
     assert {setting.scheme for setting in settings} == {*SCHEMES, *ROLE_SCHEMES}
-    assert {setting.n_devices for setting in settings} == {2, 3, 4, 5, 6}
+    assert {setting.n_devices for setting in settings} >= {2, 3, 4, 5, 6, 7}
     assert {len(setting.colluders) for setting in settings} == {0, 1, 2}

@@ -1,6 +1,7 @@
-"""Role keys and role sums: lies about the list of owners.
+"""Role keys and role sums: lies about the list of owners within a run, and about seeds.
 
-Each against the machines and against machines without the rule that stops it.
+Most are played in a laboratory, where there are no pods and one list a run is all that protects. Each against the
+machines and against machines without the rule that stops it.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ from typing import Any
 import pytest
 from adversary import Adversary, Party, world
 from knowledge import Leak
-from mutants import ForgetsRuns, GivesSeedsToAnybody, ReadyWithWhatItHas, SignsAnyList, SignsShortLists
-from role_lies import ROLE_SCHEMES, RoleFace
-from stage import Stage
+from mutants import GivesSeedsToAnybody, ReadyWithWhatItHas, SignsAnyList, SignsShortLists
+from role_lies import ROLE_SCHEMES, RoleFace, known_seeds
+from stage import Stage, decoded
 
-from codedfl.protocol import Policy, owner_list
-from codedfl.protocol.messages import Kind, Message
+from codedfl.protocol import owner_list
+from codedfl.protocol.messages import Kind
 from codedfl.protocol.owner_list import Certificate, OwnerList
 
 # -- one list of owners
@@ -33,7 +34,8 @@ def shared(adversary: Adversary, **told: Any) -> RoleFace:
 
 
 def world_of_roles(stage: Stage, scheme: str = "role-keys", n: int = 6, z: int = 1, **options: Any) -> Adversary:
-    return world(stage, ROLE_SCHEMES[scheme], [2] * n, 1, z=z, **options)
+    """A laboratory unless it has pods."""
+    return world(stage, ROLE_SCHEMES[scheme], [2] * n, 1, z=z, laboratory="pods" not in options, **options)
 
 
 def halves(face: RoleFace) -> tuple[list[str], list[str]]:
@@ -114,10 +116,28 @@ def test_certificates_that_are_not_checked_are_found_out(monkeypatch: pytest.Mon
     assert exposed_without(rule, monkeypatch) == (VICTIM,)
 
 
-def with_few_owners(party_type: type[Party], names: list[str], **policy: Any) -> tuple[str, ...]:
+@pytest.mark.parametrize("scheme", ROLE_SCHEMES)
+@pytest.mark.parametrize("party_type", [Party, SignsAnyList])
+def test_with_pods_two_lists_of_one_run_show_two_totals_of_pods_at_worst(scheme: str, party_type: type[Party]):
+    """What the certificate is for then: that a run has one total."""
     with Stage() as stage:
-        options = {"policy": Policy(allow_gram=True, **policy)}
-        adversary = world_of_roles(stage, colluders=[0], party_type=party_type, device_options=options)
+        adversary = world_of_roles(stage, scheme, pods=[range(3), range(3, 6)], colluders=[0], party_type=party_type)
+        face = shared(adversary)
+        lists = face.owners(face.uploaded), face.owners(adversary.called(0, 1, 2))
+        for owners, told in zip(lists, halves(face), strict=True):
+            face.tell(owners, told)
+        for owners, told in zip(lists, reversed(halves(face)), strict=True):
+            face.tell(owners, told)
+        for owners, told in zip(lists, halves(face), strict=True):
+            face.certify(face.certificate(owners), told)
+        face.ask_everything()
+        assert adversary.leak() is None
+        assert (adversary.leak(by_lists=True) is None) == (party_type is Party)
+
+
+def with_few_owners(party_type: type[Party], names: list[str]) -> tuple[str, ...]:
+    with Stage() as stage:
+        adversary = world_of_roles(stage, colluders=[0], party_type=party_type)
         face = shared(adversary)
         owners = face.owners(names)
         face.tell(owners, face.holders)
@@ -130,7 +150,6 @@ def with_few_owners(party_type: type[Party], names: list[str], **policy: Any) ->
 def test_a_victim_and_a_colluder_are_no_list():
     assert with_few_owners(Party, ["device-0", VICTIM]) == ()
     assert with_few_owners(Party, ["device-0", "device-1", VICTIM]) == ("device-1", VICTIM)
-    assert with_few_owners(Party, ["device-0", "device-1", VICTIM], least_owners=4) == ()
 
 
 def test_holders_that_sign_short_lists_are_found_out():
@@ -150,7 +169,7 @@ def seeds_withheld(party_type: type[Party], **options: Any) -> Leak | None:
         face.invite()
         face.deliver_all(Kind.SHARE, Kind.UPDATE)
         _, second = halves(face)
-        withheld = [one for one in face.tray if one.receiver in second and Message.decode(one.data).sender == VICTIM]
+        withheld = [one for one in face.tray if one.receiver in second and decoded(one.data).sender == VICTIM]
         face.tray = [one for one in face.tray if one not in withheld]
         face.deliver_all(Kind.UPDATE)
         assert withheld
@@ -193,61 +212,57 @@ def test_one_seed_too_many_is_found_out():
     assert leak is not None and leak.devices == (VICTIM,)
 
 
-# -- lists of several runs
+def a_seed_of_before(scheme: str, stage: Stage, *, rolled_back: bool) -> Leak | None:
+    """A colluder that held one role gives its seed of the victim to the holders of that role when it has the other.
 
-
-def another_list_by_other_holders(party_type: type[Party] = Party) -> tuple[str, ...]:
-    """Two devices are never shown the list of a run; in the next one, without device-0, they are all its holders."""
-    with Stage() as stage:
-        adversary = world_of_roles(stage, party_type=party_type)
-        first, last_two = adversary.scenario.names[:-2], adversary.scenario.names[-2:]
-        face = shared(adversary)
-        everybody = face.owners(face.uploaded)
-        face.tell(everybody, first)
-        face.certify(face.certificate(everybody), first)
-        face.ask_everything()
-        for party in adversary.parties:
-            adversary.hand_over(party, face.finish())
-            party.new_run()
-        again = shared(adversary, holders=last_two)
-        fewer = again.owners(set(again.uploaded) - {"device-0"})
-        again.tell(fewer, again.cast)
-        again.certify(again.certificate(fewer), last_two)
-        again.ask_everything()
-        return adversary.knowledge().fewest_devices()
-
-
-def test_two_lists_of_the_same_devices_have_an_honest_signer_in_common():
-    assert len(another_list_by_other_holders()) == 6
-
-
-def test_lists_that_holders_alone_sign_are_found_out(monkeypatch: pytest.MonkeyPatch):
-    """The two holders of the second run were not shown the list of the first."""
-    monkeypatch.setattr(owner_list, "signatures_needed", lambda _devices, _colluders: 2)
-    assert another_list_by_other_holders() == ("device-0",)
-
-
-def test_devices_that_forget_lists_give_one_away():
-    assert another_list_by_other_holders(ForgetsRuns) == ("device-0",)
-
-
-@pytest.mark.parametrize("party_type", [Party, ForgetsRuns])
-def test_holders_that_were_set_back_do_not_sign_a_second_list(party_type: type[Party]):
-    """As long as they have their ledgers: without, more than z of them give one away, which is said so."""
-    with Stage() as stage:
-        adversary = world_of_roles(stage, party_type=party_type)
-        face = shared(adversary)
+    The second run has the id of the first; or it is the first, in which everybody was set back to before the
+    agreement. The victim's own seeds are withheld, and the list names the commitments of before.
+    """
+    with stage:
+        adversary = world_of_roles(stage, scheme, pods=[range(3), range(3, 6)], colluders=[0])
+        names = list(adversary.called(*range(6)))
+        first = adversary.face(holders=names)
+        first.invite()
+        first.deliver_all(Kind.AGREEMENT)
         for party in adversary.parties:
             party.remember()
-        lists = face.owners(face.uploaded), face.owners(set(face.uploaded) - {VICTIM})
-        for owners in lists:
-            face.tell(owners, face.cast)
-            face.certify(face.certificate(owners), face.cast)
-            face.ask_everything()
-            for party in adversary.parties:
+        again = adversary.face(holders=[*names[1:], names[0]], like=first)  # the joins go to both if it is the same run
+        if rolled_back:
+            again.server._joined = dict(first.server._joined)
+        first.deliver_all(Kind.UPDATE)
+        known = next(one for one in known_seeds(adversary) if one.owner == VICTIM)
+        first.ask_everything()
+        for party in adversary.parties:
+            adversary.hand_over(party, first.finish())
+            party.new_run()
+            if rolled_back:
                 party.roll_back()
-                if party_type is ForgetsRuns:
-                    party.options["ledger"].entries.clear()
-        assert adversary.leak() is None  # what more than z devices forget is not promised
-        exposed = adversary.knowledge().fewest_devices()
-    assert len(exposed) == (6 if party_type is Party else 1)
+        again.keeps_lists = True
+        if rolled_back:
+            again.freeze()
+        else:
+            again.invite()
+        again.deliver_all(Kind.SHARE, Kind.UPDATE)
+        again.tray = [one for one in again.tray if decoded(one.data).sender != VICTIM]
+        again.deliver_all(Kind.UPDATE)
+        owners = again.listing(again.owners(again.uploaded), known)
+        for name in again.of_role(known.role):
+            again.give_seed(known, adversary.parties[0], name)
+        again.tell(owners, again.agreement.names)
+        again.certify(again.certificate(owners), again.holders)
+        again.ask_everything()
+        assert again.agreement.hash != first.agreement.hash and again.agreement.run == first.agreement.run
+        return adversary.leak()
+
+
+@pytest.mark.parametrize("scheme", ROLE_SCHEMES)
+@pytest.mark.parametrize("rolled_back", [False, True])
+def test_a_seed_counts_in_the_agreement_that_it_was_drawn_for(scheme: str, rolled_back: bool):
+    assert a_seed_of_before(scheme, Stage(), rolled_back=rolled_back) is None
+
+
+@pytest.mark.parametrize("scheme", ROLE_SCHEMES)
+@pytest.mark.parametrize("rolled_back", [False, True])
+def test_commitments_for_a_run_are_found_out(scheme: str, rolled_back: bool):
+    leak = a_seed_of_before(scheme, Stage(commits_to_runs=True), rolled_back=rolled_back)
+    assert leak is not None and leak.devices == (VICTIM,)

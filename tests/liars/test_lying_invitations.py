@@ -5,22 +5,28 @@ Each against the machines and against machines without the rule that stops it.
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
 import numpy as np
 import pytest
-from adversary import SCHEMES, Adversary, Attacked, Face, Party, world
-from mutants import AnswersAnyNumber, JudgesByRows, TakesAnyRecipe
-from role_lies import ROLE_SCHEMES
+from adversary import ALL_SCHEMES, Adversary, Face, Party, world
+from contracts import Contract
+from mutants import AnswersAnyNumber, JudgesByRows, TakesAnyParameters
+from role_lies import ROLE_SCHEMES, RoleFace
 from stage import Stage
 
 from codedfl.exact.fixed_point import Bounds
-from codedfl.protocol import Policy
 from codedfl.protocol.agreement import Member
 from codedfl.protocol.messages import Kind
 
-WITH_PRODUCTS = ("coded-padded", "coded-keys")
+WITH_PRODUCTS = ("coded-padded", "coded-keys", "role-keys")
+
+
+def of_scheme(stage: Stage, scheme: str, **options: Any) -> Adversary:
+    """Four devices in one pod."""
+    z = int(scheme in ROLE_SCHEMES)
+    return world(stage, scheme, alpha=1 if z else 2, z=z, **options)
+
 
 # -- accept or refuse says nothing of the rows
 
@@ -80,56 +86,59 @@ def test_a_device_that_judges_by_its_rows_is_found_out(n_rows: int):
 
 # -- a feature is the same for everybody
 
-AGREED, FAR_AWAY = (hashlib.sha256(text).digest() for text in (b"the agreed range", b"a range far away"))
 
-
-def with_a_recipe_of_its_own(stage: Stage, scheme: str, party_type: type[Party] = Party) -> Adversary:
+class TwoRanges:
     """Everybody but the victim was told a range in which all rows look alike: their sums are known beforehand."""
-    adversary = world(stage, scheme, party_type=party_type)
-    *others, victim = adversary.parties
-    victim.options["recipe"] = AGREED
-    for party in others:
-        party.options["recipe"] = FAR_AWAY
-        party.change_rows(np.ones((3, 2)), np.ones((3, 1)))
-    for party in adversary.parties:
-        party.new_run()
-    return adversary
+
+    def __init__(self, stage: Stage, scheme: str, party_type: type[Party] = Party) -> None:
+        self.adversary = adversary = of_scheme(stage, scheme, party_type=party_type)
+        *others, self.victim = adversary.parties
+        self.agreed, self.far_away = (adversary.draw_up(label) for label in ("the agreed range", "a range far away"))
+        for party in others:
+            party.change_rows(np.ones((3, 2)), np.ones((3, 1)))
+            party.approve(self.far_away)
+        self.victim.approve(self.agreed)
+        for party in adversary.parties:
+            party.new_run()
+
+    def alone_in_the_total(self) -> tuple[str, ...]:
+        """Who is left when what is the same for all that look alike is taken off."""
+        public = [party.actor for party in self.adversary.parties if party is not self.victim]
+        return self.adversary.knowledge(public=public).fewest_devices()
+
+    def invited(self, contract: Contract) -> list[str]:
+        approved = [party for party in self.adversary.parties if contract.digest in party.contracts]
+        return [party.name for party in approved]
 
 
-def alone_in_the_total(adversary: Adversary) -> tuple[str, ...]:
-    """Who is left when what is the same for all that look alike is taken off."""
-    public = [party.owner for party in adversary.parties[:-1]]
-    return adversary.knowledge(public=public).fewest_devices()
-
-
-@pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("recipe", [AGREED, FAR_AWAY, b""])
-def test_a_recipe_of_its_own_makes_nobody_s_total(scheme: str, recipe: bytes):
+@pytest.mark.parametrize("scheme", ALL_SCHEMES)
+def test_a_recipe_of_its_own_makes_nobody_s_total(scheme: str):
     with Stage() as stage:
-        adversary = with_a_recipe_of_its_own(stage, scheme)
-        adversary.whole_run(recipe=recipe)
-        assert alone_in_the_total(adversary) == ()
-        adversary.whole_run([adversary.parties[-1]] + [adversary.puppet(i) for i in range(3)], recipe=AGREED)
-        assert alone_in_the_total(adversary) == ()
+        ranges = TwoRanges(stage, scheme)
+        adversary = ranges.adversary
+        for contract in (ranges.agreed, ranges.far_away):
+            adversary.whole_run(contract=contract)
+            adversary.whole_run(contract=contract, recipe=b"")
+            adversary.whole_run([ranges.victim] + [adversary.puppet(i) for i in range(3)], contract=contract)
+        assert ranges.alone_in_the_total() == ()
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("scheme", ALL_SCHEMES)
 def test_devices_that_take_any_recipe_are_found_out(scheme: str):
     with Stage() as stage:
-        adversary = with_a_recipe_of_its_own(stage, scheme, TakesAnyRecipe)
-        adversary.whole_run(recipe=AGREED)
-        assert alone_in_the_total(adversary) == ("device-3",)
+        ranges = TwoRanges(stage, scheme, TakesAnyParameters)
+        ranges.adversary.whole_run(contract=ranges.agreed)
+        assert ranges.alone_in_the_total() == ("device-3",)
 
 
-def two_invitations_to_one_run(adversary: Adversary) -> None:
+def two_invitations_to_one_run(ranges: TwoRanges) -> None:
     """Each device is invited with its own recipe, and an agreement is forged of all the joins."""
-    *others, victim = adversary.parties
-    faces = {AGREED: adversary.face(recipe=AGREED)}
-    faces[FAR_AWAY] = adversary.face(like=faces[AGREED], recipe=FAR_AWAY)
-    for recipe, face in faces.items():
+    adversary = ranges.adversary
+    first = adversary.face(contract=ranges.agreed)
+    faces = {ranges.agreed: first, ranges.far_away: adversary.face(like=first, contract=ranges.far_away)}
+    for contract, face in faces.items():
         face.invite()
-        invited = [victim.name] if recipe == AGREED else [party.name for party in others]
-        face.tray = [letter for letter in face.tray if letter.receiver in invited]
+        face.tray = [letter for letter in face.tray if letter.receiver in ranges.invited(contract)]
         face.deliver_all()
     members = [member for face in faces.values() for member in face.server._joined.values()]
     assert {member.name for member in members} == set(adversary.scenario.names)
@@ -139,132 +148,106 @@ def two_invitations_to_one_run(adversary: Adversary) -> None:
         face.deliver_all(Kind.UPDATE)
 
 
-def test_a_run_has_one_invitation():
+@pytest.mark.parametrize("scheme", ["coded-keys", "role-keys"])
+def test_a_run_has_one_invitation(scheme: str):
     with Stage() as stage:
-        adversary = with_a_recipe_of_its_own(stage, "coded-keys")
-        two_invitations_to_one_run(adversary)
-        assert alone_in_the_total(adversary) == ()
-        assert all(party.refusals for party in adversary.parties)
+        ranges = TwoRanges(stage, scheme)
+        two_invitations_to_one_run(ranges)
+        assert ranges.alone_in_the_total() == ()
+        assert all(party.refusals for party in ranges.adversary.parties)
 
 
 def test_joins_that_are_not_for_one_invitation_are_found_out(monkeypatch: pytest.MonkeyPatch):
     """Without the invitation in what a device signs, the victim is in a run whose other members compute otherwise."""
     monkeypatch.setattr(Member, "check", lambda _member, _invitation: None)
     with Stage() as stage:
-        adversary = with_a_recipe_of_its_own(stage, "coded-keys")
-        two_invitations_to_one_run(adversary)
-        assert adversary.parties[-1].accepted
+        ranges = TwoRanges(stage, "coded-keys")
+        two_invitations_to_one_run(ranges)
+        assert ranges.victim.accepted
 
 
 # -- how much of the total is read
 
 
-def directions_read(
-    scheme: str, d: int, c: int, epochs: int, questions: list[Any], party_type: type[Party] = Party, **policy: Any
-) -> int:
+def directions_read(scheme: str, d: int, epochs: int, questions: list[Any], party_type: type[Party] = Party) -> int:
     """How many independent numbers of the total of X'X come out when all are asked these questions."""
     with Stage() as stage:
-        options = {"policy": Policy(**policy)}
-        adversary = world(stage, scheme, d=d, c=c, party_type=party_type, device_options=options)
-        face = adversary.started(epochs=epochs)
-        if face.agreement is not None:
-            for epoch, e in enumerate(questions, start=1):
-                face.ask_all(epoch, e)
+        adversary = of_scheme(stage, scheme, d=d, epochs=epochs, party_type=party_type)
+        face = adversary.started()
+        for epoch, e in enumerate(questions, start=1):
+            face.ask_all(epoch, e)
         assert adversary.leak() is None  # whatever it is, it is of the total
-        knowledge = adversary.knowledge()
-        return max((knowledge.rank_within(prime, "gram") for prime in knowledge.primes), default=0)
+        return numbers_of_gram(adversary)
 
 
-@pytest.mark.parametrize("scheme", WITH_PRODUCTS)
-def test_empty_classes_do_not_read_the_whole_gram_matrix(scheme: str):
-    """Three features, one class with rows and two empty ones, and e the identity: all of X'X in one product."""
-    questions = [None, np.eye(3)]
-    assert directions_read(scheme, 3, 3, 2, questions) == 0
-    assert directions_read(scheme, 3, 3, 2, questions, allow_gram=True) == 6
+def numbers_of_gram(adversary: Adversary) -> int:
+    knowledge = adversary.knowledge()
+    return max((knowledge.rank_within(prime, "gram") for prime in knowledge.primes), default=0)
 
 
 @pytest.mark.parametrize("scheme", WITH_PRODUCTS)
 @pytest.mark.parametrize("first", [[None], [], [np.zeros((4, 1))]], ids=["constant", "at once", "zero"])
 def test_no_more_directions_are_read_than_were_agreed_on(scheme: str, first: list[Any]):
-    """Three updates, the constant and two directions, are within the policy: 4 + 3 of the ten numbers of X'X."""
+    """Three updates are agreed on, the constant and two directions: 4 + 3 of the ten numbers of X'X."""
     questions = [*first, *np.eye(4)[:, :, None]]
-    assert directions_read(scheme, 4, 1, 3, questions) <= 7
-    assert directions_read(scheme, 4, 1, 3, questions, AnswersAnyNumber) == 10
+    assert directions_read(scheme, 4, 3, questions) <= 7
+    assert directions_read(scheme, 4, 3, questions, AnswersAnyNumber) == 10
 
 
-def read_in_parts(
-    scheme: str | Attacked, n_devices: int, alpha: int, quorum: int, z: int = 0, **policy: Any
-) -> tuple[int, list[str]]:
+@pytest.mark.parametrize(("n_devices", "alpha", "quorum"), [(4, 3, 2), (2, 2, 1), (4, 1, 4), (4, 2, 3)])
+def test_an_agreement_says_how_many_directions_quorums_of_a_code_show(n_devices: int, alpha: int, quorum: int):
     """Three updates are agreed on, two directions of four; each quorum of devices is asked for two of its own."""
     with Stage() as stage:
-        options = {"policy": Policy(colluders=z, **policy)}
-        adversary = world(stage, scheme, [2] * n_devices, alpha, z=z, d=4, device_options=options)
-        face = adversary.started(epochs=3)
-        names = list(face.agreement.names)
-        if face.agreement.roles:  # one of each role after the other
-            names.sort(key=lambda name: face.of_role(face.agreement.roles[face.agreement.position(name)]).index(name))
-        units = list(np.eye(4)[:, :, None])
+        adversary = world(stage, "coded-keys", [2] * n_devices, alpha, d=4, epochs=3)
+        face = adversary.started()
+        names, units = list(face.agreement.names), list(np.eye(4)[:, :, None])
         for part, start in enumerate(range(0, n_devices - quorum + 1, quorum)):
             for epoch in (1, 2):
-                e = units[(2 * part + epoch - 1) % 4]
-                face.ask(epoch, dict.fromkeys(names[start : start + quorum], e))
+                face.ask(epoch, dict.fromkeys(names[start : start + quorum], units[(2 * part + epoch - 1) % 4]))
         assert adversary.leak() is None  # whatever it is, it is of the total
-        knowledge = adversary.knowledge()
-        found = max((knowledge.rank_within(prime, "gram") for prime in knowledge.primes), default=0)
-        return found, adversary.parties[0].refusals
+        directions = face.agreement.directions
+        assert numbers_of_gram(adversary) == sum(range(4, 4 - min(4, directions), -1))
 
 
-PARTS = pytest.mark.parametrize(
-    ("scheme", "n_devices", "alpha", "quorum", "z"),
-    [
-        ("coded-keys", 4, 3, 2, 0),
-        ("coded-padded", 4, 3, 2, 0),
-        ("coded-keys", 2, 2, 1, 0),
-        (ROLE_SCHEMES["role-keys"], 4, 1, 2, 1),
-        (ROLE_SCHEMES["role-keys"], 6, 1, 3, 2),
-    ],
-)
+@pytest.mark.parametrize(("z", "n_devices"), [(1, 4), (2, 5)])
+def test_terms_say_how_many_directions_of_x_x_roles_show(z: int, n_devices: int):
+    """Colluders take a role each and leave one to all others, whose every answer then is a direction by itself.
 
-
-@PARTS
-def test_a_direction_for_each_quorum_counts(scheme: str | Attacked, n_devices: int, alpha: int, quorum: int, z: int):
-    found, refusals = read_in_parts(scheme, n_devices, alpha, quorum, z)
-    assert found == 0
-    shown = 2 * (n_devices // quorum)
-    assert refusals[0] == (
-        "the agreement breaks a rule: directions of X'X that the server could learn must be at most 3 by this device's"
-        f" policy, got {shown} of 4 when it asks different devices for different ones: a smaller alpha, fewer holders,"
-        " epochs or outputs, or operators who allow the whole matrix (allow-gram)"
-    )
-
-
-@PARTS
-def test_counting_one_quorum_reads_the_whole_gram_matrix(
-    monkeypatch: pytest.MonkeyPatch, scheme: str | Attacked, n_devices: int, alpha: int, quorum: int, z: int
-):
-    monkeypatch.setattr(Policy, "objection_to_set", lambda _policy, _agreement: "")
-    assert read_in_parts(scheme, n_devices, alpha, quorum, z)[0] == 10
-
-
-@pytest.mark.parametrize(("n_devices", "alpha", "quorum"), [(4, 1, 4), (4, 2, 3)])
-def test_where_a_quorum_is_most_of_all_there_is_one(n_devices: int, alpha: int, quorum: int):
-    assert read_in_parts("coded-keys", n_devices, alpha, quorum)[0] == 7
-
-
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_x_x_itself_is_the_operator_s_to_give(scheme: str):
-    """One-shot shows the total of X'X in its first answer; no operator's device does so unasked."""
-    assert directions_read(scheme, 2, 1, 1, [None]) == 0
-    assert directions_read(scheme, 2, 1, 1, [None], allow_gram=True) == (3 if scheme == "one-shot" else 0)
-
-
-# -- who takes part
-
-
-@pytest.mark.parametrize("policy", [{}, {"policy": Policy(least_joiners=2)}], ids=["default", "two are enough"])
-def test_by_default_a_victim_and_a_colluder_are_not_enough(policy: dict[str, Policy]):
-    """The least number of participants is the roster's size unless the operator says otherwise."""
+    With one direction agreed on, n - z of them are shown, however roles are dealt in how many runs.
+    """
+    d = 5
     with Stage() as stage:
-        adversary = world(stage, alpha=1, colluders=[0], device_options={"policy": Policy()} | policy)
-        adversary.whole_run(adversary.parties[:2], epochs=2)
-        assert adversary.knowledge().fewest_devices() == (("device-1",) if policy else ())
+        options = {"d": d, "epochs": 2, "colluders": range(z)}
+        adversary = world(stage, "role-keys", [2] * n_devices, 1, z=z, **options)
+        terms = adversary.contract.terms()
+        assert terms.directions == n_devices - z
+        for run in range(2):
+            for party in adversary.parties:
+                party.new_run()
+            face = adversary.face()
+            assert isinstance(face, RoleFace)
+            face.invite()
+            face.deliver_all(Kind.AGREEMENT)
+            deal_to_colluders(face, z)
+            face.deliver_all(Kind.UPDATE)
+            for i, party in enumerate(adversary.parties[z:]):
+                face.ask(1, {party.name: np.eye(d)[:, [(i + run) % d]]})
+        assert adversary.leak() is None
+        assert numbers_of_gram(adversary) == sum(range(d, d - terms.directions, -1))
+
+
+def deal_to_colluders(face: RoleFace, z: int) -> None:
+    """A role for each of the first z devices, the last one for all others; told instead of what the machine dealt."""
+    joined = face.server._joined
+    roles = {name: min(place, z) for place, name in enumerate(face.cast)}
+    agreement = type(face.agreement).freeze(face.server.invitation, list(joined.values()), roles=roles)
+    face.server.agreement = agreement
+    face.adversary.agreements[agreement.hash] = agreement
+    face.tray = []
+    face._lay_out([face.server._broadcast(Kind.AGREEMENT, agreement.encoded, agreement.names)])
+
+
+@pytest.mark.parametrize("scheme", ALL_SCHEMES)
+def test_x_x_itself_is_shown_where_the_contract_says_so(scheme: str):
+    shown = 3 if scheme in ("one-shot", "role-sums") else 0
+    assert directions_read(scheme, 2, 1, [None]) == shown

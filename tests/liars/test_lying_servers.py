@@ -5,10 +5,12 @@ The verdict is a rank for each prime, read from what the machines sent (``knowle
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-from adversary import SCHEMES, Adversary, Party, least_participants, world
+from adversary import SCHEMES, Adversary, Party, world
 from knowledge import Leak
-from mutants import TwoAgreements, masks_for_all_epochs, masks_unbound
+from mutants import AnyList, TwoAgreements, masks_for_all_epochs, masks_unbound
 from stage import Stage
 
 from codedfl.protocol.messages import Kind
@@ -112,9 +114,9 @@ def test_masks_that_do_not_know_the_epoch_are_found_out():
 
 
 def two_agreements(party_type: type[Party]) -> tuple[Leak | None, tuple[str, ...]]:
-    """The same run once with device-3 and once without: the difference of the totals is device-3."""
+    """The same run once with device-3 and once without: the difference of the totals is device-3. A laboratory."""
     with Stage(common_sizes=[3, 4]) as stage:
-        adversary = world(stage, alpha=2, party_type=party_type, device_options=least_participants(2))
+        adversary = world(stage, alpha=2, party_type=party_type, laboratory=True)
         large = adversary.face()
         small = adversary.face(adversary.parties[:3], like=large)
         large.invite()
@@ -139,33 +141,57 @@ def test_devices_that_accept_two_are_found_out():
 # -- who takes part
 
 
-def with_a_colluder_alone(least: int) -> tuple[str, ...]:
+class LooksAtNoPods(Party):
+    """In a coded scheme the participants are the list: it takes any of them."""
+
+    terms_type = AnyList
+
+
+def with_a_colluder_alone(party_type: type[Party], **options: Any) -> tuple[str, ...]:
     with Stage() as stage:
-        adversary = world(stage, alpha=1, colluders=[0], device_options=least_participants(least))
+        adversary = world(stage, alpha=1, colluders=[0], party_type=party_type, **options)
         adversary.whole_run(adversary.parties[:2])
         return adversary.knowledge().fewest_devices()
 
 
-def test_a_set_that_is_too_small_is_refused():
-    assert with_a_colluder_alone(least=4) == ()
+@pytest.mark.parametrize("pods", [[range(4)], [range(2, 4), range(2)]])
+def test_in_coded_schemes_the_participants_are_whole_pods(pods: Any):
+    """A pod is not divided; one of a victim and a colluder is what the contract says, and coded schemes allow none."""
+    assert with_a_colluder_alone(Party, pods=pods) == (() if len(pods) == 1 else ("device-1",))
 
 
-def test_without_a_least_number_of_participants_a_victim_is_alone_with_a_colluder():
-    assert with_a_colluder_alone(least=2) == ("device-1",)
+def test_devices_that_look_at_no_pods_are_found_out():
+    assert with_a_colluder_alone(LooksAtNoPods) == ("device-1",)
+    assert with_a_colluder_alone(Party, laboratory=True) == ("device-1",)
 
 
-def among_puppets(pinned: bool) -> tuple[str, ...]:
+def one_left_out(scheme: str, party_type: type[Party]) -> Leak | None:
+    """Two runs of a coded scheme, one without device-3."""
+    with Stage(common_sizes=[3, 4]) as stage:
+        adversary = world(stage, scheme, alpha=2, party_type=party_type)
+        adversary.whole_run()
+        adversary.whole_run(adversary.parties[:3])
+        return adversary.leak()
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_two_coded_runs_do_not_differ_by_one_device(scheme: str):
+    assert one_left_out(scheme, Party) is None
+    assert one_left_out(scheme, LooksAtNoPods).devices == ("device-3",)
+
+
+def among_puppets(laboratory: bool) -> tuple[str, ...]:
     with Stage() as stage:
-        adversary = world(stage, alpha=1, pinned=pinned)
+        adversary = world(stage, alpha=1, laboratory=laboratory)
         puppets = [adversary.puppet(i) for i in range(3)]
         adversary.whole_run([*puppets, adversary.parties[3]])
         return adversary.knowledge().fewest_devices()
 
 
-def test_with_pinned_keys_nobody_can_be_invented():
-    assert among_puppets(pinned=True) == ()
+def test_with_a_roster_nobody_can_be_invented():
+    assert among_puppets(laboratory=False) == ()
 
 
-def test_without_pinned_keys_a_victim_is_among_puppets():
-    """Documented: the server's word is then all there is."""
-    assert among_puppets(pinned=False) == ("device-3",)
+def test_in_a_laboratory_a_victim_is_among_puppets():
+    """Documented: one process holds everything there."""
+    assert among_puppets(laboratory=True) == ("device-3",)

@@ -48,7 +48,7 @@ def by_the_machines(face: RoleFace, colluders: tuple[int, ...], library: Library
     knowledge = face.adversary.knowledge(also=[names[i] for i in colluders], library=library)
     place = {(name, *entry): e * len(names) + j for e, entry in enumerate(ENTRIES) for j, name in enumerate(names)}
     found = {}
-    for prime in face.agreement.fixed_point.ring.primes:
+    for prime in face.agreement.ring.primes:
         rows = []
         for functional in knowledge.functionals(prime):
             rows.append([0] * len(place))

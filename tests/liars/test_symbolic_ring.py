@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
+from typing import Any
 
 import numpy as np
 import pytest
+import role_lies  # noqa: F401 (its schemes)
 from adversary import SCHEMES, Adversary, world
 from stage import Stage
 from symbolic_ring import Form, SymbolicRing, Unknowns
@@ -15,7 +17,9 @@ from codedfl.crypto import pads, sealed
 from codedfl.errors import MessageRefused
 from codedfl.exact.fixed_point import FixedPoint
 from codedfl.exact.ring import Ring
-from codedfl.protocol import Phase
+from codedfl.exact.row_noise import RowNoise
+from codedfl.protocol import Phase, agreement, contribution
+from codedfl.protocol.messages import Commitments
 from codedfl.solve.closed_form import ClosedForm
 from scenario import descent
 
@@ -43,7 +47,8 @@ def test_a_training_on_forms_gives_the_model_of_plain_integers(
     """What the forms say is what the machines compute: every value of every unknown is the real one."""
     initial = np.array([[0.5], [-0.25]])
     with Stage() as stage:
-        adversary = world(stage, scheme, alpha=alpha, groups=groups, precision=precision, initial=initial)
+        options: dict[str, Any] = {"alpha": alpha, "groups": groups, "precision": precision, "initial": initial}
+        adversary = world(stage, scheme, laboratory=True, **options)
         model = trained(adversary)
     scenario = adversary.scenario
     solver = ClosedForm(1e-3) if scenario.device_type.reveals_gram else descent()
@@ -51,14 +56,55 @@ def test_a_training_on_forms_gives_the_model_of_plain_integers(
     assert len(scenario.agreement().fixed_point.ring.primes) == (2 if precision is None else 3)
 
 
+def rows_apart(stage: Stage) -> set[str]:
+    """Whose unknowns there are after a run, one row more at device-2, and another run."""
+    adversary = world(stage, laboratory=True)
+    adversary.whole_run()
+    X, Y = adversary.parties[2].rows
+    adversary.parties[2].change_rows(np.vstack([X, X[:1] / 2]), np.vstack([Y, Y[:1]]))
+    adversary.whole_run()
+    return {name for name, _, _ in stage.unknowns.data if name.startswith("device-2")}
+
+
+def test_other_rows_are_other_unknowns_and_the_same_rows_the_same():
+    with Stage() as stage:
+        assert rows_apart(stage) == {"device-2", "device-2@2"}
+    with Stage(by_rows=True) as stage:
+        assert rows_apart(stage) == {"device-2/1", "device-2/2", "device-2/3"}
+
+
+def test_noise_makes_other_unknowns_and_the_same_noise_the_same():
+    with Stage() as stage:
+        adversary = world(stage, "role-sums", [2] * 4, 1, z=1, noise=RowNoise(1.0, 2, 1.0))
+        for _ in range(2):
+            adversary.whole_run()
+        assert len(adversary.knowledge().fewest_devices()) == 4
+        assert {name for name, _, _ in adversary.knowledge().coordinates if name.startswith("device-2 ")} == {
+            "device-2 with noise 2"
+        }
+
+
+def test_whole_numbers_are_unknowns():
+    with Stage() as stage:
+        adversary = world(stage, "role-keys", [2] * 4, 1, z=1, d=1, c=3, total_limit=1000)
+        adversary.whole_run()
+        assert adversary.leak() is None
+        found = adversary.knowledge()
+    assert {(kind, index) for _, kind, index in found.coordinates} == {("numbers", 0), ("numbers", 1), ("numbers", 2)}
+    assert [len(found.functionals(prime)) for prime in found.primes] == [3, 3]
+
+
 def test_the_stage_leaves_everything_as_it_was():
     places = [(pads, "expand"), (pads, "add_expanded"), (masks, "add_expanded"), (sealed, "seal")]
+    places += [(agreement, "ring_of_totals"), (contribution, "add_noise")]
     before = [getattr(module, name) for module, name in places]
     derive, identity = FixedPoint.__dict__["derive"], sealed.Identity.__init__
-    with Stage():
+    commits = Commitments.__dict__["to"]
+    with Stage(commits_to_runs=True):
         assert all(getattr(module, name) is not old for (module, name), old in zip(places, before, strict=True))
     assert [getattr(module, name) for module, name in places] == before
     assert FixedPoint.__dict__["derive"] is derive
+    assert Commitments.__dict__["to"] is commits
     assert sealed.Identity.__init__ is identity
 
 

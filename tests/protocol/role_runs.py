@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from codedfl.protocol import Policy, Server
+from codedfl.protocol import Server
 from codedfl.protocol.schemes.role_device import RoleDevice
 from codedfl.protocol.schemes.role_server import RoleServer
 from scenario import Network, Scenario, descent
 
 SIZES = (2, 1, 7, 3, 1, 4)
-POLICY = Policy(allow_gram=True, allow_unpinned=True)
 
 
 def scenario_of(colluders: int = 1, sizes: Sequence[int] = SIZES, **options: Any) -> Scenario:

@@ -201,4 +201,4 @@ def test_an_end_in_the_middle_of_phase_1_leaves_no_secrets(types: tuple[type[Ser
     left = device.state()
     secrets = ("_key", "_mask_seeds", "_pad_seeds", "_gram_sum", "_constant_sum", "linear", "constant")
     assert not any(left.get(name) for name in secrets)
-    assert device._data is None
+    assert device._contribution is None

@@ -12,7 +12,7 @@ from crafted import EVE, EVES_KEY, from_server, refused
 from codedfl.crypto.sealed import fingerprint
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.exact.fixed_point import Bounds
-from codedfl.protocol import Agreement, Phase, Policy, Server
+from codedfl.protocol import Agreement, Phase, Rows, Server
 from codedfl.protocol.messages import SERVER, Kind, Message, pack_list
 from codedfl.protocol.schemes.coded_padded import PaddedDevice
 from scenario import Network, Scenario, descent, joined, repeatable, snapshot
@@ -33,42 +33,31 @@ def invitation(server: Server, **changes: Any) -> Message:
 @pytest.mark.parametrize(
     ("X", "Y", "message"),
     [
-        (np.zeros((0, 4)), np.zeros((0, 2)), "X of 'a' must have at least one sample, got none"),
-        (X[0], Y, "X of 'a' must have two dimensions, got shape (4,)"),
-        (X, Y[:, 0], "Y of 'a' must have two dimensions, got shape (3,)"),
-        (X, Y[:2], "X and Y of 'a' must have as many rows, got 3 and 2"),
-        (np.where(np.eye(3, 4), np.nan, X), Y, "X of 'a' must be finite, got 3 NaN or infinite values"),
-        (X, np.where(np.eye(3, 2), -np.inf, Y), "Y of 'a' must be finite, got 2 NaN or infinite values"),
+        (np.zeros((0, 4)), np.zeros((0, 2)), "X must have at least one sample, got none"),
+        (X[0], Y, "X must have two dimensions, got shape (4,)"),
+        (X, Y[:, 0], "Y must have two dimensions, got shape (3,)"),
+        (X, Y[:2], "X and Y must have as many rows, got 3 and 2"),
+        (np.where(np.eye(3, 4), np.nan, X), Y, "X must be finite, got 3 NaN or infinite values"),
+        (X, np.where(np.eye(3, 2), -np.inf, Y), "Y must be finite, got 2 NaN or infinite values"),
     ],
 )
 def test_bad_data_are_refused(X: np.ndarray, Y: np.ndarray, message: str):
     with pytest.raises(InvalidInput, match=exactly(message)):
-        PaddedDevice("a", X, Y)
+        Rows(X, Y)
 
 
 @pytest.mark.parametrize(("name", "length"), [("", 0), ("x" * 65, 65), ("é" * 33, 66)])
 def test_a_bad_name_is_refused(name: str, length: int):
     with pytest.raises(InvalidInput, match=exactly(f"name must have 1 to 64 bytes, got {length}")):
-        PaddedDevice(name, X, Y)
+        PaddedDevice(name, Rows(X, Y))
 
 
 def test_lists_and_float32_are_welcome():
-    device = PaddedDevice("a", X.tolist(), Y.astype(np.float32))
-    assert not device.ready
+    rows = Rows(X.tolist(), Y.astype(np.float32))
+    assert rows.X.dtype == rows.Y.dtype == np.float64
 
 
 # -- the invitation
-
-
-def test_a_pinned_server_is_the_only_one_believed():
-    scenario = Scenario()
-    server = scenario.server()
-    device = scenario.device(0, server_public=EVE.public)
-    message = (
-        f"the server's key must be the pinned {fingerprint(EVE.public)}, got {fingerprint(server.identity.public)}"
-    )
-    refused(device, server.invite()[0].data, message)
-    assert scenario.device(0, server_public=server.identity.public).receive(server.invite()[0].data)
 
 
 def test_an_invitation_must_be_signed_by_the_key_it_brings():
@@ -160,8 +149,8 @@ def test_whether_a_device_joins_says_nothing_of_its_rows(bounds: Bounds):
     for (X, Y), device in zip(scenario.data, network.devices.values(), strict=True):
         kept = slice(0, bounds.samples_per_device)
         beyond = np.abs(X[kept]) > bounds.features, np.abs(Y[kept]) > bounds.labels
-        assert device.clipped == sum(int(part.sum()) for part in beyond)
-        assert device.dropped == max(0, len(X) - bounds.samples_per_device)
+        assert device.fit.clipped == sum(int(part.sum()) for part in beyond)
+        assert device.fit.dropped == max(0, len(X) - bounds.samples_per_device)
 
 
 def test_the_total_is_that_of_the_rows_as_they_were_made_to_fit():
@@ -173,17 +162,6 @@ def test_the_total_is_that_of_the_rows_as_they_were_made_to_fit():
     fitting.data = [(np.clip(X[:3], -0.5, 0.5), np.clip(Y[:3], -0.25, 0.25)) for X, Y in scenario.data]
     fitting.sizes = tuple(len(X) for X, _ in fitting.data)
     assert np.array_equal(network.server.model, fitting.expected_models(descent())[-1])
-
-
-def test_another_recipe_is_refused():
-    """Columns, ranges, seed, gamma, labels: everything that makes X and Y of rows is agreed on by its digest."""
-    scenario = Scenario()
-    device = scenario.device(0, recipe=b"r" * 32)
-    (reply,) = map(Message.decode, device.receive(scenario.server().invite()[0].data))
-    assert (reply.kind, reply.body.decode()) == (
-        Kind.REFUSAL,
-        "the recipe must be this device's, 7272727272727272, got none: columns, ranges, features or labels differ",
-    )
 
 
 # -- the agreement
@@ -249,43 +227,8 @@ def test_a_malformed_agreement_is_refused(invited: Network, body: bytes):
     refused(invited.devices["device-0"], from_server(invited, Kind.AGREEMENT, body), message)
 
 
-@pytest.mark.parametrize("least", [3, 4, 5])
-def test_a_set_below_the_minimum_is_refused(least: int):
-    scenario = Scenario()
-    policy = Policy(allow_gram=True, least_joiners=least)
-    network = Network(scenario.server(), [scenario.device(i, policy=policy) for i in range(4)])
-    network.send(network.server.invite())
-    network.run_until(Kind.AGREEMENT)
-    data = network.down["device-0"][0]
-    if least == 5:
-        refused(network.devices["device-0"], data, "at least 5 devices must take part, got 4")
-    else:
-        network.run()
-        assert network.server.model is not None
-
-
-def test_with_a_roster_all_of_it_must_join_unless_the_operator_says_otherwise():
-    scenario = Scenario(public_samples=False)
-    roster = {device.name: device.identity.public for device in scenario.devices()}
-    for policy, accepted in ((Policy(allow_gram=True), False), (Policy(allow_gram=True, least_joiners=3), True)):
-        devices = [scenario.device(i, roster=roster, policy=policy) for i in range(4)]
-        network = Network(scenario.server(), devices)
-        network.send(network.server.invite())
-        network.down["device-3"].clear()
-        network.run()
-        network.send(network.server.freeze())
-        if accepted:
-            network.run()
-            assert network.server.phase is Phase.FINISHED
-        else:
-            message = "at least 4 devices must take part, got 3"
-            refused(network.devices["device-0"], network.down["device-0"][0], message)
-
-
 def test_a_set_of_one_is_never_accepted():
     """A "total" over one device is its own data; no setting allows it."""
-    with pytest.raises(InvalidInput, match=r"^least_joiners must be at least 2: the total of one device is its own"):
-        Policy(least_joiners=1)
     scenario = Scenario(alpha=1)
     device = scenario.device(0)
     server = scenario.server()

@@ -52,7 +52,7 @@ def share_from(
     """
     author, run = network.devices[sender], network.server.run
     header = Message(Kind.SHARE, run, network.server.agreement.hash, sender, "device-0", attachment=bulk)
-    commitments = Commitments.to({"mask": committed or secrets.mask}, sender, run, author.identity)
+    commitments = Commitments.to({"mask": committed or secrets.mask}, sender, header.agreement, author.identity)
     body = Share(commitments, network.sealed(header, "device-0", secrets.encode())).encode()
     return header.with_body(body).signed_by(network.server.identity).encode()  # as the server relays it
 

@@ -59,7 +59,7 @@ def test_the_bytes_on_the_wire_are_the_documented_ones():
     """A vector by hand: another implementation must be able to read this."""
     expected = (
         b"\x9a"  # a list of ten
-        + b"\xa7codedfl\x02\xa6answer"
+        + b"\xa7codedfl\x03\xa6answer"
         + b"\xc4\x10" + RUN + b"\xc4\x20" + AGREEMENT
         + b"\xa5alice\xa0"
         + b"\xc4\x04body\xc4\x04bulk\xc4\x09signature"
@@ -68,18 +68,18 @@ def test_the_bytes_on_the_wire_are_the_documented_ones():
     assert MESSAGE.context() == b"\x97" + expected[1 : -len(b"\xc4\x04body\xc4\x04bulk\xc4\x09signature")]
 
 
-@pytest.mark.parametrize("version", [0, 1, 99, "2", None, 2.5])
+@pytest.mark.parametrize("version", [0, 2, 99, "3", None, 3.5])
 def test_an_unknown_version_is_refused(version: object):
     fields = fields_of(MESSAGE)
     fields[1] = version
-    refused_as(msgpack.packb(fields), f"the protocol version must be 2, got {version}")
+    refused_as(msgpack.packb(fields), f"the protocol version must be 3, got {version}")
 
 
-@pytest.mark.parametrize("version", [2.0])
+@pytest.mark.parametrize("version", [3.0])
 def test_a_version_that_only_compares_equal_is_refused(version: object):
     fields = fields_of(MESSAGE)
     fields[1] = version
-    refused_as(msgpack.packb(fields), f"the protocol version must be 2, got {version}")
+    refused_as(msgpack.packb(fields), f"the protocol version must be 3, got {version}")
 
 
 def test_something_else_is_refused():

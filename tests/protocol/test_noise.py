@@ -1,4 +1,4 @@
-"""Noise in the protocol: in the total bit for bit, drawn once, never over too few owners, and within the policy."""
+"""Noise in the protocol: in the total bit for bit, drawn once, never over too few owners."""
 
 from __future__ import annotations
 
@@ -10,21 +10,17 @@ import numpy as np
 import pytest
 from crafted import from_server, refused
 
-from codedfl.crypto.sealed import Identity
 from codedfl.errors import InvalidInput, MessageRefused, NotEnoughDevices
 from codedfl.exact.row_noise import RowNoise
-from codedfl.privacy.budget import Budget
-from codedfl.privacy.calibration import epsilon_of, noise_for
-from codedfl.protocol import Device, Ledger, Parameters, Phase, Policy, Server
-from codedfl.protocol.hiding_rows import cross_noise, gram_noise
-from codedfl.protocol.ledger import Entry
+from codedfl.privacy.calibration import noise_for
+from codedfl.protocol import Device, Parameters, Phase, Server
+from codedfl.protocol.hiding_rows import cross_noise, gram_noise, noise_label
 from codedfl.protocol.messages import Kind, unpack_list
 from codedfl.protocol.owner_list import OwnerList
 from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
 from codedfl.protocol.schemes.role_device import RoleDevice
 from codedfl.protocol.schemes.role_server import RoleServer
 from codedfl.protocol.schemes.role_sums import SumsDevice, SumsServer
-from codedfl.run.in_process import run_in_process
 from codedfl.solve.closed_form import ClosedForm
 from scenario import Network, Scenario, descent, repeatable
 from wording import exactly
@@ -80,8 +76,8 @@ def noisy_integers(network: Network, scenario: Scenario, seeds: dict[str, bytes]
     gram = np.array(totals.gram, dtype=object)[np.triu_indices(scenario.d)]
     cross = -np.array(totals.constant, dtype=object)
     for seed in seeds.values():
-        gram = gram + gram_noise(format_, seed, agreed.run, agreed.hash.hex())
-        cross = cross + cross_noise(format_, scenario.c, seed, agreed.run, agreed.hash.hex())
+        gram = gram + gram_noise(format_, seed, bytes(16), noise_label(agreed.parameters))
+        cross = cross + cross_noise(format_, scenario.c, seed, bytes(16), noise_label(agreed.parameters))
     return gram, cross
 
 
@@ -183,13 +179,13 @@ def test_a_restored_run_ends_with_the_same_total(when: str):
     assert np.array_equal(network.server.model, whole.server.model)
 
 
-def test_another_agreement_has_other_noise():
+def test_other_parameters_have_other_noise():
+    """A seed that serves two analyses by mistake: the difference of their totals must not be exact."""
     scenario = NoisyScenario()
-    network, seeds = joined(scenario, ClosedForm(REGULARISATION))
-    network.run()
-    agreed = network.server.agreement
-    one, other = (gram_noise(agreed.fixed_point, seeds["device-0"], agreed.run, label) for label in ("a", "b"))
-    assert not np.array_equal(one, other)
+    format_, p = scenario.agreement().fixed_point, scenario.parameters
+    labels = {noise_label(replace(p, **change)) for change in ({}, {"epochs": 2}, {"recipe": bytes(32)}, {"owners": 6})}
+    drawn = [gram_noise(format_, bytes(32), bytes(16), label).tobytes() for label in labels]
+    assert len(labels) == len(set(drawn)) == 4
 
 
 # -- over enough owners
@@ -246,7 +242,7 @@ def test_parameters_travel_whole_and_those_without_noise_as_before():
     assert Parameters.decode(parameters.encode()) == parameters
     plain, noisy = (unpack_list(one.encode(), "") for one in (replace(parameters, noise=None), parameters))
     assert noisy == [*plain, NOISE.multiplier, NOISE.honest, NOISE.clip_norm]
-    assert len(plain) == 16
+    assert len(plain) == 18
     assert Parameters.decode(replace(parameters, noise=None).encode()).noise is None
     assert parameters.constant_length == 8 and replace(parameters, noise=None).constant_length == 9
     broken = replace(parameters)
@@ -254,86 +250,3 @@ def test_parameters_travel_whole_and_those_without_noise_as_before():
     object.__setattr__(broken.noise, "honest", 0)
     with pytest.raises(MessageRefused, match=exactly("parameters break a rule: honest must be at least 1, got 0")):
         Parameters.decode(broken.encode())
-
-
-# -- the operator's word
-
-
-def test_a_policy_may_demand_a_largest_epsilon():
-    parameters = NoisyScenario().parameters
-    common: dict[str, Any] = {"allow_gram": True, "allow_unpinned": True}
-    assert Policy(most_epsilon=EPSILON, **common).objection(parameters) == ""
-    too_much = "epsilon must be at most 1.5 at delta = 1e-05 by this device's policy, got 2.000"
-    assert Policy(most_epsilon=1.5, **common).objection(parameters) == too_much
-    exact = "epsilon must be at most 1.5 at delta = 1e-05 by this device's policy, got no noise"
-    assert Policy(most_epsilon=1.5, **common).objection(replace(parameters, noise=None)) == exact
-    assert Policy(most_total_epsilon=1.5, **common).objection(replace(parameters, noise=None)) == exact
-    # What is claimed does not count, only the multiplier: half the noise is found out.
-    half = replace(parameters, noise=replace(NOISE, multiplier=NOISE.multiplier / 2))
-    assert Policy(most_epsilon=EPSILON, **common).objection(half).endswith("by this device's policy, got 4.354")
-    wrong: list[tuple[str, Any]] = [("most_epsilon", 0.0), ("most_total_epsilon", -1.0)]
-    for name, value in wrong:
-        with pytest.raises(InvalidInput, match=exactly(f"{name} must be above 0, got {value}")):
-            Policy(**{name: value})
-    with pytest.raises(InvalidInput, match=exactly("delta must be between 0 and 1, got 0.0")):
-        Policy(delta=0.0)
-
-
-def test_noise_may_not_count_on_more_devices_than_the_operator_or_the_study_does():
-    parameters = NoisyScenario().parameters
-    common: dict[str, Any] = {"allow_gram": True, "allow_unpinned": True}
-    assert Policy(most_honest=4, **common).objection(parameters) == ""
-    message = "honest must be at most 3 by this device's policy, got 4"
-    assert Policy(most_honest=3, **common).objection(parameters) == message
-    study = Policy(**common).within(Budget(EPSILON, 3, DELTA))
-    assert study.objection(parameters) == message
-    assert Policy(**common).within(Budget(EPSILON, HONEST, DELTA)).objection(parameters) == ""
-    assert (
-        Policy(**common)
-        .within(Budget(1.0, HONEST, DELTA))
-        .objection(parameters)
-        .startswith("epsilon must be at most 1")
-    )
-    # At another delta than the study's the same noise is another epsilon.
-    assert Policy(delta=1e-8, **common).within(Budget(EPSILON, HONEST, DELTA)).objection(parameters) == ""
-    assert (
-        Policy(**common).within(Budget(EPSILON, HONEST)).objection(replace(parameters, noise=None)).endswith("no noise")
-    )
-    assert Policy(**common).within(None) == Policy(**common)
-
-
-def test_the_ledger_counts_what_was_spent_and_the_policy_ends_it():
-    scenario, ledgers = NoisyScenario(), [Ledger() for _ in SIZES]
-    identities = [Identity(bytes([i + 1]) * 32) for i in range(6)]
-    policy = Policy(allow_gram=True, allow_unpinned=True, most_total_epsilon=2.5)
-
-    def run() -> None:
-        devices = [
-            scenario.device(
-                i, identity=identities[i], ledger=ledgers[i], policy=policy, random_bytes=repeatable(str(i))
-            )
-            for i in range(6)
-        ]
-        run_in_process(scenario.server(ClosedForm(REGULARISATION), random_bytes=repeatable("server")), devices)
-
-    run()
-    assert ledgers[0].rho == pytest.approx(1 / NOISE.multiplier**2)
-    assert epsilon_of(ledgers[0].rho, DELTA) == pytest.approx(EPSILON)
-    entry = replace(ledgers[0].entries[0], agreement=b"later")
-    twice = epsilon_of(ledgers[0].rho_with(entry), DELTA)
-    assert ledgers[0].rho_with(ledgers[0].entries[0]) == ledgers[0].rho
-    assert policy.objection_to_spending(ledgers[0].rho_with(entry)) == (
-        "epsilon over all recorded runs must be at most 2.5 at delta = 1e-05 by this device's policy,"
-        f" got {twice:.3f} with this one"
-    )
-    assert policy.objection_to_spending(ledgers[0].rho) == ""
-    assert Policy().objection_to_spending(None) == ""
-    ledgers[0].record(entry)
-    assert Ledger.decode(ledgers[0].encode()).entries == ledgers[0].entries
-
-
-def test_one_exact_total_is_without_bound_and_old_ledgers_are_read():
-    exact = Entry(b"a", frozenset([b"x"]), b"", (1.0, 1.0, 3), b"")
-    assert Ledger([exact]).rho is None and Ledger().rho == 0
-    assert Ledger([exact, replace(exact, rho=0.5)]).rho is None
-    assert Ledger.decode(Ledger([exact]).encode()).entries == [exact]

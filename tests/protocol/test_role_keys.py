@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 from crafted import from_server, refused
-from role_runs import POLICY, deaf, first_of_each_role, holders_of, scenario_of, without
+from role_runs import deaf, first_of_each_role, holders_of, scenario_of, without
 
 from codedfl.errors import InvalidInput, NotEnoughDevices
-from codedfl.protocol import Agreement, Device, Phase
+from codedfl.protocol import Agreement, Device, Phase, Rows
 from codedfl.protocol.messages import Kind, Message, Update
 from codedfl.protocol.owner_list import signatures_needed
 from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
@@ -39,8 +39,7 @@ def test_one_answer_of_each_role_gives_the_model_of_plain_integers(
     scenario = scenario_of(colluders, precision=precision)
     server = scenario.server(solver())
     arrivals = first_of_each_role(server, np.random.default_rng(colluders))
-    devices = scenario.devices(policy=replace(POLICY, colluders=colluders))
-    model = run_in_process(server, devices, arrivals)
+    model = run_in_process(server, scenario.devices(), arrivals)
     assert np.array_equal(model, scenario.expected_models(solver())[-1])
 
 
@@ -74,13 +73,15 @@ def test_keys_may_be_held_by_some_devices_or_by_helpers_without_data():
     server = RoleServer(
         scenario.parameters, names, descent(3), holders=["helper-0", "helper-1"], helpers=["helper-0", "helper-1"]
     )
-    helpers = [RoleDevice(name, None, None, helper=True, policy=POLICY) for name in ("helper-0", "helper-1")]
+    helpers = [RoleDevice(name, None, helper=True) for name in ("helper-0", "helper-1")]
     assert np.array_equal(run_in_process(server, [*scenario.devices(), *helpers]), expected)
 
 
 def test_a_helper_has_no_data():
-    with pytest.raises(InvalidInput, match=exactly("X and Y must be None for a helper, which has no data, got some")):
-        RoleDevice("a", [[1.0]], [[1.0]], helper=True)
+    with pytest.raises(
+        InvalidInput, match=exactly("the contribution must be None for a helper, which has no data, got one")
+    ):
+        RoleDevice("a", Rows([[1.0]], [[1.0]]), helper=True)
 
 
 # -- who may be missing

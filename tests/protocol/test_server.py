@@ -16,6 +16,7 @@ from codedfl.errors import InvalidInput, NotEnoughDevices
 from codedfl.protocol import Phase
 from codedfl.protocol.messages import SERVER, Answer, Kind, Message, Shares, Update
 from codedfl.protocol.schemes.coded_padded import PaddedServer
+from codedfl.protocol.terms import DOES_NOT_TAKE_PART
 from scenario import Network, Scenario, decoded, descent, gram_limit, names_of, snapshot
 from wording import exactly
 
@@ -158,9 +159,10 @@ def test_refusals_are_kept_by_name():
     scenario.data[3] = np.zeros((2, 4)), np.zeros((2, 7))
     network = Network.of(scenario)
     network.run()
-    assert network.server.refusals == {
-        "device-3": "n_features and n_outputs must be 4 and 7 as this device's recipe makes them, got 4 and 2"
-    }
+    assert network.server.refusals == {"device-3": DOES_NOT_TAKE_PART}
+    assert network.devices["device-3"].objection == (
+        "n_features and n_outputs must be 4 and 7 as this device's recipe makes them, got 4 and 2"
+    )
 
 
 # -- out of protocol

@@ -11,7 +11,7 @@ import pytest
 
 from codedfl.crypto.sealed import Identity
 from codedfl.errors import InvalidInput, MessageRefused
-from codedfl.protocol import Device, Phase, Policy, Server
+from codedfl.protocol import Device, Phase, Rows, Server
 from codedfl.protocol.messages import SERVER, Kind, Message, Update
 from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
 from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
@@ -59,8 +59,8 @@ def plain(state: Any) -> Any:
 
 
 def restored_device(scenario: Scenario, old: Device) -> Device:
-    data = (None, None) if old.data_used else scenario.data[scenario.names.index(old.name)]
-    fresh = type(old)(old.name, *data, identity=old.identity, policy=Policy(allow_gram=True, allow_unpinned=True))
+    rows = None if old.data_used else Rows(*scenario.data[scenario.names.index(old.name)])
+    fresh = type(old)(old.name, rows, identity=old.identity)
     fresh.restore(plain(old.state()))
     return fresh
 
@@ -73,7 +73,7 @@ def restored_server(scenario: Scenario, old: Server, solver: Solver) -> Server:
 
 def remembered(party: Server | Device) -> dict[str, Any]:
     """All attributes but those that a restored party gets from its arguments, or computes again."""
-    given = {"_random_bytes", "_initial_model", "_roster", "_stop_when", "_policy"}
+    given = {"_random_bytes", "_initial_model", "_roster", "_stop_when"}
     found = {name: value for name, value in vars(party).items() if name not in given}
     if isinstance(party, Server):  # what a solver does not have before its start is None after
         found["solver"] = {name: value for name, value in vars(party.solver).items() if value is not None}
@@ -193,9 +193,9 @@ def test_repeat_after_the_end_says_so():
 def test_a_state_is_refused_by_any_other_party():
     scenario, network, device = trained_device()
     for other in (
-        KeysDevice("device-2", *scenario.data[2], identity=device.identity),
-        KeysDevice("device-1", *scenario.data[1], identity=Identity.generate(repeatable("another"))),
-        PaddedDevice("device-1", *scenario.data[1], identity=device.identity),
+        KeysDevice("device-2", Rows(*scenario.data[2]), identity=device.identity),
+        KeysDevice("device-1", Rows(*scenario.data[1]), identity=Identity.generate(repeatable("another"))),
+        PaddedDevice("device-1", Rows(*scenario.data[1]), identity=device.identity),
     ):
         with pytest.raises(InvalidInput, match=r"^state must be that of \['coded-"):
             other.restore(device.state())
@@ -217,7 +217,7 @@ def test_data_must_come_with_a_state_from_before_their_use():
     network = Network.of(scenario)
     network.run_until(Kind.PAD_SEED)
     old = network.devices["device-0"]
-    fresh = PaddedDevice("device-0", None, None, identity=old.identity)
-    message = "X and Y of 'device-0' must be given, the state is from before their use, got None"
+    fresh = PaddedDevice("device-0", None, identity=old.identity)
+    message = "the contribution of 'device-0' must be given, it was not used yet, got None"
     with pytest.raises(InvalidInput, match=exactly(message)):
         fresh.restore(old.state())

@@ -162,9 +162,9 @@ def decrypt_bulk(content_key: bytes, context: bytes, digest: bytes, ciphertext: 
     return bytes(plaintext)
 
 
-def commitment(seed: bytes, run: bytes, owner: str, purpose: str) -> bytes:
+def commitment(seed: bytes, agreement: bytes, owner: str, purpose: str) -> bytes:
     """What the owner of a seed signs: it tells nothing of 32 random bytes, and fits no others."""
-    return digest_of([b"codedfl commitment v2|", run, purpose.encode(), b"|", owner.encode(), b"|", seed])
+    return digest_of([b"codedfl commitment v3|", agreement, purpose.encode(), b"|", owner.encode(), b"|", seed])
 
 
 def digest_of(chunks: Iterable[bytes]) -> bytes:

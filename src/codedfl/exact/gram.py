@@ -34,3 +34,10 @@ class GramSum:
     def triangle(self) -> Floats:
         """Row by row from the diagonal on: d (d + 1) / 2 numbers."""
         return np.concatenate([strip[row, row:] for strip in self._strips for row in range(len(strip))])
+
+
+def symmetric(triangle: Floats, n_features: int) -> Floats:
+    """The whole matrix of a packed upper triangle."""
+    upper = np.zeros((n_features, n_features))
+    upper[np.triu_indices(n_features)] = triangle
+    return np.asarray(upper + np.triu(upper, 1).T)

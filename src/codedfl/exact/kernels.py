@@ -18,18 +18,6 @@ from codedfl.errors import InvalidInput
 from codedfl.exact import loops
 from codedfl.exact.loops import Bytes, Doubles, Four, Plane
 
-__all__ = [
-    "add_packed_product",
-    "add_product",
-    "aligned_zeros",
-    "pack",
-    "product",
-    "reduce",
-    "residues_from_stream",
-    "square_from_triangle",
-    "unpack",
-]
-
 Coefficients = Sequence[int] | npt.NDArray[np.int64]
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 _Array = TypeVar("_Array", bound=npt.NDArray[Any])

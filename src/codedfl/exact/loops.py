@@ -34,19 +34,6 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-__all__ = [
-    "COLUMNS",
-    "add_four",
-    "add_four_packed",
-    "add_residues_from_stream",
-    "pack",
-    "product",
-    "reduce",
-    "residues_from_stream",
-    "square_from_triangle",
-    "unpack",
-]
-
 Plane = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
 Bytes = npt.NDArray[np.uint8]

@@ -26,7 +26,8 @@ from codedfl.crypto import sealed
 from codedfl.crypto.pads import RUN_ID_BYTES
 from codedfl.crypto.sealed import KEY_BYTES, SIGNATURE_BYTES
 from codedfl.errors import InvalidInput, MessageRefused
-from codedfl.exact.fixed_point import Bounds, FixedPoint, column_norm
+from codedfl.exact.fixed_point import HEADROOM, Bounds, FixedPoint, column_norm
+from codedfl.exact.ring import Ring
 from codedfl.exact.row_noise import RowNoise
 from codedfl.privacy.calibration import rho_of
 from codedfl.protocol.messages import MAX_NAME, check_types, name_length, pack_list, unpack_list
@@ -38,8 +39,20 @@ MOST_FEATURES = 2**17
 MOST_MODEL_NUMBERS = 2**24
 MOST_EPOCHS = 10_000
 MOST_COLLUDERS = 255
+MOST_TOTAL_BITS = 68  # what three primes hold with room to spare
+_LIMIT_BYTES = 9  # it is beyond 64 bits
 NONCE_BYTES = 16
 DIGEST_BYTES = 32
+
+
+def ring_of_totals(limit: int) -> Ring:
+    """The ring for totals of whole numbers up to ``limit`` in size: two primes, or three where they do not suffice.
+
+    >>> len(ring_of_totals(1000).primes)
+    2
+    """
+    two = Ring.for_group_sizes((1,), 2)
+    return two if HEADROOM * limit <= two.modulus else Ring.for_group_sizes((1,), 3)
 
 
 @dataclass(frozen=True)
@@ -61,6 +74,8 @@ class Parameters:
     colluders: z of role-keys: so many devices may collude with the server; z + 1 roles hold the keys.
     recipe: digest of everything that turns rows into X and Y (``data.recipe``); empty where both are given as they are.
     noise: what every owner adds to X'X and X'Y; None adds nothing. No row count is then summed: it would be exact.
+    owners: for how many owners the scales are made, whoever takes part in the end; 0 is those of the agreement.
+    total_limit: of a total of whole numbers (n_features = 1, no X'X): no entry is larger in size. 0 for rows.
     """
 
     scheme: str
@@ -77,6 +92,8 @@ class Parameters:
     recipe: bytes = b""
     colluders: int = 0
     noise: RowNoise | None = None
+    owners: int = 0
+    total_limit: int = 0
 
     def __post_init__(self) -> None:
         if self.n_features < 1:
@@ -108,6 +125,12 @@ class Parameters:
             raise InvalidInput(
                 f"samples must be between 1 and bounds.samples ({self.bounds.samples}), got {self.samples}"
             )
+        if not 0 <= self.owners < 2**16:
+            raise InvalidInput(f"owners must be between 0 and {2**16 - 1}, got {self.owners}")
+        if not 0 <= self.total_limit < 2**MOST_TOTAL_BITS:
+            raise InvalidInput(f"total_limit must be at least 0 and below 2^{MOST_TOTAL_BITS}, got {self.total_limit}")
+        if self.total_limit and (self.n_features > 1 or self.noise is not None or self.reveals_gram):
+            raise InvalidInput("a total of whole numbers must have one feature, no noise and no X'X, got another")
         if self.noise is not None and self.samples is not None:
             raise InvalidInput(f"samples must be None with noise, which hides single rows, got {self.samples}")
 
@@ -123,8 +146,8 @@ class Parameters:
 
     @property
     def counts_rows(self) -> bool:
-        """Whether m is summed securely: not if it is public, and not with noise."""
-        return self.samples is None and self.noise is None
+        """Whether m is summed securely: not if it is public, not with noise, and not beside whole numbers."""
+        return self.samples is None and self.noise is None and not self.total_limit
 
     @property
     def least_owners(self) -> int:
@@ -157,12 +180,15 @@ class Parameters:
         flags = (self.masks, self.groups, self.reveals_gram)
         noise = self.noise
         added = () if noise is None else (float(noise.multiplier), noise.honest, float(noise.clip_norm))
-        return pack_list([*shape, *public, *optional, *flags, self.epochs, self.recipe, self.colluders, *added])
+        scales = (self.owners, self.total_limit.to_bytes(_LIMIT_BYTES, "big"))
+        return pack_list(
+            [*shape, *public, *optional, *flags, self.epochs, self.recipe, self.colluders, *scales, *added]
+        )
 
     @classmethod
     def decode(cls, data: bytes) -> Parameters:
         types: tuple[type, ...] = (
-            *(str, int, int, int, float, float, int, int, int, int, bool, int, bool, int, bytes, int),
+            *(str, int, int, int, float, float, int, int, int, int, bool, int, bool, int, bytes, int, int, bytes),
         )
         fields = unpack_list(data, "parameters")
         plain = len(types)
@@ -173,7 +199,11 @@ class Parameters:
             bounds = Bounds(f[4], f[5], f[6], f[7])
             precision, samples = (None if value == -1 else value for value in f[8:10])
             noise = RowNoise(*f[plain:]) if len(f) > plain else None
-            return replace(cls(f[0], f[1], f[2], f[3], bounds, precision, samples, *f[10:plain]), noise=noise)
+            plainly = cls(f[0], f[1], f[2], f[3], bounds, precision, samples, *f[10:16])
+            if len(f[17]) != _LIMIT_BYTES:
+                raise InvalidInput(f"total_limit must have {_LIMIT_BYTES} bytes, got {len(f[17])}")
+            limit = int.from_bytes(f[17], "big")
+            return replace(plainly, noise=noise, owners=f[16], total_limit=limit)
         except InvalidInput as error:
             raise MessageRefused(f"parameters break a rule: {error}") from None
 
@@ -207,7 +237,7 @@ class Invitation:
 
     def join_statement(self, name: str, run_key: bytes, nonce: bytes) -> bytes:
         """What a device signs to join: who it is, what it was invited to, the key and nonce it drew."""
-        return pack_list(["codedfl join v2", self.run, self.encoded, name, run_key, nonce])
+        return pack_list(["codedfl join v3", self.run, self.encoded, name, run_key, nonce])
 
 
 @dataclass(frozen=True)
@@ -291,6 +321,8 @@ class Agreement:
         held = () if roles is None else tuple(roles.get(member.name, NO_ROLE) for member in seats)
         without_data = tuple(i for i, member in enumerate(seats) if member.name in helpers)
         draft = cls(invitation, seats, theta, held, without_data)
+        if parameters.total_limit:
+            return draft
         # Rounding may lengthen the norm, which may cost the constant a bit: round until model and grid agree.
         while True:
             rounded = draft.fixed_point.round_initial_model(draft.initial_model)
@@ -327,33 +359,45 @@ class Agreement:
         return tuple(i for i, role in enumerate(self.roles) if role != NO_ROLE)
 
     @cached_property
+    def ring(self) -> Ring:
+        """What the run computes on; of whole numbers as many primes as their limit needs."""
+        limit = self.parameters.total_limit
+        return ring_of_totals(limit) if limit else self.fixed_point.ring
+
+    @property
+    def _scale_owners(self) -> int:
+        return self.parameters.owners or len(self.owners)
+
+    @cached_property
     def fixed_point(self) -> FixedPoint:
         p = self.parameters
         norm = column_norm(self.initial_model)
         if not math.isfinite(norm):
             raise InvalidInput("the initial model must be finite, got NaN or infinity")
         # The same scales as of any other scheme with so many owners, so that models are the same bit for bit.
-        sizes = tuple(group_sizes(len(self.owners), p.alpha, p.groups))
-        return FixedPoint.derive(
-            p.bounds, p.n_features, len(self.owners), sizes, p.precision, norm, p.noise, p.n_outputs
-        )
+        owners = self._scale_owners
+        sizes = tuple(group_sizes(owners, p.alpha, p.groups))
+        return FixedPoint.derive(p.bounds, p.n_features, owners, sizes, p.precision, norm, p.noise, p.n_outputs)
 
     @cached_property
     def initial_integers(self) -> Floats:
+        """Theta^(1) on its grid; of whole numbers there is none."""
+        if self.parameters.total_limit:
+            return np.zeros((1, self.parameters.n_outputs))
         return self.fixed_point.initial_model_integers(self.initial_model)
 
     @cached_property
     def code(self) -> Code:
         """The gradient code of the coded schemes."""
         p = self.parameters
-        return make_code(self.n_devices, p.alpha, self.fixed_point.ring.primes, p.groups)
+        return make_code(self.n_devices, p.alpha, self.ring.primes, p.groups)
 
     @cached_property
     def answer_code(self) -> AnswerCode:
         """What answers are decoded by: the gradient code, or the roles where there are any."""
         if not self.roles:
             return self.code
-        return RoleCode(self.roles, self.parameters.colluders + 1, self.fixed_point.ring.primes)
+        return RoleCode(self.roles, self.parameters.colluders + 1, self.ring.primes)
 
     @cached_property
     def directions(self) -> int:
@@ -393,7 +437,7 @@ class Agreement:
 
     @cached_property
     def hash(self) -> bytes:
-        return hashlib.sha256(b"codedfl agreement v2|" + self.encoded).digest()
+        return hashlib.sha256(b"codedfl agreement v3|" + self.encoded).digest()
 
     @classmethod
     def decode(cls, data: bytes) -> Agreement:

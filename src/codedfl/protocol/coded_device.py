@@ -77,7 +77,7 @@ class CodedDevice(Device):
         """
         agreed = self._agreed
         mask = self._draw_mask_seed()
-        commitments = Commitments.to({"mask": mask, "pad": pad}, self.name, self._run, self.identity)
+        commitments = Commitments.to({"mask": mask, "pad": pad}, self.name, agreed.hash, self.identity)
         envelopes: dict[str, bytes] = {}
         for i in mask_receivers(agreed.code, self._position):
             if i == self._position:
@@ -99,7 +99,7 @@ class CodedDevice(Device):
         message.check_signature(self._invited.server_public)  # what was damaged on the way may come again
         share = Share.decode(message.body)
         member = agreed.members[sender]
-        share.commitments.check_signature(member.name, self._run, member.identity)
+        share.commitments.check_signature(member.name, agreed.hash, member.identity)
         opened = sealed.open_sealed(self._sealing, member.run_key, message.context(), share.envelope)
         try:  # from here on it is the sender's own doing
             secrets = Secrets.decode(opened)
@@ -108,7 +108,7 @@ class CodedDevice(Device):
         if not secrets.mask:
             return [self._complain(message.sender, Unusable.NO_MASK)]
         try:
-            share.commitments.check({"mask": secrets.mask, "pad": secrets.pad}, member.name, self._run)
+            share.commitments.check({"mask": secrets.mask, "pad": secrets.pad}, member.name, agreed.hash)
         except MessageRefused:
             return [self._complain(message.sender, Unusable.NOT_COMMITTED)]
         try:

@@ -28,7 +28,7 @@ class CodedServer(Server):
             self.ignored["repeated shares"] += 1
             return []
         shares = Shares.decode(message.body, most=agreed.n_devices)
-        shares.commitments.check_signature(member.name, self.run, member.identity)
+        shares.commitments.check_signature(member.name, agreed.hash, member.identity)
         # One envelope too few would leave its receiver waiting for ever.
         wanted = {agreed.names[i] for i in mask_receivers(agreed.code, sender) if i != sender}
         if set(shares.envelopes) != wanted:

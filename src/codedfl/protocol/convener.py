@@ -106,7 +106,7 @@ class Convener(Resumable, ABC):
             raise InvalidInput(f"the participant set must be frozen once, got a second call while {self.phase.value}")
         members = [self._joined[name] for name in self.expected if name in self._joined]
         agreement = self._frozen(members)
-        _ = agreement.answer_code, agreement.fixed_point
+        _ = agreement.answer_code, agreement.ring
         self.agreement = agreement
         self.phase = Phase.SHARING
         return [self._broadcast(Kind.AGREEMENT, agreement.encoded, agreement.names), *self._open_sharing()]
@@ -163,7 +163,7 @@ class Convener(Resumable, ABC):
 
     @property
     def _ring(self) -> Ring:
-        return self._agreed.fixed_point.ring
+        return self._agreed.ring
 
     @property
     def _sealing(self) -> RunKey:

@@ -13,15 +13,12 @@ schemes add masks (``coded_device``).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any, ClassVar
 
-import numpy as np
-
 from codedfl.crypto import sealed
 from codedfl.errors import InvalidInput, MessageRefused
-from codedfl.protocol.hiding_rows import add_noise
 from codedfl.protocol.joiner import Joiner
 from codedfl.protocol.messages import (
     SERVER,
@@ -42,26 +39,18 @@ class Device(Joiner):
     ----------
     name : str
         Unique in the run, at most 64 bytes.
-    X, Y : array of shape (n_i, d) and (n_i, c), or None
-        Local features and labels; finite, at least one row. Dropped once phase 1 used them. None for a device that is
-        going to be restored from a state past that (``data_used``).
-    origin : Origin or None
-        What X and Y were made of; None takes them for the raw rows.
+    contribution : Contribution or None
+        What it brings into the total: ``Rows``, or ``WholeNumbers``. Dropped once phase 1 used it. None for a helper,
+        and for a device that is going to be restored from a state past that (``data_used``).
+    terms : Terms or None
+        What the operator agreed to: a run on other terms is refused. None takes part in any run: for simulations, where
+        one process holds everything.
     identity : Identity or None
         Long-term key; drawn anew when None.
-    policy : Policy
-        What the operator allows.
-    recipe : bytes
-        Digest of what turned rows into X and Y; a run with another one is refused. Empty where they are given as they
-        are.
-    server_public : bytes or None
-        The server's pinned public key; None trusts the first invitation.
-    roster : mapping of str to bytes, or None
-        Pinned public keys of all devices by name. With it a lying relay is caught: a key that differs is refused, and
-        so is a device that is not on it. None trusts the server's word.
-    ledger : Ledger or None
-        The device's earlier runs. A driver that keeps it must save it, as it must save the state, before what
-        ``receive`` returned leaves. None remembers nothing: for simulations, where every device is new.
+    noise_seed : bytes
+        Of the noise that hides rows, where it must be the same in every run on these terms; empty draws one.
+    answered : collection of bytes
+        Digests of the updates answered in earlier runs on the same terms: they count against the number agreed on.
     random_bytes : callable
         Source of all secrets; replaced only in tests and simulations that must be repeatable.
     """
@@ -70,16 +59,16 @@ class Device(Joiner):
     _kept: ClassVar[Mapping[str, Kept]] = {
         **Joiner._kept,
         "_answered": TUPLE,
-        "_questions": PLAIN,
+        "_questions": Kept(list, lambda saved: list(dict.fromkeys(saved))),
         "linear": PLAIN,
         "constant": PLAIN,
         "finished": PLAIN,
     }
 
-    def __init__(self, *args: Any, **options: Any) -> None:
+    def __init__(self, *args: Any, answered: Collection[bytes] = (), **options: Any) -> None:
         super().__init__(*args, **options)
         self._answered: tuple[int, bytes, bytes] = (0, b"", b"")  # epoch, digest of its update, what was sent
-        self._questions: list[bytes] = []  # digests of the different e that were answered, the constant not counted
+        self._questions = list(answered)  # digests of the different e that were answered, the constant not counted
         self.linear: Planes | None = None
         self.constant: Planes | None = None
         self.finished = False
@@ -115,11 +104,14 @@ class Device(Joiner):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from the state of a device with the same scheme, name and keys."""
+        answered = self._questions
         super().restore(state)
+        # What other runs on these terms have answered since counts too.
+        self._questions = list(dict.fromkeys([*answered, *self._questions]))
         if self.data_used:
-            self._data = None
-        elif self._data is None and self._without_data:
-            raise InvalidInput(f"X and Y of {self.name!r} must be given, the state is from before their use, got None")
+            self._contribution = None
+        elif self._contribution is None and self._without_data:
+            raise InvalidInput(f"the contribution of {self.name!r} must be given, it was not used yet, got None")
 
     @property
     def _owner(self) -> list[Any]:
@@ -144,28 +136,16 @@ class Device(Joiner):
     # -- phase 1
 
     def _own_statistics(self) -> tuple[Planes, Planes]:
-        """X'X as a triangle, and G^(1) = X'X Theta^(1) - X'Y with the sample count behind it (paper eq. 3).
-
-        The raw data are dropped: nothing after phase 1 needs them.
-        """
-        agreed, (X, Y) = self._agreed, self._rows
-        format_, ring = agreed.fixed_point, self._ring
-        gram = format_.gram(X)
-        gradient = format_.cross(X, Y)
-        if format_.noise is not None:
-            add_noise(format_, gram, gradient, self._noise_seed, agreed)
-            self._noise_seed = b""
-        if np.any(agreed.initial_integers):
-            product = ring.product(ring.symmetric(gram, X.shape[1]), ring.from_integers(agreed.initial_integers))
-            gradient = ring.add(product, gradient, sign=-1)
-        else:
-            gradient = -gradient  # centred residues: negation needs no reduction
-        constant = ring.zeros(agreed.parameters.constant_length)
-        constant[:, : gradient[0].size] = gradient.reshape(len(ring.primes), -1)
-        if agreed.parameters.counts_rows:
-            constant[:, -1:] = ring.from_integers(np.array([len(X)]))
-        self._data, self.data_used = None, True
+        """The triangle and the constant part of this device; what they were made of is dropped, nothing needs it."""
+        gram, constant, self.fit = self._own.on_ring(self._agreed, self._noise_seed)
+        self._noise_seed = b""
+        self._contribution, self.data_used = None, True
         return gram, constant
+
+    @property
+    def questions(self) -> tuple[bytes, ...]:
+        """Digests of the different updates answered so far on these terms: what a driver must keep before it sends."""
+        return tuple(self._questions)
 
     # -- phase 2
 
@@ -224,11 +204,16 @@ class Device(Joiner):
         self._forget_secrets()
         return []
 
+    @property
+    def secrets_held(self) -> frozenset[bytes]:
+        """The secrets of the run that are here: those that are gone must not stay on a driver's disk either."""
+        return frozenset([*([] if self._key is None else [self._key.secret]), *filter(None, [self._noise_seed])])
+
     def _forget_secrets(self) -> None:
         """Also in the middle of phase 1; schemes add what they hold beyond this."""
         self._key = None
         self._noise_seed = b""
-        self._data, self.data_used = None, True
+        self._contribution, self.data_used = None, True
         self.linear = self.constant = None
 
     # -- writing to the server

@@ -45,7 +45,10 @@ QUESTION = Kept(list, lambda fields: Question(*fields))
 
 @dataclass(frozen=True)
 class EpochTotal:
-    """A decoded total within its bounds: G^(1) or X'X e. With G^(1) come m, and X'X if the scheme shows it."""
+    """A decoded total within its bounds: G^(1) or X'X e, or whole numbers (dtype object).
+
+    With G^(1) come m, and X'X if the scheme shows it.
+    """
 
     numbers: Floats
     digest: bytes  # of the same on the ring
@@ -88,10 +91,13 @@ def unpad(
 
 def read_total(agreed: Agreement, question: Question, total: Planes, least_samples: int) -> EpochTotal:
     """Back to reals; raises ``RangeExceeded`` outside the proven bounds."""
-    p, format_ = agreed.parameters, agreed.fixed_point
+    p = agreed.parameters
+    if p.total_limit:
+        return _whole_numbers(agreed.ring, total, p.total_limit)
+    format_ = agreed.fixed_point
     length = p.n_features * p.n_outputs
     matrix = total[:, :length].reshape(-1, p.n_features, p.n_outputs)
-    digest = hashlib.sha256(format_.ring.pack(total)).digest()
+    digest = hashlib.sha256(agreed.ring.pack(total)).digest()
     if not question.constant:
         return EpochTotal(format_.product_to_reals(matrix, question.integers, question.fraction_bits), digest)
     gradient = format_.constant_to_reals(matrix, agreed.initial_integers)
@@ -105,6 +111,14 @@ def read_total(agreed: Agreement, question: Question, total: Planes, least_sampl
         )
     gram = format_.gram_to_reals(total[:, p.constant_length :]) if p.reveals_gram else None
     return EpochTotal(gradient, digest, samples, gram)
+
+
+def _whole_numbers(ring: Ring, total: Planes, limit: int) -> EpochTotal:
+    integers = ring.to_integers(total).astype(object)
+    largest = int(max(abs(integers.max(initial=0)), abs(integers.min(initial=0))))
+    if largest > limit:
+        raise RangeExceeded(f"a decoded total must stay within +-{limit}, got {largest}: a corrupted answer, not used")
+    return EpochTotal(integers[None, :], hashlib.sha256(ring.pack(total)).digest())
 
 
 def tell_solver(solver: Solver, agreed: Agreement, question: Question, total: EpochTotal) -> None:

@@ -1,7 +1,8 @@
 """An owner's noise on X'X and X'Y, before its pads: what hides single rows in the total, from everybody and for good.
 
-Drawn once for each agreement from a seed that the device keeps on disk before it joins, so that a repeated or restored
-upload has the very same noise. Another agreement has other noise: two totals with the same would differ by exact data.
+Drawn from a seed and the parameters that were agreed to, so that a repeated or restored upload has the very same noise,
+in every run on the same terms: nobody can have it drawn again and average it away. Other parameters have other noise,
+and another snapshot of the rows must have another seed: two totals with the same noise would differ by exact data.
 """
 
 from __future__ import annotations
@@ -9,9 +10,16 @@ from __future__ import annotations
 import numpy as np
 
 from codedfl.crypto import noise
+from codedfl.crypto.pads import RUN_ID_BYTES
+from codedfl.crypto.sealed import digest_of
 from codedfl.exact.fixed_point import FixedPoint
-from codedfl.protocol.agreement import Agreement
+from codedfl.protocol.agreement import Agreement, Parameters
 from codedfl.typing import Integers, Planes
+
+
+def noise_label(parameters: Parameters) -> str:
+    """What tells the noise of one set of parameters from that of any other."""
+    return digest_of([parameters.encode()]).hex()
 
 
 def gram_noise(format_: FixedPoint, seed: bytes, run: bytes, label: str) -> Integers:
@@ -36,10 +44,10 @@ def cross_noise(format_: FixedPoint, n_outputs: int, seed: bytes, run: bytes, la
 
 def add_noise(format_: FixedPoint, gram: Planes, cross: Planes, seed: bytes, agreed: Agreement) -> None:
     """To one device's X'X (its triangle) and X'Y, in place."""
-    ring, label = format_.ring, agreed.hash.hex()
-    one = [[1]] * len(ring.primes)
-    ring.add_scaled(gram, one, [ring.from_integers(gram_noise(format_, seed, agreed.run, label))])
-    ring.add_scaled(cross, one, [ring.from_integers(cross_noise(format_, cross.shape[-1], seed, agreed.run, label))])
+    ring, label = format_.ring, noise_label(agreed.parameters)
+    one, no_run = [[1]] * len(ring.primes), bytes(RUN_ID_BYTES)
+    ring.add_scaled(gram, one, [ring.from_integers(gram_noise(format_, seed, no_run, label))])
+    ring.add_scaled(cross, one, [ring.from_integers(cross_noise(format_, cross.shape[-1], seed, no_run, label))])
 
 
 def diagonal_of_triangle(size: int) -> Integers:

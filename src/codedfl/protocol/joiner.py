@@ -1,7 +1,7 @@
-"""How a device comes into a run: it is invited, judges by its policy, joins, and accepts one agreement.
+"""How a device comes into a run: it is invited, compares with its terms, joins, and accepts one agreement.
 
 The first of a device's concerns (``device`` has the rest), as ``convener`` is the server's. What it may take part in is
-its operator's ``policy``, its ``ledger`` and its roster, never a matter of its rows.
+what its operator agreed to (``terms``), never a matter of its rows.
 """
 
 from __future__ import annotations
@@ -11,17 +11,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar
 
-from numpy.typing import ArrayLike
-
 from codedfl.crypto import sealed
 from codedfl.crypto.pads import SEED_BYTES
 from codedfl.crypto.sealed import Identity, RunKey
 from codedfl.errors import InvalidInput, MessageRefused
-from codedfl.exact.fixed_point import Bounds
 from codedfl.exact.ring import Ring
 from codedfl.protocol.agreement import NONCE_BYTES, Agreement, Invitation, Parameters
-from codedfl.protocol.ledger import AS_AGREED, Entry, Ledger, row_tags, rows_as_bytes
-from codedfl.protocol.local_data import Origin, checked_rows, fitted
+from codedfl.protocol.contribution import Contribution, Fit
 from codedfl.protocol.messages import (
     MAX_NAME,
     SERVER,
@@ -30,9 +26,9 @@ from codedfl.protocol.messages import (
     name_length,
     pack_list,
 )
-from codedfl.protocol.policy import Policy
+from codedfl.protocol.terms import DOES_NOT_TAKE_PART, Terms
 from codedfl.state import PLAIN, Kept, Resumable, optional
-from codedfl.typing import Floats, RandomBytes
+from codedfl.typing import RandomBytes
 
 
 class Joiner(Resumable, ABC):
@@ -40,14 +36,11 @@ class Joiner(Resumable, ABC):
 
     scheme: ClassVar[str]
     reveals_gram: ClassVar[bool] = False  # whether it lets the server have the total of X'X itself
+    lists_owners: ClassVar[bool] = False  # whether owners of the agreement may be left out of the total
     adds_noise: ClassVar[bool] = False  # whether one upload is all that ever depends on the rows, so that noise hides
     _kept: ClassVar[Mapping[str, Kept]] = {
         "data_used": PLAIN,
-        "clipped": PLAIN,
-        "dropped": PLAIN,
-        "_ranges": PLAIN,
-        "_by_study": PLAIN,
-        "shortened": PLAIN,
+        "fit": Kept(list, lambda saved: Fit(*saved)),
         "_invitation": optional(
             Kept(lambda invitation: [invitation.run, invitation.encoded], lambda saved: Invitation.decode(*saved))
         ),
@@ -61,41 +54,35 @@ class Joiner(Resumable, ABC):
     def __init__(
         self,
         name: str,
-        X: ArrayLike | None,
-        Y: ArrayLike | None,
-        origin: Origin | None = None,
+        contribution: Contribution | None,
+        terms: Terms | None = None,
         *,
         identity: Identity | None = None,
-        policy: Policy | None = None,
-        recipe: bytes = b"",
-        server_public: bytes | None = None,
-        roster: Mapping[str, bytes] | None = None,
-        ledger: Ledger | None = None,
+        noise_seed: bytes = b"",
         random_bytes: RandomBytes = system_random.token_bytes,
     ) -> None:
         if not 1 <= name_length(name) <= MAX_NAME:
             raise InvalidInput(f"name must have 1 to {MAX_NAME} bytes, got {name_length(name)}")
+        if terms is not None and terms.parameters.noise is not None and contribution is not None and not noise_seed:
+            raise InvalidInput("noise_seed must be given with terms, or many runs would average noise away, got none")
         self.name = name
-        self._data = None if X is None or Y is None else checked_rows(name, X, Y)
-        self._origin = origin
-        self._ranges = b"" if origin is None else origin.ranges
-        self._by_study = origin is not None and origin.bounds is not None
+        self._contribution = contribution
+        self._terms = terms
         self.data_used = False
-        self.clipped = self.dropped = 0  # values and rows that did not fit the public bounds; for the device's own log
-        self.shortened = 0  # rows longer than the noise is made for; for the same log
+        self.fit = Fit()  # what did not fit the public bounds; for the device's own log
         self.identity = identity or Identity.generate(random_bytes)
-        self._policy = policy or Policy()
-        self._recipe = recipe
-        self._pinned_server = server_public
-        self._roster = roster
-        self._ledger = ledger
         self._random_bytes = random_bytes
         self._invitation: Invitation | None = None
         self._key: RunKey | None = None
         self._nonce = b""
-        self._noise_seed = b""  # drawn and kept before the join leaves, forgotten once the upload is made
-        self.objection = ""  # why the invitation was refused, if it was
+        self._noise_seed = noise_seed  # else drawn and kept before the join leaves; forgotten once the upload is made
+        self.objection = ""  # why the invitation was refused, if it was; for the device's own log
         self._agreement: Agreement | None = None
+
+    @property
+    def run(self) -> bytes:
+        """The id of the run that this device was invited to; empty before."""
+        return b"" if self._invitation is None else self._invitation.run
 
     @property
     def invited(self) -> bool:
@@ -116,12 +103,9 @@ class Joiner(Resumable, ABC):
     def _on_invitation(self, message: Message) -> list[Message]:
         invitation = Invitation.decode(message.run, message.body)
         server_public = invitation.server_public
-        if self._pinned_server is not None and server_public != self._pinned_server:
-            raise MessageRefused(
-                f"the server's key must be the pinned {sealed.fingerprint(self._pinned_server)},"
-                f" got {sealed.fingerprint(server_public)}"
-            )
         message.check_signature(server_public)
+        if self._terms is not None:
+            self._terms.check_server(server_public)  # a stranger is not even told that this device refuses
         if self._invitation is not None and invitation != self._invitation:
             self._refuse_second(invitation)
         if self._agreement is not None:
@@ -132,13 +116,14 @@ class Joiner(Resumable, ABC):
             self._key, self._nonce = key, self._random_bytes(NONCE_BYTES)
             # With the join: a device set back to before it cannot be in this agreement, and one set back to after it
             # has the same noise, so that nobody can have it drawn again and average it away.
-            self._noise_seed = self._random_bytes(SEED_BYTES) if invitation.parameters.noise else b""
+            if invitation.parameters.noise and not self._noise_seed:
+                self._noise_seed = self._random_bytes(SEED_BYTES)
         self._invitation = invitation
-        self.objection = self._objection(invitation.parameters)
+        self.objection = "" if self._terms is None else self._terms.objection(invitation)
+        self.objection = self.objection or self._objection(invitation.parameters)
         if self.objection:
-            refusal = Message(
-                Kind.REFUSAL, message.run, b"", self.name, SERVER, self.objection.encode(), self.identity.public
-            )
+            words = DOES_NOT_TAKE_PART.encode()
+            refusal = Message(Kind.REFUSAL, message.run, b"", self.name, SERVER, words, self.identity.public)
             return [refusal.signed_by(self.identity)]
         signature = self.identity.sign(invitation.join_statement(self.name, self._key.public, self._nonce))
         body = pack_list([self._key.public, self._nonce])
@@ -160,32 +145,14 @@ class Joiner(Resumable, ABC):
         raise MessageRefused("a run has one invitation: a second one with other parameters or keys is refused")
 
     def _objection(self, parameters: Parameters) -> str:
-        """Why this device does not take part; empty when it does. Never a matter of its rows, see ``policy``."""
+        """Why this device cannot take part in such a run; empty when it can. Never a matter of its rows."""
         if parameters.scheme != self.scheme:
             return f"scheme must be {self.scheme!r} for this device, got {parameters.scheme!r}"
         if parameters.noise is not None and not self.adds_noise:
             return f"noise must be left out with {self.scheme}, whose devices add none, got {parameters.noise}"
         if parameters.reveals_gram != self.reveals_gram:
             return f"reveals_gram must be {self.reveals_gram} for this device, got {parameters.reveals_gram}"
-        if parameters.recipe != self._recipe:
-            return (
-                f"the recipe must be this device's, {_short(self._recipe)}, got {_short(parameters.recipe)}: columns,"
-                " ranges, features or labels differ"
-            )
-        limits = None if self._origin is None else self._origin.bounds
-        if limits is not None and limits != _limits(parameters.bounds):
-            return (
-                f"bounds on features, labels and rows must be the study's, {limits}, got {_limits(parameters.bounds)}"
-            )
-        if self._data is None:
-            return self._without_data
-        shape = tuple(array.shape[1] for array in self._data)
-        if shape != (parameters.n_features, parameters.n_outputs):
-            return (
-                f"n_features and n_outputs must be {shape[0]} and {shape[1]} as this device's recipe makes them, got"
-                f" {parameters.n_features} and {parameters.n_outputs}"
-            )
-        return self._policy.objection(parameters)
+        return self._without_data if self._contribution is None else self._contribution.objection(parameters)
 
     @property
     def _without_data(self) -> str:
@@ -204,76 +171,29 @@ class Joiner(Resumable, ABC):
         if not invitation.opens(message.body):
             raise MessageRefused("the agreement must be for the invitation that this device joined: it is for another")
         agreement = Agreement.decode(message.body)
-        wanted = self._policy.joiners_wanted(None if self._roster is None else len(self._roster))
-        if agreement.n_devices < wanted:
-            raise MessageRefused(f"at least {wanted} devices must take part, got {agreement.n_devices}")
-        reason = self._policy.objection_to_set(agreement)
-        if reason:
-            raise MessageRefused(f"the agreement breaks a rule: {reason}")
         me = agreement.member(self.name)
         if (me.identity, me.run_key, me.nonce) != (self.identity.public, self._sealing.public, self._nonce):
             raise MessageRefused(f"the agreement must carry the true keys of {self.name!r}: it carries others")
-        self._check_roster(agreement)
-        self._take_part(agreement)
+        if self._terms is not None:
+            self._terms.check_set(agreement)
+            if not self.lists_owners:
+                self._terms.check_list([agreement.names[i] for i in agreement.owners])
         self._agreement = agreement
-        return self._begin_sharing()
-
-    def _check_roster(self, agreement: Agreement) -> None:
-        if self._roster is None:
-            return
-        for member in agreement.members:
-            pinned = self._roster.get(member.name)
-            if pinned is None and member.name != self.name:
-                raise MessageRefused(f"every participant must be on the roster, got {member.name!r}")
-            if pinned is not None and pinned != member.identity:
-                raise MessageRefused(
-                    f"the key of {member.name!r} must be the pinned {sealed.fingerprint(pinned)},"
-                    f" got {sealed.fingerprint(member.identity)}: the relay may be lying"
-                )
-
-    def _take_part(self, agreement: Agreement) -> None:
-        """Make the rows fit the public bounds; record the list before anything that follows from it can leave."""
-        owners = frozenset(agreement.members[i].identity for i in agreement.owners)
-        self._remember(agreement, owners, self._own_tags())
-        self._fit_rows(agreement)
-
-    def _own_tags(self) -> bytes:
-        """Of the rows as they are, whatever a run makes of them."""
-        if self._ledger is None:
-            return b""
-        rows = rows_as_bytes(*self._rows) if self._origin is None else self._origin.rows
-        return row_tags(self.identity, rows)
-
-    def _fit_rows(self, agreement: Agreement) -> None:
-        rows = fitted(*self._rows, agreement.parameters.bounds, agreement.parameters.noise)
-        self._data, self.clipped, self.dropped = (rows.X, rows.Y), rows.clipped, rows.dropped
-        self.shortened = rows.shortened
-
-    def _remember(self, agreement: Agreement, owners: frozenset[bytes], tags: bytes) -> None:
-        """Refuse a total that could be combined with earlier ones; else record that we are part of it."""
-        if self._ledger is None:
-            return
-        bounds, recipe = agreement.parameters.bounds, agreement.parameters.recipe
-        limits = AS_AGREED if self._by_study else _limits(bounds)
-        entry = Entry(agreement.hash, owners, recipe, limits, tags, self._ranges, agreement.parameters.rho)
-        policy = self._policy
-        overspent = policy.objection_to_spending(self._ledger.rho_with(entry))
-        if overspent:
-            raise MessageRefused(f"this device does not take part: {overspent}")
-        reason = self._ledger.objection(entry, least_left=policy.colluders + 2, least_changed=policy.least_changed_rows)
-        if reason:
-            raise MessageRefused(f"this device does not take part: {reason}")
-        self._ledger.record(entry)
+        try:
+            return self._begin_sharing()
+        except Exception:
+            self._agreement = None  # nothing has left: the same agreement may come again
+            raise
 
     @abstractmethod
     def _begin_sharing(self) -> list[Message]:
         """Called once, when the agreement is accepted."""
 
     @property
-    def _rows(self) -> tuple[Floats, Floats]:
-        if self._data is None:
-            raise MessageRefused("the device's data were used in an earlier run: make a new device")
-        return self._data
+    def _own(self) -> Contribution:
+        if self._contribution is None:
+            raise MessageRefused(self._without_data)
+        return self._contribution
 
     @property
     def _invited(self) -> Invitation:
@@ -299,17 +219,8 @@ class Joiner(Resumable, ABC):
 
     @property
     def _ring(self) -> Ring:
-        return self._agreed.fixed_point.ring
+        return self._agreed.ring
 
     @property
     def _position(self) -> int:
         return self._agreed.position(self.name)
-
-
-def _limits(bounds: Bounds) -> tuple[float, float, int]:
-    """What a server may choose of how rows are fitted."""
-    return float(bounds.features), float(bounds.labels), bounds.samples_per_device
-
-
-def _short(digest: bytes) -> str:
-    return digest.hex()[:16] or "none"

@@ -24,7 +24,7 @@ from codedfl.errors import MessageRefused
 from codedfl.protocol.packing import MOST_OBJECTS, unpack_bounded
 
 MAGIC = "codedfl"
-VERSION = 2
+VERSION = 3
 SERVER = ""  # the server's name in sender and receiver; as a receiver of a signed message: everybody
 MAX_NAME = 64  # bytes
 # An upper bound on what a message adds to its payload: magic, version, kind, run, agreement hash, two names,
@@ -208,24 +208,28 @@ class Commitments:
     """Hashes of the seeds that a device shares, by purpose, signed by it once for all receivers.
 
     A seed that does not fit is not used, so a device that gives two others different seeds harms nobody but its own
-    run, and two signed sets of commitments for one run prove it guilty.
+    run, and two signed sets of commitments for one agreement prove it guilty.
+
+    They are for one agreement, not for a run: the run's id is the server's choice, and who holds which role is another
+    matter in every agreement. Else a seed of a role that a colluder had in one would count in the next for the role
+    that it lacks, and the holders' sums would hide nothing of that owner.
     """
 
     digests: dict[str, bytes]
     signature: bytes
 
     @classmethod
-    def to(cls, seeds: Mapping[str, bytes], owner: str, run: bytes, identity: Identity) -> Commitments:
-        """Of the seeds that are there; an empty one is not shared."""
-        digests = {purpose: commitment(seed, run, owner, purpose) for purpose, seed in seeds.items() if seed}
-        return cls(digests, identity.sign(_commitment_statement(digests, owner, run)))
+    def to(cls, seeds: Mapping[str, bytes], owner: str, agreement: bytes, identity: Identity) -> Commitments:
+        """Of the seeds that are there; an empty one is not shared. ``agreement`` is its hash."""
+        digests = {purpose: commitment(seed, agreement, owner, purpose) for purpose, seed in seeds.items() if seed}
+        return cls(digests, identity.sign(_commitment_statement(digests, owner, agreement)))
 
-    def check_signature(self, owner: str, run: bytes, public: bytes) -> None:
-        verify(public, _commitment_statement(self.digests, owner, run), self.signature)
+    def check_signature(self, owner: str, agreement: bytes, public: bytes) -> None:
+        verify(public, _commitment_statement(self.digests, owner, agreement), self.signature)
 
-    def check(self, seeds: Mapping[str, bytes], owner: str, run: bytes) -> None:
+    def check(self, seeds: Mapping[str, bytes], owner: str, agreement: bytes) -> None:
         for purpose, seed in seeds.items():
-            if seed and commitment(seed, run, owner, purpose) != self.digests.get(purpose):
+            if seed and commitment(seed, agreement, owner, purpose) != self.digests.get(purpose):
                 raise MessageRefused(f"the {purpose} seed of {owner!r} must fit its commitment: it does not")
 
     @property
@@ -242,8 +246,8 @@ class Commitments:
         return cls(_table(pairs, "commitments"), signature)
 
 
-def _commitment_statement(digests: Mapping[str, bytes], owner: str, run: bytes) -> bytes:
-    return pack_list(["codedfl commitments v2", run, owner, [list(pair) for pair in digests.items()]])
+def _commitment_statement(digests: Mapping[str, bytes], owner: str, agreement: bytes) -> bytes:
+    return pack_list(["codedfl commitments v4", agreement, owner, [list(pair) for pair in digests.items()]])
 
 
 @dataclass(frozen=True)

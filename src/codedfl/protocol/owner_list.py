@@ -58,7 +58,7 @@ class OwnerList:
 
     @cached_property
     def digest(self) -> bytes:
-        return hashlib.sha256(b"codedfl owners v2|" + self.encoded).digest()
+        return hashlib.sha256(b"codedfl owners v3|" + self.encoded).digest()
 
     @classmethod
     def decode(cls, data: bytes, agreed: Agreement) -> OwnerList:
@@ -79,7 +79,7 @@ class OwnerList:
     # -- signatures
 
     def _statement(self, agreed: Agreement) -> bytes:
-        return pack_list(["codedfl owners signed v2", agreed.run, agreed.hash, self.digest])
+        return pack_list(["codedfl owners signed v3", agreed.run, agreed.hash, self.digest])
 
     def signed_by(self, identity: Identity, agreed: Agreement) -> bytes:
         return identity.sign(self._statement(agreed))

@@ -26,7 +26,7 @@ from codedfl.crypto import pads, sealed
 from codedfl.crypto.pads import SEED_BYTES
 from codedfl.crypto.sealed import KEY_BYTES
 from codedfl.errors import InvalidInput, MessageRefused
-from codedfl.protocol.agreement import MOST_COLLUDERS, Agreement, Parameters
+from codedfl.protocol.agreement import MOST_COLLUDERS
 from codedfl.protocol.device import Device
 from codedfl.protocol.messages import (
     Commitments,
@@ -65,6 +65,7 @@ class RoleDevice(Device):
     """
 
     scheme: ClassVar[str] = "role-keys"
+    lists_owners: ClassVar[bool] = True
     adds_noise: ClassVar[bool] = True
     _kept: ClassVar[Mapping[str, Kept]] = {
         **Device._kept,
@@ -78,13 +79,12 @@ class RoleDevice(Device):
         "_called": PLAIN,
         "_owners": PLAIN,
         "_certified": PLAIN,
-        "_row_tags": PLAIN,
     }
 
     def __init__(self, *args: Any, helper: bool = False, **options: Any) -> None:
         super().__init__(*args, **options)
-        if helper and self._data is not None:
-            raise InvalidInput("X and Y must be None for a helper, which has no data, got some")
+        if helper and self._contribution is not None:
+            raise InvalidInput("the contribution must be None for a helper, which has no data, got one")
         self._helper = helper
         self._seeds: dict[int, bytes] = {}  # of our role, by owner; wiped once the first epoch is decoded
         self._commitments: dict[int, Commitments] = {}
@@ -93,7 +93,6 @@ class RoleDevice(Device):
         self._called = False  # the server wants to know whose seeds are here, all or not
         self._owners = b""  # the list this device accepted: one a run
         self._certified = False
-        self._row_tags = b""
 
     def _handlers(self) -> dict[Kind, Callable[[Message], list[Message]]]:
         return {
@@ -107,28 +106,6 @@ class RoleDevice(Device):
         }
 
     # -- joining
-
-    def _objection(self, parameters: Parameters) -> str:
-        if parameters.colluders < self._policy.colluders:
-            return (
-                f"colluders must be at least {self._policy.colluders} by this device's policy, got"
-                f" {parameters.colluders}: so many devices together with the server must learn the total only"
-            )
-        if parameters.colluders and self._roster is None and not self._policy.allow_unpinned:
-            return (
-                f"a roster must be pinned where {parameters.colluders} colluder(s) are to learn nothing: a server could"
-                " invent devices; pin one, or set allow-unpinned, got none"
-            )
-        return super()._objection(parameters)
-
-    def _take_part(self, agreement: Agreement) -> None:
-        """What is recorded is the list of owners, when it is signed: no total comes of a list that too few signed."""
-        position = agreement.position(self.name)
-        if not agreement.roles or (position in agreement.helpers) != self._helper:
-            raise MessageRefused("the agreement must say rightly who has data and who holds keys: it does not")
-        if not self._helper:
-            self._row_tags = self._own_tags()
-            self._fit_rows(agreement)
 
     @property
     def _without_data(self) -> str:
@@ -153,6 +130,8 @@ class RoleDevice(Device):
 
     def _begin_sharing(self) -> list[Message]:
         p, ring = self._agreed.parameters, self._ring
+        if not self._agreed.roles or (self._position in self._agreed.helpers) != self._helper:
+            raise MessageRefused("the agreement must say rightly who has data and who holds keys: it does not")
         if self._role != NO_ROLE:
             self._gram_sum = ring.zeros(p.triangle_length)
             self._constant_sum = ring.zeros(p.constant_length)
@@ -173,7 +152,7 @@ class RoleDevice(Device):
         bulk = b"".join(sealed.encrypt_bulk(content_key, header.context(), plaintext))
         for_server = Secrets(content_key=content_key, digest=sealed.digest_of([bulk]))
         purposes = {seed_purpose(role): seed for role, seed in enumerate(seeds)}
-        commitments = Commitments.to(purposes, self.name, self._run, self.identity)
+        commitments = Commitments.to(purposes, self.name, agreed.hash, self.identity)
         envelopes = {}
         for i in agreed.holders:
             if i != self._position:
@@ -197,7 +176,7 @@ class RoleDevice(Device):
             return []
         message.check_signature(self._invited.server_public)  # what was damaged on the way may come again
         share, member = Share.decode(message.body), agreed.members[owner]
-        share.commitments.check_signature(member.name, self._run, member.identity)
+        share.commitments.check_signature(member.name, agreed.hash, member.identity)
         opened = sealed.open_sealed(self._sealing, member.run_key, message.context(), share.envelope)
         try:  # from here on it is the owner's own doing, not the relay's
             seed = Secrets.decode(opened).pad
@@ -219,7 +198,7 @@ class RoleDevice(Device):
         name = self._agreed.names[owner]
         if not seed:
             raise MessageRefused(f"the share of {name!r} must bring a seed, got none")
-        commitments.check({seed_purpose(self._role): seed}, name, self._run)
+        commitments.check({seed_purpose(self._role): seed}, name, self._agreed.hash)
         listed = {one.name: one.commitments for one in self._listed.owners} if self._owners else {}
         if listed.get(name, commitments.digest) != commitments.digest:  # all holders of a role must sum the same
             raise MessageRefused(f"the commitments of {name!r} must be those listed: they are others")
@@ -261,18 +240,17 @@ class RoleDevice(Device):
             return [self._signature(self._listed)]
         owners = OwnerList.decode(message.body, self._agreed)
         self._check_owners(owners)
-        agreed = self._agreed
-        identities = frozenset(agreed.member(name).identity for name in owners.names)
-        self._remember(agreed, identities, self._row_tags)
         self._owners = message.body
         return [self._signature(owners)]
 
     def _check_owners(self, owners: OwnerList) -> None:
         """Never few: a victim and z colluders alone would make the total the victim's; noise is a sum over owners."""
         agreed = self._agreed
-        least = max(self._policy.least_owners, agreed.parameters.least_owners)
+        least = agreed.parameters.least_owners
         if len(owners.owners) < least:
             raise MessageRefused(f"at least {least} owners must be in the total, got {len(owners.owners)}")
+        if self._terms is not None:
+            self._terms.check_list(owners.names)
         for owner in owners.owners:
             known = self._commitments.get(agreed.position(owner.name))
             if known is not None and known.digest != owner.commitments:
@@ -343,7 +321,7 @@ class RoleDevice(Device):
         header = Message(Kind.SEED, self._run, agreed.hash, message.sender, self.name)
         try:  # the server's signature is on it: whatever is wrong is the co-holder's doing, and another may have it
             commitments = Commitments.from_fields(fields)
-            commitments.check_signature(owner_name, self._run, agreed.members[owner].identity)
+            commitments.check_signature(owner_name, agreed.hash, agreed.members[owner].identity)
             seed = sealed.open_sealed(self._sealing, author.run_key, header.context(), envelope)
             self._take_seed(owner, seed, commitments)
         except MessageRefused:
@@ -353,9 +331,14 @@ class RoleDevice(Device):
     # -- training
 
     def _answer(self, update: Update, digest: bytes) -> Planes:
+        answer = super()._answer(update, digest)
         if update.packed:
             self._seeds = {}  # the first epoch is decoded: later even z + 1 corrupted holders yield only the total
-        return super()._answer(update, digest)
+        return answer
+
+    @property
+    def secrets_held(self) -> frozenset[bytes]:
+        return super().secrets_held | frozenset(self._seeds.values())
 
     def _forget_secrets(self) -> None:
         super()._forget_secrets()

@@ -41,6 +41,11 @@ class RoleServer(Server):
         Who holds keys, fastest first: roles are dealt round and round. None is everybody, in the order expected.
     helpers : collection of str
         Devices without data.
+    pods : collection of sets of str
+        Owners that are in a total together or not at all (``terms``); none leaves owners out one by one, as
+        simulations do.
+    least_owners : int
+        How many owners a total must have at least, beyond what the scheme itself asks for.
     """
 
     scheme: ClassVar[str] = "role-keys"
@@ -69,7 +74,13 @@ class RoleServer(Server):
     }
 
     def __init__(
-        self, *args: Any, holders: Sequence[str] | None = None, helpers: Collection[str] = (), **options: Any
+        self,
+        *args: Any,
+        holders: Sequence[str] | None = None,
+        helpers: Collection[str] = (),
+        pods: Collection[frozenset[str]] = (),
+        least_owners: int = 2,
+        **options: Any,
     ) -> None:
         super().__init__(*args, **options)
         if self.parameters.samples is not None:
@@ -81,6 +92,8 @@ class RoleServer(Server):
             raise InvalidInput(f"holders and helpers must be among the devices expected, got {', '.join(unknown)}")
         self._holder_names = tuple(self.expected if holders is None else holders)
         self._helper_names = frozenset(helpers)
+        self._pods = tuple(pods)
+        self._least = least_owners
         self._uploads: dict[int, bytes] = {}  # packed, until the list says whose count
         self._listed_as: dict[int, ListedOwner] = {}
         self._holds: dict[int, set[int]] = {}
@@ -118,6 +131,9 @@ class RoleServer(Server):
                 f"every role must have {self._book.spare + 1} holder(s) for {self._book.spare} spare answers, got"
                 f" {len(holders)} holders for {n_roles} roles"
             )
+        owners = joined - self._helper_names
+        if len(self._whole_names(owners)) < self._least_owners:  # before anybody uploads in vain
+            raise self._too_few_owners(owners)
         roles = deal_roles(holders, n_roles)
         return Agreement.freeze(
             self.invitation, members, self._initial_model, roles=roles, helpers=self._helper_names & joined
@@ -153,7 +169,7 @@ class RoleServer(Server):
             self.ignored["repeated or late shares"] += 1
             return []
         shares = Shares.decode(message.body, most=agreed.n_devices)
-        shares.commitments.check_signature(member.name, self.run, member.identity)
+        shares.commitments.check_signature(member.name, agreed.hash, member.identity)
         if set(shares.commitments.digests) != {seed_purpose(role) for role in range(self._roles.n_roles)}:
             raise MessageRefused(f"the shares of {member.name!r} must commit to one seed a role: they do not")
         wanted = {agreed.names[i] for i in agreed.holders if i != sender}
@@ -196,8 +212,8 @@ class RoleServer(Server):
         """
         if self.phase is not Phase.SHARING or self._closed:
             return []
-        if len(self._shared) < self._least_owners:
-            raise self._too_few_owners(len(self._shared))
+        if len(self._whole(self._shared)) < self._least_owners:
+            raise self._too_few_owners(self._names(self._shared))
         self._closed = True
         holders = tuple(self._agreed.names[i] for i in self._agreed.holders)
         return [self._broadcast(Kind.ROLL_CALL, b"", holders)]
@@ -217,16 +233,26 @@ class RoleServer(Server):
 
     @property
     def _least_owners(self) -> int:
-        return self.parameters.least_owners
+        return max(self._least, self.parameters.least_owners)
 
-    def _too_few_owners(self, found: int) -> NotEnoughDevices:
-        agreed = self._agreed
-        listed = self._covered() if self._closed else self._shared
-        missing = [agreed.names[j] for j in agreed.owners if j not in listed]
+    def _whole(self, owners: Collection[int]) -> set[int]:
+        """Those of the owners whose pods are complete."""
+        whole = self._whole_names(self._names(owners))
+        return {j for j in owners if self._agreed.names[j] in whole}
+
+    def _whole_names(self, names: Collection[str]) -> set[str]:
+        return set(names) if not self._pods else set().union(*(pod for pod in self._pods if pod <= set(names)))
+
+    def _names(self, positions: Collection[int]) -> set[str]:
+        return {self._agreed.names[j] for j in positions}
+
+    def _too_few_owners(self, there: Collection[str]) -> NotEnoughDevices:
+        missing = [name for name in self.expected if name not in self._helper_names | set(there)]
         rule = "z + 2" if self.parameters.noise is None else "z and the honest ones that noise is made for"
+        rule = "in whole pods" if self._pods else rule
         return NotEnoughDevices(
-            f"the data of at least {self._least_owners} owners ({rule}) must be in the total, got {found}: missing are"
-            f" {', '.join(missing)}",
+            f"the data of at least {self._least_owners} owners ({rule}) must be in the total, got"
+            f" {len(self._whole_names(there))}: missing are {', '.join(missing)}",
             missing,
             self.model,
         )
@@ -250,7 +276,7 @@ class RoleServer(Server):
             return self.close_uploads()
         covered = self._covered()
         able = [i for i, held in self._holds.items() if covered <= held]
-        best = covered == set(self._shared)  # nothing better can come
+        best = covered == self._whole(self._shared)  # nothing better can come
         enough = best and len(able) >= signatures_needed(len(agreed.holders), self.parameters.colluders)
         if not (enough or self._all_reported) or not (best or self._closed):
             return []
@@ -261,13 +287,17 @@ class RoleServer(Server):
         return [self._broadcast(Kind.OWNERS, self.owners.encoded, agreed.names)]
 
     def _covered(self) -> set[int]:
+        """Owners that can be in the total: in whole pods."""
+        return self._whole(self._usable())
+
+    def _usable(self) -> set[int]:
         """Owners that have uploaded and whose seeds some holder of every role has."""
         code = self._roles
-        covered = set(self._shared)
+        usable = set(self._shared)
         for role in range(code.n_roles):
             held: set[int] = set().union(*(self._holds.get(i, set()) for i in code.holders(role)))
-            covered &= held
-        return covered
+            usable &= held
+        return usable
 
     def _sum_uploads(self, covered: Collection[int]) -> None:
         triangle, self.pad_constant = self._summed(covered)
@@ -369,7 +399,7 @@ class RoleServer(Server):
         outgoing = self.close_uploads() if self.unshared and set(self.unshared) <= set(gone) else []
         outgoing += self._list_if_possible()
         if self._closed and self.owners is None and self._all_reported:
-            raise self._too_few_owners(len(self._covered()))
+            raise self._too_few_owners(self._names(self._usable()))
         return outgoing + self._wish_for_seeds()
 
     def _in_vain(self) -> set[int]:

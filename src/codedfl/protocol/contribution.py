@@ -1,0 +1,164 @@
+"""What a device brings into a run: its rows, or a vector of whole numbers. Asked for once, and dropped then.
+
+Rows that do not fit the public bounds are clipped or left out here, on the device, and counted for its own log. Nobody
+else learns of it: whether a device takes part never depends on its rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from codedfl.errors import InvalidInput
+from codedfl.exact.fixed_point import Bounds
+from codedfl.exact.ring import Ring
+from codedfl.exact.row_noise import RowNoise
+from codedfl.protocol.agreement import Agreement, Parameters
+from codedfl.protocol.hiding_rows import add_noise
+from codedfl.typing import Floats, Planes
+
+# A norm in floats is off by less than this part for any number of features that is allowed.
+_FLOAT_PART = 2.0**-30
+
+
+class Fit(NamedTuple):
+    """What was done to rows so that they fit: for the device's own log alone."""
+
+    clipped: int = 0  # values beyond the public bounds
+    dropped: int = 0  # rows beyond the public limit
+    shortened: int = 0  # rows longer than the noise is made for
+
+
+class Contribution(Protocol):
+    """One device's part of the total."""
+
+    def objection(self, parameters: Parameters) -> str:
+        """Why it cannot be brought into a run of this shape; empty when it can. Never a matter of single rows."""
+        ...
+
+    def on_ring(self, agreed: Agreement, noise_seed: bytes) -> tuple[Planes, Planes, Fit]:
+        """X'X as a triangle, and the constant part, before any pad; and what was done to make rows fit."""
+        ...
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Rows:
+    """Features X (n x d) and labels Y (n x c); finite, at least one row, as many rows in both.
+
+    >>> Rows([[1.0, 0.5]], [[0.0]]).X.shape
+    (1, 2)
+    """
+
+    X: Floats
+    Y: Floats
+
+    def __init__(self, X: ArrayLike, Y: ArrayLike) -> None:
+        for name, values in (("X", X), ("Y", Y)):
+            array = np.asarray(values, dtype=np.float64)
+            if array.ndim != 2:
+                raise InvalidInput(f"{name} must have two dimensions, got shape {array.shape}")
+            if len(array) == 0:
+                raise InvalidInput(f"{name} must have at least one sample, got none")
+            bad = int(array.size - np.count_nonzero(np.isfinite(array)))
+            if bad:
+                raise InvalidInput(f"{name} must be finite, got {bad} NaN or infinite values")
+            object.__setattr__(self, name, array)
+        if len(self.X) != len(self.Y):
+            raise InvalidInput(f"X and Y must have as many rows, got {len(self.X)} and {len(self.Y)}")
+
+    def objection(self, parameters: Parameters) -> str:
+        """See ``Contribution``."""
+        shape = (self.X.shape[1], self.Y.shape[1])
+        if parameters.total_limit:
+            return "the run must be one of rows, got a total of whole numbers"
+        if shape == (parameters.n_features, parameters.n_outputs):
+            return ""
+        return (
+            f"n_features and n_outputs must be {shape[0]} and {shape[1]} as this device's recipe makes them, got"
+            f" {parameters.n_features} and {parameters.n_outputs}"
+        )
+
+    def on_ring(self, agreed: Agreement, noise_seed: bytes) -> tuple[Planes, Planes, Fit]:
+        """X'X, and G^(1) = X'X Theta^(1) - X'Y with the sample count behind it (paper eq. 3)."""
+        format_, ring, p = agreed.fixed_point, agreed.ring, agreed.parameters
+        X, Y, fit = fitted(self.X, self.Y, p.bounds, p.noise)
+        gram, gradient = format_.gram(X), format_.cross(X, Y)
+        if format_.noise is not None:
+            add_noise(format_, gram, gradient, noise_seed, agreed)
+        if np.any(agreed.initial_integers):
+            product = ring.product(ring.symmetric(gram, X.shape[1]), ring.from_integers(agreed.initial_integers))
+            gradient = ring.add(product, gradient, sign=-1)
+        else:
+            gradient = -gradient  # centred residues: negation needs no reduction
+        constant = ring.zeros(p.constant_length)
+        constant[:, : gradient[0].size] = gradient.reshape(len(ring.primes), -1)
+        if p.counts_rows:
+            constant[:, -1:] = ring.from_integers(np.array([len(X)]))
+        return gram, constant, fit
+
+
+@dataclass(frozen=True, eq=False)
+class WholeNumbers:
+    """A vector of ``length`` whole numbers of any size, made on the run's ring when it is asked for.
+
+    >>> WholeNumbers(2, lambda ring: ring.from_integers(np.array([3, -4]))).length
+    2
+    """
+
+    length: int
+    make: Callable[[Ring], Planes]
+
+    def objection(self, parameters: Parameters) -> str:
+        """See ``Contribution``."""
+        if parameters.total_limit and parameters.constant_length == self.length:
+            return ""
+        return f"the run must be a total of {self.length} whole numbers, got another"
+
+    def on_ring(self, agreed: Agreement, noise_seed: bytes) -> tuple[Planes, Planes, Fit]:
+        """The vector is the constant part; there is no X'X behind it."""
+        del noise_seed
+        ring, numbers = agreed.ring, self.make(agreed.ring)
+        if numbers.shape != (len(ring.primes), self.length):
+            raise InvalidInput(f"{self.length} whole numbers must be made on the ring, got shape {numbers.shape}")
+        return ring.zeros(agreed.parameters.triangle_length), numbers, Fit()
+
+
+def fitted(X: Floats, Y: Floats, bounds: Bounds, noise: RowNoise | None = None) -> tuple[Floats, Floats, Fit]:
+    """The first ``samples_per_device`` rows, every value within its bound; the arrays themselves where all is well.
+
+    Which rows are left out must not change from run to run, hence simply the last ones. With noise, rows of X longer
+    than ``clip_norm`` are shortened to it, and rows of Y longer than the bound on labels: what one row may add to X'X
+    and X'Y is what the noise is made for.
+    """
+    keep = bounds.samples_per_device
+    dropped = max(0, len(X) - keep)
+    X, Y = X[:keep], Y[:keep]
+    clipped = 0
+    parts = []
+    for values, bound in ((X, bounds.features), (Y, bounds.labels)):
+        fits = max(values.max(), -values.min()) <= bound  # without an array of truth values where all is well
+        beyond = 0 if fits else int(np.count_nonzero(np.abs(values) > bound))
+        parts.append(np.clip(values, -bound, bound) if beyond else values)
+        clipped += beyond
+    if noise is None:
+        return parts[0], parts[1], Fit(clipped, dropped)
+    (X, long_x), (Y, long_y) = (
+        _shortened(values, norm) for values, norm in zip(parts, (noise.clip_norm, bounds.labels), strict=True)
+    )
+    return X, Y, Fit(clipped, dropped, int(np.count_nonzero(long_x | long_y)))
+
+
+def _shortened(rows: Floats, norm: float) -> tuple[Floats, NDArray[np.bool_]]:
+    """Rows no longer than ``norm``, whatever floats round, and which of them were."""
+    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    long = lengths > norm
+    near = lengths > norm * (1 - _FLOAT_PART)
+    if not near.any():
+        return rows, long
+    factors = np.ones(len(rows))
+    factors[near] = norm * (1 - _FLOAT_PART) / lengths[near]
+    return rows * factors[:, None], long

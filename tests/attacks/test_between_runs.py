@@ -1,0 +1,225 @@
+"""Attacks between runs that worked on 0.2 (A1, A4, A5, A10): each works on the old rule, kept here, and fails.
+
+Attacks on lists, parameters and counts of questions (A2, A3, A7, A8) are in ``tests/liars``, those on histories of rows
+(A1, A9) also in ``tests/contract/test_row_rule.py``, those on disks (A6, A11, A13) in ``tests/engine``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from codedfl.contract.approval import approve
+from codedfl.contract.device_folder import DeviceFolder
+from codedfl.contract.roster import Roster
+from codedfl.contract.snapshot import Snapshot
+from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn
+from codedfl.crypto.sealed import Identity
+from codedfl.data.columns import NumberColumn
+from codedfl.data.tables import RawTable, as_raw_table
+from codedfl.errors import InvalidInput, MessageRefused
+from codedfl.exact.fixed_point import Bounds, FixedPoint
+from codedfl.run.secure_sum import secure_sum_in_process
+from codedfl.statistics import Ask, statistic_of
+from totals import total_of
+
+NAMES = [f"hospital-{i}" for i in range(6)]
+IDENTITIES = {name: Identity(bytes([i + 1] * 32)) for i, name in enumerate(NAMES)}
+ROSTER = Roster.draft({name: one.public for name, one in IDENTITIES.items()}, colluders=1)
+COLUMNS = (
+    StudyColumn(NumberColumn("age"), (0.0, 110.0), 1.0),
+    StudyColumn(NumberColumn("bmi"), (10.0, 70.0), 0.1),
+    StudyColumn(NumberColumn("crp"), (0.0, 300.0), 0.1),
+)
+DAYS = NumberTarget("days", (0.0, 60.0), 0.1)
+STUDY = Study(
+    *("stay", COLUMNS, DAYS, 5000, 1000, 3),
+    held_out=0.0,
+    roster=ROSTER.digest().hex(),
+    server_key="ab" * 32,
+)
+
+
+def patients(seed: int, count: int = 60) -> dict[str, list[float]]:
+    rng = np.random.default_rng(seed)
+    return {
+        "age": rng.integers(20, 90, count).astype(float).tolist(),
+        "bmi": rng.normal(26, 4, count).round(1).tolist(),
+        "crp": rng.gamma(2, 20, count).round(1).tolist(),
+        "days": rng.gamma(2, 4, count).round(1).tolist(),
+    }
+
+
+def table(rows: dict[str, list[float]]) -> RawTable:
+    return as_raw_table(rows)
+
+
+def approved(folder: Path, study: Study, tables: dict[str, RawTable]) -> dict[str, DeviceFolder]:
+    folders = {}
+    for name, one in tables.items():
+        folders[name] = DeviceFolder(folder / name)
+        key = IDENTITIES[name].public
+        approve(study, ROSTER, name, key, one, folders[name], who="Ada", when="today")
+    return folders
+
+
+def frozen(folders: dict[str, DeviceFolder], study: Study) -> list[Snapshot]:
+    return [one.frozen(study.digest()) for one in folders.values()]
+
+
+def the_difference(before: list[int], after: list[int], study: Study) -> dict[str, float]:
+    """What the difference of two totals of X'X says if it is one row: its count and its values."""
+    sums = np.array(after[:5]) - np.array(before[:5])  # of 1, age, bmi, crp, days: the first row of the triangle
+    steps, zeros = (np.concatenate(one) for one in zip(study.design_units, study.target_units, strict=True))
+    values = zeros + steps * sums[1:]
+    return {"count": float(sums[0]), **dict(zip(("age", "bmi", "crp", "days"), values.round(6).tolist(), strict=True))}
+
+
+# -- A1: an honest server repeats a study after one patient was added
+
+
+NEW_PATIENT = {"age": 61.0, "bmi": 33.7, "crp": 118.5, "days": 12.5}
+
+
+def test_a_repeated_study_shows_no_new_patient(tmp_path: Path):
+    """A1. Hospital-2 adds a patient; whatever it reads from its table now, the run reads what was approved."""
+    rows = {name: patients(i) for i, name in enumerate(NAMES)}
+    folders = approved(tmp_path, STUDY, {name: table(one) for name, one in rows.items()})
+    first = total_of(STUDY, Ask("gram"), frozen(folders, STUDY))
+    rows["hospital-2"] = {name: [*rows["hospital-2"][name], value] for name, value in NEW_PATIENT.items()}
+    again = total_of(STUDY, Ask("gram"), frozen(folders, STUDY))
+    assert again == first
+    with pytest.raises(InvalidInput, match="approved with other rows"):
+        approved(tmp_path, STUDY, {"hospital-2": table(rows["hospital-2"])})
+    edition = replace(STUDY, edition=2)
+    with pytest.raises(InvalidInput, match=r"\b1\b"):
+        approved(tmp_path, edition, {"hospital-2": table(rows["hospital-2"])})
+
+
+def test_a_device_that_reads_its_table_anew_shows_the_new_patient(tmp_path: Path):
+    """The old rule, as a mutant: rows are read when the run asks for them."""
+    rows = {name: patients(i) for i, name in enumerate(NAMES)}
+    first = total_of(
+        STUDY, Ask("gram"), frozen(approved(tmp_path / "a", STUDY, {n: table(r) for n, r in rows.items()}), STUDY)
+    )
+    rows["hospital-2"] = {name: [*rows["hospital-2"][name], value] for name, value in NEW_PATIENT.items()}
+    again = total_of(
+        STUDY, Ask("gram"), frozen(approved(tmp_path / "b", STUDY, {n: table(r) for n, r in rows.items()}), STUDY)
+    )
+    assert the_difference(first, again, STUDY) == {"count": 1.0, **NEW_PATIENT}
+
+
+# -- A4: a score at any theta, any number of times
+
+
+SCORED = replace(STUDY, target=ClassTarget("ill", ("no", "yes")), held_out=0.5, smallest_cell=2)
+
+
+def ill(seed: int) -> RawTable:
+    rows = patients(seed)
+    return as_raw_table({**rows, "ill": ["yes" if crp > 40 else "no" for crp in rows["crp"]]})
+
+
+def asked_at(folder: DeviceFolder, study: Study, thresholds: list[float]) -> list[str]:
+    """What a device says to a server that asks for the score of one made-up model after the other."""
+    answers = []
+    for threshold in thresholds:
+        theta = np.zeros((4, 2))
+        theta[0, 0], theta[1, 1] = threshold, 1.0  # the second class above a threshold of age
+        with folder.ledger() as ledger:
+            ask = Ask("score", (), theta.ravel())
+            objection = ledger.may_contribute(study, ask)
+            if not objection:
+                ledger.contribute(study, ask, bytes(16), "today")
+            answers.append(objection)
+    return answers
+
+
+def test_a_score_is_given_at_as_many_points_as_were_approved(tmp_path: Path):
+    """A4. Bisecting a threshold needs many points; one is what this study allows, and the same one again is free."""
+    folders = approved(tmp_path, SCORED, {"hospital-1": ill(1)})
+    thresholds = np.linspace(-1, 1, 8).tolist()
+    answers = asked_at(folders["hospital-1"], SCORED, [*thresholds, thresholds[0]])
+    assert [bool(one) for one in answers] == [False, *[True] * 7, False]
+
+
+def test_a_device_that_scores_any_number_of_models_tells_ages(tmp_path: Path):
+    """The old rule, as a mutant: with enough points a server counts the held-out rows above every age."""
+    study = replace(SCORED, points=1000)
+    folders = approved(tmp_path, study, {name: ill(i) for i, name in enumerate(NAMES)})
+    snapshots = frozen(folders, study)
+    limit = int(study.design_limits[0])
+    counts = []
+    for age in range(20, 91):
+        theta = np.zeros((4, 2))
+        # The score of "yes" less that of "no" is above zero where age - offset > age - offset - 1/2.
+        theta[0, 0], theta[1, 1] = (age - 0.5 - study.columns[0].offset) / limit, 1.0
+        assert asked_at(folders["hospital-0"], study, [theta[0, 0]]) == [""]
+        confusion = total_of(study, Ask("score", (), theta.ravel()), snapshots)[:4]
+        counts.append(confusion[1] + confusion[3])
+    ages = np.concatenate([one.part(held_out=True).codes[:, 0] for one in snapshots])
+    assert counts == [int((ages >= age).sum()) for age in range(20, 91)]
+
+
+# -- A5: sums that are exact to each device's own float
+
+
+def test_the_digits_of_a_sum_of_floats_tell_of_a_small_hospital():
+    """The old rule: sums of large hospitals are multiples of a coarse step, so finer digits are the small one's."""
+    rng = np.random.default_rng(5)
+    large = [float(np.float64(rng.normal(60, 10, 4000)).sum() * 2**20) for _ in range(5)]
+    unit = 2.0 ** (np.frexp(min(large))[1] - 53)
+    small = 58.14  # one patient
+    total = secure_sum_in_process([np.array([value]) for value in (*large, small)])[0]
+    assert float(np.remainder(total, unit)) == pytest.approx(np.remainder(small, unit), abs=1e-3)
+
+
+def test_moving_rows_between_devices_changes_no_bit_of_a_total(tmp_path: Path):
+    """A5. A total is of whole numbers of a public step, so it cannot tell who holds which row."""
+    everything = table({name: [value for i in range(6) for value in patients(i)[name]] for name in patients(0)})
+    totals = []
+    for trial in range(4):
+        rng = np.random.default_rng(trial)
+        parts = np.array_split(rng.permutation(len(everything)), [40, 100, 160, 220, 280])
+        tables = {name: everything.rows(np.sort(part)) for name, part in zip(NAMES, parts, strict=True)}
+        totals.append(total_of(STUDY, Ask("gram"), frozen(approved(tmp_path / str(trial), STUDY, tables), STUDY)))
+    assert all(one == totals[0] for one in totals)
+
+
+# -- A10: announced moments that move the grid
+
+
+def test_an_announced_mean_picks_out_one_patient():
+    """The old rule: a mean of 2^26 leaves the grid steps of 128, whose edges the server moves by a year at a time."""
+    ages = np.array([34.0, 61.0, 97.0, 45.0, 88.0])
+    stays = np.array([3.0, 9.0, 17.3, 4.0, 8.0])
+    bounds = Bounds(features=2.0**26, labels=60.0, samples=5000, samples_per_device=1000)
+    format_ = FixedPoint.derive(bounds, n_features=1, n_devices=6)
+    step = 2.0**-format_.feature_bits
+    totals = []
+    for edge in (96.5, 97.5):  # who lies between two edges falls to one side once, and to the other then
+        announced = edge - step / 2 + 2.0**26 - step
+        totals.append(float(format_.grid_features((ages - announced)[:, None])[:, 0] @ stays))
+    assert step == 128 and totals[0] - totals[1] == pytest.approx(17.3)
+
+
+def test_there_is_nothing_to_announce():
+    """A10. Ranges and steps are the study's; an ask for X'X takes no numbers, and no other encoding either."""
+    assert statistic_of(STUDY, Ask("gram")).point_length(STUDY) == 0
+    with pytest.raises(MessageRefused, match="an ask must"):
+        Ask.decode(Ask("gram", (), np.array([2.0**26])).encode(), STUDY)
+    with pytest.raises(MessageRefused, match="an ask must be for"):
+        Ask.decode(Ask("products", (), np.array([2.0**26])).encode(), STUDY)
+
+
+# -- too few rows
+
+
+def test_the_exact_total_of_one_row_is_the_row_and_is_refused(tmp_path: Path):
+    """A pod whose honest owners have few rows is not even approved."""
+    tiny = {name: [values[0]] for name, values in patients(0).items()}
+    with pytest.raises(InvalidInput, match="rows to train on must be at least"):
+        approved(tmp_path, STUDY, {"hospital-0": table(tiny)})
