@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +14,17 @@ from codedfl.engine.device_host import DeviceHost
 from codedfl.errors import InvalidInput, NotEnoughDevices
 from codedfl.protocol import Phase
 from codedfl.run.in_process import run_in_process
-from fake_post import FakePost, Killed, epoch_of, is_step, leftovers, make_conductor, make_hosts, without_nodes
+from fake_post import (
+    FakePost,
+    Killed,
+    epoch_of,
+    is_step,
+    leftovers,
+    make_conductor,
+    make_hosts,
+    party_of,
+    without_nodes,
+)
 from scenario import Scenario, descent
 from wording import exactly
 
@@ -64,17 +72,8 @@ def test_damaged_messages_change_nothing(scenario: Scenario, tmp_path: Path, whe
 
 
 def test_a_server_app_killed_anywhere_goes_on_without_a_new_sharing_phase(scenario: Scenario, tmp_path: Path):
-    loads: list[str] = []
-    hosts = make_hosts(scenario, tmp_path)
-
-    def counting(host: DeviceHost) -> DeviceHost:
-        def load_rows() -> Any:
-            loads.append(host.name)
-            return host.load_rows()
-
-        return replace(host, load_rows=load_rows)
-
-    post = FakePost({node: counting(host) for node, host in hosts.items()})
+    post = FakePost(make_hosts(scenario, tmp_path))
+    parties = [party_of(host) for host in post.hosts.values()]
     rng = random.Random(1)
     budget = 0
 
@@ -98,12 +97,14 @@ def test_a_server_app_killed_anywhere_goes_on_without_a_new_sharing_phase(scenar
             if conductor.server is not None and conductor.server.phase is not Phase.JOINING:
                 runs.add(conductor.server.run)
             else:
-                loads.clear()  # nothing is kept before the participants are fixed: they are invited anew
+                for party in parties:
+                    party.asked.clear()  # nothing is kept before the participants are fixed: they are invited anew
     assert starts > 4
     assert len(runs) == 1
     assert np.array_equal(model, expected_model(scenario))
+    assert all(party.asked.count("begin") == 1 for party in parties)
     # Once for the invitation and once for the agreement, and once more for each of them that is repeated.
-    assert all(loads.count(name) <= 4 for name in scenario.names)
+    assert all(party.asked.count("rows") <= 4 for party in parties)
 
 
 @pytest.mark.parametrize("death", [2.0, 4.0, 6.0])
@@ -179,7 +180,8 @@ def test_a_run_that_failed_while_joining_can_be_repeated_when_the_fault_is_mende
     good = scenario.data[4]
     scenario.data[4] = (good[0][:, :-1], good[1])
     post = FakePost(make_hosts(scenario, tmp_path))
-    with pytest.raises(NotEnoughDevices, match=r"^at least 5 devices must join, got 4; missing are device-4$"):
+    here = "device-0, device-1, device-2, device-3"
+    with pytest.raises(NotEnoughDevices, match=exactly(f"at least 5 devices must take part, got 4 ({here})")):
         make_conductor(scenario, post, tmp_path, descent).run()
     scenario.data[4] = good
     model = make_conductor(scenario, post, tmp_path, descent).run()

@@ -16,6 +16,8 @@ from codedfl.engine.device_host import DeviceHost
 from codedfl.engine.directory import MOST_REFUSALS
 from codedfl.engine.keys import load_identity
 from codedfl.errors import NotEnoughDevices
+from codedfl.protocol.messages import VERSION
+from codedfl.protocol.terms import DOES_NOT_TAKE_PART
 from codedfl.run.in_process import run_in_process
 from fake_post import FakePost, epoch_of, leftovers, make_conductor, make_hosts, without_nodes
 from scenario import Scenario, descent
@@ -60,21 +62,21 @@ def test_a_node_of_another_version_is_refused_in_both_logs(
 
     monkeypatch.setattr(DeviceHost, "handle", handle)
     run_without_the_last(private, post, tmp_path)
-    reason = "the protocol version must be 9 on this node, got 2"
+    reason = f"the protocol version must be 9 on this node, got {VERSION}"
     assert ("codedfl.engine.device", logging.ERROR, f"device-4 refuses: {reason}") in caplog.record_tuples
     assert ("codedfl.engine.server", logging.ERROR, f"node 104 cannot take part: {reason}") in caplog.record_tuples
 
 
-def test_a_node_with_wrong_shapes_is_refused_in_both_logs(
+def test_a_node_with_wrong_shapes_is_refused_and_only_its_own_log_says_why(
     private: Scenario, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):
     private.data[4] = (private.data[4][0][:, :-1], private.data[4][1])
     post = FakePost(make_hosts(private, tmp_path))
     run_without_the_last(private, post, tmp_path)
     rule = "n_features and n_outputs must be 39 and 2 as this device's recipe makes them, got 40 and 2"
-    reason = f"device-4 cannot take part: {rule}"
-    assert ("codedfl.engine.device", logging.ERROR, reason) in caplog.record_tuples
-    assert ("codedfl.engine.server", logging.ERROR, reason) in caplog.record_tuples
+    told = f"device-4 cannot take part: {DOES_NOT_TAKE_PART}"
+    assert ("codedfl.engine.device", logging.ERROR, f"device-4 cannot take part: {rule}") in caplog.record_tuples
+    assert ("codedfl.engine.server", logging.ERROR, told) in caplog.record_tuples
 
 
 def test_a_node_with_an_unknown_key_is_refused_in_both_logs(
@@ -90,7 +92,7 @@ def test_a_node_with_an_unknown_key_is_refused_in_both_logs(
     assert any(text.startswith("device-4 cannot take part: the key of 'device-4' must be the one on") for text in texts)
 
 
-def test_a_node_that_lost_its_state_is_refused_in_both_logs(
+def test_a_node_that_lost_its_state_is_refused_and_only_its_own_log_says_why(
     scenario: Scenario, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):
     """It cannot be a participant any more; as long as the code tolerates it, the run goes on."""
@@ -109,10 +111,9 @@ def test_a_node_that_lost_its_state_is_refused_in_both_logs(
     model = make_conductor(scenario, post, tmp_path, descent).run()
     assert np.array_equal(model, run_in_process(scenario.server(), scenario.devices()))
     reason = "device-4 refuses: the run must be one whose state this node holds, got "
-    assert {name for name, _, text in caplog.record_tuples if text.startswith(reason)} == {
-        "codedfl.engine.device",
-        "codedfl.engine.server",
-    }
+    assert {name for name, _, text in caplog.record_tuples if text.startswith(reason)} == {"codedfl.engine.device"}
+    told = f"device-4 refuses: {DOES_NOT_TAKE_PART}"
+    assert ("codedfl.engine.server", logging.ERROR, told) in caplog.record_tuples
 
 
 def test_a_second_node_cannot_take_the_name_of_another(
@@ -137,14 +138,14 @@ def test_too_few_devices_are_reported(scenario: Scenario, tmp_path: Path):
     post = FakePost(make_hosts(scenario, tmp_path))
     del post.hosts[100], post.hosts[101]
     patience = Patience(5, 4, 10.0)
-    message = r"^at least 4 devices must be there after 10 s, got 3 \(device-2, device-3, device-4\)$"
+    message = r"^after 10 s at least 4 devices must take part, got 3 \(device-2, device-3, device-4\)$"
     with pytest.raises(NotEnoughDevices, match=message):
         make_conductor(scenario, post, tmp_path, descent, patience=patience).run()
 
 
 def test_without_any_device_there_is_no_waiting_for_ever(scenario: Scenario, tmp_path: Path):
     post = FakePost({}, tick=lambda: ended_by(post, 60.0))
-    with pytest.raises(NotEnoughDevices, match=r"^at least 4 devices must be there after 10 s, got 0 \(none\)$"):
+    with pytest.raises(NotEnoughDevices, match=r"^after 10 s at least 4 devices must take part, got 0 \(none\)$"):
         make_conductor(scenario, post, tmp_path, descent, patience=Patience(5, 4, 10.0)).run()
 
 

@@ -33,13 +33,6 @@ def scenario() -> Scenario:
     return Scenario((3, 5, 2, 4, 3, 2), 1, d=40, colluders=1, public_samples=False, **types)
 
 
-def pinned_hosts(scenario: Scenario, folder: Path, **options: Any) -> dict[int, DeviceHost]:
-    """Every device knows the keys of all."""
-    hosts = make_hosts(scenario, folder, **options)
-    roster = {host.name: host.identity.public for host in hosts.values()}
-    return {node: replace(host, roster=roster) for node, host in hosts.items()}
-
-
 def roster_of(post: FakePost) -> Mapping[str, bytes]:
     return {host.name: host.identity.public for host in post.hosts.values()}
 
@@ -64,7 +57,7 @@ def holders_of(server: RoleServer, role: int) -> list[int]:
 def test_lost_calls_and_replies_change_nothing(scenario: Scenario, tmp_path: Path, seed: int):
     rng = random.Random(seed)
     post = FakePost(
-        pinned_hosts(scenario, tmp_path),
+        make_hosts(scenario, tmp_path),
         delay=lambda host, call: rng.uniform(0.1, 3.0),
         fault=lambda host, call: rng.choice(["", "", "", "lose call", "lose reply"]),
     )
@@ -77,7 +70,7 @@ def test_lost_calls_and_replies_change_nothing(scenario: Scenario, tmp_path: Pat
 @pytest.mark.parametrize("seed", range(3))
 def test_a_server_app_killed_anywhere_tells_one_list(scenario: Scenario, tmp_path: Path, seed: int):
     """Also when the list is made because somebody is gone: it is on the disk before it leaves."""
-    post = FakePost(pinned_hosts(scenario, tmp_path))
+    post = FakePost(make_hosts(scenario, tmp_path))
     gone = post.hosts[104]
     rng, budget, starts, lists = random.Random(seed), 0, 0, set()
 
@@ -114,7 +107,7 @@ def test_a_server_app_killed_anywhere_tells_one_list(scenario: Scenario, tmp_pat
 
 
 def test_an_owner_that_is_gone_before_it_uploads_is_left_out(scenario: Scenario, tmp_path: Path):
-    post = FakePost(pinned_hosts(scenario, tmp_path))
+    post = FakePost(make_hosts(scenario, tmp_path))
     post.fault = lambda host, call: "lose call" if host.name == "device-1" and Kind.AGREEMENT in kinds_in(call) else ""
     without_nodes(post, [101], lambda: any(Kind.AGREEMENT in kinds_in(call) for _, call in post.handled))
     conductor = make_conductor(scenario, post, tmp_path, descent)
@@ -126,7 +119,7 @@ def test_an_owner_that_is_there_but_late_is_left_out_at_the_deadline(
     scenario: Scenario, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):
     """Its upload comes in when the time is over: it changes nothing, and the device may still answer as a holder."""
-    post = FakePost(pinned_hosts(scenario, tmp_path))
+    post = FakePost(make_hosts(scenario, tmp_path))
     post.delay = lambda host, call: 40.0 if host.name == "device-2" and Kind.AGREEMENT in kinds_in(call) else 0.3
     patience = Patience(6, 6, 600.0, 300.0, 60.0, upload_seconds=20.0)
     conductor = make_conductor(scenario, post, tmp_path, descent, patience=patience)
@@ -140,7 +133,7 @@ def test_an_owner_that_is_there_but_late_is_left_out_at_the_deadline(
 def test_what_the_deadline_decides_is_on_the_disk_before_anybody_is_told(
     scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    post = FakePost(pinned_hosts(scenario, tmp_path))
+    post = FakePost(make_hosts(scenario, tmp_path))
     post.delay = lambda host, call: 40.0 if host.name == "device-2" and Kind.AGREEMENT in kinds_in(call) else 0.3
     push, told = post.push, set()
 
@@ -159,7 +152,7 @@ def test_what_the_deadline_decides_is_on_the_disk_before_anybody_is_told(
 
 
 def test_too_few_uploads_at_the_deadline_end_the_run_which_can_be_resumed(scenario: Scenario, tmp_path: Path):
-    post = FakePost(pinned_hosts(scenario, tmp_path))
+    post = FakePost(make_hosts(scenario, tmp_path))
     late = {f"device-{i}" for i in (0, 1, 2, 3)}
     post.delay = lambda host, call: 200.0 if host.name in late and Kind.AGREEMENT in kinds_in(call) else 0.3
     patience = Patience(6, 6, 600.0, 600.0, 600.0, upload_seconds=20.0)
@@ -172,7 +165,7 @@ def test_too_few_uploads_at_the_deadline_end_the_run_which_can_be_resumed(scenar
 
 
 def test_owners_that_have_uploaded_and_all_of_a_role_but_one_may_die(scenario: Scenario, tmp_path: Path):
-    post = FakePost(pinned_hosts(scenario, tmp_path))
+    post = FakePost(make_hosts(scenario, tmp_path))
     conductor = make_conductor(scenario, post, tmp_path, lambda: descent(6))
 
     def tick() -> None:
@@ -188,7 +181,7 @@ def test_owners_that_have_uploaded_and_all_of_a_role_but_one_may_die(scenario: S
 
 
 def test_a_dead_role_ends_the_run_by_name_with_the_model_so_far_and_can_be_resumed(scenario: Scenario, tmp_path: Path):
-    post = FakePost(pinned_hosts(scenario, tmp_path))
+    post = FakePost(make_hosts(scenario, tmp_path))
     everybody = dict(post.hosts)
     conductor = make_conductor(scenario, post, tmp_path, lambda: descent(6))
     dead: list[int] = []
@@ -213,7 +206,7 @@ def test_a_dead_role_ends_the_run_by_name_with_the_model_so_far_and_can_be_resum
 
 
 def test_a_node_killed_at_any_time_comes_back_with_its_state(scenario: Scenario, tmp_path: Path):
-    post = FakePost(pinned_hosts(scenario, tmp_path))
+    post = FakePost(make_hosts(scenario, tmp_path))
     host = post.hosts[102]
 
     def tick() -> None:
@@ -228,15 +221,3 @@ def test_a_node_killed_at_any_time_comes_back_with_its_state(scenario: Scenario,
     model = make_conductor(scenario, post, tmp_path, lambda: descent(30)).run()
     assert np.array_equal(model, exact(scenario, epochs=30))
     assert epoch_of(post.handled[-1][1]) == 0
-
-
-def test_devices_without_a_roster_refuse_and_say_what_to_do(
-    scenario: Scenario, tmp_path: Path, caplog: pytest.LogCaptureFixture
-):
-    post = FakePost(make_hosts(scenario, tmp_path))
-    with pytest.raises(NotEnoughDevices, match=r"^at least 6 devices must join, got 0"):
-        make_conductor(scenario, post, tmp_path, descent).run()
-    assert (
-        "device-0 cannot take part: a roster must be pinned where 1 colluder(s) are to learn nothing: a server could"
-        " invent devices; pin one, or set allow-unpinned, got none"
-    ) in caplog.messages

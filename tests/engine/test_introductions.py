@@ -18,11 +18,11 @@ from codedfl.engine.device_host import DeviceHost
 from codedfl.engine.directory import Contact, Directory
 from codedfl.engine.letters import Parcel
 from codedfl.errors import MessageRefused
-from codedfl.protocol import Server
+from codedfl.protocol import Rows, Server
 from codedfl.protocol.messages import Kind, Message
-from codedfl.protocol.schemes import machines_of
+from codedfl.protocol.terms import DOES_NOT_TAKE_PART
 from codedfl.run.in_process import run_in_process
-from fake_post import FakePost, make_conductor, make_hosts
+from fake_post import FakePost, make_conductor, make_hosts, party_of
 from scenario import Scenario, descent, repeatable
 
 VICTIM, THIEF = "device-0", "device-4"
@@ -38,7 +38,8 @@ class Impostor(DeviceHost):
         for letter in call.parcel.letters:
             if Message.decode(letter.wire()).kind is Kind.INVITATION:
                 identity = Identity.generate(repeatable("a key of the thief's own"))
-                puppet = machines_of(call.scheme).device_type(VICTIM, *self.load_rows(), identity=identity)
+                lab = party_of(self)
+                puppet = lab.scenario.device_type(VICTIM, Rows(*lab.scenario.data[lab.index]), identity=identity)
                 (join,) = puppet.receive(letter.wire())
                 return replace(reply, newest=join)
         return reply
@@ -135,7 +136,7 @@ def test_a_signature_holds_for_one_name_one_challenge_and_one_server():
         (Hello(b"0123456789device-", b"server"), "3"),
         (Hello(b"0123456789", b"serve"), "device-3"),
         (Hello(b"r0123456789", b"serve"), "device-3"),
-        (Hello(b"0123456789"), "device-3"),
+        (Hello(b"0123456789", b""), "device-3"),
     ):
         with pytest.raises(MessageRefused, match=r"^the signature must be by key"):
             verify(identity.public, introduction_text(other, name), signature)
@@ -145,13 +146,15 @@ def host_of(scenario: Scenario, folder: Path, **options: Any) -> DeviceHost:
     return make_hosts(scenario, folder, **options)[100]
 
 
-def test_a_node_introduces_itself_to_its_own_server_only(scenario: Scenario, tmp_path: Path):
-    server, other = (Identity.generate(repeatable(who)).public for who in ("server", "other"))
-    host = host_of(scenario, tmp_path, server_public=server)
-    assert isinstance(host.handle(Hello(b"x", server)), Introduction)
-    assert isinstance(host.handle(Hello(b"x")), Introduction)  # a probe; no run takes it
-    rule = f"the server's key must be the pinned {fingerprint(server)}, got {fingerprint(other)}"
-    assert host.handle(Hello(b"x", other)) == Refused(rule)
+def test_a_node_introduces_itself_to_its_own_server_only(
+    scenario: Scenario, tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    host, other = host_of(scenario, tmp_path), Identity.generate(repeatable("other")).public
+    assert isinstance(host.handle(Hello(b"x", host.server_public)), Introduction)
+    for key in (other, b""):
+        assert host.handle(Hello(b"x", key)) == Refused(DOES_NOT_TAKE_PART)
+    rule = f"the server's key must be {fingerprint(host.server_public)}, got {fingerprint(other)}"
+    assert f"{host.name} refuses: {rule}" in caplog.messages
 
 
 def test_an_introduction_made_for_another_server_is_not_taken(scenario: Scenario, tmp_path: Path):
@@ -159,12 +162,13 @@ def test_an_introduction_made_for_another_server_is_not_taken(scenario: Scenario
     host = host_of(scenario, tmp_path)
     post = FakePost({100: host})
     true = Identity.generate(repeatable("server")).public
-    directory = Directory(post, None, post.clock, server_public=true)
-    directory.look()
-    ((number, (_, hello)),) = directory._hellos.items()
-    assert hello is not None and hello.server_public == true
-    directory.take(number, host.handle(replace(hello, server_public=b"another")))
-    assert directory.contacts == {}
+    for asked_for, met in ((true, []), (host.server_public, ["device-0"])):
+        directory = Directory(post, None, post.clock, server_public=asked_for)
+        directory.look()
+        ((number, (_, hello)),) = directory._hellos.items()
+        assert hello is not None and hello.server_public == asked_for
+        directory.take(number, host.handle(replace(hello, server_public=host.server_public)))
+        assert list(directory.contacts) == met
 
 
 def test_a_fingerprint_has_128_bits():

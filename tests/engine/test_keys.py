@@ -14,9 +14,9 @@ from cryptography.hazmat.primitives.serialization import load_ssh_private_key, l
 
 from codedfl.crypto.sealed import Identity
 from codedfl.engine.certificates import make_certificate, make_node_key
-from codedfl.engine.keys import load_identity, load_roster, save_roster
-from codedfl.engine.private_files import make_private_folder, write_private
+from codedfl.engine.keys import load_identity
 from codedfl.errors import InvalidInput
+from codedfl.private_files import make_private_folder, write_private
 from wording import exactly
 
 
@@ -94,31 +94,6 @@ def test_a_damaged_key_file_is_refused(tmp_path: Path, content: str):
     message = f"the key file must hold 32 bytes in hex, got something else in {str(path)!r}"
     with pytest.raises(InvalidInput, match=exactly(message)):
         load_identity(path)
-
-
-def test_a_roster_comes_back_as_it_was(tmp_path: Path):
-    roster = {name: Identity.generate().public for name in ("device-0", 'a "quoted" one', "Gerät 3")}
-    save_roster(roster, tmp_path / "roster.toml")
-    assert load_roster(tmp_path / "roster.toml") == roster
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("a = 3", "'a' on the roster must be a public key of 32 bytes in hex, got '3'"),
-        ('a = "00"', "'a' on the roster must be a public key of 32 bytes in hex, got '00'"),
-        ('"" = "00"', "a name on the roster must have 1 to 64 bytes, got ''"),
-    ],
-)
-def test_a_bad_roster_is_refused(tmp_path: Path, text: str, message: str):
-    (tmp_path / "roster.toml").write_text(text)
-    with pytest.raises(InvalidInput, match=exactly(message)):
-        load_roster(tmp_path / "roster.toml")
-
-
-def test_a_roster_must_be_there(tmp_path: Path):
-    with pytest.raises(InvalidInput, match=r"^the roster must be a readable TOML file, got "):
-        load_roster(tmp_path / "roster.toml")
 
 
 def test_the_certificate_is_for_its_hosts_and_signed_by_its_authority(tmp_path: Path):

@@ -31,15 +31,11 @@ def residents(scenario: Scenario, folder: Path) -> dict[int, DeviceHost]:
 
 def resident(host: DeviceHost) -> ResidentHost:
     """A new process of the same device."""
-    return ResidentHost(host.name, host.identity, host.folder, host.load_rows, host.policy)
+    return ResidentHost(host.name, host.identity, host.folder, host.server_public, host.party)
 
 
 def left(folder: Path) -> list[Path]:
-    return [
-        path
-        for path in folder.rglob("*")
-        if path.is_file() and path.suffix not in (".key", ".lock") and path.name != "ledger"
-    ]
+    return [path for path in folder.rglob("*") if path.is_file() and path.suffix not in (".key", ".lock")]
 
 
 def test_residents_give_the_model_of_the_in_process_run(scenario: Scenario, tmp_path: Path):

@@ -17,8 +17,8 @@ from codedfl.engine.state_journal import StateJournal
 from codedfl.mqtt.daemon import DeviceDaemon
 from codedfl.mqtt.link import Connected, Disconnected, Event, Received, Will
 from codedfl.mqtt.post import MqttPost
-from codedfl.protocol import Policy, Server
-from codedfl.protocol.local_data import LocalRows
+from codedfl.protocol import Server
+from lab_party import LabParty
 from scenario import Scenario
 
 STUDY, DIGEST = "digits", bytes(32)
@@ -183,11 +183,11 @@ class Fleet:
         for name in self.scenario.names:
             self.start(name)
 
-    def host(self, name: str, **options: Any) -> ResidentHost:
-        home = self.folder / name
-        rows = LocalRows(*self.scenario.data[self.scenario.names.index(name)])
-        identity, options = load_identity(home / "identity.key"), {"policy": Policy(allow_gram=True)} | options
-        return ResidentHost(name, identity, home / "runs", lambda: rows, **options)
+    def host(self, name: str, key: str = "identity.key") -> ResidentHost:
+        home, server = self.folder / name, load_identity(self.folder / "server" / "identity.key").public
+        identity = load_identity(home / key)
+        party = LabParty(self.scenario, self.scenario.names.index(name), identity)
+        return ResidentHost(name, identity, home / "runs", server, party)
 
     def start(self, name: str, host: ResidentHost | None = None, digest: bytes = DIGEST) -> FakeLink:
         link = self.broker.connect(name, DeviceDaemon.will(STUDY, name))
@@ -226,6 +226,6 @@ class Fleet:
         return Conductor(post, identity.public, make_server, checkpoint, patience, clock=self.broker.clock, **options)
 
     def leftovers(self) -> list[str]:
-        """Files of runs, on the devices and on the server; keys, ledgers and lock files apart."""
-        files = [path for path in self.folder.rglob("*") if path.is_file() and path.name != "ledger"]
+        """Files of runs, on the devices and on the server; keys and lock files apart."""
+        files = [path for path in self.folder.rglob("*") if path.is_file()]
         return [str(path.relative_to(self.folder)) for path in files if path.suffix not in (".key", ".lock")]

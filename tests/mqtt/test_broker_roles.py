@@ -12,21 +12,10 @@ import pytest
 from fake_broker import FakeBroker, Fleet
 
 from codedfl.engine.conductor import Patience
-from codedfl.engine.keys import load_identity
-from codedfl.engine.ledger_file import LedgerFile
-from codedfl.engine.resident_host import ResidentHost
 from codedfl.errors import NotEnoughDevices
 from codedfl.protocol.schemes.role_device import RoleDevice
 from codedfl.protocol.schemes.role_server import RoleServer
 from scenario import Scenario, descent
-
-
-class PinnedFleet(Fleet):
-    """Every device knows the keys of all."""
-
-    def host(self, name: str, **options: Any) -> ResidentHost:
-        roster = {one: load_identity(self.folder / one / "identity.key").public for one in self.scenario.names}
-        return super().host(name, roster=roster, **options)
 
 
 @pytest.fixture(autouse=True)
@@ -53,7 +42,7 @@ def test_lost_repeated_and_reordered_deliveries_change_nothing(scenario: Scenari
         fault=lambda *_: rng.choice(["", "", "", "", "", "lose", "twice", "late"]),
         work=lambda device: rng.uniform(0.01, 0.4),
     )
-    fleet = PinnedFleet(scenario, tmp_path, broker, patience=Patience(6, 6, 600.0, 600.0, 600.0))
+    fleet = Fleet(scenario, tmp_path, broker, patience=Patience(6, 6, 600.0, 600.0, 600.0))
     assert np.array_equal(fleet.conductor(descent).run(), exact(scenario))
     assert fleet.leftovers() == []
 
@@ -62,7 +51,7 @@ def test_lost_repeated_and_reordered_deliveries_change_nothing(scenario: Scenari
 def test_a_device_that_is_killed_at_any_stage_and_restarted_goes_on(scenario: Scenario, tmp_path: Path, when: float):
     """And with it the only other holder of its role: without them the run cannot end."""
     broker = FakeBroker()
-    fleet = PinnedFleet(scenario, tmp_path, broker)
+    fleet = Fleet(scenario, tmp_path, broker)
     for name in ("device-1", "device-3", "device-5"):
         broker.at(when, partial(fleet.kill, name))
         broker.at(when + 5.0, partial(fleet.start, name))
@@ -76,7 +65,7 @@ def test_a_server_killed_anywhere_goes_on_from_its_checkpoint(scenario: Scenario
         pass
 
     broker, rng, budget, starts = FakeBroker(), random.Random(5), 0, 0
-    fleet = PinnedFleet(scenario, tmp_path, broker)
+    fleet = Fleet(scenario, tmp_path, broker)
 
     def tick() -> None:
         nonlocal budget
@@ -98,7 +87,7 @@ def test_a_server_killed_anywhere_goes_on_from_its_checkpoint(scenario: Scenario
 
 def test_a_device_that_is_gone_before_it_uploads_is_left_out(scenario: Scenario, tmp_path: Path):
     broker = FakeBroker(work=lambda device: 2.0 if device == "device-4" else 0.05)
-    fleet = PinnedFleet(scenario, tmp_path, broker, patience=Patience(6, 6, 600.0, 10.0, 10.0))
+    fleet = Fleet(scenario, tmp_path, broker, patience=Patience(6, 6, 600.0, 10.0, 10.0))
     conductor = fleet.conductor(descent)
 
     def tick() -> None:
@@ -114,14 +103,14 @@ def test_a_device_that_uploads_late_is_left_out_at_the_deadline(scenario: Scenar
     """It is connected all the time."""
     broker = FakeBroker(work=lambda device: 6.0 if device == "device-2" else 0.05)
     patience = Patience(6, 6, 600.0, 300.0, 60.0, upload_seconds=3.0)
-    fleet = PinnedFleet(scenario, tmp_path, broker, patience=patience)
+    fleet = Fleet(scenario, tmp_path, broker, patience=patience)
     assert np.array_equal(fleet.conductor(descent).run(), exact(scenario, without="device-2"))
     assert fleet.leftovers() == []
 
 
 def test_a_dead_role_ends_the_run_by_name_with_the_model_so_far(scenario: Scenario, tmp_path: Path):
     broker = FakeBroker()
-    fleet = PinnedFleet(scenario, tmp_path, broker)
+    fleet = Fleet(scenario, tmp_path, broker)
     conductor = fleet.conductor(lambda: descent(6))
     role = ["device-1", "device-3", "device-5"]
 
@@ -140,13 +129,3 @@ def test_a_dead_role_ends_the_run_by_name_with_the_model_so_far(scenario: Scenar
     for name in role:
         fleet.start(name)
     assert np.array_equal(fleet.conductor(lambda: descent(6)).run(), exact(scenario, 6))
-
-
-def test_the_list_of_owners_is_in_every_ledger_on_the_disk(scenario: Scenario, tmp_path: Path):
-    """It is signed long after the agreement, by a machine that lives in memory."""
-    fleet = PinnedFleet(scenario, tmp_path, FakeBroker())
-    fleet.conductor(descent).run()
-    for name in scenario.names:
-        with LedgerFile(tmp_path / name / "ledger").open() as ledger:
-            (entry,) = ledger.entries
-            assert len(entry.members) == 6

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,13 +13,11 @@ import pytest
 from fake_broker import STUDY, FakeBroker, Fleet
 
 from codedfl.engine.conductor import Patience
-from codedfl.engine.keys import load_identity
-from codedfl.engine.resident_host import ResidentHost
 from codedfl.errors import NotEnoughDevices
 from codedfl.mqtt import topics
 from codedfl.mqtt.frames import Envelope, Fetch, Piece, read_frame
 from codedfl.protocol import Device, Phase, Server
-from codedfl.protocol.local_data import LocalRows
+from codedfl.protocol.messages import VERSION
 from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
 from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
 from codedfl.run.in_process import run_in_process
@@ -276,8 +275,7 @@ def test_a_stranger_under_anothers_name_is_turned_away(
     """At a broker without access lists: its presence takes the place of the true one's, its signature does not."""
     broker = FakeBroker()
     fleet = Fleet(scenario, tmp_path, broker)
-    rows = LocalRows(*scenario.data[0])
-    thief = ResidentHost("device-0", load_identity(tmp_path / "thief.key"), tmp_path / "thief", lambda: rows)
+    thief = replace(fleet.host("device-0", "thief.key"), folder=tmp_path / "thief")
     broker.at(0.6, lambda: fleet.start("device-0", thief))
     model = fleet.conductor(lambda: descent(20)).run()
     assert np.array_equal(model, expected(scenario, 20))
@@ -294,7 +292,7 @@ def test_a_device_of_another_study_is_told_so_at_both_ends(
     fleet.kill("device-4")
     fleet.start("device-4", digest=b"\x01" * 32)
     conductor = fleet.conductor(descent)
-    with pytest.raises(NotEnoughDevices, match=r"^at least 5 devices must be there after 5 s, got 4 "):
+    with pytest.raises(NotEnoughDevices, match=r"^after 5 s at least 5 devices must take part, got 4 "):
         conductor.run()
     reason = "device-4 cannot take part: the study must be 0000000000000000 as the server has it, got 0101010101010101"
     assert errors(caplog) == [("codedfl.engine.server", reason), ("codedfl.engine.device", reason)]
@@ -309,7 +307,7 @@ def test_a_device_of_another_version_is_told_so_at_both_ends(
     with pytest.raises(NotEnoughDevices, match=r"got 0 \(none\)$"):
         conductor.run()
     texts = [text for _, text in errors(caplog)]
-    assert any(text.startswith("device-0 refuses: the protocol version must be 9 on this node, got ") for text in texts)
+    assert f"device-0 refuses: the protocol version must be 9 on this node, got {VERSION}" in texts
     assert sum("cannot take part: the protocol version must be 9 on this node" in text for text in texts) == 5
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codedfl.engine.calls import Call, Dismissal, Failed, Hello, Introduction, Measured, Probe, Refused, Reply, Step
+from codedfl.engine.calls import Call, Dismissal, Failed, Hello, Introduction, Refused, Reply, Step
 from codedfl.engine.letters import Letter, Parcel
 from codedfl.errors import MessageRefused
 from codedfl.mqtt.fetching import ASK_AGAIN_SECONDS, Fetcher, Offer
@@ -40,20 +40,17 @@ LARGE = random.Random(0).randbytes(3 * PIECE_BYTES + 17)
 PARCEL = Parcel(2, (Letter(b"head", b"bulk"), Letter(b"x")), 1, b"newest", "no")
 BULKY = Parcel(0, (Letter(b"h" * 300_000, LARGE), Letter(b"x")), 0, LARGE[:-1])
 CALLS: list[Call] = [
-    Hello(b"challenge"),
+    Hello(b"challenge", b"key"),
     Hello(b"", b"key", 7),
     Dismissal("why"),
-    Probe(3, 4, 5, b"payload", 6),
-    Probe(0, 0, 0, LARGE),
-    Step(bytes(16), "coded-keys", "device-0", PARCEL),
-    Step(bytes(16), "coded-keys", "device-0", BULKY, 9),
-    Step(bytes(16), "x", "y", Parcel(0, tuple(Letter(b"h" * 200) for _ in range(3000)), 0)),
+    Step(bytes(16), "device-0", PARCEL),
+    Step(bytes(16), "device-0", BULKY, 9, b"ask"),
+    Step(bytes(16), "y", Parcel(0, tuple(Letter(b"h" * 200) for _ in range(3000)), 0), ask=LARGE),
 ]
 REPLIES: list[Reply] = [
     Introduction("device-0", bytes(64), bytes(64)),
     PARCEL,
     BULKY,
-    Measured((0.5, 1.0), LARGE),
     Refused("no"),
 ]
 
@@ -212,7 +209,7 @@ def test_more_than_anybody_would_send_is_refused():
     message = r"^a message must refer to at most \d+ bytes, got \d+$"
     letters = [[[bytes([number]) * 32, MOST_BYTES], b""] for number in range(2)]
     with pytest.raises(MessageRefused, match=message):
-        read_call(pack_list(["step", VERSION, bytes(16), "role-keys", "a", b"", 0, 0, "", b"", letters]), {})
+        read_call(pack_list(["step", VERSION, bytes(16), "a", b"", 0, 0, "", b"", letters]), {})
     reply = read_reply(pack_list(["parcel", 0, 0, "", b"", letters]), {})
     assert isinstance(reply, Failed) and reply.reason.startswith("a message must refer to at most")
 

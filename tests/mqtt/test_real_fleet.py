@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
-from experiments.federation import app_config, local_parts
 from experiments.local_fleet import LocalFleet
+from experiments.local_study import agree, digits_study, digits_tables
 
 from codedfl.data.model import TrainedModel
-from codedfl.engine.rehearsal import rehearse
-from codedfl.engine.run_config import RunConfig
 from codedfl.report.run_state import RunState
 
 pytestmark = pytest.mark.xdist_group("mqtt")
 
-DEVICES = 4
+DEVICES, EPOCHS = 4, 8
 
 
-def test_a_fleet_survives_and_gives_the_model_of_the_in_process_run(tmp_path: Path):
-    """alpha = 1: nobody can be spared, so the run ends only if the killed device comes back with its state."""
-    settings = {"devices": DEVICES, "scheme": "coded-keys", "alpha": 1, "epochs": 8, "solver": "cg", "n_features": 60}
-    config = app_config(**settings, output_dir=str(tmp_path / "none"))
-    parts = local_parts(config, DEVICES)
-    slow = {3: ["--delay", "0.1"]}
-    with LocalFleet(tmp_path / "fleet", config, parts, program="small", delays=slow) as fleet:
+def test_a_fleet_survives_and_gives_the_model_of_the_rehearsal(tmp_path: Path):
+    """Two devices hold seeds, one per role: the run ends only if the killed one comes back with its state."""
+    content = digits_study(2048, features=60, epochs=EPOCHS, solver="cg", holders=2)
+    made = agree(tmp_path / "fleet", content, digits_tables(DEVICES))
+    with LocalFleet(made, program="small", delays={3: ["--delay", "0.1"]}) as fleet:
         fleet.start_server()
         fleet.wait_for_epoch(2)
         fleet.kill("device-1")
@@ -36,13 +33,14 @@ def test_a_fleet_survives_and_gives_the_model_of_the_in_process_run(tmp_path: Pa
         assert fleet.secrets_left() == []
         assert "device-1: the run is over, its secrets are wiped" in fleet.log_of("device-1")
     model = TrainedModel.load(fleet.output / "model.safetensors")
-    assert np.array_equal(model.theta, rehearse(RunConfig.from_config(config), parts))
-    assert not (fleet.output / "checkpoint").exists()
+    assert np.array_equal(model.theta, made.rehearsed().findings.model.theta)
+    result = json.loads((fleet.output / "result.json").read_text())
+    assert (result["digest"], result["owners"]) == (made.study.digest().hex(), fleet.names)
+    assert not list(fleet.output.glob("checkpoint-*")) and not (fleet.output / "answers").exists()
     view = RunState(fleet.output).look()
-    assert view.outcome == "complete" and view.sent > 0 and {device.lane for device in view.devices} == {"t" * 8}
-    assert [event["epoch"] for event in events if event["event"] == "epoch"] == list(range(1, 9))
-    away = [event["event"] for event in events if event.get("device") == "device-1" and "connect" in event["event"]]
-    assert away[:3] == ["connected", "disconnected", "connected"]
+    assert view.outcome == "complete" and view.sent > 0
+    assert {device.name: device.lane for device in view.devices}["device-1"] == "t" * EPOCHS
+    assert [event["epoch"] for event in events if event["event"] == "epoch"] == list(range(1, EPOCHS + 1))
     assert events[-1]["outcome"] == "complete"
-    for path in (fleet.output, fleet.folder / "state-0" / "device-0"):
+    for path in (fleet.output, made.state("device-0") / "device-0"):
         assert path.stat().st_mode & 0o777 == 0o700

@@ -1,22 +1,22 @@
-"""Nightly: real programs killed at every stage, on both brokers. The model is the in-process one, secrets are wiped."""
+"""Nightly: real programs killed at every stage, on both brokers. The model is the rehearsal's, secrets are wiped."""
 
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from experiments.cutting_relay import CuttingRelay
-from experiments.federation import app_config, local_parts
 from experiments.local_fleet import LocalFleet
+from experiments.local_study import agree, digits_study, digits_tables
 
 from codedfl.data.model import TrainedModel
-from codedfl.engine.rehearsal import rehearse
-from codedfl.engine.run_config import RunConfig
 from codedfl.mqtt.broker_folder import MOSQUITTO, SMALL, BrokerFolder
 
 pytestmark = [pytest.mark.nightly, pytest.mark.xdist_group("mqtt")]
@@ -36,21 +36,23 @@ def survives(
     program: str,
     trouble: Callable[[LocalFleet], None] = lambda _: None,
     fleet_type: type[LocalFleet] = LocalFleet,
-    **changes: object,
+    delays: dict[int, list[str]] | None = None,
+    **changes: Any,
 ) -> LocalFleet:
-    """A run that ends with the model of the in-process one, whatever the trouble, and leaves no secrets."""
-    settings = {"devices": DEVICES, "scheme": "coded-keys", "alpha": 1, "epochs": 10, "n_features": 300} | changes
-    config = app_config(**settings, output_dir=str(tmp_path / "none"))
-    parts = local_parts(config, DEVICES)
-    slow = {3: ["--delay", "0.15"]}
-    with fleet_type(tmp_path / "fleet", config, parts, program=program, delays=slow) as fleet:
+    """A study that ends with the model of its rehearsal, whatever the trouble, and leaves no secrets.
+
+    Two devices hold the seeds, one per role: nobody of them can be spared.
+    """
+    settings = {"epochs": 10, "features": 300, "holders": 2} | changes
+    made = agree(tmp_path / "fleet", digits_study(2048, **settings), digits_tables(DEVICES))
+    with fleet_type(made, program=program, delays=delays or {3: ["--delay", "0.15"]}) as fleet:
         fleet.start_server()
         trouble(fleet)
         assert fleet.wait_for_server(120.0) == 0, fleet.log_of("server")
         fleet.wait_for(lambda: all(fleet.ended(name) == 0 for name in fleet.names), 15.0)
         assert fleet.secrets_left() == []
     model = TrainedModel.load(fleet.output / "model.safetensors")
-    assert np.array_equal(model.theta, rehearse(RunConfig.from_config(config), parts))
+    assert np.array_equal(model.theta, made.rehearsed().findings.model.theta)
     return fleet
 
 
@@ -59,8 +61,16 @@ def restart_broker(fleet: LocalFleet) -> None:
     fleet.start_broker()
 
 
-def seen(fleet: LocalFleet, event: str, count: int = 1) -> Callable[[], bool]:
-    return lambda: sum(one["event"] == event for one in fleet.events()) >= count
+def seen(fleet: LocalFleet, event: str, count: int = 1, **fields: str) -> Callable[[], bool]:
+    """So many events of a kind since the training began."""
+
+    def found() -> bool:
+        events = fleet.events()
+        stages = [one.get("stage") for one in events]
+        after = events[stages.index("products") :] if "products" in stages else []
+        return sum(one["event"] == event and fields.items() <= one.items() for one in after) >= count
+
+    return found
 
 
 def test_the_broker_is_killed_while_devices_upload(tmp_path: Path, program: str):
@@ -70,7 +80,7 @@ def test_the_broker_is_killed_while_devices_upload(tmp_path: Path, program: str)
         fleet.wait_for(seen(fleet, "uploaded"), 60.0)
         restart_broker(fleet)
 
-    survives(tmp_path, program, trouble, n_features=1000, epochs=4)
+    survives(tmp_path, program, trouble, features=1000, epochs=4)
 
 
 def test_the_broker_is_killed_twice_while_training(tmp_path: Path, program: str):
@@ -84,7 +94,7 @@ def test_the_broker_is_killed_twice_while_training(tmp_path: Path, program: str)
 
 def test_the_server_is_killed_in_both_phases(tmp_path: Path, program: str):
     def trouble(fleet: LocalFleet) -> None:
-        fleet.wait_for(seen(fleet, "phase", 2), 60.0)  # the participants are fixed
+        fleet.wait_for(seen(fleet, "phase", phase="sharing"), 60.0)  # the participants are fixed
         fleet.kill("server")
         fleet.start_server()
         fleet.wait_for_epoch(4)
@@ -97,7 +107,7 @@ def test_the_server_is_killed_in_both_phases(tmp_path: Path, program: str):
 
 def test_devices_are_killed_in_both_phases(tmp_path: Path, program: str):
     def trouble(fleet: LocalFleet) -> None:
-        fleet.wait_for(seen(fleet, "phase", 2), 60.0)
+        fleet.wait_for(seen(fleet, "phase", phase="sharing"), 60.0)
         fleet.kill("device-2")
         fleet.start_device(2)
         fleet.wait_for_epoch(3)
@@ -108,14 +118,18 @@ def test_devices_are_killed_in_both_phases(tmp_path: Path, program: str):
     survives(tmp_path, program, trouble)
 
 
-def test_the_padded_scheme_survives_a_broker_that_is_killed_in_phase_1(tmp_path: Path, program: str):
-    """Bulk goes down as well: from device to device, relayed."""
+def test_everybody_is_killed_while_rows_are_counted(tmp_path: Path, program: str):
+    """Before the training: the first total of the study is under way."""
 
     def trouble(fleet: LocalFleet) -> None:
-        fleet.wait_for(seen(fleet, "uploaded", 2), 60.0)
-        restart_broker(fleet)
+        fleet.wait_for(lambda: any(one.get("phase") == "joining" for one in fleet.events()), 60.0)
+        for index, name in enumerate(fleet.names):
+            fleet.kill(name)
+            fleet.start_device(index)
+        fleet.kill("server")
+        fleet.start_server()
 
-    survives(tmp_path, program, trouble, scheme="coded-padded", alpha=2, n_features=800, epochs=4)
+    survives(tmp_path, program, trouble, epochs=4)
 
 
 def test_a_connection_that_is_cut_in_the_middle_of_an_upload_goes_on(tmp_path: Path, program: str):
@@ -131,7 +145,7 @@ def test_a_connection_that_is_cut_in_the_middle_of_an_upload_goes_on(tmp_path: P
             super().stop()
             self.relay.close()
 
-    fleet = survives(tmp_path, program, fleet_type=BehindARelay, n_features=1000, epochs=4)
+    fleet = survives(tmp_path, program, fleet_type=BehindARelay, features=1000, epochs=4)
     assert isinstance(fleet, BehindARelay)
     assert fleet.relay.made == 2
     assert fleet.log_of("device-2").count("the connection to the broker") == 2
@@ -140,7 +154,7 @@ def test_a_connection_that_is_cut_in_the_middle_of_an_upload_goes_on(tmp_path: P
 def test_a_device_that_moves_to_another_address_goes_on(tmp_path: Path, program: str):
     def trouble(fleet: LocalFleet) -> None:
         with CuttingRelay(fleet.broker.port) as relay:
-            fleet.wait_for(seen(fleet, "phase", 2), 60.0)
+            fleet.wait_for(seen(fleet, "phase", phase="sharing"), 60.0)
             for index, epoch in ((1, 3), (2, 5)):
                 fleet.kill(fleet.names[index])
                 fleet.via[index] = relay.port
@@ -156,23 +170,15 @@ def test_deliveries_that_come_twice_or_late_change_nothing(tmp_path: Path):
         def broker_command(self) -> list[str]:
             return [sys.executable, "-m", "experiments.unsteady_broker", str(self.broker.path)]
 
-    fleet = survives(tmp_path, SMALL, fleet_type=Unsteady, n_features=1000)
+    fleet = survives(tmp_path, SMALL, fleet_type=Unsteady, features=1000)
     twice, late = re.findall(r"(\d+) twice, (\d+) late", fleet.log_of("broker"))[-1]
     assert int(twice) > 20
     assert int(late) > 20
 
 
 def test_a_device_whose_clock_is_wrong_changes_nothing(tmp_path: Path, program: str):
-    config = app_config(
-        devices=DEVICES, scheme="coded-keys", alpha=1, epochs=4, n_features=60, output_dir=str(tmp_path / "none")
-    )
-    parts = local_parts(config, DEVICES)
     wrong = {1: ["--clock", "-10000000"], 2: ["--clock", "10000000"]}
-    with LocalFleet(tmp_path / "fleet", config, parts, program=program, delays=wrong) as fleet:
-        fleet.start_server()
-        assert fleet.wait_for_server(60.0) == 0, fleet.log_of("server")
-    model = TrainedModel.load(fleet.output / "model.safetensors")
-    assert np.array_equal(model.theta, rehearse(RunConfig.from_config(config), parts))
+    survives(tmp_path, program, delays=wrong, epochs=4, features=60)
 
 
 def test_a_stranger_with_anothers_certificate_ends_with_one_line(tmp_path: Path, program: str):
@@ -182,7 +188,9 @@ def test_a_stranger_with_anothers_certificate_ends_with_one_line(tmp_path: Path,
     def trouble(fleet: LocalFleet) -> None:
         fleet.wait_for_epoch(2)
         command = fleet.device_command(0, party="device-1")
-        command[command.index("--state") + 1] = str(tmp_path / "stranger")
+        stranger = tmp_path / "stranger"
+        shutil.copytree(fleet.made.state("device-0"), stranger)  # the device's own is in use
+        command[command.index("--state") + 1] = str(stranger)
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 2
         lines.extend(line for line in done.stderr.splitlines() if line.startswith("error: "))

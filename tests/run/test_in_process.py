@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from codedfl.errors import InvalidInput, MessageRefused, NotEnoughDevices
-from codedfl.protocol import Device, Phase
+from codedfl.protocol import Device, Phase, Rows
 from codedfl.protocol.messages import Kind, Message
 from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
 from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
@@ -139,7 +139,7 @@ def test_names_must_be_distinct_and_expected():
 
 def test_a_device_of_another_scheme_is_refused():
     scenario = Scenario()
-    devices: list[Device] = [*scenario.devices()[:3], KeysDevice("device-3", *scenario.data[3])]
+    devices: list[Device] = [*scenario.devices()[:3], KeysDevice("device-3", Rows(*scenario.data[3]))]
     message = "device 'device-3' cannot take part: scheme must be 'coded-keys' for this device, got 'coded-padded'"
     with pytest.raises(InvalidInput, match=exactly(message)):
         run_in_process(scenario.server(), devices)

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codedfl.consent.words import explain, scheme_of
-from codedfl.data.studies import parse_study
+from codedfl.contract import parse_study
+from codedfl.contract.policy import Policy
+from codedfl.contract.words import explain
 from codedfl.data.tables import as_raw_table
 from codedfl.errors import InvalidInput
 from codedfl.fleet.fleet import Fleet
 from codedfl.privacy.budget import Budget, spent_sentence
 from codedfl.run.estimators import CodedRidge, CodedRidgeClassifier
-from codedfl.run.study_rehearsal import dealt_out, rehearse_study
-from codedfl.schemes import Conditions
+from codedfl.run.rehearsal import Rehearsed, dealt_out, made_up_roster, rehearse
 from wording import exactly
 
 RNG = np.random.default_rng(3)
@@ -27,7 +27,7 @@ DEVICE = np.arange(4000) % 6
 NOISY: dict[str, Any] = {"scheme": "role-sums", "epsilon": 8.0, "honest": 4, "ranges": (0, 1)}
 
 STUDY = """
-format = "codedfl-study-1"
+format = "codedfl-study-2"
 name = "stay"
 [[column]]
 name = "a"
@@ -41,7 +41,6 @@ range = [0, 1]
 name = "y"
 range = [-2, 3]
 [protection]
-scheme = "role-sums"
 least_participants = 5
 max_rows = 6000
 max_rows_per_device = 1000
@@ -102,16 +101,17 @@ def test_what_noise_cannot_go_with_is_refused(options: dict[str, Any], fit: dict
 def test_a_study_with_noise_trains_and_says_so():
     study = parse_study(STUDY)
     assert study.noise == Budget(8.0, 4) and not study.needs_moments
-    assert "noise" not in replace(study, noise=None).to_dict()
     assert study.digest() != replace(study, noise=None).digest()
     table = as_raw_table({"a": X[:, 0], "b": X[:, 1], "y": X[:, 0] - X[:, 1]}, "t.csv")
     parts = dealt_out(table, 6, np.random.default_rng(0))
     fleet = Fleet.load("paper").scaled_to(6)
-    done = rehearse_study(study, parts, scheme_of(study, 6), Conditions(fleet), np.random.default_rng(0))
-    predicted = done.model.predict(X[:, :2])
+    rehearsed = Rehearsed(study, made_up_roster(study, parts))
+    assert rehearsed.approve(parts, Policy()) == {}
+    findings = rehearse(rehearsed, fleet, np.random.default_rng(0)).findings
+    predicted = findings.model.predict(X[:, :2])
     assert np.corrcoef(predicted, X[:, 0] - X[:, 1])[0, 1] > 0.8
-    agreed = explain(study, fleet)[-1].answers
-    assert any(line.startswith("noise is added by every machine: Whether any one row was there") for line in agreed)
+    said = [line for section in explain(study) for line in section.answers]
+    assert any("Whether any one row was there" in line for line in said)
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,1 @@
-"""A Flower app of codedfl: the data sets of the package, or a folder of files on each node."""
+"""A Flower app of codedfl: it takes part in the study that its configuration names, and in nothing else."""

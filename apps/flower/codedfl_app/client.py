@@ -1,7 +1,6 @@
-"""What runs on the nodes."""
+"""What runs on the nodes. Rows come from the snapshot that ``codedfl study approve`` froze there."""
 
 from codedfl.flower import make_client_app
 from codedfl.flower.delays import injected_delay
-from codedfl_app.data import load_local_data
 
-app = make_client_app(load_local_data, mods=[injected_delay])
+app = make_client_app(mods=[injected_delay])

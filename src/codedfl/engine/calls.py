@@ -13,11 +13,11 @@ from codedfl.protocol.messages import VERSION, pack_list
 class Hello:
     """Who are you? The node signs the challenge, so that nobody takes another's name.
 
-    server_public: whose question it is. Empty in a probe, which has no keys; no run takes such an introduction.
+    server_public: whose question it is.
     """
 
     challenge: bytes
-    server_public: bytes = b""
+    server_public: bytes
     version: int = VERSION
 
 
@@ -25,15 +25,15 @@ class Hello:
 class Step:
     """The next letters of a run.
 
-    stage: which stage of a study the run is (``stages``); only needed by a device that has nothing of the run yet.
+    ask: which total of the study the run is for (``statistics.Ask``); only needed by a device that has nothing of the
+        run yet.
     """
 
     run: bytes
-    scheme: str
     name: str
     parcel: Parcel
     version: int = VERSION
-    stage: bytes = b""
+    ask: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -43,18 +43,7 @@ class Dismissal:
     reason: str
 
 
-@dataclass(frozen=True)
-class Probe:
-    """Measure yourself (``probe``): ``products`` of a d x d with a d x c matrix, and reply with so many bytes."""
-
-    n_features: int
-    n_outputs: int
-    products: int
-    payload: bytes = b""  # only there to be transferred
-    reply_bytes: int = 0
-
-
-Call = Hello | Step | Dismissal | Probe
+Call = Hello | Step | Dismissal
 
 
 @dataclass(frozen=True)
@@ -64,14 +53,6 @@ class Introduction:
     name: str
     public: bytes
     signature: bytes
-
-
-@dataclass(frozen=True)
-class Measured:
-    """The seconds of each product of a probe; and the bytes it asked for."""
-
-    seconds: tuple[float, ...]
-    payload: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -88,7 +69,7 @@ class Failed:
     reason: str
 
 
-Reply = Introduction | Parcel | Measured | Refused | Failed
+Reply = Introduction | Parcel | Refused | Failed
 
 
 class Post(Protocol):
@@ -123,4 +104,4 @@ class Post(Protocol):
 
 def introduction_text(hello: Hello, name: str) -> bytes:
     """What a node signs to introduce itself: to this server, as its field lengths say where each ends."""
-    return pack_list(["codedfl introduction v2", hello.server_public, hello.challenge, name])
+    return pack_list(["codedfl introduction v3", hello.server_public, hello.challenge, name])

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+import tomllib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
 
 from codedfl.engine.calls import Call, Failed, Post, Refused, Reply, Step
+from codedfl.engine.config import setting
 from codedfl.engine.directory import Clock, Contact, Directory
 from codedfl.engine.letters import Letter, Parcel
 from codedfl.engine.logs import one_line
@@ -49,19 +52,34 @@ class Patience:
     call_seconds: while a call is out for longer, its node must reply: being connected is no sign of life then.
     upload_seconds: a device that has not uploaded so long after the participants were fixed is left out, if the scheme
         can do without it.
+    message_seconds: when Flower itself gives a call up.
     """
 
-    devices: int
-    min_devices: int
+    devices: int = 2
+    min_devices: int = 2
     join_seconds: float = 300.0
     gone_seconds: float = 300.0
     farewell_seconds: float = 60.0
     call_seconds: float = 600.0
     upload_seconds: float = 3600.0
+    message_seconds: float = 3600.0
 
     def __post_init__(self) -> None:
         if not 2 <= self.min_devices <= self.devices:
             raise InvalidInput(f"min-devices must be between 2 and devices ({self.devices}), got {self.min_devices}")
+
+
+def load_patience(path: Path) -> Patience:
+    """How long to wait, from a TOML file: join-seconds, gone-seconds and the others; how many is the study's to say."""
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:  # of TOML itself, of endless numbers and nesting
+        raise InvalidInput(f"the patience must be a readable TOML file, got {str(path)!r} ({error})") from None
+    keys = [one.name.replace("_", "-") for one in fields(Patience) if one.name.endswith("seconds")]
+    for key in found:
+        if key not in keys:
+            raise InvalidInput(f"a key of the patience must be one of {', '.join(keys)}, got {key!r:.80}")
+    return Patience(**{key.replace("-", "_"): setting(found, key, float) for key in found})
 
 
 class Conductor:
@@ -72,7 +90,8 @@ class Conductor:
         it with: the roster of the run, also where the operator has none.
     on_epoch: told the number of each finished epoch.
     watch: told what can be seen of the run.
-    stage: which stage of a study it is (``stages``).
+    ask: which total of the study the run is for (``statistics.Ask``), as it travels.
+    objection_to: why a run cannot do with these devices, by name; empty when it can. None asks for ``min_devices``.
     keep: told the server when the run has come to its end, before the checkpoint goes.
     """
 
@@ -87,11 +106,13 @@ class Conductor:
         roster: Mapping[str, bytes] | None = None,
         on_epoch: Callable[[int], None] = lambda _: None,
         watch: RunWatch | None = None,
-        stage: bytes = b"",
+        ask: bytes = b"",
+        objection_to: Callable[[Collection[str]], str] | None = None,
         keep: Callable[[Server], None] = lambda _: None,
         clock: Clock = time.monotonic,
     ) -> None:
-        self._stage = stage
+        self._ask = ask
+        self._objection_to = objection_to or self._too_few
         self._keep = keep
         self._post = post
         self._make_server = make_server
@@ -185,12 +206,9 @@ class Conductor:
             self._watch.look(None, contacts)
             self._pull({})
             self._post.wait(WAIT_SECONDS)
-        if len(contacts) < wait.min_devices:
-            raise NotEnoughDevices(
-                f"at least {wait.min_devices} devices must be there after {wait.join_seconds:g} s,"
-                f" got {len(contacts)} ({', '.join(sorted(contacts)) or 'none'})",
-                (),
-            )
+        objection = self._objection_to(contacts)
+        if objection:
+            raise NotEnoughDevices(f"after {wait.join_seconds:g} s {objection}", ())
         self._directory.closed = True
         server = self._make_server(self._directory.keys)
         log.info("run %s with %d devices", server.run.hex(), len(contacts))
@@ -203,15 +221,17 @@ class Conductor:
         waiting = [name for name in open_ if not self._gone(self._directory.contacts[name])]
         if waiting and self._clock() < self._join_until:
             return
-        if len(server.joined) < self._patience.min_devices:
-            absent = [name for name in server.expected if name not in server.joined]
-            raise NotEnoughDevices(
-                f"at least {self._patience.min_devices} devices must join, got {len(server.joined)};"
-                f" missing are {', '.join(absent)}",
-                absent,
-            )
+        objection = self._objection_to(server.joined)
+        if objection:
+            raise NotEnoughDevices(objection, [name for name in server.expected if name not in server.joined])
         self._post_all(server.freeze())
         self._save(server)
+
+    def _too_few(self, names: Collection[str]) -> str:
+        if len(names) >= self._patience.min_devices:
+            return ""
+        here = ", ".join(sorted(names)) or "none"
+        return f"at least {self._patience.min_devices} devices must take part, got {len(names)} ({here})"
 
     # -- sending
 
@@ -248,8 +268,8 @@ class Conductor:
             parcel = contact.line.parcel(newest.get(contact.name, b""), most_bytes=MOST_BYTES)
             if contact.lost:  # it may be lost because it refuses these letters: the end must not wait behind them
                 parcel = replace(parcel, letters=())
-            stage = b"" if parcel.first else self._stage
-            calls.append((contact.node, Step(server.run, server.scheme, contact.name, parcel, stage=stage)))
+            ask = b"" if parcel.first else self._ask
+            calls.append((contact.node, Step(server.run, contact.name, parcel, ask=ask)))
             called.append(contact)
         if calls:
             for contact, number in zip(called, self._post.push(calls), strict=True):

@@ -81,7 +81,7 @@ class Contact:
 class Directory:
     """The devices known so far. ``closed`` turns newcomers away, once the participants are fixed.
 
-    server_public: the key of the server that asks; empty in a probe.
+    server_public: the key of the server that asks.
     call_seconds: a node that is at work on one call for longer must reply before it counts as alive again.
     """
 

@@ -1,27 +1,22 @@
-"""Who is who on real machines: long-term keys in files, and the operator's roster of pinned public keys.
+"""Who is who on real machines: long-term keys in files.
 
-A party's key file holds 32 random bytes in hex; it is made on first use and never leaves the machine. The roster is a
-TOML file of ``name = "public key in hex"``, the same for the server and for all devices; ``sealed.fingerprint``
-is what operators read to each other. Without a roster the first key seen under a name counts for the run.
+A party's key file holds 32 random bytes in hex; it is made on first use and never leaves the machine. Which public keys
+count is said by the roster (``contract.roster``); ``sealed.fingerprint`` is what operators read to each other.
 """
 
 from __future__ import annotations
 
 import os
 import secrets
-import tomllib
 from contextlib import suppress
 from pathlib import Path
 
-import tomli_w
-
 from codedfl.crypto.sealed import KEY_BYTES, Identity
-from codedfl.engine.private_files import check_private, make_private_folder, sync_folder, write_private
 from codedfl.errors import InvalidInput
-from codedfl.files import write_text
-from codedfl.protocol.messages import MAX_NAME, name_length
+from codedfl.private_files import check_private, make_private_folder, sync_folder, write_private
 
 DEVICE_KEY = "device.key"  # in the folder of a device
+SERVER_KEY = "server.key"  # in the folder of all states
 
 
 def load_identity(path: Path) -> Identity:
@@ -58,25 +53,3 @@ def parse_public(text: object, what: str) -> bytes:
     if len(public) != KEY_BYTES:
         raise InvalidInput(f"{what} must be a public key of {KEY_BYTES} bytes in hex, got {str(text)[:40]!r}")
     return public
-
-
-def load_roster(path: Path) -> dict[str, bytes]:
-    """Public keys by device name, in the file's order."""
-    try:
-        entries = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:  # of TOML itself, of endless numbers and nesting
-        raise InvalidInput(f"the roster must be a readable TOML file, got {str(path)!r} ({error})") from None
-    for name in entries:
-        if not 1 <= name_length(name) <= MAX_NAME:
-            raise InvalidInput(f"a name on the roster must have 1 to {MAX_NAME} bytes, got {name[:80]!r}")
-    return {name: parse_public(text, f"{name!r} on the roster") for name, text in entries.items()}
-
-
-def save_roster(roster: dict[str, bytes], path: Path) -> None:
-    """Write a roster, in this order; any text can be a name."""
-    write_text(path, roster_text(roster))
-
-
-def roster_text(roster: dict[str, bytes]) -> str:
-    """What the file holds: a line a device."""
-    return tomli_w.dumps({name: public.hex() for name, public in roster.items()})

@@ -12,12 +12,13 @@ _MOST_ALIKE = 10  # lines of one kind a minute
 _MOST_KINDS = 10_000
 
 
-def use_flower_logs() -> None:
+def use_flower_logs() -> logging.Logger:
     """Our lines go where Flower's go, and so to ``flwr log``."""
     ours, flowers = logging.getLogger("codedfl"), logging.getLogger("flwr")
     ours.setLevel(logging.INFO)
     ours.propagate = False
     ours.handlers = flowers.handlers
+    return ours
 
 
 def one_line(text: object) -> str:

@@ -1,12 +1,13 @@
 """A device in a process that stays: its machine lives in memory, and on the disk lies what it takes to go on.
 
 The same as ``DeviceHost`` in every reply; only that a call does not read the state back, and saving it costs what has
-changed (``StateJournal``). One run at a time lives in memory, from when its list of owners is in the ledger: whatever
-else is on the disk is taken up when called.
+changed (``StateJournal``). One run at a time lives in memory, from when its list of owners is fixed: whatever else is
+on the disk is taken up when called.
 """
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,7 +32,7 @@ class ResidentHost(DeviceHost):
 
     @property
     def runs_ended(self) -> int:
-        """How many runs have come to their end here; the stages of a study are one."""
+        """How many studies have come to their end here."""
         return self._residence.ended
 
     def _step(self, call: Step) -> Parcel:
@@ -39,16 +40,21 @@ class ResidentHost(DeviceHost):
         # If the state cannot be saved, nobody is at home any more, and the next call finds what was saved.
         if here is None or here.run != call.run or call.name != self.name:
             return super()._step(call)
-        reply = self._deliver(here.device, here.line, call.parcel)
-        self._keep(here)
-        return reply
+        return self._serve(here, call)
+
+    def expire(self, but: Container[Path] = ()) -> None:
+        """See ``DeviceHost``; what is gone from the disk is gone from memory."""
+        super().expire(but)
+        here = self._residence.lodging
+        if here is not None and not here.home.path.exists():
+            self._residence.lodging = None
 
     def _home(self, path: Path) -> StateFolder:
         return StateJournal(path)
 
-    def _keep(self, lodging: Lodging) -> None:
-        super()._keep(lodging)
+    def _keep(self, lodging: Lodging, *, forgot: bool) -> None:
+        super()._keep(lodging, forgot=forgot)
         if lodging.device.finished:
-            self._residence.ended += self.stages is None or self.stages.is_last(lodging.stage)
+            self._residence.ended += self.party.is_last(lodging.ask)
         elif lodging.device.owner_keys:
             self._residence.lodging = lodging

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from codedfl.engine.directory import Contact
-from codedfl.engine.private_files import make_private_folder
+from codedfl.private_files import make_private_folder
 from codedfl.protocol import Phase, Server
 from codedfl.run.journal import (
     JOURNAL_FILE,
@@ -177,7 +177,7 @@ class RunWatch:
         self._note(Scored(score, rows))
 
     def finished(self, outcome: str) -> None:
-        self._note(Finished(outcome))
+        self._note(Finished(outcome, *self._traffic()))
         self.close()
 
     def close(self) -> None:

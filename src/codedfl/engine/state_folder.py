@@ -26,14 +26,14 @@ import msgpack
 import numpy as np
 from numpy.typing import NDArray
 
-from codedfl.engine.private_files import make_private_folder, sync_folder, write_private
 from codedfl.errors import InvalidInput, MessageRefused
+from codedfl.private_files import make_private_folder, sync_folder, write_private
 from codedfl.protocol.packing import unpack_bounded
 from codedfl.state import State
 
 INDEX = "index.msgpack"
 _FORMER = "index.former"  # the last index, until it is overwritten
-_FORMAT = "codedfl-state-3"  # 3: protocol version 2
+_FORMAT = "codedfl-state-4"  # 4: protocol version 3
 _DEPTH = 32  # of lists and tables within each other
 _ZEROS = bytes(1 << 20)
 _DIGEST_BYTES = 32
@@ -101,7 +101,7 @@ class StateFolder:
             if content["format"] != _FORMAT:
                 raise InvalidInput(
                     f"a saved state must have format {_FORMAT}, got {content['format']!r:.40}:"
-                    " it is of another version; wipe the folder and start a new run"
+                    f" it is of another version; delete {str(self.path)!r} and start a new run"
                 )
             state: State = self._join(self._up_to_date(content["state"], digest))
         except (ValueError, KeyError, TypeError, OSError, MessageRefused) as error:
@@ -110,12 +110,14 @@ class StateFolder:
             raise InvalidInput(f"a saved state must be whole, got a damaged one in {str(self.path)!r}") from error
         return state
 
-    def save(self, state: State, unchanging: Sequence[NDArray[Any]] = ()) -> None:
+    def save(self, state: State, unchanging: Sequence[NDArray[Any]] = (), *, anew: bool = False) -> None:
         """Make this the state to go on from.
 
         unchanging: arrays of the state that nobody writes to any more. They are read once, and not again when the
             same objects are saved again. Empty reads all of them.
+        anew: nothing of an earlier state may be left on the disk, as it always is here.
         """
+        del anew
         make_private_folder(self.path)
         names: set[str] = set()
         self._replace_index(self._split_all(state, unchanging, names), names)

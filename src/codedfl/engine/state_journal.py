@@ -6,7 +6,8 @@ returns, so before anything that follows from it leaves the machine: after a pow
 it has answered. One that was cut short has no valid checksum; nothing had left yet, and it is dropped.
 
 The journal carries the digest of its index in its name. A new index, and with it an empty journal, is written when a
-large value changes, when the journal has grown beyond ``MOST_BYTES``, and at the first save of a process.
+large value changes, when the journal has grown beyond ``MOST_BYTES``, at the first save of a process, and whenever a
+party has forgotten a secret: what is gone from memory must be gone from the disk, and a journal only appends.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from typing import Any, ClassVar
 import msgpack
 from numpy.typing import NDArray
 
-from codedfl.engine.private_files import make_private_folder, sync_folder
 from codedfl.engine.state_folder import StateFolder
+from codedfl.private_files import make_private_folder, sync_folder
 from codedfl.state import State
 
 MOST_BYTES = 64 << 20
@@ -48,7 +49,7 @@ class StateJournal(StateFolder):
     def __del__(self) -> None:
         self._close()
 
-    def save(self, state: State, unchanging: Sequence[NDArray[Any]] = ()) -> None:
+    def save(self, state: State, unchanging: Sequence[NDArray[Any]] = (), *, anew: bool = False) -> None:
         if self._journal is None:
             make_private_folder(self.path)
         names: set[str] = set()
@@ -56,7 +57,7 @@ class StateJournal(StateFolder):
         entries = _entries(split)
         changed = [[list(key), value] for key, value in entries.items() if self._entries.get(key) != value]
         fits = self._journal is not None and entries.keys() == self._entries.keys() and names == self._files
-        if not fits or self._size > MOST_BYTES:
+        if anew or not fits or self._size > MOST_BYTES:
             self._begin(split, names)
         elif changed:
             self._append(msgpack.packb(changed))

@@ -1,8 +1,8 @@
-"""The same protocol on real machines: the state machines on Flower (``pip install 'codedfl[flower]'``).
+"""The same protocol on Flower: the state machines as apps (``pip install 'codedfl[flower]'``).
 
-``make_client_app`` takes a function that loads a device's local rows, ``make_server_app`` nothing at all; the rest is
-configuration (``RunConfig``, ``Learning``). ``apps/flower`` is an app made of them. What is not to be seen in Flower's
-records or in its ``Context`` stays in a private folder on each node.
+``make_client_app`` and ``make_server_app`` take part in the study that their configuration names; ``apps/flower`` is an
+app made of them. What is not to be seen in Flower's records or in its ``Context`` stays in a private folder on each
+node.
 
 Each name is imported when it is first used: a client app loads nothing of the server's.
 """
@@ -11,19 +11,15 @@ from typing import TYPE_CHECKING
 
 from codedfl.on_demand import names_on_demand
 
-__all__ = ["Learning", "RunConfig", "make_client_app", "make_server_app"]
+__all__ = ["make_client_app", "make_server_app"]
 
 if TYPE_CHECKING:
-    from codedfl.engine.learning import Learning
-    from codedfl.engine.run_config import RunConfig
     from codedfl.flower.client import make_client_app
     from codedfl.flower.server import make_server_app
 else:  # hidden from type checkers, which would take every name for a good one
     __getattr__, __dir__ = names_on_demand(
         __name__,
         {
-            "codedfl.engine.learning": ["Learning"],
-            "codedfl.engine.run_config": ["RunConfig"],
             "codedfl.flower.client": ["make_client_app"],
             "codedfl.flower.server": ["make_server_app"],
         },

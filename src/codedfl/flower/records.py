@@ -12,13 +12,12 @@ from typing import Any, TypeVar
 from flwr.app import Array, ArrayRecord, ConfigRecord, ConfigRecordValues, RecordDict
 
 from codedfl.crypto.pads import RUN_ID_BYTES
-from codedfl.engine.calls import Call, Dismissal, Failed, Hello, Introduction, Measured, Probe, Refused, Reply, Step
+from codedfl.engine.calls import Call, Dismissal, Failed, Hello, Introduction, Refused, Reply, Step
 from codedfl.engine.letters import Letter, Parcel
 from codedfl.errors import MessageRefused
 
 HELLO, STEP, DISMISSAL = "query.codedfl_hello", "train.codedfl_step", "query.codedfl_dismissal"
-PROBE = "query.codedfl_probe"
-KINDS = (HELLO, STEP, DISMISSAL, PROBE)
+KINDS = (HELLO, STEP, DISMISSAL)
 _T = TypeVar("_T")
 
 
@@ -29,12 +28,7 @@ def call_record(call: Call) -> tuple[str, RecordDict]:
         return HELLO, RecordDict({"call": hello})
     if isinstance(call, Dismissal):
         return DISMISSAL, RecordDict({"call": ConfigRecord({"reason": call.reason})})
-    if isinstance(call, Probe):
-        shape = {"features": call.n_features, "outputs": call.n_outputs, "products": call.products}
-        head = ConfigRecord({**shape, "reply-bytes": call.reply_bytes})
-        return PROBE, RecordDict({"call": head, "payload": ConfigRecord({"data": call.payload})})
-    who: dict[str, ConfigRecordValues] = {"scheme": call.scheme, "name": call.name, "stage": call.stage}
-    head = ConfigRecord({"version": call.version, "run": call.run, **who})
+    head = ConfigRecord({"version": call.version, "run": call.run, "name": call.name, "ask": call.ask})
     return STEP, RecordDict({"call": head, **_parcel_records(call.parcel)})
 
 
@@ -46,15 +40,11 @@ def read_call(kind: str, content: RecordDict) -> Call:
         return Hello(challenge, server, _field(head, "version", int))
     if kind == DISMISSAL:
         return Dismissal(_field(head, "reason", str))
-    if kind == PROBE:
-        d, c, products = (_field(head, key, int) for key in ("features", "outputs", "products"))
-        payload = _field(_config(content, "payload"), "data", bytes)
-        return Probe(d, c, products, payload, _field(head, "reply-bytes", int))
-    run, scheme, name = _field(head, "run", bytes), _field(head, "scheme", str), _field(head, "name", str)
+    run, name = _field(head, "run", bytes), _field(head, "name", str)
     if len(run) != RUN_ID_BYTES:  # it names a folder
         raise MessageRefused(f"a run id must have {RUN_ID_BYTES} bytes, got {len(run)}")
-    version, stage = _field(head, "version", int), _field(head, "stage", bytes)
-    return Step(run, scheme, name, _read_parcel(content), version, stage)
+    version, ask = _field(head, "version", int), _field(head, "ask", bytes)
+    return Step(run, name, _read_parcel(content), version, ask)
 
 
 def reply_record(reply: Reply) -> RecordDict:
@@ -68,8 +58,6 @@ def reply_record(reply: Reply) -> RecordDict:
         return RecordDict({"introduction": ConfigRecord(fields)})
     if isinstance(reply, Parcel):
         return RecordDict(dict(_parcel_records(reply)))
-    if isinstance(reply, Measured):
-        return RecordDict({"measured": ConfigRecord({"seconds": list(reply.seconds), "data": reply.payload})})
     return RecordDict({"refused": ConfigRecord({"reason": reply.reason})})
 
 
@@ -80,12 +68,6 @@ def read_reply(content: RecordDict) -> Reply:
             head = _config(content, "introduction")
             public, signature = _field(head, "public", bytes), _field(head, "signature", bytes)
             return Introduction(_field(head, "name", str), public, signature)
-        if "measured" in content:
-            head = _config(content, "measured")
-            seconds = _field(head, "seconds", list)
-            if not all(type(one) in (int, float) for one in seconds):
-                raise MessageRefused("seconds must be numbers, got something else")
-            return Measured(tuple(map(float, seconds)), _field(head, "data", bytes))
         if "refused" in content:
             return Refused(_field(_config(content, "refused"), "reason", str)[:1000])
         return _read_parcel(content)

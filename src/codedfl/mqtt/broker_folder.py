@@ -22,10 +22,10 @@ from pathlib import Path
 import tomli_w
 
 from codedfl.engine.authority import Authority
-from codedfl.engine.private_files import make_private_folder, write_private
 from codedfl.errors import CodedFLError, InvalidInput
 from codedfl.mqtt import topics
 from codedfl.mqtt.small_broker import MOST_PACKET, MOST_QUEUED, SmallBroker, matches
+from codedfl.private_files import make_private_folder, write_private
 
 log = logging.getLogger("codedfl.mqtt.broker")
 

@@ -33,6 +33,7 @@ from codedfl.mqtt.frames import (
 )
 from codedfl.mqtt.link import Connected, Disconnected, Event, Link, Will
 from codedfl.mqtt.presence import Presence
+from codedfl.protocol.terms import DOES_NOT_TAKE_PART
 
 log = logging.getLogger("codedfl.engine.device")
 
@@ -166,7 +167,7 @@ class DeviceDaemon:
             return
         except MessageRefused as error:
             log.error("%s refuses a message: %s", self._host.name, one_line(error))
-            reply = Refused(str(error))
+            reply = Refused(DOES_NOT_TAKE_PART)
         self._call = None
         if self._fetches:  # else what is here of a larger call stays until that comes again
             self._fetcher.forget(_SERVER)

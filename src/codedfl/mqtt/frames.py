@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from codedfl.crypto.pads import RUN_ID_BYTES
-from codedfl.engine.calls import Call, Dismissal, Failed, Hello, Introduction, Measured, Probe, Refused, Reply, Step
+from codedfl.engine.calls import Call, Dismissal, Failed, Hello, Introduction, Refused, Reply, Step
 from codedfl.engine.letters import Letter, Parcel
 from codedfl.errors import MessageRefused
 from codedfl.protocol.messages import check_types, pack_list, unpack_list
@@ -200,12 +200,9 @@ def call_envelope(number: str, call: Call, cargo: Cargo) -> Envelope:
         body: list[Any] = ["hello", call.version, call.challenge, call.server_public]
     elif isinstance(call, Dismissal):
         body = ["dismissal", call.reason]
-    elif isinstance(call, Probe):
-        shape = [call.n_features, call.n_outputs, call.products, call.reply_bytes]
-        body = ["probe", *shape, _loaded(call.payload, cargo)]
     else:
-        stage = _loaded(call.stage, cargo)
-        body = ["step", call.version, call.run, call.scheme, call.name, stage, *_parcel(call.parcel, cargo)]
+        ask = _loaded(call.ask, cargo)
+        body = ["step", call.version, call.run, call.name, ask, *_parcel(call.parcel, cargo)]
     return _put_in_envelope(CALL, number, body, cargo)
 
 
@@ -219,19 +216,14 @@ def read_call(body: bytes, fetched: Mapping[bytes, bytes]) -> Call:
     if kind == "dismissal":
         _, reason = check_types(raw, (str, str), "a dismissal")
         return Dismissal(reason[:_MOST_TEXT])
-    call: Call
-    if kind == "probe" and len(raw) == 6:
-        d, c, products, reply_bytes = check_types(raw[1:5], (int,) * 4, "a probe")
-        call = Probe(d, c, products, contents.of(raw[5]), reply_bytes)
-    elif kind == "step" and len(raw) > 6:
-        version, run, scheme, name = check_types(raw[1:5], (int, bytes, str, str), "a step")
-        if len(run) != RUN_ID_BYTES:  # it names a folder
-            raise MessageRefused(f"a run id must have {RUN_ID_BYTES} bytes, got {len(run)}")
-        call = Step(run, scheme, name, _read_parcel(raw[6:], contents), version, contents.of(raw[5]))
-    else:
+    if kind != "step" or len(raw) < 5:
         raise MessageRefused(f"a call must be of a known kind, got {str(kind)[:40]!r}")
+    version, run, name = check_types(raw[1:4], (int, bytes, str), "a step")
+    if len(run) != RUN_ID_BYTES:  # it names a folder
+        raise MessageRefused(f"a run id must have {RUN_ID_BYTES} bytes, got {len(run)}")
+    step = Step(run, name, _read_parcel(raw[5:], contents), version, contents.of(raw[4]))
     contents.require_all()
-    return call
+    return step
 
 
 # -- replies
@@ -243,8 +235,6 @@ def reply_envelope(number: str, reply: Reply, cargo: Cargo) -> Envelope:
         body: list[Any] = ["introduction", reply.name, reply.public, reply.signature]
     elif isinstance(reply, Parcel):
         body = ["parcel", *_parcel(reply, cargo)]
-    elif isinstance(reply, Measured):
-        body = ["measured", list(reply.seconds), _loaded(reply.payload, cargo)]
     else:
         body = ["refused", reply.reason]
     return _put_in_envelope(REPLY, number, body, cargo)
@@ -266,10 +256,6 @@ def _read_reply(raw: list[Any], contents: _Contents) -> Reply:
     if kind == "introduction":
         _, name, public, signature = check_types(raw, (str, str, bytes, bytes), "an introduction")
         return Introduction(name, public, signature)
-    if kind == "measured" and len(raw) == 3 and isinstance(raw[1], list):
-        if not all(type(one) in (int, float) for one in raw[1]):
-            raise MessageRefused("seconds must be numbers, got something else")
-        return Measured(tuple(map(float, raw[1])), contents.of(raw[2]))
     if kind == "refused":
         _, reason = check_types(raw, (str, str), "a refusal")
         return Refused(reason[:_MOST_TEXT])

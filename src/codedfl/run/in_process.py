@@ -112,8 +112,8 @@ class _Run:
             else:
                 self._go_on_without_the_silent()
             if server.refusals:
-                name, reason = next(iter(server.refusals.items()))
-                raise InvalidInput(f"device {name!r} cannot take part: {reason}")
+                name = next(iter(server.refusals))
+                raise InvalidInput(f"device {name!r} cannot take part: {self._devices[name].objection}")
         self._on_epoch(server.epoch)
         assert server.model is not None
         return server.model

@@ -14,7 +14,7 @@ import json
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, ClassVar, Literal
+from typing import IO, Any, ClassVar, Literal
 
 from codedfl.protocol.server import Server
 from codedfl.schemes import CodedScheme
@@ -27,7 +27,34 @@ Clock = Literal["wall", "virtual"]
 
 
 @dataclass(frozen=True)
-class Opened:
+class Event:
+    """What can be told; ``event`` is its name in the file, ``known`` are all kinds that have one."""
+
+    event: ClassVar[str]
+    known: ClassVar[list[type[Any]]] = []
+
+    def __init_subclass__(cls) -> None:
+        if "event" in vars(cls):
+            Event.known.append(cls)
+
+
+@dataclass(frozen=True)
+class OfDevice(Event):
+    """Something that happens to one device."""
+
+    device: str
+
+
+@dataclass(frozen=True)
+class Answer(OfDevice):
+    """Of so many bytes, when this epoch was being asked for."""
+
+    epoch: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Opened(Event):
     """The first line. ``clock``: wall is seconds since 1970, virtual is seconds since the run began."""
 
     event: ClassVar[str] = "journal"
@@ -37,7 +64,7 @@ class Opened:
 
 
 @dataclass(frozen=True)
-class Begun:
+class Begun(Event):
     """What is run.
 
     ``epochs`` is the most there will be, ``target`` the score that ends it earlier (None: none does). ``directions`` is
@@ -61,10 +88,10 @@ class Begun:
 
 
 @dataclass(frozen=True)
-class StageBegun:
-    """A stage of a study: sums, squares, training, inference or score, each over the same devices.
+class StageBegun(Event):
+    """A total that a study asks for, by the name of its statistic: cells, gram, products or score.
 
-    Answers, epochs and members that follow are of this stage. A run without stages has training only, and no such line.
+    Answers, epochs and members that follow are of this one. A run that only trains has no such line.
     """
 
     event: ClassVar[str] = "stage"
@@ -72,7 +99,7 @@ class StageBegun:
 
 
 @dataclass(frozen=True)
-class Members:
+class Members(Event):
     """The participants are fixed. ``parts``: whose answers end an epoch, so many ``needed`` of these ``members``."""
 
     @dataclass(frozen=True)
@@ -89,7 +116,7 @@ class Members:
 
 
 @dataclass(frozen=True)
-class PhaseBegun:
+class PhaseBegun(Event):
     """joining, sharing, training, finished."""
 
     event: ClassVar[str] = "phase"
@@ -97,70 +124,59 @@ class PhaseBegun:
 
 
 @dataclass(frozen=True)
-class Connected:
+class Connected(OfDevice):
     """A device can be reached."""
 
     event: ClassVar[str] = "connected"
-    device: str
 
 
 @dataclass(frozen=True)
-class Disconnected:
+class Disconnected(OfDevice):
     """It cannot."""
 
     event: ClassVar[str] = "disconnected"
-    device: str
 
 
 @dataclass(frozen=True)
-class DeviceState:
+class DeviceState(OfDevice):
     """waiting, joined, shared, ready, done; gone if it is not waited for any more."""
 
     event: ClassVar[str] = "state"
-    device: str
     state: str
 
 
 @dataclass(frozen=True)
-class Uploaded:
+class Uploaded(OfDevice):
     """The whole bulk of a device's sharing phase has come in."""
 
     event: ClassVar[str] = "uploaded"
-    device: str
     bytes: int
 
 
 @dataclass(frozen=True)
-class Answered:
+class Answered(Answer):
     """An answer that came in time: before its epoch ended."""
 
     event: ClassVar[str] = "answer"
-    device: str
-    epoch: int
-    bytes: int
 
 
 @dataclass(frozen=True)
-class AnsweredLate:
+class AnsweredLate(Answer):
     """An answer that came when ``epoch`` was being asked for already: it is to an earlier one, and not used."""
 
     event: ClassVar[str] = "late answer"
-    device: str
-    epoch: int
-    bytes: int
 
 
 @dataclass(frozen=True)
-class Lied:
+class Lied(OfDevice):
     """A device was found to have answered ``epoch`` wrongly, and is excluded."""
 
     event: ClassVar[str] = "liar"
-    device: str
     epoch: int
 
 
 @dataclass(frozen=True)
-class EpochEnded:
+class EpochEnded(Event):
     """An epoch is over. ``received`` and ``sent`` are bytes since the run began; ``score`` is None if nobody scores."""
 
     event: ClassVar[str] = "epoch"
@@ -172,7 +188,7 @@ class EpochEnded:
 
 
 @dataclass(frozen=True)
-class Scored:
+class Scored(Event):
     """The devices have scored the last model of a study: on so many ``rows`` that they held out, summed over them."""
 
     event: ClassVar[str] = "scored"
@@ -181,30 +197,13 @@ class Scored:
 
 
 @dataclass(frozen=True)
-class Finished:
-    """``outcome``: complete, interrupted, or why it ended early."""
+class Finished(Event):
+    """``outcome``: complete, interrupted, or why it ended early. ``received`` and ``sent`` are bytes in all."""
 
     event: ClassVar[str] = "finished"
     outcome: str
-
-
-Event = (
-    Opened
-    | Begun
-    | StageBegun
-    | Members
-    | PhaseBegun
-    | Connected
-    | Disconnected
-    | DeviceState
-    | Uploaded
-    | Answered
-    | AnsweredLate
-    | Lied
-    | EpochEnded
-    | Scored
-    | Finished
-)
+    received: int = 0
+    sent: int = 0
 
 
 class RunJournal:

@@ -1,4 +1,4 @@
-"""Server and devices of a coded scheme on one problem."""
+"""Server and devices of a coded scheme on one problem: the laboratory's plan, where one process holds all rows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from collections.abc import Callable, Sequence
 from codedfl.data.problem import Problem
 from codedfl.errors import InvalidInput
 from codedfl.exact.row_noise import RowNoise
-from codedfl.protocol import Device, Parameters, Policy, Server
+from codedfl.protocol import Device, Parameters, Rows, Server
+from codedfl.protocol.plan import RunPlan
+from codedfl.protocol.schemes import Machines
 from codedfl.schemes import CodedScheme
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats, RandomBytes
@@ -33,6 +35,7 @@ def make_parties(
     noise: what each device adds to X'X and X'Y; None adds nothing.
     random_bytes: replaces the system's randomness.
     """
+    scheme.check(problem.n_devices)
     parameters = Parameters(
         scheme.name,
         n_features=problem.n_features,
@@ -45,34 +48,24 @@ def make_parties(
         recipe=problem.recipe.digest(),
         noise=noise,
     )
-    scheme.check(problem.n_devices)
     if parameters.least_owners > problem.n_devices:
         most = problem.n_devices - parameters.colluders
         raise InvalidInput(
             f"honest must be at most the number of devices less the colluders ({most}), got"
             f" {parameters.least_owners - parameters.colluders}"
         )
-    # One process holds everything here: what is asked for is allowed.
-    policy = Policy(allow_gram=True, allow_unmasked=not masks, allow_unpinned=True, colluders=0)
-    names = problem.device_names if order is None else tuple(problem.device_names[i] for i in order)
-    server = scheme.server_type(
-        parameters,
-        names,
-        solver,
-        stop_when=stop_when,
-        spare=scheme.spare,
-        random_bytes=random_bytes,
-        **scheme.server_options(names),
-    )
+    names = tuple(problem.device_names[i] for i in (range(problem.n_devices) if order is None else order))
+    plan = plan_of(scheme, parameters, names)
+    server = plan.server(solver, stop_when=stop_when, random_bytes=random_bytes)
+    places = {name: problem.rows_of(i) for i, name in enumerate(problem.device_names)}
     devices = [
-        scheme.device_type(
-            name,
-            problem.X[problem.rows_of(i)],
-            problem.Y[problem.rows_of(i)],
-            policy=policy,
-            recipe=parameters.recipe,
-            random_bytes=random_bytes,
-        )
-        for i, name in enumerate(problem.device_names)
+        plan.device(name, Rows(problem.X[rows], problem.Y[rows]), random_bytes=random_bytes)
+        for name, rows in places.items()
     ]
     return server, devices
+
+
+def plan_of(scheme: CodedScheme, parameters: Parameters, names: Sequence[str]) -> RunPlan:
+    """A run of the laboratory: nobody has to agree to it."""
+    machines = Machines(scheme.device_type, scheme.server_type)
+    return RunPlan(machines, parameters, tuple(names), scheme.spare, scheme.holders_among(names))

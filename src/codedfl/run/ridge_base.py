@@ -128,7 +128,7 @@ class RidgeBase(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         if budget is None:  # with noise columns are not centred, and X'X is no sharper than the noise
             self._warn_unless_converged(solver, problem)
             theta = recipe.unshrunk(theta, regularisation)
-        self.n_shortened_ = sum(one.shortened for one in devices)
+        self.n_shortened_ = sum(one.fit.shortened for one in devices)
         about = {"scheme": scheme.label, "protection": self.protection_, "epochs": server.epoch}
         self.model_ = TrainedModel.of(problem, theta, **about)
         self.n_iter_ = server.epoch

@@ -1,78 +1,84 @@
-"""Sums of one vector per device that show nobody a single one, by the training protocol itself.
+"""Sums of one vector per device that show nobody a single one, by the protocol's own totals of whole numbers.
 
-With features x and labels Y, a device's G^(1) = X'X 0 - X'Y: one epoch of coded keys with alpha = 1 decodes the total
-of the X'Y and nothing else. One device that colludes with the server learns nothing of another then; where more are to
-be withstood, the same is done with role keys. ``data.vector_sums`` makes samples of a vector. Used for the mean and
-variance of columns without public ranges, and for scores.
+Every entry becomes a whole number of 2^-108, written in six signed digits of 36 bits. The total of the digits is exact,
+so that of the vectors is rounded once, to a float; the devices need no common scale, and nothing about one of them
+becomes public. Used for the mean and variance of columns without public ranges, and for scores.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from codedfl.data.preprocessing import Moments, secure_moments
-from codedfl.data.vector_sums import SAMPLES, SUM_PRECISION, n_sum_outputs, read_sum, sum_bounds, sum_rows
 from codedfl.errors import InvalidInput
-from codedfl.protocol import Parameters, Policy
-from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
-from codedfl.protocol.schemes.role_device import RoleDevice
-from codedfl.protocol.schemes.role_server import RoleServer
+from codedfl.exact.fixed_point import Bounds
+from codedfl.exact.ring import Ring
+from codedfl.protocol import Parameters, WholeNumbers
+from codedfl.protocol.plan import RunPlan
+from codedfl.protocol.schemes import machines_of
 from codedfl.run.in_process import run_in_process
-from codedfl.state import PLAIN, Kept, Resumable
-from codedfl.typing import Floats
+from codedfl.schemes import RoleKeys
+from codedfl.solve.whole_total import TakesTotal
+from codedfl.typing import Floats, Planes
 
-
-class ReadTotal(Resumable):
-    """A solver that takes the first total and is done."""
-
-    _kept: ClassVar[Mapping[str, Kept]] = {"model": PLAIN}
-
-    def __init__(self) -> None:
-        self.epochs = 1
-        self.model: Floats | None = None
-
-    def start(self, initial: Floats, constant: Floats, samples: int) -> None:
-        del initial, samples
-        self.model = -constant
-
-    def request(self) -> Floats | None:
-        return None
-
-    def receive(self, sent: Floats, product: Floats) -> None:
-        raise AssertionError(f"nothing was requested, got a product of shape {product.shape} for {sent.shape}")
+_DIGITS = 6
+_DIGIT_BITS = 36  # two primes hold the total of 500 devices
+_FRACTION_BITS = _DIGITS * _DIGIT_BITS // 2
+LARGEST = 2.0**_FRACTION_BITS  # about 3e32: an entry must be smaller
 
 
 def secure_sum_in_process(vectors: Sequence[Floats], colluders: int = 1) -> Floats:
     """The sum of at least two vectors of one length, exact but for the last bit of each float.
 
-    colluders: so many devices together with the server learn the sum of the others only.
+    colluders: so many devices together with the server learn the sum of the others only, and one in any case.
     """
-    if len(vectors) < 2:
-        raise InvalidInput(f"a secure sum must have at least two devices, got {len(vectors)}")
-    length = len(vectors[0])
-    roles = colluders > 1
-    server_type, device_type = (RoleServer, RoleDevice) if roles else (KeysServer, KeysDevice)
+    n_devices = len(vectors)
+    if n_devices < 2:
+        raise InvalidInput(f"a secure sum must have at least two devices, got {n_devices}")
+    digits = [_digits(one) for one in vectors]
+    borne = min(max(1, colluders), n_devices - 2)
+    scheme = next(RoleKeys.tolerating(borne, n_devices), RoleKeys(borne))
     parameters = Parameters(
-        server_type.scheme,
-        alpha=1,
-        colluders=colluders if roles else 0,
+        scheme.name,
+        **scheme.agreed,
         n_features=1,
-        n_outputs=n_sum_outputs(length),
-        bounds=sum_bounds(len(vectors)),
-        precision=SUM_PRECISION,
-        samples=None if roles else SAMPLES * len(vectors),
+        n_outputs=digits[0].size,
+        bounds=Bounds(1.0, 1.0, n_devices, 1),
         epochs=1,
+        total_limit=n_devices << _DIGIT_BITS,
     )
-    policy = Policy(allow_unpinned=True)  # all vectors are here already
-    rows = [sum_rows(np.asarray(one, dtype=np.float64)) for one in vectors]
-    devices = [device_type(f"device-{i}", *one, policy=policy) for i, one in enumerate(rows)]
-    total = run_in_process(server_type(parameters, [device.name for device in devices], ReadTotal()), devices)
-    return read_sum(total[0])
+    names = tuple(f"device-{i}" for i in range(n_devices))
+    plan = RunPlan(machines_of(scheme.name), parameters, names, holders=scheme.holders_among(names))
+    devices = [
+        plan.device(name, WholeNumbers(one.size, partial(_on_ring, one)))
+        for name, one in zip(names, digits, strict=True)
+    ]
+    solver = TakesTotal()
+    run_in_process(plan.server(solver), devices)
+    totals = np.reshape(np.array(solver.numbers, dtype=object), digits[0].shape)
+    weights = [2 ** (_DIGIT_BITS * place) for place in range(_DIGITS)]
+    return np.array([whole / 2**_FRACTION_BITS for whole in np.array(weights, dtype=object) @ totals])
+
+
+def _on_ring(digits: Floats, ring: Ring) -> Planes:
+    return ring.from_integers(digits.reshape(-1))
+
+
+def _digits(vector: Floats) -> Floats:
+    """(digits, length), the smallest digit first, each with the sign of its entry."""
+    values = np.asarray(vector, dtype=np.float64)
+    if not (np.abs(values) < LARGEST).all():  # nan is not
+        raise InvalidInput(f"numbers to sum must be finite and below {LARGEST:.0e}, got {np.abs(values).max():g}")
+    ratios = (abs(value).as_integer_ratio() for value in values.tolist())
+    wholes = [(numerator << _FRACTION_BITS) // denominator for numerator, denominator in ratios]
+    places = range(0, _DIGITS * _DIGIT_BITS, _DIGIT_BITS)
+    found = [[(whole >> place) % 2**_DIGIT_BITS for whole in wholes] for place in places]
+    return np.copysign(np.array(found, dtype=np.float64), values)
 
 
 def secure_moments_in_process(

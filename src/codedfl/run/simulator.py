@@ -15,7 +15,7 @@ import contextlib
 import itertools
 import secrets as system_random
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from codedfl.data.problem import Problem
 from codedfl.errors import RangeExceeded
 from codedfl.exact.row_noise import RowNoise
 from codedfl.fleet.clock import TrainingClock
+from codedfl.protocol import Device, Server
 from codedfl.run.in_process import run_in_process
 from codedfl.run.parties import make_parties
 from codedfl.run.virtual_watch import VirtualWatch
@@ -33,16 +34,21 @@ from codedfl.solve.solver import Solver
 from codedfl.typing import Floats, RandomBytes
 
 SCORED_AT_ONCE = 16
+RUN_AWAY = 10.0  # times the training error of predicting nothing, from which a model is not one that learns slowly
 OUT_OF_HAND = 1e30  # a model beyond it is not worth scoring, and float32 can still hold it
 
 
 @dataclass(frozen=True, eq=False)
 class Trajectory:
-    """Test scores along a training: the ``epochs`` scored (from 1) and the final model."""
+    """Test scores along a training: the ``epochs`` scored (from 1) and the final model.
+
+    ``diverged``: the models ran away. Its scores then say nothing of the scheme but where it had got to before.
+    """
 
     epochs: NDArray[np.int64]
     scores: Floats
     model: Floats
+    diverged: bool = field(default=False, kw_only=True)
 
     def epochs_to(self, target: float) -> int | None:
         """The first scored epoch at or above the target; None if it was never reached."""
@@ -80,9 +86,6 @@ def simulate(
     """
     shape = WorkShape.of(problem, precision)
     order = scheme.order(shape, at, rng)
-    at = at.in_order(order)
-    names_in_order = [problem.device_names[i] for i in order]
-    dead = [place for place, name in enumerate(names_in_order) if name in gone]
     server, devices = make_parties(
         scheme,
         problem,
@@ -93,14 +96,58 @@ def simulate(
         stop_when=stop_when,
         random_bytes=random_bytes,
     )
+    epochs: list[int] = []
+    seconds: list[float] = []
+    scores: list[float] = []
+
+    def record(epoch: int, now: float) -> float:
+        assert server.model is not None
+        epochs.append(epoch)
+        seconds.append(now)
+        scores.append(problem.score(server.model))
+        if on_epoch is not None:
+            on_epoch(epoch, now, scores[-1])
+        return scores[-1]
+
+    model = run_in_virtual_time(
+        server,
+        devices,
+        scheme,
+        shape,
+        at.in_order(order),
+        rng,
+        on_epoch=record,
+        everyone_computes=everyone_computes,
+        gone=gone,
+        watch=watch,
+    )
+    return Trace(np.array(epochs), np.array(scores), model, np.array(seconds))
+
+
+def run_in_virtual_time(
+    server: Server,
+    devices: Sequence[Device],
+    scheme: CodedScheme,
+    shape: WorkShape,
+    at: Conditions,
+    rng: np.random.Generator,
+    *,
+    on_epoch: Callable[[int, float], float | None],
+    everyone_computes: bool = False,
+    gone: Collection[str] = (),
+    watch: VirtualWatch | None = None,
+) -> Floats:
+    """Run these parties to the end and return the model; ``at`` lists the devices in the server's order.
+
+    on_epoch: told the number of each epoch that ended and the virtual seconds; returns a score for the watch, if any.
+    """
+    names_in_order = list(server.expected)
+    dead = [place for place, name in enumerate(names_in_order) if name in gone]
     shared = scheme.sharing(shape, at, 1, rng)
     load = scheme.epoch_load(shape, at.fleet)
     clock = TrainingClock(shared.start, shared.ready, at.policy)
     if watch is not None:
         watch.sharing(float(shared.start[0]), dict(zip(names_in_order, shared.ready[0].tolist(), strict=True)))
-    epochs: list[int] = []
-    seconds: list[float] = []
-    scores: list[float] = []
 
     def arrivals(epoch: int, names: Sequence[str]) -> Sequence[str]:
         durations = load.arrivals(at, 1, rng, clock.starts)
@@ -115,17 +162,12 @@ def simulate(
         return [names_in_order[i] for i in counted if names_in_order[i] in asked]
 
     def record(epoch: int) -> None:
-        assert server.model is not None
-        epochs.append(epoch)
-        seconds.append(float(clock.now[0]))
-        scores.append(problem.score(server.model))
+        now = float(clock.now[0])
+        score = on_epoch(epoch, now)
         if watch is not None:
-            watch.ended(server, epoch, seconds[-1], scores[-1])
-        if on_epoch is not None:
-            on_epoch(epoch, seconds[-1], scores[-1])
+            watch.ended(server, epoch, now, score)
 
-    model = run_in_process(server, devices, arrivals, record, watch=watch)
-    return Trace(np.array(epochs), np.array(scores), model, np.array(seconds))
+    return run_in_process(server, devices, arrivals, record, watch=watch)
 
 
 def until_diverged(models: Iterator[Floats]) -> Iterator[Floats]:
@@ -172,4 +214,6 @@ def trajectory(
         kept = min(len(batch), last - len(scores))
         scores += found[:kept]
         model = batch[kept - 1]
-    return Trajectory(np.arange(1, len(scores) + 1), np.array(scores), model)
+    at_first = totals.loss(np.zeros_like(model))
+    diverged = not scores or not totals.loss(model) <= RUN_AWAY * at_first  # nan is not
+    return Trajectory(np.arange(1, len(scores) + 1), np.array(scores), model, diverged=diverged)

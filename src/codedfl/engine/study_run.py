@@ -1,0 +1,194 @@
+"""A study on real machines: the server's side. Each total that its analyses ask for is a run by a ``Conductor``.
+
+What was found so far is on the disk, so a server that is killed anywhere goes on where it was: the analyses are begun
+anew and are given the answers that are there.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Collection, Mapping
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from codedfl.analyses import Answer, StudyFindings
+from codedfl.analyses.driving import TOTAL_FILE, drive, findings_json, total_json
+from codedfl.analyses.study_plan import StudyRun, too_few
+from codedfl.contract.roster import Roster
+from codedfl.contract.study import Study
+from codedfl.crypto.sealed import Identity
+from codedfl.engine.calls import Post
+from codedfl.engine.conductor import Conductor, Patience
+from codedfl.engine.directory import Clock
+from codedfl.engine.keys import load_identity
+from codedfl.engine.logs import one_line
+from codedfl.engine.run_watch import RunWatch
+from codedfl.engine.state_folder import StateFolder
+from codedfl.engine.state_journal import StateJournal
+from codedfl.errors import CodedFLError, InvalidInput, NotEnoughDevices
+from codedfl.private_files import make_private_folder, sole_user, write_private
+from codedfl.protocol import Server
+from codedfl.run.journal import begun
+from codedfl.schemes import RoleKeys
+from codedfl.solve.whole_total import TakesTotal
+from codedfl.statistics import Ask
+from codedfl.version import __version__
+
+log = logging.getLogger("codedfl.engine.server")
+
+MODEL_FILE, RESULT_FILE = "model.safetensors", "result.json"
+_ANSWERS = "answers"
+_GO_ON = "Start the same command again when they are there: it goes on where it was"
+
+
+@dataclass(frozen=True)
+class Serving:
+    """What the server's operator says beside the study.
+
+    output: where checkpoint, model and result go.
+    server_key: the server's key file, whose public key the study names.
+    roster: whose digest the study has.
+    patience: how long to wait for whom.
+    """
+
+    output: Path
+    server_key: Path
+    roster: Roster
+    patience: Patience
+
+    def identity_for(self, study: Study) -> Identity:
+        """The server's; refused where the study names another server, or another roster."""
+        identity = load_identity(self.server_key)
+        self.roster.check_bound(study)
+        if identity.public.hex() != study.server_key:
+            raise InvalidInput(
+                f"server_key of the study must be this server's, {identity.public.hex()}, got"
+                f" {study.server_key or 'none'}"
+            )
+        return identity
+
+
+def serve_study(
+    post: Post, study: Study, serving: Serving, watch: RunWatch | None = None, clock: Clock = time.monotonic
+) -> StudyFindings:
+    """All analyses of a study on the devices behind a post; goes on from the output folder if it holds a state."""
+    told = watch or RunWatch.in_folder(serving.output, study.epochs, study.name)
+    with sole_user(make_private_folder(serving.output), "output-dir"), closing(told):
+        return _Served(post, study, serving, told, clock).run()
+
+
+class _Served:
+    def __init__(self, post: Post, study: Study, serving: Serving, watch: RunWatch, clock: Clock) -> None:
+        self._post, self._study, self._serving, self._watch, self._clock = post, study, serving, watch, clock
+        self._roster = serving.roster
+        self._identity = serving.identity_for(study)
+        self._kept = StateFolder(serving.output / _ANSWERS)
+        self._state: dict[str, Any] = self._kept.load() or {"study": study.digest(), "owners": [], "found": {}}
+        if self._state["study"] != study.digest():
+            raise InvalidInput(
+                f"output-dir must not hold the answers to another study: choose another or delete {self._kept.path}"
+            )
+
+    def run(self) -> StudyFindings:
+        try:
+            findings = drive(self._study, self._answer)
+            if findings.score is not None:
+                self._watch.scored(findings.score.value, findings.score.rows)
+            self._watch.finished("complete")
+        except CodedFLError as error:
+            log.error("the run ends early: %s", one_line(error))
+            self._watch.finished(one_line(error))
+            raise
+        self._write(findings)
+        return findings
+
+    def _write(self, findings: StudyFindings) -> None:
+        """The model, all that was found, and the total that further linear analyses are made of (``study refit``)."""
+        output = self._serving.output
+        findings.model.save(output / MODEL_FILE)
+        about = {"owners": self._state["owners"], "codedfl": __version__}
+        content = {**findings_json(self._study, findings), **about}
+        write_private(output / RESULT_FILE, [json.dumps(content, indent=1).encode() + b"\n"])
+        if findings.total:
+            write_private(output / TOTAL_FILE, [json.dumps(total_json(self._study, findings)).encode() + b"\n"])
+        for path in output.glob("checkpoint-*"):  # of a run after which the server was killed
+            StateJournal(path).wipe()
+        self._kept.wipe()
+
+    # -- one total
+
+    def _answer(self, ask: Ask) -> Answer:
+        key = ask.digest(self._study).hex()
+        found: dict[str, Any] = self._state["found"]
+        if key not in found:
+            found[key] = self._conduct(ask)
+            self._kept.save(self._state)
+        saved = found[key]
+        return [int(one) for one in saved] if isinstance(saved, list) else saved
+
+    def _conduct(self, ask: Ask) -> Any:
+        run = StudyRun(self._study, self._roster, ask)
+        self._watch.stage(ask.statistic)
+        log.info("asking for %s", ask.statistic)
+        kept: list[Any] = []
+
+        def keep(server: Server) -> None:
+            self._state["owners"] = sorted(server.owner_keys)
+            solver = server.solver
+            kept.append([str(one) for one in solver.numbers] if isinstance(solver, TakesTotal) else solver.model)
+
+        conductor = Conductor(
+            self._post,
+            self._identity.public,
+            lambda introduced: self._server(run, introduced),
+            StateJournal(self._serving.output / f"checkpoint-{ask.statistic}"),
+            replace(self._serving.patience, devices=len(self._roster.keys), min_devices=2),
+            roster=self._roster.keys,
+            on_epoch=self._epoch_ended if run.trains else lambda _: None,
+            watch=self._watch,
+            ask=ask.encode(),
+            objection_to=self._objection_to,
+            keep=keep,
+            clock=self._clock,
+        )
+        try:
+            conductor.run()
+        except NotEnoughDevices as error:
+            raise NotEnoughDevices(f"{error}. {_GO_ON}", error.missing, error.model) from None
+        return kept[0]
+
+    def _objection_to(self, names: Collection[str]) -> str:
+        """Who is absent, which pods that costs, and what helps."""
+        here = set(names)
+        objection = too_few(self._study, self._roster, here)
+        absent = sorted(set(self._roster.keys) - here)
+        if absent and not objection:
+            cost = sorted(name for pod in self._roster.pods if not pod <= here for name in pod & here)
+            words = f"; left out with their pods: {', '.join(cost)}" if cost else ""
+            log.warning("absent, or not taking part: %s%s", ", ".join(absent), words)
+        return objection
+
+    def _server(self, run: StudyRun, introduced: Mapping[str, bytes]) -> Server:
+        names, study = tuple(introduced), self._study
+        self._watch.begun(
+            begun(
+                study.name,
+                RoleKeys(study.colluders, study.holders or 0),
+                len(names),
+                solver=study.solver,
+                epochs=run.parameters.epochs,
+                target=None,
+                score_name="accuracy" if study.task == "classification" else "R^2",
+                n_features=study.feature_count,
+                n_outputs=study.target.labels().n_outputs,
+            )
+        )
+        return run.plan(names).server(run.solver(), identity=self._identity)
+
+    def _epoch_ended(self, epoch: int) -> None:
+        self._watch.ended(epoch, None)
+        log.info("epoch %d", epoch)

@@ -1,0 +1,191 @@
+"""A study on tables of this machine, by the real protocol in virtual time: what a federation would make of them.
+
+The rehearsal is the run: the same analyses ask for the same totals, of parties on the same terms, with the rows that an
+approval would freeze. Only the driver differs, so the findings are the same bit for bit, whoever straggles.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from codedfl.analyses import Answer, StudyFindings
+from codedfl.analyses.driving import drive
+from codedfl.analyses.study_plan import StudyRun, too_few
+from codedfl.contract.approval import approve
+from codedfl.contract.device_folder import DeviceFolder
+from codedfl.contract.policy import Policy
+from codedfl.contract.roster import Roster
+from codedfl.contract.snapshot import Snapshot
+from codedfl.contract.study import Study
+from codedfl.crypto.sealed import Identity
+from codedfl.data.tables import ENDINGS, RawTable, read_file
+from codedfl.errors import InvalidInput, NotEnoughDevices
+from codedfl.fleet.fleet import Fleet
+from codedfl.run.journal import Begun, begun
+from codedfl.run.simulator import run_in_virtual_time
+from codedfl.run.virtual_watch import VirtualWatch
+from codedfl.schemes import Conditions, RoleKeys, WorkShape
+from codedfl.solve.whole_total import TakesTotal
+from codedfl.statistics import Ask
+
+
+def read_folder(folder: Path) -> dict[str, RawTable]:
+    """One table per device, named by its file without the ending."""
+    files = sorted(path for path in folder.iterdir() if path.name.lower().endswith(ENDINGS)) if folder.is_dir() else []
+    if not files:
+        raise InvalidInput(f"tables must be a folder of table files, one per device, got {str(folder)!r}")
+    tables = {path.name.partition(".")[0]: read_file(path) for path in files}
+    if len(tables) < len(files):
+        raise InvalidInput(f"tables must have one file per device, got several of one name in {str(folder)!r}")
+    return tables
+
+
+def no_tables(folder: Path) -> list[str]:
+    """Names of what else is in a folder of tables, and not read; hidden files are nobody's tables."""
+    others = (path.name for path in folder.iterdir() if not path.name.lower().endswith(ENDINGS))
+    return sorted(name for name in others if not name.startswith("."))
+
+
+def dealt_out(table: RawTable, n_devices: int, rng: np.random.Generator) -> dict[str, RawTable]:
+    """One table's rows dealt out at random to ``n_devices``: what there is to rehearse with on one machine."""
+    if len(table) < n_devices:
+        raise InvalidInput(f"{table.name} must have a row for each of {n_devices} devices, got {len(table)}")
+    parts = np.array_split(rng.permutation(len(table)), n_devices)
+    return {f"device-{i:0{len(str(n_devices - 1))}d}": table.rows(np.sort(part)) for i, part in enumerate(parts)}
+
+
+def rehearsal_key(name: str) -> bytes:
+    """Stands for the key of a device of this name, which a rehearsal does not have."""
+    return hashlib.sha256(f"codedfl rehearsal {name}".encode()).digest()
+
+
+@dataclass(frozen=True, eq=False)
+class Rehearsal:
+    """What was found, how many virtual seconds the totals took together, and in how many epochs."""
+
+    findings: StudyFindings
+    seconds: float
+    epochs: int
+
+
+def made_up_roster(study: Study, names: Iterable[str]) -> Roster:
+    """The roster of a rehearsal: these devices with made-up keys, in pods as ``codedfl roster new`` drafts them."""
+    keys = {name: Identity(rehearsal_key(name)).public for name in names}
+    return Roster.draft(keys, study.colluders, honest=study.honest)
+
+
+class Rehearsed:
+    """A study with made-up keys and the rows of real tables, ready to be asked for totals.
+
+    study: its roster and its server's key are replaced by made-up ones.
+    roster: of all devices; its keys are replaced by made-up ones.
+    snapshots: the rows of each device that takes part, by its name. ``approve`` puts them there.
+    """
+
+    def __init__(self, study: Study, roster: Roster, snapshots: Mapping[str, Snapshot] | None = None) -> None:
+        self._identities = {name: Identity(rehearsal_key(name)) for name in (*roster.keys, "")}
+        members = (replace(one, key=self._identities[one.name].public) for one in roster.members)
+        self.roster = Roster(tuple(members))
+        server_key = self._identities[""].public.hex()
+        self.study = replace(study, roster=self.roster.digest().hex(), server_key=server_key)
+        self.snapshots = dict(snapshots or {})
+        self.epochs = 0
+        self.seconds = 0.0
+
+    def approve(self, tables: Mapping[str, RawTable], policy: Policy) -> dict[str, str]:
+        """Let every device judge the study as it would by itself; returns who would refuse, and why."""
+        refusals = {}
+        with TemporaryDirectory() as folder:
+            for name, table in tables.items():
+                device = DeviceFolder(Path(folder) / name, rehearsal_key(name))
+                party = (name, self._identities[name].public, table, device)
+                try:
+                    approve(self.study, self.roster, *party, who="a rehearsal", when="now", policy=policy)
+                except InvalidInput as error:
+                    refusals[name] = str(error)
+                else:
+                    self.snapshots[name] = device.frozen(self.study.digest())
+        return refusals
+
+    def answer(
+        self,
+        ask: Ask,
+        at: Conditions,
+        rng: np.random.Generator,
+        on_epoch: Callable[[int, float], None] = lambda _epoch, _seconds: None,
+        gone: Collection[str] = (),
+        watch: VirtualWatch | None = None,
+    ) -> Answer:
+        """The total that is asked for, by server and devices on the study's own terms."""
+        run = StudyRun(self.study, self.roster, ask)
+        names = tuple(name for name in self.roster.keys if name in self.snapshots or name in self.roster.helpers)
+        plan, solver = run.plan(names), run.solver()
+        server = plan.server(solver, identity=self._identities[""])
+        digest = self.study.digest()
+        devices = [
+            plan.device(
+                name,
+                run.contribution(self.snapshots[name]) if name in self.snapshots else None,
+                identity=self._identities[name],
+                noise_seed=self._identities[name].tag(b"codedfl noise|" + digest) if self.study.noise else b"",
+            )
+            for name in names
+        ]
+        before, p = self.seconds, run.parameters
+        if watch is not None:
+            watch.stage(ask.statistic, before, run.trains)
+        shape = WorkShape(p.n_features, p.n_outputs, np.full(len(names), self.study.max_rows_per_device))
+
+        def ended(epoch: int, seconds: float) -> None:
+            self.seconds, self.epochs = before + seconds, self.epochs + 1
+            on_epoch(epoch, self.seconds)
+
+        scheme = RoleKeys(self.study.colluders, len(plan.holders))
+        model = run_in_virtual_time(server, devices, scheme, shape, at, rng, on_epoch=ended, gone=gone, watch=watch)
+        return solver.numbers if isinstance(solver, TakesTotal) else model
+
+
+def rehearse(
+    rehearsed: Rehearsed,
+    fleet: Fleet,
+    rng: np.random.Generator,
+    *,
+    on_epoch: Callable[[int, float], None] = lambda _epoch, _seconds: None,
+    gone: Collection[str] = (),
+    folder: Path | None = None,
+) -> Rehearsal:
+    """All analyses of a study on the rows of its devices.
+
+    fleet: of as many devices as take part; whose answers come first follows from it.
+    gone: devices that upload and then answer nothing.
+    folder: where the journal of the run goes; None writes none.
+    """
+    study = rehearsed.study
+    absent = sorted(set(rehearsed.roster.owners) - set(rehearsed.snapshots))
+    if objection := too_few(study, rehearsed.roster, {*rehearsed.snapshots, *rehearsed.roster.helpers}):
+        raise NotEnoughDevices(objection, absent)
+    watch = None if folder is None else VirtualWatch(folder, _begun(study, len(rehearsed.snapshots)))
+    with watch or nullcontext():
+        findings = drive(study, lambda ask: rehearsed.answer(ask, Conditions(fleet), rng, on_epoch, gone, watch))
+    return Rehearsal(findings, rehearsed.seconds, rehearsed.epochs)
+
+
+def _begun(study: Study, n_devices: int) -> Begun:
+    return begun(
+        study.name,
+        RoleKeys(study.colluders, study.holders or 0),
+        n_devices,
+        solver=study.solver,
+        epochs=study.epochs,
+        target=None,
+        score_name="accuracy" if study.task == "classification" else "R^2",
+        n_features=study.feature_count,
+        n_outputs=study.target.labels().n_outputs,
+    )

@@ -1,0 +1,41 @@
+"""A device of a scenario in the place of one with a study: engines are tested with whatever machines there are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from codedfl.crypto.sealed import Identity
+from codedfl.protocol import Device, Rows
+from scenario import Scenario
+
+
+@dataclass(frozen=True)
+class LabParty:
+    """Takes part in every run that its machine takes part in; ``asked`` notes what was done in which order."""
+
+    scenario: Scenario
+    index: int
+    identity: Identity
+    asked: list[str] = field(default_factory=list, compare=False)
+
+    def check_approved(self) -> None:
+        self.asked.append("approved")
+
+    def begin(self, ask: bytes, run: bytes) -> None:
+        del ask, run
+        self.asked.append("begin")
+
+    def device(self, ask: bytes, *, used: bool) -> Device:
+        """With the rows as they are now: tests change them."""
+        del ask
+        self.asked.append("used" if used else "rows")
+        rows = None if used else Rows(*self.scenario.data[self.index])
+        return self.scenario.device_type(self.scenario.names[self.index], rows, identity=self.identity)
+
+    def keep(self, ask: bytes, device: Device) -> None:
+        del ask, device
+        self.asked.append("keep")
+
+    def is_last(self, ask: bytes) -> bool:
+        del ask
+        return True

@@ -1,0 +1,204 @@
+"""Who is absent or does not take part costs its pod, is named with what to do, and holds nobody up."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from study_fleet import StudyFleet, fleet_of
+
+from approved_studies import NAMES, same_findings, tables
+from codedfl.analyses import StudyFindings
+from codedfl.contract.device_folder import DeviceFolder
+from codedfl.engine.approved_party import ApprovedParty
+from codedfl.engine.keys import DEVICE_KEY, load_identity
+from codedfl.engine.resident_host import ResidentHost
+from codedfl.engine.study_run import RESULT_FILE
+from codedfl.errors import InvalidInput, NotEnoughDevices
+from codedfl.protocol.terms import DOES_NOT_TAKE_PART
+from codedfl.statistics import Ask
+from totals import total_of
+
+pytestmark = pytest.mark.usefixtures("quick_disk")
+FIRST, SECOND = NAMES[:4], NAMES[4:]  # the pods
+
+
+def owners_of(fleet: StudyFleet) -> list[str]:
+    return json.loads((fleet.output / RESULT_FILE).read_text())["owners"]
+
+
+def refused(fleet: StudyFleet) -> str:
+    """The one line that the operator of the server reads."""
+    with pytest.raises(NotEnoughDevices) as raised:
+        fleet.serve()
+    assert "\n" not in str(raised.value)
+    return str(raised.value)
+
+
+@pytest.mark.parametrize("kind", ["linear", "rbf"])
+def test_an_absent_device_costs_its_pod_and_nobody_else(tmp_path: Path, kind: str, caplog: pytest.LogCaptureFixture):
+    fleet = fleet_of(kind, tmp_path / "x")
+    fleet.kill("clinic-5")
+    same_findings(fleet.serve(), fleet.of.rehearsed(FIRST))
+    assert owners_of(fleet) == list(FIRST)
+    line = "absent, or not taking part: clinic-5; left out with their pods: clinic-4, clinic-6"
+    assert ("codedfl.engine.server", logging.WARNING, line) in caplog.record_tuples
+
+
+def test_too_few_whole_pods_are_told_in_one_line_and_the_same_command_goes_on(tmp_path: Path):
+    fleet = fleet_of("linear", tmp_path / "x")
+    for name in ("clinic-1", "clinic-6"):
+        fleet.kill(name)
+    assert refused(fleet) == (
+        "after 20 s at least 3 owners in whole pods must take part, got 0; absent, or not taking part: clinic-1,"
+        " clinic-6. Start the same command again when they are there: it goes on where it was"
+    )
+    for name in ("clinic-1", "clinic-6"):
+        fleet.start(name)
+    same_findings(fleet.serve(), fleet.of.rehearsed())
+
+
+@pytest.mark.parametrize("statistic", ["gram", "score"])
+def test_devices_that_go_between_totals_can_come_back(tmp_path: Path, statistic: str):
+    fleet = fleet_of("classes", tmp_path / "x")
+    gone = ("clinic-0", "clinic-4")
+    fleet.when_asked(statistic, lambda: fleet.kill(*gone))
+    words = refused(fleet)
+    assert all(name in words for name in gone) and "clinic-1" not in words
+    assert words.endswith("Start the same command again when they are there: it goes on where it was")
+    asked = len(fleet.asked)
+    fleet.broker.tick = lambda: None
+    for name in gone:
+        fleet.start(name)
+    same_findings(fleet.serve(), fleet.of.rehearsed())
+    assert "cells" not in {one for _, one in fleet.asked[asked:]}  # what is known is not asked for again
+
+
+def test_a_device_that_goes_between_totals_for_good_costs_its_pod(tmp_path: Path):
+    """The counts were over both pods, the model is over one, and says of how many rows."""
+    fleet = fleet_of("linear", tmp_path / "x")
+    fleet.when_asked("gram", lambda: fleet.kill("clinic-6"))
+    found, rows = fleet.serve(), list(fleet.of.snapshots(FIRST).values())
+    assert owners_of(fleet) == list(FIRST)
+    assert found.total == total_of(fleet.of.study, Ask("gram", found.merged), rows)
+    assert found.rows == sum(int((~one.held_out).sum()) for one in rows)
+
+
+def test_owners_may_go_when_they_have_uploaded(tmp_path: Path):
+    """One holder of each role is enough; the epochs of random features need no owner."""
+    fleet = fleet_of("rbf", tmp_path / "x", held_out=0.0)
+
+    def tick() -> None:
+        with fleet.of.contract_folder("clinic-0").ledger() as ledger:
+            if len(ledger.questions) > 3:
+                for name in ("clinic-2", "clinic-3", "clinic-4", "clinic-5", "clinic-6"):
+                    fleet.kill(name)
+
+    fleet.broker.tick = tick
+    same_findings(fleet.serve(), fleet.of.rehearsed())
+    assert sorted(fleet.devices) == ["clinic-0", "clinic-1"]
+
+
+def test_an_owner_that_goes_before_it_uploads_costs_its_pod(tmp_path: Path):
+    fleet = fleet_of("linear", tmp_path / "x")
+    fleet.kills = {"clinic-6": {3: "before"}}  # the hello, the invitation, and then the agreement
+    start = fleet.start
+    fleet.start = lambda name, *more: None if name == "clinic-6" else start(name, *more)  # type: ignore[method-assign]
+    same_findings(fleet.serve(), fleet.of.rehearsed(FIRST))
+    assert owners_of(fleet) == list(FIRST)
+
+
+# -- who does not take part
+
+
+def without_approval(fleet: StudyFleet, name: str) -> ResidentHost:
+    """A process that was started all the same: ``codedfl join`` would have refused."""
+    of = fleet.of
+    identity = load_identity(of.folder / name / DEVICE_KEY)
+    party = ApprovedParty(name, of.study, of.roster, identity, of.contract_folder(name))
+    return ResidentHost(name, identity, of.folder / name / "runs", bytes.fromhex(of.study.server_key), party)
+
+
+def test_a_device_that_has_not_approved_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    fleet = fleet_of("linear", tmp_path / "x", approved=FIRST)
+    digest = fleet.of.study.digest().hex()[:16]
+    words = f"the study 'stays' must be approved on this device, got no approval of {digest}: codedfl study approve"
+    with pytest.raises(InvalidInput, match=f"^{words} records one$"):
+        fleet.start("clinic-4")
+    for name in SECOND:
+        fleet.start(name, without_approval(fleet, name))
+    same_findings(fleet.serve(), fleet.of.rehearsed(FIRST))
+    assert ("codedfl.engine.device", logging.ERROR, f"clinic-4 refuses: {words} records one") in caplog.record_tuples
+    told = [text for name, _, text in caplog.record_tuples if name == "codedfl.engine.server"]
+    assert sum(text.endswith(f"cannot take part: {DOES_NOT_TAKE_PART}") for text in told) >= 3
+    assert "absent, or not taking part: clinic-4, clinic-5, clinic-6" in told
+    assert not any("approv" in text for text in told)
+    with fleet.of.contract_folder("clinic-4").ledger() as ledger:
+        assert len(ledger) == 0
+    fleet.of.approve("clinic-4")  # and then it takes part, in the next study's command at the latest
+    assert isinstance(fleet.of.host("clinic-4", ResidentHost), ResidentHost)
+
+
+def test_a_device_with_another_edition_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    fleet = fleet_of("linear", tmp_path / "x")
+    other = replace(fleet.of.study, edition=2)
+    fleet.kill("clinic-6")
+    fleet.of.approve("clinic-6", other)
+    fleet.start("clinic-6", fleet.of.membership("clinic-6").host(other, ResidentHost), other.digest())
+    same_findings(fleet.serve(), fleet.of.rehearsed(FIRST))
+    told = [text for name, _, text in caplog.record_tuples if name == "codedfl.engine.server"]
+    assert "absent, or not taking part: clinic-6; left out with their pods: clinic-4, clinic-5" in told
+    reason = f"the study must be {fleet.of.study.digest().hex()[:16]} as the server has it"
+    assert any(text.startswith(f"clinic-6 cannot take part: {reason}") for text in told)
+
+
+def test_a_whole_pod_with_another_edition_takes_part_in_neither(tmp_path: Path):
+    """Editions of one pod cost the others nothing."""
+    fleet = fleet_of("linear", tmp_path / "x")
+    other = replace(fleet.of.study, edition=2)
+    for name in SECOND:
+        fleet.kill(name)
+        fleet.of.approve(name, other)
+        fleet.start(name, fleet.of.membership(name).host(other, ResidentHost))  # under the same digest of presence
+    same_findings(fleet.serve(), fleet.of.rehearsed(FIRST))
+
+
+# -- tables change, snapshots do not
+
+
+def test_a_table_that_changed_holds_nobody_up(tmp_path: Path):
+    """It could deadlock a federation: whoever had one patient more could not go on, and nobody without it."""
+    fleet = fleet_of("classes", tmp_path / "x")
+    done: list[str] = []
+
+    def change() -> None:
+        with pytest.raises(InvalidInput, match=r"^this study was approved with other rows: .* needs a new edition"):
+            fleet.of.approve("clinic-2", table=tables()["clinic-2"].rows(np.arange(1, 100)))
+        fleet.kill("clinic-2")
+        fleet.start("clinic-2")
+        done.append("changed")
+
+    fleet.when_asked("gram", change)
+    found: StudyFindings = fleet.serve()
+    assert done
+    same_findings(found, fleet.of.rehearsed())
+
+
+def test_an_approval_that_was_cut_short_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    """Killed between ledger and snapshot: the same approval completes it, and the same command goes on."""
+    fleet = fleet_of("linear", tmp_path / "x")
+    folder: DeviceFolder = fleet.of.contract_folder("clinic-4")
+    (snapshot,) = (folder.path / "snapshots").iterdir()
+    snapshot.unlink()
+    same_findings(fleet.serve(), fleet.of.rehearsed(FIRST))
+    line = (
+        f"clinic-4 refuses: the rows approved for the study {fleet.of.study.digest().hex()[:16]} must be frozen on this"
+        " device, got none: codedfl study approve completes an approval that was cut short"
+    )
+    assert ("codedfl.engine.device", logging.ERROR, line) in caplog.record_tuples
+    fleet.of.approve("clinic-4")
+    assert fleet.of.contract_folder("clinic-4").snapshot(fleet.of.study.digest()) is not None
