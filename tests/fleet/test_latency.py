@@ -15,8 +15,8 @@ from codedfl.errors import InvalidInput
 from codedfl.fleet.fleet import DeviceClass, Fleet, MeasuredTimes
 from codedfl.fleet.latency import (
     Direction,
-    EngineLatency,
     FleetLatency,
+    RunLatency,
     SharingConvention,
     authors_sharing_time,
     crypto_macs,
@@ -186,7 +186,7 @@ def test_messages_of_the_sharing_phase_have_latency_too(convention: SharingConve
 
 
 def test_an_engine_costs_something_for_each_call():
-    slow = EngineLatency(TIMES, 2.5)
+    slow = RunLatency(TIMES, call_overhead=2.5)
     load = (1e6, 1e4, 1e4)
     arrivals = [epoch_arrivals(model, *load, 20, rng()) for model in (TIMES, slow)]
     np.testing.assert_allclose(arrivals[1] - arrivals[0], 2.5)
@@ -344,7 +344,7 @@ def test_one_upload():
             lambda: TIMES.compute_times([1, 2], 1, rng()),
             "macs must be one number or one per device (25), got shape (2,)",
         ),
-        (lambda: EngineLatency(TIMES, -1), "call_overhead must be zero or positive, got -1"),
+        (lambda: RunLatency(TIMES, call_overhead=-1), "call_overhead must be zero or positive, got -1"),
         (lambda: TIMES.compute_times(1, 0, rng()), "draws must be a positive integer, got 0"),
         (
             lambda: TIMES.transfer_times(float("nan"), "up", 1, rng()),

@@ -134,7 +134,7 @@ def test_what_is_left_out_is_named_with_its_reasons() -> None:
     assert table is not None
     lines = printed(table, width=120)
     by_name = {line.split("  ")[0]: line for line in lines}
-    assert "exposure 24 > 13; the server learns the whole total Gram matrix" in by_name["one-shot, α = 25, closed-form"]
+    assert "exposure 24 > 13; the server learns the whole total Gram matrix" in by_name["one-shot, α = 25, closed form"]
     keys = by_name["coded-keys, α = 25, CG"].split()
     assert keys[keys.index("CG") + 1 : keys.index("CG") + 3] == ["160", "2"]  # seconds, variants: alpha 19 and 25
     assert "exact with nesterov reached 0.9400 only" in "\n".join(lines)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import math
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -20,9 +21,13 @@ from codedfl.data import datasets
 from codedfl.data.problem import make_problem
 from codedfl.errors import InvalidInput
 from codedfl.fleet.fleet import Fleet
-from codedfl.report import Pictures, accuracy_figure, comparison_table, headline, report_page, write_report
+from codedfl.report.canvas import Pictures
 from codedfl.report.curves import curves_of
+from codedfl.report.figures import accuracy_figure
+from codedfl.report.files import write_report
+from codedfl.report.html import headline, report_page
 from codedfl.report.rows import count, number, rows_at, span
+from codedfl.report.tables import comparison_table
 from codedfl.schemes import CodedKeys, CodedPadded, Conventional, DropSlowest
 from codedfl.study.comparison import Entry, Settings, compare
 from codedfl.study.results import (
@@ -34,11 +39,11 @@ from codedfl.study.results import (
     Sensitivity,
     Times,
     TraceRow,
-    read_results,
+    Verdict,
 )
 from made_up_results import entry, made_up_results, trace
 
-FILES = ["results.json", "traces.csv", "accuracy.png", "accuracy.svg", "report.html"]
+FILES = ["results.json", "traces.csv", "accuracy.png", "accuracy.svg", "accuracy.pdf", "summary.csv", "report.html"]
 
 
 def made_up() -> Results:
@@ -99,11 +104,11 @@ def real() -> Results:
     )
 
 
-def test_files_are_complete_and_read_back(real: Results, tmp_path: Path) -> None:
+def test_files_are_complete(real: Results, tmp_path: Path) -> None:
     paths = write_report(tmp_path / "new" / "digits", real)
     assert list(paths) == FILES
     assert sorted(path.name for path in (tmp_path / "new" / "digits").iterdir()) == sorted(FILES)
-    assert read_results(paths["results.json"]) == replace(real, traces=())
+    assert json.loads(paths["results.json"].read_text()) == json.loads(real.json_bytes())
     with paths["traces.csv"].open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == len(real.traces)
@@ -121,9 +126,9 @@ def test_the_same_results_give_the_same_bytes(real: Results, tmp_path: Path) -> 
 def test_page_of_a_real_comparison(real: Results) -> None:
     page = page_of(real)
     for summary in (
-        "sharing authors, step paper",
+        "sharing authors, step derived",
         "sharing authors, step literal",
-        "sharing multicast, step paper",
+        "sharing multicast, step derived",
         "sharing multicast, step literal",
     ):
         assert summary in page.texts
@@ -155,7 +160,7 @@ def test_everything_from_outside_is_escaped() -> None:
         traces=tuple(replace(one, label=one.label + evil) for one in results.traces),
         notes=(evil,),
         versions={evil: evil},
-        claims=(Claim(evil, evil, None, True, evil),),
+        claims=(Claim(evil, evil, None, "holds", evil),),
     )
     page = page_of(results)
     assert "script" not in page.tags
@@ -165,7 +170,7 @@ def test_everything_from_outside_is_escaped() -> None:
 def test_never_and_its_seeds_are_shown() -> None:
     page = page_of(made_up())
     assert "never (0 of 2 seeds)" in page.texts
-    assert any("dropping the slowest 5 (authors, step paper) 0 of 2" in text for text in page.texts)
+    assert any("rows reach 95\u202f% accuracy in no seed (“never”)" in text for text in page.texts)
     assert "None" not in page.texts
     assert not {"nan", "inf"} & set(page.texts)
 
@@ -174,11 +179,11 @@ def test_the_papers_value_stands_beside_ours() -> None:
     results = made_up()
     assert headline(results) == (
         "Coded-padded with α = 23 reaches 95\u202f% accuracy 6.62 times faster than conventional FL"
-        " (median over 2 seeds, 6.31–6.93); the paper reports 6.6."
+        " (median over 2 seeds, 6.31–6.93 over them); the paper reports 6.6."
     )
     texts = page_of(results).texts
     start = texts.index("ours / paper")
-    assert texts[start + 1 : start + 7] == ["authors", "paper", "6.6", "6.62", "6.31–6.93", "1.00"]
+    assert texts[start + 2 : start + 10] == ["authors", "paper", "6.6", "6.62", "6.31–6.93", "–", "1.00", "–"]
 
 
 def test_headline_says_when_there_is_nothing_to_compare() -> None:
@@ -197,16 +202,13 @@ def test_verdicts_sensitivity_and_shuffled_sections() -> None:
     dearer[4] = replace(dearer[4], time_to_target_s=replace(dearer[4].time_to_target_s, median=1777.0))
     results = replace(
         results,
-        claims=tuple(Claim(f"claim {holds}", "mnist", 0.95, holds, "e") for holds in (True, False, None)),
+        claims=tuple(Claim(f"claim {verdict}", "mnist", 0.95, verdict, "e") for verdict in get_args(Verdict)),
         shuffled=tuple(replace(one, dataset="mnist (shuffled)") for one in results.schemes),
         sensitivity=(Sensitivity(0.0, results.schemes), Sensitivity(4.0, tuple(dearer))),
     )
     texts = page_of(results).texts
-    assert [text for text in texts if text in {"✓ holds", "✗ fails", "– not judged"}] == [
-        "✓ holds",
-        "✗ fails",
-        "– not judged",
-    ]
+    verdicts = ["✓ holds", "✗ fails", "= tie", "– not judged"]
+    assert [text for text in texts if text in verdicts] == verdicts
     assert "Shuffled data" in texts
     start = texts.index("times faster at 4×")
     assert texts[start + 6 : start + 11] == ["coded-padded, α = 23", "1210", "1777", "6.62", "6.62"]
@@ -261,7 +263,6 @@ def test_terminal_table_is_fastest_first_and_names_what_the_server_sees() -> Non
         *("α", "=", "23", "95.0", "%", "1210", "2.00", "×", "3.31", "2.00")
     ]
     assert "never" in lines[2] and "each device" in lines[2]
-    assert "dropping the slowest 5: 0 of 2" in text
 
 
 def test_terminal_table_fits_eighty_characters_without_breaking_a_word() -> None:
@@ -278,7 +279,7 @@ def test_terminal_table_fits_eighty_characters_without_breaking_a_word() -> None
     assert "…" not in text
     assert {"Nesterov", "slowest", "singular", "device", "only"} <= set(text.split())
     assert "18\u202f722–21\u202f001" in text
-    assert "CodedFedL, δ = 0.1 could not run: the parity data are singular" in " ".join(text.split())
+    assert "CodedFedL (δ = 0.1) could not run: the parity data are singular" in " ".join(text.split())
 
 
 def test_terminal_table_refuses_what_is_not_there() -> None:

@@ -67,22 +67,22 @@ def test_a_resumed_run_and_another_one_in_the_same_folder(tmp_path: Path, new_ru
 
 def test_the_stages_of_a_study_are_told_apart(tmp_path: Path, new_run: NewRun):
     run = new_run()
-    run.tell(StageBegun("sums"))
+    run.tell(StageBegun("cells"))
     run.tell(Members(("clinic-1",), "group", (Members.Part(("clinic-1",), 1),)))
     run.tell(Answered("clinic-1", 1, 50))
-    run.tell(StageBegun("training"))
+    run.tell(StageBegun("products"))
     run.share()
     run.train(2)
     state = RunState(tmp_path)
     view = state.look()
     lanes = {device.name: (device.lane, device.in_time, device.bytes) for device in view.devices}
     assert lanes["clinic-1"] == ("tt.", 2, 5650) and len(view.parts) == 2
-    assert (view.stage, view.directions) == ("training", 2)
-    run.tell(StageBegun("inference"))
+    assert (view.stage, view.directions) == ("products", 2)
+    run.tell(StageBegun("gram"))
     run.tell(Answered("clinic-2", 1, 50))
     view = state.look()
     assert {device.name: device.in_time for device in view.devices}["clinic-2"] == 2
-    assert (view.stage, view.directions) == ("inference", 40), "the server learns the whole total of X'X"
+    assert (view.stage, view.directions) == ("gram", 40), "the server learns the whole total of X'X"
     run.tell(StageBegun("score"))
     assert (view.score, view.scored_rows) == (0.7, 0), "of the last epoch, until the devices have scored the model"
     run.tell(Scored(0.75, 86))

@@ -152,7 +152,7 @@ def test_summary_of_an_unreached_seed():
     ("options", "message"),
     [
         ({"solver": "sgd"}, "solver must be one of gd, nesterov, cg, block-krylov, closed-form, got 'sgd'"),
-        ({"step": "big"}, "step must be one of paper, literal, got 'big'"),
+        ({"step": "big"}, "step must be one of derived, paper, literal, got 'big'"),
         ({"solver": "cg"}, "solver must be gd for conventional (no exact gradients), got 'cg'"),
     ],
 )

@@ -13,6 +13,7 @@ from codedfl.data.datasets import Dataset
 from codedfl.data.problem import Problem, make_problem
 from codedfl.errors import InvalidInput
 from codedfl.privacy.budget import Budget
+from codedfl.protocol.hiding_rows import noise_label
 from codedfl.report.noise_page import noise_figure, write_noise_report
 from codedfl.run.in_process import run_in_process
 from codedfl.run.parties import make_parties
@@ -65,11 +66,10 @@ def test_the_totals_of_the_study_are_those_that_the_protocol_decodes():
     assert all(joins) and len(set(seeds)) == 6
     run_in_process(server, devices)  # the invitation comes once more, and changes nothing
     totals = NoisyTotals(problem, noise)
-    assert server.agreement is not None
-    sums = totals.of_devices(noise, seeds, server.run, server.agreement.hash.hex())
+    sums = totals.of_devices(noise, seeds, bytes(16), noise_label(server.parameters))
     assert np.array_equal(sums.triangle, solver.gram)
     assert np.array_equal(sums.cross, solver.cross)
-    assert totals.shortened == sum(device.shortened for device in devices) > 0
+    assert totals.shortened == sum(device.fit.shortened for device in devices) > 0
     assert not np.array_equal(sums.triangle, totals.exact().triangle)
 
 

@@ -6,17 +6,20 @@ from codedfl.fleet.fleet import Fleet
 from codedfl.report.journal import peers_discussion
 from codedfl.schemes import CodedKeys, Conventional, ConventionalFullBatch
 from codedfl.solve.registry import BLOCK_KRYLOV
-from codedfl.study.comparison import Entry, Settings, train_one
+from codedfl.study.comparison import Settings, train_one
 from codedfl.study.peers import SIZES, peer_rows
+from codedfl.study.reproduce import as_the_paper
 from small_problems import digits
 
 
 def test_every_size_has_every_scheme_with_what_it_bears():
     settings = Settings(Fleet.load("paper"), (0.8,), max_epochs=60)
     exact = [
-        Entry(kind, solver) for kind in (CodedKeys(25), ConventionalFullBatch()) for solver in ("gd", BLOCK_KRYLOV)
+        as_the_paper(kind, solver)
+        for kind in (CodedKeys(25), ConventionalFullBatch())
+        for solver in ("gd", BLOCK_KRYLOV)
     ]
-    trained = train_one(0, digits(n_features=100), [Entry(Conventional()), *exact], settings)
+    trained = train_one(0, digits(n_features=100), [as_the_paper(Conventional()), *exact], settings)
     rows = peer_rows("digits", 0.8, trained, settings)
     bears = {
         "conventional": [-1],

@@ -163,6 +163,16 @@ class DeviceClass:
             _number(key, getattr(self, key), rule)
 
 
+def _per_device(key: str) -> cached_property[NDArray[np.float64]]:
+    """A number of each class as an array of all devices."""
+
+    def expanded(fleet: Fleet) -> NDArray[np.float64]:
+        values = np.array([getattr(c, key) for c in fleet.classes], dtype=np.float64)
+        return _frozen(values[fleet.class_of_device])
+
+    return cached_property(expanded)
+
+
 @dataclass(frozen=True, repr=False)
 class Fleet:
     """Device classes expanded to D devices, class after class, and the central server.
@@ -204,37 +214,13 @@ class Fleet:
         """The index into ``classes`` of each device."""
         return _frozen(np.repeat(np.arange(len(self.classes)), [c.count for c in self.classes]))
 
-    def _expanded(self, key: str) -> NDArray[np.float64]:
-        values = np.array([getattr(c, key) for c in self.classes], dtype=np.float64)
-        return _frozen(values[self.class_of_device])
-
-    @cached_property
-    def mac_rate(self) -> NDArray[np.float64]:
-        return self._expanded("mac_rate")
-
-    @cached_property
-    def setup_factor(self) -> NDArray[np.float64]:
-        return self._expanded("setup_factor")
-
-    @cached_property
-    def uplink_rate(self) -> NDArray[np.float64]:
-        return self._expanded("uplink_rate")
-
-    @cached_property
-    def downlink_rate(self) -> NDArray[np.float64]:
-        return self._expanded("downlink_rate")
-
-    @cached_property
-    def failure_probability(self) -> NDArray[np.float64]:
-        return self._expanded("failure_probability")
-
-    @cached_property
-    def header_overhead(self) -> NDArray[np.float64]:
-        return self._expanded("header_overhead")
-
-    @cached_property
-    def latency(self) -> NDArray[np.float64]:
-        return self._expanded("latency")
+    mac_rate = _per_device("mac_rate")
+    setup_factor = _per_device("setup_factor")
+    uplink_rate = _per_device("uplink_rate")
+    downlink_rate = _per_device("downlink_rate")
+    failure_probability = _per_device("failure_probability")
+    header_overhead = _per_device("header_overhead")
+    latency = _per_device("latency")
 
     def scaled_to(self, n_devices: int) -> Fleet:
         """The same mix of classes at another D, by largest remainders; classes left empty are dropped."""

@@ -69,46 +69,6 @@ class LatencyModel(Protocol):
 
 
 @dataclass(frozen=True)
-class EngineLatency:
-    """Another model with an engine's own cost on top: ``call_overhead`` seconds for every message to a device.
-
-    Engines call a device and take its answer, and many start a process for each call.
-    """
-
-    model: LatencyModel
-    call_overhead: float
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.call_overhead < np.inf:
-            raise InvalidInput(f"call_overhead must be zero or positive, got {self.call_overhead}")
-
-    def compute_times(
-        self, macs: ArrayLike, draws: int, rng: np.random.Generator, now: float | Seconds = 0.0
-    ) -> Seconds:
-        return self.model.compute_times(macs, draws, rng, now)
-
-    def mean_compute_times(self, macs: ArrayLike) -> Seconds:
-        return self.model.mean_compute_times(macs)
-
-    def transfer_times(
-        self,
-        bits: ArrayLike,
-        direction: Direction,
-        draws: int,
-        rng: np.random.Generator,
-        chunk_bits: float | None = None,
-        now: float | Seconds = 0.0,
-    ) -> Seconds:
-        return self.model.transfer_times(bits, direction, draws, rng, chunk_bits, now) + self._overhead(direction)
-
-    def mean_transfer_times(self, bits: ArrayLike, direction: Direction) -> Seconds:
-        return self.model.mean_transfer_times(bits, direction) + self._overhead(direction)
-
-    def _overhead(self, direction: Direction) -> float:
-        return self.call_overhead if direction == "down" else 0.0
-
-
-@dataclass(frozen=True)
 class FleetLatency:
     """The fleet's own model, of its classes' parameters and measured times. The time of day changes nothing."""
 
@@ -203,19 +163,29 @@ class FleetLatency:
 
 
 @dataclass(frozen=True, eq=False)
-class ReorderedLatency:
-    """Another model for the same devices in another order: position i of the run is device ``order[i]``."""
+class RunLatency:
+    """Another model as a run sees it: the devices in the run's order, and with the engine's own cost on top.
+
+    order: position i of the run is device ``order[i]``; None leaves them as they are.
+    call_overhead: seconds for every message to a device. Engines call a device and take its answer, and many start a
+        process for each call.
+    """
 
     model: LatencyModel
-    order: NDArray[np.intp]
+    order: NDArray[np.intp] | None = None
+    call_overhead: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.call_overhead < np.inf:
+            raise InvalidInput(f"call_overhead must be zero or positive, got {self.call_overhead}")
 
     def compute_times(
         self, macs: ArrayLike, draws: int, rng: np.random.Generator, now: float | Seconds = 0.0
     ) -> Seconds:
-        return self.model.compute_times(self._by_device(macs), draws, rng, self._by_device(now))[:, self.order]
+        return self._by_place(self.model.compute_times(self._by_device(macs), draws, rng, self._by_device(now)))
 
     def mean_compute_times(self, macs: ArrayLike) -> Seconds:
-        return self.model.mean_compute_times(self._by_device(macs))[self.order]
+        return self._by_place(self.model.mean_compute_times(self._by_device(macs)))
 
     def transfer_times(
         self,
@@ -227,15 +197,23 @@ class ReorderedLatency:
         now: float | Seconds = 0.0,
     ) -> Seconds:
         amount, begins = self._by_device(bits), self._by_device(now)
-        return self.model.transfer_times(amount, direction, draws, rng, chunk_bits, begins)[:, self.order]
+        times = self.model.transfer_times(amount, direction, draws, rng, chunk_bits, begins)
+        return self._by_place(times) + self._overhead(direction)
 
     def mean_transfer_times(self, bits: ArrayLike, direction: Direction) -> Seconds:
-        return self.model.mean_transfer_times(self._by_device(bits), direction)[self.order]
+        times = self.model.mean_transfer_times(self._by_device(bits), direction)
+        return self._by_place(times) + self._overhead(direction)
+
+    def _overhead(self, direction: Direction) -> float:
+        return self.call_overhead if direction == "down" else 0.0
+
+    def _by_place(self, times: Seconds) -> Seconds:
+        return times if self.order is None else times[..., self.order]
 
     def _by_device(self, values: ArrayLike) -> Seconds:
         """Values by position, in the model's own order; one value for all stays one."""
         given = np.asarray(values, dtype=np.float64)
-        if given.shape[-1:] != self.order.shape:
+        if self.order is None or given.shape[-1:] != self.order.shape:
             return given
         return given[..., np.argsort(self.order)]
 

@@ -10,23 +10,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 
+from codedfl.report import page as web
 from codedfl.report.journal import journal_discussion, peers_discussion
 from codedfl.report.notes import notes_of
-from codedfl.report.page import (
-    VERDICTS,
-    Cell,
-    Line,
-    claims_table,
-    definitions,
-    details,
-    figure,
-    page,
-    paragraph,
-    provenance,
-    quick_note,
-    section,
-    table,
-)
 from codedfl.report.rows import (
     NOTHING,
     SOLVER_NAMES,
@@ -42,14 +28,22 @@ from codedfl.report.rows import (
     rows_at,
     seconds,
     series_name,
+    speedup_interval,
+    speedup_median,
     split_of_gain,
     target_text,
+    times_faster,
     variant_name,
 )
-from codedfl.study.results import Goal, PeerRow, Results, ScalingRow, SchemeResult
+from codedfl.study.results import Goal, PeerRow, Results, ScalingRow, SchemeResult, Sensitivity
 
 Scaling = Sequence[ScalingRow]
 
+PRICES = (
+    "Times faster than conventional FL (95 % interval) where a pad number and sealing cost a multiple of the fleet"
+    " file's MACs. Coded keys and role keys draw their own pads before the run; the last columns charge that too."
+    " Public-key operations are charged nowhere."
+)
 FLOOR = "one-shot"
 WITH = " with "
 
@@ -58,18 +52,19 @@ def beyond_page(results: Results, accuracy: Mapping[str, str], scaling: str | No
     """The page. ``accuracy`` has the figure of each data set, ``scaling`` that of all sizes (None if there is none)."""
     target_of = {e.dataset: target_text(e.target_accuracy, results.score_name) for e in results.schemes}
     judged = of_convention(results.schemes, kinds(results.schemes)[0][0], chunked=False)
-    return page(
+    return web.page(
         results.title,
         beyond_headlines(results),
         (
-            quick_note(results),
-            *(paragraph(_remarks(results, name), "soft") for name in _datasets(results)),
+            web.quick_note(results),
+            *(web.paragraph(_remarks(results, name), "soft") for name in _datasets(results)),
             _goals_section(_goals(results)),
             *(_dataset_section(results, name, target_of[name], svg) for name, svg in accuracy.items()),
+            web.section("If cryptography cost more or less", _prices_table(results)) if results.sensitivity else "",
             "" if scaling is None else _scaling_section(results, scaling),
             _peers_section(results.peers) if results.peers else "",
-            section("Notes", definitions(notes_of(results, judged, "the target"))),
-            provenance(results),
+            web.section("Notes", web.definitions(notes_of(results, judged, "the target"))),
+            web.provenance(results),
         ),
     )
 
@@ -144,7 +139,7 @@ def _takes(entry: SchemeResult) -> str:
     median, faster = entry.time_to_target_s.median, entry.speedup_over_conventional.median
     if median is None:
         return "never gets there"
-    return f"takes {seconds(median)}" + (f", {number(faster)} times faster than conventional FL" if faster else "")
+    return f"takes {seconds(median)}" + (f", {times_faster(faster)} than conventional FL" if faster else "")
 
 
 def _goals(results: Results) -> list[Goal]:
@@ -156,7 +151,7 @@ def _goals_section(claims: Sequence[Goal]) -> str:
     if not claims:
         return ""
     conventions = list(dict.fromkeys((claim.sharing, claim.chunked) for claim in claims))
-    goals: dict[tuple[str, ...], dict[tuple[str, bool], Goal]] = {}
+    goals: dict[tuple[str, ...], dict[tuple[str | None, bool], Goal]] = {}
     for claim in claims:
         words = (
             dataset_name(claim.dataset),
@@ -165,7 +160,7 @@ def _goals_section(claims: Sequence[Goal]) -> str:
             f"≥ {claim.goal:g}",
         )
         goals.setdefault(words, {})[claim.sharing, claim.chunked] = claim
-    rows: list[Line] = [
+    rows: list[web.Line] = [
         ([*words, *(_verdict(found.get(convention)) for convention in conventions)], "")
         for words, found in goals.items()
     ]
@@ -173,17 +168,20 @@ def _goals_section(claims: Sequence[Goal]) -> str:
     for sharing, same in itertools.groupby(sharing for sharing, _ in conventions):
         over.append((f"sharing {sharing}", len(list(same))))
     heads = ("data set", "scheme", "times faster than", "goal", *(packing(chunked) for _, chunked in conventions))
-    caption = "Times faster, median over seeds, at the best α. ✓ the goal is met, ✗ it is not."
-    holding = sum(claim.holds is True for claim in claims)
-    every = details(f"{holding} of {len(claims)} hold: each with its evidence", claims_table(claims))
-    return section("Goals", table(heads, rows, caption, text_columns=range(3), over=over, dense=True), every)
+    caption = (
+        "Times faster, median over seeds, at the best α. ✓ the whole interval reaches the goal, ✗ the whole interval"
+        " falls short of it, = the interval has the goal in it."
+    )
+    holding = sum(claim.verdict == "holds" for claim in claims)
+    every = web.details(f"{holding} of {len(claims)} hold: each with its evidence", web.claims_table(claims))
+    return web.section("Goals", web.table(heads, rows, caption, text_columns=range(3), over=over, dense=True), every)
 
 
-def _verdict(claim: Goal | None) -> str | Cell:
+def _verdict(claim: Goal | None) -> str | web.Cell:
     if claim is None or claim.speedup is None:
         return NOTHING
-    verdict = VERDICTS[claim.holds]
-    return Cell(f"{verdict.text[0]} {number(claim.speedup)}", verdict.kind.removeprefix("text "))
+    verdict = web.VERDICTS[claim.verdict]
+    return web.Cell(f"{verdict.text[0]} {number(claim.speedup)}", verdict.kind.removeprefix("text "))
 
 
 # -- one data set
@@ -197,10 +195,10 @@ def _dataset_section(results: Results, dataset: str, goal: str, svg: str) -> str
         f" sharing {conventions[0]}. The colour is the scheme, the line style the solver."
     )
     tables = [
-        details(f"sharing {sharing}", _scheme_table(results, dataset, sharing), is_open=index == 0)
+        web.details(f"sharing {sharing}", _scheme_table(results, dataset, sharing), is_open=index == 0)
         for index, sharing in enumerate(conventions)
     ]
-    return section(f"{dataset_name(dataset)} at {goal}", figure(svg, caption, f"accuracy-{dataset}"), *tables)
+    return web.section(f"{dataset_name(dataset)} at {goal}", web.figure(svg, caption, f"accuracy-{dataset}"), *tables)
 
 
 def _scheme_table(results: Results, dataset: str, sharing: str) -> str:
@@ -208,12 +206,11 @@ def _scheme_table(results: Results, dataset: str, sharing: str) -> str:
     lump, chunked = (
         of_convention(results.schemes, sharing, chunked=packing, dataset=dataset) for packing in (False, True)
     )
-    entries = {series_name(e): e for e in lump}
     other = {row.name: row for row in _rows(results, chunked)}
-    rows: list[Line] = []
+    rows: list[web.Line] = []
     marked = False
     for row in _rows(results, lump):
-        entry = entries[row.name]
+        entry = row.entry
         kind = "floor" if entry.scheme == FLOOR else ""
         if not marked and not kind and entry.seeds_reached:
             kind, marked = "marked", True
@@ -228,7 +225,7 @@ def _scheme_table(results: Results, dataset: str, sharing: str) -> str:
         f" {FLOOR} sends everything once and gives the server the whole total Gram matrix, {results.n_features}"
         " directions."
     )
-    return table(heads, rows, caption, text_columns=(0, 14), over=over, dense=True)
+    return web.table(heads, rows, caption, text_columns=(0, 14), over=over, dense=True)
 
 
 def _rows(results: Results, entries: Sequence[SchemeResult]) -> list[Row]:
@@ -253,6 +250,27 @@ def _directions(entry: SchemeResult, n_features: int) -> str:
     return "all" if directions >= n_features else str(directions)
 
 
+# -- prices
+
+
+def price_words(case: Sensitivity) -> str:
+    """Such as "2×, own pads too"."""
+    return f"{case.factor:g}×" + (", own pads too" if case.own_pads else "")
+
+
+def _prices_table(results: Results) -> str:
+    """Times faster than conventional FL at each price of pads and sealing."""
+    found: dict[tuple[str, str], dict[str, str]] = {}
+    for case in results.sensitivity:
+        for row in case.schemes:
+            interval = speedup_interval(row)
+            text = speedup_median(row) + (f" ({interval})" if interval != NOTHING else "")
+            found.setdefault((dataset_name(row.dataset), series_name(row)), {})[price_words(case)] = text
+    prices = [price_words(case) for case in results.sensitivity]
+    rows: list[web.Line] = [([*words, *(of[price] for price in prices)], "") for words, of in found.items()]
+    return web.table(("data set", "scheme", *prices), rows, PRICES, text_columns=range(2), dense=True)
+
+
 # -- large fleets
 
 
@@ -268,9 +286,9 @@ def _scaling_section(results: Results, svg: str) -> str:
     for dataset in dict.fromkeys(row.dataset for row in scaling):
         rows = [row for row in scaling if row.dataset == dataset]
         tables.append(_by_size(rows, _speedup, f"{dataset_name(dataset)}: times faster; ◉ the planner's choice."))
-        tables.append(details("times and variants", _by_size(rows, _variant)))
-    discussion = [paragraph(text) for text in journal_discussion(scaling, results.n_features)]
-    return section("More devices", figure(svg, caption, "scaling"), *discussion, *tables)
+        tables.append(web.details("times and variants", _by_size(rows, _variant)))
+    discussion = [web.paragraph(text) for text in journal_discussion(scaling, results.n_features)]
+    return web.section("More devices", web.figure(svg, caption, "scaling"), *discussion, *tables)
 
 
 def _peers_section(peers: Sequence[PeerRow]) -> str:
@@ -281,7 +299,7 @@ def _peers_section(peers: Sequence[PeerRow]) -> str:
     )
     tables = []
     for dataset in dict.fromkeys(row.dataset for row in peers):
-        lines: list[Line] = [
+        lines: list[web.Line] = [
             (
                 [
                     *(str(row.devices), row.label, SOLVER_NAMES.get(row.solver, "descent"), str(row.epochs)),
@@ -293,18 +311,20 @@ def _peers_section(peers: Sequence[PeerRow]) -> str:
             for row in sorted(peers, key=lambda one: (one.devices, one.seconds))
             if row.dataset == dataset
         ]
-        tables.append(table(heads, lines, f"{dataset_name(dataset)}, one convention for all.", text_columns=(1, 2, 9)))
-    return section("Beside other secure aggregation", *map(paragraph, peers_discussion(peers)), *tables)
+        tables.append(
+            web.table(heads, lines, f"{dataset_name(dataset)}, one convention for all.", text_columns=(1, 2, 9))
+        )
+    return web.section("Beside other secure aggregation", *map(web.paragraph, peers_discussion(peers)), *tables)
 
 
 def _by_size(rows: Scaling, text: Callable[[ScalingRow], str], caption: str = "") -> str:
     """A line a scheme, a column a number of devices."""
     sizes = sorted({row.devices for row in rows})
-    lines: list[Line] = []
+    lines: list[web.Line] = []
     for method in dict.fromkeys((row.scheme, row.solver) for row in rows):
         of_size = {row.devices: text(row) for row in rows if (row.scheme, row.solver) == method}
         lines.append(([method_name(*method), *(of_size.get(size, NOTHING) for size in sizes)], ""))
-    return table(("scheme", *(f"{size} devices" for size in sizes)), lines, caption)
+    return web.table(("scheme", *(f"{size} devices" for size in sizes)), lines, caption)
 
 
 def _speedup(row: ScalingRow) -> str:

@@ -1,7 +1,9 @@
-"""What all pictures share: colours, line styles, axes, and the way from a figure to PNG and SVG.
+"""What all pictures share: colours, line styles, markers, axes, and the way from a figure to PNG, SVG and PDF.
 
-A colour says which scheme, a line style which solver; only the paper's own figure, where one scheme has many curves,
-gives every curve a colour (``figures``). SVG files are the same byte for byte in every run.
+A colour and a marker say which scheme, a line style which solver; only the paper's own figure, where one scheme has
+many curves, gives every curve a colour and a marker of its own (``figures``). So curves can be told apart without
+colours too. A figure for the screen is PNG and SVG; the same drawn for the column of a paper is PDF. Files are the same
+byte for byte in every run.
 """
 
 from __future__ import annotations
@@ -46,6 +48,9 @@ _SCHEME_COLOURS = {
     "role-keys": PINK,
     "one-shot": GREEN,
 }
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", "*", ">", "p", "d")
+"""Told apart at the size of a printed point; the first are those of schemes."""
+_SCHEME_MARKERS = dict(zip(_SCHEME_COLOURS, MARKERS, strict=False))
 _SOLVER_DASHES: dict[str, Dashes] = {
     "nesterov": (0, (6, 1.5, 1, 1.5)),
     "cg": (0, (4, 1.5)),
@@ -66,15 +71,26 @@ _RC: dict[Any, Any] = {
     "text.parse_math": False,  # a dollar sign in a file's name is a dollar sign
     "svg.hashsalt": "codedfl",
     "svg.fonttype": "path",  # the same letters on every machine
+    "pdf.fonttype": 42,  # letters as TrueType: publishers refuse Type 3
+}
+COLUMN_INCHES = 3.5
+"""The width of one column of a two-column paper."""
+_COLUMN_RC: dict[Any, Any] = {
+    **_RC,
+    "font.size": 7.0,
+    "axes.linewidth": 0.6,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
 }
 
 
 @dataclass(frozen=True)
 class Pictures:
-    """One figure in both formats."""
+    """One figure for the screen, and for the column of a paper where somebody would print it."""
 
     png: bytes
     svg: str
+    pdf: bytes | None = None
 
 
 @dataclass(frozen=True)
@@ -85,17 +101,19 @@ class Look:
     color: str
     dashes: Dashes = SOLID
     width: float = 1.6
+    marker: str = "o"
 
 
 def look_of(scheme: str, solver: str) -> Look:
-    """The scheme's colour, the solver's line style; solid is gradient descent."""
+    """The scheme's colour and marker, the solver's line style; solid is gradient descent."""
     dashes = _SCHEME_DASHES.get(scheme) or _SOLVER_DASHES.get(solver, SOLID)
-    return Look(method_name(scheme, solver), _SCHEME_COLOURS.get(scheme, PINK), dashes)
+    colour, marker = _SCHEME_COLOURS.get(scheme, SKY), _SCHEME_MARKERS.get(scheme, MARKERS[-1])
+    return Look(method_name(scheme, solver), colour, dashes, marker=marker)
 
 
-def house_style() -> AbstractContextManager[None]:
-    """Draw and render within it."""
-    return mpl.rc_context(_RC)
+def house_style(*, column: bool = False) -> AbstractContextManager[None]:
+    """Draw and render within it; ``column`` has the smaller letters of a figure in the column of a paper."""
+    return mpl.rc_context(_COLUMN_RC if column else _RC)
 
 
 def blank(width: float, height: float) -> Figure:
@@ -144,14 +162,27 @@ def fixed_ticks(axes: Axes, values: Sequence[float]) -> None:
     axes.spines["bottom"].set_bounds(values[0], values[-1])
 
 
+def hollow(marker: str, size: float, width: float = 1.2) -> dict[str, Any]:
+    """A mark around what is drawn already."""
+    shape: dict[str, Any] = {"linestyle": "none", "marker": marker, "markersize": size}
+    return {**shape, "markerfacecolor": "none", "markeredgecolor": INK, "markeredgewidth": width}
+
+
 def title(axes: Axes, text: str) -> None:
     """Above the panel, at its left edge."""
-    axes.set_title(text, loc="left", fontsize=11, fontweight="bold")
+    axes.set_title(text, loc="left", fontsize=1.2 * mpl.rcParams["font.size"], fontweight="bold")
 
 
 def render(figure: Figure) -> Pictures:
-    """The same bytes for the same figure: no dates, no versions."""
+    """For the screen: the same bytes for the same figure: no dates, no versions."""
     png, svg = io.BytesIO(), io.BytesIO()
     figure.savefig(png, format="png", dpi=DPI, metadata={"Software": None})
     figure.savefig(svg, format="svg", facecolor=PAPER, metadata=dict.fromkeys(_SVG_METADATA))
     return Pictures(png.getvalue(), svg.getvalue().decode())
+
+
+def render_pdf(figure: Figure) -> bytes:
+    """The same for print."""
+    pdf = io.BytesIO()
+    figure.savefig(pdf, format="pdf", metadata={"CreationDate": None, "Creator": None, "Producer": None})
+    return pdf.getvalue()

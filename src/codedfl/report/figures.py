@@ -6,15 +6,20 @@ curve is named once, in the legend, in the order in which they meet the target; 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from codedfl.errors import InvalidInput
 from codedfl.report import canvas
-from codedfl.report.canvas import COLOURS, GREY, INK, SOLID, Dashes, Look, Pictures, look_of
+from codedfl.report.canvas import COLOURS, GREY, INK, MARKERS, PAPER, SOLID, Dashes, Look, Pictures, look_of
 from codedfl.report.curves import Curve, curves_of
 from codedfl.report.rows import (
     by_time,
@@ -32,6 +37,8 @@ from codedfl.study.results import SchemeResult, TraceRow
 LOG_FROM = 8.0  # times between the first and the last curve at the target
 VIEW_BELOW = 0.15  # how far below the target the view begins where there is no lower target
 
+MARKED_EVERY = 0.2  # of the height of the view, along a curve
+
 _STYLES: dict[str, Dashes] = {
     "coded-keys": (0, (5, 1.5)),
     "coded-fedl": (0, (6, 1.5, 1, 1.5)),
@@ -39,41 +46,34 @@ _STYLES: dict[str, Dashes] = {
 }
 
 
-Looks = Callable[[Sequence[SchemeResult]], Mapping[str, Look]]
+def looks_of(shown: Sequence[SchemeResult]) -> dict[str, Look]:
+    """How each curve looks: no two alike, with colours and without.
 
-
-def looks_in_turn(shown: Sequence[SchemeResult]) -> dict[str, Look]:
-    """A colour a curve, a line style a scheme.
-
-    The baselines have their own colours (dropping, which is in no figure of the paper, is grey); more than six others
-    begin again, told apart by their line style.
+    A colour and a marker a scheme, a line style a solver. Where one scheme has several curves with one solver, as in
+    the paper's figure, every curve has its own colour and marker, and a line style a scheme. More than six then begin
+    again with the colours, told apart by the others; the baselines keep theirs (dropping, which is in no figure of the
+    paper, is grey).
     """
+    if len({(one.scheme, one.solver) for one in shown}) == len(shown):
+        return {series_name(one): look_of(one.scheme, one.solver) for one in shown}
+    if len(shown) > len(MARKERS):
+        raise InvalidInput(f"a figure must have at most {len(MARKERS)} curves, got {len(shown)}")
     fixed = {"conventional": INK, "drop-slowest": GREY}
-    others = [series_name(one) for one in shown if one.scheme not in fixed]
-    colours = {name: COLOURS[index % len(COLOURS)] for index, name in enumerate(others)}
+    colours = itertools.cycle(COLOURS)
     return {
         series_name(one): Look(
             series_name(one),
-            fixed.get(one.scheme) or colours[series_name(one)],
+            fixed.get(one.scheme) or next(colours),
             _STYLES.get(one.scheme, SOLID),
             1.1 if one.scheme == "drop-slowest" else 1.6,
+            marker,
         )
-        for one in shown
+        for one, marker in zip(shown, MARKERS, strict=False)
     }
 
 
-def looks_by_scheme(shown: Sequence[SchemeResult]) -> dict[str, Look]:
-    """A colour a scheme, a line style a solver, alpha in the legend only: for results with one curve of each."""
-    return {series_name(one): look_of(one.scheme, one.solver) for one in shown}
-
-
 def accuracy_figure(
-    title: str,
-    schemes: Sequence[SchemeResult],
-    traces: Sequence[TraceRow],
-    target: float,
-    score_name: str,
-    looks_of: Looks = looks_in_turn,
+    title: str, schemes: Sequence[SchemeResult], traces: Sequence[TraceRow], target: float, score_name: str
 ) -> Pictures:
     """Draw the first table of the rows (its sharing convention and step) from its traces."""
     if not schemes:
@@ -84,37 +84,62 @@ def accuracy_figure(
     if not curves:
         raise InvalidInput(f"traces must hold rows of {schemes[0].dataset!r} with step {step}, got none")
     looks = looks_of([entries[curve.name] for curve in curves])
-    with canvas.house_style():
-        figure = canvas.blank(9.6, 4.9)
+
+    def draw(figure: Figure, *, column: bool) -> Axes:
         axes = figure.add_subplot()
-        for curve in curves:
-            _draw(axes, curve, looks[curve.name])
+        lines = [_draw(axes, curve, looks[curve.name], 0.6 if column else 1.0) for curve in curves]
         _limits(axes, curves, target, targets_of(schemes))
+        _mark(axes, lines, curves)
         axes.axhline(target, color=INK, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
         canvas.light_grid(axes)
         axes.set_xlabel("training time, virtual seconds, sharing phase included")
         axes.set_ylabel(f"test {score_name}")
         if score_name == "accuracy":
             axes.yaxis.set_major_formatter(FuncFormatter(_percent_tick))
-        canvas.title(axes, title)
-        _legend(axes, curves, entries, target, score_name)
-        return canvas.render(figure)
+        _legend(axes, curves, entries, target, score_name, column=column)
+        return axes
+
+    with canvas.house_style():
+        screen = canvas.blank(9.6, 4.9)
+        canvas.title(draw(screen, column=False), title)
+        pictures = canvas.render(screen)
+    with canvas.house_style(column=True):
+        # As high as wide, and a line of the legend for each curve below; the title belongs into the caption.
+        printed = canvas.blank(canvas.COLUMN_INCHES, 2.7 + 0.13 * (len(curves) + 1))
+        draw(printed, column=True)
+        return replace(pictures, pdf=canvas.render_pdf(printed))
 
 
-def _draw(axes: Axes, curve: Curve, look: Look) -> None:
+def _draw(axes: Axes, curve: Curve, look: Look, scale: float) -> Line2D:
+    """``scale`` is of lines and markers."""
+    style: dict[str, Any] = {
+        "color": look.color,
+        "marker": look.marker,
+        "markersize": (9.0 if look.marker == "*" else 6.5) * scale,  # a star has little area
+        "markeredgecolor": PAPER,
+        "markeredgewidth": 0.4 * scale,
+        "label": curve.name,
+    }
     if len(curve.seconds) == 1:
-        axes.vlines(curve.seconds, curve.low, curve.high, color=look.color, linewidth=look.width)
-        axes.plot(curve.seconds, curve.median, color=look.color, marker="o", markersize=5, ls="none", label=curve.name)
-        return
+        axes.vlines(curve.seconds, curve.low, curve.high, color=look.color, linewidth=scale * look.width)
+        return axes.plot(curve.seconds, curve.median, ls="none", **style)[0]
     axes.fill_between(curve.seconds, curve.low, curve.high, color=look.color, alpha=0.14, linewidth=0)
-    axes.plot(
-        curve.seconds,
-        curve.median,
-        color=look.color,
-        linestyle=look.dashes,
-        linewidth=look.width,
-        label=curve.name,
-    )
+    return axes.plot(curve.seconds, curve.median, linestyle=look.dashes, linewidth=scale * look.width, **style)[0]
+
+
+def _mark(axes: Axes, lines: Sequence[Line2D], curves: Sequence[Curve]) -> None:
+    """Markers along what is in view, as far apart on every curve; of curves that lie on one another at other places.
+
+    A curve that goes up and down is measured by the best it has reached, or it would be all markers.
+    """
+    bottom, top = axes.get_ylim()
+    height = axes.get_window_extent().height
+    for index, (line, curve) in enumerate(zip(lines, curves, strict=True)):
+        best = np.clip(np.maximum.accumulate(curve.median), bottom, top)
+        places = axes.transData.transform(np.column_stack([curve.seconds, best]))
+        along = np.concatenate([[0.0], np.hypot(*np.diff(places, axis=0).T).cumsum()]) / height
+        wanted = np.arange((1 + index % 4) * MARKED_EVERY / 4, along[-1], MARKED_EVERY)
+        line.set_markevery(sorted({int(np.abs(along - one).argmin()) for one in wanted}) or [len(along) - 1])
 
 
 def _limits(axes: Axes, curves: Sequence[Curve], target: float, targets: Sequence[float]) -> None:
@@ -152,22 +177,29 @@ def _percent_tick(value: float, _position: int | None) -> str:
 
 
 def _legend(
-    axes: Axes, curves: Sequence[Curve], entries: Mapping[str, SchemeResult], target: float, score_name: str
+    axes: Axes,
+    curves: Sequence[Curve],
+    entries: Mapping[str, SchemeResult],
+    target: float,
+    score_name: str,
+    *,
+    column: bool,
 ) -> None:
     """In the order in which the curves meet the target line, with the times of the table."""
     handles = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
     order = sorted((curve.name for curve in curves if curve.name in entries), key=lambda name: by_time(entries[name]))
+    size = 6.5 if column else 8.5
     axes.figure.legend(
         [handles[name] for name in order],
         [_legend_text(entries[name]) for name in order],
-        loc="outside right center",
+        loc="outside lower left" if column else "outside right center",
         title=f"time to {target_text(target, score_name)}",
         alignment="left",
         frameon=False,
-        fontsize=8.5,
-        title_fontsize=8.5,
-        handlelength=3.2,
-        labelspacing=0.7,
+        fontsize=size,
+        title_fontsize=size,
+        handlelength=3.6,
+        labelspacing=0.3 if column else 0.7,
     )
 
 

@@ -2,39 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from codedfl.errors import InvalidInput
 from codedfl.files import write_bytes
 from codedfl.report.beyond_page import beyond_page, of_convention
 from codedfl.report.canvas import Pictures
-from codedfl.report.figures import accuracy_figure, looks_by_scheme, looks_in_turn
+from codedfl.report.figures import accuracy_figure
 from codedfl.report.html import drawn_of, report_page
 from codedfl.report.rows import best_variants, dataset_name, kinds, series_name, targets_of
 from codedfl.report.scaling_picture import scaling_figure
-from codedfl.study.results import Results
+from codedfl.report.sweep import sweep_figure
+from codedfl.study.results import Results, summary_bytes
 
 
 def write_report(folder: Path, results: Results) -> dict[str, Path]:
-    """Write results.json, traces.csv, accuracy.png, accuracy.svg and report.html; return them by these names."""
+    """Write results.json, the CSV files, report.html and accuracy as .png, .svg and .pdf; return them by name."""
     targets, target = targets_of(results.schemes), results.headline_target
     if target is None or target not in targets:
         listed = ", ".join(f"{one:g}" for one in targets)
         raise InvalidInput(f"headline_target must be a target of the results ({listed}), got {target}")
     drawn = {series_name(one) for one in drawn_of(results)}
     shown = [one for one in results.schemes if series_name(one) in drawn]
-    looks = looks_in_turn if len(shown) == len(results.schemes) else looks_by_scheme
-    pictures = accuracy_figure(results.title, shown, results.traces, target, results.score_name, looks)
+    pictures = accuracy_figure(results.title, shown, results.traces, target, results.score_name)
     page = report_page(results, pictures.svg)
-    return _write_all(folder, _data(results) | _pictures("accuracy", pictures) | {"report.html": page.encode()})
+    made = {"summary.csv": summary_bytes([results]), "report.html": page.encode()}
+    return _write_all(folder, _data(results) | _pictures("accuracy", pictures) | made)
+
+
+def write_sweep(folder: Path, parameter: str, found: Sequence[Results]) -> dict[str, Path]:
+    """Write sweep.png, sweep.svg, and summary.csv with the rows of all values; return them by name."""
+    made = {"summary.csv": summary_bytes(found)} | _pictures("sweep", sweep_figure(parameter, found))
+    return _write_all(folder, made)
 
 
 def write_beyond_report(folder: Path, results: Results) -> dict[str, Path]:
     """Write results.json, traces.csv, report.html and the figures; return them by name.
 
-    The figures, each as .png and .svg, are accuracy-DATASET for each data set and, where there are results for other
-    sizes of the fleet, scaling.
+    The figures, each as .png, .svg and .pdf, are accuracy-DATASET for each data set and, where there are results for
+    other sizes of the fleet, scaling.
     """
     accuracy = {name: _beyond_accuracy(results, name) for name in dict.fromkeys(row.dataset for row in results.schemes)}
     if not accuracy:
@@ -56,11 +63,12 @@ def _beyond_accuracy(results: Results, dataset: str) -> Pictures:
     sharing, _ = kinds(results.schemes)[0]
     shown = best_variants(of_convention(results.schemes, sharing, chunked=False, dataset=dataset))
     target = shown[0].target_accuracy
-    return accuracy_figure(dataset_name(dataset), shown, results.traces, target, results.score_name, looks_by_scheme)
+    return accuracy_figure(dataset_name(dataset), shown, results.traces, target, results.score_name)
 
 
 def _pictures(name: str, pictures: Pictures) -> dict[str, bytes]:
-    return {f"{name}.png": pictures.png, f"{name}.svg": pictures.svg.encode()}
+    printed = {} if pictures.pdf is None else {f"{name}.pdf": pictures.pdf}
+    return {f"{name}.png": pictures.png, f"{name}.svg": pictures.svg.encode(), **printed}
 
 
 def _data(results: Results) -> dict[str, bytes]:

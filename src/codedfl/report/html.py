@@ -7,25 +7,12 @@ cryptography costs, and how was this made.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 
+from codedfl.report import page as web
 from codedfl.report.leaders import leading_four
 from codedfl.report.notes import notes_of
-from codedfl.report.page import (
-    Card,
-    Line,
-    cards,
-    claims_table,
-    definitions,
-    details,
-    figure,
-    page,
-    paragraph,
-    provenance,
-    quick_note,
-    section,
-    table,
-)
 from codedfl.report.rows import (
     NEVER,
     NOTHING,
@@ -34,42 +21,51 @@ from codedfl.report.rows import (
     entries_at,
     kinds,
     number,
+    percent,
+    remarks,
     rows_at,
     seconds,
     series_name,
-    span,
+    speedup_interval,
     speedup_median,
     speedup_range,
     split_of_gain,
     target_text,
     target_value,
     targets_of,
+    times_faster,
 )
 from codedfl.study import paper
-from codedfl.study.results import PaperValue, Results, SchemeResult
+from codedfl.study.results import Claim, PaperValue, Results, SchemeResult
 
 MOST_CURVES = 8
+IN_THE_FIGURE = ("conventional", "coded-padded", "coded-fedl", "drop-slowest")
+VERDICT_RULE = (
+    "Schemes are compared seed by seed and draw by draw, under one convention for all of them. A claim holds, or fails,"
+    " where the whole 95 % interval of the ratio (bootstrap over seeds and draws) says so, and is a tie where the"
+    " interval lies on both sides. With fewer than 3 seeds nothing is judged."
+)
 _FIRST_SCREEN = ("Ours", "The fair rival", "The paper's scheme", "Conventional FL")
-AS_THE_PAPER = ("authors", paper.STEP)  # sharing convention and step
+AS_THE_PAPER = ("authors", paper.STEP)  # the authors' sharing formula, and the step that fits the figures
 
 
 def report_page(results: Results, svg: str) -> str:
     """The page, with the figure drawn into it."""
-    return page(
+    return web.page(
         results.title,
         [headline(results)],
         (
-            quick_note(results),
+            web.quick_note(results),
             _leaders(results),
             _paper_section(results),
             _figure(results, svg),
             _scheme_sections(results),
             _targets_section(results),
-            section("The paper's claims", claims_table(results.claims)) if results.claims else "",
+            _claims_section(results.claims) if results.claims else "",
             _shuffled_section(results),
             _sensitivity_section(results),
             _notes_section(results),
-            provenance(results),
+            web.provenance(results),
         ),
     )
 
@@ -77,8 +73,8 @@ def report_page(results: Results, svg: str) -> str:
 def _leaders(results: Results) -> str:
     """The first screen: how long, how much of it is solver and how much code, and who sees what."""
     leaders = leading_four(results.schemes, headline_target(results), *kinds(results.schemes)[0])
-    return cards(
-        Card(
+    return web.cards(
+        web.Card(
             f"{one.who}: {one.name}" if one.name else one.who,
             one.time,
             (one.gain, f"{one.view[0].upper()}{one.view[1:]}."),
@@ -100,7 +96,7 @@ def headline(results: Results) -> str:
     if median is None:
         return f"No scheme reaches {goal} in the median seed."
     baseline = best.scheme == "conventional"
-    compared = f", {number(faster)} times faster than conventional FL" if faster and not baseline else ""
+    compared = f", {times_faster(faster)} than conventional FL" if faster and not baseline else ""
     compared += split_of_gain(best)
     return (
         f"First to reach {goal} is {series_name(best)}: after {seconds(median)} of virtual time{compared}"
@@ -122,31 +118,42 @@ def _against_paper(entry: SchemeResult | None, value: PaperValue, goal: str) -> 
             f" {value.speedup:g}: it or conventional FL does not get there."
         )
     return (
-        f"Coded-padded with α = {value.alpha} reaches {goal} {number(speedup.median)} times faster than"
-        f" conventional FL (median over {_seeds(entry)}, {span(speedup.min, speedup.max)});"
-        f" the paper reports {value.speedup:g}."
+        f"Coded-padded with α = {value.alpha} reaches {goal} {times_faster(speedup.median)} than"
+        f" conventional FL (median over {_seeds(entry)}, {_spread(entry)}); the paper reports {value.speedup:g}."
     )
 
 
+def _spread(entry: SchemeResult) -> str:
+    """The interval; the spread over so few seeds that there is none."""
+    interval = speedup_interval(entry)
+    return f"{speedup_range(entry)} over them" if interval == NOTHING else f"95 % interval {interval}"
+
+
 def _paper_section(results: Results) -> str:
-    """The paper's value, ours, the spread over seeds and the ratio, under every convention and step."""
+    """The paper's value, ours with its interval and the ratio of both, under every convention and step."""
     value, target = results.paper, headline_target(results)
     if value is None:
         return ""
-    rows: list[Line] = []
+    rows: list[web.Line] = []
     for sharing, step in kinds(results.schemes):
         entry = _paper_entry(entries_at(results.schemes, target, sharing, step), value)
         if entry is not None:
             ours = entry.speedup_over_conventional.median
             cells = [sharing, step, f"{value.speedup:g}", speedup_median(entry), speedup_range(entry)]
+            cells.append(speedup_interval(entry))
             cells.append(f"{ours / value.speedup:.2f}" if ours else NOTHING)
+            cells.append(speedup_interval(entry, value.speedup))
             rows.append((cells, "marked" if (sharing, step) == AS_THE_PAPER else ""))
-    heads = ("sharing", "step", "paper", "ours, median", "spread over seeds", "ours / paper")
+    heads = (
+        *("sharing", "step", "paper", "ours, median", "spread over seeds", "95 % interval", "ours / paper"),
+        "95 % interval",
+    )
     caption = (
         f"Times faster than conventional FL, coded-padded with α = {value.alpha} at"
-        f" {target_text(target, results.score_name)}. Marked: as the paper computes it."
+        f" {target_text(target, results.score_name)}, pads and sealing charged. Marked: the authors' sharing formula"
+        " and the step that fits the figures; the interval is the bootstrap's, over seeds and draws."
     )
-    return section("The paper's value and ours", table(heads, rows, caption, text_columns=(0, 1)))
+    return web.section("The paper's value and ours", web.table(heads, rows, caption, text_columns=(0, 1)))
 
 
 def _figure(results: Results, svg: str) -> str:
@@ -154,19 +161,30 @@ def _figure(results: Results, svg: str) -> str:
     in_all, drawn = len(entries_at(results.schemes, headline_target(results), sharing, step)), len(drawn_of(results))
     thinned = ""
     if drawn < in_all:
-        thinned = f" {drawn} of {in_all} curves are drawn, of each scheme and solver the fastest; all are in the table."
+        which = "of each scheme and solver the fastest"
+        if results.paper is not None:
+            which = "those of the paper's figure, dropping, ours and the fair rival"
+        thinned = f" {drawn} of {in_all} curves are drawn, {which}; all are in the table."
     caption = (
         f"Test {results.score_name} against training time, as in the paper's Figure 1. Lines are medians over"
         f" {len(results.seeds)} feature seed{'s' * (len(results.seeds) != 1)}, bands their whole spread;"
         f" sharing {sharing}, step {step}.{thinned}"
     )
-    return figure(svg, caption)
+    return web.figure(svg, caption)
 
 
 def drawn_of(results: Results) -> list[SchemeResult]:
-    """The entries whose curves are in the figure: all of the paper's, else not more than can be told apart."""
-    entries = entries_at(results.schemes, headline_target(results), *kinds(results.schemes)[0])
-    return entries if results.paper is not None or len(entries) <= MOST_CURVES else best_variants(entries)
+    """The entries whose curves are in the figure: not more than can be told apart.
+
+    Of a reproduction the curves of the paper's figure, dropping, ours and its fair rival; of a comparison with many
+    entries the fastest of each scheme and solver.
+    """
+    sharing, step = kinds(results.schemes)[0]
+    entries = entries_at(results.schemes, headline_target(results), sharing, step)
+    if results.paper is None:
+        return entries if len(entries) <= MOST_CURVES else best_variants(entries)
+    leaders = [one.entry for one in leading_four(results.schemes, headline_target(results), sharing, step)]
+    return [one for one in entries if (one.scheme in IN_THE_FIGURE and one.solver == "gd") or one in leaders]
 
 
 def _scheme_sections(results: Results) -> str:
@@ -175,14 +193,14 @@ def _scheme_sections(results: Results) -> str:
     tables = []
     for index, (sharing, step) in enumerate(kinds(results.schemes)):
         content = _scheme_table(results.schemes, target, sharing, step, results.score_name)
-        tables.append(details(f"sharing {sharing}, step {step}", content, is_open=index == 0))
-    return section(f"Every scheme at {target_text(target, results.score_name)}", *tables)
+        tables.append(web.details(f"sharing {sharing}, step {step}", content, is_open=index == 0))
+    return web.section(f"Every scheme at {target_text(target, results.score_name)}", *tables)
 
 
 def _scheme_table(schemes: Sequence[SchemeResult], target: float, sharing: str, step: str, score_name: str) -> str:
     heads = (
         "scheme", "epochs to target", "time to target, s", "p5–p95 over latencies", "times faster", "solver × code",
-        "spread over seeds",        "sharing, s", "epoch, s", f"final {score_name}", "server sees",
+        "95 % interval", "sharing, s", "epoch, s", f"final {score_name}", "server sees",
     )  # fmt: skip
     found = rows_at(schemes, target, sharing, step, score_name)
     rows = [
@@ -191,16 +209,14 @@ def _scheme_table(schemes: Sequence[SchemeResult], target: float, sharing: str, 
                 row.name,
                 f"{row.epochs} ({row.seeds} seeds)" if row.seeds else row.epochs,
                 row.time, row.time_range, row.speedup, row.gain.replace(" ", "\u00a0"),
-                row.speedup_range, row.sharing, row.epoch, row.final,
+                row.speedup_interval, row.sharing, row.epoch, row.final,
                 row.server_sees,
             ],
             "marked" if row.fastest else "",
         )
         for row in found
     ]  # fmt: skip
-    return table(heads, rows) + "".join(
-        paragraph(f"{row.name} could not run: {row.reason}.", "soft") for row in found if row.reason is not None
-    )
+    return web.table(heads, rows) + "".join(web.paragraph(text, "soft") for text in remarks(found))
 
 
 def _targets_section(results: Results) -> str:
@@ -221,7 +237,36 @@ def _targets_section(results: Results) -> str:
         rows.append((cells, ""))
     heads = ("scheme", *(target_value(target, results.score_name) for target in targets))
     caption = f"Median time in seconds, ▸ the fastest; sharing {sharing}, step {step}."
-    return section("Time to other targets", table(heads, rows, caption))
+    return web.section("Time to other targets", web.table(heads, rows, caption))
+
+
+def _claims_section(claims: Sequence[Claim]) -> str:
+    """A row a claim about times, a column a convention; claims about accuracy, which have none; then all evidence."""
+    timed = [claim for claim in claims if claim.sharing is not None]
+    rest = [claim for claim in claims if claim.sharing is None]
+    columns = list(dict.fromkeys((claim.charged, claim.sharing) for claim in timed))
+    by_claim: dict[tuple[str, str, str], dict[tuple[bool | None, str | None], Claim]] = {}
+    for claim in timed:
+        target = "all" if claim.target_accuracy is None else percent(claim.target_accuracy)
+        by_claim.setdefault((claim.statement, claim.dataset, target), {})[claim.charged, claim.sharing] = claim
+    rows: list[web.Line] = [
+        ([web.Cell(statement, "prose"), target, *(web.VERDICTS[found[column].verdict] for column in columns)], "")
+        for (statement, _, target), found in by_claim.items()
+    ]
+    over = [("", 2)]
+    for charged, same in itertools.groupby(charged for charged, _ in columns):
+        over.append((f"pads and sealing {'charged' if charged else 'free'}", len(list(same))))
+    heads = ("claim", "target", *(sharing or "" for _, sharing in columns))
+    matrix = web.table(heads, rows, text_columns=range(len(heads)), over=over) if rows else ""
+    evidence = [
+        web.details(
+            f"evidence: sharing {sharing}, pads and sealing {'charged' if charged else 'free'}",
+            web.claims_table([claim for claim in timed if (claim.charged, claim.sharing) == (charged, sharing)]),
+        )
+        for charged, sharing in columns
+    ]
+    about_accuracy = [web.claims_table(rest)] if rest else []
+    return web.section("The paper's claims", web.paragraph(VERDICT_RULE), matrix, *evidence, *about_accuracy)
 
 
 def _shuffled_section(results: Results) -> str:
@@ -234,7 +279,7 @@ def _shuffled_section(results: Results) -> str:
         f"The same rows spread over the devices at random instead of sorted by label; sharing {sharing}, step {step}."
     )
     content = _scheme_table(schemes, target, sharing, step, results.score_name)
-    return section("Shuffled data", paragraph(lead), content)
+    return web.section("Shuffled data", web.paragraph(lead), content)
 
 
 def _sensitivity_section(results: Results) -> str:
@@ -257,14 +302,14 @@ def _sensitivity_section(results: Results) -> str:
         "What expanding a pad number and sealing a byte costs, as multiples of the fleet file's price; the paper counts"
         f" none (0×). Target {target_text(target, results.score_name)}, sharing {sharing}, step {step}."
     )
-    return section("If cryptography cost more or less", table(heads, rows, caption))
+    return web.section("If cryptography cost more or less", web.table(heads, rows, caption))
 
 
 def _notes_section(results: Results) -> str:
     target = headline_target(results)
     schemes = results.schemes
     judged = [e for kind in kinds(schemes) for e in entries_at(schemes, target, *kind)]
-    return section("Notes", definitions(notes_of(results, judged, target_text(target, results.score_name))))
+    return web.section("Notes", web.definitions(notes_of(results, judged, target_text(target, results.score_name))))
 
 
 def _paper_entry(entries: Iterable[SchemeResult], value: PaperValue) -> SchemeResult | None:

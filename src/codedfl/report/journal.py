@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from codedfl.report.rows import dataset_name, method_name, number, packing, percent, seconds
+from codedfl.report.rows import dataset_name, method_name, number, packing, percent, seconds, times_faster
 from codedfl.study.results import PeerRow, ScalingRow
 
 
@@ -39,7 +39,7 @@ def journal_discussion(scaling: Sequence[ScalingRow], n_features: int) -> list[s
         f"The journal version of the paper gives groups of devices a code each and reports a speed-up of"
         f" {JOURNAL.speedup:g} over conventional FL for {dataset_name(JOURNAL.dataset)} at {percent(JOURNAL.target)}"
         f" with {JOURNAL.devices} devices. The scheme of that kind here ({ours.label}, gradient descent) is"
-        f" {number(ours.speedup)} times faster ({seconds(ours.seconds)}), {ours.speedup / JOURNAL.speedup:.2f}"
+        f" {times_faster(ours.speedup)} ({seconds(ours.seconds)}), {ours.speedup / JOURNAL.speedup:.2f}"
         f" of the journal's value. The journal's exact setting is not reproduced here: our fleet repeats the mix of the"
         f" paper's devices, the groups are ours, and sharing is {ours.sharing}, {packing(ours.chunked)}. The two"
         " numbers are of one kind, not of one experiment."

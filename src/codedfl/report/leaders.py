@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from codedfl.report.rows import by_time, entries_at, name_in_sentence, number, seconds, split_of_gain
-from codedfl.schemes import CodedPadded, Conventional, ConventionalFullBatch
+from codedfl.report.rows import FAIR_RIVAL, by_time, entries_at, name_in_sentence, seconds, split_of_gain, times_faster
+from codedfl.schemes import CodedPadded, Conventional
 from codedfl.study.results import SchemeResult
 
-BASELINE, PAPER_SCHEME, FAIR_RIVAL = Conventional.name, CodedPadded.name, ConventionalFullBatch.name
+BASELINE, PAPER_SCHEME = Conventional.name, CodedPadded.name
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,11 @@ class Leader:
     @property
     def gain(self) -> str:
         """Such as "37.5 times faster (6.37 by the solver, 5.89 by the code)"; empty for the baseline itself."""
-        faster = self.entry.speedup_over_conventional.median
-        if not faster or self.entry.scheme == BASELINE:
+        gain, seeds = self.entry.speedup_over_conventional, self.entry.seeds
+        if not gain.median or self.entry.time_to_target_s.median is None or self.entry.scheme == BASELINE:
             return ""
-        return f"{number(faster)} times faster" + (split_of_gain(self.entry) if self.entry.private else "")
+        compared = f" in the {gain.seeds_compared} of {seeds} seeds in which conventional FL gets there"
+        return times_faster(gain.median) + split_of_gain(self.entry) + compared * (gain.seeds_compared < seeds)
 
     @property
     def view(self) -> str:
@@ -47,7 +48,8 @@ class Leader:
         text = f"its server sees {'only the total' if self.entry.private else 'the gradient of each device'}"
         exposed = self.entry.exposure.one_colluder
         if self.entry.private and exposed is not None:
-            text += f", and with one colluding device {'no other device' if exposed == 0 else f'{exposed} others'}"
+            others = {0: "no other device", 1: "one other"}.get(exposed, f"{exposed} others")
+            text += f", and with one colluding device {others}"
         return text
 
     @property

@@ -7,19 +7,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from codedfl.report.rows import kinds, series_name
+from codedfl.report.rows import kinds, listed, name_in_sentence
+from codedfl.solve.descent import DERIVED, POWER_ITERATIONS, STEPS
 from codedfl.study import paper
-from codedfl.study.paper import STEPS
 from codedfl.study.results import Results, SchemeResult
 
 SHARING_NOTES = {
     "authors": (
-        "the formula of the authors' simulation: every message at its mean number of transmissions, at the mean of the"
-        " two link rates, up and down one after the other"
+        "mean times; of coded-padded by the formula of the authors' program (the paper has none): every message at its"
+        " mean number of transmissions, at the mean of the two link rates, up and down one after the other. The program"
+        " itself draws CodedFedL's upload and waits for the slowest, which is its row under “per-message”"
     ),
     "per-message": "every message with its own retransmissions, up and then relayed down; the slowest device counts",
     "multicast": "a device uploads its bulk data once and the server relays it to every recipient",
 }
+
+
+PAPER_STEPS = (
+    "Step size",
+    f"Step “literal” is the paper's μ = {STEPS[paper.STEP_LITERAL].initial:g} on the gradient of its loss, with"
+    f" the loss's factor 1/2. The paper's figures fit a step twice as large: step “paper” is"
+    f" μ = {STEPS[paper.STEP].initial:g}, the 1/2 dropped. Both decay as the paper says, and neither is tuned"
+    " to a run.",
+)
 
 
 def notes_of(results: Results, judged: Sequence[SchemeResult], goal: str) -> list[tuple[str, str]]:
@@ -38,14 +48,19 @@ def notes_of(results: Results, judged: Sequence[SchemeResult], goal: str) -> lis
                 " zero between any two images.",
             )
         )
+    steps = {step for _, step in kinds(results.schemes)}
+    if DERIVED in steps:
+        notes.append(
+            (
+                "Step size",
+                "Every descent takes a step that follows from the data, by one rule: 1 / (1.25 times the largest"
+                f" eigenvalue of X'X/m, plus λ), after {POWER_ITERATIONS} epochs that find it. Schemes that descend on"
+                " mini-batches go by the steepest of these.",
+            )
+        )
+    if steps & set(STEPS):
+        notes.append(PAPER_STEPS)
     notes += [
-        (
-            "Step size",
-            f"Step “literal” is the paper's μ = {STEPS[paper.STEP_LITERAL].initial:g} on the gradient of its loss, with"
-            f" the loss's factor 1/2. The paper's figures fit a step twice as large: step “paper” is"
-            f" μ = {STEPS[paper.STEP].initial:g}, the 1/2 dropped. Both decay as the paper says, and neither is tuned"
-            " to a run.",
-        ),
         (
             "Sharing phase",
             "One convention applies to all schemes of a table. "
@@ -64,12 +79,14 @@ def _unreached(judged: Sequence[SchemeResult], goal: str) -> str:
         " seed by seed, over the seeds in which conventional FL reaches the target."
     )
     several = len({e.dataset for e in judged}) > 1
-    listed = [
-        f"{series_name(e)} ({e.dataset + ', ' if several else ''}{e.sharing}, step {e.step})"
-        f" {e.seeds_reached} of {e.seeds}"
+    some = [
+        f"{name_in_sentence(e)} ({e.dataset + ', ' if several else ''}{e.sharing}, step {e.step})"
+        f" in {e.seeds_reached} of {e.seeds}"
         for e in judged
-        if e.seeds_reached < e.seeds
+        if 0 < e.seeds_reached < e.seeds
     ]
-    if not listed:
+    none = sum(e.seeds_reached == 0 for e in judged)
+    if not some and not none:
         return f"{rule} In this run every scheme reaches {goal} in every seed."
-    return f"{rule} In this run these reach {goal} in only some or none: {'; '.join(listed)}."
+    text = f"{rule} In this run {none or 'no'} of {len(judged)} rows reach {goal} in no seed (“never”)"
+    return f"{text}, and these in some: {listed(some)}." if some else f"{text}, the others in every one."

@@ -8,73 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from html import escape
+from importlib.resources import files
 
 from codedfl.report.canvas import INK, PAPER
 from codedfl.report.rows import percent, seconds
-from codedfl.study.results import Claim, Results
-
-STYLE = """
-:root { color-scheme: light dark; --ink: #1b1f24; --paper: #ffffff; --soft: #5c6670; --line: #d9dee3; --tint: #f4f6f8;
-  --good: #00704f; --bad: #b34700; --shade: rgba(27, 31, 36, 0.28); }
-@media (prefers-color-scheme: dark) { :root { --ink: #e6e9ec; --paper: #14181c; --soft: #9aa5b0; --line: #343c44;
-  --tint: #1d2329; --good: #3fc99a; --bad: #ff9a57; --shade: rgba(230, 233, 236, 0.35); } }
-body { margin: 0 auto; max-width: 72rem; padding: 1.5rem 1.25rem 4rem; background: var(--paper); color: var(--ink);
-  font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
-h1 { font-size: 1.7rem; line-height: 1.2; margin: 0.5rem 0; }
-h2 { font-size: 1.2rem; margin: 2.4rem 0 0.6rem; }
-.headline { font-size: 1.2rem; margin: 0.6rem 0 1.2rem; max-width: 50rem; }
-.soft, caption, summary { color: var(--soft); }
-/* What is wider than the page scrolls by itself, and shows it: a shadow where there is more, a bar that stays. */
-.scroll { overflow-x: auto; scrollbar-width: thin; scrollbar-color: var(--soft) transparent; background:
-  linear-gradient(to right, var(--paper) 30%, transparent) left / 2.5rem 100%,
-  linear-gradient(to left, var(--paper) 30%, transparent) right / 2.5rem 100%,
-  linear-gradient(to right, var(--shade), transparent) left / 0.9rem 100%,
-  linear-gradient(to left, var(--shade), transparent) right / 0.9rem 100%;
-  background-repeat: no-repeat; background-attachment: local, local, scroll, scroll; }
-.scroll::-webkit-scrollbar { height: 8px; } .scroll::-webkit-scrollbar-thumb { background: var(--soft);
-  border-radius: 4px; }
-:focus-visible { outline: 3px solid #0072b2; outline-offset: 2px; }
-table { border-collapse: collapse; width: 100%; font-size: 0.9rem; font-variant-numeric: tabular-nums; }
-caption { text-align: left; padding: 0.2rem 0 0.4rem; }
-th, td { padding: 0.32rem 0.7rem 0.32rem 0; text-align: right; vertical-align: top;
-  border-bottom: 1px solid var(--line); }
-th { font-weight: 600; }
-thead th { border-bottom: 2px solid var(--line); vertical-align: bottom; }
-tbody th { font-weight: 400; white-space: nowrap; }
-tbody th.prose { white-space: normal; min-width: 16rem; }
-.text, th:first-child, td:first-child { text-align: left; }
-thead .over { text-align: center; border-bottom: 1px solid var(--line); color: var(--soft); font-weight: 400; }
-.begins { padding-left: 1rem; border-left: 1px solid var(--line); }
-td:last-child:not(.text) { white-space: nowrap; }
-.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(13rem, 1fr)); gap: 0.8rem; padding: 0;
-  margin: 1rem 0; list-style: none; }
-.cards li { background: var(--tint); border-radius: 8px; padding: 0.7rem 0.9rem; border: 1px solid transparent; }
-.cards li.winner { border-color: var(--good); }
-.cards b { display: block; font-size: 1.4rem; line-height: 1.3; font-variant-numeric: tabular-nums; }
-.cards span { display: block; } .cards .more { color: var(--soft); font-size: 0.9rem; }
-table.dense { font-size: 0.8rem; }
-table.dense td { white-space: nowrap; }
-tr.floor > * { font-style: italic; }
-tr.marked > * { font-weight: 700; background: var(--tint); }
-.holds { color: var(--good); font-weight: 600; white-space: nowrap; }
-.fails { color: var(--bad); font-weight: 600; white-space: nowrap; }
-p.fails { white-space: normal; }
-.open { color: var(--soft); white-space: nowrap; }
-figure { margin: 1.2rem 0; }
-figure svg { width: 100%; min-width: 40rem; height: auto; color: var(--ink); }
-@media (prefers-color-scheme: dark) { figure svg { filter: brightness(1.3); } }
-figcaption { color: var(--soft); font-size: 0.9rem; }
-details { margin: 0.6rem 0; }
-summary { cursor: pointer; }
-dt { font-weight: 600; margin-top: 0.7rem; }
-dd { margin: 0.1rem 0 0; }
-code { font-size: 0.9em; overflow-wrap: anywhere; }
-@media (max-width: 640px) { body { padding: 1rem 0.9rem 3rem; }
-  tbody th { white-space: normal; min-width: 7.5rem; max-width: 9.5rem; }
-  th:first-child { position: sticky; left: 0; background: var(--paper); }
-  tr.marked > th:first-child { background: var(--tint); } }
-"""
+from codedfl.study.results import Claim, Results, Verdict
 
 
 @dataclass(frozen=True)
@@ -87,11 +27,17 @@ class Cell:
 
 Line = tuple[Sequence[str | Cell], str]  # a row's cells and its class
 
-VERDICTS = {
-    True: Cell("✓ holds", "text holds"),
-    False: Cell("✗ fails", "text fails"),
-    None: Cell("– not judged", "text open"),
+VERDICTS: dict[Verdict, Cell] = {
+    "holds": Cell("✓ holds", "text holds"),
+    "fails": Cell("✗ fails", "text fails"),
+    "tie": Cell("= tie", "text open"),
+    "not judged": Cell("– not judged", "text open"),
 }
+
+
+@cache
+def _style() -> str:
+    return files("codedfl.report").joinpath("page.css").read_text(encoding="utf-8")
 
 
 def page(title: str, headlines: Iterable[str], sections: Iterable[str]) -> str:
@@ -101,7 +47,7 @@ def page(title: str, headlines: Iterable[str], sections: Iterable[str]) -> str:
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
+        f"<title>{escape(title)}</title>\n<style>\n{_style()}</style>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
     )
 
 
@@ -217,7 +163,7 @@ def claims_table(claims: Sequence[Claim]) -> str:
     for claim in claims:
         target = "all" if claim.target_accuracy is None else percent(claim.target_accuracy)
         statement = Cell(claim.statement, "prose")
-        rows.append(([statement, claim.dataset, target, VERDICTS[claim.holds], claim.evidence], ""))
+        rows.append(([statement, claim.dataset, target, VERDICTS[claim.verdict], claim.evidence], ""))
     return table(("claim", "data set", "target", "verdict", "evidence"), rows, text_columns=range(5))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from codedfl.report.page import Card, Line, cards, definitions, figure, page, paragraph, section, table
-from codedfl.report.plan_table import SEES, fastest_of_each, plan_name
+from codedfl.report.plan_table import SEES, left_out_cells, plan_name
 from codedfl.report.rows import amount, number, percent, seconds, span, target_text
 from codedfl.schemes import Conventional, ConventionalFullBatch
 from codedfl.study.planner import Plan, Planning
@@ -88,12 +88,7 @@ def _caption(planning: Planning, goal: str) -> str:
 def _left_out(planning: Planning) -> str:
     if not planning.left_out and not planning.unreached:
         return ""
-    reasons = {id(made): why for made, why in planning.left_out}
-    rows: list[Line] = [
-        ([plan_name(made), number(made.seconds_mean), "; ".join(reasons[id(made)])], "")
-        for made in fastest_of_each(made for made, _ in planning.left_out)
-    ]
-    rows += [(["–", "never", sentence], "") for sentence in planning.unreached]
+    rows: list[Line] = [([name, mean, why], "") for name, mean, _, why in left_out_cells(planning)]
     caption = "The fastest of each scheme and solver that a limit excludes, and solvers short of the target."
     return section("Left out, and why", table(("plan", "mean, s", "why"), rows, caption, text_columns=(0, 2)))
 

@@ -15,7 +15,7 @@ from matplotlib.lines import Line2D
 from codedfl.errors import InvalidInput
 from codedfl.report import canvas
 from codedfl.report.canvas import INK, PAPER, Pictures, look_of
-from codedfl.report.end_labels import BESIDE, EndLabel, write_end_labels
+from codedfl.report.end_labels import EndLabel, write_end_labels
 from codedfl.report.plan_table import plan_name
 from codedfl.report.rows import seconds, target_text
 from codedfl.study.planner import CurveKey, Plan, Planning, time_against_alpha
@@ -29,14 +29,7 @@ _STEPS = [lead * 10**power for power in range(6) for lead in (1, 2, 5)]
 
 _LEFT_OUT: dict[str, Any] = {"marker": "o", "markersize": 4, "markerfacecolor": PAPER, "linestyle": "none"}
 _KEPT: dict[str, Any] = {"marker": "o", "markersize": 4, "linestyle": "none"}
-_WINNER: dict[str, Any] = {
-    "marker": "o",
-    "markersize": 11,
-    "markerfacecolor": "none",
-    "markeredgecolor": INK,
-    "markeredgewidth": 1.4,
-    "linestyle": "none",
-}
+_WINNER = canvas.hollow("o", 11, 1.4)
 
 
 def plan_figure(planning: Planning, *, title: str = "", score_name: str = "accuracy") -> Pictures:
@@ -75,7 +68,7 @@ def plan_figure(planning: Planning, *, title: str = "", score_name: str = "accur
         )
         renderer = canvas.laid_out(figure)
         for axes, of_panel in zip(all_axes, labels, strict=True):
-            write_end_labels(axes, renderer, of_panel, [], fontsize=8.0, places=BESIDE)
+            write_end_labels(axes, renderer, of_panel, fontsize=8.0)
         return canvas.render(figure)
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
 from codedfl.report.rows import QUALIFIERS, SCHEME_NAMES, SOLVER_NAMES, amount, number, score, span, target_text
+from codedfl.report.tables import terminal_table
 from codedfl.study.planner import Plan, Planning
 
 FURTHER = 4  # more variants of alpha and groups below the best of each scheme and solver
@@ -31,7 +31,7 @@ def plan_table(planning: Planning, *, title: str = "", score_name: str = "accura
     The plans are those that keep to the limits; none make an empty table, and ``left_out_table`` says why.
     """
     goal = f"time to {target_text(planning.target, score_name)}"
-    table = _table(
+    table = terminal_table(
         f"{title}: {goal}" if title else goal.capitalize(),
         "Virtual seconds; bytes, MACs and memory of a device for the whole training. May be late: how many devices need"
         " not be waited for. Of Gram: how many directions of the total Gram matrix the server learns. Exposed: how many"
@@ -60,33 +60,25 @@ def left_out_table(planning: Planning) -> Table | None:
     """The fastest of each scheme and solver that a limit excludes, and solvers short of the target; None if none."""
     if not planning.left_out and not planning.unreached:
         return None
-    table = _table("Left out", "")
+    table = terminal_table("Left out")
     table.add_column("plan", overflow="fold")
     table.add_column("mean, s", justify="right", no_wrap=True)
     table.add_column("variants", justify="right", no_wrap=True)
     table.add_column("why", overflow="fold")
-    reasons = {id(made): why for made, why in planning.left_out}
-    plans = [made for made, _ in planning.left_out]
-    for made in fastest_of_each(plans):
-        variants = sum((other.scheme, other.solver) == (made.scheme, made.solver) for other in plans)
-        table.add_row(
-            Text(plan_name(made)), Text(number(made.seconds_mean)), str(variants), Text("; ".join(reasons[id(made)]))
-        )
-    for sentence in planning.unreached:
-        table.add_row(Text("–"), Text("never"), Text("–"), Text(sentence))
+    for cells in left_out_cells(planning):
+        table.add_row(*map(Text, cells))
     return table
 
 
-def _table(title: str, caption: str) -> Table:
-    return Table(
-        title=title,
-        caption=caption,
-        title_justify="left",
-        caption_justify="left",
-        box=SIMPLE_HEAD,
-        show_edge=False,
-        padding=(0, 1, 0, 0),
-    )
+def left_out_cells(planning: Planning) -> list[tuple[str, str, str, str]]:
+    """Name, mean seconds, number of variants and reason of what ``left_out_table`` shows."""
+    reasons = {id(made): why for made, why in planning.left_out}
+    plans = [made for made, _ in planning.left_out]
+    found = []
+    for made in fastest_of_each(plans):
+        variants = sum((other.scheme, other.solver) == (made.scheme, made.solver) for other in plans)
+        found.append((plan_name(made), number(made.seconds_mean), str(variants), "; ".join(reasons[id(made)])))
+    return [*found, *(("–", "never", "–", sentence) for sentence in planning.unreached)]
 
 
 def fastest_of_each(plans: Iterable[Plan]) -> list[Plan]:

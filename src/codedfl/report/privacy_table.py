@@ -4,27 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
 from codedfl.errors import InvalidInput
 from codedfl.privacy.rows import PrivacyRow
+from codedfl.report.tables import terminal_table
 
 
 def privacy_table(rows: Sequence[PrivacyRow], title: str = "") -> Table:
     """One row a party or a collusion; ``rows`` come from ``Scheme.privacy_rows``."""
     if not rows:
         raise InvalidInput("rows must hold at least one party, got none")
-    table = Table(
-        title=title or None,
-        caption=f"Exposed: single devices whose sums it learns, its own members' not counted.{_carried_out(rows)}",
-        title_justify="left",
-        caption_justify="left",
-        box=SIMPLE_HEAD,
-        show_edge=False,
-        padding=(0, 1, 0, 0),
-    )
+    caption = f"Exposed: single devices whose sums it learns, its own members' not counted.{_carried_out(rows)}"
+    table = terminal_table(title, caption)
     for heading in ("who", "sees", "what follows"):
         table.add_column(heading, overflow="fold")
     table.add_column("exposed", justify="right", no_wrap=True)

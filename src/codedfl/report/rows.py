@@ -7,22 +7,23 @@ that did; seeds are never left out of a statistic (see ``comparison``).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 
 from codedfl.study.results import SchemeResult, TraceRow
 
 NEVER = "never"
 NOTHING = "–"
+TINY, HUGE = 1e-3, 1e6  # beyond them numbers are shown with a power of ten
 THIN = "\u202f"  # between thousands: narrow and never broken
 
-SOLVER_NAMES = {"nesterov": "Nesterov", "cg": "CG", "block-krylov": "block Krylov"}
+SOLVER_NAMES = {"nesterov": "Nesterov", "cg": "CG", "block-krylov": "block Krylov", "closed-form": "closed form"}
 SCHEME_NAMES = {
     "conventional": "conventional FL",
     "conventional-full-batch": "conventional FL",
     "coded-fedl": "CodedFedL",
 }
-QUALIFIERS = {"conventional-full-batch": "full batch"}
+FAIR_RIVAL = "conventional-full-batch"
+QUALIFIERS = {FAIR_RIVAL: "full batch"}
 PARAMETER_WORDS = {
     "alpha": "α = {:g}",
     "delta": "δ = {:g}",
@@ -32,62 +33,47 @@ PARAMETER_WORDS = {
     "dropped": "",  # a label says how many already
 }
 UNSAID = {"groups": 1, "spare": 0, "holders": 0}
+STEP_WORDS = {
+    "derived": "the step that follows from the data",
+    "paper": "the paper's step, 12",
+    "literal": "the step of the paper's text, 6",
+}
 DATASET_NAMES = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"}
 _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
-@dataclass(frozen=True)
 class Row:
     """One scheme at one target, times in virtual seconds.
 
     ``gain`` has the two factors of the speed-up, the solver's and the code's. ``seeds`` says how many reached the
-    target and is empty where all did; ``fastest`` marks the shortest time; ``reason`` says why a scheme could not run.
+    target and is empty where all did; ``fastest`` marks the shortest time.
     """
 
-    name: str
-    title: str
-    variant: str
-    epochs: str
-    time: str
-    time_range: str
-    speedup: str
-    speedup_range: str
-    gain: str
-    sharing: str
-    epoch: str
-    final: str
-    server_sees: str
-    seeds: str
-    fastest: bool = False
-    reason: str | None = None
+    def __init__(self, entry: SchemeResult, score_name: str, *, first: bool) -> None:
+        ran, seconds = entry.reason is None, entry.time_to_target_s
+        self.entry = entry
+        self.name = series_name(entry)
+        self.title, self.variant = name_and_variant(entry)
+        self.epochs = count(entry.epochs_to_target.median) if ran else NOTHING
+        self.time = number(seconds.median) if ran else NOTHING
+        self.time_range = span(seconds.p5, seconds.p95)
+        self.speedup = speedup_median(entry)
+        self.speedup_interval = speedup_interval(entry)
+        self.gain = gain_factors(entry)
+        self.sharing = NOTHING if entry.sharing_s is None else number(entry.sharing_s)
+        self.epoch = NOTHING if entry.epoch_s_mean is None else number(entry.epoch_s_mean)
+        final = entry.final_accuracy.median
+        self.final = "diverges" if entry.diverged else NOTHING if final is None else score(final, score_name)
+        self.server_sees = "total only" if entry.private else "each device"
+        all_of_them = entry.seeds_reached == entry.seeds or not ran
+        self.seeds = "" if all_of_them else f"{entry.seeds_reached} of {entry.seeds}"
+        self.fastest = first and seconds.median is not None
 
 
 def rows_at(schemes: Iterable[SchemeResult], target: float, sharing: str, step: str, score_name: str) -> list[Row]:
     """The rows of one table, fastest first; those that never reach the target last, as high as they got first."""
     chosen = sorted(entries_at(schemes, target, sharing, step), key=by_time)
-    return [_row(entry, score_name, first=index == 0) for index, entry in enumerate(chosen)]
-
-
-def _row(entry: SchemeResult, score_name: str, *, first: bool) -> Row:
-    ran = entry.reason is None
-    return Row(
-        name=series_name(entry),
-        title=name_and_variant(entry)[0],
-        variant=name_and_variant(entry)[1],
-        epochs=count(entry.epochs_to_target.median) if ran else NOTHING,
-        time=number(entry.time_to_target_s.median) if ran else NOTHING,
-        time_range=span(entry.time_to_target_s.p5, entry.time_to_target_s.p95),
-        speedup=speedup_median(entry),
-        speedup_range=speedup_range(entry),
-        gain=gain_factors(entry),
-        sharing=NOTHING if entry.sharing_s is None else number(entry.sharing_s),
-        epoch=NOTHING if entry.epoch_s_mean is None else number(entry.epoch_s_mean),
-        final=NOTHING if entry.final_accuracy.median is None else score(entry.final_accuracy.median, score_name),
-        server_sees="total only" if entry.private else "each device",
-        seeds="" if entry.seeds_reached == entry.seeds or not ran else f"{entry.seeds_reached} of {entry.seeds}",
-        fastest=first and entry.time_to_target_s.median is not None,
-        reason=entry.reason,
-    )
+    return [Row(entry, score_name, first=index == 0) for index, entry in enumerate(chosen)]
 
 
 def entries_at(schemes: Iterable[SchemeResult], target: float, sharing: str, step: str) -> list[SchemeResult]:
@@ -115,8 +101,12 @@ def targets_of(schemes: Iterable[SchemeResult]) -> list[float]:
 
 def series_name(entry: SchemeResult | TraceRow) -> str:
     """The scheme's label, and the solver where it is not gradient descent."""
-    solver = SOLVER_NAMES.get(entry.solver)
-    return entry.label if solver is None else f"{entry.label}, {solver}"
+    return ", ".join(filter(None, (entry.label, solver_name(entry.solver))))
+
+
+def solver_name(solver: str) -> str:
+    """As people write it, empty for gradient descent; names that are not ours stay as they are."""
+    return "" if solver == "gd" else SOLVER_NAMES.get(solver, solver)
 
 
 def variant_name(scheme: str, parameters: Mapping[str, float], solver: str = "gd") -> str:
@@ -126,7 +116,7 @@ def variant_name(scheme: str, parameters: Mapping[str, float], solver: str = "gd
         for name, value in parameters.items()
         if value != UNSAID.get(name)
     ]
-    words = [QUALIFIERS.get(scheme, ""), *words, SOLVER_NAMES.get(solver, "")]
+    words = [QUALIFIERS.get(scheme, ""), *words, solver_name(solver)]
     return ", ".join(word for word in words if word)
 
 
@@ -148,8 +138,8 @@ def method_name(scheme: str, solver: str, joint: str = ", ") -> str:
     Conventional FL with another solver is on the full batch always, so that need not be said.
     """
     name = SCHEME_NAMES.get(scheme, scheme)
-    if solver in SOLVER_NAMES:
-        return f"{name}{joint}{SOLVER_NAMES[solver]}"
+    if solver_name(solver):
+        return f"{name}{joint}{solver_name(solver)}"
     return f"{name}, {QUALIFIERS[scheme]}" if scheme in QUALIFIERS else name
 
 
@@ -164,20 +154,36 @@ def best_variants(entries: Iterable[SchemeResult]) -> list[SchemeResult]:
 
 
 def remarks(rows: Iterable[Row]) -> list[str]:
-    """A sentence for each scheme that could not run, or whose seeds did not all reach the target."""
-    found = []
+    """A sentence for each reason why schemes have no numbers, and one on those that get there in some seeds only."""
+    why: dict[tuple[str, bool], list[str]] = {}
+    some = []
     for row in rows:
-        if row.reason is not None:
-            found.append(f"{row.name} could not run: {row.reason}.")
-        elif row.seeds:
-            found.append(f"Seeds that reach the target: {row.name}: {row.seeds}.")
-    return found
+        entry = row.entry
+        if entry.reason is not None:
+            why.setdefault((entry.reason, entry.diverged), []).append(name_in_sentence(entry))
+        elif row.seeds and entry.seeds_reached:
+            some.append(f"{name_in_sentence(entry)} in {row.seeds}")
+    found = []
+    for (reason, diverged), names in why.items():
+        verb = ("diverges" if len(names) == 1 else "diverge") if diverged else "could not run"
+        found.append(f"{listed(names)} {verb}: {reason}.")
+    return found + ([f"In some seeds only the target is reached by {listed(some)}."] if some else [])
+
+
+def listed(names: Sequence[str]) -> str:
+    """Such as "a", "a and b", "a, b and c"."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
+def times_faster(ratio: float) -> str:
+    """Such as "3.18 times faster"; what is below 1 is slower."""
+    return f"{number(ratio)} times faster" if ratio >= 1 else f"{number(1 / ratio)} times slower"
 
 
 def speedup_median(entry: SchemeResult) -> str:
-    """Not "never": 0 stands for a scheme that did not get there, None for a baseline that did not."""
+    """Nothing, not "never", where the scheme or the baseline does not get there."""
     value = entry.speedup_over_conventional.median
-    return number(value) if value else NOTHING
+    return number(value) if value and entry.time_to_target_s.median is not None else NOTHING
 
 
 def speedup_range(entry: SchemeResult) -> str:
@@ -186,31 +192,59 @@ def speedup_range(entry: SchemeResult) -> str:
     return NOTHING if entry.seeds_reached == 0 else span(speedup.min, speedup.max)
 
 
+def speedup_interval(entry: SchemeResult, unit: float = 1.0) -> str:
+    """The 95 % interval of the speed-up, over ``unit``; nothing with fewer than three seeds."""
+    speedup = entry.speedup_over_conventional
+    if entry.seeds_reached == 0 or speedup.low is None:
+        return NOTHING
+    return span(speedup.low / unit, None if speedup.high is None else speedup.high / unit)
+
+
 def gain_factors(entry: SchemeResult) -> str:
     """Such as "5.40 × 7.76": what the solver brings times what the code brings."""
     gain = entry.gain
-    return NOTHING if gain.solver is None or gain.code is None else f"{number(gain.solver)} × {number(gain.code)}"
+    return (
+        NOTHING
+        if speedup_median(entry) == NOTHING or not gain.solver or not gain.code
+        else f"{number(gain.solver)} × {number(gain.code)}"
+    )
 
 
 def split_of_gain(entry: SchemeResult) -> str:
-    """Such as " (12.0 by the solver, 10.0 by the code)", to follow a speed-up; nothing where it cannot be split."""
+    """Such as " (12.0 by the solver, 10.0 by the code)", to follow a speed-up; nothing where it cannot be split.
+
+    With gradient descent the solver is conventional FL's own, and what the fair rival gains are its full batches. A
+    factor below 1 is said to be one.
+    """
     gain = entry.gain
-    if gain.solver is None or gain.code is None:
+    if not gain.solver or not gain.code or entry.scheme == FAIR_RIVAL:
         return ""
-    return f" ({number(gain.solver)} by the solver, {number(gain.code)} by the code)"
+    factors = {"by full batches" if entry.solver == "gd" else "by the solver": gain.solver, "by the code": gain.code}
+    say = number if min(factors.values()) >= 1 else times_faster
+    return f" ({', '.join(f'{say(factor)} {whence}' for whence, factor in factors.items())})"
 
 
 def number(value: float | None) -> str:
-    """A measured value: three digits, more from 1000 on; None is "never"."""
+    """A measured value: three digits, more from 1000 on, powers of ten where it is huge or tiny; None is "never"."""
     if value is None:
         return NEVER
+    if value and not TINY <= abs(value) < HUGE:
+        return _power(value)
     return count(round(value)) if value == 0 or abs(value) >= 99.95 else f"{value:#.3g}"
+
+
+def _power(value: float) -> str:
+    """Such as 1.23e6: no column holds all digits of what may come."""
+    digits, power = f"{value:.2e}".split("e")
+    return f"{digits}e{int(power)}"
 
 
 def count(value: float | None) -> str:
     """Epochs, and the ticks of an axis: no more digits than it has, grouped from 10 000 on; None is "never"."""
     if value is None:
         return NEVER
+    if abs(value) > HUGE:
+        return _power(value)
     return f"{value:,.0f}".replace(",", THIN) if abs(value) >= 10_000 else f"{value:.4g}"
 
 
@@ -240,7 +274,9 @@ def percent(fraction: float) -> str:
 
 def score(value: float, score_name: str) -> str:
     """Accuracy in per cent, R^2 as a number."""
-    return f"{100 * value:.1f}{THIN}%" if score_name == "accuracy" else f"{value:.3f}"
+    if score_name == "accuracy":
+        return f"{100 * value:.1f}{THIN}%"
+    return f"{value:.3f}" if abs(value) < 1000 else _power(value)
 
 
 def packing(chunked: bool) -> str:

@@ -103,6 +103,7 @@ class RunState:
         self._view = RunView()
         self._devices: dict[str, DeviceLane] = {}
         self._lanes: dict[str, dict[int, str]] = {}
+        self._shows_all = False
         self._asked: set[str] = set()
         self._parts: list[tuple[set[str], int]] = []
         self._began: float | None = None
@@ -179,12 +180,13 @@ class RunState:
 
     def _on_stage(self, event: dict[str, Any]) -> None:
         self._view.stage = event["stage"]
-        self._reveals_gram = self._reveals_gram or event["stage"] == "inference"
+        if event["stage"] in ("gram", "products"):  # the columns' whole X'X; and that of random features, by directions
+            self._shows_all = event["stage"] == "gram"
 
     @property
     def _in_training(self) -> bool:
-        """Lanes, quorum and epochs are of the training; the other stages of a study are one exchange each."""
-        return self._view.stage in ("", "training")
+        """Lanes, quorum and epochs are of a training; every other total of a study is one exchange."""
+        return self._view.stage in ("", "products")
 
     def _on_members(self, event: dict[str, Any]) -> None:
         if not self._in_training:
@@ -260,7 +262,9 @@ class RunState:
         self._scored, self._view.scored_rows = event["score"], event["rows"]
 
     def _on_finished(self, event: dict[str, Any]) -> None:
-        self._view.finished, self._view.outcome = True, event["outcome"]
+        view = self._view
+        view.finished, view.outcome = True, event["outcome"]
+        view.received, view.sent = event.get("received") or view.received, event.get("sent") or view.sent
 
     # -- what follows from them
 
@@ -277,7 +281,9 @@ class RunState:
         view.seconds_an_epoch = pace
         left = None if pace is None or not view.epochs else pace * max(0, view.epochs - view.epoch)
         view.seconds_left = None if view.finished else left
-        if view.epoch:
+        if self._shows_all:
+            view.directions = view.n_features
+        elif view.epoch:
             revealed = view.n_features if self._reveals_gram else self._per_epoch * (view.epoch - 1)
             view.directions = min(view.n_features, revealed)
         view.lane_from = max(1, view.epoch + 2 - MOST_LANE_EPOCHS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -11,14 +11,15 @@ from matplotlib.lines import Line2D
 
 from codedfl.errors import InvalidInput
 from codedfl.report import canvas
-from codedfl.report.canvas import INK, Pictures, look_of
-from codedfl.report.end_labels import BESIDE, EndLabel, write_end_labels
+from codedfl.report.canvas import Pictures, look_of
+from codedfl.report.end_labels import EndLabel, write_end_labels
 from codedfl.report.journal import JOURNAL
 from codedfl.report.rows import count, dataset_name
 from codedfl.study.results import ScalingRow
 
 Scaling = Sequence[ScalingRow]
 
+_HEIGHT = "times faster than conventional FL"
 ROOM = 5.0  # how far right of the last size the names may reach, as a factor
 
 
@@ -27,30 +28,40 @@ def scaling_figure(scaling: Scaling) -> Pictures:
     names = list(dict.fromkeys(row.dataset for row in scaling))
     if not names:
         raise InvalidInput("scaling must hold at least one row, got none")
+    sizes = sorted({row.devices for row in scaling})
+    with_journal = JOURNAL.dataset in names
     with canvas.house_style():
         figure = canvas.blank(5.6 * len(names), 5.0)
         all_axes = canvas.panels(figure, len(names))
         for axes, name in zip(all_axes, names, strict=True):
-            _axes(axes, dataset_name(name), sorted({row.devices for row in scaling}))
-        all_axes[0].set_ylabel("times faster than conventional FL")
+            _axes(axes, dataset_name(name), sizes, ROOM)
+        all_axes[0].set_ylabel(_HEIGHT)
         labels = [_draw(axes, name, scaling) for axes, name in zip(all_axes, names, strict=True)]
         figure.legend(
-            handles=_marks(with_journal=JOURNAL.dataset in names),
-            loc="outside lower left",
-            ncols=2,
-            frameon=False,
-            fontsize=8.5,
+            handles=_marks(with_journal, short=False), loc="outside lower left", ncols=2, frameon=False, fontsize=8.5
         )
         renderer = canvas.laid_out(figure)
         for axes, of_panel in zip(all_axes, labels, strict=True):
-            write_end_labels(axes, renderer, of_panel, [], fontsize=8.0, places=BESIDE)
-        return canvas.render(figure)
+            write_end_labels(axes, renderer, of_panel, fontsize=8.0)
+        pictures = canvas.render(figure)
+    with canvas.house_style(column=True):
+        # Panels one below the other; there is no room for names at the curves.
+        printed = canvas.blank(canvas.COLUMN_INCHES, 2.3 * len(names) + 1.0)
+        column = printed.subplots(len(names), 1, squeeze=False)[:, 0]
+        for axes, name in zip(column, names, strict=True):
+            _axes(axes, dataset_name(name), sizes, 1.15)
+            axes.set_ylabel(_HEIGHT)
+            _draw(axes, name, scaling, scale=0.6)
+        curves, _ = column[0].get_legend_handles_labels()
+        handles = [*curves, *_marks(with_journal, short=True)]
+        printed.legend(handles=handles, loc="outside lower left", ncols=2, frameon=False, fontsize=6.5)
+        return replace(pictures, pdf=canvas.render_pdf(printed))
 
 
-def _axes(axes: Axes, title: str, sizes: Sequence[int]) -> None:
+def _axes(axes: Axes, title: str, sizes: Sequence[int], room: float) -> None:
     axes.set_xscale("log")
     axes.set_yscale("log")
-    axes.set_xlim(sizes[0] / 1.15, sizes[-1] * ROOM)
+    axes.set_xlim(sizes[0] / 1.15, sizes[-1] * room)
     canvas.fixed_ticks(axes, sizes)
     canvas.log_ticks(axes.yaxis, lambda value: f"{count(value)}×")
     canvas.light_grid(axes)
@@ -58,8 +69,8 @@ def _axes(axes: Axes, title: str, sizes: Sequence[int]) -> None:
     canvas.title(axes, title)
 
 
-def _draw(axes: Axes, dataset: str, scaling: Scaling) -> list[EndLabel]:
-    """The curves of one data set; returns the names to be written at their ends."""
+def _draw(axes: Axes, dataset: str, scaling: Scaling, scale: float = 1.0) -> list[EndLabel]:
+    """The curves of one data set; returns the names to be written at their ends. ``scale`` is of lines and marks."""
     labels = []
     rows = [row for row in scaling if row.dataset == dataset]
     for method in dict.fromkeys((row.scheme, row.solver) for row in rows):
@@ -67,7 +78,15 @@ def _draw(axes: Axes, dataset: str, scaling: Scaling) -> list[EndLabel]:
         points = np.array(
             sorted((row.devices, row.speedup) for row in rows if (row.scheme, row.solver) == method), dtype=float
         )
-        axes.plot(*points.T, color=look.color, linestyle=look.dashes, linewidth=look.width, marker="o", markersize=3)
+        axes.plot(
+            *points.T,
+            color=look.color,
+            linestyle=look.dashes,
+            linewidth=scale * look.width,
+            marker=look.marker,
+            markersize=4 * scale,
+            label=look.name,
+        )
         labels.append(EndLabel(look.name, look.color, points))
     chosen = np.array([(row.devices, row.speedup) for row in rows if row.chosen], dtype=float)
     axes.plot(*chosen.T, **_RING)
@@ -76,27 +95,13 @@ def _draw(axes: Axes, dataset: str, scaling: Scaling) -> list[EndLabel]:
     return labels
 
 
-_RING: dict[str, Any] = {
-    "linestyle": "none",
-    "marker": "o",
-    "markersize": 9,
-    "markerfacecolor": "none",
-    "markeredgecolor": INK,
-    "markeredgewidth": 1.2,
-}
-_DIAMOND: dict[str, Any] = {
-    "linestyle": "none",
-    "marker": "D",
-    "markersize": 6,
-    "markerfacecolor": "none",
-    "markeredgecolor": INK,
-    "markeredgewidth": 1.2,
-}
+_RING, _DIAMOND = canvas.hollow("o", 9), canvas.hollow("D", 6)
 
 
-def _marks(*, with_journal: bool) -> list[Line2D]:
+def _marks(with_journal: bool, *, short: bool) -> list[Line2D]:
     found = [Line2D([], [], label="the planner's choice", **_RING)]
     if with_journal:
-        text = f"the journal's {JOURNAL.speedup:g} at {JOURNAL.devices} devices, in its own setting"
+        text = f"the journal's {JOURNAL.speedup:g}"
+        text += "" if short else f" at {JOURNAL.devices} devices, in its own setting"
         found.append(Line2D([], [], label=text, **_DIAMOND))
     return found

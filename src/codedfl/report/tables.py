@@ -1,4 +1,4 @@
-"""The comparison as a table for the terminal."""
+"""Tables for the terminal, and the comparison as one."""
 
 from __future__ import annotations
 
@@ -9,8 +9,21 @@ from rich.table import Table
 from rich.text import Text
 
 from codedfl.errors import InvalidInput
-from codedfl.report.rows import kinds, remarks, rows_at, target_text
+from codedfl.report.rows import STEP_WORDS, kinds, remarks, rows_at, target_text
 from codedfl.study.results import SchemeResult
+
+
+def terminal_table(title: str, caption: str = "") -> Table:
+    """How every table with a title looks; columns and rows are to be added."""
+    return Table(
+        title=title or None,
+        caption=caption or None,
+        title_justify="left",
+        caption_justify="left",
+        box=SIMPLE_HEAD,
+        show_edge=False,
+        padding=(0, 1, 0, 0),
+    )
 
 
 def comparison_table(
@@ -30,20 +43,16 @@ def comparison_table(
     rows = rows_at(schemes, target, sharing, step, score_name)
     if not rows:
         raise InvalidInput(f"schemes must hold target {target:g} with sharing {sharing} and step {step}, got none")
-    table = Table(
-        title=f"{title}: time to {target_text(target, score_name)}" if title else None,
-        caption="\n".join(
+    table = terminal_table(
+        f"{title}: time to {target_text(target, score_name)}" if title else "",
+        "\n".join(
             (
-                f"Virtual seconds, median over seeds, 5th to 95th percentile. Sharing {sharing}, step {step}. Times"
-                " faster than conventional FL, as what the solver brings × what the code brings.",
+                "Virtual seconds, median over seeds, 5th to 95th percentile; the sharing phase is timed by the rule"
+                f" {sharing!r}, descent takes {STEP_WORDS[step]}. Times faster than conventional FL (below 1: slower),"
+                " as what the solver brings × what the code brings.",
                 *remarks(rows),
             )
         ),
-        title_justify="left",
-        caption_justify="left",
-        box=SIMPLE_HEAD,
-        show_edge=False,
-        padding=(0, 1, 0, 0),
     )
     # Two lines a row, so that ten facts fit 80 characters and no word is broken.
     table.add_column("scheme", min_width=15)  # names wrap, between words
@@ -52,7 +61,7 @@ def comparison_table(
     table.add_column("server\nsees", no_wrap=True)
     for row in rows:
         cells = (
-            f"{row.title}\n{row.variant}",
+            f"{row.title}\n{row.variant}".strip(),
             f"{row.epochs}\n{row.final}",
             f"{row.time}\n{row.time_range}",
             f"{row.speedup}\n{row.gain}",

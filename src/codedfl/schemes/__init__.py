@@ -15,7 +15,6 @@ from codedfl.schemes.registry import SCHEMES, coded_scheme, coded_type, make_sch
 from codedfl.schemes.role_keys import RoleKeys
 from codedfl.schemes.role_sums import RoleSums
 from codedfl.schemes.scheme import Conditions, Descent, DeviceCosts, Scheme, WorkShape, epoch_end_times
-from codedfl.schemes.timed_row import TimedRow, timed_row
 
 __all__ = [
     "SCHEMES",
@@ -36,7 +35,6 @@ __all__ = [
     "RoleKeys",
     "RoleSums",
     "Scheme",
-    "TimedRow",
     "WorkShape",
     "coded_scheme",
     "coded_type",
@@ -44,5 +42,4 @@ __all__ = [
     "make_scheme",
     "register_scheme",
     "scheme_type",
-    "timed_row",
 ]

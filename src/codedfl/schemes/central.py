@@ -65,6 +65,19 @@ class CentralTotals:
         self.gram: Planes = format_.ring.from_integers(gram)
         self._constant: Planes = format_.ring.from_integers(-cross)
 
+    def batch_matrices(self) -> Iterator[Floats]:
+        """X'X/m of each mini-batch, over all devices; an empty one is zero."""
+        return (gram / max(1, count) for gram, count in zip(self.batch_gram, self.batch_samples, strict=True))
+
+    def loss(self, theta: Floats) -> float:
+        """Mean squared error on all training rows, in the accuracy of float32."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            fitted = sum(float((theta * (gram @ theta)).sum()) for gram in self.batch_gram)
+            crossed = float((theta * self.batch_cross.sum(axis=0)).sum())
+            return (
+                fitted - 2 * crossed + float(self.batch_labels.trace(axis1=1, axis2=2).sum())
+            ) / self.problem.n_samples
+
     def ridge(self, regularisation: float) -> Floats:
         """What one-shot's server computes from the same totals: the closed-form solution."""
         d, c = self.problem.n_features, self.problem.n_outputs

@@ -21,10 +21,7 @@ from codedfl.fleet.latency import crypto_macs, ring_macs
 from codedfl.privacy.exposure import Exposure, coded_exposure
 from codedfl.protocol.device import Device
 from codedfl.protocol.server import Server
-from codedfl.schemes.central import CentralTotals
-from codedfl.schemes.scheme import Conditions, Descent, DeviceCosts, EpochLoad, Scheme, WorkShape
-from codedfl.solve.solver import Solver
-from codedfl.typing import Floats
+from codedfl.schemes.scheme import Conditions, DeviceCosts, EpochLoad, ExactScheme, WorkShape
 
 _ONE_GROUP = 50  # up to so many devices one code serves all
 _GROUP_SIZE = 25
@@ -36,14 +33,13 @@ def usual_alpha(n_devices: int, groups: int = 1) -> int:
     return max(1, n_devices // groups - 2)
 
 
-class CodedScheme(Scheme):
+class CodedScheme(ExactScheme):
     """A scheme that runs as state machines and gives exact totals: its device, its server, and what both agree on.
 
     Subclasses are frozen dataclasses with a field ``spare``: answers beyond those that decode, to find wrong ones by.
     """
 
     spare: int
-    exact: ClassVar[bool] = True
     device_type: ClassVar[type[Device]]
     server_type: ClassVar[type[Server]]
 
@@ -68,10 +64,10 @@ class CodedScheme(Scheme):
     def agreed(self) -> dict[str, Any]:
         """What of ``protocol.Parameters`` this scheme decides, by name."""
 
-    def server_options(self, names: Sequence[str]) -> dict[str, Any]:
-        """What its server is told beyond that; ``names`` are the devices in the run's order."""
+    def holders_among(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Who of the devices, in the run's order, holds keys in a scheme of roles; none is everybody."""
         del names
-        return {}
+        return ()
 
     @abstractmethod
     def quorum(self, n_devices: int) -> Quorum:
@@ -95,13 +91,6 @@ class CodedScheme(Scheme):
         """What masks cost in an epoch; none unless the scheme has them."""
         del shape, fleet
         return 0.0
-
-    def models(
-        self, totals: CentralTotals, solver: Solver | None, descent: Descent, at: Conditions, rng: np.random.Generator
-    ) -> Iterator[Floats]:
-        del descent, at, rng
-        assert solver is not None
-        return totals.train(solver)
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from codedfl.data.recipe import Recipe
 from codedfl.errors import InvalidInput
-from codedfl.exact.fixed_point import Bounds, FixedPoint
+from codedfl.exact.fixed_point import Bounds
 from codedfl.exact.row_noise import RowNoise
 from codedfl.privacy.budget import Budget
 from codedfl.schemes.coded import CodedScheme
-from codedfl.solve.noise_level import NoiseLevel
+from codedfl.solve.noise_level import NoiseLevel, noise_and_level
 
 
 def noise_of_run(
@@ -19,15 +19,9 @@ def noise_of_run(
     budget: Budget | None,
     precision: int | None = None,
 ) -> tuple[RowNoise | None, NoiseLevel | None]:
-    """For so many devices; refused for a scheme whose devices add none. Neither without a budget."""
-    if budget is None:
-        return None, None
-    if not scheme.server_type.adds_noise:
+    """See ``noise_and_level``; refused for a scheme whose devices add none."""
+    if budget is not None and not scheme.server_type.adds_noise:
         raise InvalidInput(
             f"scheme must be role-sums or role-keys with epsilon, got {scheme.name}, whose devices add no noise"
         )
-    noise = budget.noise(recipe.n_features, recipe.feature_map.bound)
-    scales = FixedPoint.derive(
-        bounds, recipe.n_features, n_devices, precision=precision, noise=noise, n_outputs=recipe.n_outputs
-    )
-    return noise, NoiseLevel.of(scales)
+    return noise_and_level(budget, bounds, recipe, n_devices, precision)

@@ -75,8 +75,8 @@ class RoleKeys(CodedScheme):
     def agreed(self) -> dict[str, Any]:
         return {"alpha": 1, "colluders": self.colluders}
 
-    def server_options(self, names: Sequence[str]) -> dict[str, Any]:
-        return {"holders": names[: self.holders]} if self.holders else {}
+    def holders_among(self, names: Sequence[str]) -> tuple[str, ...]:
+        return tuple(names[: self.holders])
 
     @property
     def label(self) -> str:
@@ -151,7 +151,7 @@ class RoleKeys(CodedScheme):
         counted, twice both ways.
         """
         empty, n_devices = at.times.mean_transfer_times, at.fleet.n_devices
-        uploaded, expanded = uploads_and_pads(shape, at, n_devices, draws, rng)
+        uploaded, expanded = uploads_and_pads(shape, at, n_devices, draws, rng, own_seeds=self.colluders + 1)
         agreeing = 2 * float(np.median(empty(0, "down") + empty(0, "up")))
         begun = np.maximum(uploaded.max(axis=1), self.quorum(n_devices).time(expanded)) + agreeing
         return Sharing(begun, expanded + agreeing)

@@ -8,7 +8,7 @@ centralised ones (``central``), whoever straggles; the baselines compute theirs 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, get_args
 
@@ -23,10 +23,9 @@ from codedfl.exact.ring import BYTES_PER_RESIDUE
 from codedfl.fleet.clock import StragglerPolicy, TrainingClock
 from codedfl.fleet.fleet import Fleet
 from codedfl.fleet.latency import (
-    EngineLatency,
     FleetLatency,
     LatencyModel,
-    ReorderedLatency,
+    RunLatency,
     SharingConvention,
     epoch_arrivals,
     mean_arrivals,
@@ -34,7 +33,7 @@ from codedfl.fleet.latency import (
 from codedfl.privacy.exposure import Exposure
 from codedfl.privacy.rows import PrivacyRow, plain_rows
 from codedfl.schemes.central import CentralTotals
-from codedfl.solve.descent import StepSchedule
+from codedfl.solve.descent import StepSchedule, derived_step
 from codedfl.solve.registry import DEFAULT_SOLVER
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats, Seconds
@@ -97,6 +96,8 @@ class Conditions:
         what crypto costs them.
     call_overhead: seconds that the engine itself takes for every message to a device, beside the links.
     grouping: how schemes with groups deal out the devices; others do not read it.
+    own_pads_charged: whether coded keys and role keys pay for a device's own pads during the run. They can be drawn
+        before it, and are not charged unless asked for.
     """
 
     fleet: Fleet
@@ -106,6 +107,7 @@ class Conditions:
     latency: LatencyModel | None = None
     call_overhead: float = 0.0
     grouping: Grouping = "by-speed"
+    own_pads_charged: bool = False
 
     def __post_init__(self) -> None:
         if self.grouping not in get_args(Grouping):
@@ -115,14 +117,14 @@ class Conditions:
     def times(self) -> LatencyModel:
         """The model in force."""
         model = FleetLatency(self.fleet) if self.latency is None else self.latency
-        return EngineLatency(model, self.call_overhead) if self.call_overhead else model
+        return RunLatency(model, call_overhead=self.call_overhead) if self.call_overhead else model
 
     def in_order(self, order: NDArray[np.intp]) -> Conditions:
         """The same for a run whose position i is device ``order[i]``; schemes then speak of positions."""
         if np.array_equal(order, np.arange(len(order))):
             return self
         model = FleetLatency(self.fleet) if self.latency is None else self.latency
-        return replace(self, latency=ReorderedLatency(model, order))
+        return replace(self, latency=RunLatency(model, order))
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,10 +177,14 @@ class DeviceCosts:
 
 @dataclass(frozen=True)
 class Descent:
-    """Hyper-parameters that every scheme of a comparison shares."""
+    """Hyper-parameters that every scheme of a comparison shares; without a step each derives its own, by one rule."""
 
-    step: StepSchedule
+    step: StepSchedule | None
     regularisation: float
+
+    def step_on(self, matrices: Iterable[Floats]) -> StepSchedule:
+        """The step of a scheme that descends on these X'X/m, its mini-batches, one after the other."""
+        return self.step or derived_step(matrices, self.regularisation)
 
 
 class Scheme(ABC):
@@ -285,12 +291,19 @@ class Scheme(ABC):
         """One epoch of phase 2."""
 
     def end_times(
-        self, shape: WorkShape, at: Conditions, epochs: int, draws: int, rng: np.random.Generator
+        self,
+        shape: WorkShape,
+        at: Conditions,
+        epochs: int,
+        draws: int,
+        rng: np.random.Generator,
+        epochs_rng: np.random.Generator | None = None,
     ) -> tuple[Seconds, Seconds]:
         """(draws,) ends of the sharing phase and (draws, epochs) ends of the epochs.
 
         By ``sharing``, ``epoch_load`` and the clock, unless the scheme has a formula of its own.
         """
+        in_epochs = epochs_rng or rng
         shared = self.sharing(shape, at, draws, rng)
         load = self.epoch_load(shape, at.fleet)
         clock = TrainingClock(shared.start, shared.ready, at.policy)
@@ -299,7 +312,7 @@ class Scheme(ABC):
             if load.deadline is not None:
                 clock.advance_by(load.deadline)
             else:
-                clock.advance(load.arrivals(at, draws, rng, clock.starts), load.quorum)
+                clock.advance(load.arrivals(at, draws, in_epochs, clock.starts), load.quorum)
             ends[:, epoch] = clock.now
         return shared.start, ends
 
@@ -314,18 +327,39 @@ class Scheme(ABC):
         """
 
 
+class ExactScheme(Scheme):
+    """A scheme with exact total gradients: its models are the centralised ones, whoever straggles."""
+
+    exact: ClassVar[bool] = True
+
+    def models(
+        self, totals: CentralTotals, solver: Solver | None, descent: Descent, at: Conditions, rng: np.random.Generator
+    ) -> Iterator[Floats]:
+        del descent, at, rng
+        assert solver is not None
+        return totals.train(solver)
+
+
 def epoch_end_times(
-    scheme: Scheme, shape: WorkShape, at: Conditions, epochs: int, draws: int, rng: np.random.Generator
+    scheme: Scheme,
+    shape: WorkShape,
+    at: Conditions,
+    epochs: int,
+    draws: int,
+    rng: np.random.Generator,
+    epochs_rng: np.random.Generator | None = None,
 ) -> tuple[Seconds, Seconds]:
     """(draws,) ends of the sharing phase and (draws, epochs) ends of the epochs, from time zero.
 
-    Random groups are drawn anew for every few draws.
+    Random groups are drawn anew for every few draws. Epochs draw from ``epochs_rng`` if there is one. With generators
+    alike the k-th epoch of a draw then finds every device in the same state under every scheme, whatever its sharing
+    phase drew: schemes can be compared draw by draw.
     """
     scheme.check(at.fleet.n_devices)
     orders = min(draws, _RANDOM_ORDERS) if scheme.grouped and at.grouping == "random" else 1
     parts = []
     for part in np.array_split(np.arange(draws), orders):
         ordered = at.in_order(scheme.order(shape, at, rng))
-        parts.append(scheme.end_times(shape, ordered, epochs, len(part), rng))
+        parts.append(scheme.end_times(shape, ordered, epochs, len(part), rng, epochs_rng))
     starts, ends = zip(*parts, strict=True)
     return np.concatenate(starts), np.concatenate(ends)

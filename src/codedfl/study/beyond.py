@@ -30,13 +30,32 @@ from codedfl.schemes import (
 )
 from codedfl.solve.registry import BLOCK_KRYLOV
 from codedfl.study import paper
-from codedfl.study.comparison import Entry, Settings, Trained, draw_latencies, train_seeds
+from codedfl.study.comparison import Entry, Settings, Timed, Trained, draw_latencies, timed_latencies, train_seeds
+from codedfl.study.paired import times_faster
 from codedfl.study.paper import EXPERIMENTS, Experiment
 from codedfl.study.parallel import jobs_at_once
 from codedfl.study.peers import peer_rows
 from codedfl.study.planner import gram_directions
-from codedfl.study.reproduce import experiment_settings, problem_maker, software_versions, thinned
-from codedfl.study.results import Goal, PeerRow, Results, ScalingRow, SchemeResult, Took, TraceRow
+from codedfl.study.reproduce import (
+    as_the_paper,
+    experiment_settings,
+    problem_maker,
+    software_versions,
+    thinned,
+    with_crypto_cost,
+)
+from codedfl.study.results import (
+    Goal,
+    PeerRow,
+    Results,
+    ScalingRow,
+    SchemeResult,
+    Sensitivity,
+    Took,
+    TraceRow,
+    Verdict,
+    finite,
+)
 from codedfl.typing import Progress
 
 CHUNK_BITS = 12_000  # a packet of 1 500 bytes, each with its own retransmissions
@@ -57,28 +76,29 @@ class _Aim:
     z: int | None = None  # of a scheme that bears so many colluders
 
 
+SENSITIVITY = ((0.0, False), (1.0, False), (2.0, False), (4.0, False), (1.0, True), (2.0, True))
+"""Times the fleet's price of pads and sealing, and whether a device's own pads are charged too.
+
+Twice the price is about what ``make bench`` measures beside a kernel with AVX-512.
+"""
 SOLVERS = ("gd", "nesterov", "cg", BLOCK_KRYLOV)
 COLLUDERS = {1: 150.0, 4: 125.0, 9: 90.0}  # z, and how many times faster than conventional FL it shall be
 
-AIMS = (
-    _Aim("mnist", "coded-keys", "gd", "conventional", "gd", 13.0),
-    _Aim("mnist", "coded-keys", "cg", "conventional", "gd", 100.0),
-    _Aim("mnist", "coded-keys", "cg", "conventional-full-batch", "cg", 8.0),
-    _Aim("mnist", "coded-keys", BLOCK_KRYLOV, "conventional", "gd", 150.0),
-    _Aim("mnist", "coded-keys", BLOCK_KRYLOV, "conventional-full-batch", BLOCK_KRYLOV, 6.5),
-    *(_Aim("mnist", "role-keys", BLOCK_KRYLOV, "conventional", "gd", goal, z) for z, goal in COLLUDERS.items()),
-    _Aim("mnist", "role-keys", BLOCK_KRYLOV, "conventional-full-batch", BLOCK_KRYLOV, 6.5, 1),
-    _Aim("fashion-mnist", "coded-keys", "gd", "conventional", "gd", 13.0),
-    _Aim("fashion-mnist", "coded-keys", "cg", "conventional", "gd", 150.0),
-    _Aim("fashion-mnist", "coded-keys", "cg", "conventional-full-batch", "cg", 8.0),
-    _Aim("fashion-mnist", "coded-keys", BLOCK_KRYLOV, "conventional", "gd", 150.0),
-    _Aim("fashion-mnist", "coded-keys", BLOCK_KRYLOV, "conventional-full-batch", BLOCK_KRYLOV, 6.5),
-    *(
-        _Aim("fashion-mnist", "role-keys", BLOCK_KRYLOV, "conventional", "gd", times, z)
-        for z, times in COLLUDERS.items()
-    ),
-    _Aim("fashion-mnist", "role-keys", BLOCK_KRYLOV, "conventional-full-batch", BLOCK_KRYLOV, 6.5, 1),
-)
+
+def _aims(dataset: str, with_cg: float) -> list[_Aim]:
+    """``with_cg``: how many times faster coded keys with conjugate gradient shall be than conventional FL."""
+    return [
+        _Aim(dataset, "coded-keys", "gd", "conventional", "gd", 13.0),
+        _Aim(dataset, "coded-keys", "cg", "conventional", "gd", with_cg),
+        _Aim(dataset, "coded-keys", "cg", "conventional-full-batch", "cg", 8.0),
+        _Aim(dataset, "coded-keys", BLOCK_KRYLOV, "conventional", "gd", 150.0),
+        _Aim(dataset, "coded-keys", BLOCK_KRYLOV, "conventional-full-batch", BLOCK_KRYLOV, 6.5),
+        *(_Aim(dataset, "role-keys", BLOCK_KRYLOV, "conventional", "gd", goal, z) for z, goal in COLLUDERS.items()),
+        _Aim(dataset, "role-keys", BLOCK_KRYLOV, "conventional-full-batch", BLOCK_KRYLOV, 6.5, 1),
+    ]
+
+
+AIMS = (*_aims("mnist", 100.0), *_aims("fashion-mnist", 150.0))
 
 NOTES = (
     "Coded keys: one padded upload a device, the pads' 32-byte seeds are coded instead of the data. Privacy is that of"
@@ -95,14 +115,34 @@ NOTES = (
 def beyond_entries(n_devices: int) -> list[Entry]:
     """Who takes part in the race beyond the paper: every exact scheme with every solver, and conventional FL."""
     alphas = sorted({paper.to_scale(alpha, n_devices) for alpha in (16, 20, 23, 25)})
-    entries = [Entry(Conventional()), *(Entry(ConventionalFullBatch(), solver) for solver in SOLVERS)]
+    entries = [as_the_paper(Conventional()), *(as_the_paper(ConventionalFullBatch(), solver) for solver in SOLVERS)]
     entries += [
-        Entry(CodedPadded(alpha), solver) for alpha in alphas[-2:] for solver in SOLVERS if solver != "nesterov"
+        as_the_paper(CodedPadded(alpha), solver) for alpha in alphas[-2:] for solver in SOLVERS if solver != "nesterov"
     ]
-    entries += [Entry(CodedKeys(alpha), solver) for alpha in alphas for solver in SOLVERS]
+    entries += [as_the_paper(CodedKeys(alpha), solver) for alpha in alphas for solver in SOLVERS]
     roles = [RoleKeys(z) for z in COLLUDERS if 2 * (z + 1) <= n_devices]
-    entries += [Entry(scheme, solver) for scheme in roles for solver in ("gd", BLOCK_KRYLOV)]
-    return [*entries, *(Entry(OneShot(alpha)) for alpha in alphas[-2:])]
+    entries += [as_the_paper(scheme, solver) for scheme in roles for solver in ("gd", BLOCK_KRYLOV)]
+    return [*entries, *(as_the_paper(OneShot(alpha)) for alpha in alphas[-2:])]
+
+
+def sensitivity(
+    name: str, trained: Trained, settings: Settings, entries: Sequence[Entry]
+) -> dict[tuple[float, bool], tuple[SchemeResult, ...]]:
+    """The rows of a few entries, by the first sharing convention, at other prices of pads and sealing."""
+    return {
+        (factor, own_pads): draw_latencies(
+            name,
+            trained,
+            entries,
+            replace(
+                settings,
+                fleet=with_crypto_cost(settings.fleet, factor),
+                conventions=settings.conventions[:1],
+                own_pads_charged=own_pads,
+            ),
+        )[0]
+        for factor, own_pads in SENSITIVITY
+    }
 
 
 def reproduce_beyond(
@@ -120,10 +160,15 @@ def reproduce_beyond(
     began = time.perf_counter()
     fleet = fleet or Fleet.load(paper.FLEET)
     entries = beyond_entries(fleet.n_devices)
-    schemes: list[SchemeResult] = []
+    timed: list[Timed] = []
     traces: list[TraceRow] = []
     scaling: list[ScalingRow] = []
     peers: list[PeerRow] = []
+    at_prices: dict[tuple[float, bool], tuple[SchemeResult, ...]] = dict.fromkeys(SENSITIVITY, ())
+    racers = [
+        Entry(Conventional()),
+        *(Entry(one, BLOCK_KRYLOV) for one in (ConventionalFullBatch(), CodedKeys(fleet.n_devices), RoleKeys(1))),
+    ]
     algebra = 0.0
     for index, (name, experiment) in enumerate(EXPERIMENTS.items()):
         data = thinned(datasets.load(experiment.dataset, data_dir), rows)
@@ -133,9 +178,14 @@ def reproduce_beyond(
         trained = Trained.joined(parts)
         algebra += trained.seconds / jobs_at_once(len(parts))
         for chunk_bits in (None, CHUNK_BITS):
-            found, curves = draw_latencies(name, trained, entries, replace(settings, chunk_bits=chunk_bits))
-            schemes += [replace(row, gram_directions=_gram_directions(row, trained.shape)) for row in found]
+            found, curves = timed_latencies(name, trained, entries, replace(settings, chunk_bits=chunk_bits))
+            timed += [
+                replace(one, row=replace(one.row, gram_directions=_gram_directions(one.row, trained.shape)))
+                for one in found
+            ]
             traces += curves if chunk_bits is None else ()
+        for price, found_rows in sensitivity(name, trained, settings, racers).items():
+            at_prices[price] += found_rows
         scaling += speedup_against_devices(name, experiment, trained, settings)
         peers += peer_rows(name, experiment.headline_target, trained, settings)
     return Results(
@@ -149,8 +199,9 @@ def reproduce_beyond(
         seeds=tuple(seeds),
         draws=draws,
         score_name="accuracy",
-        schemes=tuple(schemes),
-        claims=tuple(judge_goals(schemes)),
+        schemes=tuple(one.row for one in timed),
+        claims=tuple(judge_goals(timed)),
+        sensitivity=tuple(Sensitivity(factor, rows, own) for (factor, own), rows in at_prices.items()),
         scaling=tuple(scaling),
         peers=tuple(peers),
         notes=NOTES,
@@ -168,43 +219,53 @@ def _part(progress: Progress | None, index: int, count: int) -> Progress | None:
     return lambda what, fraction: progress(what, (index + fraction) / count)
 
 
-def judge_goals(schemes: Sequence[SchemeResult]) -> list[Goal]:
-    """Each aim under each convention of the results, by the best alpha; the same form as the paper's claims."""
-    sharings = dict.fromkeys(row.sharing for row in schemes)
+def judge_goals(schemes: Sequence[Timed]) -> list[Goal]:
+    """Each aim under each convention of the results, by the best alpha; judged as the paper's claims are."""
+    sharings = dict.fromkeys(one.row.sharing for one in schemes)
     judged = []
     for aim in AIMS:
         for sharing, chunked in itertools.product(sharings, (False, True)):
-            rows = [
-                row for row in schemes if (row.dataset, row.sharing, row.chunked) == (aim.dataset, sharing, chunked)
+            here = [
+                one
+                for one in schemes
+                if (one.row.dataset, one.row.sharing, one.row.chunked) == (aim.dataset, sharing, chunked)
             ]
-            mine = [row for row in rows if (row.scheme, row.solver, row.z) == (aim.scheme, aim.solver, aim.z)]
-            theirs = [row for row in rows if (row.scheme, row.solver) == (aim.rival, aim.rival_solver)]
-            best = max(mine, key=_median_speedup, default=None)
+            mine = [
+                one for one in here if (one.row.scheme, one.row.solver, one.row.z) == (aim.scheme, aim.solver, aim.z)
+            ]
+            theirs = [one for one in here if (one.row.scheme, one.row.solver) == (aim.rival, aim.rival_solver)]
+            best = max(mine, key=lambda one: one.row.speedup_over_conventional.median or 0.0, default=None)
             if best is not None and theirs:
                 judged.append(_judge(aim, best, theirs[0]))
     return judged
 
 
-def _judge(aim: _Aim, best: SchemeResult, rival: SchemeResult) -> Goal:
-    reference = _median_speedup(rival)
-    ratio = _median_speedup(best) / reference if reference else None  # None: the rival never gets there
+def _judge(aim: _Aim, best: Timed, rival: Timed) -> Goal:
+    """It holds where the whole interval reaches the goal, and fails where the whole interval falls short of it."""
+    faster = times_faster(best.seconds, rival.seconds)
+    row, ratio = best.row, None if faster.median is None else finite(faster.median)
     evidence = f"{aim.rival} with {aim.rival_solver} does not reach the target"
+    verdict: Verdict = "not judged"
     if ratio is not None:
-        evidence = f"{ratio:.1f} times, {best.label}, median over {best.seeds} seeds"
+        evidence = f"{ratio:.1f} times, {row.label}, median over {faster.seeds} seeds"
+    if ratio is not None and faster.low is not None and faster.high is not None:
+        evidence += f", {faster.low:.1f} to {faster.high:.1f}"
+        verdict = "holds" if faster.low >= aim.times else "fails" if faster.high < aim.times else "tie"
     borne = "" if aim.z is None else f" and z = {aim.z}"
     return Goal(
         statement=f"{aim.scheme} with {aim.solver}{borne} is at least {aim.times:g} times faster than {aim.rival} with"
-        f" {aim.rival_solver} (sharing {best.sharing}{', chunked' if best.chunked else ''})",
+        f" {aim.rival_solver} (sharing {row.sharing}{', chunked' if row.chunked else ''})",
         dataset=aim.dataset,
-        target_accuracy=best.target_accuracy,
-        holds=None if ratio is None else bool(ratio >= aim.times),
+        target_accuracy=row.target_accuracy,
+        verdict=verdict,
         evidence=evidence,
+        sharing=row.sharing,
+        charged=True,
         scheme=aim.scheme,
         solver=aim.solver,
         rival=aim.rival,
         rival_solver=aim.rival_solver,
-        sharing=best.sharing,
-        chunked=best.chunked,
+        chunked=row.chunked,
         goal=aim.times,
         speedup=ratio,
         z=aim.z,
@@ -215,10 +276,6 @@ def _gram_directions(row: SchemeResult, shape: WorkShape) -> int | None:
     """What the median seed gives away; None if it never gets there."""
     epochs = row.epochs_to_target.median
     return None if epochs is None else gram_directions(shape, round(epochs), reveals_gram=row.scheme == OneShot.name)
-
-
-def _median_speedup(row: SchemeResult) -> float:
-    return row.speedup_over_conventional.median or 0.0
 
 
 def speedup_against_devices(
@@ -236,7 +293,7 @@ def speedup_against_devices(
         shape = replace(trained.shape, samples=np.full(size, per_device))
         best: dict[tuple[str, str], tuple[float, Scheme]] = {}
         for scheme, entry in _scaled_schemes(size):
-            epochs = _median_epochs(trained, entry, experiment.headline_target)
+            epochs = trained.median_epochs(entry, experiment.headline_target)
             if epochs is None:
                 continue
             _, ends = epoch_end_times(scheme, shape, at, epochs, 20, np.random.default_rng([size, 3]))
@@ -272,22 +329,16 @@ def _scaled_schemes(size: int) -> list[tuple[Scheme, Entry]]:
     groups = 1 if size <= 2 * GROUP_SIZE else round(size / GROUP_SIZE)
     members = size // groups
     found: list[tuple[Scheme, Entry]] = [
-        (Conventional(), Entry(Conventional())),
-        *((ConventionalFullBatch(), Entry(ConventionalFullBatch(), solver)) for solver in ("cg", BLOCK_KRYLOV)),
+        (Conventional(), as_the_paper(Conventional())),
+        *((ConventionalFullBatch(), as_the_paper(ConventionalFullBatch(), solver)) for solver in ("cg", BLOCK_KRYLOV)),
     ]
-    found += [(RoleKeys.default_for(size), Entry(RoleKeys(1), solver)) for solver in ("gd", BLOCK_KRYLOV)]
+    found += [(RoleKeys.default_for(size), as_the_paper(RoleKeys(1), solver)) for solver in ("gd", BLOCK_KRYLOV)]
     for alpha in sorted({max(1, round(part * members)) for part in (0.4, 0.64, 0.8, 0.92, 1.0)}):
         found += [
-            (CodedPadded(alpha, groups), Entry(CodedPadded(1))),
-            (CodedKeys(alpha, groups), Entry(CodedKeys(1))),
-            (CodedKeys(alpha, groups), Entry(CodedKeys(1), "cg")),
-            (CodedKeys(alpha, groups), Entry(CodedKeys(1), BLOCK_KRYLOV)),
-            (OneShot(alpha, groups), Entry(OneShot(1))),
+            (CodedPadded(alpha, groups), as_the_paper(CodedPadded(1))),
+            (CodedKeys(alpha, groups), as_the_paper(CodedKeys(1))),
+            (CodedKeys(alpha, groups), as_the_paper(CodedKeys(1), "cg")),
+            (CodedKeys(alpha, groups), as_the_paper(CodedKeys(1), BLOCK_KRYLOV)),
+            (OneShot(alpha, groups), as_the_paper(OneShot(1))),
         ]
     return found
-
-
-def _median_epochs(trained: Trained, entry: Entry, target: float) -> int | None:
-    found = [run.epochs_to(target) for run in trained.runs[entry.models_key]]
-    reached = [epochs for epochs in found if epochs is not None]
-    return round(float(np.median(reached))) if len(reached) == len(found) else None

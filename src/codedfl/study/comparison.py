@@ -13,7 +13,8 @@ import functools
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,9 +35,10 @@ from codedfl.schemes import (
 )
 from codedfl.schemes.central import CentralTotals
 from codedfl.schemes.scheme import Grouping
-from codedfl.solve.descent import STEPS
+from codedfl.solve.descent import DERIVED, STEPS
 from codedfl.solve.registry import make_solver, solver_kind
 from codedfl.solve.solver import Solver
+from codedfl.study.paired import times_faster
 from codedfl.study.parallel import Job, in_parallel
 from codedfl.study.results import Exposure, Gain, SchemeResult, Speedups, Times, Took, TraceRow, finite, summary
 from codedfl.typing import Floats, Progress
@@ -50,22 +52,33 @@ CENTRAL_MODELS = (
 CANNOT_RUN = (CodedFLError, np.linalg.LinAlgError)
 """What a scheme may end with on a fleet or table that does not suit it: a row then says why."""
 
+TOO_LARGE = "the paper's step is too large for these data, the derived one is not"
+GROWS = "its model moves away from the data, epoch after epoch"
+
+
+class Failure(NamedTuple):
+    """Why an entry has no numbers, and whether it ran and diverged."""
+
+    reason: str
+    diverged: bool = False
+
 
 @dataclass(frozen=True)
 class Entry:
-    """One curve: a scheme, the solver the server runs (descent for the baselines), and the step's name.
+    """One curve: a scheme, the solver the server runs (descent for the baselines), and the step of all descents.
 
-    The solver is a name, or an object that was never started.
+    The solver is a name, or an object that was never started. The step is "derived", from the data, or the name of one
+    that the paper has (``STEPS``).
     """
 
     scheme: Scheme
     solver: str | Solver = "gd"
-    step: str = "paper"
+    step: str = DERIVED
 
     def __post_init__(self) -> None:
         solver_kind(self.solver)
-        if self.step not in STEPS:
-            raise InvalidInput(f"step must be one of {', '.join(STEPS)}, got {self.step!r}")
+        if self.step not in (DERIVED, *STEPS):
+            raise InvalidInput(f"step must be one of {', '.join((DERIVED, *STEPS))}, got {self.step!r}")
         if self.solver != "gd" and not self.scheme.exact:
             raise InvalidInput(f"solver must be gd for {self.scheme.name} (no exact gradients), got {self.solver!r}")
 
@@ -79,9 +92,9 @@ class Entry:
         return solver_kind(self.solver).name
 
     def make_solver(self, epochs: int, regularisation: float) -> Solver | None:
-        if not self.scheme.exact:
+        if not self.scheme.exact or self.scheme.reveals_gram:
             return None
-        step = self.step if solver_kind(self.solver).takes_step else None
+        step = self.step if self.step in STEPS and solver_kind(self.solver).takes_step else None
         return make_solver(self.solver, epochs=epochs, regularisation=regularisation, step=step)
 
 
@@ -101,12 +114,12 @@ class Settings:
     latency: LatencyModel | None = None
     call_overhead: float = 0.0
     grouping: Grouping = "by-speed"
+    own_pads_charged: bool = False
 
     def conditions(self, convention: SharingConvention) -> Conditions:
         """Of one sharing convention; ``Conditions`` has the rest in words."""
-        return Conditions(
-            self.fleet, convention, self.policy, self.chunk_bits, self.latency, self.call_overhead, self.grouping
-        )
+        shared = {one.name: getattr(self, one.name) for one in fields(Conditions) if one.name != "sharing"}
+        return Conditions(sharing=convention, **shared)
 
 
 @dataclass(frozen=True)
@@ -132,7 +145,13 @@ class Trained:
     seeds: list[int]
     shape: WorkShape
     seconds: float
-    failed: dict[ModelsKey, str] = field(default_factory=dict)
+    failed: dict[ModelsKey, Failure] = field(default_factory=dict)
+
+    def median_epochs(self, entry: Entry, target: float) -> int | None:
+        """Over the seeds; None where one of them never gets there."""
+        found = [run.epochs_to(target) for run in self.runs[entry.models_key]]
+        reached = [epochs for epochs in found if epochs is not None]
+        return round(float(np.median(reached))) if len(reached) == len(found) else None
 
     @classmethod
     def joined(cls, parts: Sequence[Trained]) -> Trained:
@@ -144,6 +163,20 @@ class Trained:
             sum(part.seconds for part in parts),
             {key: why for part in parts for key, why in part.failed.items()},
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Timed:
+    """A row of the results and what it sums up.
+
+    row: as it is written.
+    seconds: (seeds, draws) to the target; infinite in a seed that never gets there.
+    final: (seeds,) the score after the last epoch.
+    """
+
+    row: SchemeResult
+    seconds: Floats
+    final: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,38 +253,38 @@ def train_one(
     conditions = settings.conditions(settings.conventions[0])
     distinct = {entry.models_key: entry for entry in entries}
     runs: dict[ModelsKey, list[Trajectory]] = {key: [] for key in distinct}
-    failed: dict[ModelsKey, str] = {}
+    failed: dict[ModelsKey, Failure] = {}
     totals = CentralTotals(problem, functools.partial(_half, say, f"seed {seed}: Gram matrices"))
-    reference: int | None = None  # epochs that conventional FL took on this problem, once it has run
+    reference: dict[str, int] = {}  # epochs that conventional FL took on this problem, by step, once it has run
     for index, (key, entry) in enumerate(distinct.items()):
         say(f"seed {seed}: {entry.scheme.label}", (1 + index / len(distinct)) / 2)
         # Descent at the literal step needs about twice the epochs.
         limit = settings.max_epochs * (2 if entry.step == "literal" else 1)
         drifting = not entry.scheme.exact and not isinstance(entry.scheme, Conventional)
-        if reference is not None and drifting:
+        if entry.step in reference and drifting:
             # A baseline that drifts may never get there: half as long again as conventional FL is long enough.
-            limit = min(limit, math.ceil(1.5 * reference))
+            limit = min(limit, math.ceil(1.5 * reference[entry.step]))
         try:
             entry.scheme.check(settings.fleet.n_devices)
             run = trajectory(
                 entry.scheme,
                 totals,
                 entry.make_solver(limit, settings.regularisation),
-                Descent(STEPS[entry.step], settings.regularisation),
+                Descent(STEPS.get(entry.step), settings.regularisation),
                 conditions,
                 np.random.default_rng([settings.latency_seed, seed]),
                 max_epochs=limit,
                 target=settings.targets[-1],
             )
         except CANNOT_RUN as error:
-            failed[key] = str(error)
+            failed[key] = Failure(str(error))
             continue
-        if not len(run.scores):
-            failed[key] = "it diverges at once: the step is too large for these features"
+        if run.diverged and run.epochs_to(settings.targets[-1]) is None:
+            failed[key] = Failure(TOO_LARGE if entry.step in STEPS else GROWS, diverged=True)
             continue
         runs[key].append(run)
-        if isinstance(entry.scheme, Conventional) and entry.step == "paper":
-            reference = int(run.epochs[-1])
+        if isinstance(entry.scheme, Conventional):
+            reference[entry.step] = int(run.epochs[-1])
     return Trained(runs, [seed], WorkShape.of(problem, totals.precision), time.perf_counter() - began, failed)
 
 
@@ -264,21 +297,31 @@ def draw_latencies(
     dataset: str, trained: Trained, entries: Sequence[Entry], settings: Settings
 ) -> tuple[tuple[SchemeResult, ...], tuple[TraceRow, ...]]:
     """Attach latencies to the trajectories, under each of the sharing conventions; traces are of the first."""
-    rows: list[SchemeResult] = []
+    timed, traces = timed_latencies(dataset, trained, entries, settings)
+    return tuple(one.row for one in timed), traces
+
+
+def timed_latencies(
+    dataset: str, trained: Trained, entries: Sequence[Entry], settings: Settings
+) -> tuple[list[Timed], tuple[TraceRow, ...]]:
+    """The same with the seconds behind every row, for claims about two of them."""
+    rows: list[Timed] = []
     traces: list[TraceRow] = []
     for convention in settings.conventions:
         timings, failed = _timings(entries, trained, settings, convention)
         found = {
-            (entry, target): _row(dataset, entry, trained, timings, failed, settings, convention, target)
+            (entry, target): _timed(dataset, entry, trained, timings, failed, settings, convention, target)
             for entry in entries
             for target in settings.targets
         }
-        for (entry, target), row in found.items():
+        for (entry, target), one in found.items():
             rival = found.get((Entry(ConventionalFullBatch(), entry.solver, entry.step), target))
-            rows.append(row if rival is None or not entry.scheme.exact else replace(row, gain=_gain(row, rival)))
+            if rival is not None and entry.scheme.exact:
+                one = replace(one, row=replace(one.row, gain=_gain(one.row, rival.row)))
+            rows.append(one)
         if convention == settings.conventions[0]:
             traces += [one for entry in timings for one in _trace_rows(dataset, entry, trained, timings[entry])]
-    return tuple(rows), tuple(traces)
+    return rows, tuple(traces)
 
 
 def _gain(row: SchemeResult, rival: SchemeResult) -> Gain:
@@ -289,7 +332,7 @@ def _gain(row: SchemeResult, rival: SchemeResult) -> Gain:
 
 def _timings(
     entries: Sequence[Entry], trained: Trained, settings: Settings, convention: SharingConvention
-) -> tuple[dict[Entry, _Timing], dict[Entry, str]]:
+) -> tuple[dict[Entry, _Timing], dict[Entry, Failure]]:
     """The times of every entry that can run, and why the others cannot."""
     conditions = settings.conditions(convention)
     failed = {entry: trained.failed[entry.models_key] for entry in entries if entry.models_key in trained.failed}
@@ -299,35 +342,35 @@ def _timings(
         if entry not in failed:
             epochs = max(int(run.epochs[-1]) for run in trained.runs[entry.models_key])
             longest[entry.scheme] = max(epochs, longest.get(entry.scheme, 0))
-    by_scheme: dict[Scheme, _Timing | str] = {}
+    by_scheme: dict[Scheme, _Timing | Failure] = {}
     for scheme, epochs in longest.items():
-        rng = np.random.default_rng([settings.latency_seed, 1])
+        streams = np.random.default_rng([settings.latency_seed, 1]).spawn(2)  # the same for every scheme
         try:
-            ends = epoch_end_times(scheme, trained.shape, conditions, epochs, settings.draws, rng)
+            ends = epoch_end_times(scheme, trained.shape, conditions, epochs, settings.draws, *streams)
             by_scheme[scheme] = _Timing(*ends)
         except CANNOT_RUN as error:
-            by_scheme[scheme] = str(error)
+            by_scheme[scheme] = Failure(str(error))
     timings: dict[Entry, _Timing] = {}
     for entry in entries:
         if entry not in failed:
             found = by_scheme[entry.scheme]
-            if isinstance(found, str):
+            if isinstance(found, Failure):
                 failed[entry] = found
             else:
                 timings[entry] = found
     return timings, failed
 
 
-def _row(
+def _timed(
     dataset: str,
     entry: Entry,
     trained: Trained,
     timings: Mapping[Entry, _Timing],
-    failed: Mapping[Entry, str],
+    failed: Mapping[Entry, Failure],
     settings: Settings,
     convention: SharingConvention,
     target: float,
-) -> SchemeResult:
+) -> Timed:
     row = SchemeResult(
         dataset=dataset,
         scheme=entry.scheme.name,
@@ -341,23 +384,25 @@ def _row(
         private=entry.scheme.private,
         seeds=len(trained.seeds),
         exposure=_exposure(entry.scheme, settings.fleet.n_devices),
-        reason=failed.get(entry),
     )
-    if row.reason is not None:
-        return row
+    if entry in failed:
+        row = replace(row, reason=failed[entry].reason, diverged=failed[entry].diverged)
+        return Timed(row, np.full((len(trained.seeds), settings.draws), np.inf), np.full(len(trained.seeds), np.nan))
     runs, timing = trained.runs[entry.models_key], timings[entry]
-    own = [_seconds_to(run, timing, target) for run in runs]
+    own = _seconds_to(runs, timing, target)
     epochs = [run.epochs_to(target) for run in runs]
-    return replace(
+    final = np.array([run.scores[-1] for run in runs])
+    row = replace(
         row,
-        seeds_reached=sum(seconds is not None for seconds in own),
+        seeds_reached=int(np.isfinite(own[:, 0]).sum()),
         epochs_to_target=summary([math.inf if count is None else float(count) for count in epochs]),
         time_to_target_s=_times(own),
         speedup_over_conventional=_speedups(own, _baseline_seconds(entry, trained, timings, target)),
         sharing_s=float(timing.start.mean()),
         epoch_s_mean=timing.mean_epoch,
-        final_accuracy=summary([float(run.scores[-1]) for run in runs]),
+        final_accuracy=summary(final.tolist()),
     )
+    return Timed(row, own, final)
 
 
 @functools.lru_cache(maxsize=256)
@@ -370,38 +415,37 @@ def _exposure(scheme: Scheme, n_devices: int) -> Exposure:
     return Exposure(found.server_alone, found.one_colluder, found.two_colluders)
 
 
-def _times(own: Sequence[Floats | None]) -> Times:
-    over_seeds = summary([math.inf if seconds is None else float(seconds.mean()) for seconds in own])
-    reached = [seconds for seconds in own if seconds is not None]
-    if len(reached) < len(own):
-        return Times(**vars(over_seeds))
-    p5, p95 = np.quantile(np.concatenate(reached), (0.05, 0.95))
+def _times(own: Floats) -> Times:
+    over_seeds = summary(own.mean(axis=1).tolist())
+    p5, p95 = np.quantile(own, (0.05, 0.95)) if np.isfinite(own).all() else (math.inf, math.inf)
     return Times(**vars(over_seeds), p5=finite(float(p5)), p95=finite(float(p95)))
 
 
-def _baseline_seconds(
-    entry: Entry, trained: Trained, timings: Mapping[Entry, _Timing], target: float
-) -> list[Floats | None]:
-    """Of conventional descent with the same step, seed by seed; empty if it was not run."""
+def _baseline_seconds(entry: Entry, trained: Trained, timings: Mapping[Entry, _Timing], target: float) -> Floats | None:
+    """Of conventional descent with the same step; None if it was not run."""
     for other in timings:
         if isinstance(other.scheme, Conventional) and other.solver == "gd" and other.step == entry.step:
-            return [_seconds_to(run, timings[other], target) for run in trained.runs[other.models_key]]
-    return []
+            return _seconds_to(trained.runs[other.models_key], timings[other], target)
+    return None
 
 
-def _speedups(own: Sequence[Floats | None], baseline: Sequence[Floats | None]) -> Speedups:
+def _speedups(own: Floats, baseline: Floats | None) -> Speedups:
     """Seed by seed, over those in which the baseline reaches the target; 0 where only the baseline does."""
-    found = [
-        0.0 if mine is None else float(theirs.mean() / mine.mean())
-        for mine, theirs in zip(own, baseline, strict=False)
-        if theirs is not None
-    ]
-    return Speedups(**vars(summary(found)), seeds_compared=len(found))
+    if baseline is None:
+        return Speedups()
+    reached = np.isfinite(baseline[:, 0])
+    own, baseline = own[reached], baseline[reached]
+    found = times_faster(own, baseline)
+    over_seeds = summary((baseline.mean(axis=1) / own.mean(axis=1)).tolist())
+    low, high = (None if end is None else finite(end) for end in (found.low, found.high))
+    return Speedups(**vars(over_seeds), seeds_compared=len(own), low=low, high=high)
 
 
-def _seconds_to(run: Trajectory, timing: _Timing, target: float) -> Floats | None:
-    epoch = run.epochs_to(target)
-    return None if epoch is None else timing.ends[:, epoch - 1]
+def _seconds_to(runs: Sequence[Trajectory], timing: _Timing, target: float) -> Floats:
+    """(seeds, draws), infinite in a seed that never gets there."""
+    never = np.full(len(timing.start), np.inf)
+    reached = [run.epochs_to(target) for run in runs]
+    return np.array([never if epoch is None else timing.ends[:, epoch - 1] for epoch in reached])
 
 
 def _trace_rows(dataset: str, entry: Entry, trained: Trained, timing: _Timing) -> list[TraceRow]:
@@ -415,7 +459,7 @@ def _trace_rows(dataset: str, entry: Entry, trained: Trained, timing: _Timing) -
             step=entry.step,
             seed=seed,
             epoch=int(epoch),
-            seconds=round(float(mean_ends[epoch - 1]), 3),
+            seconds=float(f"{mean_ends[epoch - 1]:.6g}"),  # digits, not decimals: a small model takes milliseconds
             accuracy=round(float(score), 5),
         )
         for seed, run in zip(trained.seeds, trained.runs[entry.models_key], strict=True)

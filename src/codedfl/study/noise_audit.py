@@ -21,8 +21,8 @@ from codedfl.exact.fixed_point import Bounds, FixedPoint
 from codedfl.exact.row_noise import GridNoise
 from codedfl.privacy.budget import Budget
 from codedfl.privacy.calibration import advantage
+from codedfl.protocol.contribution import fitted
 from codedfl.protocol.hiding_rows import diagonal_of_triangle
-from codedfl.protocol.local_data import fitted
 from codedfl.typing import Floats
 
 FAULTS = ("none", "half the noise", "noise redrawn", "a forgotten clip", "no noise")
@@ -108,8 +108,7 @@ def _projections(budget: Budget, fault: str, runs: int, seed: int) -> tuple[Floa
     row = np.full((1, d), noise.clip_norm / math.sqrt(d)) * (2.5 if fault == "a forgotten clip" else 1.0)
     label = np.ones((1, c))
     if fault != "a forgotten clip":
-        shortened = fitted(row, label, bounds, noise)
-        row, label = shortened.X, shortened.Y
+        row, label, _ = fitted(row, label, bounds, noise)
     moved = _numbers(format_, row, label)
     used = GridNoise(*(sigma // 2 for sigma in _sigmas(scales))) if fault == "half the noise" else scales
     repeats = _REPEATS if fault == "noise redrawn" else 1

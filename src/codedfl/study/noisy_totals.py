@@ -16,10 +16,10 @@ import numpy as np
 
 from codedfl.data.problem import Problem
 from codedfl.exact.fixed_point import GRAM_BLOCK_ROWS, FixedPoint
-from codedfl.exact.gram import GramSum
+from codedfl.exact.gram import GramSum, symmetric
 from codedfl.exact.row_noise import GridNoise, RowNoise
+from codedfl.protocol.contribution import fitted
 from codedfl.protocol.hiding_rows import cross_noise, gram_noise
-from codedfl.protocol.local_data import fitted
 from codedfl.solve.noise_level import NoiseLevel
 from codedfl.solve.shrunken import shrunken_ridge
 from codedfl.typing import Floats
@@ -34,10 +34,7 @@ class Sums:
 
     def gram(self) -> Floats:
         """The whole matrix."""
-        d = len(self.cross)
-        square = np.zeros((d, d))
-        square[np.triu_indices(d)] = self.triangle
-        return np.asarray(square + np.triu(square, 1).T)
+        return symmetric(self.triangle, len(self.cross))
 
 
 class NoisyTotals:
@@ -57,9 +54,9 @@ class NoisyTotals:
         self.shortened = 0
         for device in range(problem.n_devices):
             part = problem.rows_of(device)
-            rows = fitted(problem.X[part].astype(np.float64), problem.Y[part], problem.bounds, noise)
-            self.shortened += rows.shortened
-            X, Y = self.format.grid_features(rows.X), self.format.grid_labels(rows.Y)
+            X, Y, fit = fitted(problem.X[part].astype(np.float64), problem.Y[part], problem.bounds, noise)
+            self.shortened += fit.shortened
+            X, Y = self.format.grid_features(X), self.format.grid_labels(Y)
             total = GramSum(d)
             for start in range(0, len(X), GRAM_BLOCK_ROWS):
                 total.add(X[start : start + GRAM_BLOCK_ROWS])

@@ -10,31 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from codedfl.data.features.random_fourier import PAPER_GAMMA, PAPER_KERNEL_WIDTH
-from codedfl.data.problem import MINI_BATCHES, PAPER_FEATURES, PAPER_REGULARISATION
-from codedfl.solve.descent import STEPS
-
-__all__ = [
-    "ALPHAS",
-    "BEST_ALPHA",
-    "DELTAS",
-    "DEVICES",
-    "DROPPED",
-    "EXPERIMENTS",
-    "FEATURES",
-    "FLEET",
-    "GAMMA",
-    "KERNEL_WIDTH",
-    "MINI_BATCHES",
-    "OUTPUTS",
-    "REGULARISATION",
-    "SAMPLES",
-    "STEP",
-    "STEPS",
-    "STEP_LITERAL",
-    "Experiment",
-    "alphas_for",
-    "to_scale",
-]
+from codedfl.data.problem import PAPER_FEATURES, PAPER_REGULARISATION
 
 FLEET = "paper"
 DEVICES = 25

@@ -22,10 +22,11 @@ from codedfl.schemes import (
     LightSecAgg,
     RoleKeys,
     Scheme,
-    epoch_end_times,
 )
 from codedfl.solve.registry import BLOCK_KRYLOV
+from codedfl.study import paper
 from codedfl.study.comparison import Entry, Settings, Trained
+from codedfl.study.planner import timed_plan
 from codedfl.study.results import PeerRow
 
 SIZES = (25, 120, 1000)
@@ -43,12 +44,10 @@ def peer_rows(dataset: str, target: float, trained: Trained, settings: Settings)
         at = Conditions(settings.fleet.scaled_to(size), "authors", settings.policy)
         shape = replace(trained.shape, samples=np.full(size, per_device))
         for scheme, solver in _schemes(size):
-            reached = [run.epochs_to(target) for run in trained.runs[Entry(scheme, solver).models_key]]
-            if None in reached:
+            epochs = trained.median_epochs(Entry(scheme, solver, paper.STEP), target)
+            if epochs is None:
                 continue
-            epochs = round(float(np.median([one for one in reached if one is not None])))
-            start, ends = epoch_end_times(scheme, shape, at, epochs, _DRAWS, np.random.default_rng([size, 4]))
-            costs = scheme.device_costs(shape, at, epochs)
+            made = timed_plan(scheme, solver, epochs, shape, at, _DRAWS, np.random.default_rng([size, 4]))
             rows.append(
                 PeerRow(
                     dataset=dataset,
@@ -57,12 +56,12 @@ def peer_rows(dataset: str, target: float, trained: Trained, settings: Settings)
                     solver=solver,
                     label=scheme.label,
                     epochs=epochs,
-                    seconds=float(ends[:, -1].mean()),
-                    sharing_seconds=float(np.mean(start)),
-                    device_bytes=costs.upload_bytes + costs.download_bytes,
-                    stragglers=scheme.stragglers(shape, at.fleet),
-                    colluders=scheme.exposure(size).colluders,
-                    server_sees=scheme.server_sees,
+                    seconds=made.seconds_mean,
+                    sharing_seconds=made.sharing_seconds,
+                    device_bytes=made.upload_bytes + made.download_bytes,
+                    stragglers=made.stragglers,
+                    colluders=made.colluders,
+                    server_sees=made.server_sees,
                 )
             )
     return rows

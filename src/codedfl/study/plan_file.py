@@ -2,7 +2,7 @@
 
 A plan file says how to train (the scheme with all its parameters, the solver, the epochs) and what it was made for:
 elsewhere its times mean nothing, so it is refused there. What the plan is expected to cost stands in it for people
-and is not read back. Files of 0.1 ("codedfl-plan-1") do not say what they were made for and fit everywhere.
+and is not read back.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from codedfl.fleet.fleet import DeviceClass, Fleet
 from codedfl.schemes import SCHEMES, CodedScheme, Scheme
 
 FORMAT = "codedfl-plan-2"
-FORMAT_OF_0_1 = "codedfl-plan-1"
 _HEAD = "# Written by `codedfl plan`; read by `codedfl train --plan` and by federations.\n"
 
 
@@ -53,7 +52,7 @@ class MadeFor:
 
 @dataclass(frozen=True)
 class PlanFile:
-    """What a plan file holds. Without ``made_for``, as in files of 0.1, a plan fits everywhere."""
+    """What a plan file holds. Without ``made_for`` a plan fits everywhere."""
 
     scheme: Scheme
     solver: str
@@ -100,15 +99,6 @@ class PlanFile:
                 " codedfl plan"
             )
 
-    def check_fits_federation(self, devices: int, features: int, outputs: int) -> None:
-        """The same where nobody sees the data or knows the fleet: the sizes alone."""
-        made = self.made_for
-        if made is not None and (made.devices, made.features, made.outputs) != (devices, features, outputs):
-            raise InvalidInput(
-                f"the plan was made for {made.devices} devices, {made.features} features and {made.outputs} outputs,"
-                f" got {devices}, {features} and {outputs}: make one with codedfl plan"
-            )
-
 
 def fleet_digest(fleet: Fleet) -> str:
     """Tells fleets apart by what their times depend on: every number of every class, measured times included."""
@@ -126,7 +116,7 @@ def fleet_digest(fleet: Fleet) -> str:
 
 
 def load_plan(path: Path) -> PlanFile:
-    """Read and check a plan file, of this version or of 0.1."""
+    """Read and check a plan file."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -134,16 +124,13 @@ def load_plan(path: Path) -> PlanFile:
     except (OSError, ValueError, RecursionError) as error:  # of TOML itself, of endless numbers and nesting
         raise InvalidInput(f"the plan file must be TOML, got {str(path)!r} ({error})") from None
     version, made = content.get("format"), content.get("plan")
-    if version not in (FORMAT, FORMAT_OF_0_1) or not isinstance(made, dict):
+    if version != FORMAT or not isinstance(made, dict):
         raise InvalidInput(
             f"the plan file must have format {FORMAT} and a table [plan], got {version!r}: make one with codedfl plan"
         )
-    parameters, target, made_for = made.get("parameters"), None, None
-    if version == FORMAT_OF_0_1:
-        parameters = {key: made[key] for key in ("alpha", "groups") if key in made}
-    else:
-        made_for = None if "made_for" not in content else _made_for(content["made_for"])
-        target = None if made.get("target") is None else float(_checked(made, "target", float))
+    parameters = made.get("parameters")
+    made_for = None if "made_for" not in content else _made_for(content["made_for"])
+    target = None if made.get("target") is None else float(_checked(made, "target", float))
     if not isinstance(parameters, dict):
         raise InvalidInput(f"parameters in the plan file must be a table, got {parameters!r}")
     epochs = _checked(made, "epochs", int)

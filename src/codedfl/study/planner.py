@@ -31,7 +31,7 @@ from codedfl.schemes import (
     epoch_end_times,
 )
 from codedfl.schemes.central import CentralTotals
-from codedfl.solve.descent import STEPS
+from codedfl.solve.descent import DERIVED, STEPS
 from codedfl.solve.registry import solver_kind, solver_kinds
 from codedfl.solve.solver import Solver
 from codedfl.study.comparison import Entry
@@ -147,6 +147,7 @@ class Planning:
     plans: list[Plan] = field(default_factory=list)
     left_out: list[tuple[Plan, list[str]]] = field(default_factory=list)
     unreached: list[str] = field(default_factory=list)  # solvers that never reach the target
+    highest: float | None = None  # the best score of those
     noisy_scores: dict[str, float] = field(default_factory=dict)  # with noise, of the schemes that can add it
 
     @property
@@ -157,10 +158,21 @@ class Planning:
     @property
     def best(self) -> Plan:
         if self.recommended is None:
-            reasons = {reason for _, why in self.left_out for reason in why} | set(self.unreached)
-            reasons |= {f"{made.scheme} shows the server {made.server_sees}" for made in self.plans}
-            raise InvalidInput(f"at least one plan must keep to the limits, got none ({'; '.join(sorted(reasons))})")
+            raise InvalidInput(self._why_none())
         return self.recommended
+
+    def _why_none(self) -> str:
+        """In one line; the tables have every plan."""
+        out = next(((made, why) for made, why in self.left_out if made.is_private), None)
+        if out is not None:
+            return (
+                f"the limits must leave a plan that shows the server no single device, got none: the fastest is"
+                f" {out[0].label}, left out because {' and '.join(out[1])}; loosen that limit"
+            )
+        only = "" if self.highest is None else f" (the best without it: {self.highest:.4g})"
+        if self.plans:  # which show single devices, or one of them would be recommended
+            only = f" ({self.plans[0].scheme} shows the server {self.plans[0].server_sees})"
+        return f"target must be a score that a private scheme reaches, got {self.target:g}{only}: take a lower one"
 
     def why(self) -> str:
         """In words: the recommended plan, and conventional FL beside it, as in the paper and with its best solver."""
@@ -201,7 +213,7 @@ def plan(
     limits: Limits | None = None,
     *,
     solvers: Sequence[str | Solver] | None = None,
-    step: str = "paper",
+    step: str = DERIVED,
     regularisation: float = PAPER_REGULARISATION,
     draws: int = 100,
     seed: int = 0,
@@ -211,6 +223,7 @@ def plan(
     """Search all schemes that are known; see ``Planning`` for the outcome.
 
     solvers: names or objects that were never started; None tries all that are known.
+    step: of every descent, as in ``Entry``. ``codedfl train`` derives it, so another is for comparisons only.
     budget: what a run may cost a row; the outcome then says what score noise leaves to the schemes that can add it.
     """
     if not 0 < target <= 1:
@@ -227,7 +240,7 @@ def plan(
     if solvers is None:
         solvers = [name for name, kind in solver_kinds().items() if not kind.needs_gram]
     candidates = list(_candidates(at.fleet.n_devices, limits.colluders, solvers, outcome))
-    descent = Descent(STEPS[step], regularisation)
+    descent = Descent(STEPS.get(step), regularisation)
     kinds = dict.fromkeys((scheme.models_key, solver) for scheme, solver in candidates)
     samples = {(scheme.models_key, solver): scheme for scheme, solver in reversed(candidates)}
     epochs: dict[tuple[Hashable, str | Solver], int] = {}
@@ -240,7 +253,8 @@ def plan(
     trained = [(scheme, solver) for scheme, solver in candidates if (scheme.models_key, solver) in epochs]
     for done, (scheme, solver) in enumerate(trained):
         say(f"{scheme.label}, {solver_kind(solver).name}", 0.5 + done / len(trained) / 2)
-        made = _timed(scheme, solver, epochs[scheme.models_key, solver], shape, at, draws, seed)
+        rng = np.random.default_rng([seed, 2])
+        made = timed_plan(scheme, solver, epochs[scheme.models_key, solver], shape, at, draws, rng)
         why = made.objections(limits)
         if why:
             outcome.left_out.append((made, why))
@@ -304,16 +318,28 @@ def _epochs_to_target(
         return None
     reached = run.epochs_to(target)
     if reached is None:
-        name = scheme.models_key if isinstance(scheme.models_key, str) else scheme.label
+        name = f"{scheme.models_key} gradients" if scheme.models_key == "exact" else scheme.label
         with_ = solver_kind(solver).name
-        outcome.unreached.append(f"{name} with {with_} reached {float(run.scores.max(initial=0)):.4f} only")
+        if run.diverged:
+            outcome.unreached.append(f"{name} with {with_} diverges")
+        else:
+            best = float(run.scores.max())
+            outcome.unreached.append(f"{name} with {with_} reached {best:.4f} only")
+            outcome.highest = best if outcome.highest is None else max(best, outcome.highest)
     return reached
 
 
-def _timed(
-    scheme: Scheme, solver: str | Solver, epochs: int, shape: WorkShape, at: Conditions, draws: int, seed: int
+def timed_plan(
+    scheme: Scheme,
+    solver: str | Solver,
+    epochs: int,
+    shape: WorkShape,
+    at: Conditions,
+    draws: int,
+    rng: np.random.Generator,
 ) -> Plan:
-    start, ends = epoch_end_times(scheme, shape, at, epochs, draws, np.random.default_rng([seed, 2]))
+    """So many epochs of a scheme on a fleet, for schemes with and without state machines alike."""
+    start, ends = epoch_end_times(scheme, shape, at, epochs, draws, rng)
     total = ends[:, -1]
     exposure = scheme.exposure(at.fleet.n_devices)
     return Plan(

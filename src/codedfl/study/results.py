@@ -14,17 +14,23 @@ import csv
 import io
 import json
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from operator import attrgetter
+from typing import Any, Literal
 
 import numpy as np
 
 from codedfl.errors import InvalidInput
-from codedfl.study.plain_records import from_plain, to_plain
 
-SCHEMA = 2
+SCHEMA = 3
+
+
+Verdict = Literal["holds", "fails", "tie", "not judged"]
+"""Of a claim: *holds* or *fails* where the whole interval says so, *tie* where the interval lies on both sides.
+
+*Not judged* is a claim without the rows it needs, or with fewer than three seeds.
+"""
 
 
 @dataclass(frozen=True)
@@ -62,9 +68,14 @@ class Speedups(Summary):
     Median None: the rival reaches it in no seed, or was not run.
 
     seeds_compared: in so many the rival reaches the target.
+    low: where the 95 % interval of the median begins, by the bootstrap over seeds and draws (``study.paired``); None
+        with fewer than three seeds.
+    high: where it ends; None too where it has no end.
     """
 
     seeds_compared: int = 0
+    low: float | None = None
+    high: float | None = None
 
 
 @dataclass(frozen=True)
@@ -102,7 +113,7 @@ class SchemeResult:
     label: scheme and parameters in words, for people.
     solver: its name.
     sharing: how the sharing phase is timed: "authors", "per-message" or "multicast".
-    step: of gradient descent, "paper" or another that was tried.
+    step: of gradient descent: "derived" from the data, or "paper" or "literal".
     target_accuracy: the score to reach.
     parameters: the scheme's own (alpha, groups, spare, delta, dropped, z, ...).
     chunked: messages travel in packets of 1500 bytes, each repeated by itself.
@@ -118,7 +129,8 @@ class SchemeResult:
     final_accuracy: the score after the last epoch.
     exposure: whose data a collusion learns.
     gram_directions: of how many directions of the total Gram matrix the server learns the image on the way there.
-    reason: why the scheme could not run; every statistic is then empty. None where it ran.
+    reason: why the scheme has no numbers; every statistic is then empty. None where it has.
+    diverged: it ran, and its models ran away: the reason is why. False where it could not run at all.
     """
 
     dataset: str
@@ -143,6 +155,7 @@ class SchemeResult:
     exposure: Exposure = Exposure()
     gram_directions: int | None = None
     reason: str | None = None
+    diverged: bool = False
 
     @property
     def alpha(self) -> int | None:
@@ -192,15 +205,19 @@ class Claim:
     statement: the claim.
     dataset: where it was tried.
     target_accuracy: at which score; None where it is about all targets.
-    holds: None where it cannot be judged.
+    verdict: "holds", "fails", "tie" or "not judged".
     evidence: the numbers that decide it.
+    sharing: how the sharing phase of all schemes is timed; None where the claim is not about time.
+    charged: whether pads, masks and sealing cost time; None where the claim is not about time.
     """
 
     statement: str
     dataset: str
     target_accuracy: float | None
-    holds: bool | None
+    verdict: Verdict
     evidence: str
+    sharing: str | None = field(default=None, kw_only=True)
+    charged: bool | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -211,7 +228,6 @@ class Goal(Claim):
     solver: its solver.
     rival: the scheme it is compared with.
     rival_solver: the rival's solver.
-    sharing: how the sharing phase is timed.
     chunked: messages travel in packets.
     goal: how many times faster it is to be.
     speedup: how many times faster it is; None where one of them never gets there.
@@ -222,7 +238,6 @@ class Goal(Claim):
     solver: str
     rival: str
     rival_solver: str
-    sharing: str
     chunked: bool
     goal: float
     speedup: float | None
@@ -235,10 +250,12 @@ class Sensitivity:
 
     factor: times the fleet's price.
     schemes: the rows at that price.
+    own_pads: whether a device's own pads are charged too, which it can draw before the run.
     """
 
     factor: float
     schemes: tuple[SchemeResult, ...]
+    own_pads: bool = False
 
 
 @dataclass(frozen=True)
@@ -392,18 +409,9 @@ class Results:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for results.json, without the traces."""
-        return {"schema": SCHEMA, **to_plain(self, leave_out=("traces",))}
-
-    @classmethod
-    def from_json(cls, value: Any) -> Results:
-        """The same back, every field checked."""
-        if not isinstance(value, dict):
-            raise InvalidInput(f"results must be an object, got {value!r:.60}")
-        if value.get("schema") != SCHEMA:
-            raise InvalidInput(
-                f"results must have schema {SCHEMA}, got {value.get('schema')!r}: run the command they name again"
-            )
-        return from_plain(cls, {key: one for key, one in value.items() if key != "schema"}, "results")
+        found = _plain(replace(self, traces=()))
+        del found["traces"]
+        return {"schema": SCHEMA, **found}
 
     def json_bytes(self) -> bytes:
         """What results.json holds; refuses infinities, which JSON has not."""
@@ -417,23 +425,51 @@ class Results:
 
     def traces_bytes(self) -> bytes:
         """What traces.csv holds."""
-        buffer = io.StringIO(newline="")
-        rows = csv.writer(buffer, lineterminator="\n")
         columns = [one.name for one in fields(TraceRow)]
-        rows.writerow(columns)
-        rows.writerows([getattr(row, column) for column in columns] for row in self.traces)
-        return buffer.getvalue().encode()
+        return csv_bytes(columns, ([getattr(row, column) for column in columns] for row in self.traces))
 
 
-def read_results(path: Path) -> Results:
-    """A results.json, checked; the traces stay in their own file."""
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InvalidInput(f"the results file must exist, got {str(path)!r}") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise InvalidInput(f"the results file must be JSON, got {str(path)!r} ({error})") from None
-    return Results.from_json(value)
+def _plain(value: Any) -> Any:
+    """Dataclasses as objects, tuples as lists; a record's ``parameters`` stand beside its other fields."""
+    if is_dataclass(value):
+        made = {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
+        parameters = made.pop("parameters", None)
+        return made if parameters is None else {**made, "z": parameters.get("z"), **parameters}
+    if isinstance(value, Mapping):
+        return {key: _plain(one) for key, one in value.items()}
+    return [_plain(one) for one in value] if isinstance(value, tuple) else value
+
+
+_SUMMARY = (
+    "label", "scheme", "solver", "alpha", "z", "step", "sharing", "target_accuracy", "seeds", "seeds_reached",
+    "epochs_to_target.median", "time_to_target_s.median", "time_to_target_s.p5", "time_to_target_s.p95",
+    "speedup_over_conventional.median", "speedup_over_conventional.min", "speedup_over_conventional.max",
+    "gain.solver", "gain.code", "sharing_s", "epoch_s_mean", "final_accuracy.median", "private",
+    "exposure.server", "exposure.one_colluder", "exposure.two_colluders", "diverged", "reason",
+)  # fmt: skip
+
+
+def summary_bytes(found: Sequence[Results]) -> bytes:
+    """What summary.csv holds: a row for each scheme, solver and convention of sharing at the headline target.
+
+    Columns are named as in results.json, with a dot between an object and its field; an empty cell is None.
+    """
+    lines = [
+        (each.dataset, each.n_devices, each.n_features, *(attrgetter(column)(row) for column in _SUMMARY))
+        for each in found
+        for row in each.schemes
+        if row.target_accuracy == each.headline_target
+    ]
+    return csv_bytes(("dataset", "n_devices", "n_features", *_SUMMARY), lines)
+
+
+def csv_bytes(columns: Sequence[str], lines: Iterable[Sequence[object]]) -> bytes:
+    """A table with a line of names on top."""
+    buffer = io.StringIO(newline="")
+    rows = csv.writer(buffer, lineterminator="\n")
+    rows.writerow(columns)
+    rows.writerows(lines)
+    return buffer.getvalue().encode()
 
 
 def summary(values: Sequence[float]) -> Summary:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar
 
 import numpy as np
 
@@ -20,21 +20,15 @@ from codedfl.code.quorum import Quorum
 from codedfl.data.problem import MINI_BATCHES, Problem
 from codedfl.errors import InvalidInput
 from codedfl.fleet.fleet import Fleet
-from codedfl.fleet.latency import SharingConvention, crypto_macs, upload_times
+from codedfl.fleet.latency import crypto_macs, upload_times
 from codedfl.privacy.rows import PrivacyRow, baseline_rows
-from codedfl.schemes.baselines.conventional import mini_batch_load
+from codedfl.schemes.baselines.conventional import mini_batch_descent, mini_batch_load
 from codedfl.schemes.baselines.load_allocation import LoadAllocation, allocate_loads
 from codedfl.schemes.central import CentralTotals
 from codedfl.schemes.scheme import FLOAT_BITS, Conditions, Descent, DeviceCosts, EpochLoad, Scheme, Sharing, WorkShape
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats, Singles
 
-ParityUpload = Literal["slowest", "mean"]
-"""How the parity upload is timed under the authors' sharing convention.
-
-``slowest``: one number of transmissions is drawn for each device and the slowest counts, as their code does.
-``mean``: the mean number for all, which is what the paper's own figure fits.
-"""
 _FLOAT32_ROUNDING = 1e-5  # of sums of float32 products, as part of the mean diagonal: what is smaller may be rounding
 
 Statistics = tuple[Singles, Singles, Floats]  # X'X, X'Y, Y'Y
@@ -42,13 +36,9 @@ Statistics = tuple[Singles, Singles, Floats]  # X'X, X'Y, Y'Y
 
 @dataclass(frozen=True)
 class CodedFedL(Scheme):
-    """delta: parity rows over raw rows. Towards 0 it is conventional FL; from 1 on no device needs to compute.
-
-    upload: see ``ParityUpload``; other conventions than the authors' always draw.
-    """
+    """delta: parity rows over raw rows. Towards 0 it is conventional FL; from 1 on no device needs to compute."""
 
     delta: float
-    upload: ParityUpload = "slowest"
     name: ClassVar[str] = "coded-fedl"
     private: ClassVar[bool] = False
     server_sees: ClassVar[str] = "each device's parity rows and gradient"
@@ -82,7 +72,7 @@ class CodedFedL(Scheme):
 
     @property
     def label(self) -> str:
-        return f"CodedFedL, δ = {self.delta:g}" + (", mean upload" if self.upload == "mean" else "")
+        return f"CodedFedL, δ = {self.delta:g}"
 
     @property
     def parameters(self) -> dict[str, float]:
@@ -92,8 +82,6 @@ class CodedFedL(Scheme):
         super().check(n_devices)
         if not self.delta > 0:
             raise InvalidInput(f"delta must be positive, got {self.delta}")
-        if self.upload not in get_args(ParityUpload):
-            raise InvalidInput(f"upload must be one of {', '.join(get_args(ParityUpload))}, got {self.upload!r}")
 
     def allocation(self, shape: WorkShape, fleet: Fleet) -> LoadAllocation:
         return allocate_loads(
@@ -108,13 +96,12 @@ class CodedFedL(Scheme):
     def sharing(self, shape: WorkShape, at: Conditions, draws: int, rng: np.random.Generator) -> Sharing:
         """Every device uploads delta m rows of d + c numbers; the server needs them all.
 
-        The authors' convention takes means for the coded schemes, but not here: their code draws (``ParityUpload``).
+        The convention is the one of all schemes. The authors' program mixes two: it draws this upload and waits for
+        the slowest, which is "per-message" here, and takes mean times for the coded scheme (docs/methods.md).
         """
         bits = self._parity_bits(shape)
         macs = crypto_macs(at.fleet, sealed_bits=bits)
-        drawn = at.sharing == "authors" and self.upload == "slowest"
-        convention: SharingConvention = "per-message" if drawn else at.sharing
-        uploaded = upload_times(at.times, bits, convention, draws, rng, macs=macs, chunk_bits=at.chunk_bits)
+        uploaded = upload_times(at.times, bits, at.sharing, draws, rng, macs=macs, chunk_bits=at.chunk_bits)
         return Sharing(uploaded.max(axis=1), uploaded)
 
     def epoch_load(self, shape: WorkShape, fleet: Fleet) -> EpochLoad:
@@ -135,11 +122,12 @@ class CodedFedL(Scheme):
             processed = _processed(problem, chosen, batch, np.ones(fleet.n_devices))
             lost = _processed(problem, chosen, batch, chosen.return_probability)
             parts.append((self._parity(totals, batch, lost, rng), processed))
-        theta = np.zeros((problem.n_features, problem.n_outputs))
-        epoch = 0
-        while True:
-            batch = epoch % MINI_BATCHES
-            epoch += 1
+        counts = np.maximum(1, totals.batch_samples)
+        matrices = (
+            (parity[0] + processed[0]) / count for (parity, processed), count in zip(parts, counts, strict=True)
+        )
+
+        def gradient(batch: int, theta: Floats) -> Floats:
             theta32 = theta.astype(np.float32)
             total = np.zeros(theta.shape)
             for gram, cross, _ in parts[batch]:
@@ -150,9 +138,9 @@ class CodedFedL(Scheme):
                 rows = processed_rows(problem, int(device), batch, int(chosen.loads[device]))
                 X = problem.X[rows]
                 total -= X.T @ (X @ theta32 - problem.Y[rows].astype(np.float32))
-            gradient = total / totals.batch_samples[batch]
-            theta = theta - descent.step(epoch) * (gradient + descent.regularisation * theta)
-            yield theta
+            return np.asarray(total / totals.batch_samples[batch])
+
+        return mini_batch_descent(problem, descent, matrices, gradient)
 
     def _parity(self, totals: CentralTotals, batch: int, returned: Statistics, rng: np.random.Generator) -> Statistics:
         """X~'X~ and X~'Y~ of the summed parity of one mini-batch.

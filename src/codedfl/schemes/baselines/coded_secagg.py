@@ -7,7 +7,6 @@ authors' simulation, which do not charge the making of shares; it has no state m
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -17,38 +16,23 @@ from codedfl.code.quorum import Quorum
 from codedfl.errors import InvalidInput
 from codedfl.fleet.fleet import Fleet
 from codedfl.fleet.latency import authors_sharing_time, ring_macs
-from codedfl.privacy.exposure import Exposure
-from codedfl.schemes.central import CentralTotals
-from codedfl.schemes.scheme import Conditions, Descent, DeviceCosts, EpochLoad, Scheme, WorkShape
-from codedfl.solve.solver import Solver
-from codedfl.typing import Floats, Seconds
+from codedfl.schemes.baselines.light_secagg import SecretShared
+from codedfl.schemes.scheme import Conditions, DeviceCosts, EpochLoad, ExactScheme, WorkShape
+from codedfl.typing import Seconds
 
 
 @dataclass(frozen=True)
-class CodedSecAgg(Scheme):
+class CodedSecAgg(SecretShared, ExactScheme):
     """z: so many devices may collude. groups: of n = D / groups devices each, which must divide D.
 
     number_bits: of a share on the wire; 72 in the authors' code, 48 to compare like with like.
     awaited: sums awaited beyond z; z + 1 decode, and the authors' code takes z + 2.
     """
 
-    z: int
     groups: int = 1
     number_bits: int = 72
     awaited: int = 2
     name: ClassVar[str] = "coded-secagg"
-    exact: ClassVar[bool] = True
-
-    @classmethod
-    def default_for(cls, n_devices: int) -> CodedSecAgg:
-        del n_devices
-        return cls(1)
-
-    @classmethod
-    def candidates(cls, n_devices: int) -> Iterator[Scheme]:
-        """None: it cannot be run here."""
-        del n_devices
-        return iter(())
 
     @property
     def label(self) -> str:
@@ -71,9 +55,6 @@ class CodedSecAgg(Scheme):
         if not 0 <= self.z <= most:
             raise InvalidInput(f"z must be between 0 and a group's size less {self.awaited} ({most}), got {self.z}")
 
-    def exposure(self, n_devices: int) -> Exposure:
-        return Exposure.beyond(self.z, n_devices)
-
     def stragglers(self, shape: WorkShape, fleet: Fleet) -> int:
         """Whoever they are: each spoils one of the n sums."""
         del shape
@@ -94,9 +75,16 @@ class CodedSecAgg(Scheme):
         return costs.plus(upload_bytes=others * share, download_bytes=others * share)
 
     def end_times(
-        self, shape: WorkShape, at: Conditions, epochs: int, draws: int, rng: np.random.Generator
+        self,
+        shape: WorkShape,
+        at: Conditions,
+        epochs: int,
+        draws: int,
+        rng: np.random.Generator,
+        epochs_rng: np.random.Generator | None = None,
     ) -> tuple[Seconds, Seconds]:
         """The authors' formulas, with the times of ``at``; its sharing convention and policy are not read."""
+        rng = epochs_rng or rng  # nothing is drawn before the epochs
         times, size = at.times, at.fleet.n_devices // self.groups
         load = self.epoch_load(shape, at.fleet)
         start = np.full(draws, authors_sharing_time(times, shape.bulk_numbers * self.number_bits, size - 1))
@@ -113,10 +101,3 @@ class CodedSecAgg(Scheme):
         wanted = self.z + self.awaited - 1
         lengths = np.stack([np.partition(one, wanted, axis=1)[:, wanted] for one in slowest_of_group], axis=1) + after
         return start, start[:, None] + lengths.cumsum(axis=1)
-
-    def models(
-        self, totals: CentralTotals, solver: Solver | None, descent: Descent, at: Conditions, rng: np.random.Generator
-    ) -> Iterator[Floats]:
-        del descent, at, rng
-        assert solver is not None
-        return totals.train(solver)

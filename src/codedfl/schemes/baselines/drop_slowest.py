@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codedfl.code.quorum import Quorum
-from codedfl.data.problem import MINI_BATCHES, Problem
+from codedfl.data.problem import Problem
 from codedfl.errors import InvalidInput
 from codedfl.fleet.fleet import Fleet
-from codedfl.privacy.rows import PrivacyRow
-from codedfl.schemes.baselines.conventional import EACH_GRADIENT, gradient_rows, mini_batch_load
+from codedfl.schemes.baselines.conventional import ShowsGradients, mini_batch_descent, mini_batch_load
 from codedfl.schemes.central import CentralTotals
 from codedfl.schemes.scheme import Conditions, Descent, EpochLoad, Scheme, WorkShape
 from codedfl.solve.solver import Solver
@@ -26,13 +25,11 @@ from codedfl.typing import Floats
 
 
 @dataclass(frozen=True)
-class DropSlowest(Scheme):
+class DropSlowest(ShowsGradients):
     """dropped: how many devices each epoch goes on without. 0 is conventional FL."""
 
     dropped: int
     name: ClassVar[str] = "drop-slowest"
-    private: ClassVar[bool] = False
-    server_sees: ClassVar[str] = EACH_GRADIENT
 
     @classmethod
     def default_for(cls, n_devices: int) -> DropSlowest:
@@ -44,10 +41,6 @@ class DropSlowest(Scheme):
         """None: on some data its model never sees the labels of slow devices, whatever its score on others says."""
         del n_devices
         return iter(())
-
-    def privacy_rows(self, n_devices: int) -> list[PrivacyRow]:
-        self.check(n_devices)
-        return gradient_rows(n_devices)
 
     @property
     def label(self) -> str:
@@ -71,19 +64,17 @@ class DropSlowest(Scheme):
         del solver
         problem, fleet = totals.problem, at.fleet
         load = self.epoch_load(WorkShape.of(problem), fleet)
-        theta = np.zeros((problem.n_features, problem.n_outputs))
-        epoch = 0
-        while True:
-            batch = epoch % MINI_BATCHES
-            epoch += 1
+
+        def gradient(batch: int, theta: Floats) -> Floats:
             arrivals = load.arrivals(at, 1, rng)[0]
             dropped = np.argsort(arrivals)[fleet.n_devices - self.dropped :]
             # All devices' gradient less that of the few dropped: the same sum with far less to read.
             lost, lost_samples = gradient_of(problem, dropped, batch, theta)
             everyone = totals.batch_gram[batch] @ theta.astype(np.float32) - totals.batch_cross[batch]
-            gradient, samples = everyone - lost, int(totals.batch_samples[batch]) - lost_samples
-            theta = theta - descent.step(epoch) * (gradient / max(1, samples) + descent.regularisation * theta)
-            yield theta
+            samples = int(totals.batch_samples[batch]) - lost_samples
+            return np.asarray((everyone - lost) / max(1, samples))
+
+        return mini_batch_descent(problem, descent, totals.batch_matrices(), gradient)
 
 
 def gradient_of(problem: Problem, devices: NDArray[np.intp], batch: int, theta: Floats) -> tuple[Floats, int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -27,14 +27,16 @@ from codedfl.typing import Floats, Seconds
 
 
 @dataclass(frozen=True)
-class LightSecAgg(Scheme):
-    """z: so many devices may collude; the more, the larger the shares."""
+class SecretShared(Scheme):
+    """What schemes by secret sharing have in common that are timed here and cannot be run.
+
+    z: so many devices may collude; the more, the larger the shares.
+    """
 
     z: int
-    name: ClassVar[str] = "light-secagg"
 
     @classmethod
-    def default_for(cls, n_devices: int) -> LightSecAgg:
+    def default_for(cls, n_devices: int) -> Self:
         del n_devices
         return cls(1)
 
@@ -43,6 +45,16 @@ class LightSecAgg(Scheme):
         """None: it cannot be run here."""
         del n_devices
         return iter(())
+
+    def exposure(self, n_devices: int) -> Exposure:
+        return Exposure.beyond(self.z, n_devices)
+
+
+@dataclass(frozen=True)
+class LightSecAgg(SecretShared):
+    """Shares of masks, anew in every epoch."""
+
+    name: ClassVar[str] = "light-secagg"
 
     @property
     def label(self) -> str:
@@ -61,9 +73,6 @@ class LightSecAgg(Scheme):
         if not 0 <= self.z <= n_devices - 2:
             raise InvalidInput(f"z must be between 0 and the number of devices less 2 ({n_devices - 2}), got {self.z}")
 
-    def exposure(self, n_devices: int) -> Exposure:
-        return Exposure.beyond(self.z, n_devices)
-
     def epoch_load(self, shape: WorkShape, fleet: Fleet) -> EpochLoad:
         """The gradient and the coding of D mask shares; these, the gradient and one sum of shares are sent."""
         D, numbers = fleet.n_devices, shape.model_numbers
@@ -77,13 +86,20 @@ class LightSecAgg(Scheme):
         return shape.model_numbers / (n_devices - self.z - 1)
 
     def end_times(
-        self, shape: WorkShape, at: Conditions, epochs: int, draws: int, rng: np.random.Generator
+        self,
+        shape: WorkShape,
+        at: Conditions,
+        epochs: int,
+        draws: int,
+        rng: np.random.Generator,
+        epochs_rng: np.random.Generator | None = None,
     ) -> tuple[Seconds, Seconds]:
         """The authors' formulas, with the times of ``at``: gradient, coding and mask shares, of all; then their sums.
 
         Gradient and coding have a setup time each. Mask shares are sent once, whatever fails, and the model's way down
         is not counted, as in those formulas; the sharing convention and the policy of ``at`` are not read.
         """
+        rng = epochs_rng or rng  # nothing is drawn before the epochs
         times, D = at.times, at.fleet.n_devices
         share = self._share_numbers(shape, D)
         directions: tuple[Direction, Direction] = ("up", "down")

@@ -1,0 +1,69 @@
+"""The package's latencies against a model written a second time (second_model.py), within 1 %.
+
+The means over many draws of the sharing phase and of an epoch, and the time to as many epochs as the race takes, for
+five schemes under every sharing convention, with pads free and charged, messages in one lump and in packets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import get_args
+
+import numpy as np
+import pytest
+from second_model import Model
+
+from codedfl.fleet.fleet import Fleet
+from codedfl.fleet.latency import SharingConvention
+from codedfl.schemes import (
+    CodedKeys,
+    CodedPadded,
+    CodedScheme,
+    Conditions,
+    Conventional,
+    DropSlowest,
+    RoleKeys,
+    Scheme,
+    WorkShape,
+    epoch_end_times,
+)
+
+WITHIN = 0.01
+CONVENTIONS: tuple[SharingConvention, ...] = get_args(SharingConvention)
+FLEET = Fleet.load("paper")
+SHAPE = WorkShape(2000, 10, np.full(25, 2400))
+SCHEMES: list[tuple[Scheme, int]] = [
+    (Conventional(), 0),
+    (DropSlowest(5), 5),
+    (CodedPadded(6), 6),
+    (CodedPadded(23), 23),
+    (CodedKeys(25), 25),
+    (RoleKeys(1), 1),
+    (RoleKeys(9), 9),
+]
+
+
+CASES = [
+    pytest.param(scheme, parameter, sharing, id=f"{scheme.label}-{sharing}")
+    for scheme, parameter in SCHEMES
+    # Without a sharing phase there is nothing that a convention of sharing could change.
+    for sharing in (CONVENTIONS if isinstance(scheme, CodedScheme) else CONVENTIONS[:1])
+]
+
+
+@pytest.mark.parametrize("packets", [False, True], ids=["lump", "packets"])
+@pytest.mark.parametrize("price", [0.0, 13.0], ids=["free", "charged"])
+@pytest.mark.parametrize(("scheme", "parameter", "sharing"), CASES)
+def test_two_models_agree(
+    scheme: Scheme, parameter: int, sharing: SharingConvention, price: float, packets: bool
+) -> None:
+    fleet = replace(FLEET, pad_macs_per_number=price, seal_macs_per_number=price)
+    at = Conditions(fleet, sharing, chunk_bits=12_000 if packets else None)
+    # The slowest of one upload each varies most.
+    draws, epochs = (2500, 8) if isinstance(scheme, CodedPadded) else (8000, 2) if packets else (16_000, 3)
+    start, ends = epoch_end_times(scheme, SHAPE, at, epochs, draws, np.random.default_rng(5))
+    second = Model(sharing, price, packets=packets, draws=draws, seed=6)
+    other_start, other_ends = second.run(scheme.name, parameter, epochs)
+    assert start.mean() == pytest.approx(other_start.mean(), rel=WITHIN)
+    assert np.diff(ends, axis=1).mean() == pytest.approx(np.diff(other_ends, axis=1).mean(), rel=WITHIN)
+    assert ends[:, -1].mean() == pytest.approx(other_ends[:, -1].mean(), rel=WITHIN)
