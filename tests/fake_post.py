@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,9 @@ from codedfl.engine.device_host import DeviceHost
 from codedfl.engine.keys import load_identity
 from codedfl.engine.letters import Letter, Parcel
 from codedfl.engine.state_folder import StateFolder
-from codedfl.protocol import Policy, Server
-from codedfl.protocol.local_data import LocalRows
+from codedfl.protocol import Server
 from codedfl.protocol.messages import Kind, Message, Update
+from lab_party import LabParty
 from scenario import Scenario
 
 EXPIRES = 20.0  # seconds until a call without a reply is reported as failed
@@ -115,20 +114,20 @@ def flipped(data: bytes, start: bool) -> bytes:
     return data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :] if data else data
 
 
-def rows_of(scenario: Scenario, i: int) -> LocalRows:
-    """As they are when asked for: tests change them."""
-    return LocalRows(*scenario.data[i])
-
-
 def make_hosts(scenario: Scenario, folder: Path, **options: Any) -> dict[int, DeviceHost]:
     """The devices of a scenario as nodes 100, 101, ...; each with a folder and a key of its own."""
+    server = load_identity(folder / "server" / "identity.key").public
     hosts = {}
-    options = {"policy": Policy(allow_gram=True)} | options
     for i, name in enumerate(scenario.names):
         home = folder / name
         identity = load_identity(home / "identity.key")
-        hosts[100 + i] = DeviceHost(name, identity, home / "runs", partial(rows_of, scenario, i), **options)
+        hosts[100 + i] = DeviceHost(name, identity, home / "runs", server, LabParty(scenario, i, identity), **options)
     return hosts
+
+
+def party_of(host: DeviceHost) -> LabParty:
+    assert isinstance(host.party, LabParty)
+    return host.party
 
 
 def make_conductor(
@@ -154,9 +153,8 @@ def is_step(call: Call) -> bool:
 
 
 def leftovers(folder: Path) -> list[str]:
-    """Files of runs, on the nodes and on the server; keys, lock files and the devices' ledgers stay."""
+    """Files of runs, on the nodes and on the server; keys and lock files stay."""
     files = [path for path in folder.rglob("*") if path.is_file() and path.suffix not in (".key", ".lock")]
-    files = [path for path in files if path.name != "ledger"]
     return [str(path.relative_to(folder)) for path in files]
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
+from codedfl.study.comparison import Timed
 from codedfl.study.results import Results, SchemeResult, Speedups, Summary, Times, Took, TraceRow
 
 LABELS = {"alpha": "coded-padded, α = {}", "delta": "CodedFedL, δ = {}", "dropped": "dropping the slowest {}"}
@@ -48,6 +51,21 @@ def entry(
         private=parameter == "alpha",
     )
     return replace(made, **changes)
+
+
+def timed(
+    target: float, seconds: float | Sequence[float | None] | None, *, finals: Sequence[float] = (), **changes: Any
+) -> Timed:
+    """``entry`` with the seconds behind it: one for all of three seeds, or one a seed; None is never."""
+    of_seed = seconds if isinstance(seconds, Sequence) else [seconds] * 3
+    found = np.array([np.inf if one is None else one for one in of_seed])
+    median = float(np.median(found))
+    row = entry(target, median if np.isfinite(median) else None, **changes)
+    row = replace(row, seeds=len(found), seeds_reached=int(np.isfinite(found).sum()))
+    assert row.final_accuracy.median is not None
+    final = np.array(finals or [row.final_accuracy.median] * len(found))
+    row = replace(row, final_accuracy=same(float(np.median(final))))
+    return Timed(row, np.repeat(found[:, None], 4, axis=1), final)
 
 
 def same(value: float | None) -> Summary:

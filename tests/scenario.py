@@ -20,7 +20,7 @@ import oracle
 from codedfl.crypto import sealed
 from codedfl.crypto.sealed import Identity, RunKey
 from codedfl.exact.fixed_point import Bounds, FixedPoint
-from codedfl.protocol import Agreement, Device, Parameters, Policy, Server
+from codedfl.protocol import Agreement, Device, Parameters, Rows, Server, Terms
 from codedfl.protocol.agreement import NONCE_BYTES, Invitation, Member, seated
 from codedfl.protocol.messages import SERVER, Kind, Message, Share
 from codedfl.protocol.owner_list import OwnerList
@@ -65,6 +65,7 @@ class Scenario:
     masks: bool = True
     groups: int = 1
     colluders: int = 0
+    owners: int = 0  # for how many the scales are made; 0 is those of the agreement
     bounds: Bounds | None = None
     seed: int = 7
     server_type: type[Server] = PaddedServer
@@ -99,6 +100,7 @@ class Scenario:
             masks=self.masks,
             groups=self.groups,
             colluders=self.colluders,
+            owners=self.owners,
             reveals_gram=self.device_type.reveals_gram,
         )
 
@@ -127,11 +129,11 @@ class Scenario:
         return self.server_type(self.parameters, self.names, solver or descent(), **usual | options)
 
     def device(self, index: int, **options: Any) -> Device:
-        usual: dict[str, Any] = {
-            "random_bytes": self.source(index),
-            "policy": Policy(allow_gram=True, allow_unmasked=not self.masks, allow_unpinned=True),
-        }
-        return self.device_type(self.names[index], *self.data[index], **usual | options)
+        usual: dict[str, Any] = {"random_bytes": self.source(index)}
+        return self.device_type(self.names[index], self.rows(index), **usual | options)
+
+    def rows(self, index: int) -> Rows:
+        return Rows(*self.data[index])
 
     def source(self, index: int) -> RandomBytes:
         """The device's secrets, the same in every test, but for the nonce that decides where it sits."""
@@ -140,6 +142,15 @@ class Scenario:
 
     def devices(self, **options: Any) -> list[Device]:
         return [self.device(i, **options) for i in range(self.n_devices)]
+
+    @property
+    def roster(self) -> dict[str, bytes]:
+        return {name: Identity(self._draws(f"device {i}")[:32]).public for i, name in enumerate(self.names)}
+
+    def terms(self, server: Server, pods: Sequence[Collection[str]] = (), **changes: Any) -> Terms:
+        """What everybody agrees to who takes part in this server's run; one pod of all unless told otherwise."""
+        together = tuple(map(frozenset, pods or [self.names]))
+        return replace(Terms(server.parameters, server.identity.public, self.roster, together), **changes)
 
     def agreement(self) -> Agreement:
         """What the parties of this scenario agree on, but for the keys."""

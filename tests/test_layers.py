@@ -19,7 +19,7 @@ import codedfl
 ROOT = Path(codedfl.__file__).parent
 
 # Bottom to top; a folder may import what stands above it in this list, and itself.
-FOUNDATION = {"errors", "typing", "checks", "state", "files", "version", "on_demand"}
+FOUNDATION = {"errors", "typing", "checks", "state", "files", "private_files", "version", "on_demand"}
 LAYERS = [
     "exact",
     "crypto",
@@ -28,10 +28,12 @@ LAYERS = [
     "data",
     "solve",
     "protocol",
+    "contract",
+    "statistics",
+    "analyses",
     "fleet",
     "schemes",
     "run",
-    "consent",
     "study",
     "report",
     "engine",

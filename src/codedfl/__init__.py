@@ -80,13 +80,13 @@ __all__ = [  # noqa: RUF022 (data-flow order, not the alphabet)
 
 if TYPE_CHECKING:
     from codedfl.code.gradient_code import GradientCode, GroupedCode
+    from codedfl.contract import Study, load_study
     from codedfl.crypto.sealed import Identity
     from codedfl.data.datasets import Dataset
     from codedfl.data.features import FeatureMap
     from codedfl.data.model import TrainedModel
     from codedfl.data.problem import Problem, make_problem
     from codedfl.data.recipe import Recipe
-    from codedfl.data.studies import Study, load_study
     from codedfl.errors import (
         CodedFLError,
         InvalidInput,
@@ -136,7 +136,7 @@ else:  # hidden from type checkers, which would take every name for a good one
             "codedfl.data.features": ["FeatureMap"],
             "codedfl.data.recipe": ["Recipe"],
             "codedfl.data.problem": ["Problem", "make_problem"],
-            "codedfl.data.studies": ["Study", "load_study"],
+            "codedfl.contract": ["Study", "load_study"],
             "codedfl.data.model": ["TrainedModel"],
             "codedfl.exact.fixed_point": ["Bounds", "FixedPoint"],
             "codedfl.exact.ring": ["Ring"],

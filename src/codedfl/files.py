@@ -1,20 +1,29 @@
-"""Files that are whole or not there: written beside their place, then moved into it."""
+"""Files that are whole or not there: written beside their place, then moved into it. Folders that one process uses."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from codedfl.errors import InvalidInput
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     """Call ``write`` with a name beside ``path``, then move what it wrote into place.
 
-    A crash leaves the old file or the new one, never half of one. The folder is made if it is missing.
+    A crash leaves the old file or the new one, never half of one; a full disk leaves the old one, and nothing beside
+    it. The folder is made if it is missing.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".part")
-    write(partial)
-    partial.replace(path)
+    try:
+        write(partial)
+        partial.replace(path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -25,3 +34,19 @@ def write_bytes(path: Path, content: bytes) -> None:
 def write_text(path: Path, text: str) -> None:
     """The same for text, in UTF-8."""
     write_whole(path, lambda partial: partial.write_text(text, encoding="utf-8"))
+
+
+@contextmanager
+def sole_user(path: Path, what: str) -> Iterator[None]:
+    """Keep a folder to this process: a second one that wants it is refused, and not made to wait."""
+    import fcntl  # not on every system, and most who read this module lock nothing
+
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InvalidInput(f"{what} must not be in use by another process, got {str(path)!r}") from None
+        yield
+    finally:
+        os.close(handle)

@@ -2,35 +2,86 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from command_runner import Run
 
-from codedfl.engine.private_files import make_private_folder, sole_user
+from codedfl.private_files import make_private_folder, sole_user
 
 pytestmark = pytest.mark.usefixtures("study")
 
 TABLE = "age,days\n" + "".join(f"{20 + row},{row % 7}.5\n" for row in range(40))
 BROKER = ("--broker", "mqtt://127.0.0.1:1")
+NAMES = ("clinic-0", "clinic-1", "clinic-2")
+ROSTER = ("--roster", "roster.toml")
+JOIN = ("join", "study.toml", *BROKER, *ROSTER, "--name", "clinic-1")
+SERVE = ("serve", "study.toml", *BROKER, *ROSTER, "--state", "state")
 
 
 @pytest.fixture
 def study(run: Run) -> None:
+    """Of three clinics, whose keys and server are in the study."""
     Path("mine.csv").write_text(TABLE)
-    assert run("study", "new", "mine.csv", "--target", "days", "--task", "regression").exit_code == 0
-    assert run("study", "approve", "study.toml", "--who", "A. Lovelace").exit_code == 0
+    Path("keys.txt").write_text("".join(run("key", name, "--state", "state").stdout for name in NAMES))
+    assert run("roster", "new", "keys.txt").exit_code == 0
+    drafted = run("study", "new", "mine.csv", "--target", "days", "--task", "regression", "--participants", "3")
+    assert drafted.exit_code == 0
+    lines = run("roster", "show", "roster.toml").stdout.splitlines()
+    roster = next(line for line in lines if line.startswith("roster = "))
+    server = run("key", "--server", "--state", "state").stdout.strip()
+    text = Path("study.toml").read_text()
+    text = re.sub("(?m)^# roster = .*", roster, text)
+    Path("study.toml").write_text(re.sub("(?m)^# server_key = .*", server, text))
 
 
-def test_a_table_without_rows(run: Run):
-    Path("none.csv").write_text("age,days\n")
-    result = run("join", "study.toml", *BROKER, "--table", "none.csv", "--name", "clinic", "--state", "state")
-    assert (result.exit_code, result.stderr) == (2, "error: none.csv must have at least one row, got none\n")
-    assert run("study", "check", "study.toml", "none.csv").exit_code == 2
+def approve(run: Run, name: str = "clinic-1") -> None:
+    options = ("--name", name, "--table", "mine.csv", *ROSTER, "--who", "A. Lovelace", "--state", "state")
+    assert run("study", "approve", "study.toml", *options).exit_code == 0
+
+
+def test_a_study_that_was_not_approved(run: Run):
+    result = run(*JOIN, "--state", "state")
+    assert result.exit_code == 2
+    assert re.fullmatch(
+        r"error: the study 'mine' must be approved on this device, got no approval of [0-9a-f]{16}:"
+        r" codedfl study approve records one\n",
+        result.stderr,
+    )
+
+
+def test_an_approved_study_only_lacks_its_broker(run: Run):
+    approve(run)
+    result = run(*JOIN, "--state", "state")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: the broker must be reachable at mqtt://127.0.0.1:1")
+
+
+def test_a_device_with_another_key_than_the_rosters(run: Run):
+    result = run(*JOIN, "--state", "elsewhere")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: 'clinic-1' must be on the roster with this device's key ")
+    assert result.stderr.endswith("codedfl roster renew names the new one\n")
+
+
+def test_a_roster_that_is_not_the_studys(run: Run):
+    Path("more.txt").write_text("".join(run("key", f"new-{i}", "--state", "state").stdout for i in range(3)))
+    assert run("roster", "add", "roster.toml", "more.txt").exit_code == 0
+    for command in ((*JOIN, "--state", "state"), (*SERVE, "--out", "out")):
+        result = run(*command)
+        assert result.exit_code == 2
+        assert "the roster must be the one that the study names" in result.stderr
+
+
+def test_a_server_with_another_key_than_the_studys(run: Run):
+    result = run("serve", "study.toml", *BROKER, *ROSTER, "--state", "elsewhere", "--out", "out")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: server_key of the study must be this server's, ")
 
 
 def test_a_state_folder_that_cannot_be_made(run: Run):
-    result = run("join", "study.toml", *BROKER, "--table", "mine.csv", "--name", "clinic", "--state", "mine.csv")
+    result = run(*JOIN, "--state", "mine.csv")
     message = (
         "error: the disk must be writable and have room, got [Errno 17] File exists: 'mine.csv'; started again, it"
         " goes on where it was\n"
@@ -40,13 +91,13 @@ def test_a_state_folder_that_cannot_be_made(run: Run):
 
 def test_a_folder_that_another_server_uses_is_refused_before_the_broker_is_asked(run: Run):
     with sole_user(make_private_folder(Path("out").absolute()), "it"):
-        result = run("serve", "study.toml", *BROKER, "--out", "out")
+        result = run(*SERVE, "--out", "out")
     message = "error: output-dir must not be in use by another process, got 'out'\n"
     assert (result.exit_code, result.stderr) == (2, message)
 
 
 def test_an_output_folder_that_cannot_be_made(run: Run):
-    result = run("serve", "study.toml", *BROKER, "--out", "mine.csv")
+    result = run(*SERVE, "--out", "mine.csv")
     message = (
         "error: the disk must be writable and have room, got [Errno 17] File exists: 'mine.csv'; started again with"
         " the same --out, it goes on where it was\n"
@@ -54,24 +105,31 @@ def test_an_output_folder_that_cannot_be_made(run: Run):
     assert (result.exit_code, result.stderr) == (2, message)
 
 
-def test_a_run_that_is_over_is_not_begun_anew(run: Run):
+def test_a_patience_with_a_key_that_nobody_reads(run: Run):
+    Path("patience.toml").write_text("join-second = 3.0\n")
+    result = run(*SERVE, "--out", "out", "--patience", "patience.toml")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: a key of the patience must be one of join-seconds, gone-seconds, ")
+
+
+def test_a_study_that_is_over_is_not_begun_anew(run: Run):
     """As when a machine starts its services after a restart: no broker is asked, and the model stays."""
     Path("done").mkdir()
     model = Path("done/model.safetensors")
     model.write_bytes(b"the model")
-    result = run("serve", "study.toml", *BROKER, "--out", "done")
-    message = "the run in done is over: another --out begins a new one\n"
+    result = run(*SERVE, "--out", "done")
+    message = "the study in done is over: another --out begins anew\n"
     assert (result.exit_code, result.stdout, result.stderr) == (0, "done/model.safetensors\n", message)
     assert [path.name for path in Path("done").iterdir()] == ["model.safetensors"]
     assert model.read_bytes() == b"the model"
 
 
-def test_a_run_whose_model_so_far_is_there_goes_on(run: Run):
-    checkpoint = Path("half/checkpoint-training")
+def test_a_study_whose_checkpoint_is_there_goes_on(run: Run):
+    checkpoint = Path("half/checkpoint-gram")
     checkpoint.mkdir(parents=True)
     Path("half").chmod(0o700)
     Path("half/model.safetensors").write_bytes(b"the model so far")
     (checkpoint / "index.msgpack").write_bytes(b"")
-    result = run("serve", "study.toml", *BROKER, "--out", "half")
+    result = run(*SERVE, "--out", "half")
     assert result.exit_code == 2
     assert result.stderr.startswith("error: the broker must be reachable at mqtt://127.0.0.1:1")

@@ -22,7 +22,7 @@ from codedfl.study.results import Exposure, Gain, SchemeResult
 from made_up_results import entry
 
 QUICK = ("--n-features", "40", "--seeds", "2", "--draws", "5", "--epochs", "30", "--targets", "0.7,0.8")
-FILES = ["accuracy.png", "accuracy.svg", "report.html", "results.json", "traces.csv"]
+FILES = ["accuracy.pdf", "accuracy.png", "accuracy.svg", "report.html", "results.json", "summary.csv", "traces.csv"]
 
 
 def test_table_sentence_and_files(run: Run):
@@ -62,7 +62,7 @@ def test_json_is_what_results_json_holds(run: Run):
 
 def test_all_ways_of_sharing_have_a_table_each(run: Run):
     result = run("compare", *QUICK, "--seeds", "1", "--sharing", "all", "--policy", "finish")
-    assert [name for name in ("authors", "per-message", "multicast") if f"Sharing {name}," in result.stdout] == [
+    assert [name for name in ("authors", "per-message", "multicast") if f"the rule {name!r}" in result.stdout] == [
         "authors",
         "per-message",
         "multicast",
@@ -160,7 +160,7 @@ def test_a_private_scheme_is_first():
     coded = scheme("coded", 4.25, private=True, speedup=3.18, alpha=3, label="coded, α = 3", gain=Gain(2.0, 1.59))
     assert said(plain, coded, scheme("drop", None, private=False)) == (
         "To 90 % accuracy on digits, coded (α = 3) is fastest with 4.25 s, 3.18 times faster than conventional FL"
-        " with its 13.5 s (2.00 by the solver, 1.59 by the code), and its server sees only the total; drop never"
+        " with its 13.5 s (2.00 by full batches, 1.59 by the code), and its server sees only the total; drop never"
         " gets there."
     )
 
@@ -185,10 +185,10 @@ def test_a_scheme_that_is_not_private_is_first():
     )
 
 
-def test_who_could_not_run_is_named_with_the_reason():
+def test_who_could_not_run_is_in_the_table_and_not_in_the_race():
     broken = scheme("fedl", None, private=False, reason="parity is singular")
     assert said(scheme("conventional", 2.22, private=False), broken).endswith(
-        "no scheme whose server sees only the total gets there. fedl could not run: parity is singular."
+        "no scheme whose server sees only the total gets there."
     )
 
 

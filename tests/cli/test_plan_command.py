@@ -63,7 +63,8 @@ def test_limits_are_options(run: Run):
 def test_impossible_limits_are_one_line(run: Run):
     result = run("plan", "digits", *SMALL, "--max-upload", 1)
     assert result.exit_code == 2
-    assert result.stderr.startswith("error: at least one plan must keep to the limits, got none (")
+    said = "error: the limits must leave a plan that shows the server no single device, got none: the fastest is "
+    assert result.stderr.startswith(said)
     assert result.stderr.count("\n") == 1
 
 

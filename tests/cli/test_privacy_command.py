@@ -1,13 +1,10 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 from command_runner import Run
 
-from codedfl.engine.ledger_file import LedgerFile
-from codedfl.protocol.ledger import Entry
 from codedfl.schemes import SCHEMES
 
 
@@ -51,10 +48,10 @@ def test_the_table_says_what_it_is_about(run: Run, options: tuple[object, ...], 
 
 
 def test_options_of_other_schemes_are_refused(run: Run):
-    message = "error: --alpha and --groups must be left out with role-keys, which has no code\n"
+    message = "error: --alpha must be left out with scheme role-keys, which has roles instead of a code, got 3\n"
     result = run("privacy", "role-keys", "--alpha", 3)
     assert (result.exit_code, result.stderr) == (2, message)
-    message = "error: --colluders must be left out with coded-keys, which has no roles, got 2\n"
+    message = "error: --colluders must be left out with scheme coded-keys, which has no roles, got 2\n"
     result = run("privacy", "coded-keys", "--colluders", 2)
     assert (result.exit_code, result.stderr) == (2, message)
     message = "error: the number of devices must be at least colluders + 2 (6), got 5\n"
@@ -64,7 +61,7 @@ def test_options_of_other_schemes_are_refused(run: Run):
 
 def test_alpha_makes_no_sense_without_a_code(run: Run):
     result = run("privacy", "conventional", "--alpha", 3)
-    message = "error: --alpha and --groups must be left out with conventional, which has no code\n"
+    message = "error: --alpha must be left out with scheme conventional, which has no code, got 3\n"
     assert (result.exit_code, result.stderr) == (2, message)
 
 
@@ -77,23 +74,17 @@ def test_spare_answers_are_an_option_of_train(run: Run):
     assert too_many.exit_code == 2
 
 
-def test_noise_is_promised_for_the_run_and_over_the_ledger(run: Run, tmp_path: Path):
-    ledger = tmp_path / "private" / "ledger"
-    with LedgerFile(ledger).open() as runs:
-        for name in (b"a", b"b"):
-            runs.record(Entry(name, frozenset([b"x"]), b"", (1.0, 1.0, 3), b"", rho=0.0305))
-    result = run("privacy", "role-sums", "--epsilon", 1, "--honest", 20, "--ledger", ledger, "--json", "-")
+def test_noise_is_promised_for_the_run(run: Run):
+    result = run("privacy", "role-sums", "--epsilon", 1, "--honest", 20, "--json", "-")
     assert result.exit_code == 0, result.stderr
-    this_run, all_runs = json.loads(result.stdout)["noise"]
+    (this_run,) = json.loads(result.stdout)["noise"]
     assert "made of this run by at most a factor of 2.72 (epsilon = 1), but for 1e-05 (delta)" in this_run
-    assert "made of all 2 run(s) of the ledger together by at most a factor of 4.3 (epsilon = 1.46)" in all_runs
 
 
 def test_noise_needs_a_scheme_that_has_it(run: Run):
     result = run("privacy", "coded-keys", "--epsilon", 1, "--honest", 3)
     message = "error: --epsilon must go with role-sums or role-keys, got coded-keys, whose devices add no noise\n"
     assert (result.exit_code, result.stderr) == (2, message)
-    assert run("privacy", "--ledger", "/nowhere").stderr == "error: --ledger must be a file, got '/nowhere'\n"
 
 
 def test_noise_is_an_option_of_train(run: Run):

@@ -16,9 +16,11 @@ from codedfl.study.results import Claim, PaperValue, Results
 from made_up_results import entry, made_up_results
 
 CLAIMS = (
-    Claim("coding helps [much]", "mnist", 0.95, True, "2 s"),
-    Claim("pigs fly", "mnist", None, False, "none does"),
-    Claim("birds do", "mnist", None, None, "missing: birds"),
+    Claim("coding helps [much]", "mnist", 0.95, "holds", "2 s", sharing="authors", charged=False),
+    Claim("pigs fly", "mnist", None, "fails", "none does", sharing="authors", charged=False),
+    Claim("coding helps [much]", "mnist", 0.95, "tie", "5 s", sharing="multicast", charged=True),
+    Claim("pigs fly", "mnist", None, "fails", "not one", sharing="multicast", charged=True),
+    Claim("birds do", "mnist", None, "not judged", "missing: birds"),
 )
 
 
@@ -47,7 +49,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         return results(bound["name"])
 
     def write(folder: Path, _results: Results) -> None:
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)  # the command has made and locked it
         (folder / "report.html").write_text("")
 
     monkeypatch.setattr(reproduce_module, "reproduce", quickly)
@@ -62,8 +64,9 @@ def test_table_headline_claims_and_files(run: Run, calls: list[dict[str, Any]]):
     said = " ".join(result.stdout.replace("\u202f", " ").split())
     assert "MNIST, Figure 1a: time to 95 % accuracy" in said
     assert "Coded-padded with α = 23" in said and "6.6" in said
-    assert "holds coding helps [much] 2 s fails pigs fly none does not judged birds do missing: birds" in said
-    assert "1 of 3 claims hold." in said
+    assert "holds coding helps [much] 2 s. Tie by: multicast, charged fails pigs fly none does" in said
+    assert "not judged birds do missing: birds" in said
+    assert "Of 3 claims: 1 holds, 1 fails, 1 not judged. Sharing authors, pads and sealing free; other" in said
     assert "Wrote, after 200 s of which 75 % were linear algebra: here/mnist/report.html" in said
     (call,) = calls
     assert (list(call["seeds"]), call["draws"], call["n_features"], call["rows"]) == ([0, 1, 2, 3, 4], 100, 2000, None)

@@ -1,100 +1,115 @@
-"""``codedfl study`` and ``codedfl train STUDY``: from a folder of tables to a model, as a new user would."""
+"""``codedfl study``, ``roster``, ``key`` and ``ledger``: from a sample to an approved study, as a hospital would."""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 from command_runner import Run
 
-from codedfl.data.studies import load_study
-
-SERVE = ("serve", "--broker", "mqtt://localhost:1", "--out", "out")
+from codedfl.contract import NumberTarget, load_roster, load_study
+from codedfl.contract.device_folder import DeviceFolder
 
 
 @pytest.fixture
 def clinics(run: Run) -> Path:
-    """Six tables of one kind, and a study drafted from one of them."""
+    """Three tables of one kind, and a study drafted from one of them."""
     rng = np.random.default_rng(0)
     folder = Path("clinics")
     folder.mkdir()
-    for i in range(6):
-        lines = ["age;sex;crp;days"]
-        for _ in range(60):
+    for i in range(3):
+        lines = ["patient_id;age;sex;crp;days"]
+        for row in range(60):
             age, sex, crp = rng.integers(20, 90), rng.choice(["f", "m"]), rng.exponential(10.0)
             days = 2 + age / 10 + 3 * (sex == "m") + crp / 5 + rng.normal()
-            lines.append(f"{age};{sex};{'' if rng.random() < 0.1 else f'{crp:.2f}'};{days:.3f}")
-        if i == 5:
-            lines.append("50;f;999;7")
+            lines.append(f"{row + 100};{age};{sex};{'' if row % 8 == 0 else f'{crp:.2f}'};{days:.1f}")
         (folder / f"clinic-{i}.csv").write_text("\n".join(lines) + "\n")
-    assert run("study", "new", folder / "clinic-0.csv", "--target", "days").exit_code == 0
+    assert run("study", "new", folder / "clinic-0.csv", "--target", "days", "--participants", 3).exit_code == 0
     return folder
 
 
-def test_from_a_folder_of_tables_to_a_model(run: Run, clinics: Path):
-    (clinics / "clinic-6.xlsx").touch()
-    (clinics / ".hidden").touch()
-    result = run("train", "study.toml", "--tables", clinics, "--json", "-")
-    outcome = json.loads(result.stdout)
-    assert outcome["devices"] == 6
-    assert outcome["train_rows"] + outcome["test_rows"] == 361
-    assert outcome["score_name"] == "R^2" and outcome["score"] > 0.6
-    assert "warning: clipped to the study's ranges: 1 of 'crp'\n" in result.stderr
-    assert "note: no table files, so left out of clinics: clinic-6.xlsx\n" in result.stderr
-    said = run("predict", outcome["model"], clinics / "clinic-3.csv")
-    assert len(said.stdout.splitlines()) == 61
-    scored = json.loads(run("evaluate", outcome["model"], clinics / "clinic-3.csv", "--json", "-").stdout)
-    assert scored["rows"] == 60 and scored["score"] > 0.6
+@pytest.fixture
+def contract(run: Run, clinics: Path) -> Path:
+    """The study with its roster and the server's key."""
+    lines = [run("key", f"clinic-{i}", "--state", "state").stdout for i in range(3)]
+    Path("keys.txt").write_text("".join(lines[1:]))
+    said = run("roster", "new", lines[0].strip(), "keys.txt").stdout
+    digest = re.search('roster = "([0-9a-f]{64})"', said)[1]
+    study = Path("study.toml")
+    keys = f'roster = "{digest}"\nserver_key = "{"ab" * 32}"\n'
+    study.write_text(study.read_text().replace("[protection]\n", f"[protection]\n{keys}"))
+    return study
 
 
-def test_coefficients_with_standard_errors_where_the_study_allows_them(run: Run, clinics: Path):
-    text = Path("study.toml").read_text()
-    Path("study.toml").write_text(text.replace("inference = false", "inference = true"))
-    result = run("train", "study.toml", "--tables", clinics, "--json", "-")
-    found = {one["name"]: one for one in json.loads(result.stdout)["coefficients"]}
-    assert list(found) == ["constant", "age", "sex = m", "crp", "crp missing"]
-    assert found["sex = m"]["coefficient"] == pytest.approx(3.0, abs=4 * found["sex = m"]["standard_error"])
-    assert found["age"]["p"] < 1e-6
-    assert "std err" in result.stderr
+def approve(run: Run, table: object, *more: object) -> tuple[int, str, str]:
+    result = run(
+        *("study", "approve", "study.toml", "--name", "clinic-1", "--roster", "roster.toml", "--who", "Ada"),
+        *("--state", "state", "--table", table, *more),
+    )
+    return result.exit_code, result.stdout, result.stderr
 
 
-def test_columns_that_depend_on_each_other_cost_no_model_and_no_score(run: Run, clinics: Path):
-    for path in clinics.iterdir():
-        first, *rows = path.read_text().splitlines()
-        path.write_text("\n".join((f"{first};ward", *(f"{row};7" for row in rows))) + "\n")
-    run("study", "new", clinics / "clinic-0.csv", "--target", "days", "--out", "wards.toml")
-    text = Path("wards.toml").read_text()
-    assert "# Noticed: the same number in all rows of the sample." in text
-    Path("wards.toml").write_text(text.replace("inference = false", "inference = true"))
-    result = run("train", "wards.toml", "--tables", clinics, "--json", "-")
-    outcome = json.loads(result.stdout)
-    reason = "columns must be independent for inference, got some that are constant: 'ward'; leave some out"
-    assert (outcome["coefficients"], outcome["no_inference"]) == (None, reason)
-    assert outcome["score"] > 0.6
-    assert f"warning: no inference: {reason}\n" in result.stderr
+def test_a_study_is_approved_and_remembered(run: Run, contract: Path, clinics: Path):
+    code, said, _ = approve(run, clinics / "clinic-1.csv")
+    assert code == 0
+    digest = load_study(contract).digest()
+    for question in ("What leaves this machine?", "Who sees what?", "Whose rows are added to ours?"):
+        assert question in said.splitlines()
+    assert f"({digest.hex()[:16]}...) is approved by Ada since 20" in said.splitlines()[-1]
+    assert said.splitlines()[-1].endswith(" of them held out")
+    assert len(DeviceFolder.of(Path("state"), "clinic-1").snapshot(digest)) == 60
+    again = approve(run, clinics / "clinic-1.csv")
+    assert again[1].splitlines()[-1] == said.splitlines()[-1]
+    ledger = run("ledger", "clinic-1", "--state", "state", "--json", "-")
+    (entry,) = json.loads(ledger.stdout)["approvals"]
+    assert (entry["digest"], entry["who"], entry["rows"]) == (digest.hex(), "Ada", 60)
+    assert entry["pod"] == ["clinic-0", "clinic-1", "clinic-2"]
+    assert "No bound holds over the 1 run(s) of the ledger" in ledger.stderr
+    assert run("ledger", "clinic-2", "--state", "state").stdout.endswith("nothing was spent.\n")
+
+
+def test_one_patient_more_needs_many_more(run: Run, contract: Path, clinics: Path):
+    table = clinics / "clinic-1.csv"
+    approve(run, table)
+    table.write_text(table.read_text() + "999;61;m;118.50;7.0\n")
+    assert approve(run, table)[2] == (
+        "error: this study was approved with other rows: what changed since then needs a new edition of the study\n"
+    )
+    contract.write_text(contract.read_text().replace("edition = 1", "edition = 2"))
+    code, said, refused = approve(run, table)
+    assert (
+        code,
+        refused.startswith("error: rows with the same history must number none or at least 10, got 1 on "),
+    ) == (2, True)
+    assert refused.count("\n") == 1 and "edition 1, approved by Ada" in said
+
+
+def test_what_an_approval_refuses(run: Run, contract: Path, clinics: Path):
+    Path("policy.toml").write_text("allow-gram = false\n")
+    assert approve(run, clinics / "clinic-1.csv", "--policy", "policy.toml")[2] == (
+        "error: the server must not learn the whole total of X'X by this device's policy (allow-gram), got all of it\n"
+    )
+    run("roster", "renew", "roster.toml", f"clinic-1={'cd' * 32}", "--out", "other.toml")
+    assert approve(run, clinics / "clinic-1.csv", "--roster", "other.toml")[2].startswith(
+        "error: roster must be the one of the study ("
+    )
+    (clinics / "bad.csv").write_text("patient_id;age;sex;crp;days\n1;50;x;1;2\n")
+    assert approve(run, clinics / "bad.csv")[2] == (
+        "error: column 'sex' of bad.csv must hold its levels only, got 'x' (1 such rows): add the level, or say which"
+        " one others count as\n"
+    )
 
 
 def test_a_draft_holds_no_value_of_the_sample(run: Run, clinics: Path):
     text = Path("study.toml").read_text()
-    assert "missing = " in text
+    assert "missing = " in text and 'id = "patient_id"' in text
     assert "median" not in text and "gaps in" not in text
-
-
-def test_classes_are_shown_with_what_they_were_taken_for(run: Run, clinics: Path):
-    for path in clinics.iterdir():
-        path.write_text(path.read_text().replace(";m;", ";[m];"))
-    run("study", "new", clinics / "clinic-0.csv", "--target", "sex", "--out", "classes.toml")
-    outcome = Path("outcome.json")
-    shown = run("train", "classes.toml", "--tables", clinics, "--json", outcome).stdout
-    told = json.loads(outcome.read_text())
-    lines = [line.split() for line in shown.splitlines()]
-    at = lines.index(["true", "class", "as", "[m]", "as", "f"])
-    (of_m, of_f) = told["confusion"]
-    assert lines[at + 1 : at + 3] == [["[m]", *map(str, of_m)], ["f", *map(str, of_f)]]
-    at = lines.index(["score", "of", "f", "rows", "of", "them", "f"])
-    assert [int(line[3]) for line in lines[at + 1 : at + 11]] == [rows for rows, _ in told["calibration"]]
+    study = load_study("study.toml")
+    assert [one.step for one in study.columns if one.range] == [1.0, 0.01]
+    assert isinstance(study.target, NumberTarget) and study.target.step == 0.1
 
 
 def test_the_columns_of_a_draft_can_be_said(run: Run, clinics: Path):
@@ -107,15 +122,10 @@ def test_the_columns_of_a_draft_can_be_said(run: Run, clinics: Path):
     assert unknown.stderr.startswith("error: clinic-0.csv must have the column 'size', got ")
 
 
-def test_one_table_is_dealt_out(run: Run, clinics: Path):
-    outcome = json.loads(run("train", "study.toml", "--tables", clinics / "clinic-1.csv", "--json", "-").stdout)
-    assert outcome["devices"] == 5
-
-
 def test_a_table_is_checked_alone(run: Run, clinics: Path):
     good = run("study", "check", "study.toml", clinics / "clinic-0.csv")
     assert (good.exit_code, good.stdout.splitlines()[-1]) == (0, "clinic-0.csv: 60 rows, can take part")
-    (clinics / "bad.csv").write_text("age;sex;crp;days\n50;x;1;2\n;f;1;2\n")
+    (clinics / "bad.csv").write_text("patient_id;age;sex;crp;days\n1;50;x;1;2\n2;;f;1;2\n")
     bad = run("study", "check", "study.toml", clinics / "bad.csv", "--json", "-")
     assert bad.exit_code == 2
     found = json.loads(bad.stdout)
@@ -124,80 +134,42 @@ def test_a_table_is_checked_alone(run: Run, clinics: Path):
     assert bad.stderr.count("cannot be used: ") == 2
 
 
-def test_plain_words_and_consent(run: Run, clinics: Path):
-    shown = run("study", "show", "study.toml")
-    for question in ("What leaves a machine?", "Who sees what?", "How long will it take?", "What is agreed?"):
-        assert question in shown.stdout.splitlines()
-    digest = json.loads(run("study", "show", "study.toml", "--json", "-").stdout)["digest"]
-    said = run("study", "approve", "study.toml", "--who", "Ada").stdout
-    assert said.startswith(f"clinic-0 ({digest[:16]}...) is approved by Ada since 20")
-    assert digest in Path("approvals.toml").read_text()
+def test_a_study_is_shown_before_anybody_has_rows(run: Run, contract: Path):
+    shown = run("study", "show", "study.toml", "--roster", "roster.toml")
+    assert shown.stdout.splitlines()[0] == "clinic-0"
+    assert "What is not protected?" in shown.stdout.splitlines()
+    told = json.loads(run("study", "show", "study.toml", "--json", "-").stdout)
+    assert told["digest"] == load_study(contract).digest().hex()
+
+
+def test_rosters_grow_by_pods_and_show_their_digest(run: Run, contract: Path):
+    newcomers = [f"new-{i}={bytes([50 + i] * 32).hex()}" for i in range(3)]
+    assert run("roster", "add", "roster.toml", *newcomers[:2]).stderr == (
+        "error: owners must be at least colluders + 2 (3), got 2\n"
+    )
+    assert run("roster", "add", "roster.toml", *newcomers, "--out", "more.toml").exit_code == 0
+    told = json.loads(run("roster", "show", "more.toml", "--json", "-").stdout)
+    assert told["pods"] == [["clinic-0", "clinic-1", "clinic-2"], ["new-0", "new-1", "new-2"]]
+    assert told["digest"] == load_roster("more.toml").digest().hex()
+    shown = run("roster", "show", "more.toml").stdout.splitlines()
+    assert shown[-1] == f'roster = "{told["digest"]}"' and len(shown) == 8
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("train", "study.toml"), "--tables must name a folder of one table a device, or one table, got none"),
-        (("train", "digits", "--tables", "clinics"), "--tables must go with a study file, got 'digits'"),
-        (
-            ("train", "study.toml", "--tables", "clinics", "--devices", "9"),
-            "--devices must be left out with a folder of tables, got 9",
-        ),
         (
             ("study", "new", "clinics/clinic-0.csv", "--target", "days"),
             "--out must be a new file, got 'study.toml', which exists",
         ),
         (("study", "show", "none.toml"), "the study file must exist, got 'none.toml'"),
-        (("train", "digits", "--gone", "0.4"), "--gone must go with a study file, got 'digits'"),
-        (
-            (*SERVE, "study.toml", "--test", "clinics/clinic-0.csv"),
-            "--test must be left out with a study, which holds rows out itself, got 'clinics/clinic-0.csv'",
-        ),
-        (
-            (*SERVE, "run.toml", "--devices", "4"),
-            "--devices must be left out with a run file, which says it itself, got '4'",
-        ),
+        (("roster", "show", "none.toml"), "the roster must be a readable file, got 'none.toml'"),
+        (("roster", "new", "clinic-1"), "a device must be NAME=KEY or a file of such lines, got 'clinic-1'"),
+        (("roster", "new", "a=b"), "key of 'a' must be a public key of 32 bytes in hex, got 'b'"),
+        (("roster", "new", *[f"a={'ab' * 32}"] * 2), "each device must be given once, got 'a' twice"),
+        (("ledger", "a/b"), "the device's name must do as the name of a folder, got 'a/b'"),
     ],
 )
 def test_what_is_refused(run: Run, clinics: Path, arguments: tuple[str, ...], message: str):
-    Path("run.toml").write_text("devices = 5\n")
     result = run(*arguments)
     assert (result.exit_code, result.stderr) == (2, f"error: {message}\n")
-
-
-def test_a_device_joins_what_was_approved_and_what_its_table_fits(run: Run, clinics: Path):
-    (clinics / "bad.csv").write_text("age;sex;crp;days\n50;x;1;2\n")
-
-    def refused(table: str) -> str:
-        broker = ("--broker", "mqtt://localhost:1", "--name", "a", "--state", "state")
-        result = run("join", "study.toml", *broker, "--table", clinics / table)
-        assert result.exit_code == 2
-        return result.stderr
-
-    digest = json.loads(run("study", "show", "study.toml", "--json", "-").stdout)["digest"]
-    assert refused("clinic-1.csv") == (
-        "error: the study 'clinic-0' must be approved on this device, got no approval of"
-        f" {digest[:16]} in 'approvals.toml': codedfl study approve records one\n"
-    )
-    run("study", "approve", "study.toml", "--who", "Ada")
-    assert refused("bad.csv") == (
-        "error: column 'sex' of bad.csv must hold its levels only, got 'x' (1 such rows): add the level, or say which"
-        " one others count as\n"
-    )
-
-
-def test_noise_is_promised_and_no_score_is_made_up(run: Run):
-    rows = [f"{(7 * i) % 20 / 20},{(3 * i) % 20 / 20},{(7 * i) % 20 / 20 - (3 * i) % 20 / 20}" for i in range(200)]
-    Path("t.csv").write_text("\n".join(["a,b,y", *rows]) + "\n", encoding="utf-8")
-    columns = "".join(f'[[column]]\nname = "{name}"\nkind = "number"\nrange = [0, 1]\n' for name in "ab")
-    protection = (
-        '[protection]\nscheme = "role-sums"\nleast_participants = 5\nmax_rows = 400\nmax_rows_per_device = 60\n'
-    )
-    end = '[target]\nname = "y"\nrange = [-1, 1]\n[noise]\nepsilon = 8\nhonest = 4\n[result]\nheld_out = 0\n'
-    Path("study.toml").write_text(
-        f'format = "codedfl-study-1"\nname = "s"\n{columns}{protection}{end}', encoding="utf-8"
-    )
-    result = run("train", "study.toml", "--tables", "t.csv", "--out", "here")
-    assert result.exit_code == 0, result.stderr
-    assert "not known: no rows were held out" in result.stdout
-    assert "Whether any one row was there or not" in result.stdout and "(epsilon = 8)" in result.stdout

@@ -295,8 +295,8 @@ def test_descent_on_an_own_table(run: Run, solver: str):
 
 def test_a_plan_file_decides_scheme_alpha_solver_and_epochs(run: Run):
     Path("plan.toml").write_text(
-        'format = "codedfl-plan-1"\n[plan]\nscheme = "coded-padded"\nalpha = 3\ngroups = 2\n'
-        'solver = "nesterov"\nepochs = 4\n'
+        'format = "codedfl-plan-2"\n[plan]\nscheme = "coded-padded"\nsolver = "nesterov"\nepochs = 4\n'
+        "[plan.parameters]\nalpha = 3\ngroups = 2\n"
     )
     result = run("train", "digits", "--devices", 8, "--n-features", 40, "--plan", "plan.toml", "--json", "-")
     outcome = json.loads(result.stdout)

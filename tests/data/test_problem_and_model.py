@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 import numpy as np
@@ -102,32 +101,9 @@ def test_a_missing_or_foreign_file_is_refused(tmp_path, trained):
     with pytest.raises(InvalidInput, match="the model file must exist"):
         TrainedModel.load(tmp_path / "none")
     save_file({"theta": np.zeros((2, 2))}, tmp_path / "foreign")
-    message = "the model file must have format codedfl-model-2 or codedfl-model-1, got None"
+    message = "the model file must have format codedfl-model-2, got None"
     with pytest.raises(InvalidInput, match=f"^{message}$"):
         TrainedModel.load(tmp_path / "foreign")
-
-
-def test_a_model_of_version_0_1_opens(tmp_path, trained):
-    """Written as 0.1 wrote it: the pieces beside each other, the names of the columns in the provenance."""
-    from safetensors.numpy import save_file
-
-    problem, model, _ = trained
-    names = [f"pixel {j}" for j in range(64)]
-    header = {
-        "features": problem.feature_map.to_dict(),
-        "preprocessing": {"shift": [0.0] * 64, "scale": [1.0] * 64, "low": 0.0, "high": 1.0},
-        "labels": {"kind": "classes", "classes": list(range(10))},
-        "task": "classification",
-        "provenance": {"dataset": "digits", "columns": names},
-    }
-    metadata = {"format": "codedfl-model-1", "model": json.dumps(header)}
-    save_file({"theta": model.theta}, tmp_path / "old", metadata=metadata)
-    old = TrainedModel.load(tmp_path / "old")
-    data = datasets.load("digits")
-    assert np.array_equal(old.scores(data.X_test), model.scores(data.X_test))
-    assert old.recipe.columns is not None and old.recipe.columns.names == tuple(names)
-    old.save(tmp_path / "new")
-    assert TrainedModel.load(tmp_path / "new").recipe.digest() == old.recipe.digest()
 
 
 def test_text_labels_come_back():

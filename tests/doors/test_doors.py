@@ -22,6 +22,7 @@ import codedfl
 from codedfl import CodedKeys, CodedRidge, Conditions, Conventional, Entry, Fleet, FleetLatency, Limits, Settings
 from codedfl.cli.app import app
 from codedfl.errors import InvalidInput
+from codedfl.protocol import Rows
 from codedfl.protocol.schemes import MACHINES, machines_of
 from codedfl.report.privacy_table import privacy_table
 from codedfl.run.simulator import simulate
@@ -117,8 +118,8 @@ def test_its_parties_are_saved_and_go_on():
             broken.server = PairsServer(scenario.parameters, scenario.names, descent(), identity=old.identity)
             broken.server.restore(old.state())
             for name, device in broken.devices.items():
-                rows = (None, None) if device.data_used else scenario.data[scenario.names.index(name)]
-                fresh = PairsDevice(name, *rows, identity=device.identity, policy=device._policy)
+                rows = None if device.data_used else Rows(*scenario.data[scenario.names.index(name)])
+                fresh = PairsDevice(name, rows, identity=device.identity)
                 fresh.restore(device.state())
                 broken.devices[name] = fresh
     assert np.array_equal(broken.server.model, straight.server.model)

@@ -20,7 +20,7 @@ from experiments.mpyc_ridge import PeerRidge, listen_on_loopback
 
 def made_up() -> pd.DataFrame:
     rng = np.random.default_rng(0)
-    n = 400
+    n = 1000
     age, ward = rng.integers(18, 95, n).astype(float), rng.choice(["ward", "icu"], n)
     days = 0.2 * age + 3 * (ward == "icu") + rng.normal(size=n)
     age[rng.random(n) < 0.1] = np.nan
@@ -30,20 +30,19 @@ def made_up() -> pd.DataFrame:
 
 def test_from_a_folder_of_tables_to_statsmodels_numbers(tmp_path: Path):
     found = rehearsed(Partitioned("stays", made_up, "clinic", "days", ("age", "ward")), tmp_path)
-    assert found.rehearsal.problem.n_devices == 10
-    assert found.rehearsal.scored == 6
+    assert len(found.ready.snapshots) == 10 and found.refusals == {}
     assert found.inference.names == ("constant", "age", "age missing", "ward = ward")
-    assert 0 < found.furthest < MOST_STANDARD_ERRORS
+    assert found.furthest < MOST_STANDARD_ERRORS
     assert found.furthest_error < MOST_STANDARD_ERRORS
     text = report("stays", found)
-    assert text.startswith(f"stays: {found.inference.rows} training rows on 10 devices, 40 % of them dead after upload")
-    assert "held-out rows of 6 of 10 devices" in text
+    assert text.startswith(f"stays: {found.inference.rows} training rows on 10 devices in 3 pods\n40 % of the devices")
     systems = ridge_systems(found)
     assert [one.shape for one in systems] == [(4, 5)] * 10
     # What the peer is asked to solve is what the rehearsal solved, but for the penalty on the constant.
     total, rows = np.sum(systems, axis=0), found.inference.rows
-    theta = np.linalg.solve(total[:, :4] / rows + found.study.regularisation * np.eye(4), total[:, 4] / rows)
-    np.testing.assert_allclose(theta[1:], found.rehearsal.model.theta[1:, 0], atol=1e-6)
+    ridge = found.ready.study.regularisation * np.eye(4)
+    theta = np.linalg.solve(total[:, :4] / rows + ridge, total[:, 4] / rows)
+    np.testing.assert_allclose(theta[1:], found.rehearsal.findings.model.theta[1:, 0], atol=1e-6)
     peer = PeerRidge(theta + np.array([0, 0, 0, 0.5]), 12.3, 4.5, 678.0, 901_000)
     table = beside_peer(found, systems, peer).splitlines()
     assert table[1].endswith(f"{found.seconds:.1f}        12.3")

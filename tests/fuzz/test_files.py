@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import json
 import os
 import re
 import struct
@@ -16,14 +17,20 @@ from typing import Any
 import msgpack
 import numpy as np
 import pytest
-from mutation import INPUTS, damaged, fuzz
+from mutation import INPUTS, damaged, damaged_list, fuzz
 
-from codedfl.consent.approvals import load_approvals
+from codedfl.analyses.driving import read_total
+from codedfl.contract import Snapshot, load_roster, load_study, parse_study
+from codedfl.contract.device_folder import DeviceFolder
+from codedfl.contract.ledger import Approval, Contribution, Ledger
+from codedfl.contract.policy import load_policy
+from codedfl.contract.snapshot import RowTags
+from codedfl.data.columns import Columns
 from codedfl.data.datasets.idx import read_idx
-from codedfl.data.datasets.table_file import load_file, read_table
+from codedfl.data.datasets.table_file import load_file
 from codedfl.data.model import TrainedModel
-from codedfl.data.studies import load_study
-from codedfl.engine.keys import load_identity, load_roster
+from codedfl.data.tables import read_file
+from codedfl.engine.keys import load_identity
 from codedfl.engine.state_folder import StateFolder
 from codedfl.errors import InvalidInput
 from codedfl.fleet.fleet import Fleet, MeasuredTimes
@@ -32,21 +39,22 @@ from small_problems import digits
 
 FLEET = (Path(__file__).parents[2] / "src/codedfl/fleet/paper.toml").read_bytes()
 TRACE = b"kind,amount,seconds\ncompute,1e6,0.25\nuplink,8000,0.5\n"
-PLAN = b"""format = "codedfl-plan-1"
-devices = 25
+PLAN = b"""format = "codedfl-plan-2"
 [plan]
 scheme = "coded-keys"
-alpha = 5
-groups = 1
 solver = "cg"
 epochs = 12
+[plan.parameters]
+alpha = 5
+groups = 1
 """
-STUDY = b"""format = "codedfl-study-1"
+STUDY = b"""format = "codedfl-study-2"
 name = "stay"
 [[column]]
 name = "age"
 kind = "number"
 range = [0, 110]
+step = 1
 [[column]]
 name = "ward"
 kind = "category"
@@ -59,7 +67,22 @@ least_participants = 4
 max_rows = 1000
 max_rows_per_device = 300
 """
-ROSTER = b"".join(b'"device-%d" = "%s"\n' % (i, bytes([i] * 32).hex().encode()) for i in range(3))
+PIXELS = b"""format = "codedfl-study-2"
+name = "pixels"
+[matrix]
+columns = 16
+range = [0, 1]
+[target]
+name = "y"
+classes = [0, 1]
+[protection]
+least_participants = 4
+max_rows = 1000
+max_rows_per_device = 300
+"""
+ROSTER = b'format = "codedfl-roster-1"\n' + b"".join(
+    b'[[device]]\nname = "device-%d"\nkey = "%s"\npod = 0\n' % (i, bytes([i] * 32).hex().encode()) for i in range(3)
+)
 CSV = b"a,b,label,device\n" + b"".join(b"%d,%.3f,class %d,%d\n" % (i, i / 7, i % 2, i % 3) for i in range(12))
 IDX = bytes((0, 0, 8, 2)) + struct.pack(">2I", 3, 4) + bytes(range(12))
 
@@ -105,12 +128,50 @@ def test_plans(tmp_path: Path):
 
 
 def test_studies(tmp_path: Path):
-    fuzz_file(load_study, [STUDY], tmp_path / "study.toml")
+    fuzz_file(load_study, [STUDY, PIXELS], tmp_path / "study.toml")
 
 
-def test_approvals(tmp_path: Path):
-    valid = b'format = "codedfl-approvals-1"\n[[approval]]\ndigest = "%s"\nstudy = "s"\nwho = "w"\nwhen = "t"\n'
-    fuzz_file(load_approvals, [valid % (b"0a" * 32)], tmp_path / "approvals.toml")
+def test_what_a_device_keeps(tmp_path: Path):
+    """Its ledger, its frozen rows and their tags."""
+    approval = Approval(bytes(32), "s", 1, "w", "t", frozenset("ab"), ("gram",), 0.5, 2, 9, 0)
+    ledger = Ledger([approval], [Contribution(bytes(32), "gram", b"a", b"r", "t")], [(bytes(32), b"e")])
+    rows = Snapshot(bytes(32), np.ones((4, 2), dtype=np.int64), np.ones(4, dtype=np.int64), np.zeros(4, dtype=bool))
+    ones = np.ones((4, 2), dtype=np.uint64)
+    tags = RowTags(("a", "b"), ones, ones, "", ones[:, 0], rows.held_out)
+    for kept in (ledger, rows, tags):
+        counts = fuzz(type(kept).decode, [kept.encode()], damaged_list)
+        assert counts["taken"] > 0 and counts["refused"] > INPUTS // 5
+
+
+def test_policies(tmp_path: Path):
+    fuzz_file(load_policy, [b"colluders = 2\nmost-epsilon = 0.5\nallow-gram = false\n"], tmp_path / "policy.toml")
+
+
+def test_ledgers_in_a_devices_folder(tmp_path: Path):
+    folder = DeviceFolder(tmp_path / "device")
+    with folder.ledger():
+        pass
+    approval = Approval(bytes(32), "s", 1, "w", "t", frozenset("ab"), ("gram",), 0.5, 2, 9, 0)
+
+    def load(path: Path) -> object:
+        path.chmod(0o600)
+        with folder.ledger() as found:
+            return found
+
+    fuzz_file(load, [Ledger([approval]).encode()], folder.path / "ledger")
+
+
+def test_totals_that_a_study_wrote(tmp_path: Path):
+    study = parse_study(STUDY.decode())
+    content = {"digest": study.digest().hex(), "merged": [[], [0]], "gram": ["1", "-2", str(2**90)]}
+
+    def load(path: Path) -> object:
+        try:
+            return read_total(study, json.loads(path.read_bytes()))
+        except (ValueError, RecursionError) as error:  # of JSON itself, which whoever reads the file says
+            raise InvalidInput("the total must be JSON") from error
+
+    fuzz_file(load, [json.dumps(content).encode()], tmp_path / "total.json")
 
 
 def test_models(tmp_path: Path):
@@ -119,7 +180,7 @@ def test_models(tmp_path: Path):
 
 def test_csv_tables(tmp_path: Path):
     fuzz_file(lambda path: load_file(path, device="device"), [CSV], tmp_path / "data.csv")
-    fuzz_file(lambda path: read_table(path, columns=("b", "a")), [CSV], tmp_path / "predict.csv")
+    fuzz_file(lambda path: Columns.of_numbers(("b", "a")).matrix(read_file(path)), [CSV], tmp_path / "predict.csv")
 
 
 def test_npz_tables(tmp_path: Path):

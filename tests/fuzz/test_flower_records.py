@@ -11,7 +11,7 @@ import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 from mutation import INPUTS, fuzz, packed, rewritten
 
-from codedfl.engine.calls import Call, Dismissal, Failed, Hello, Introduction, Measured, Probe, Refused, Step
+from codedfl.engine.calls import Call, Dismissal, Failed, Hello, Introduction, Refused, Step
 from codedfl.engine.letters import Letter, Line, Parcel
 from codedfl.errors import CodedFLError
 from codedfl.flower.records import KINDS, call_record, read_call, read_reply, reply_record
@@ -20,12 +20,11 @@ _LARGEST = 1 << 16
 LETTERS = (Letter(b"head"), Letter(b"head", b"bulk" * 40))
 PARCELS = (Parcel(0, LETTERS, 0), Parcel(1, (), 0, b"newest", "no"))
 CALLS: tuple[Call, ...] = (
-    Hello(bytes(16)),
+    Hello(bytes(16), bytes(32)),
     Dismissal("why"),
-    Probe(10, 2, 3, b"data", 5),
-    *(Step(bytes(16), "coded-keys", "device-0", parcel) for parcel in PARCELS),
+    *(Step(bytes(16), "device-0", parcel, ask=b"ask") for parcel in PARCELS),
 )
-REPLIES = (Introduction("device-0", bytes(64), bytes(64)), Measured((0.5, 1.0), b"data"), Refused("no"), *PARCELS)
+REPLIES = (Introduction("device-0", bytes(64), bytes(64)), Refused("no"), *PARCELS)
 
 
 def as_list(content: RecordDict) -> list[Any]:
@@ -89,7 +88,7 @@ def test_replies_are_never_an_error():
         kinds.add(type(read_reply(as_records(msgpack.unpackb(data)))))
 
     assert fuzz(read, valid(False), damaged_records)["refused"] == 0
-    assert kinds == {Introduction, Measured, Refused, Parcel, Failed}
+    assert kinds == {Introduction, Refused, Parcel, Failed}
 
 
 def test_lines_take_any_parcel_or_refuse_it():

@@ -49,7 +49,7 @@ def closed(network: Network, message: Message, receiver: str, plaintext: bytes) 
 def committed(network: Network, message: Message, secrets: Secrets) -> Message:
     """A share with other secrets, and with commitments of its sender that fit them."""
     seeds = {"mask": secrets.mask, "pad": secrets.pad}
-    commitments = Commitments.to(seeds, message.sender, message.run, identity_of(network, message.sender))
+    commitments = Commitments.to(seeds, message.sender, message.agreement, identity_of(network, message.sender))
     body = Share(commitments, network.sealed(message, RECEIVER, secrets.encode())).encode()
     return message.with_body(body).signed_by(network.server.identity)
 

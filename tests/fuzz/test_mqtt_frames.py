@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mutation import damaged_list, fuzz
 
-from codedfl.engine.calls import Call, Dismissal, Hello, Introduction, Measured, Probe, Refused, Step
+from codedfl.engine.calls import Call, Dismissal, Hello, Introduction, Refused, Step
 from codedfl.engine.letters import Letter, Parcel
 from codedfl.mqtt.fetching import Fetcher
 from codedfl.mqtt.frames import (
@@ -29,13 +29,12 @@ from codedfl.mqtt.presence import Presence
 
 PARCELS = (Parcel(0, (Letter(b"head"), Letter(b"head", b"bulk" * 40)), 0), Parcel(1, (), 0, b"newest", "no"))
 CALLS: tuple[Call, ...] = (
-    Hello(bytes(16)),
+    Hello(bytes(16), bytes(32)),
     Dismissal("why"),
-    Probe(10, 2, 3, b"data", 5),
-    Probe(0, 0, 0, bytes(PIECE_BYTES + 1)),
-    *(Step(bytes(16), "coded-keys", "device-0", parcel) for parcel in PARCELS),
+    *(Step(bytes(16), "device-0", parcel, ask=bytes(20)) for parcel in PARCELS),
+    Step(bytes(16), "device-0", PARCELS[1], ask=bytes(PIECE_BYTES + 1)),
 )
-REPLIES = (Introduction("device-0", bytes(64), bytes(64)), Measured((0.5,), b"data"), Refused("no"), *PARCELS)
+REPLIES = (Introduction("device-0", bytes(64), bytes(64)), Refused("no"), *PARCELS)
 OTHERS: tuple[Frame, ...] = (
     *(Fetch(bytes(32), (0, 1)), Piece(bytes(32), 0, b"x"), Gone(bytes(32)), Nudge("n"), Unknown("n")),
 )

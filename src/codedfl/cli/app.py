@@ -7,6 +7,7 @@ Errors that codedfl does not raise on purpose are bugs and keep their traceback.
 
 from __future__ import annotations
 
+import errno
 import shlex
 import sys
 from collections.abc import Sequence
@@ -23,10 +24,12 @@ from codedfl.cli import (
     fleet,
     join,
     key,
+    ledger,
     plan,
     predict,
     privacy,
     reproduce,
+    roster,
     serve,
     study,
     train,
@@ -40,6 +43,7 @@ from codedfl.version import __version__
 
 BAD_INPUT = 2
 NO_DATA = 3
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
 class Commands(TyperGroup):
@@ -65,6 +69,10 @@ class Commands(TyperGroup):
             sys.exit(NO_DATA)
         except CodedFLError as error:
             _fail(str(error), BAD_INPUT)
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+            _fail(f"the disk must be writable and have room, got {error}: make room and run it again", BAD_INPUT)
         # Without standalone mode click returns the code of an exit, and otherwise what the command returned: nothing.
         if standalone_mode:
             sys.exit(result)
@@ -121,10 +129,12 @@ app.command("plan")(command(plan.make_plan))
 app.command("privacy")(privacy.show_privacy)
 app.command("reproduce")(reproduce.reproduce_paper)
 app.command("key")(key.show_key)
+app.command("ledger")(ledger.show_ledger)
 app.command("join")(join.join_study)
 app.command("serve")(serve.serve_study)
 app.command("watch")(watch.watch_run)
 app.add_typer(broker.app, name="broker")
 app.add_typer(data.app, name="data")
 app.add_typer(fleet.app, name="fleet")
+app.add_typer(roster.app, name="roster")
 app.add_typer(study.app, name="study")

@@ -25,6 +25,14 @@ Certificate = Annotated[
 ]
 Key = Annotated[Path | None, typer.Option("--key", metavar="FILE", help="Its private key.", show_default=False)]
 
+Roster = Annotated[
+    Path, typer.Option(metavar="FILE", help="All devices, their keys and pods (codedfl roster).", show_default=False)
+]
+State = Annotated[
+    Path | None,
+    typer.Option(metavar="FOLDER", help="Keys, and what must survive a restart.", show_default="~/.local/state"),
+]
+
 
 @contextmanager
 def disk_failures_told(what_then: str) -> Iterator[None]:

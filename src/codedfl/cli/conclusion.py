@@ -5,25 +5,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from codedfl.report.leaders import BASELINE
-from codedfl.report.rows import by_time, entries_at, name_in_sentence, number, seconds, split_of_gain, target_text
-from codedfl.study import paper
+from codedfl.report.rows import (
+    by_time,
+    entries_at,
+    kinds,
+    listed,
+    name_in_sentence,
+    number,
+    seconds,
+    split_of_gain,
+    target_text,
+    times_faster,
+)
 from codedfl.study.results import SchemeResult
 
 
 def conclusion(schemes: Sequence[SchemeResult], dataset: str, target: float, sharing: str, score: str) -> str:
-    """Who is first, by how much and why, what its server sees, who never gets there, who could not run."""
-    entries = entries_at(schemes, target, sharing, paper.STEP)
+    """Who is first, by how much and why, what its server sees, who never gets there; the table says who cannot run."""
+    first_step = kinds(schemes)[0][1]
+    entries = entries_at(schemes, target, sharing, first_step)
     ranked = sorted((one for one in entries if one.reason is None), key=by_time)
     goal = f"{target_text(target, score)} on {dataset}"
     shortest = _median(ranked[0]) if ranked else None
     if shortest is None:
-        text = f"No scheme reaches {goal} in half of the seeds: take a lower target or more epochs."
-    else:
-        text = _race(ranked, goal, shortest)
-    for one in entries:
-        if one.reason is not None:
-            text += f" {name_in_sentence(one)} could not run: {one.reason}."
-    return text
+        return f"No scheme reaches {goal} in half of the seeds: take a lower target or more epochs."
+    return _race(ranked, goal, shortest)
 
 
 def _race(ranked: Sequence[SchemeResult], goal: str, shortest: float) -> str:
@@ -45,7 +51,7 @@ def _race(ranked: Sequence[SchemeResult], goal: str, shortest: float) -> str:
         )
     lost = [name_in_sentence(one) for one in ranked if _median(one) is None and one.scheme != BASELINE]
     if lost:
-        sentence += f"; {' and '.join(lost)} never {'gets' if len(lost) == 1 else 'get'} there"
+        sentence += f"; {listed(lost)} never {'gets' if len(lost) == 1 else 'get'} there"
     return sentence + "."
 
 
@@ -54,9 +60,9 @@ def _gain_over_conventional(best: SchemeResult, ranked: Sequence[SchemeResult]) 
     if plain is None:
         return ""
     if _median(plain) is None:
-        return ", where conventional FL never gets"
-    gain = number(best.speedup_over_conventional.median)
-    return f", {gain} times faster than conventional FL with its {seconds(_median(plain))}{split_of_gain(best)}"
+        return f", where conventional FL {'gets in few seeds' if plain.seeds_reached else 'never gets'}"
+    gain = times_faster(best.speedup_over_conventional.median or 1.0)
+    return f", {gain} than conventional FL with its {seconds(_median(plain))}{split_of_gain(best)}"
 
 
 def _median(entry: SchemeResult) -> float | None:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -13,7 +9,7 @@ import typer
 from rich.text import Text
 
 from codedfl.cli import options
-from codedfl.cli.screen import Screen, check_writable, table
+from codedfl.cli.screen import Screen, table
 from codedfl.errors import InvalidInput
 from codedfl.fleet.fleet import DeviceClass, Fleet
 from codedfl.fleet.latency import FleetLatency, mean_arrivals
@@ -42,6 +38,9 @@ def show(
         int, typer.Option(metavar="m", min=1, help="Training rows of all devices, in equal parts.")
     ] = paper.SAMPLES,
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of the latencies.")] = 0,
+    toml: Annotated[
+        bool, typer.Option("--toml", help="Print the fleet file instead, to change it and pass it to --fleet.")
+    ] = False,
     json: options.Json = None,
 ) -> None:
     """Show the classes of devices, and the seconds an epoch takes on average.
@@ -55,6 +54,10 @@ def show(
     mix = Fleet.load(fleet)
     if devices is not None:
         mix = mix.scaled_to(devices)
+    if toml:
+        options.refuse_unread("--json", json, "--toml, which prints a file")
+        typer.echo(mix.dumps(), nl=False)
+        return
     D = mix.n_devices
     if samples < D:
         raise InvalidInput(f"--samples must be at least the number of devices ({D}), got {samples}")
@@ -92,88 +95,8 @@ def show(
     )
 
 
-@app.command("probe")
-def probe(
-    devices: Annotated[int, typer.Argument(metavar="D", min=1)],
-    superlink: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="Connection in Flower's configuration.", show_default="its default"),
-    ] = "",
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The fleet file to write.")] = Path("fleet.toml"),
-    name: Annotated[str, typer.Option(metavar="TEXT", help="Of the fleet.")] = "probed",
-    join_seconds: Annotated[
-        float, typer.Option(metavar="S", min=0, help="How long to wait for D nodes; then those that are there.")
-    ] = 300.0,
-    n_features: Annotated[
-        int, typer.Option("--n-features", metavar="d", min=1, help="Product to measure with.")
-    ] = 1000,
-    megabytes: Annotated[float, typer.Option(metavar="MB", min=0.001, help="Payload to measure links with.")] = 4.0,
-    calls: Annotated[int, typer.Option(metavar="N", min=1, help="Of each kind to each node.")] = 3,
-) -> None:
-    """Measure the nodes of a Flower federation and write the fleet file that `codedfl plan` reads.
-
-    D is how many nodes to wait for. Every node is measured alone, by calls like those of a training: its exact
-    products, and both directions of its link. The nodes need codedfl and nothing else; see docs/deploy.md.
-    """
-    check_writable("--out", out)
-    try:
-        from codedfl.flower.flwr_program import FlowerProgram
-        from codedfl.flower.probe_app import probe_fleet
-    except ModuleNotFoundError as error:
-        raise InvalidInput(f"fleet probe needs Flower (pip install 'codedfl[flower]'), got {error}") from None
-    flwr = FlowerProgram(superlink)
-    if flwr.simulates_here:
-        raise InvalidInput(
-            "--superlink must name a connection to a SuperLink with nodes to measure, got"
-            f" {superlink or 'none'!r}, for which Flower simulates nodes on this machine:"
-            " add the SuperLink to Flower's configuration (docs/deploy.md, section 2)"
-        )
-    config = {
-        "devices": devices,
-        "join-seconds": join_seconds,
-        "probe-features": n_features,
-        "probe-megabytes": megabytes,
-        "probe-calls": calls,
-        "fleet-name": name,
-    }
-    screen = Screen()
-    screen.remark(f"measuring up to {devices} nodes, one after the other: {calls} calls of each kind to each node")
-    with _terminated_as_interrupted(), screen.progress() as bar:
-        task = bar.add_task("waiting for the nodes", total=devices)
-
-        def on_device(line: str, measured: int) -> None:
-            screen.remark(line)
-            bar.update(task, completed=measured, description=f"{measured} of {devices} nodes measured")
-
-        found = probe_fleet(flwr, config, on_device)
-    found.save(out)
-    screen.say(f"wrote {out}: {found.n_devices} of {devices} nodes")
-    screen.say(f"next: codedfl fleet show {out}; codedfl plan DATA --fleet {out}")
-
-
-@contextmanager
-def _terminated_as_interrupted() -> Iterator[None]:
-    """A probe that is terminated stops its run on the SuperLink too, as after Ctrl-C."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
 def _class_facts(one: DeviceClass) -> dict[str, Any]:
-    return {
-        "name": one.name,
-        "count": one.count,
-        "mac_rate": one.mac_rate,
-        "setup_factor": one.setup_factor,
-        "uplink_rate": one.uplink_rate,
-        "downlink_rate": one.downlink_rate,
-        "failure_probability": one.failure_probability,
-        "header_overhead": one.header_overhead,
-        "latency": one.latency,
-        "trace": None if one.trace is None else str(one.trace.path),
-    }
+    return {**vars(one), "trace": None if one.trace is None else str(one.trace.path)}
 
 
 def _mean_answers(scheme: Scheme, shape: WorkShape, fleet: Fleet) -> Seconds:

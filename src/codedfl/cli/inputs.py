@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
@@ -47,6 +47,14 @@ class Inputs:
         if self.dataset.name in FEATURES_OF:
             return FEATURES_OF[self.dataset.name]
         return FEATURES_FOR_FEW_ROWS if len(self.dataset.y_train) < FEW_ROWS else paper.FEATURES
+
+    @property
+    def is_the_paper_s(self) -> bool:
+        """Whether this is the paper's own experiment, for which its step is known: its data, features and fleet."""
+        as_usual = replace(self.model, n_features=None) == ModelOptions() and self.data.partition in (None, "sorted")
+        size = self.n_features, self.fleet.name, self.fleet.n_devices
+        its_size = paper.FEATURES, paper.FLEET, paper.DEVICES
+        return self.dataset.name in paper.EXPERIMENTS and as_usual and size == its_size
 
     @property
     def regularisation(self) -> float:

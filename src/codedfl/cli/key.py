@@ -1,4 +1,4 @@
-"""``codedfl key``: the public key under which a device is known, as a line of the roster."""
+"""``codedfl key``: the public key under which a device is known, as ``codedfl roster`` takes it."""
 
 from __future__ import annotations
 
@@ -8,23 +8,38 @@ from typing import Annotated
 import typer
 
 from codedfl.cli.screen import Screen
-from codedfl.engine.keys import DEVICE_KEY, load_identity, roster_text
-from codedfl.engine.private_files import default_state_dir
+from codedfl.engine.keys import DEVICE_KEY, SERVER_KEY, load_identity
 from codedfl.errors import InvalidInput
+from codedfl.private_files import default_state_dir
+
+State = Annotated[
+    Path | None,
+    typer.Option(metavar="FOLDER", help="The --state of codedfl join.", show_default="~/.local/state"),
+]
 
 
 def show_key(
-    name: Annotated[str, typer.Argument(help="The device's name, as in its certificate.", show_default=False)],
-    state: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="The --state of codedfl join.", show_default="~/.local/state"),
-    ] = None,
+    name: Annotated[
+        str, typer.Argument(help="The device's name, as in its certificate.", show_default="none, with --server")
+    ] = "",
+    server: Annotated[bool, typer.Option("--server", help="The server's key instead, as a study names it.")] = False,
+    state: State = None,
 ) -> None:
-    """Print a device's line for the roster: its name and its public key, which is no secret.
+    """Print a device's name and its public key, which is no secret, as codedfl roster new takes them.
 
-    Makes the key if there is none yet. A roster is these lines of all devices in one file, the same everywhere.
+    With --server, the line of a study that names the server of this machine. Makes the key if there is none yet.
     """
+    if server == bool(name):
+        raise InvalidInput(f"NAME must be {'left out with' if server else 'given without'} --server, got {name!r}")
+    if server:
+        public = load_identity((state or default_state_dir()) / SERVER_KEY).public
+        Screen().say(f'server_key = "{public.hex()}"')
+    else:
+        Screen().say(f"{name}={own_key(name, state).hex()}")
+
+
+def own_key(name: str, state: Path | None) -> bytes:
+    """The public key of a device on this machine."""
     if Path(name).name != name or name in ("", ".."):
         raise InvalidInput(f"the device's name must do as the name of a folder, got {name!r}")
-    identity = load_identity((state or default_state_dir()) / name / DEVICE_KEY)
-    Screen().say(roster_text({name: identity.public}).rstrip())
+    return load_identity((state or default_state_dir()) / name / DEVICE_KEY).public

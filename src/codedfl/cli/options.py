@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, get_args
 
 import click
 import typer
+from click.core import ParameterSource
 
 from codedfl.data.partition import PARTITIONS
 from codedfl.errors import InvalidInput
@@ -15,10 +18,11 @@ from codedfl.fleet.latency import SharingConvention
 from codedfl.schemes import Conditions
 from codedfl.study import paper
 
-DATA = "Data"
-MODEL = "Model"
-FLEET = "Fleet"
-OUTPUT = "Output"
+# An option under a heading of the help.
+in_data = partial(typer.Option, rich_help_panel="Data")
+in_model = partial(typer.Option, rich_help_panel="Model")
+in_fleet = partial(typer.Option, rich_help_panel="Fleet")
+in_output = partial(typer.Option, rich_help_panel="Output")
 
 # -- one by one
 
@@ -26,26 +30,15 @@ OUTPUT = "Output"
 Data = Annotated[str, typer.Argument()]
 Label = Annotated[
     str | None,
-    typer.Option(
-        help="Label column of a file.", show_default="label; y in an .npz with a matrix X", rich_help_panel=DATA
-    ),
+    in_data(help="Label column of a file.", show_default="label; y in an .npz with a matrix X"),
 ]
 DataDir = Annotated[
     Path | None,
-    typer.Option(
-        metavar="DIR",
-        help="Where the files of mnist and fashion-mnist may be; CODEDFL_DATA does the same.",
-        rich_help_panel=DATA,
-    ),
+    in_data(metavar="DIR", help="Where the files of mnist and fashion-mnist may be; CODEDFL_DATA does the same."),
 ]
 FleetName = Annotated[
     str,
-    typer.Option(
-        "--fleet",
-        metavar="FLEET",
-        help="paper, or a fleet file (TOML). Its mix is scaled to D devices.",
-        rich_help_panel=FLEET,
-    ),
+    in_fleet("--fleet", metavar="FLEET", help="paper, or a fleet file (TOML). Its mix is scaled to D devices."),
 ]
 DEFAULT_SHARING = Conditions.sharing
 """For every command alike: what ``Conditions`` takes."""
@@ -55,15 +48,14 @@ _SHARING_HELP = (
 )
 Sharing = Annotated[
     str,
-    typer.Option(click_type=click.Choice(list(get_args(SharingConvention))), help=_SHARING_HELP, rich_help_panel=FLEET),
+    in_fleet(click_type=click.Choice(list(get_args(SharingConvention))), help=_SHARING_HELP),
 ]
 ALL_SHARING = "all"
 SharingOrAll = Annotated[
     str,
-    typer.Option(
+    in_fleet(
         click_type=click.Choice([*get_args(SharingConvention), ALL_SHARING]),
         help=f"{_SHARING_HELP} {ALL_SHARING.capitalize()} makes a table of each.",
-        rich_help_panel=FLEET,
     ),
 ]
 Seed = Annotated[
@@ -76,7 +68,7 @@ Seed = Annotated[
 ]
 Json = Annotated[
     str | None,
-    typer.Option("--json", metavar="FILE", help="Also write the outcome as JSON; - is stdout.", rich_help_panel=OUTPUT),
+    in_output("--json", metavar="FILE", help="Also write the outcome as JSON; - is stdout."),
 ]
 
 # -- groups
@@ -87,48 +79,32 @@ class DataOptions:
     """What to read, and who holds which rows."""
 
     label: Label = None
-    device: Annotated[
-        str | None,
-        typer.Option(help="Column of a file that names the device each row belongs to.", rich_help_panel=DATA),
-    ] = None
+    device: Annotated[str | None, in_data(help="Column of a file that names the device each row belongs to.")] = None
     task: Annotated[
         str | None,
-        typer.Option(
+        in_data(
             click_type=click.Choice(["classification", "regression"]),
             help="What a file's labels are.",
             show_default="decided by the labels",
-            rich_help_panel=DATA,
         ),
     ] = None
-    test_fraction: Annotated[
-        float | None,
-        typer.Option(help="Part of a file's rows to test on.", show_default="0.2", rich_help_panel=DATA),
-    ] = None
+    test_fraction: Annotated[float | None, in_data(help="Part of a file's rows to test on.", show_default="0.2")] = None
     partition: Annotated[
         str | None,
-        typer.Option(
+        in_data(
             click_type=click.Choice(list(PARTITIONS)),
             help="Who holds which rows.",
             show_default="device if there is a device column, else sorted by label",
-            rich_help_panel=DATA,
         ),
     ] = None
     concentration: Annotated[
-        float | None,
-        typer.Option(
-            help="Of --partition dirichlet: small makes the devices differ more.",
-            show_default="0.5",
-            rich_help_panel=DATA,
-        ),
+        float | None, in_data(help="Of --partition dirichlet: small makes the devices differ more.", show_default="0.5")
     ] = None
     data_dir: DataDir = None
     columns: Annotated[
-        str | None,
-        typer.Option(metavar="A,B", help="Columns of a file to learn from.", show_default="all", rich_help_panel=DATA),
+        str | None, in_data(metavar="A,B", help="Columns of a file to learn from.", show_default="all")
     ] = None
-    drop: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Columns of a file to leave out.", rich_help_panel=DATA)
-    ] = None
+    drop: Annotated[str | None, in_data(metavar="A,B", help="Columns of a file to leave out.")] = None
 
     @property
     def columns_to_use(self) -> tuple[str, ...] | None:
@@ -150,37 +126,33 @@ class ModelOptions:
 
     features: Annotated[
         str,
-        typer.Option(
+        in_model(
             click_type=click.Choice(["rbf", "linear", "scattering"]),
             help="Random features of a Gaussian kernel, the columns themselves, or wavelet scattering of pictures.",
-            rich_help_panel=MODEL,
         ),
     ] = "rbf"
     n_features: Annotated[
         int | None,
-        typer.Option(
+        in_model(
             metavar="d",
             min=1,
             help="Random features.",
             show_default=f"{paper.FEATURES}; 500 below 10 000 training rows; 800 for digits-shifted",
-            rich_help_panel=MODEL,
         ),
     ] = None
     gamma: Annotated[
         float | None,
-        typer.Option(
+        in_model(
             help="Of the kernel exp(-gamma |x - x'|^2).",
             show_default="15.68 / (columns x width^2), the width being 1 for pixels and 8 for standardised columns",
-            rich_help_panel=MODEL,
         ),
     ] = None
     regularisation: Annotated[
         float | None,
-        typer.Option(
+        in_model(
             metavar="LAMBDA",
             help="Ridge parameter.",
             show_default=f"{paper.REGULARISATION:g} (the paper's); 1e-3 for regression, whose targets are noisy",
-            rich_help_panel=MODEL,
         ),
     ] = None
 
@@ -199,11 +171,10 @@ class FleetOptions:
 
     devices: Annotated[
         int | None,
-        typer.Option(
+        in_fleet(
             metavar="D",
             help="Number of devices the rows are dealt out to.",
             show_default="as many as the fleet has, paper: 25; with a device column what it says",
-            rich_help_panel=FLEET,
         ),
     ] = None
     fleet_name: FleetName = paper.FLEET
@@ -217,3 +188,16 @@ def refuse_unread(option: str, value: object, where: str) -> None:
     """An option that would change nothing is a misunderstanding."""
     if value is not None:
         raise InvalidInput(f"{option} must be left out with {where}, got {value}")
+
+
+def refuse_given(but: Collection[str], where: str) -> None:
+    """Refuse every option on the command line that nobody reads there; ``but`` are the parameters that somebody does.
+
+    What was given is asked of the parser, so that no option of any group can be swallowed, whatever its default.
+    """
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if given and name not in but:
+            refuse_unread(parameter.opts[0], context.params[name], where)

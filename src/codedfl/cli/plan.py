@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated, cast, get_args
 
@@ -12,6 +13,7 @@ import typer
 from codedfl.cli import inputs, options
 from codedfl.cli.inputs import Inputs
 from codedfl.cli.screen import Screen, make_folder, score_name
+from codedfl.files import write_bytes
 from codedfl.fleet.latency import SharingConvention
 from codedfl.privacy.budget import Budget
 from codedfl.report.plan_page import plan_page
@@ -25,8 +27,12 @@ from codedfl.study.planner import Limits, Plan
 from codedfl.study.planner import plan as search
 from codedfl.version import __version__
 
-LIMITS = "Limits"
+in_limits = partial(typer.Option, rich_help_panel="Limits")
 CHUNK_BITS = 12_000.0
+_EXPECTED = (  # of a plan, what its file tells people
+    *("seconds_mean", "seconds_p5", "seconds_p95", "sharing_seconds", "epoch_seconds"),
+    *("upload_bytes", "download_bytes", "macs", "memory_bytes"),
+)
 
 
 def make_plan(
@@ -39,72 +45,44 @@ def make_plan(
     sharing: options.Sharing = options.DEFAULT_SHARING,
     grouping: Annotated[
         str,
-        typer.Option(
+        options.in_fleet(
             click_type=click.Choice(list(get_args(Grouping))),
             help="How large fleets are dealt into groups: every group its share of slow devices, or at random as the "
             "authors do.",
-            rich_help_panel=options.FLEET,
         ),
     ] = Conditions.grouping,
     chunked: Annotated[
-        bool,
-        typer.Option(
-            "--chunked", help="Packets of 1500 bytes with their own retransmissions.", rich_help_panel=options.FLEET
-        ),
+        bool, options.in_fleet("--chunked", help="Packets of 1500 bytes with their own retransmissions.")
     ] = False,
     max_exposure: Annotated[
-        int | None,
-        typer.Option(
-            help="Devices whose data one device colluding with the server may give away.", rich_help_panel=LIMITS
-        ),
+        int | None, in_limits(help="Devices whose data one device colluding with the server may give away.")
     ] = None,
     total_only: Annotated[
-        bool,
-        typer.Option("--total-only", help="The server by itself must see no single device.", rich_help_panel=LIMITS),
+        bool, in_limits("--total-only", help="The server by itself must see no single device.")
     ] = False,
     colluders: Annotated[
         int | None,
-        typer.Option(
-            min=0,
-            metavar="Z",
-            help="So many devices may collude with the server, and no other one is exposed.",
-            rich_help_panel=LIMITS,
-        ),
+        in_limits(min=0, metavar="Z", help="So many devices may collude with the server, and no other one is exposed."),
     ] = None,
-    max_upload: Annotated[
-        float | None, typer.Option(metavar="BYTES", help="Per device, whole training.", rich_help_panel=LIMITS)
-    ] = None,
-    max_memory: Annotated[
-        float | None, typer.Option(metavar="BYTES", help="Per device.", rich_help_panel=LIMITS)
-    ] = None,
+    max_upload: Annotated[float | None, in_limits(metavar="BYTES", help="Per device, whole training.")] = None,
+    max_memory: Annotated[float | None, in_limits(metavar="BYTES", help="Per device.")] = None,
     allow_gram: Annotated[
-        bool,
-        typer.Option(
-            "--allow-gram", help="Also plans that show the server the whole total of X'X.", rich_help_panel=LIMITS
-        ),
+        bool, in_limits("--allow-gram", help="Also plans that show the server the whole total of X'X.")
     ] = False,
     epsilon: Annotated[
         float | None,
-        typer.Option(
-            metavar="E",
-            help="Also say what score noise leaves that hides single rows at this epsilon (delta = 1e-5).",
-            rich_help_panel=LIMITS,
+        in_limits(
+            metavar="E", help="Also say what score noise leaves that hides single rows at this epsilon (delta = 1e-5)."
         ),
     ] = None,
     honest: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="With --epsilon: devices assumed to add their noise.", rich_help_panel=LIMITS),
+        int | None, in_limits(metavar="N", help="With --epsilon: devices assumed to add their noise.")
     ] = None,
     draws: Annotated[int, typer.Option(min=1, metavar="N", help="Latencies drawn for each plan.")] = 100,
     seed: options.Seed = 0,
     out: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Where plan, picture and page go.",
-            show_default="results/plan-NAME",
-            rich_help_panel=options.OUTPUT,
-        ),
+        options.in_output(metavar="DIR", help="Where plan, picture and page go.", show_default="results/plan-NAME"),
     ] = None,
     json: options.Json = None,
 ) -> None:
@@ -144,7 +122,8 @@ def make_plan(
             progress=lambda what, part: bar.update(task, description=what, completed=1 + part),
         )
     title = f"{dataset.name} on the fleet {chosen.fleet.name!r}"
-    screen.show(plan_table(planning, title=title))
+    score = score_name(dataset.task)
+    screen.show(plan_table(planning, title=title, score_name=score))
     left_out = left_out_table(planning)
     if left_out is not None:
         screen.say()
@@ -155,12 +134,12 @@ def make_plan(
     best = planning.best
     screen.sentence(planning.why())
     _plan_file(best, target, chosen.made_for(problem)).save(plan_file)
-    pictures = plan_figure(planning, title=title)
+    pictures = plan_figure(planning, title=title, score_name=score)
     page = plan_page(
         planning,
         pictures.svg,
         title=title,
-        score_name=score_name(dataset.task),
+        score_name=score,
         provenance={
             "command": context.obj,
             "data": f"{dataset.name}, {len(dataset.y_train)} rows to train on, {problem.n_features} features",
@@ -175,7 +154,7 @@ def make_plan(
         ("time_against_alpha.svg", pictures.svg.encode()),
         ("report.html", page.encode()),
     ):
-        (folder / name).write_bytes(content)
+        write_bytes(folder / name, content)
         written.append(folder / name)
     screen.say()
     screen.say("Wrote:")
@@ -198,15 +177,5 @@ def make_plan(
 
 
 def _plan_file(made: Plan, target: float, made_for: MadeFor) -> PlanFile:
-    costs = {
-        "seconds_mean": made.seconds_mean,
-        "seconds_p5": made.seconds_p5,
-        "seconds_p95": made.seconds_p95,
-        "sharing_seconds": made.sharing_seconds,
-        "epoch_seconds": made.epoch_seconds,
-        "upload_bytes": made.upload_bytes,
-        "download_bytes": made.download_bytes,
-        "macs": made.macs,
-        "memory_bytes": made.memory_bytes,
-    }
+    costs = {name: getattr(made, name) for name in _EXPECTED}
     return PlanFile(scheme_of(made.scheme, made.parameters), made.solver, made.epochs, target, made_for, costs)

@@ -36,8 +36,7 @@ def predict(
     data: options.Data,
     data_dir: options.DataDir = None,
     out: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Where the CSV goes.", show_default="stdout", rich_help_panel=options.OUTPUT),
+        Path | None, options.in_output(metavar="FILE", help="Where the CSV goes.", show_default="stdout")
     ] = None,
 ) -> None:
     """Predict the label of every row, as a CSV with one prediction a row.

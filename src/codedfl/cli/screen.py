@@ -26,6 +26,7 @@ from rich.text import Text
 
 from codedfl.data.datasets import FileProgress
 from codedfl.errors import InvalidInput
+from codedfl.files import sole_user
 
 STDOUT = "-"
 INTERRUPTED = 130  # the exit code after Ctrl-C
@@ -134,7 +135,10 @@ def check_writable(option: str, path: Path) -> None:
 
 
 def make_folder(option: str, path: Path) -> Path:
-    """The folder, made if need be; what cannot be made or written is refused under the name of its option."""
+    """The folder, made if need be and this command's alone until it ends.
+
+    What cannot be made or written, or is another command's, is refused under the name of its option.
+    """
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -143,6 +147,7 @@ def make_folder(option: str, path: Path) -> Path:
         ) from None
     if not os.access(path, os.W_OK):
         raise InvalidInput(f"{option} must be a folder that can be written, got {str(path)!r}")
+    click.get_current_context().with_resource(sole_user(path, option))
     return path
 
 

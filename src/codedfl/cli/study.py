@@ -1,40 +1,35 @@
-"""``codedfl study``: draft a study file, try it on a table, read it in plain words, approve it; and train by one."""
+"""``codedfl study``: draft a study file, try it on a table, read it in plain words, approve it, refit its total."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
+import json as json_module
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, get_args
 
 import click
-import numpy as np
 import typer
 from rich.text import Text
 
+from codedfl.analyses import refit
+from codedfl.analyses.driving import TOTAL_FILE, model_json, read_total
 from codedfl.cli import options
-from codedfl.cli.screen import Screen, check_writable, make_folder, score_name, table
-from codedfl.cli.study_result import score_facts, show_inference, show_tables
-from codedfl.consent.approvals import approve
-from codedfl.consent.words import explain
+from codedfl.cli.key import State, own_key
+from codedfl.cli.screen import Screen, check_writable, table
+from codedfl.cli.study_result import show_model
+from codedfl.contract import NumberTarget, load_roster, load_study
+from codedfl.contract.approval import approve
+from codedfl.contract.check import TableCheck, check_table
+from codedfl.contract.device_folder import DeviceFolder
+from codedfl.contract.draft import PARTICIPANTS, draft_study
+from codedfl.contract.policy import Policy, load_policy
+from codedfl.contract.words import Section, explain, printable
 from codedfl.data.datasets.dataset import Task
-from codedfl.data.problem import Problem
-from codedfl.data.score_sums import ClassScore, NumberScore
-from codedfl.data.studies import Study, load_study
-from codedfl.data.studies.check import TableCheck, check_table
-from codedfl.data.studies.draft import PARTICIPANTS, draft_study
 from codedfl.data.tables import read_file
 from codedfl.errors import InvalidInput
 from codedfl.files import write_text
-from codedfl.fleet.fleet import Fleet
-from codedfl.report.rows import seconds as seconds_text
-from codedfl.report.run_page import write_run_page
-from codedfl.run.inference import Inference, infer
-from codedfl.run.study_rehearsal import dealt_out, no_tables, read_folder, rehearse_study
-from codedfl.schemes import Conditions
-from codedfl.schemes.of_study import inference_scheme_of, scheme_of
+from codedfl.private_files import default_state_dir
 
 app = typer.Typer(help="Write, check, read and approve study files.", no_args_is_help=True)
 
@@ -84,7 +79,7 @@ def check(
     data: Annotated[Path, typer.Argument(metavar="TABLE", help="Your table; it stays on this machine.")],
     json: options.Json = None,
 ) -> None:
-    """Say what of a table would be clipped, missing or unknown. Nothing leaves this machine."""
+    """Say what of a table would be clipped, rounded, missing or unknown. Nothing leaves this machine."""
     screen = Screen(json)
     found = check_table(load_study(study), read_file(data))
     _show_check(screen, found)
@@ -96,24 +91,15 @@ def check(
 @app.command("show")
 def show(
     study: StudyFile,
-    fleet_name: options.FleetName = "paper",
-    devices: Annotated[
-        int | None,
-        typer.Option(metavar="D", help="Number of devices.", show_default="least_participants of the study"),
-    ] = None,
+    roster: Annotated[Path | None, typer.Option(metavar="FILE", help="Who takes part.", show_default=False)] = None,
     json: options.Json = None,
 ) -> None:
-    """Say in plain words and numbers what leaves a machine, who sees what, and how long it takes."""
+    """Say in plain words and numbers what leaves a machine, who sees what, and what is not protected."""
     screen = Screen(json)
     loaded = load_study(study)
-    fleet = Fleet.load(fleet_name).scaled_to(devices or loaded.least_participants)
-    sections = explain(loaded, fleet)
-    screen.say(f"{loaded.name}, with {fleet.n_devices} devices")
-    for section in sections:
-        screen.say()
-        screen.say(section.question)
-        for answer in section.answers:
-            screen.say(f"  - {answer}")
+    sections = explain(loaded, None if roster is None else load_roster(roster))
+    screen.say(printable(loaded.name))
+    _show_sections(screen, sections)
     answers = [asdict(section) for section in sections]
     screen.write_json({"command": "study show", "digest": loaded.digest().hex(), "answers": answers})
 
@@ -121,130 +107,92 @@ def show(
 @app.command("approve")
 def approve_study(
     study: StudyFile,
+    name: Annotated[str, typer.Option(metavar="NAME", help="This device's name, as on the roster.")],
+    roster: Annotated[Path, typer.Option(metavar="FILE", help="Who takes part (codedfl roster).")],
     who: Annotated[str, typer.Option(metavar="NAME", help="Who approves it.")],
-    file: Annotated[Path, typer.Option(metavar="FILE", help="Where this machine keeps its approvals.")] = Path(
-        "approvals.toml"
-    ),
+    table: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="This device's rows, which are frozen.", show_default="none, for a helper"),
+    ] = None,
+    state: State = None,
+    policy: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="What this device allows (TOML).", show_default=False)
+    ] = None,
 ) -> None:
-    """Record that this machine may take part in exactly this study."""
+    """Read what a study means on this device's rows, and record that it may take part in exactly this study.
+
+    The rows are frozen: later runs read what was approved, and nothing else.
+    """
     screen = Screen()
-    check_writable("--file", file)
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    approval = approve(load_study(study), file, who=who, when=now)
-    screen.say(f"{approval.study} ({approval.digest[:16]}...) is approved by {approval.who} since {approval.when}")
+    approval = approve(
+        load_study(study),
+        load_roster(roster),
+        name,
+        own_key(name, state),
+        None if table is None else read_file(table),
+        DeviceFolder.of(state or default_state_dir(), name),
+        who=who,
+        when=datetime.now(UTC).isoformat(timespec="seconds"),
+        policy=load_policy(policy) if policy else Policy(),
+        show=lambda sections: _show_sections(screen, sections),
+    )
+    said = f"{approval.name} ({approval.digest.hex()[:16]}...) is approved by {approval.who} since {approval.when}"
+    screen.say()
+    screen.say(f"{printable(said)}, with {approval.rows} rows, {approval.held_out} of them held out")
 
 
-def train_study(
-    study_file: Path,
-    tables: Path | None,
-    fleet_name: str,
-    devices: int | None,
-    seed: int,
-    out: Path | None,
-    json: str | None,
-    gone: float,
+@app.command("refit")
+def refit_study(
+    study: StudyFile,
+    out: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where codedfl serve wrote its results.")],
+    columns: Annotated[
+        str, typer.Option(metavar="A,B", help="Columns that the model has.", show_default="all of the study")
+    ] = "",
+    regularisation: Annotated[
+        float | None, typer.Option(metavar="LAMBDA", min=0, help="Ridge parameter.", show_default="the study's")
+    ] = None,
+    level: Annotated[float, typer.Option(metavar="P", help="Of the confidence intervals.")] = 0.95,
+    json: options.Json = None,
 ) -> None:
-    """What ``codedfl train STUDY --tables PATH`` does: the real protocol on a folder of tables, or on one table."""
-    screen = Screen(json)
-    study = load_study(study_file)
-    if tables is None:
-        raise InvalidInput("--tables must name a folder of one table a device, or one table, got none")
-    rng = np.random.default_rng(seed)
-    if tables.is_dir():
-        if devices is not None:
-            raise InvalidInput(f"--devices must be left out with a folder of tables, got {devices}")
-        parts = read_folder(tables)
-        if others := no_tables(tables):
-            screen.remark(f"note: no table files, so left out of {tables}: {', '.join(others)}")
-    else:
-        parts = dealt_out(read_file(tables), devices or study.least_participants, rng)
-    folder = make_folder("--out", out or Path("results") / f"train-{study_file.stem}")
-    fleet = Fleet.load(fleet_name).scaled_to(len(parts))
-    scheme = scheme_of(study, len(parts))
-    with screen.busy(f"training {study.name}") as say:
+    """Make another linear model of the total that a study got: another penalty, fewer columns, standard errors.
 
-        def on_epoch(epoch: int, seconds: float, score: float) -> None:
-            say(f"epoch {epoch}, score {score:.4f}, fleet time {seconds_text(seconds)}")
-
-        done = rehearse_study(study, parts, scheme, Conditions(fleet), rng, on_epoch, _first_of(parts, gone), folder)
-    page = write_run_page(folder)
-    problem = done.problem
-    if problem.clipped:
-        counts = problem.clipped.words(problem.recipe.column_names)
-        screen.remark(f"warning: clipped to the study's ranges: {counts}")
-    model_file = folder / "model.safetensors"
-    done.model.save(model_file)
-    inference, no_inference = _inferred(study, problem)
-    found = done.score
-    name = score_name(problem.task)
-    score = found.value
-    screen.facts(
-        [
-            ("study", f"{study.name}, {study.digest().hex()[:16]}..."),
-            ("tables", f"{problem.n_devices} devices, {problem.n_samples} rows to train on"),
-            *score_facts(found),
-            *([("scored by", f"{done.scored} of {problem.n_devices} devices")] if gone else []),
-            ("fleet time", f"{seconds_text(float(done.trace.seconds[-1]))}, {done.trace.epochs[-1]} epochs"),
-            ("model", str(model_file)),
-            ("page", str(page)),
-        ]
-    )
-    screen.write_json(
-        {
-            "command": "train",
-            "study": study.name,
-            "digest": study.digest().hex(),
-            "devices": problem.n_devices,
-            "train_rows": problem.n_samples,
-            "test_rows": found.rows,
-            "scored_devices": done.scored,
-            "score_name": name,
-            "score": score,
-            "mean_absolute_error": found.mean_absolute_error if isinstance(found, NumberScore) else None,
-            "confusion": found.confusion.tolist() if isinstance(found, ClassScore) else None,
-            "auc": found.auc if isinstance(found, ClassScore) else None,
-            "calibration": found.calibration if isinstance(found, ClassScore) else None,
-            "epochs": int(done.trace.epochs[-1]),
-            "virtual_seconds": float(done.trace.seconds[-1]),
-            "clipped": problem.clipped.total,
-            "model": str(model_file),
-            "coefficients": None if inference is None else inference.to_dicts(),
-            "no_inference": no_inference,
-        }
-    )
-    show_tables(screen, found, problem.recipe)
-    show_inference(screen, inference, no_inference)
-    if study.noise is not None:
-        screen.say()
-        screen.sentence(study.noise.sentence())
+    No device is asked for anything: the total holds every linear model of its columns.
+    """
+    screen, loaded = Screen(json), load_study(study)
+    total, merged = read_total(loaded, _json_file(out / TOTAL_FILE))
+    wanted = _names(columns) or None
+    number = isinstance(loaded.target, NumberTarget)
+    found = refit(loaded, total, merged, wanted, regularisation, inference=number, name="refit", level=level)
+    show_model(screen, found)
+    screen.write_json({"command": "study refit", **model_json(found)})
 
 
-def _inferred(study: Study, problem: Problem) -> tuple[Inference | None, str]:
-    """Or why there is none: columns that depend on each other cost neither the model nor its score."""
-    if not study.inference:
-        return None, ""
+def _json_file(path: Path) -> object:
     try:
-        return infer(problem, inference_scheme_of(study, problem.n_devices)), ""
-    except InvalidInput as error:
-        return None, str(error)
-
-
-def _first_of(names: Iterable[str], share: float) -> list[str]:
-    """So many of them, rounded up, in the order of the alphabet."""
-    ordered = sorted(names)
-    return ordered[: math.ceil(share * len(ordered))]
+        return json_module.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"FOLDER must hold what codedfl serve wrote, got {str(path)!r} ({error})") from None
 
 
 def _show_check(screen: Screen, found: TableCheck) -> None:
-    shown = table("column", "kind", "clipped", "missing", "unknown", "in the table")
+    shown = table("column", "kind", "clipped", "rounded", "missing", "unknown", "in the table")
     for one in found.columns:
-        counts = (str(count) if count else "-" for count in (one.n_clipped, one.n_missing, one.n_unknown))
-        shown.add_row(Text(one.name), one.kind, *counts, Text(one.seen))
+        counts = (one.n_clipped, one.n_rounded, one.n_missing, one.n_unknown)
+        texts = (str(count) if count else "-" for count in counts)
+        shown.add_row(Text(printable(one.name)), one.kind, *texts, Text(printable(one.seen)))
     screen.show(shown)
     for line in (*found.objections, *(one.objection for one in found.columns if one.objection)):
         screen.remark(f"cannot be used: {line}")
     verdict = "can take part" if found.usable else "cannot take part as it is"
     screen.say(f"{found.table}: {found.rows} row{'s' * (found.rows != 1)}, {verdict}")
+
+
+def _show_sections(screen: Screen, sections: tuple[Section, ...]) -> None:
+    for section in sections:
+        screen.say()
+        screen.say(section.question)
+        for answer in section.answers:
+            screen.say(f"  - {answer}")
 
 
 def _names(text: str) -> tuple[str, ...]:

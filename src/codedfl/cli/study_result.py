@@ -1,18 +1,56 @@
-"""What a study found, for people: the score with its tables, and the coefficients."""
+"""What a study found, for people: the score with its tables, the coefficients, and what was merged."""
 
 from __future__ import annotations
 
 from rich.markup import escape
 from rich.text import Text
 
+from codedfl.analyses import ClassScore, Inference, LinearFinding, NumberScore, StudyFindings
 from codedfl.cli.screen import Screen, score_name, table
+from codedfl.contract.study import Study
+from codedfl.data.columns import CategoryColumn
 from codedfl.data.labels import ClassLabels
 from codedfl.data.recipe import Recipe
-from codedfl.data.score_sums import ClassScore, NumberScore
 from codedfl.report.rows import score as score_text
-from codedfl.run.inference import Inference
 
 _MOST_CLASSES = 12  # of a matrix that fits a terminal
+
+
+def show_findings(screen: Screen, study: Study, findings: StudyFindings, *more: tuple[str, str]) -> None:
+    """All of it; ``more`` are facts that only the driver knows."""
+    rows = "not known: noise hides it" if findings.rows is None else f"{findings.rows} rows to train on"
+    score = ("score", f"none: {findings.no_score}")
+    facts = [score] if findings.score is None else score_facts(findings.score)
+    screen.facts([("study", f"{study.name}, {study.digest().hex()[:16]}..."), ("rows", rows), *facts, *more])
+    for line in merged_words(study, findings):
+        screen.say(f"  {line}")
+    show_tables(screen, findings.score, findings.model.recipe)
+    show_inference(screen, findings.inference, findings.no_inference)
+    for model in findings.models:
+        show_model(screen, model)
+
+
+def merged_words(study: Study, findings: StudyFindings) -> list[str]:
+    """What was too rare to be counted by itself, a line for each column."""
+    lines = []
+    for one, gone in zip(study.columns, findings.merged, strict=False):
+        if gone and isinstance(one.column, CategoryColumn):
+            names = ", ".join(one.column.levels[index] for index in gone)
+            lines.append(f"{one.column.name}: too rare by themselves, and counted as other: {names}")
+        elif gone == (0,):
+            lines.append(f"{one.column.name}: its gaps are too few to be marked")
+        elif gone:
+            lines.append(f"{one.column.name}: left out, since too few rows differ from all others")
+    return lines
+
+
+def show_model(screen: Screen, model: LinearFinding) -> None:
+    """A further model of the same total."""
+    screen.say()
+    screen.say(f"model {model.name}: {', '.join(model.columns)}")
+    if model.score is not None:
+        screen.facts(score_facts(model.score))
+    show_inference(screen, model.inference, model.no_inference)
 
 
 def score_facts(found: ClassScore | NumberScore) -> list[tuple[str, str]]:
@@ -21,7 +59,7 @@ def score_facts(found: ClassScore | NumberScore) -> list[tuple[str, str]]:
     if not found.rows:
         return [(name, "not known: no rows were held out")]
     if isinstance(found, NumberScore):
-        error = ("error", f"{found.mean_absolute_error:.4g} on average")
+        error = ("error", f"{found.root_mean_square_error:.4g} (root of the mean square)")
         return [(name, f"{score_text(found.r_squared, name)} on {found.rows} held-out rows"), error]
     facts = [(name, f"{score_text(found.accuracy, name)} on {found.rows} held-out rows")]
     return facts if found.auc is None else [*facts, ("ranking", f"area under the ROC curve {found.auc:.4f}")]
@@ -35,16 +73,16 @@ def show_tables(screen: Screen, found: ClassScore | NumberScore | None, recipe: 
     classes = [str(one) for one in recipe.labels.classes]
     if len(classes) <= _MOST_CLASSES:
         taken = table("true class", *(f"as {escape(one)}" for one in classes))
-        for name, counts in zip(classes, found.confusion.tolist(), strict=True):
-            taken.add_row(Text(name), *map(str, counts))
+        for name, counts in zip(classes, found.shown_confusion(), strict=True):
+            taken.add_row(Text(name), *counts)
         screen.say()
         screen.show(taken)
-    if found.calibration is not None:
+    calibration = found.shown_calibration()
+    if calibration is not None:
         second = escape(classes[1])
         shares = table(f"score of {second}", "rows", f"of them {second}")
-        for tenth, (rows, share) in enumerate(found.calibration):
-            part = "-" if share is None else f"{100 * share:.0f} %"
-            shares.add_row(f"{tenth / 10:.1f} to {(tenth + 1) / 10:.1f}", str(rows), part)
+        for tenth, (rows, share) in enumerate(calibration):
+            shares.add_row(f"{tenth / 10:.1f} to {(tenth + 1) / 10:.1f}", rows, share)
         screen.say()
         screen.show(shares)
 

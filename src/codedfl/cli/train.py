@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -11,8 +12,8 @@ import typer
 
 from codedfl.cli import inputs, options
 from codedfl.cli.inputs import Inputs
+from codedfl.cli.rehearse import rehearse_study
 from codedfl.cli.screen import INTERRUPTED, Screen, make_folder
-from codedfl.cli.study import train_study
 from codedfl.cli.training import Training
 from codedfl.cli.training_choice import Choice, TrainingOptions
 from codedfl.errors import CodedFLError, InvalidInput, RangeExceeded
@@ -20,6 +21,9 @@ from codedfl.report.run_page import write_run_page
 from codedfl.run.virtual_watch import VirtualWatch
 from codedfl.schemes.noise import noise_of_run
 from codedfl.version import __version__
+
+# What can be said beside a study file.
+_OF_A_STUDY = ("data", "tables", "gone", "roster", "policy", "seed", "out", "json", "devices", "fleet_name")
 
 
 def train(
@@ -30,30 +34,38 @@ def train(
     fleet: options.FleetOptions,
     tables: Annotated[
         Path | None,
-        typer.Option(
-            metavar="PATH",
-            help="With a study file as DATA: a folder of one table a device, or one table to deal out.",
-            rich_help_panel=options.DATA,
+        options.in_data(
+            metavar="PATH", help="With a study file as DATA: a folder of one table a device, or one table to deal out."
         ),
     ] = None,
     gone: Annotated[
         float,
-        typer.Option(
+        options.in_fleet(
             min=0.0,
             max=0.9,
             metavar="SHARE",
-            help="With a study: so many devices die when they have uploaded.",
-            rich_help_panel=options.FLEET,
+            help="With a study: this share of the devices uploads and then answers nothing.",
         ),
     ] = 0.0,
+    roster: Annotated[
+        Path | None,
+        options.in_data(
+            metavar="FILE",
+            help="With a study: the roster whose pods are rehearsed.",
+            show_default="pods as codedfl roster new drafts them",
+        ),
+    ] = None,
+    policy: Annotated[
+        Path | None,
+        options.in_data(
+            metavar="FILE", help="With a study: the policy that every device has.", show_default="the usual one"
+        ),
+    ] = None,
     seed: options.Seed = 0,
     out: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Where model, trace, journal and page go.",
-            show_default="results/train-NAME",
-            rich_help_panel=options.OUTPUT,
+        options.in_output(
+            metavar="DIR", help="Where model, trace, journal and page go.", show_default="results/train-NAME"
         ),
     ] = None,
     json: options.Json = None,
@@ -67,12 +79,23 @@ def train(
     whose answers come first, so the times shown are those the fleet would take. Ctrl-C keeps the model so far.
     """
     if data.lower().endswith(".toml"):
-        train_study(Path(data), tables, fleet.fleet_name, fleet.devices, seed, out, json, gone)
+        options.refuse_given(_OF_A_STUDY, "a study file, which says it itself")
+        rehearse_study(
+            Screen(json),
+            Path(data),
+            tables,
+            fleet_name=fleet.fleet_name,
+            devices=fleet.devices,
+            seed=seed,
+            out=out,
+            gone=gone,
+            roster_file=roster,
+            policy_file=policy,
+        )
         return
-    if tables is not None:
-        raise InvalidInput(f"--tables must go with a study file, got {data!r}")
-    if gone:
-        raise InvalidInput(f"--gone must go with a study file, got {data!r}")
+    for option, value in (("--tables", tables), ("--gone", gone), ("--roster", roster), ("--policy", policy)):
+        if value:
+            raise InvalidInput(f"{option} must go with a study file, got {data!r}")
     screen = Screen(json)
     choice = Choice.of(training)
     dataset = inputs.load_data(screen, data, data_options)
@@ -97,8 +120,9 @@ def train(
     )
     run.introduce(choice.solver.words, chosen.regularisation)
     stopped: KeyboardInterrupt | CodedFLError | None = None
+    watch = VirtualWatch(folder, run.begun(choice.solver.words))
     try:
-        with VirtualWatch(folder, run.begun(choice.solver.words)) as watch:
+        with watch:
             run.train(np.random.default_rng(seed), watch)
     except (KeyboardInterrupt, CodedFLError) as reason:
         stopped = reason
@@ -113,9 +137,17 @@ def train(
         "codedfl": __version__,
         **({} if budget is None else {**asdict(budget), "shortened": run.shortened}),
     }
-    outcome = run.save(folder, about, interrupted=stopped is not None)
+    try:
+        outcome = run.save(folder, about, interrupted=stopped is not None)
+        if outcome is not None:
+            write_run_page(folder)
+    except OSError as error:
+        elsewhere = Path(tempfile.mkdtemp(prefix="codedfl-"))
+        run.save(elsewhere, about, interrupted=stopped is not None)
+        raise CodedFLError(f"--out must be on a disk with room, got {error}; the model is in {elsewhere}") from None
+    if watch.failure is not None:
+        screen.remark(f"note: the journal ends early: {watch.failure}")
     if outcome is not None:
-        write_run_page(folder)
         screen.write_json(outcome)
     if stopped is None:
         run.conclude(folder)

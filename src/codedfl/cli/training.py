@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ from codedfl.data.features import RandomFourierFeatures, WaveletScattering
 from codedfl.data.model import TrainedModel
 from codedfl.data.problem import Problem
 from codedfl.exact.row_noise import RowNoise
+from codedfl.files import write_bytes
 from codedfl.fleet.fleet import Fleet
 from codedfl.report.rows import score as score_text
 from codedfl.report.rows import seconds as seconds_text
@@ -24,6 +24,7 @@ from codedfl.run.simulator import simulate
 from codedfl.run.virtual_watch import VirtualWatch
 from codedfl.schemes import CodedScheme, Conditions, RoleKeys
 from codedfl.solve.solver import Solver
+from codedfl.study.results import csv_bytes
 from codedfl.typing import Floats
 
 _PARTITIONS = {
@@ -143,10 +144,8 @@ class Training:
         record = {**about, "protection": self.protection, "epochs": self.epochs[-1], "score": self.scores[-1]}
         model_file, trace_file = folder / MODEL_FILE, folder / TRACE_FILE
         TrainedModel.of(problem, self.model, **record).save(model_file)
-        with trace_file.open("w", newline="", encoding="utf-8") as stream:
-            rows = csv.writer(stream, lineterminator="\n")
-            rows.writerow(("epoch", "seconds", "score"))
-            rows.writerows(zip(self.epochs, self.seconds, self.scores, strict=True))
+        columns = (self.epochs, self.seconds, self.scores)
+        write_bytes(trace_file, csv_bytes(("epoch", "seconds", "score"), zip(*columns, strict=True)))
         best = int(np.argmax(self.scores))
         return {
             "command": "train",

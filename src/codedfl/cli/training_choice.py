@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -10,17 +11,17 @@ import click
 import typer
 
 from codedfl.cli.options import refuse_unread
+from codedfl.cli.scheme_choice import asked_scheme
 from codedfl.errors import InvalidInput
 from codedfl.privacy.budget import DELTA, Budget
-from codedfl.schemes import CodedScheme, RoleKeys, RoleSums, coded_scheme, coded_type
-from codedfl.schemes.coded import usual_alpha
+from codedfl.schemes import CodedScheme, RoleKeys, RoleSums, coded_type
 from codedfl.solve.descent import STEPS
 from codedfl.solve.noise_level import NoiseLevel
 from codedfl.solve.registry import CLOSED_FORM, DEFAULT_SOLVER, SolverKind, make_solver, solver_kind
 from codedfl.solve.solver import Solver
 from codedfl.study.plan_file import PlanFile, load_plan
 
-TRAINING = "Training"
+in_training = partial(typer.Option, rich_help_panel="Training")
 
 
 @dataclass(frozen=True)
@@ -29,139 +30,116 @@ class TrainingOptions:
 
     plan_file: Annotated[
         Path | None,
-        typer.Option(
+        in_training(
             "--plan",
             metavar="FILE",
             help="Take scheme, alpha, groups, solver and epochs from a file that codedfl plan wrote.",
-            rich_help_panel=TRAINING,
         ),
     ] = None
     scheme_name: Annotated[
         str | None,
-        typer.Option(
+        in_training(
             "--scheme",
             help="role-keys: colluders learn nothing; role-sums: the same in closed form; coded-padded: the paper's; "
             "coded-keys, one-shot: its keys instead of its data. role-sums and one-shot show the server the whole "
             "total of X'X.",
             show_default=f"{RoleKeys.name}; {RoleSums.name} with --epsilon",
-            rich_help_panel=TRAINING,
         ),
     ] = None
     colluders: Annotated[
         int | None,
-        typer.Option(
+        in_training(
             min=0,
             metavar="Z",
             help="Of role-keys: so many devices may collude with the server and learn the total only.",
             show_default="1; 0 below four devices",
-            rich_help_panel=TRAINING,
         ),
     ] = None
     alpha: Annotated[
         int | None,
-        typer.Option(
+        in_training(
             help="Of the coded schemes: devices that can answer for each other; an epoch ends with the first "
             "D - alpha + 1 answers. "
             "1 is uncoded, D is replication.",
             show_default="D - 2, at least 1",
-            rich_help_panel=TRAINING,
         ),
     ] = None
     groups: Annotated[
         int | None,
-        typer.Option(
-            min=1,
-            help="Groups with a code each; alpha then counts within a group.",
-            show_default="1",
-            rich_help_panel=TRAINING,
-        ),
+        in_training(min=1, help="Groups with a code each; alpha then counts within a group.", show_default="1"),
     ] = None
     solver_name: Annotated[
         str | None,
-        typer.Option(
+        in_training(
             "--solver",
             metavar="NAME",
             help="What the server does with exact gradients: block-krylov, cg (conjugate gradient), nesterov "
             "(Nesterov's method), gd (gradient descent, the paper's), or one that another package adds.",
             show_default=DEFAULT_SOLVER,
-            rich_help_panel=TRAINING,
         ),
     ] = None
     step: Annotated[
         str | None,
-        typer.Option(
+        in_training(
             click_type=click.Choice(list(STEPS)),
             help="Step of gd: 12, which fits the paper's figures, or 6, which its text states; nesterov takes half.",
             show_default="derived from the largest eigenvalue of X'X, in five epochs",
-            rich_help_panel=TRAINING,
         ),
     ] = None
     epochs: Annotated[
         int | None,
-        typer.Option(
+        in_training(
             help="At most so many; block-krylov and cg end by themselves when they have converged.",
             show_default="50 for block-krylov and cg, 500 for the descents",
-            rich_help_panel=TRAINING,
         ),
     ] = None
     target: Annotated[
-        float | None,
-        typer.Option(
-            help="Stop when the test score (accuracy, or R^2) reaches it, such as 0.95.", rich_help_panel=TRAINING
-        ),
+        float | None, in_training(help="Stop when the test score (accuracy, or R^2) reaches it, such as 0.95.")
     ] = None
     spare: Annotated[
         int,
-        typer.Option(
+        in_training(
             min=0,
             metavar="K",
             help="Answers to wait for beyond D - alpha + 1: one detects a wrong answer, 2t find t liars.",
-            rich_help_panel=TRAINING,
         ),
     ] = 0
     precision: Annotated[
         int | None,
-        typer.Option(
+        in_training(
             metavar="BITS",
             help="Fraction bits of X'X e to ask for; more than two primes give take a third (9 bytes a number).",
             show_default="what two primes give",
-            rich_help_panel=TRAINING,
         ),
     ] = None
 
     epsilon: Annotated[
         float | None,
-        typer.Option(
+        in_training(
             metavar="E",
             help="Hide single rows by noise: what the run may cost a row in differential privacy. Smaller hides more.",
             show_default="no noise",
-            rich_help_panel=TRAINING,
         ),
     ] = None
     delta: Annotated[
         float | None,
-        typer.Option(
-            metavar="D",
-            help="With --epsilon: the probability with which it may not hold.",
-            show_default=f"{DELTA:g}",
-            rich_help_panel=TRAINING,
+        in_training(
+            metavar="D", help="With --epsilon: the probability with which it may not hold.", show_default=f"{DELTA:g}"
         ),
     ] = None
     honest: Annotated[
         int | None,
-        typer.Option(
+        in_training(
             metavar="N",
             help="With --epsilon: so many devices are assumed to add their noise; the others may leave theirs out.",
-            rich_help_panel=TRAINING,
         ),
     ] = None
     clip_norm: Annotated[
         float | None,
-        typer.Option(
+        in_training(
             metavar="C",
             help="With --epsilon: rows of features are shortened to this length.",
             show_default="sqrt(d/2) times the largest feature, 1 for random features",
-            rich_help_panel=TRAINING,
         ),
     ] = None
 
@@ -231,24 +209,16 @@ class Choice:
 
     def scheme_for(self, n_devices: int) -> CodedScheme:
         """The scheme, checked for so many devices; what no option says is as the scheme has it."""
-        scheme = self._by_options(n_devices) if self.plan is None else self.plan.coded_scheme(self.options.spare)
+        if self.plan is not None:
+            scheme = self.plan.coded_scheme(self.options.spare)
+        else:
+            asked = self.options
+            usual = asked.scheme_type.default_for(n_devices)
+            found = asked_scheme(usual, n_devices, asked.colluders, asked.alpha, asked.groups)
+            assert isinstance(found, CodedScheme)
+            scheme = found.with_spare(asked.spare)
         scheme.check(n_devices)
         return scheme
-
-    def _by_options(self, n_devices: int) -> CodedScheme:
-        asked, kind = self.options, self.options.scheme_type
-        if issubclass(kind, RoleKeys):
-            for option, value in (("--alpha", asked.alpha), ("--groups", asked.groups)):
-                refuse_unread(option, value, f"scheme {kind.name}, which has roles instead of a code")
-            usual = kind.default_for(n_devices)
-            colluders = usual.colluders if asked.colluders is None else asked.colluders
-            return replace(usual, colluders=colluders, spare=asked.spare)
-        refuse_unread("--colluders", asked.colluders, f"scheme {kind.name}, which one colluder breaks")
-        if asked.alpha is None and asked.groups is None:
-            return kind.default_for(n_devices).with_spare(asked.spare)
-        groups = asked.groups or 1
-        alpha = usual_alpha(n_devices, groups) if asked.alpha is None else asked.alpha
-        return coded_scheme(kind.name, alpha, groups, asked.spare)
 
     def make_solver(self, scheme: CodedScheme, regularisation: float, noise: NoiseLevel | None = None) -> Solver:
         return make_solver(

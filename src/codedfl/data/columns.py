@@ -132,7 +132,7 @@ class CategoryColumn:
 
 @dataclass(frozen=True)
 class ColumnReport:
-    """What was odd about one column of a table: gaps, and names that are no level."""
+    """What was odd about one column of a table: gaps, names that are no level, numbers beyond a public range."""
 
     name: str
     n_missing: int
@@ -140,6 +140,7 @@ class ColumnReport:
     unknown: tuple[str, ...] = ()
     n_unknown: int = 0
     unknown_refused: bool = True
+    n_clipped: int = 0
 
     def objection(self, table: str) -> str | None:
         """Why the table cannot be used, in one line with what to do; None if it can."""

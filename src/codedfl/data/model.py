@@ -1,7 +1,7 @@
 """A trained model: predicts from raw columns, scores, saves and loads (safetensors; no pickle anywhere).
 
 The file carries everything a prediction needs, and where the model came from: Theta, the recipe, and a provenance
-record. Files of version 0.1 (``codedfl-model-1``) open too.
+record.
 """
 
 from __future__ import annotations
@@ -15,17 +15,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
 from codedfl.data.problem import Problem
 from codedfl.data.recipe import ClippedWarning, Recipe
 from codedfl.data.score import score_of
 from codedfl.errors import InvalidInput
-from codedfl.files import write_whole
+from codedfl.files import write_bytes
 from codedfl.typing import Floats
 
 FORMAT = "codedfl-model-2"
-FORMAT_OF_0_1 = "codedfl-model-1"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -98,7 +97,7 @@ class TrainedModel:
         tensors = {"theta": np.ascontiguousarray(self.theta)}
         header = {"recipe": self.recipe.to_dict(), "provenance": self.provenance}
         metadata = {"format": FORMAT, "model": json.dumps(_split_arrays(header, tensors))}
-        write_whole(Path(path), lambda partial: save_file(tensors, partial, metadata=metadata))
+        write_bytes(Path(path), save(tensors, metadata=metadata))
 
     @classmethod
     def load(cls, path: str | Path) -> TrainedModel:
@@ -111,21 +110,14 @@ class TrainedModel:
         except (SafetensorError, OSError) as error:
             raise InvalidInput(f"the model file must be a codedfl model, got {str(path)!r} ({error})") from None
         written = metadata.get("format")
-        if written not in (FORMAT, FORMAT_OF_0_1):
-            raise InvalidInput(f"the model file must have format {FORMAT} or {FORMAT_OF_0_1}, got {written!r}")
+        if written != FORMAT:
+            raise InvalidInput(f"the model file must have format {FORMAT}, got {written!r}")
         try:
             header = _join_arrays(json.loads(metadata["model"]), tensors)
-            recipe = _recipe_of_0_1(header) if written == FORMAT_OF_0_1 else header["recipe"]
-            theta, provenance = tensors["theta"], dict(header["provenance"])
+            recipe, theta, provenance = header["recipe"], tensors["theta"], dict(header["provenance"])
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidInput(f"the model file must be complete, got {str(path)!r} without {error}") from None
         return cls(theta, Recipe.from_dict(recipe), provenance)
-
-
-def _recipe_of_0_1(header: dict[str, Any]) -> dict[str, Any]:
-    """What version 0.1 kept in pieces; the names of the columns were in its provenance."""
-    parts = {name: header[name] for name in ("preprocessing", "features", "labels")}
-    return {**parts, "columns": header["provenance"].get("columns")}
 
 
 def _split_arrays(value: Any, tensors: dict[str, NDArray[Any]]) -> Any:

@@ -168,12 +168,6 @@ class Preprocessing:
         widths = np.asarray(self.high) - np.asarray(self.low)
         return float(widths[0] if (widths == widths[0]).all() else np.sqrt(np.mean(np.square(widths))))
 
-    @property
-    def middle(self) -> Floats:
-        """Of each column's range, before scaling."""
-        middle: Floats = self.shift + self.scale * (np.asarray(self.low) + np.asarray(self.high)) / 2.0
-        return middle
-
     def apply(self, X: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Return the scaled rows, float32 if X is float32 and float64 otherwise, and how many were clipped.
 

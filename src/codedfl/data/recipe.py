@@ -217,12 +217,6 @@ class Recipe:
             None if columns is None else Columns.from_list(columns),
         )
 
-    def ranges_digest(self) -> bytes:
-        """The same over the ranges and classes alone."""
-        return canonical_digest(
-            "codedfl ranges", {"preprocessing": self.preprocessing.to_dict(), "labels": self.labels.to_dict()}
-        )
-
     def digest(self) -> bytes:
         """SHA-256 over everything that decides X and Y, floats to the last bit. Equal digests, equal X and Y."""
         meaning = {**self.to_dict(), "features": self.feature_map.definition()}

@@ -57,8 +57,7 @@ def _clipper(recipe: Recipe) -> Any:
 
 def _ends(recipe: Recipe) -> tuple[Floats, Floats]:
     """Lower end and width of each column's range after scaling."""
-    scaling, n_columns = recipe.preprocessing, recipe.n_columns
-    low, high = (np.broadcast_to(np.asarray(end, dtype=np.float64), n_columns) for end in (scaling.low, scaling.high))
+    low, high = np.asarray(recipe.preprocessing.low), np.asarray(recipe.preprocessing.high)
     return low, high - low
 
 

@@ -12,7 +12,7 @@ from codedfl.data.datasets.fetch import DataUnavailable, fetch_files
 from codedfl.data.datasets.idx import FASHION_MNIST, MNIST
 from codedfl.data.datasets.shifted_digits import SHIFTED_DIGITS
 from codedfl.data.datasets.source import FileProgress
-from codedfl.data.datasets.table_file import Table, load_file, read_table
+from codedfl.data.datasets.table_file import load_file
 from codedfl.errors import InvalidInput
 
 __all__ = [
@@ -21,11 +21,9 @@ __all__ = [
     "Dataset",
     "FileProgress",
     "NamedDataset",
-    "Table",
     "Task",
     "fetch_dataset",
     "load",
-    "read_table",
 ]
 
 NAMED: dict[str, NamedDataset] = {entry.name: entry for entry in (DIGITS, SHIFTED_DIGITS, MNIST, FASHION_MNIST)}

@@ -5,28 +5,17 @@ one may. Devices that share a training take it from the study file instead.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from codedfl.data.columns import Columns, guess_columns
+from codedfl.data.columns import guess_columns
 from codedfl.data.datasets.dataset import Dataset, Task, as_labels, check_rows, split_rows
 from codedfl.data.tables import RawTable, read_file
 from codedfl.data.tables.npz_file import NpzFile, matrix_table
 from codedfl.errors import InvalidInput
-
-
-@dataclass(frozen=True, eq=False)
-class Table:
-    """Numbers X with the names of their columns; y and device as the file has them, None if not asked for."""
-
-    X: NDArray[np.float64]
-    columns: tuple[str, ...]
-    y: NDArray[Any] | None
-    device: NDArray[Any] | None
 
 
 def load_file(
@@ -74,25 +63,6 @@ def load_file(
         columns=guess.columns,
         notes=guess.notes,
     )
-
-
-def read_table(
-    path: Path, label: str | None = None, device: str | None = None, columns: tuple[str, ...] | None = None
-) -> Table:
-    """The numbers of a file, without splitting it; a column of text among them, or a gap, is refused.
-
-    columns: exactly these, in this order; others in the file are left out.
-    """
-    table = read_file(path)
-    y = None if label is None else _no_gaps(table, label, "label")
-    ids = None if device is None else _no_gaps(table, device, "device")
-    rest = table.without([name for name in (label, device) if name is not None])
-    names = rest.names if columns is None else columns
-    if not names:
-        raise InvalidInput(f"{path.name} must have at least one row and one column, got shape ({len(table)}, 0)")
-    X = Columns.of_numbers(names).matrix(rest if columns is None else table)
-    check_rows(path.name, X)
-    return Table(X, tuple(names), y, ids)
 
 
 def _test_part(path: Path) -> RawTable | None:

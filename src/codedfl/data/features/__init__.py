@@ -16,7 +16,7 @@ from codedfl.data.features.feature_map import (
 )
 from codedfl.data.features.frozen_encoder import ENCODERS_VARIABLE, FrozenEncoder
 from codedfl.data.features.linear import LinearFeatures
-from codedfl.data.features.principal import Principal, PrincipalFourierFeatures, covariance_rows, principal_of
+from codedfl.data.features.principal import Principal, PrincipalFourierFeatures
 from codedfl.data.features.random_fourier import RandomFourierFeatures, default_gamma
 from codedfl.data.features.scattering import WaveletScattering
 
@@ -32,9 +32,7 @@ __all__ = [
     "RandomFourierFeatures",
     "WaveletScattering",
     "choose_features",
-    "covariance_rows",
     "default_gamma",
     "feature_map_from_dict",
-    "principal_of",
     "register_feature_map",
 ]

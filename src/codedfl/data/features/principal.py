@@ -27,21 +27,13 @@ class Principal(NamedTuple):
     components: Floats
 
 
-def covariance_rows(scaled: Rows) -> Floats:
-    """What a device puts into the total that ``principal_of`` reads: a 1 before the scaled columns of each row."""
-    return np.hstack((np.ones((len(scaled), 1)), np.asarray(scaled, dtype=np.float64)))
-
-
-def principal_of(total: Floats, count: int) -> Principal:
-    """The ``count`` directions of largest variance, from the total of X'X of ``covariance_rows``.
+def principal_directions(centre: Floats, covariance: Floats, count: int) -> Principal:
+    """The ``count`` directions of largest variance about the mean.
 
     The largest entry of each direction is positive: which of the two signs an eigenvector has is nobody's choice.
     """
-    n_columns = len(total) - 1
-    if not 1 <= count <= n_columns:
-        raise InvalidInput(f"components must be between 1 and the number of columns ({n_columns}), got {count}")
-    centre = total[0, 1:] / total[0, 0]
-    covariance = total[1:, 1:] / total[0, 0] - np.outer(centre, centre)
+    if not 1 <= count <= len(centre):
+        raise InvalidInput(f"components must be between 1 and the number of columns ({len(centre)}), got {count}")
     _, vectors = np.linalg.eigh(covariance)
     components = vectors[:, ::-1][:, :count]
     signs = np.sign(components[np.abs(components).argmax(axis=0), np.arange(count)])

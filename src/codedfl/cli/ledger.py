@@ -1,0 +1,53 @@
+"""``codedfl ledger``: what a device approved and contributed, and what that may have cost its rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from codedfl.cli import options
+from codedfl.cli.key import State
+from codedfl.cli.screen import Screen, table
+from codedfl.contract.device_folder import DeviceFolder
+from codedfl.contract.words import printable
+from codedfl.privacy.budget import DELTA, spent_sentence
+from codedfl.private_files import default_state_dir
+
+
+def show_ledger(
+    name: Annotated[str, typer.Argument(help="The device's name, as on the roster.", show_default=False)],
+    state: State = None,
+    json: options.Json = None,
+) -> None:
+    """Show every study that this device approved, and how often it contributed to each."""
+    screen = Screen(json)
+    folder = DeviceFolder.of(Path(state or default_state_dir()), name)
+    with folder.ledger() as ledger:
+        pass
+    shown = table("study", "edition", "approved by", "when", "rows", "contributions")
+    rows = []
+    for one in ledger.approvals:
+        given = [c for c in ledger.contributions if c.digest == one.digest]
+        rows.append(
+            {
+                "study": one.name,
+                "digest": one.digest.hex(),
+                "edition": one.edition,
+                "who": one.who,
+                "when": one.when,
+                "pod": sorted(one.pod),
+                "rows": one.rows,
+                "held_out": one.held_out,
+                "contributions": [{"statistic": c.statistic, "run": c.run.hex(), "when": c.when} for c in given],
+            }
+        )
+        texts = (one.name, str(one.edition), one.who, one.when, str(one.rows), str(len(given)))
+        shown.add_row(*(Text(printable(text)) for text in texts))
+    screen.show(shown)
+    costs = [one.rho for one in ledger.approvals]
+    total = None if None in costs else sum(cost for cost in costs if cost is not None)
+    screen.sentence(spent_sentence(total, len(costs), DELTA))
+    screen.write_json({"command": "ledger", "device": name, "approvals": rows})

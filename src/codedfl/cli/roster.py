@@ -1,0 +1,92 @@
+"""``codedfl roster``: who takes part, under which keys, and in which pods."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from codedfl.cli import options
+from codedfl.cli.screen import Screen, check_writable, table
+from codedfl.contract.roster import Roster, load_roster, save_roster
+from codedfl.crypto.sealed import fingerprint
+from codedfl.engine.keys import parse_public
+from codedfl.errors import InvalidInput
+
+app = typer.Typer(help="Make and read rosters: devices, their keys and their pods.", no_args_is_help=True)
+
+Devices = Annotated[
+    list[str], typer.Argument(metavar="DEVICE...", help="NAME=KEY as codedfl key prints it, or a file of such lines.")
+]
+RosterFile = Annotated[Path, typer.Argument(metavar="ROSTER", help="A roster (TOML).")]
+Colluders = Annotated[int, typer.Option(min=0, help="z: a pod has at least z + 2 owners of rows.")]
+Out = Annotated[Path, typer.Option(metavar="FILE", help="Where the roster goes.")]
+NewOut = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Where the roster goes.", show_default="the same file")
+]
+
+
+@app.command("new")
+def new(
+    devices: Devices,
+    colluders: Colluders = 1,
+    helper: Annotated[list[str] | None, typer.Option(metavar="NAME", help="A device without rows.")] = None,
+    out: Out = Path("roster.toml"),
+) -> None:
+    """Divide devices into pods, as many as there can be. Rows stay in their pod for good."""
+    if out.exists():
+        raise InvalidInput(f"--out must be a new file, got {str(out)!r}, which exists")
+    _write(Roster.draft(_keys(devices), colluders, helper or ()), out)
+
+
+@app.command("add")
+def add(roster: RosterFile, devices: Devices, colluders: Colluders = 1, out: NewOut = None) -> None:
+    """Add newcomers, who form pods of their own."""
+    _write(load_roster(roster).with_newcomers(_keys(devices), colluders), out or roster)
+
+
+@app.command("renew")
+def renew(roster: RosterFile, device: Annotated[str, typer.Argument(metavar="NAME=KEY")], out: NewOut = None) -> None:
+    """Give a device a new key; its name and pod stay."""
+    ((name, key),) = _keys([device]).items()
+    _write(load_roster(roster).renewed(name, key), out or roster)
+
+
+@app.command("show")
+def show(roster: RosterFile, json: options.Json = None) -> None:
+    """Show pods and keys, and the digest that a study names."""
+    screen = Screen(json)
+    found = load_roster(roster)
+    shown = table("device", "pod", "key", left=3)
+    for one in found.members:
+        shown.add_row(Text(one.name), "helps" if one.helper else str(one.pod), fingerprint(one.key))
+    screen.show(shown)
+    screen.say(f'roster = "{found.digest().hex()}"')
+    pods = [sorted(pod) for pod in found.pods]
+    screen.write_json({"command": "roster show", "digest": found.digest().hex(), "pods": pods})
+
+
+def _write(roster: Roster, out: Path) -> None:
+    check_writable("--out", out)
+    save_roster(roster, out)
+    screen = Screen()
+    screen.say(f"wrote {out}: {len(roster.owners)} owners in {len(roster.pods)} pods, {len(roster.helpers)} helpers")
+    screen.say(f'a study names it by roster = "{roster.digest().hex()}"')
+
+
+def _keys(devices: list[str]) -> dict[str, bytes]:
+    """By name; what is no NAME=KEY is a file of them."""
+    lines: list[str] = []
+    for one in devices:
+        if "=" not in one and not Path(one).is_file():
+            raise InvalidInput(f"a device must be NAME=KEY or a file of such lines, got {one!r:.80}")
+        lines += [one] if "=" in one else Path(one).read_text(encoding="utf-8", errors="replace").splitlines()
+    keys: dict[str, bytes] = {}
+    for line in filter(None, map(str.strip, lines)):
+        name, _, text = line.rpartition("=")
+        if name in keys:
+            raise InvalidInput(f"each device must be given once, got {name!r:.80} twice")
+        keys[name] = parse_public(text, f"key of {name!r:.80}")
+    return keys

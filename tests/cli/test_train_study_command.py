@@ -1,0 +1,119 @@
+"""``codedfl train STUDY``: from a folder of tables to a model, as a new user would."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command_runner import Run
+
+
+@pytest.fixture
+def clinics(run: Run) -> Path:
+    """Six tables of one kind, and a study drafted from one of them."""
+    rng = np.random.default_rng(0)
+    folder = Path("clinics")
+    folder.mkdir()
+    for i in range(6):
+        lines = ["age;sex;crp;days"]
+        for _ in range(60):
+            age, sex, crp = rng.integers(20, 90), rng.choice(["f", "m"]), rng.exponential(10.0)
+            days = 2 + age / 10 + 3 * (sex == "m") + crp / 5 + rng.normal()
+            lines.append(f"{age};{sex};{'' if rng.random() < 0.1 else f'{crp:.2f}'};{days:.3f}")
+        if i == 5:
+            lines.append("50;f;999;7")
+        (folder / f"clinic-{i}.csv").write_text("\n".join(lines) + "\n")
+    assert run("study", "new", folder / "clinic-0.csv", "--target", "days").exit_code == 0
+    return folder
+
+
+def test_from_a_folder_of_tables_to_a_model(run: Run, clinics: Path):
+    (clinics / "clinic-6.xlsx").touch()
+    (clinics / ".hidden").touch()
+    result = run("train", "study.toml", "--tables", clinics, "--json", "-")
+    outcome = json.loads(result.stdout)
+    assert outcome["devices"] == 6
+    assert outcome["rows"] + outcome["score"]["rows"] == 361
+    assert outcome["score_name"] == "R^2" and outcome["score"]["r_squared"] > 0.6
+    assert "warning: clipped to the study's ranges: 2 of 'crp'\n" in result.stderr
+    assert "note: no table files, so left out of clinics: clinic-6.xlsx\n" in result.stderr
+    said = run("predict", outcome["model"], clinics / "clinic-3.csv")
+    assert len(said.stdout.splitlines()) == 61
+    scored = json.loads(run("evaluate", outcome["model"], clinics / "clinic-3.csv", "--json", "-").stdout)
+    assert scored["rows"] == 60 and scored["score"] > 0.6
+
+
+def test_coefficients_with_standard_errors_where_the_study_allows_them(run: Run, clinics: Path):
+    text = Path("study.toml").read_text()
+    Path("study.toml").write_text(text.replace("inference = false", "inference = true"))
+    result = run("train", "study.toml", "--tables", clinics, "--json", "-")
+    found = {one["name"]: one for one in json.loads(result.stdout)["coefficients"]}
+    assert list(found) == ["constant", "age", "sex = m", "crp", "crp missing"]
+    assert found["sex = m"]["coefficient"] == pytest.approx(3.0, abs=4 * found["sex = m"]["standard_error"])
+    assert found["age"]["p"] < 1e-6
+    assert "std err" in result.stderr
+
+
+def test_a_column_that_is_the_same_everywhere_is_named(run: Run, clinics: Path):
+    for path in clinics.iterdir():
+        first, *rows = path.read_text().splitlines()
+        path.write_text("\n".join((f"{first};ward", *(f"{row};7" for row in rows))) + "\n")
+    run("study", "new", clinics / "clinic-0.csv", "--target", "days", "--out", "wards.toml")
+    assert "# Noticed: the same number in all rows of the sample." in Path("wards.toml").read_text()
+    result = run("train", "wards.toml", "--tables", clinics)
+    assert result.exit_code == 2
+    assert "error: column 'ward' must vary on at least 3 devices, got 0" in result.stderr
+
+
+def test_classes_are_shown_with_what_they_were_taken_for(run: Run, clinics: Path):
+    for path in clinics.iterdir():
+        path.write_text(path.read_text().replace(";m;", ";[m];"))
+    run("study", "new", clinics / "clinic-0.csv", "--target", "sex", "--out", "classes.toml")
+    outcome = Path("outcome.json")
+    shown = run("train", "classes.toml", "--tables", clinics, "--json", outcome).stdout
+    told = json.loads(outcome.read_text())
+    lines = [line.split() for line in shown.splitlines()]
+    at = lines.index(["true", "class", "as", "[m]", "as", "f"])
+    (of_m, of_f) = told["score"]["confusion"]
+    assert lines[at + 1 : at + 3] == [["[m]", *of_m], ["f", *of_f]]
+    at = lines.index(["score", "of", "f", "rows", "of", "them", "f"])
+    assert [line[3] for line in lines[at + 1 : at + 11]] == [rows for rows, _ in told["score"]["calibration"]]
+
+
+def test_one_table_is_dealt_out(run: Run, clinics: Path):
+    outcome = json.loads(run("train", "study.toml", "--tables", clinics / "clinic-1.csv", "--json", "-").stdout)
+    assert outcome["devices"] == 5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("train", "study.toml"), "--tables must name a folder of one table per device, or one table, got none"),
+        (("train", "digits", "--tables", "clinics"), "--tables must go with a study file, got 'digits'"),
+        (
+            ("train", "study.toml", "--tables", "clinics", "--devices", "9"),
+            "--devices must be left out with a folder of tables, got 9",
+        ),
+        (("train", "digits", "--gone", "0.4"), "--gone must go with a study file, got 'digits'"),
+    ],
+)
+def test_what_is_refused(run: Run, clinics: Path, arguments: tuple[str, ...], message: str):
+    result = run(*arguments)
+    assert (result.exit_code, result.stderr) == (2, f"error: {message}\n")
+
+
+def test_noise_is_promised_and_no_score_is_made_up(run: Run):
+    rows = [f"{(7 * i) % 20 / 20},{(3 * i) % 20 / 20},{(7 * i) % 20 / 20 - (3 * i) % 20 / 20}" for i in range(200)]
+    Path("t.csv").write_text("\n".join(["a,b,y", *rows]) + "\n", encoding="utf-8")
+    columns = "".join(f'[[column]]\nname = "{name}"\nkind = "number"\nrange = [0, 1]\n' for name in "ab")
+    protection = "[protection]\nleast_participants = 5\nmax_rows = 400\nmax_rows_per_device = 60\n"
+    end = '[target]\nname = "y"\nrange = [-1, 1]\n[noise]\nepsilon = 8\nhonest = 4\n[result]\nheld_out = 0\n'
+    Path("study.toml").write_text(
+        f'format = "codedfl-study-2"\nname = "s"\n{columns}{protection}{end}', encoding="utf-8"
+    )
+    result = run("train", "study.toml", "--tables", "t.csv", "--out", "here")
+    assert result.exit_code == 0, result.stderr
+    assert "none: the study holds no rows out" in result.stdout
+    assert "Whether any one row was there or not" in result.stdout and "(epsilon = 8)" in result.stdout
