@@ -62,6 +62,7 @@ def sent_gradients(
     batches = 1 if isinstance(scheme, ConventionalFullBatch) else MINI_BATCHES
     load = scheme.epoch_load(WorkShape.of(problem), fleet)
     theta = np.zeros((problem.n_features, problem.n_outputs))
+    assert descent.step is not None
     for epoch in range(1, epochs + 1):
         in_time = np.arange(problem.n_devices)
         if isinstance(scheme, DropSlowest):

@@ -18,7 +18,7 @@ from pathlib import Path
 from codedfl.version import __version__
 
 ROOT = Path(__file__).parents[1]
-NEEDED = ("codedfl/fleet/paper.toml", "codedfl/report/run_page.html", "codedfl/py.typed")
+NEEDED = ("codedfl/fleet/paper.toml", "codedfl/report/page.css", "codedfl/report/run_page.html", "codedfl/py.typed")
 SMALL = ("--devices", "5", "--n-features", "60")
 
 

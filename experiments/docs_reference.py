@@ -1,6 +1,7 @@
 """Reference pages of the site, made of the code itself: commands, public names, files that are read and written.
 
-Nothing here is written by hand but the sentence on top of each page, so nothing can be out of date.
+``python -m experiments.docs_reference`` writes them to docs/reference, where they are kept so that links work in a
+checkout too; a test makes them again and compares. Nothing is written by hand but the sentence on top of each page.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import MISSING, Field, fields, is_dataclass
 from importlib.resources import files
-from typing import Any, get_args
+from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
@@ -18,15 +20,16 @@ import typer
 
 import codedfl
 from codedfl.cli.app import app
+from codedfl.contract import policy as policy_config
+from codedfl.contract import toml_file
+from codedfl.contract.draft import draft_study
+from codedfl.contract.policy import Policy
+from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn, SubModel
 from codedfl.data.columns import CategoryColumn, NumberColumn
-from codedfl.data.studies import toml_file
-from codedfl.data.studies.draft import draft_study
-from codedfl.data.studies.study import ClassTarget, NumberTarget, Study, StudyColumn
 from codedfl.data.tables import as_raw_table
-from codedfl.engine import policy_config
+from codedfl.files import write_text
 from codedfl.fleet import fleet
 from codedfl.privacy.budget import Budget
-from codedfl.protocol import Policy
 from codedfl.run import journal
 from codedfl.study import results
 
@@ -116,8 +119,8 @@ def fleet_file() -> str:
     lines = [
         "# The fleet file",
         "",
-        "Who the devices are, for `--fleet`: TOML, one table a class of devices. `codedfl fleet show` prints one,"
-        " `codedfl fleet probe` measures one. A key that nobody reads is refused.",
+        "Who the devices are, for `--fleet`: TOML, one table per class of devices. `codedfl fleet show --toml` prints"
+        " one. A key that nobody reads is refused.",
         "",
         "| section | key | what it is | must be | without it |",
         "|---|---|---|---|---|",
@@ -148,8 +151,9 @@ def study_file() -> str:
         "# The study file",
         "",
         f'What all participants agree on: TOML, `format = "{toml_file.FORMAT}"`. `codedfl study new` drafts one from a'
-        " sample with a comment on every choice; its digest is in the agreement of a run. A key that nobody reads is"
-        " refused: a misspelt wish must not pass for a granted one. None, below, is a key that is left out.",
+        " sample with a comment on every choice. It is the only agreement, and approvals are of its digest. A key that"
+        " nobody reads is refused: a misspelt wish must not pass for a granted one. None, below, is a key that is left"
+        " out.",
         "",
     ]
     of_field = {one.name: one for one in fields(Study)}
@@ -164,13 +168,25 @@ def study_file() -> str:
     for kind, column_keys in toml_file.COLUMN_KEYS.items():
         words = {**_said(StudyColumn), **_said(columns[kind]), "kind": f'"{kind}"'}
         default = {one.name: _default(one) for one in (*fields(StudyColumn), *fields(columns[kind]))}
-        default |= {"kind": "must be said", "scale": '`"range"`, or `"moments"` without a range'}
+        default |= {"kind": "must be said", "range": "must be said"}
         lines += [f'## [[column]] with kind = "{kind}"', "", "| key | default | what it is |", "|---|---|---|"]
         lines += [f"| `{key}` | {default[key]} | {_cell(words[key])} |" for key in column_keys]
         lines.append("")
+    lines += [
+        "## [matrix]",
+        "",
+        "In place of columns, for pixels and any matrix of numbers: as many number columns, named x0, x1, ...",
+        "",
+        "| key | default | what it is |",
+        "|---|---|---|",
+        "| `columns` | must be said | how many there are |",
+        "| `range`, `step` | must be said; 65536 steps | of each of them, as for a column |",
+        "",
+    ]
     for heading, made in (
         ("[target] with a range", NumberTarget),
         ("[target] with classes", ClassTarget),
+        ("[[model]]", SubModel),
         ("[noise]", Budget),
     ):
         lines += [f"## {heading}", "", *_dataclass_table(made), ""]
@@ -185,32 +201,18 @@ def policy_file() -> str:
     lines = [
         "# The policy of a device",
         "",
-        "What a device allows, whatever a server asks: TOML for `codedfl join --policy`, the same keys in a SuperNode's"
-        " node-config. Only its operator sets it. 0, or an empty text, is no limit; without a file each key has its"
-        " default. A device that refuses says in one line which key it was.",
+        "What a device allows, whatever the study: TOML for `codedfl study approve --policy`. Only its operator sets"
+        " it, and everything is judged when a study is approved. 0 is no limit; without a file each key has its"
+        " default. A refusal says in one line which key it was.",
         "",
         "| key | default | what it is |",
         "|---|---|---|",
     ]
-    asked = _Asked()
-    policy_config.node_policy(asked)
     words, of_field = _said(Policy), {one.name: one for one in fields(Policy)}
-    for key in asked.keys_asked:
+    for key in policy_config.KEYS:
         name = key.replace("-", "_")
         lines.append(f"| `{key}` | {_default(of_field[name])} | {_cell(words[name])} |")
     return "\n".join([*lines, ""])
-
-
-class _Asked(dict[str, Any]):
-    """An empty configuration that remembers what it was asked for."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.keys_asked: list[str] = []
-
-    def get(self, key: str, default: Any = None) -> Any:
-        self.keys_asked.append(key)
-        return default
 
 
 def results_json() -> str:
@@ -219,9 +221,9 @@ def results_json() -> str:
         "# results.json",
         "",
         f"What `codedfl compare` and `codedfl reproduce` found, schema {results.SCHEMA}; `traces.csv` beside it has a"
-        " line for each scored epoch (`TraceRow`). A median of null means: the median seed never got there."
-        " `codedfl.study.results.read_results` reads it back, every field checked. Types are Python's: in the file"
-        " a tuple is a list, a mapping an object, None null.",
+        " line for each scored epoch (`TraceRow`), `summary.csv` one for each scheme at the headline target. A median"
+        " of null means: the median seed never got there. Types are Python's: in the file a tuple is a list, a mapping"
+        " an object, None null.",
         "",
     ]
     kinds = (
@@ -237,7 +239,7 @@ def results_json() -> str:
 def journal_file() -> str:
     """Every event of a run's journal."""
     lines = ["# The journal of a run", "", _markdown(inspect.getdoc(journal) or ""), ""]
-    for kind in get_args(journal.Event):
+    for kind in journal.Event.known:
         lines += [f"## {kind.event}", "", *_dataclass_table(kind), ""]
     return "\n".join(lines)
 
@@ -288,3 +290,13 @@ def _markdown(text: str) -> str:
 
 def _cell(text: str) -> str:
     return " ".join(text.replace("|", "\\|").split())
+
+
+def main() -> None:
+    """Write the pages where they are kept."""
+    for name, text in pages().items():
+        write_text(Path(__file__).parents[1] / "docs" / name, text)
+
+
+if __name__ == "__main__":
+    main()

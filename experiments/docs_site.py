@@ -1,4 +1,4 @@
-"""Hooks of the documentation site (mkdocs.yml): pages made of the code, of the repository's documents, of notebooks.
+"""Hooks of the documentation site (mkdocs.yml): pages made of the repository's documents and of notebooks.
 
 ``make docs`` builds it, offline, and takes warnings for errors: a link that leads nowhere, a notebook that fails.
 """
@@ -17,8 +17,6 @@ from mkdocs.structure.files import File, Files
 from nbclient import NotebookClient
 from traitlets.config import Config
 
-from experiments import docs_reference
-
 ROOT = Path(__file__).parents[1]
 MOST_SECONDS = 120.0  # for one notebook
 # The repository's documents, where the site has them, and the links in them that lead elsewhere there.
@@ -33,7 +31,7 @@ _ELSEWHERE = {
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add what is not written by hand."""
-    made: dict[str, str | bytes] = {**docs_reference.pages()}
+    made: dict[str, str | bytes] = {}
     for name, place in DOCUMENTS.items():
         made[place] = _relinked((ROOT / name).read_text(encoding="utf-8"))
     for script in sorted((ROOT / "docs" / "notebooks").glob("*.py")):

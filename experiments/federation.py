@@ -1,10 +1,11 @@
 """A federation on this machine: real SuperLink and SuperNodes, TLS, authentication, slow nodes and a killed one.
 
-``make federation`` runs it. It trains digits with role keys, prints the rounds as they pass, kills one node on the
-way, and checks that the model is the one of the in-process run, bit for bit. Everything it starts, it stops.
+``make federation`` runs it. Every node approves a study of digits; the server app counts, then trains on random
+features. It prints the rounds as they pass, kills one node on the way, and checks that the model is the rehearsal's,
+bit for bit. Everything it starts, it stops.
 
-``--comes-back`` starts the killed node again, as systemd would, and takes coded keys with alpha = 1, which tolerate
-nobody: the run can only end if the node rejoins with the state it had.
+``--comes-back`` starts the killed node again, as systemd would, in a study where two nodes hold the seeds, one per
+role: the run can only end if the node rejoins with the state it had.
 """
 
 from __future__ import annotations
@@ -15,18 +16,16 @@ import sys
 import tempfile
 import threading
 import time
-import tomllib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tomli_w
 
 from codedfl.data import datasets
 from codedfl.data.model import TrainedModel
-from codedfl.data.partition import partition
-from codedfl.engine.rehearsal import rehearse
-from codedfl.engine.run_config import RunConfig
 from experiments.local_federation import LocalFederation
+from experiments.local_study import LocalStudy, agree, digits_study, digits_tables, pixels_table
 
 APP = Path(__file__).resolve().parent.parent / "apps" / "flower"
 KILL_AFTER_EPOCH = 2
@@ -34,18 +33,26 @@ RESTART_SECONDS = 10.0
 SLOW_SECONDS = 15.0  # several epochs
 
 
-def app_config(**changes: Any) -> dict[str, Any]:
-    """The app's configuration with some values replaced, by name with underscores."""
-    config: dict[str, Any] = tomllib.loads((APP / "pyproject.toml").read_text())["tool"]["flwr"]["app"]["config"]
-    return config | {key.replace("_", "-"): value for key, value in changes.items()}
+def server_config(made: LocalStudy, output: Path, **patience: float) -> dict[str, Any]:
+    """What ``flwr run`` is told; ``patience`` by the keys of its file, with underscores."""
+    waits = made.folder / "patience.toml"
+    waits.write_text(tomli_w.dumps({key.replace("_", "-"): value for key, value in patience.items()}))
+    files = {"study-file": made.study_file, "roster": made.roster_file, "output-dir": output}
+    files |= {"server-key-file": made.server_key, "patience-file": waits}
+    return {key: str(path) for key, path in files.items()}
 
 
-def local_parts(config: dict[str, Any], devices: int) -> list[tuple[Any, Any]]:
-    """The rows each node has, as the app deals them out."""
-    data = datasets.load(config["data"], use_network=False)
-    rng = np.random.default_rng(config["partition-seed"])
-    parts = partition(config["partition"], data.y_train, devices, rng)
-    return [(data.X_train[rows], data.y_train[rows]) for rows in parts]
+def node_configs(made: LocalStudy) -> list[dict[str, Any]]:
+    """What each SuperNode is told by its own operator."""
+    return [
+        {
+            "device-name": name,
+            "state-dir": str(made.state(name)),
+            "study-file": str(made.study_file),
+            "roster": str(made.roster_file),
+        }
+        for name in made.names
+    ]
 
 
 def keep_running(federation: LocalFederation, node: int, over: threading.Event) -> None:
@@ -59,33 +66,30 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--nodes", type=int, default=5)
     parser.add_argument("--epochs", type=int, default=8)
-    parser.add_argument("--comes-back", action="store_true", help="start the killed node again; coded-keys, alpha = 1")
+    parser.add_argument("--comes-back", action="store_true", help="start the killed node again: it is needed")
     options = parser.parse_args(arguments)
     devices = options.nodes
     if devices < 4:
         parser.error(f"--nodes must be at least 4, for one to be killed and one to be slow, got {devices}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the nodes are stopped on the way out
-    needs_everybody = {"scheme": "coded-keys", "alpha": 1} if options.comes_back else {}
-    config = app_config(devices=devices, epochs=options.epochs, farewell_seconds=30.0, **needs_everybody)
+    needs_everybody: dict[str, Any] = {"holders": 2} if options.comes_back else {}
     with tempfile.TemporaryDirectory(prefix="codedfl-federation-") as temporary:
         folder = Path(temporary)
-        config["output-dir"] = str(folder / "server")
-        nodes: list[dict[str, Any]] = [
-            {"partition-id": i, "num-partitions": devices, "state-dir": str(folder / f"state-{i}")}
-            for i in range(devices)
-        ]
+        made = agree(
+            folder / "study", digits_study(2048, epochs=options.epochs, **needs_everybody), digits_tables(devices)
+        )
+        config, nodes = server_config(made, folder / "server", farewell_seconds=30.0), node_configs(made)
         slow, killed = devices - 1, 1
         nodes[slow]["delay-seconds"] = SLOW_SECONDS
         over = threading.Event()
         began = time.monotonic()
         print(f"starting a SuperLink with TLS and authentication and {devices} SuperNodes on 127.0.0.1", flush=True)
         with LocalFederation(folder / "federation", nodes) as federation:
-            changed = {key: value for key, value in config.items() if app_config()[key] != value}
-            run = federation.flwr.start_run(APP, changed)
+            run = federation.flwr.start_run(APP, config)
             print(f"{time.monotonic() - began:6.1f} s  node {slow} answers {SLOW_SECONDS:g} s late", flush=True)
             for line in federation.flwr.follow(run):
                 print(f"{time.monotonic() - began:6.1f} s  {line}", flush=True)
-                if line.startswith(f"epoch {KILL_AFTER_EPOCH} "):
+                if line == f"epoch {KILL_AFTER_EPOCH}":
                     federation.kill_node(killed)
                     print(f"{time.monotonic() - began:6.1f} s  killed node {killed}", flush=True)
                     if options.comes_back:
@@ -93,16 +97,12 @@ def main(arguments: list[str] | None = None) -> int:
                         keeper.start()
             over.set()
         model = TrainedModel.load(folder / "server" / "model.safetensors")
-        expected = rehearse(RunConfig.from_config(config), local_parts(config, devices))
-        left = [
-            path
-            for i in range(devices)
-            if i != killed or options.comes_back
-            for path in folder.glob(f"state-{i}/*/runs/*/*")
-        ]
-    same = np.array_equal(model.theta, expected)
-    data = datasets.load(config["data"], use_network=False)
-    print(f"accuracy {model.score(data.X_test, data.y_test):.4f}; the in-process run's model, bit for bit: {same}")
+        expected = made.rehearsed().findings.model
+        left = made.secrets_left(() if options.comes_back else (made.names[killed],))
+    same = np.array_equal(model.theta, expected.theta)
+    data = datasets.load("digits", use_network=False)
+    accuracy = model.score(pixels_table(data.X_test, data.y_test), data.y_test)
+    print(f"accuracy {accuracy:.4f}; the rehearsal's model, bit for bit: {same}")
     print(f"secrets left on the nodes that were told of the end: {len(left)} files")
     return 0 if same and not left else 1
 

@@ -1,8 +1,8 @@
 """A fleet on this machine: a broker, a server and five devices, TLS throughout; one slow, one killed, one that returns.
 
-``make fleet`` runs it. It trains digits with role keys and a pinned roster, prints what happens, and checks that the
-model is the one of the in-process run, bit for bit, and that whoever was told of the end has wiped its secrets.
-Everything it starts, it stops.
+``make fleet`` runs it. Every device approves a study of digits, a matrix of pixels, and joins; the server counts, then
+trains on random features. It prints what happens, and checks that the model is the rehearsal's, bit for bit, and that
+whoever was told of the end has wiped its secrets. Everything it starts, it stops.
 """
 
 from __future__ import annotations
@@ -19,10 +19,8 @@ import numpy as np
 
 from codedfl.data import datasets
 from codedfl.data.model import TrainedModel
-from codedfl.engine.rehearsal import rehearse
-from codedfl.engine.run_config import RunConfig
-from experiments.federation import app_config, local_parts
 from experiments.local_fleet import LocalFleet
+from experiments.local_study import agree, digits_study, digits_tables, pixels_table
 
 DEVICES = 5
 KILLED, RETURNS, SLOW = 1, 2, 4
@@ -42,8 +40,6 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--program", default="", help="mosquitto or small; mosquitto if installed")
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that all is stopped on the way out
-    config = app_config(devices=DEVICES, epochs=options.epochs, solver="gd", farewell_seconds=10.0)
-    parts = local_parts(config, DEVICES)
     delays = {i: ["--delay", str(SLOW_SECONDS if i == SLOW else OTHERS_SECONDS)] for i in range(DEVICES)}
     began = time.monotonic()
 
@@ -52,7 +48,10 @@ def main(arguments: list[str] | None = None) -> int:
 
     with tempfile.TemporaryDirectory(prefix="codedfl-fleet-") as temporary:
         folder = Path(temporary)
-        with LocalFleet(folder / "fleet", config, parts, program=options.program, delays=delays) as fleet:
+        study = digits_study(2048, epochs=options.epochs, solver="gd")
+        made = agree(folder / "fleet", study, digits_tables(DEVICES))
+        say(f"{DEVICES} devices have approved {made.study}")
+        with LocalFleet(made, program=options.program, delays=delays) as fleet:
             say(f"{options.program or fleet.broker.program()} and {DEVICES} devices at {fleet.url}")
             say(f"device-{SLOW} answers {SLOW_SECONDS:g} s late, the others {OTHERS_SECONDS:g} s")
             fleet.start_server()
@@ -70,17 +69,17 @@ def main(arguments: list[str] | None = None) -> int:
             events = fleet.events()
             left = fleet.secrets_left(but=[KILLED])
         model = TrainedModel.load(fleet.output / "model.safetensors")
-        config["output-dir"] = str(folder / "none")
-        expected = rehearse(RunConfig.from_config(config), parts)
+        expected = made.rehearsed().findings.model
     answers = dict.fromkeys(fleet.names, 0)
     for event in events:
         if event["event"] == "answer":
             answers[event["device"]] += 1
     print("answers in time: " + ", ".join(f"{name} {count}" for name, count in answers.items()))
     returned = went_on(events, fleet.names[RETURNS])
-    same = np.array_equal(model.theta, expected)
-    data = datasets.load(config["data"], use_network=False)
-    print(f"accuracy {model.score(data.X_test, data.y_test):.4f}; the in-process run's model, bit for bit: {same}")
+    same = np.array_equal(model.theta, expected.theta)
+    data = datasets.load("digits", use_network=False)
+    accuracy = model.score(pixels_table(data.X_test, data.y_test), data.y_test)
+    print(f"accuracy {accuracy:.4f}; the rehearsal's model, bit for bit: {same}")
     print(f"device-{RETURNS} went on after its return: {returned}")
     print(f"secrets left on the devices that were told of the end: {len(left)} files")
     return 0 if code == 0 and same and returned and not left else 1

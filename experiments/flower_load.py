@@ -1,14 +1,15 @@
 """How many nodes one server app carries: the simulation engine with more and more of them, on this machine.
 
-For each number of nodes: seconds of wall-clock time in all, seconds an epoch, milliseconds per node and call, and the
-largest memory of all processes together. The model is small (d = 50): what is measured is the app and Flower.
+For each number of nodes: seconds of wall-clock time in all, seconds per epoch, milliseconds per node and call, and the
+largest memory of all processes together. The model is small (d = 50): what is measured is the app and Flower. Virtual
+nodes have no configuration of their own; ``flower_simulated`` gives each that of the device with its number.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
-import re
 import signal
 import sys
 import tempfile
@@ -19,12 +20,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from experiments.federation import APP, app_config
+from experiments.federation import server_config
 from experiments.local_federation import LocalFederation
+from experiments.local_study import agree
+from experiments.mqtt_load import POD, study, table
 
-EPOCHS = 3
-CALLS = 4 + EPOCHS + 1  # introduction, invitation, agreement, shares; the end
-_EPOCH = re.compile(r"epoch (\d+) after ([\d.]+) s")
+APP = Path(__file__).resolve().parent / "flower_simulated"
 
 
 class MemoryWatch(threading.Thread):
@@ -46,63 +47,57 @@ class MemoryWatch(threading.Thread):
         return self.most
 
 
-def measure(devices: int, scheme: str) -> tuple[float, float, int] | None:
-    """Seconds of the run, of an epoch, and bytes of memory; None if the run failed."""
+def measure(devices: int) -> tuple[float, float, int, int] | None:
+    """Seconds of the run, of an epoch, bytes of memory, and calls per node; None if the run failed."""
     with tempfile.TemporaryDirectory(prefix="codedfl-load-") as temporary:
         folder = Path(temporary)
-        os.environ["XDG_STATE_HOME"] = str(folder / "state")
-        config = app_config(
-            devices=devices,
-            scheme=scheme,
-            alpha=5,
-            epochs=EPOCHS,
-            n_features=50,
-            join_seconds=3600.0,
-            farewell_seconds=600.0,
-            output_dir=str(folder / "server"),
-        )
-        changes = {key: value for key, value in config.items() if app_config()[key] != value}
+        tables = {f"device-{i}": table(i) for i in range(devices)}
+        made = agree(folder / "study", study(devices, 50), tables, pods=devices // POD)
+        config = server_config(made, folder / "server", join_seconds=3600.0, farewell_seconds=600.0)
         engine = {"num-supernodes": devices, "client-resources-num-cpus": 1, "init-args-num-cpus": os.cpu_count() or 1}
+        os.environ["CODEDFL_STUDY_FOLDER"] = str(made.folder)
         with LocalFederation(folder / "federation", []) as federation:
             watch = MemoryWatch(federation)
             watch.start()
             began = time.monotonic()
-            run = federation.flwr.start_run(APP, changes, engine)
-            ends = [float(found[2]) for line in federation.flwr.follow(run) if (found := _EPOCH.search(line))]
+            run = federation.flwr.start_run(APP, config, engine)
+            lines = list(federation.flwr.follow(run))
             seconds = time.monotonic() - began
             memory = watch.stop()
             if federation.flwr.status(run) != "finished:completed":
-                print(federation.log_of("superlink")[-3000:])
+                print("\n".join(lines[-20:]), federation.log_of("superlink")[-3000:])
                 return None
-    return seconds, (ends[-1] - ends[0]) / (EPOCHS - 1), memory
+        events = [json.loads(line) for line in (folder / "server" / "events.jsonl").read_text().splitlines()]
+        ended = [event["time"] for event in events if event["event"] == "epoch"]
+        calls = sum(len(list(made.state(name).glob("calls-*"))) for name in made.names) // devices
+    return seconds, (ended[-1] - ended[0]) / (len(ended) - 1), memory, calls
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--nodes", type=int, nargs="+", default=[10, 100, 200, 400, 800])
-    parser.add_argument("--scheme", default="coded-keys")
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    table = Table(title=f"{options.scheme}, alpha = 5, d = 50, {EPOCHS} epochs, {os.cpu_count()} cores")
+    shown = Table(title=f"role keys, d = 50, {os.cpu_count()} cores")
     for column in (
         "nodes",
         "seconds in all",
-        "seconds an epoch",
+        "seconds per epoch",
         "ms per node and call",
         "MB of memory",
         "MB per node",
     ):
-        table.add_column(column, justify="right")
+        shown.add_column(column, justify="right")
     for devices in options.nodes:
-        found = measure(devices, options.scheme)
+        found = measure(devices)
         if found is None:
-            table.add_row(str(devices), "failed")
+            shown.add_row(str(devices), "failed")
             break
-        seconds, epoch, memory = found
-        row = f"{seconds:.0f}", f"{epoch:.1f}", f"{1000 * seconds / devices / CALLS:.0f}", f"{memory / 1e6:.0f}"
-        table.add_row(str(devices), *row, f"{memory / 1e6 / devices:.1f}")
+        seconds, epoch, memory, calls = found
+        row = f"{seconds:.0f}", f"{epoch:.1f}", f"{1000 * seconds / devices / calls:.0f}", f"{memory / 1e6:.0f}"
+        shown.add_row(str(devices), *row, f"{memory / 1e6 / devices:.1f}")
         print(devices, *row, flush=True)
-    Console(width=120).print(table)
+    Console(width=120).print(shown)
     return 0
 
 

@@ -1,16 +1,19 @@
 """Our app against Flower's own FedAvg and SecAgg+, in wall-clock time: same machine, data, model and delays.
 
-Five SuperNodes on this machine, behind TLS and authentication. Delays are drawn from the paper's distribution on its
-mix of devices, scaled so that a fast device takes a quarter of a second; the same seeds for all. Clocks start when the
-server app does and stop at the first epoch whose model reaches the target. Nothing is subtracted: every call starts a
-process on its node, in every row, and what that costs is measured and said. Bytes are those the SuperLink counted.
+Five SuperNodes on this machine, behind TLS and authentication; each class of digits is on three of them. Delays are
+drawn from the paper's distribution on its mix of devices, scaled so that a fast device takes a quarter of a second; the
+same seeds for all. Clocks start when the server app does and stop at the first epoch whose model reaches the target.
+Ours is a study with role keys, whose epochs are as many as reach it. Nothing is subtracted: every call starts a process
+on its node, in every row, and what that costs is measured and said. Bytes are those the SuperLink counted.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -22,11 +25,11 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from codedfl.data import datasets
-from codedfl.engine.run_config import RunConfig
 from codedfl.fleet.fleet import Fleet
-from experiments.federation import APP, app_config, local_parts
+from experiments.federation import APP, node_configs, server_config
 from experiments.local_federation import LocalFederation
+from experiments.local_study import agree, digits_study, digits_tables
+from experiments.plain_rows import PlainRows
 
 BASELINES = Path(__file__).resolve().parent / "flower_baselines"
 FAST_SECONDS = 0.25
@@ -54,24 +57,15 @@ def node_delays(devices: int) -> list[dict[str, float]]:
     ]
 
 
-def rounds_to(target: float, config: dict[str, Any], devices: int, steps: int, size: float) -> int:
-    """How many rounds FedAvg needs, found in this process: it waits for everybody, so its models are the same."""
-    learning = RunConfig.from_config(config).learning
-    parts = [learning.rows(*part) for part in local_parts(config, devices)]
-    data = datasets.load(config["data"], use_network=False)
-    total = sum(len(X) for X, _ in parts)
-    theta = np.zeros((learning.recipe.n_features, learning.recipe.n_outputs))
-    for number in range(1, 1000):
-        mean = np.zeros_like(theta)
-        for X, Y in parts:
-            local = theta
-            for _ in range(steps):
-                local = local - size * (X.T @ (X @ local - Y) / len(X) + config["regularisation"] * local)
-            mean += local * len(X) / total
-        theta = mean
-        if learning.model(theta).score(data.X_test, data.y_test) >= target:
-            return number
-    raise SystemExit(f"FedAvg with {steps} local steps of size {size} never reaches {target}")
+def run_ours(federation: LocalFederation, config: dict[str, Any]) -> Row:
+    run = federation.flwr.start_run(APP, config)
+    for line in federation.flwr.follow(run):
+        print(f"  ours: {line}", flush=True)
+    events = [json.loads(line) for line in (Path(config["output-dir"]) / "events.jsonl").read_text().splitlines()]
+    ended = [event["time"] - events[0]["time"] for event in events if event["event"] == "epoch"]
+    if events[-1].get("outcome") != "complete":
+        raise SystemExit(f"ours did not come to its end: {federation.log_of('superlink')[-2000:]}")
+    return Row("ours, role keys", len(ended), ended[-1], ended[0], federation.flwr.traffic(run) / 1e6)
 
 
 def run_once(federation: LocalFederation, app: Path, changes: dict[str, Any], name: str, target: float) -> Row:
@@ -88,19 +82,14 @@ def run_once(federation: LocalFederation, app: Path, changes: dict[str, Any], na
     return Row(name, *reached, first, federation.flwr.traffic(run) / 1e6)
 
 
-def start_cost(federation: LocalFederation, devices: int) -> float:
-    """Seconds that a call takes that does nothing, to one node, on this machine with nothing else to do."""
-    changes = {
-        "mode": "probe",
-        "devices": devices,
-        "probe-calls": 1,
-        "probe-features": 10,
-        "probe-megabytes": 0.001,
-        "fleet-file": str(federation.folder / "fleet.toml"),
-    }
-    run = federation.flwr.start_run(APP, changes)
-    found = [re.search(r"a call takes ([\d.]+) s", line) for line in federation.flwr.follow(run)]
-    return float(np.median([float(one[1]) for one in found if one]))
+def start_cost() -> float:
+    """Seconds that the process of a call takes to start, on this machine with nothing else to do."""
+    taken = []
+    for _ in range(3):
+        began = time.monotonic()
+        subprocess.run([sys.executable, "-c", "import codedfl.flower.client"], check=True)
+        taken.append(time.monotonic() - began)
+    return float(np.median(taken))
 
 
 def show(rows: list[Row], target: float, call: float, devices: int) -> None:
@@ -119,41 +108,49 @@ def show(rows: list[Row], target: float, call: float, devices: int) -> None:
             f"{row.megabytes / ours.megabytes:.1f}",
         )
     Console(width=120).print(table)
-    print(f"A call that does nothing takes {call:.1f} s here: the start of a process on the node. It is in every row.")
+    print(f"Starting the process of a call takes {call:.1f} s here with nothing else to do. It is in every row.")
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--nodes", type=int, default=5)
-    parser.add_argument("--alpha", type=int, default=3)
     parser.add_argument("--target", type=float, default=0.95)
     parser.add_argument("--without-secagg", action="store_true", help="leave out the row that takes longest")
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     devices, target = options.nodes, options.target
-    config = app_config(
-        devices=devices, scheme="coded-keys", alpha=options.alpha, epochs=20, target=target, farewell_seconds=30.0
-    )
-    began = time.monotonic()
+    began, call = time.monotonic(), start_cost()
     with tempfile.TemporaryDirectory(prefix="codedfl-speedup-") as temporary:
         folder = Path(temporary)
-        config["output-dir"] = str(folder / "server")
+        tables = digits_tables(devices, alike=False)
+        longest = agree(folder / "longest", digits_study(2048, epochs=20), tables)
+        epochs = PlainRows(longest).epochs_to(target)
+        made = agree(folder / "study", digits_study(2048, epochs=epochs), tables)
+        plain = PlainRows(made)
+        config = server_config(made, folder / "server", farewell_seconds=30.0)
         nodes = [
-            {"partition-id": i, "num-partitions": devices, "state-dir": str(folder / f"state-{i}"), "delay-seed": i}
-            | delays
-            for i, delays in enumerate(node_delays(devices))
+            one | delays | {"delay-seed": i}
+            for i, (one, delays) in enumerate(zip(node_configs(made), node_delays(devices), strict=True))
         ]
         with LocalFederation(folder / "federation", nodes) as federation:
-            call = start_cost(federation, devices)
-            changed = {key: value for key, value in config.items() if app_config()[key] != value}
-            rows = [run_once(federation, APP, changed, f"codedfl, coded-keys, alpha {options.alpha}", target)]
+            rows = [run_ours(federation, config)]
             plans = [("FedAvg, 1 local step", "fedavg", 1, 12.0), ("FedAvg, 5 local steps", "fedavg", 5, 8.0)]
             if not options.without_secagg:
                 plans.append(("SecAgg+, 5 local steps", "secagg", 5, 8.0))
             for name, strategy, steps, size in plans:
-                rounds = rounds_to(target, config, devices, steps, size) + (2 if strategy == "secagg" else 0)
-                changes = {"strategy": strategy, "rounds": rounds, "local-steps": steps, "step": size}
-                rows.append(run_once(federation, BASELINES, changes | {"devices": devices}, name, target))
+                rounds = plain.rounds_to(target, steps, size)
+                if not rounds:
+                    raise SystemExit(f"{name} of size {size} never reaches {target}")
+                changes = {
+                    "strategy": strategy,
+                    "rounds": rounds + (2 if strategy == "secagg" else 0),
+                    "local-steps": steps,
+                    "step": size,
+                    "devices": devices,
+                    "study-folder": str(made.folder),
+                    "merged": json.dumps(plain.merged),
+                }
+                rows.append(run_once(federation, BASELINES, changes, name, target))
     show(rows, target, call, devices)
     print(f"measured in {time.monotonic() - began:.0f} s")
     return 0

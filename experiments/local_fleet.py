@@ -14,62 +14,46 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import numpy as np
 import tomli_w
 
-from codedfl.engine.keys import load_identity, save_roster
 from codedfl.errors import CodedFLError
 from codedfl.mqtt.broker_folder import SERVER_NAME, BrokerFolder
 from experiments.local_programs import HOST, LocalPrograms, free_port
+from experiments.local_study import LocalStudy
 
 _ROOT = Path(__file__).resolve().parent.parent
 
 
 class LocalFleet:
-    """``with LocalFleet(folder, config, parts) as fleet: fleet.start_server(); fleet.wait_for_server(60)``.
+    """``with LocalFleet(agree(...)) as fleet: fleet.start_server(); fleet.wait_for_server(60)``.
 
     Parameters
     ----------
-    config: the study, flat as in its file.
-    parts: each device's raw rows and labels.
+    made: the study, which all devices have approved.
     program: mosquitto or small; empty takes mosquitto where it is installed.
-    pinned: whether server and devices have a roster of everybody's keys.
     delays: by device, the arguments of ``experiments.slow_device`` for one that is to be slow.
+    patience: how long the server waits for what, by the keys of its file.
     """
 
     def __init__(
         self,
-        folder: Path,
-        config: Mapping[str, Any],
-        parts: Sequence[tuple[Any, Any]],
+        made: LocalStudy,
         *,
         program: str = "",
         delays: Mapping[int, Sequence[str]] | None = None,
-        pinned: bool = True,
+        patience: Mapping[str, float] | None = None,
     ) -> None:
-        self.folder = folder
-        self.output = folder / "server"
-        self.study = folder / "study.toml"
+        self.made = made
+        self.folder = made.folder
+        self.output = made.folder / "server"
+        self.names = list(made.names)
+        self.via: dict[int, int] = {}  # device -> the port it reaches the broker by, if not the broker's own
+        self.programs = LocalPrograms(made.folder, _ROOT)
         self._program = program
         self._delays = delays or {}
-        self.via: dict[int, int] = {}  # device -> the port it reaches the broker by, if not the broker's own
-        self.programs = LocalPrograms(folder, _ROOT)
-        self.names = [f"device-{i}" for i in range(len(parts))]
-        folder.mkdir(parents=True, exist_ok=True)
-        shown = {key: value for key, value in config.items() if key != "output-dir"}
-        shown["server-key-file"] = str(folder / "server-key" / "server.key")
-        if pinned:
-            shown["roster"] = str(folder / "roster.toml")
-        self.study.write_text(tomli_w.dumps(shown), encoding="utf-8")
-        # Small models, many epochs: more directions of X'X than it has.
-        (folder / "policy.toml").write_text("allow-gram = true\n")
-        for name, (X, y) in zip(self.names, parts, strict=True):
-            np.savez(folder / f"{name}.npz", X=X, label=y)
-        if pinned:
-            keys = [folder / f"state-{i}" / name / "device.key" for i, name in enumerate(self.names)]
-            publics = [load_identity(path).public for path in keys]
-            save_roster(dict(zip(self.names, publics, strict=True)), folder / "roster.toml")
-        self.broker = BrokerFolder.create(folder / "broker", [HOST, "localhost"], self.names, free_port(), HOST)
+        self._patience = made.folder / "patience.toml"
+        self._patience.write_text(tomli_w.dumps({"join-seconds": 60.0, "farewell-seconds": 10.0, **(patience or {})}))
+        self.broker = BrokerFolder.create(made.folder / "broker", [HOST, "localhost"], self.names, free_port(), HOST)
 
     def __enter__(self) -> Self:
         try:
@@ -101,9 +85,8 @@ class LocalFleet:
     def device_command(self, index: int, party: str = "") -> list[str]:
         """``codedfl join`` for a device; with ``party`` under another's certificate."""
         name = self.names[index]
-        arguments = [str(self.study), "--table", str(self.folder / f"{name}.npz"), "--name", name, "--once"]
-        arguments += ["--policy", str(self.folder / "policy.toml"), "--roster", str(self.folder / "roster.toml")]
-        arguments += ["--state", str(self.folder / f"state-{index}"), *self._access(party or name, self.via.get(index))]
+        arguments = [str(self.made.study_file), "--name", name, "--roster", str(self.made.roster_file), "--once"]
+        arguments += ["--state", str(self.made.state(name)), *self._access(party or name, self.via.get(index))]
         if index in self._delays:
             return [sys.executable, "-m", "experiments.slow_device", *self._delays[index], *arguments]
         return [*_codedfl(), "join", *arguments]
@@ -116,7 +99,9 @@ class LocalFleet:
         self.programs.start("server", self.server_command())
 
     def server_command(self) -> list[str]:
-        return [*_codedfl(), "serve", str(self.study), "--out", str(self.output), *self._access(SERVER_NAME)]
+        arguments = [str(self.made.study_file), "--roster", str(self.made.roster_file), "--out", str(self.output)]
+        arguments += ["--state", str(self.made.server_state), "--patience", str(self._patience)]
+        return [*_codedfl(), "serve", *arguments, *self._access(SERVER_NAME)]
 
     def _access(self, party: str, port: int | None = None) -> list[str]:
         files = self.broker.party(party)
@@ -164,8 +149,7 @@ class LocalFleet:
 
     def secrets_left(self, but: Sequence[int] = ()) -> list[Path]:
         """Files of runs on the devices; empty when all were told of the end."""
-        kept = [i for i in range(len(self.names)) if i not in but]
-        return [path for i in kept for path in self.folder.glob(f"state-{i}/*/runs/*/*")]
+        return self.made.secrets_left([self.names[index] for index in but])
 
     def stop(self) -> None:
         self.programs.stop()

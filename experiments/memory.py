@@ -29,7 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 from codedfl.exact.fixed_point import Bounds
-from codedfl.protocol import Device, Parameters, Policy
+from codedfl.protocol import Device, Parameters, Rows
 from codedfl.run.in_process import run_in_process
 from codedfl.schemes import CodedKeys, CodedPadded, CodedScheme, RoleKeys
 from codedfl.solve.descent import GradientDescent
@@ -83,12 +83,11 @@ def measure(scheme: CodedScheme, d: int, n_devices: int, seed: int = 0) -> Measu
     bounds = Bounds(bound, 1.0, SAMPLES * n_devices, SAMPLES)
     parameters = Parameters(scheme.name, n_features=d, n_outputs=CLASSES, bounds=bounds, **scheme.agreed)
     server = scheme.server_type(parameters, names, GradientDescent(1))
-    policy = Policy(allow_unpinned=True)
     labels = np.eye(CLASSES)
     devices = []
     for name in names:
         X = rng.uniform(-bound, bound, (SAMPLES, d))
-        devices.append(scheme.device_type(name, X, labels[rng.integers(0, CLASSES, SAMPLES)], policy=policy))
+        devices.append(scheme.device_type(name, Rows(X, labels[rng.integers(0, CLASSES, SAMPLES)])))
     traced = _Traced(devices[0])
     devices[0].receive = traced.receive  # type: ignore[method-assign]
     run_in_process(server, devices)

@@ -1,11 +1,12 @@
 """Our scheme against FedAvg on the same transport, in wall-clock time: one broker, TLS, the paper's delays.
 
-Digits, the paper's mix of devices, delays scaled so that a fast device takes a twentieth of a second; the same seeds
-for all rows. FedAvg waits for everybody, with 1 and with 5 local steps, each with the step size that needs fewest
-rounds; its local work is given the same delay whatever its steps, and its models travel as float32. Clocks start when
-all devices are there and stop at the first model that reaches the target; sharing is in it. Then an epoch without
-delays, over the broker and over plain gRPC, and what an epoch's time is made of. Ratios within one run count, not
-seconds.
+Digits, each class on three devices only; the paper's mix of devices, delays scaled so that a fast device takes a
+twentieth of a second; the same seeds for all rows. Ours is a study with role keys, whose epochs are as many as reach
+the target. FedAvg waits for everybody, with 1 and with 5 local steps, each with the step size that needs fewest rounds;
+its local work is given the same delay whatever its steps, and its models travel as float32. Clocks start when all
+devices are there and stop with the first model that reaches the target; ours counts before it trains, and shares: both
+are in it. Then an epoch without delays, over the broker and over plain gRPC, and what an epoch's time is made of.
+Ratios within one run count, not seconds.
 """
 
 from __future__ import annotations
@@ -25,33 +26,31 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from codedfl.data import datasets
-from codedfl.data.model import TrainedModel
+from codedfl.analyses import StudyFindings
+from codedfl.engine.conductor import Patience
 from codedfl.engine.directory import Contact
-from codedfl.engine.learning import Learning
-from codedfl.engine.rehearsal import rehearse
-from codedfl.engine.run_config import RunConfig
 from codedfl.engine.run_watch import RunWatch
-from codedfl.engine.study_config import load_run_file
-from codedfl.engine.training import Score, train
+from codedfl.engine.study_run import Serving, serve_study
 from codedfl.fleet.fleet import Fleet
 from codedfl.mqtt.address import BrokerAddress
 from codedfl.mqtt.broker_folder import SERVER_NAME, Party
 from codedfl.mqtt.link import BrokerLink
 from codedfl.mqtt.post import MqttPost
 from codedfl.protocol import Server
+from codedfl.run.rehearsal import Rehearsed, rehearse
 from codedfl.typing import Floats
 from experiments import fedavg_on_mqtt, flower_speedup
-from experiments.federation import app_config, local_parts
 from experiments.grpc_floor import GrpcServerLink
-from experiments.light_devices import CODED, FEDAVG, GRPC
+from experiments.light_devices import FEDAVG, GRPC, OURS
 from experiments.light_fleet import LightFleet
 from experiments.local_fleet import HOST
+from experiments.local_study import LocalStudy, agree, digits_study, digits_tables
+from experiments.plain_rows import MOST_ROUNDS, PlainRows
 
 FAST_SECONDS = 0.05
 SIZES = (1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0, 16.0)
-A_PROCESS = 5
-MOST_ROUNDS = 400
+PER_PROCESS = 5
+MOST_EPOCHS = 20
 IDLE_FEATURES, IDLE_EPOCHS, IDLE_TURNS = 500, 40, 2
 
 
@@ -76,39 +75,24 @@ def paper_delays(devices: int) -> list[dict[str, Any]]:
     ]
 
 
-def best_fedavg(learning: Learning, parts: list[tuple[Any, Any]], target: float, steps: int) -> tuple[float, int]:
-    """The step size with which FedAvg needs fewest rounds, and how many; found in this process."""
-    rows = [learning.rows(*part) for part in parts]
-    data = datasets.load("digits", use_network=False)
-    total = sum(len(X) for X, _ in rows)
+def best_fedavg(rows: PlainRows, target: float, steps: int) -> float:
+    """The step size with which FedAvg needs fewest rounds; found in this process."""
     best = (0.0, MOST_ROUNDS)
     for size in SIZES:
-        theta = np.zeros((rows[0][0].shape[1], rows[0][1].shape[1]))
-        for number in range(1, best[1]):
-            mean = np.zeros_like(theta)
-            for X, Y in rows:
-                local = theta
-                for _ in range(steps):
-                    local = local - size * (X.T @ (X @ local - Y) / len(X) + 9e-6 * local)
-                mean += local * len(X) / total
-            theta = mean
-            if not np.isfinite(theta).all() or np.abs(theta).max() > 1e6:
-                break
-            if learning.model(theta).score(data.X_test, data.y_test) >= target:
-                best = (size, number)
-                break
+        found = rows.rounds_to(target, steps, size, most=best[1])
+        best = (size, found) if found else best
     if not best[0]:
         raise SystemExit(f"FedAvg with {steps} local steps never reaches {target}")
-    return best
+    return best[0]
 
 
 class _Times(RunWatch):
-    """When the devices were there, and when each epoch ended with which score."""
+    """When the devices were there, and when each epoch ended."""
 
     def __init__(self) -> None:
         super().__init__()
         self.began = 0.0
-        self.times: list[tuple[float, float | None]] = []
+        self.times: list[float] = []
 
     def look(self, server: Server | None, contacts: Mapping[str, Contact]) -> None:
         if server is not None and not self.began:
@@ -117,14 +101,12 @@ class _Times(RunWatch):
 
     def ended(self, epoch: int, score: float | None) -> None:
         super().ended(epoch, score)
-        self.times.append((time.time(), score))
+        self.times.append(time.time())
 
 
-def run_coded(
-    fleet: LightFleet, config: RunConfig, way: str, delays: list[dict[str, Any]], score: Score | None
-) -> tuple[_Times, TrainedModel, int]:
-    """One run of ours; returns when things happened, the model, and the bytes at the server."""
-    study, watch = load_run_file(fleet.study), _Times()
+def run_ours(fleet: SpeedFleet, way: str, delays: list[dict[str, Any]]) -> tuple[_Times, StudyFindings, int]:
+    """One run of ours; returns when things happened, what was found, and the bytes at the server."""
+    made, study, watch = fleet.made, fleet.made.study, _Times()
     link: GrpcServerLink | BrokerLink
     if way == GRPC:
         folder = fleet.broker.path
@@ -133,12 +115,13 @@ def run_coded(
     else:
         link, port = fleet.link("codedfl-server-speed"), fleet.broker.port
     fleet.start_devices(way, port, delays)
+    serving = Serving(fleet.output, made.server_key, made.roster, Patience(farewell_seconds=10.0))
     try:
-        path = train(MqttPost(link, study.name, study.digest()), config, score, watch)
+        found = serve_study(MqttPost(link, study.name, study.digest()), study, serving, watch)
     finally:
         link.close()
     fleet.wait_for_devices()
-    return watch, TrainedModel.load(path), link.bytes_in + link.bytes_out
+    return watch, found, link.bytes_in + link.bytes_out
 
 
 class SpeedFleet(LightFleet):
@@ -152,41 +135,32 @@ class SpeedFleet(LightFleet):
         return link
 
 
-def in_folder(config: dict[str, Any], folder: Path, output: str) -> dict[str, Any]:
-    return config | {"output-dir": str(folder / output), "server-key-file": str(folder / "key" / "server.key")}
-
-
-def race(devices: int, alpha: int, target: float, program: str) -> list[Row]:
+def race(devices: int, target: float, program: str) -> list[Row]:
     """Ours and FedAvg to the target, with the paper's delays."""
-    config = app_config(
-        devices=devices, scheme="coded-keys", alpha=alpha, epochs=20, target=target, solver="cg", study="speed"
-    )
-    parts, data = local_parts(config, devices), datasets.load("digits", use_network=False)
-    learning = Learning.from_config(config)
-
-    def score(model: TrainedModel) -> float:
-        return model.score(data.X_test, data.y_test)
-
-    def reached(theta: Floats) -> bool:
-        return score(learning.model(theta)) >= target
-
     delays, rows = paper_delays(devices), []
     with tempfile.TemporaryDirectory(prefix="codedfl-speed-") as temporary:
         folder = Path(temporary)
-        with SpeedFleet(folder / "fleet", config, parts, program, folder / "states", A_PROCESS) as fleet:
-            run = RunConfig.from_config(in_folder(config, folder, "ours"))
-            watch, model, traffic = run_coded(fleet, run, CODED, delays, score)
-            expected = rehearse(run, parts)
-            seconds = [moment - watch.began for moment, _ in watch.times]
-            name = f"coded-keys, alpha {alpha}"
-            rows.append(Row(name, len(seconds), seconds[-1], seconds[0], traffic / 1e6))
-            if score(model) < target or not np.isfinite(expected).all():
-                raise SystemExit(f"ours did not reach {target}")
+        tables = digits_tables(devices, alike=False)
+        longest = agree(folder / "longest", digits_study(2048, epochs=MOST_EPOCHS, solver="cg"), tables, pods=1)
+        epochs = PlainRows(longest).epochs_to(target)
+        made = agree(folder / "fleet", digits_study(2048, name="speed", epochs=epochs, solver="cg"), tables, pods=1)
+        plain = PlainRows(made)
+        with SpeedFleet(made, program, PER_PROCESS) as fleet:
+            watch, found, traffic = run_ours(fleet, OURS, delays)
+            seconds = [moment - watch.began for moment in watch.times]
+            rows.append(Row("ours, role keys", len(seconds), seconds[-1], seconds[0], traffic / 1e6))
+            theta = found.model.theta
+            if plain.score(theta) < target or not np.array_equal(theta, made.rehearsed().findings.model.theta):
+                raise SystemExit(f"ours must reach {target} with the rehearsal's model: it does not")
             for steps in (1, 5):
-                size, _ = best_fedavg(learning, parts, target, steps)
+                size = best_fedavg(plain, target, steps)
                 link = fleet.link("codedfl-server-fedavg")
-                fleet.start_devices(FEDAVG, fleet.broker.port, delays, steps, size)
-                shape = (run.learning.recipe.n_features, run.learning.recipe.n_outputs)
+                fleet.start_devices(FEDAVG, fleet.broker.port, delays, steps, size, plain.merged)
+                shape = (plain.parts[0][0].shape[1], plain.parts[0][1].shape[1])
+
+                def reached(theta: Floats) -> bool:
+                    return plain.score(theta) >= target
+
                 ended = fedavg_on_mqtt.train(link, fleet.names, shape, reached, MOST_ROUNDS)
                 link.close()
                 fleet.wait_for_devices()
@@ -207,34 +181,39 @@ class Idle:
     in_process: float
 
 
-def idle_epochs(devices: int, alpha: int, program: str) -> Idle:
-    changes = {"n_features": IDLE_FEATURES, "solver": "gd", "epochs": IDLE_EPOCHS, "study": "speed"}
-    changes["farewell_seconds"] = 3.0
-    config = app_config(devices=devices, scheme="coded-keys", alpha=alpha, **changes)
-    parts = local_parts(config, devices)
-    found: dict[str, list[float]] = {CODED: [], GRPC: []}
-    a_process = 1 if devices <= 5 else A_PROCESS
+def idle_epochs(devices: int, program: str, epochs: int, turns: int) -> Idle:
+    found: dict[str, list[float]] = {OURS: [], GRPC: []}
+    content = digits_study(2048, name="speed", features=IDLE_FEATURES, solver="gd", epochs=epochs)
+    tables, per_process = digits_tables(devices), 1 if devices <= 5 else PER_PROCESS
     with tempfile.TemporaryDirectory(prefix="codedfl-idle-") as temporary:
-        folder = Path(temporary)
-        for turn, way in enumerate((CODED, GRPC) * IDLE_TURNS):  # in turns: whatever else the machine does hits both
-            place = folder / f"{way}-{turn}"
-            with SpeedFleet(place, config, parts, program, folder / f"states-{turn}", a_process) as fleet:
-                run = RunConfig.from_config(in_folder(config, folder, f"out-{turn}"))
-                watch, model, _ = run_coded(fleet, run, way, [], None)
-            if not np.array_equal(model.theta, rehearse(run, parts)):
-                raise SystemExit(f"the model over {way} must be that of the in-process run: it is not")
-            found[way].append(1000 * float(np.median(np.diff([moment for moment, _ in watch.times])[2:])))
-        began = time.perf_counter()
-        moments: list[float] = []
-        rehearse(run, parts, lambda _: moments.append(time.perf_counter() - began))
-    return Idle(min(found[CODED]), min(found[GRPC]), 1000 * float(np.median(np.diff(moments))))
+        for turn, way in enumerate((OURS, GRPC) * turns):  # in turns: whatever else the machine does hits both
+            made = agree(Path(temporary) / f"{way}-{turn}", content, tables, pods=1)
+            with SpeedFleet(made, program, per_process) as fleet:
+                watch, findings, _ = run_ours(fleet, way, [])
+            in_process, theta = rehearsed_epochs(made)
+            if not np.array_equal(findings.model.theta, theta):
+                raise SystemExit(f"the model over {way} must be that of the rehearsal: it is not")
+            found[way].append(1000 * float(np.median(np.diff(watch.times)[2:])))
+    return Idle(min(found[OURS]), min(found[GRPC]), in_process)
+
+
+def rehearsed_epochs(made: LocalStudy) -> tuple[float, Floats]:
+    """Milliseconds per epoch with all parties in this process, and Theta."""
+    moments: list[float] = []
+    done = rehearse(
+        Rehearsed(made.study, made.roster, made.snapshots()),
+        Fleet.load("paper").scaled_to(len(made.names)),
+        np.random.default_rng(0),
+        on_epoch=lambda _epoch, _seconds: moments.append(time.perf_counter()),
+    )
+    return 1000 * float(np.median(np.diff(moments[1:]))), done.findings.model.theta
 
 
 def show(devices: int, rows: list[Row], target: float) -> None:
     ours = rows[0]
     title = f"time to {100 * target:g} % on digits, {devices} devices over MQTT, the paper's delays"
     table = Table(title=title)
-    for column in ("", "rounds", "seconds", "ratio", "before round 1", "a round", "MB", "ratio"):
+    for column in ("", "rounds", "seconds", "ratio", "before round 1", "per round", "MB", "ratio"):
         table.add_column(column, justify="right" if column else "left")
     for row in rows:
         pace = (row.seconds - row.first) / max(1, row.rounds - 1)
@@ -248,18 +227,19 @@ def show(devices: int, rows: list[Row], target: float) -> None:
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--devices", type=int, nargs="+", default=[5, 25])
-    parser.add_argument("--alpha", type=int, nargs="+", default=[3, 13])
     parser.add_argument("--target", type=float, default=0.95)
     parser.add_argument("--program", default="", help="mosquitto or small; mosquitto if installed")
+    parser.add_argument("--idle-epochs", type=int, default=IDLE_EPOCHS, help="epochs without delays")
+    parser.add_argument("--idle-turns", type=int, default=IDLE_TURNS, help="how often each transport is measured")
     parser.add_argument("--flower", action="store_true", help="then FedAvg and SecAgg+ on Flower: mostly transport")
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     logging.getLogger("codedfl").setLevel(logging.ERROR)
     too_slow = False
-    for devices, alpha in zip(options.devices, options.alpha, strict=True):
-        rows = race(devices, alpha, options.target, options.program)
+    for devices in options.devices:
+        rows = race(devices, options.target, options.program)
         show(devices, rows, options.target)
-        idle = idle_epochs(devices, alpha, options.program)
+        idle = idle_epochs(devices, options.program, options.idle_epochs, options.idle_turns)
         ours = rows[0]
         epoch = 1000 * (ours.seconds - ours.first) / max(1, ours.rounds - 1)
         print(

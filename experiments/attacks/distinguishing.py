@@ -29,7 +29,7 @@ from scipy import stats
 
 from codedfl.crypto.sealed import Identity
 from codedfl.exact.fixed_point import Bounds
-from codedfl.protocol import Device, Parameters, Policy
+from codedfl.protocol import Device, Parameters, Rows
 from codedfl.protocol.agreement import NONCE_BYTES
 from codedfl.protocol.coded_device import CodedDevice
 from codedfl.run.in_process import run_in_process
@@ -131,10 +131,9 @@ def _run(
         return lambda count: bytes([party % 256]) * count if count == NONCE_BYTES else draw(count)
 
     solver = ClosedForm(9e-6) if scheme.reveals_gram else GradientDescent(EPOCHS, 9e-6, STEP_PAPER)
-    policy = Policy(allow_gram=True, allow_unmasked=fault == "masks off", allow_unpinned=True)
     server = watched.server_type(parameters, names, solver, random_bytes=source(-1))
     devices = [
-        device_type(name, X, Y, identity=Identity(bytes([i]) * 32), random_bytes=source(i), policy=policy)
+        device_type(name, Rows(X, Y), identity=Identity(bytes([i]) * 32), random_bytes=source(i))
         for i, (name, (X, Y)) in enumerate(zip(names, data, strict=True))
     ]
     run_in_process(server, devices)

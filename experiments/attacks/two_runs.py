@@ -1,8 +1,8 @@
 """Two runs that differ by one device: their totals are exact, so their difference is that device.
 
 A run ends early, and the operator starts again without the device that was missing. No coding, padding or masking
-helps, nor would any other exact secure aggregation. What helps is that a device remembers its runs and refuses the
-second (``protocol.ledger``), or noise; the devices here remember nothing.
+helps, nor would any other exact secure aggregation. What helps is that owners are in totals in whole pods
+(``protocol.terms``), or noise; the devices here have no terms.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codedfl.exact.fixed_point import FixedPoint
-from codedfl.protocol import Parameters, Policy
+from codedfl.protocol import Parameters, Rows
 from codedfl.run.in_process import run_in_process
 from codedfl.schemes import CodedScheme
 from codedfl.solve.descent import GradientDescent
 
 Floats = NDArray[np.float64]
-Rows = tuple[Floats, Floats]
+Data = tuple[Floats, Floats]
 
 
 class _Listening(GradientDescent):
@@ -33,25 +33,22 @@ class _Listening(GradientDescent):
         super().start(initial, constant, samples)
 
 
-def total_constant(scheme: CodedScheme, parameters: Parameters, rows: Sequence[Rows]) -> Floats:
+def total_constant(scheme: CodedScheme, parameters: Parameters, rows: Sequence[Data]) -> Floats:
     """What the server learns in the first epoch of a run with these devices: -X'Y in all, since Theta^(1) = 0."""
     names = [f"device-{i}" for i in range(len(rows))]
     solver = _Listening(2, 1e-3)
     server = scheme.server_type(parameters, names, solver)
-    policy = Policy(allow_gram=True)
-    run_in_process(
-        server, [scheme.device_type(name, *part, policy=policy) for name, part in zip(names, rows, strict=True)]
-    )
+    run_in_process(server, [scheme.device_type(name, Rows(*part)) for name, part in zip(names, rows, strict=True)])
     return solver.constant
 
 
-def difference_of_runs(scheme: CodedScheme, parameters: Parameters, rows: Sequence[Rows]) -> Floats:
+def difference_of_runs(scheme: CodedScheme, parameters: Parameters, rows: Sequence[Data]) -> Floats:
     """The last device's X'Y, from a run with it and one without."""
     without = replace(parameters, samples=None)
     return total_constant(scheme, without, rows[:-1]) - total_constant(scheme, without, rows)
 
 
-def true_cross(parameters: Parameters, n_devices: int, rows: Rows) -> Floats:
+def true_cross(parameters: Parameters, n_devices: int, rows: Data) -> Floats:
     """X'Y of one device as it is rounded to the ring; for checking only."""
     format_ = FixedPoint.derive(parameters.bounds, parameters.n_features, n_devices)
     return np.ldexp(format_.ring.to_integers(format_.cross(*rows)).astype(np.float64), -format_.constant_bits)

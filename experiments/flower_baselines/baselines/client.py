@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,24 +13,26 @@ from flwr.client.mod import secaggplus_mod
 from flwr.clientapp import ClientApp
 from flwr.clientapp.typing import ClientAppCallable
 
-from codedfl.data import datasets
-from codedfl.data.partition import partition
-from codedfl.engine.learning import Learning
+from codedfl.analyses.study_plan import StudyRun
+from codedfl.contract import load_roster, load_study
+from codedfl.contract.device_folder import DeviceFolder
 from codedfl.flower.delays import injected_delay
+from codedfl.protocol import Rows
+from codedfl.statistics import Ask
 
 
 def load_rows(context: Context) -> tuple[np.ndarray, np.ndarray]:
     """Features and labels; kept on the disk after the first call, since every call is a new process."""
-    number, count = (int(context.node_config[key]) for key in ("partition-id", "num-partitions"))
-    cache = Path(str(context.node_config["state-dir"])) / f"rows-{number}.npz"
+    node = {key: str(value) for key, value in context.node_config.items()}
+    name, state = node["device-name"], Path(node["state-dir"])
+    cache = state / f"rows-{name}.npz"
     if not cache.exists():
-        run = context.run_config
-        data = datasets.load(str(run["data"]), use_network=False)
-        rng = np.random.default_rng(int(run["partition-seed"]))
-        rows = partition(str(run["partition"]), data.y_train, count, rng)[number]
-        X, Y = Learning.from_config(run).rows(data.X_train[rows], data.y_train[rows])
-        cache.parent.mkdir(parents=True, exist_ok=True)
-        np.savez(cache, X=X, Y=Y)
+        study = load_study(node["study-file"])
+        merged = tuple(map(tuple, json.loads(str(context.run_config["merged"]))))
+        run = StudyRun(study, load_roster(node["roster"]), Ask("products", merged))
+        rows = run.contribution(DeviceFolder.of(state, name).frozen(study.digest()))
+        assert isinstance(rows, Rows)
+        np.savez(cache, X=rows.X, Y=rows.Y)
     with np.load(cache) as saved:
         return saved["X"], saved["Y"]
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import time
 from logging import INFO
+from pathlib import Path
 
 import numpy as np
 from flwr.app import Context
@@ -14,8 +16,9 @@ from flwr.server.strategy import FedAvg
 from flwr.server.workflow import DefaultWorkflow, SecAggPlusWorkflow
 from flwr.serverapp import Grid, ServerApp
 
+from codedfl.contract import load_study
 from codedfl.data import datasets
-from codedfl.engine.learning import Learning
+from codedfl.data.tables import as_raw_table
 
 app = ServerApp()
 
@@ -24,13 +27,16 @@ app = ServerApp()
 def main(grid: Grid, context: Context) -> None:
     run = context.run_config
     began = time.monotonic()
-    learning = Learning.from_config(run)
-    data = datasets.load(str(run["data"]), use_network=False)
+    data = datasets.load("digits", use_network=False)
+    test = as_raw_table({f"x{j}": data.X_test[:, j] for j in range(data.X_test.shape[1])})
+    study = load_study(Path(str(run["study-folder"])) / "study.toml")
+    study = study.merged(tuple(map(tuple, json.loads(str(run["merged"])))))
+    recipe = study.recipe()
     devices = int(run["devices"])
 
     def evaluate(number: int, arrays: list[np.ndarray], config: dict[str, Scalar]) -> None:
         del config
-        score = learning.model(np.asarray(arrays[0], dtype=np.float64)).score(data.X_test, data.y_test)
+        score = study.model(recipe, np.asarray(arrays[0], dtype=np.float64)).score(test, data.y_test)
         log(INFO, "epoch %d after %.1f s, score %.4f", number, time.monotonic() - began, score)
 
     strategy = FedAvg(
@@ -39,7 +45,7 @@ def main(grid: Grid, context: Context) -> None:
         min_fit_clients=devices,
         min_available_clients=devices,
         evaluate_fn=evaluate,
-        initial_parameters=ndarrays_to_parameters([np.zeros((learning.recipe.n_features, learning.recipe.n_outputs))]),
+        initial_parameters=ndarrays_to_parameters([np.zeros((recipe.n_features, recipe.n_outputs))]),
     )
     legacy = LegacyContext(context=context, config=ServerConfig(num_rounds=int(run["rounds"])), strategy=strategy)
     if run["strategy"] == "secagg":

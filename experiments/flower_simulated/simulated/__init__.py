@@ -1,0 +1,1 @@
+"""The codedfl app on virtual nodes."""

@@ -1,0 +1,5 @@
+"""As in the app."""
+
+from codedfl.flower import make_server_app
+
+app = make_server_app()
