@@ -1,6 +1,6 @@
 """Sums of one vector per device that show nobody a single one, by the protocol's own totals of whole numbers.
 
-Every entry becomes a whole number of 2^-108, written in six signed digits of 36 bits. The total of the digits is exact,
+Every entry becomes a whole number of 2^-180, written in ten signed digits of 36 bits. The total of the digits is exact,
 so that of the vectors is rounded once, to a float; the devices need no common scale, and nothing about one of them
 becomes public. Used for the mean and variance of columns without public ranges, and for scores.
 """
@@ -26,10 +26,10 @@ from codedfl.schemes import RoleKeys
 from codedfl.solve.whole_total import TakesTotal
 from codedfl.typing import Floats, Planes
 
-_DIGITS = 6
+_DIGITS = 10
 _DIGIT_BITS = 36  # two primes hold the total of 500 devices
 _FRACTION_BITS = _DIGITS * _DIGIT_BITS // 2
-LARGEST = 2.0**_FRACTION_BITS  # about 3e32: an entry must be smaller
+LARGEST = 2.0**_FRACTION_BITS  # about 1.5e54: an entry must be smaller, also a sum of squares of 1e25
 
 
 def secure_sum_in_process(vectors: Sequence[Floats], colluders: int = 1) -> Floats:
