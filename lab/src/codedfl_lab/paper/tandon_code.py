@@ -58,7 +58,8 @@ class TandonCode:
 
     def decoding_vector(self, survivors: Sequence[int]) -> Floats:
         """Least-squares solution of a B[survivors] = 1: for the rounded B where it is rounded, and rounded itself."""
-        found = np.linalg.lstsq(self.B[list(survivors)].T, np.ones(self.n_devices), rcond=None)[0]
+        solved = np.linalg.lstsq(self.B[list(survivors)].T, np.ones(self.n_devices), rcond=None)
+        found = np.asarray(solved[0], dtype=np.float64)
         return found if self.datatype is None else _on_grid(found, self.datatype)
 
     def error(self, survivors: Sequence[int]) -> float:
