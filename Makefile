@@ -12,9 +12,10 @@ UNTRACED := tests/attacks tests/claims tests/faults tests/fuzz tests/liars tests
 .PHONY: run test check contract bench reproduce federation federation-restart fleet survival faults liars fuzz attacks audit lock \
 	docs browser dist hospitals nightly clean
 
-$(VENV)/.installed: pyproject.toml constraints.txt src/codedfl/version.py
+$(VENV)/.installed: pyproject.toml lab/pyproject.toml constraints.txt src/codedfl/version.py
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[test]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
+	--editable '.[test]' --editable lab
 	touch $@
 
 run: $(VENV)/.installed
@@ -27,8 +28,8 @@ test: check
 	$(BIN)/python -m pytest -m deployment tests/flower
 
 check: $(VENV)/.installed
-	$(BIN)/ruff check src tests experiments apps
-	$(BIN)/ruff format --check src tests experiments apps
+	$(BIN)/ruff check src lab tests experiments apps
+	$(BIN)/ruff format --check src lab tests experiments apps
 	$(BIN)/mypy
 
 # What the contract promises, line by line, with the tests that show it; ends with 1 where one does not hold.

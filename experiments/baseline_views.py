@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from codedfl.data.problem import MINI_BATCHES, Problem
 from codedfl.errors import InvalidInput
-from codedfl.fleet.fleet import Fleet
-from codedfl.schemes import (
+from codedfl_lab.baselines.coded_fedl import processed_rows
+from codedfl_lab.baselines.load_allocation import LoadAllocation
+from codedfl_lab.costs import (
     CodedFedL,
     Conditions,
     Conventional,
@@ -25,8 +26,7 @@ from codedfl.schemes import (
     Scheme,
     WorkShape,
 )
-from codedfl.schemes.baselines.coded_fedl import processed_rows
-from codedfl.schemes.baselines.load_allocation import LoadAllocation
+from codedfl_lab.fleet.fleet import Fleet
 
 Singles = NDArray[np.float32]
 

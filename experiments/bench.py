@@ -364,7 +364,7 @@ def node_imports(rounds: int) -> Bench:
         "import numpy": "import numpy",
         "import numba": "import numba",
         "a device's machines and host": "import codedfl.engine.device_host",
-        "simulator and planner": "import codedfl.run.simulator, codedfl.study.planner",
+        "simulator and planner": "import codedfl_lab.comparing.simulator, codedfl_lab.planning.planner",
     }
     yardstick = next(iter(code))
     times: dict[str, list[float]] = {name: [] for name in code}

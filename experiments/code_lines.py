@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+DISTRIBUTIONS = ["src/codedfl", "lab/src/codedfl_lab"]
 
 
 def code_lines(path: Path) -> int:
@@ -36,12 +37,15 @@ def by_folder(root: Path) -> dict[str, int]:
 
 
 def main(folders: list[str]) -> None:
-    """Print them for each folder of the repository that is named; src/codedfl if none is."""
-    for folder in folders or ["src/codedfl"]:
+    """Print them for each folder of the repository that is named; for both distributions if none is."""
+    total = 0
+    for folder in folders or DISTRIBUTIONS:
         counts = by_folder(ROOT / folder)
+        total += sum(counts.values())
         for name, lines in sorted(counts.items(), key=lambda one: -one[1]):
             print(f"{lines:7d}  {folder}/{name}")
         print(f"{sum(counts.values()):7d}  {folder}")
+    print(f"{total:7d}  together")
 
 
 if __name__ == "__main__":

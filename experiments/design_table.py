@@ -9,20 +9,25 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 HEADING = ["| folder | what it is |", "|---|---|"]
 
 
-def folder_table(layers: Sequence[str]) -> list[str]:
-    """Lines of Markdown; ``layers`` are the folders of ``src/codedfl`` in order."""
-    return HEADING + [f"| `{name}/` | {first_line(name)} |" for name in layers]
+SOURCES = {"codedfl": ROOT / "src" / "codedfl", "codedfl_lab": ROOT / "lab" / "src" / "codedfl_lab"}
 
 
-def first_line(folder: str) -> str:
-    source = (ROOT / "src" / "codedfl" / folder / "__init__.py").read_text(encoding="utf-8")
+def folder_table(layers: Mapping[str, Sequence[str]]) -> list[str]:
+    """Lines of Markdown; ``layers`` are the folders of each distribution in order."""
+    return HEADING + [
+        f"| `{package}/{name}/` | {first_line(package, name)} |" for package, names in layers.items() for name in names
+    ]
+
+
+def first_line(package: str, folder: str) -> str:
+    source = (SOURCES[package] / folder / "__init__.py").read_text(encoding="utf-8")
     docstring = ast.get_docstring(ast.parse(source)) or ""
     return docstring.partition("\n")[0].replace("``", "`")
 

@@ -19,6 +19,7 @@ import numpy as np
 import typer
 
 import codedfl
+import codedfl_lab
 from codedfl.cli.app import app
 from codedfl.contract import policy as policy_config
 from codedfl.contract import toml_file
@@ -28,10 +29,10 @@ from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn
 from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.data.tables import as_raw_table
 from codedfl.files import write_text
-from codedfl.fleet import fleet
 from codedfl.privacy.budget import Budget
 from codedfl.run import journal
-from codedfl.study import results
+from codedfl_lab.comparing import results
+from codedfl_lab.fleet import fleet
 
 # Both dialects of the docstrings: "name: what it is", and NumPy's "name : type" with what it is below.
 _SAID = re.compile(r"^([a-z_]\w*(?:, [a-z_]\w*)*)(?:: (.*)| : .*)((?:\n {4}.*)*)", re.MULTILINE)
@@ -94,14 +95,16 @@ def _option_row(option: click.Option) -> str:
 
 
 def public_names() -> str:
-    """What ``import codedfl`` offers, in the order of the data flow."""
-    lines = ["# Public names", "", _markdown(inspect.getdoc(codedfl) or ""), ""]
-    for name in codedfl.__all__:
-        thing = getattr(codedfl, name)
-        lines += [f"## {name}", ""]
-        if inspect.isclass(thing) or inspect.isfunction(thing):
-            lines += ["```py", f"{name}{_signature(thing)}", "```", ""]
-        lines += [_markdown(inspect.getdoc(thing) or ""), ""]
+    """What ``import codedfl`` and ``import codedfl_lab`` offer, in the order of the data flow."""
+    lines = ["# Public names", ""]
+    for package in (codedfl, codedfl_lab):
+        lines += [f"## {package.__name__}", "", _markdown(inspect.getdoc(package) or ""), ""]
+        for name in package.__all__:
+            thing = getattr(package, name)
+            lines += [f"### {name}", ""]
+            if inspect.isclass(thing) or inspect.isfunction(thing):
+                lines += ["```py", f"{name}{_signature(thing)}", "```", ""]
+            lines += [_markdown(inspect.getdoc(thing) or ""), ""]
     return "\n".join(lines)
 
 
@@ -142,7 +145,7 @@ def fleet_file() -> str:
     lines += ["", "What `[defaults]` says holds for every class that does not say otherwise.", ""]
     lines += ["## Measured times", ""]
     lines += [_markdown(inspect.getdoc(fleet.MeasuredTimes) or ""), "", "## The paper's fleet", "", "```toml"]
-    return "\n".join([*lines, files("codedfl.fleet").joinpath("paper.toml").read_text(encoding="utf-8"), "```", ""])
+    return "\n".join([*lines, files("codedfl_lab.fleet").joinpath("paper.toml").read_text(encoding="utf-8"), "```", ""])
 
 
 def study_file() -> str:

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 import tomli_w
 
-from codedfl.data import datasets
 from codedfl.data.model import TrainedModel
+from codedfl_lab import datasets
 from experiments.local_federation import LocalFederation
 from experiments.local_study import LocalStudy, agree, digits_study, digits_tables, pixels_table
 

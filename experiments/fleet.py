@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from codedfl.data import datasets
 from codedfl.data.model import TrainedModel
+from codedfl_lab import datasets
 from experiments.local_fleet import LocalFleet
 from experiments.local_study import agree, digits_study, digits_tables, pixels_table
 

@@ -25,7 +25,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from codedfl.fleet.fleet import Fleet
+from codedfl_lab.fleet.fleet import Fleet
 from experiments.federation import APP, node_configs, server_config
 from experiments.local_federation import LocalFederation
 from experiments.local_study import agree, digits_study, digits_tables

@@ -30,10 +30,10 @@ from codedfl.contract import Study, parse_study
 from codedfl.contract.draft import draft_study
 from codedfl.contract.policy import Policy
 from codedfl.data.tables import RawTable, as_raw_table
-from codedfl.fleet.fleet import Fleet
 from codedfl.run.journal import JOURNAL_FILE, Answered, Finished, Uploaded
 from codedfl.run.rehearsal import Rehearsal, Rehearsed, made_up_roster, read_folder, rehearse
 from codedfl.typing import Floats
+from codedfl_lab.fleet.fleet import Fleet
 from experiments.mpyc_ridge import PARTIES, PeerRidge, mpyc_ridge
 
 GONE = 0.4

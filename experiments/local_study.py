@@ -20,12 +20,12 @@ from codedfl.contract.roster import Roster, load_roster, save_roster
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
 from codedfl.contract.toml_file import FORMAT, load_study
-from codedfl.data import datasets
 from codedfl.data.partition import at_random
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.engine.keys import DEVICE_KEY, load_identity
-from codedfl.fleet.fleet import Fleet
 from codedfl.run.rehearsal import Rehearsal, Rehearsed, rehearse
+from codedfl_lab import datasets
+from codedfl_lab.fleet.fleet import Fleet
 
 DIGITS_STEP = 1 / 16  # scikit-learn's pixels have 17 values
 _DEVICES_PER_CLASS = 3

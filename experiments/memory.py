@@ -31,8 +31,8 @@ from rich.table import Table
 from codedfl.exact.fixed_point import Bounds
 from codedfl.protocol import Device, Parameters, Rows
 from codedfl.run.in_process import run_in_process
-from codedfl.schemes import CodedKeys, CodedPadded, CodedScheme, RoleKeys
 from codedfl.solve.descent import GradientDescent
+from codedfl_lab.costs import CodedKeys, CodedPadded, CodedScheme, RoleKeys
 
 SAMPLES = 2400
 CLASSES = 10

@@ -31,7 +31,6 @@ from codedfl.engine.conductor import Patience
 from codedfl.engine.directory import Contact
 from codedfl.engine.run_watch import RunWatch
 from codedfl.engine.study_run import Serving, serve_study
-from codedfl.fleet.fleet import Fleet
 from codedfl.mqtt.address import BrokerAddress
 from codedfl.mqtt.broker_folder import SERVER_NAME, Party
 from codedfl.mqtt.link import BrokerLink
@@ -39,6 +38,7 @@ from codedfl.mqtt.post import MqttPost
 from codedfl.protocol import Server
 from codedfl.run.rehearsal import Rehearsed, rehearse
 from codedfl.typing import Floats
+from codedfl_lab.fleet.fleet import Fleet
 from experiments import fedavg_on_mqtt, flower_speedup
 from experiments.grpc_floor import GrpcServerLink
 from experiments.light_devices import FEDAVG, GRPC, OURS

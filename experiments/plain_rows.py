@@ -10,14 +10,14 @@ import numpy as np
 from codedfl.analyses import merge_rare
 from codedfl.analyses.study_plan import StudyRun
 from codedfl.contract.study import Merged, Study
-from codedfl.data import datasets
 from codedfl.data.model import TrainedModel
-from codedfl.fleet.fleet import Fleet
 from codedfl.protocol import Rows
 from codedfl.run.rehearsal import Rehearsed
-from codedfl.schemes import Conditions
 from codedfl.statistics import Ask
 from codedfl.typing import Floats
+from codedfl_lab import datasets
+from codedfl_lab.costs import Conditions
+from codedfl_lab.fleet.fleet import Fleet
 from experiments.local_study import LocalStudy, pixels_table
 
 MOST_ROUNDS = 400

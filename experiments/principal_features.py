@@ -11,12 +11,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from codedfl.data import datasets
+from codedfl.data.dataset import Dataset
 from codedfl.data.features import FeatureMap, RandomFourierFeatures, covariance_rows, principal_of
 from codedfl.data.features.principal import PrincipalFourierFeatures
 from codedfl.data.problem import PAPER_REGULARISATION, make_problem
-from codedfl.schemes.central import CentralTotals
 from codedfl.solve.krylov import BlockKrylov
+from codedfl_lab import datasets
+from codedfl_lab.costs.central import CentralTotals
 
 GAMMA = 0.02
 DEVICES = 25
@@ -24,7 +25,7 @@ COMPONENTS = 30
 EPOCHS = 30
 
 
-def score(data: datasets.Dataset, features: FeatureMap) -> float:
+def score(data: Dataset, features: FeatureMap) -> float:
     totals = CentralTotals(make_problem(data, n_devices=DEVICES, features=features))
     *_, theta = totals.train(BlockKrylov(EPOCHS, PAPER_REGULARISATION))
     return totals.problem.score(theta)

@@ -34,15 +34,15 @@ from codedfl.code.answer_check import Verdict
 from codedfl.crypto import sealed
 from codedfl.crypto.sealed import Identity, RunKey
 from codedfl.exact.fixed_point import Bounds
-from codedfl.fleet.fleet import Fleet
 from codedfl.protocol import Agreement, Parameters
 from codedfl.protocol.agreement import NONCE_BYTES, Member
 from codedfl.protocol.answers import AnswerBook
 from codedfl.protocol.messages import SERVER, Answer, Kind, Message, Update
 from codedfl.protocol.schemes.coded_keys import KeysServer
-from codedfl.schemes import CodedKeys, Conditions, WorkShape, epoch_end_times
 from codedfl.solve.descent import STEP_PAPER, GradientDescent
 from codedfl.typing import Planes
+from codedfl_lab.costs import CodedKeys, Conditions, WorkShape, epoch_end_times
+from codedfl_lab.fleet.fleet import Fleet
 
 DEVICES, FEATURES, CLASSES, SAMPLES = 25, 2000, 10, 60_000
 GOAL = 0.10

@@ -26,8 +26,8 @@ from codedfl.errors import InvalidInput
 from codedfl.protocol import Agreement, Device, Server
 from codedfl.protocol.coded_device import CodedDevice
 from codedfl.protocol.messages import SERVER, Answer, Kind, Message, Secrets, Share, Shares, Update
-from codedfl.schemes import CodedScheme
 from codedfl.typing import Planes, RandomBytes
+from codedfl_lab.costs import CodedScheme
 
 Floats = NDArray[np.float64]
 Party = TypeVar("Party", Server, Device)

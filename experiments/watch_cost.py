@@ -14,15 +14,15 @@ from pathlib import Path
 
 import numpy as np
 
-from codedfl import Fleet, RoleKeys
-from codedfl.data import datasets
+from codedfl import RoleKeys
 from codedfl.data.problem import make_problem
 from codedfl.report.run_state import RunState
 from codedfl.run.journal import JOURNAL_FILE, Answered, RunJournal, begun
-from codedfl.run.simulator import simulate
 from codedfl.run.virtual_watch import VirtualWatch
-from codedfl.schemes import Conditions
 from codedfl.solve.krylov import ConjugateGradient
+from codedfl_lab import Fleet, datasets
+from codedfl_lab.comparing.simulator import simulate
+from codedfl_lab.costs import Conditions
 
 DEVICES, FEATURES, EPOCHS, ROUNDS, EVENTS = 25, 500, 50, 7, 20_000
 

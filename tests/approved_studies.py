@@ -26,10 +26,10 @@ from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.engine.device_host import DeviceHost
 from codedfl.engine.keys import DEVICE_KEY
 from codedfl.engine.membership import Membership
-from codedfl.fleet.fleet import Fleet
 from codedfl.privacy.budget import Budget
 from codedfl.private_files import make_private_folder, write_private
 from codedfl.run.rehearsal import Rehearsed, rehearsal_key, rehearse
+from codedfl_lab.fleet.fleet import Fleet
 
 NAMES = tuple(f"clinic-{i}" for i in range(7))  # two pods: clinic-0 to 3, and clinic-4 to 6
 LINEAR = Study(

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from codedfl.study.comparison import Timed
-from codedfl.study.results import Results, SchemeResult, Speedups, Summary, Times, Took, TraceRow
+from codedfl_lab.comparing.comparison import Timed
+from codedfl_lab.comparing.results import Results, SchemeResult, Speedups, Summary, Times, Took, TraceRow
 
 LABELS = {"alpha": "coded-padded, α = {}", "delta": "CodedFedL, δ = {}", "dropped": "dropping the slowest {}"}
 NAMES = {"alpha": "coded-padded", "delta": "coded-fedl", "dropped": "drop-slowest"}

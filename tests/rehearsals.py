@@ -10,8 +10,8 @@ import numpy as np
 from codedfl.contract.snapshot import Snapshot, take_snapshot
 from codedfl.contract.study import Study
 from codedfl.data.tables import RawTable
-from codedfl.fleet.fleet import Fleet
 from codedfl.run.rehearsal import Rehearsal, Rehearsed, dealt_out, made_up_roster, rehearsal_key, rehearse
+from codedfl_lab.fleet.fleet import Fleet
 
 
 def snapshots_of(study: Study, tables: Mapping[str, RawTable]) -> dict[str, Snapshot]:

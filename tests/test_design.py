@@ -23,7 +23,7 @@ def test_the_table_in_the_design_is_that_of_the_folders():
     assert shown_table() == folder_table(LAYERS)
 
 
-@pytest.mark.parametrize("folder", LAYERS)
-def test_every_folder_says_in_one_sentence_what_it_is(folder: str):
-    line = first_line(folder)
+@pytest.mark.parametrize(("package", "folder"), [(package, name) for package in LAYERS for name in LAYERS[package]])
+def test_every_folder_says_in_one_sentence_what_it_is(package: str, folder: str):
+    line = first_line(package, folder)
     assert line.endswith(".") and 20 < len(line) <= 120 and "|" not in line

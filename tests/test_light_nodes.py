@@ -16,7 +16,7 @@ import codedfl
 # numba looks at scipy's version when it is installed; that package without its parts is all it loads.
 NUMBA = "import numba"
 HEAVY = ("scipy", "sklearn", "matplotlib", "pandas", "pyarrow", "ray", "onnxruntime")
-NOT_OURS_TO_RUN = ("codedfl.study", "codedfl.run", "codedfl.schemes", "codedfl.report", "codedfl.cli")
+NOT_OURS_TO_RUN = ("codedfl_lab", "codedfl.run", "codedfl.estimators", "codedfl.report", "codedfl.cli")
 
 DEVICE_SIDE = {
     "the public package": "import codedfl",
@@ -59,6 +59,8 @@ def test_the_machines_of_all_coded_schemes_are_there():
 
 def test_the_listing_sees_what_a_simulation_loads(loaded_by_numba: set[str]):
     """That the test above can fail."""
-    modules = loaded_by("from codedfl import simulate, CodedRidge")
+    modules = loaded_by("from codedfl_lab import simulate; from codedfl import CodedRidge")
     assert {"scipy.linalg", "sklearn.base"} <= set(within(modules - loaded_by_numba, HEAVY))
-    assert {"codedfl.run.simulator", "codedfl.schemes"} <= set(within(modules, NOT_OURS_TO_RUN))
+    assert {"codedfl_lab.comparing.simulator", "codedfl_lab.costs", "codedfl.estimators"} <= set(
+        within(modules, NOT_OURS_TO_RUN)
+    )

@@ -12,12 +12,13 @@ import pytest
 
 import codedfl
 import codedfl.flower
-from codedfl.fleet.latency import LatencyModel
-from codedfl.schemes import CodedScheme, Scheme
+import codedfl_lab
 from codedfl.solve.solver import Solver
-from codedfl.study.comparison import compare
-from codedfl.study.planner import plan
 from codedfl.version import __version__
+from codedfl_lab.comparing.comparison import compare
+from codedfl_lab.costs import CodedScheme, Scheme
+from codedfl_lab.fleet.latency import LatencyModel
+from codedfl_lab.planning.planner import plan
 from wording import exactly
 
 ROOT = Path(__file__).parents[1]
@@ -48,7 +49,7 @@ def test_another_name_is_an_attribute_error(package: ModuleType):
 
 def test_the_doors_are_public():
     assert (codedfl.Solver, codedfl.Scheme, codedfl.CodedScheme) == (Solver, Scheme, CodedScheme)
-    assert (codedfl.LatencyModel, codedfl.compare, codedfl.plan) == (LatencyModel, compare, plan)
+    assert (codedfl_lab.LatencyModel, codedfl_lab.compare, codedfl_lab.plan) == (LatencyModel, compare, plan)
 
 
 def test_the_version_has_one_place():

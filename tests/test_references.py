@@ -13,12 +13,13 @@ FILES = [
     *(ROOT / name for name in ("README.md", "DESIGN.md", "CONTRIBUTING.md", "SECURITY.md", "THREAT_MODEL.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
     *sorted((ROOT / "src").rglob("*.py")),
+    *sorted((ROOT / "lab").rglob("*.py")),
     *sorted((ROOT / "experiments").rglob("*.py")),
 ]
 ENTRY_POINT_GROUPS = {"codedfl.schemes", "codedfl.solvers"}
 LOGGERS = re.compile(r'getLogger\("[^"]*"\)')
-DOTTED = re.compile(r"\bcodedfl(?:\.[a-z_]+)+(?:\.[A-Za-z_]+)?\b")
-PATH = re.compile(r"\b(?:src|tests|experiments|docs|apps)/[\w/]+\.(?:py|md|toml)\b")
+DOTTED = re.compile(r"\bcodedfl(?:_lab)?(?:\.[a-z_]+)+(?:\.[A-Za-z_]+)?\b")
+PATH = re.compile(r"\b(?:src|lab|tests|experiments|docs|apps)/[\w/]+\.(?:py|md|toml)\b")
 
 
 def exists(dotted: str) -> bool:

@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_diabetes
 
-from codedfl import Fleet, load_study
+from codedfl import load_study
 from codedfl.analyses import refit
 from codedfl.contract.check import check_table
 from codedfl.contract.draft import draft_study
@@ -21,6 +21,7 @@ from codedfl.contract.policy import Policy
 from codedfl.contract.words import explain
 from codedfl.data.tables import read_file
 from codedfl.run.rehearsal import Rehearsed, made_up_roster, read_folder, rehearse
+from codedfl_lab import Fleet
 
 folder = Path(tempfile.mkdtemp())
 found = load_diabetes(scaled=False)

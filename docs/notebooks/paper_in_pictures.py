@@ -8,9 +8,10 @@
 import matplotlib.pyplot as plt
 import numpy as np
 
-from codedfl import CodedKeys, CodedPadded, Conditions, Conventional, Fleet, FleetLatency, RoleKeys
-from codedfl.schemes import WorkShape, epoch_end_times
-from codedfl.study.paper import FEATURES
+from codedfl import CodedKeys, CodedPadded, RoleKeys
+from codedfl_lab import Conditions, Conventional, Fleet, FleetLatency
+from codedfl_lab.comparing.paper import FEATURES
+from codedfl_lab.costs import WorkShape, epoch_end_times
 
 fleet = Fleet.load("paper")
 rng = np.random.default_rng(0)

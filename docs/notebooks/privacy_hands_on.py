@@ -7,12 +7,12 @@
 import matplotlib.pyplot as plt
 import numpy as np
 
-from codedfl import CodedKeys, CodedPadded, Conventional, RoleKeys, make_problem
-from codedfl.data import datasets
+from codedfl import CodedKeys, CodedPadded, RoleKeys, make_problem
 from codedfl.protocol.messages import Message
 from codedfl.run.in_process import run_in_process
 from codedfl.run.parties import make_parties
 from codedfl.solve.krylov import BlockKrylov
+from codedfl_lab import Conventional, datasets
 
 data = datasets.load("digits")
 problem = make_problem(data, n_devices=10, partition_name="sorted", features="linear")

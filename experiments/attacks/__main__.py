@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from codedfl.schemes import CodedKeys, CodedPadded, GradientCoded, OneShot, RoleKeys
-from codedfl.schemes.central import CentralTotals
+from codedfl_lab.costs import CodedKeys, CodedPadded, GradientCoded, OneShot, RoleKeys
+from codedfl_lab.costs.central import CentralTotals
 from experiments.attacks import curious_device, one_device, roles
 from experiments.attacks.collusion import collude
 from experiments.attacks.decoder import Decoder

@@ -21,11 +21,11 @@ from codedfl.data.problem import Problem
 from codedfl.protocol.schemes.coded_padded import CONSTANT, GRAM
 from codedfl.run.in_process import run_in_process
 from codedfl.run.parties import make_parties
-from codedfl.schemes import CodedScheme
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.descent import STEP_PAPER, GradientDescent
 from codedfl.state import PLAIN, Kept, Resumable
 from codedfl.typing import Planes, RandomBytes
+from codedfl_lab.costs import CodedScheme
 from experiments.views import Recording, Statistics, View, recorded
 
 Floats = NDArray[np.float64]

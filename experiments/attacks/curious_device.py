@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from codedfl.crypto import pads
 from codedfl.protocol.schemes.coded_padded import CONSTANT
-from codedfl.schemes import CodedScheme, Conditions, Descent, Scheme
-from codedfl.schemes.central import CentralTotals
 from codedfl.solve.descent import STEP_PAPER, GradientDescent
+from codedfl_lab.costs import CodedScheme, Conditions, Descent, Scheme
+from codedfl_lab.costs.central import CentralTotals
 from experiments.attacks.coded_run import class_sum, column, run_recorded
 from experiments.attacks.one_device import Attempt, Case
 from experiments.attacks.setting import Setting, Target

@@ -26,7 +26,8 @@ from numpy.typing import NDArray
 
 from codedfl.data.problem import Problem
 from codedfl.protocol.messages import SERVER
-from codedfl.schemes import (
+from codedfl.solve.descent import STEP_PAPER
+from codedfl_lab.costs import (
     CodedFedL,
     CodedKeys,
     CodedPadded,
@@ -40,7 +41,6 @@ from codedfl.schemes import (
     Scheme,
     WorkShape,
 )
-from codedfl.solve.descent import STEP_PAPER
 from experiments.attacks import roles
 from experiments.attacks.coded_run import class_sum, coded_sums, column, decoded_total, run_recorded, seat_of
 from experiments.attacks.collusion import unpadded

@@ -15,12 +15,12 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from codedfl.data import datasets
-from codedfl.data.datasets import Dataset
+from codedfl.data.dataset import Dataset
 from codedfl.data.features import RandomFourierFeatures
 from codedfl.data.partition import at_random, by_sorted_label
 from codedfl.data.problem import Problem, make_problem
-from codedfl.fleet.fleet import Fleet
+from codedfl_lab import datasets
+from codedfl_lab.fleet.fleet import Fleet
 
 Floats = NDArray[np.float64]
 

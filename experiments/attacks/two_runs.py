@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from codedfl.exact.fixed_point import FixedPoint
 from codedfl.protocol import Parameters, Rows
 from codedfl.run.in_process import run_in_process
-from codedfl.schemes import CodedScheme
 from codedfl.solve.descent import GradientDescent
+from codedfl_lab.costs import CodedScheme
 
 Floats = NDArray[np.float64]
 Data = tuple[Floats, Floats]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from codedfl.data import datasets
+from codedfl_lab import datasets
 
 # The paper's experiment (section V).
 IMAGES = 60_000

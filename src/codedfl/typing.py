@@ -30,3 +30,6 @@ RandomBytes = Callable[[int], bytes]
 
 Progress = Callable[[str, float], None]
 """Told what is being done, and which fraction of the whole is over."""
+
+FileProgress = Callable[[str, int, int | None], None]
+"""Told a file's name, the bytes that are here, and the bytes in all (None where that is not known)."""

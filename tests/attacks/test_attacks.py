@@ -15,7 +15,7 @@ from experiments.attacks.one_device import Case, Finding, score_attempt, server_
 from experiments.attacks.scoring import Score, residual_correlation
 from experiments.attacks.setting import Setting, Size, Target, make_setting
 
-from codedfl.schemes import (
+from codedfl_lab.costs import (
     CodedFedL,
     CodedKeys,
     CodedPadded,
@@ -25,7 +25,7 @@ from codedfl.schemes import (
     OneShot,
     RoleKeys,
 )
-from codedfl.schemes.central import CentralTotals
+from codedfl_lab.costs.central import CentralTotals
 
 MASKED = pytest.mark.parametrize("scheme", [CodedPadded(3), CodedKeys(3), OneShot(3)], ids=lambda s: s.name)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from experiments.attacks.two_runs import difference_of_runs, true_cross
 
-from codedfl.schemes import CodedKeys, CodedPadded, CodedScheme
+from codedfl_lab.costs import CodedKeys, CodedPadded, CodedScheme
 from scenario import Scenario
 
 

@@ -9,7 +9,7 @@ import pytest
 from command_runner import Run
 from table_files import write_csv
 
-from codedfl.cli import inputs as inputs_module
+from codedfl_lab.cli import inputs as inputs_module
 
 CASES = {
     "train": "Missing argument 'DATA'.",

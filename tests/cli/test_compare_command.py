@@ -11,14 +11,14 @@ from command_runner import Run
 from table_files import write_csv, write_parquet
 from typer.testing import CliRunner
 
-from codedfl.cli import compare as compare_module
 from codedfl.cli.app import app
-from codedfl.cli.conclusion import conclusion
-from codedfl.cli.scheme_choice import paper_entries
-from codedfl.report.leaders import leading_four
-from codedfl.study.comparison import train_seeds
-from codedfl.study.paper import alphas_for
-from codedfl.study.results import Exposure, Gain, SchemeResult
+from codedfl_lab.cli import compare as compare_module
+from codedfl_lab.cli.conclusion import conclusion
+from codedfl_lab.cli.scheme_choice import paper_entries
+from codedfl_lab.comparing.comparison import train_seeds
+from codedfl_lab.comparing.paper import alphas_for
+from codedfl_lab.comparing.results import Exposure, Gain, SchemeResult
+from codedfl_lab.report.leaders import leading_four
 from made_up_results import entry
 
 QUICK = ("--n-features", "40", "--seeds", "2", "--draws", "5", "--epochs", "30", "--targets", "0.7,0.8")

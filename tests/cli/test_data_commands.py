@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from command_runner import Run
 
-from codedfl.data import datasets
-from codedfl.data.datasets import fetch
-from codedfl.data.datasets.mirror import MirrorError
+from codedfl_lab import datasets
+from codedfl_lab.datasets import fetch
+from codedfl_lab.datasets.mirror import MirrorError
 
 
 def without_network(*_: Any) -> None:

@@ -15,10 +15,11 @@ import typer
 from command_runner import Run
 
 import codedfl.cli
+import codedfl_lab.cli
 from codedfl.cli.app import app
-from codedfl.cli.train import _OF_A_STUDY
+from codedfl_lab.cli.train import _OF_A_STUDY
 
-ROOT = Path(codedfl.cli.__file__).parent
+ROOTS = [Path(package.__file__).parent for package in (codedfl.cli, codedfl_lab.cli)]
 
 
 def commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
@@ -51,7 +52,7 @@ def names_read(function: Callable[..., Any]) -> set[str]:
 
 def attributes_read() -> set[str]:
     """Attributes that anything in the command line reads."""
-    trees = (ast.parse(path.read_text(encoding="utf-8")) for path in ROOT.glob("*.py"))
+    trees = (ast.parse(path.read_text(encoding="utf-8")) for root in ROOTS for path in root.glob("*.py"))
     return {node.attr for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
 
 

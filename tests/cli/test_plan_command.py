@@ -6,8 +6,8 @@ from pathlib import Path
 
 from command_runner import Run
 
-from codedfl.fleet.fleet import Fleet
-from codedfl.study.plan_file import load_plan
+from codedfl_lab.fleet.fleet import Fleet
+from codedfl_lab.planning.plan_file import load_plan
 
 SMALL = ("--devices", 8, "--n-features", 60, "--target", 0.8, "--draws", 5)
 

@@ -9,8 +9,8 @@ import pytest
 from command_runner import Run
 from table_files import numbers, prices, species, write_csv, write_npz
 
-from codedfl.data import datasets
 from codedfl.data.model import TrainedModel
+from codedfl_lab import datasets
 
 
 def garden_model(run: Run, label: str) -> Path:

@@ -5,7 +5,7 @@ import json
 import pytest
 from command_runner import Run
 
-from codedfl.schemes import SCHEMES
+from codedfl_lab.costs import SCHEMES
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

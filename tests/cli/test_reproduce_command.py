@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from command_runner import Run
 
-from codedfl.cli import reproduce as reproduce_module
-from codedfl.data import datasets
-from codedfl.study.paper import EXPERIMENTS
-from codedfl.study.reproduce import reproduce
-from codedfl.study.results import Claim, PaperValue, Results
+from codedfl_lab import datasets
+from codedfl_lab.cli import reproduce as reproduce_module
+from codedfl_lab.comparing.paper import EXPERIMENTS
+from codedfl_lab.comparing.results import Claim, PaperValue, Results
+from codedfl_lab.reproduce.reproduce import reproduce
 from made_up_results import entry, made_up_results
 
 CLAIMS = (

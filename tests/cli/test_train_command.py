@@ -11,11 +11,11 @@ import pytest
 from command_runner import SMALL, Run
 from table_files import write_csv, write_npz, write_parquet
 
-from codedfl.cli import inputs as inputs_module
-from codedfl.cli import training as training_module
 from codedfl.data.model import TrainedModel
 from codedfl.errors import RangeExceeded
-from codedfl.run.simulator import simulate
+from codedfl_lab.cli import inputs as inputs_module
+from codedfl_lab.cli import training as training_module
+from codedfl_lab.comparing.simulator import simulate
 
 KEYS = {
     *("command", "dataset", "partition", "seed", "devices", "columns", "label", "scheme", "alpha", "solver", "step"),
@@ -204,7 +204,7 @@ def test_few_rows_get_few_features_and_many_the_paper_s(run: Run, monkeypatch: p
 
     monkeypatch.setattr(inputs_module, "make_problem", stop)
     run("train", "digits")
-    monkeypatch.setattr("codedfl.cli.inputs.FEW_ROWS", 1000)
+    monkeypatch.setattr("codedfl_lab.cli.inputs.FEW_ROWS", 1000)
     run("train", "digits")
     assert asked == [500, 2000]
 

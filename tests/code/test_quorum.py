@@ -12,7 +12,7 @@ from codedfl.code.quorum import Quorum, QuorumPart
 from codedfl.errors import InvalidInput
 from codedfl.exact.ring import Ring
 from codedfl.protocol.answers import AnswerBook
-from codedfl.schemes import CodedKeys
+from codedfl_lab.costs import CodedKeys
 from wording import exactly
 
 CODES = [(5, 3, 1, 0), (5, 3, 1, 2), (6, 1, 1, 0), (6, 6, 1, 1), (7, 3, 2, 0), (7, 3, 2, 1), (9, 2, 3, 1)]

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from sklearn.kernel_approximation import RBFSampler
 
-from codedfl.data.datasets import load
 from codedfl.data.features import LinearFeatures, RandomFourierFeatures, default_gamma, feature_map_from_dict
 from codedfl.data.labels import Labels
+from codedfl_lab.datasets import load
 
 
 @pytest.mark.parametrize("rows", [0, 1, 1024, 2100])

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_diabetes
 
-from codedfl.data import datasets
-from codedfl.data.datasets import Dataset
+from codedfl.data.dataset import Dataset
 from codedfl.data.model import TrainedModel
 from codedfl.data.problem import make_problem
 from codedfl.data.score import score_of
 from codedfl.errors import InvalidInput
 from codedfl.run.secure_sum import secure_moments_in_process
-from codedfl.schemes.central import CentralTotals
 from codedfl.solve.krylov import ConjugateGradient
+from codedfl_lab import datasets
+from codedfl_lab.costs.central import CentralTotals
 from small_problems import digits
 
 

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from codedfl.contract.policy import Policy
-from codedfl.study import results
+from codedfl_lab.comparing import results
 from experiments import docs_reference
 
 PAGES = docs_reference.pages()

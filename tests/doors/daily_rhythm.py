@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codedfl import FleetLatency
+from codedfl_lab import FleetLatency
 
 DAY = 86_400.0
 

@@ -19,17 +19,19 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import codedfl
-from codedfl import CodedKeys, CodedRidge, Conditions, Conventional, Entry, Fleet, FleetLatency, Limits, Settings
+import codedfl_lab
+from codedfl import CodedKeys, CodedRidge
 from codedfl.cli.app import app
 from codedfl.errors import InvalidInput
 from codedfl.protocol import Rows
 from codedfl.protocol.schemes import MACHINES, machines_of
 from codedfl.report.privacy_table import privacy_table
-from codedfl.run.simulator import simulate
-from codedfl.schemes import SCHEMES, registry, scheme_type
-from codedfl.schemes.registry import SchemeRegistry
 from codedfl.solve import registry as solvers
 from codedfl.solve.descent import GradientDescent
+from codedfl_lab import Conditions, Conventional, Entry, Fleet, FleetLatency, Limits, Settings
+from codedfl_lab.comparing.simulator import simulate
+from codedfl_lab.costs import SCHEMES, registry, scheme_type
+from codedfl_lab.costs.registry import SchemeRegistry
 from scenario import Network, Scenario, descent
 from small_problems import digits, totals
 
@@ -53,11 +55,11 @@ def heavy_ball_known(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def compared(*entries: Entry, **settings) -> str:
     chosen = Settings(FLEET, (0.8,), draws=4, max_epochs=150, regularisation=1e-4, **settings)
-    return repr(codedfl.compare("digits", [(0, digits())], [Entry(Conventional()), *entries], chosen))
+    return repr(codedfl_lab.compare("digits", [(0, digits())], [Entry(Conventional()), *entries], chosen))
 
 
 def planned(at: Conditions | None = None, **options):
-    return codedfl.plan(totals(), at or Conditions(FLEET), 0.8, regularisation=1e-4, draws=4, **options)
+    return codedfl_lab.plan(totals(), at or Conditions(FLEET), 0.8, regularisation=1e-4, draws=4, **options)
 
 
 # -- a scheme

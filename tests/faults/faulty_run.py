@@ -22,11 +22,11 @@ from codedfl.crypto.sealed import Identity
 from codedfl.errors import CodedFLError, MessageRefused, NotEnoughDevices, WrongAnswers
 from codedfl.protocol import Device, Phase, Rows, Server
 from codedfl.protocol.messages import Kind, Message, Update
-from codedfl.schemes import CodedKeys, CodedPadded, CodedScheme, OneShot
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.solver import Solver
 from codedfl.state import State
 from codedfl.typing import Planes
+from codedfl_lab.costs import CodedKeys, CodedPadded, CodedScheme, OneShot
 from scenario import Scenario, descent, repeatable
 
 SERVER = ""

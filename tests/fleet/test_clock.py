@@ -9,7 +9,7 @@ import pytest
 
 from codedfl.code.quorum import Quorum
 from codedfl.errors import InvalidInput
-from codedfl.fleet.clock import StragglerPolicy, TrainingClock
+from codedfl_lab.fleet.clock import StragglerPolicy, TrainingClock
 
 
 def rng() -> np.random.Generator:

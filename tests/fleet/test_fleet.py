@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from codedfl.errors import InvalidInput
-from codedfl.fleet.fleet import DEFAULT_LATENCY, DeviceClass, Fleet, MeasuredTimes
+from codedfl_lab.fleet.fleet import DEFAULT_LATENCY, DeviceClass, Fleet, MeasuredTimes
 from wording import exactly
 
 SMALL = """\

@@ -12,8 +12,8 @@ import pytest
 from codedfl.code.gradient_code import coded_quorum
 from codedfl.code.quorum import Quorum
 from codedfl.errors import InvalidInput
-from codedfl.fleet.fleet import DeviceClass, Fleet, MeasuredTimes
-from codedfl.fleet.latency import (
+from codedfl_lab.fleet.fleet import DeviceClass, Fleet, MeasuredTimes
+from codedfl_lab.fleet.latency import (
     Direction,
     FleetLatency,
     RunLatency,
@@ -285,7 +285,7 @@ def test_multicast_is_faster_and_chunks_take_the_chance_out():
 def test_draws_in_parts_are_draws(monkeypatch: pytest.MonkeyPatch):
     """Memory bounds how many draws are held at once; the times have the same distribution."""
     whole = sharing_times(TIMES, SHARE * 48, 5, "per-message", 2000, rng())
-    monkeypatch.setattr("codedfl.fleet.latency._MESSAGES_AT_ONCE", 7 * 5 * D)
+    monkeypatch.setattr("codedfl_lab.fleet.latency._MESSAGES_AT_ONCE", 7 * 5 * D)
     parts = sharing_times(TIMES, SHARE * 48, 5, "per-message", 2000, rng())
     assert parts.shape == whole.shape
     assert parts.mean() == pytest.approx(whole.mean(), rel=0.01)

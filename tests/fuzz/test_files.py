@@ -26,18 +26,18 @@ from codedfl.contract.ledger import Approval, Contribution, Ledger
 from codedfl.contract.policy import load_policy
 from codedfl.contract.snapshot import RowTags
 from codedfl.data.columns import Columns
-from codedfl.data.datasets.idx import read_idx
-from codedfl.data.datasets.table_file import load_file
 from codedfl.data.model import TrainedModel
+from codedfl.data.table_file import load_file
 from codedfl.data.tables import read_file
 from codedfl.engine.keys import load_identity
 from codedfl.engine.state_folder import StateFolder
 from codedfl.errors import InvalidInput
-from codedfl.fleet.fleet import Fleet, MeasuredTimes
-from codedfl.study.plan_file import load_plan
+from codedfl_lab.datasets.idx import read_idx
+from codedfl_lab.fleet.fleet import Fleet, MeasuredTimes
+from codedfl_lab.planning.plan_file import load_plan
 from small_problems import digits
 
-FLEET = (Path(__file__).parents[2] / "src/codedfl/fleet/paper.toml").read_bytes()
+FLEET = (Path(__file__).parents[2] / "lab/src/codedfl_lab/fleet/paper.toml").read_bytes()
 TRACE = b"kind,amount,seconds\ncompute,1e6,0.25\nuplink,8000,0.5\n"
 PLAN = b"""format = "codedfl-plan-2"
 [plan]

@@ -15,7 +15,7 @@ from codedfl.exact.ring import Ring
 from codedfl.privacy.exposure import Exposure, coded_exposure, exposed_devices, exposed_set, known_functionals
 from codedfl.privacy.row_reduction import left_null_space, multiplied, reduced
 from codedfl.report.privacy_table import privacy_table
-from codedfl.schemes import SCHEMES, CodedKeys, Conventional, make_scheme
+from codedfl_lab.costs import SCHEMES, CodedKeys, Conventional, make_scheme
 
 SMALL = [(n, alpha) for n in range(2, 9) for alpha in range(1, n + 1)]
 

@@ -6,7 +6,7 @@ import pytest
 
 from codedfl.errors import InvalidInput
 from codedfl.protocol.schemes import MACHINES, machines_of
-from codedfl.schemes import coded_scheme
+from codedfl_lab.costs import coded_scheme
 from wording import exactly
 
 

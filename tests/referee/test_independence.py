@@ -13,9 +13,7 @@ import numpy as np
 import pytest
 from second_model import Model
 
-from codedfl.fleet.fleet import Fleet
-from codedfl.fleet.latency import SharingConvention
-from codedfl.schemes import (
+from codedfl_lab.costs import (
     CodedKeys,
     CodedPadded,
     CodedScheme,
@@ -27,6 +25,8 @@ from codedfl.schemes import (
     WorkShape,
     epoch_end_times,
 )
+from codedfl_lab.fleet.fleet import Fleet
+from codedfl_lab.fleet.latency import SharingConvention
 
 WITHIN = 0.01
 CONVENTIONS: tuple[SharingConvention, ...] = get_args(SharingConvention)

@@ -15,14 +15,14 @@ import pytest
 from click.testing import Result
 from rich.console import Console
 
-from codedfl import CodedKeys, Conditions, Conventional, Entry, Fleet, Settings, compare
-from codedfl.cli.inputs import Inputs
+from codedfl import CodedKeys
 from codedfl.cli.options import DataOptions, ModelOptions
-from codedfl.data import datasets
-from codedfl.report.tables import comparison_table
-from codedfl.schemes import CodedFedL, Descent, DropSlowest
 from codedfl.solve.descent import EIGENVALUE_MARGIN, POWER_ITERATIONS, derived_step
-from codedfl.study.results import Gain
+from codedfl_lab import Conditions, Conventional, Entry, Fleet, Settings, compare, datasets
+from codedfl_lab.cli.inputs import Inputs
+from codedfl_lab.comparing.results import Gain
+from codedfl_lab.costs import CodedFedL, Descent, DropSlowest
+from codedfl_lab.report.tables import comparison_table
 from made_up_results import entry
 from small_problems import digits, totals
 

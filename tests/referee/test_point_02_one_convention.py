@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codedfl.fleet.fleet import Fleet
-from codedfl.fleet.latency import SharingConvention
-from codedfl.schemes import CodedFedL, CodedPadded, Conditions, Scheme, WorkShape, epoch_end_times
-from codedfl.study.claims import slightly_slower_than_coded_fedl
-from codedfl.study.comparison import Timed
+from codedfl_lab.comparing.comparison import Timed
+from codedfl_lab.costs import CodedFedL, CodedPadded, Conditions, Scheme, WorkShape, epoch_end_times
+from codedfl_lab.fleet.fleet import Fleet
+from codedfl_lab.fleet.latency import SharingConvention
+from codedfl_lab.reproduce.claims import slightly_slower_than_coded_fedl
 from made_up_results import timed
 
 ROOT = Path(__file__).parents[2]

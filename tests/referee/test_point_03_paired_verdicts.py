@@ -12,12 +12,12 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from codedfl.fleet.fleet import Fleet
-from codedfl.schemes import CodedKeys, CodedPadded, Conditions, Conventional, DropSlowest, WorkShape, epoch_end_times
-from codedfl.study.claims import alpha_never_beats_conventional, headline_speedup
-from codedfl.study.paired import Interval, times_faster
-from codedfl.study.paper import EXPERIMENTS
-from codedfl.study.results import Verdict
+from codedfl_lab.comparing.paired import Interval, times_faster
+from codedfl_lab.comparing.paper import EXPERIMENTS
+from codedfl_lab.comparing.results import Verdict
+from codedfl_lab.costs import CodedKeys, CodedPadded, Conditions, Conventional, DropSlowest, WorkShape, epoch_end_times
+from codedfl_lab.fleet.fleet import Fleet
+from codedfl_lab.reproduce.claims import alpha_never_beats_conventional, headline_speedup
 from made_up_results import timed
 
 ROOT = Path(__file__).parents[2]

@@ -6,10 +6,10 @@ from collections import Counter
 
 import pytest
 
-from codedfl.study.claims import SHUFFLED
-from codedfl.study.paper import EXPERIMENTS, Experiment
-from codedfl.study.reproduce import reproduce
-from codedfl.study.results import Results
+from codedfl_lab.comparing.paper import EXPERIMENTS, Experiment
+from codedfl_lab.comparing.results import Results
+from codedfl_lab.reproduce.claims import SHUFFLED
+from codedfl_lab.reproduce.reproduce import reproduce
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,9 @@ import pytest
 from click.testing import Result
 
 import codedfl
-from codedfl.cli.scheme_choice import RaceOptions
 from codedfl.protocol.schemes import MACHINES
-from codedfl.schemes import SCHEMES
+from codedfl_lab.cli.scheme_choice import RaceOptions
+from codedfl_lab.costs import SCHEMES
 
 Run = Callable[..., Result]
 QUICK = ("--targets", "0.7", "--seeds", "1", "--draws", "3", "--epochs", "60")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from codedfl.fleet.fleet import Fleet
+from codedfl_lab.fleet.fleet import Fleet
 from experiments import docs_reference
 
 Run = Callable[..., Result]

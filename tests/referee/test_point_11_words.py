@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from codedfl.cli.conclusion import conclusion
 from codedfl.errors import InvalidInput
-from codedfl.report.leaders import Leader, leading_four
-from codedfl.report.rows import listed, remarks, rows_at, split_of_gain, times_faster
-from codedfl.study.planner import Planning
-from codedfl.study.results import Exposure, Gain, SchemeResult, Summary, Times
+from codedfl_lab.cli.conclusion import conclusion
+from codedfl_lab.comparing.results import Exposure, Gain, SchemeResult, Summary, Times
+from codedfl_lab.planning.planner import Planning
+from codedfl_lab.report.leaders import Leader, leading_four
+from codedfl_lab.report.rows import listed, remarks, rows_at, split_of_gain, times_faster
 from made_up_results import entry
 
 

@@ -12,14 +12,8 @@ import pytest
 from page_reader import Page
 
 from codedfl.errors import InvalidInput
-from codedfl.report.beyond_page import beyond_headlines
-from codedfl.report.files import write_beyond_report
-from codedfl.report.journal import journal_discussion
-from codedfl.report.rows import amount, best_variants, method_name
-from codedfl.report.scaling_picture import scaling_figure
-from codedfl.study.beyond import judge_goals
-from codedfl.study.comparison import Timed
-from codedfl.study.results import (
+from codedfl_lab.comparing.comparison import Timed
+from codedfl_lab.comparing.results import (
     Gain,
     Results,
     ScalingRow,
@@ -29,6 +23,12 @@ from codedfl.study.results import (
     Times,
     TraceRow,
 )
+from codedfl_lab.report.beyond_page import beyond_headlines
+from codedfl_lab.report.files import write_beyond_report
+from codedfl_lab.report.journal import journal_discussion
+from codedfl_lab.report.rows import amount, best_variants, method_name
+from codedfl_lab.report.scaling_picture import scaling_figure
+from codedfl_lab.reproduce.beyond import judge_goals
 from made_up_results import entry, made_up_results, same, trace
 
 FILES = [

@@ -12,10 +12,10 @@ from rich.console import Console
 from rich.table import Table
 
 from codedfl.errors import InvalidInput
-from codedfl.report.plan_page import plan_page
-from codedfl.report.plan_picture import _ticks, plan_figure
-from codedfl.report.plan_table import left_out_table, plan_name, plan_table
-from codedfl.study.planner import Limits, Plan, Planning
+from codedfl_lab.planning.planner import Limits, Plan, Planning
+from codedfl_lab.report.plan_page import plan_page
+from codedfl_lab.report.plan_picture import _ticks, plan_figure
+from codedfl_lab.report.plan_table import left_out_table, plan_name, plan_table
 
 MADE = {"command": "codedfl plan mnist"}
 

@@ -17,20 +17,11 @@ import pytest
 from page_reader import Page
 from rich.console import Console
 
-from codedfl.data import datasets
 from codedfl.data.problem import make_problem
 from codedfl.errors import InvalidInput
-from codedfl.fleet.fleet import Fleet
-from codedfl.report.canvas import Pictures
-from codedfl.report.curves import curves_of
-from codedfl.report.figures import accuracy_figure
-from codedfl.report.files import write_report
-from codedfl.report.html import headline, report_page
-from codedfl.report.rows import count, number, rows_at, span
-from codedfl.report.tables import comparison_table
-from codedfl.schemes import CodedKeys, CodedPadded, Conventional, DropSlowest
-from codedfl.study.comparison import Entry, Settings, compare
-from codedfl.study.results import (
+from codedfl_lab import datasets
+from codedfl_lab.comparing.comparison import Entry, Settings, compare
+from codedfl_lab.comparing.results import (
     Claim,
     Gain,
     PaperValue,
@@ -41,6 +32,15 @@ from codedfl.study.results import (
     TraceRow,
     Verdict,
 )
+from codedfl_lab.costs import CodedKeys, CodedPadded, Conventional, DropSlowest
+from codedfl_lab.fleet.fleet import Fleet
+from codedfl_lab.report.canvas import Pictures
+from codedfl_lab.report.curves import curves_of
+from codedfl_lab.report.figures import accuracy_figure
+from codedfl_lab.report.files import write_report
+from codedfl_lab.report.html import headline, report_page
+from codedfl_lab.report.rows import count, number, rows_at, span
+from codedfl_lab.report.tables import comparison_table
 from made_up_results import entry, made_up_results, trace
 
 FILES = ["results.json", "traces.csv", "accuracy.png", "accuracy.svg", "accuracy.pdf", "summary.csv", "report.html"]

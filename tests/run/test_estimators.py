@@ -23,11 +23,12 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from codedfl.data.model import TrainedModel
 from codedfl.data.recipe import ClippedWarning
-from codedfl.run import estimators, training_rows
-from codedfl.run.estimators import CodedRidge, CodedRidgeClassifier
-from codedfl.run.ridge_base import LEAST_REACH
-from codedfl.schemes import CodedKeys, RoleKeys
+from codedfl.estimators import ridge as estimators
+from codedfl.estimators import training_rows
+from codedfl.estimators.ridge import CodedRidge, CodedRidgeClassifier
+from codedfl.estimators.ridge_base import LEAST_REACH
 from codedfl.solve.krylov import BlockKrylov
+from codedfl_lab.costs import CodedKeys, RoleKeys
 
 Floats = NDArray[np.float64]
 

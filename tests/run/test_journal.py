@@ -12,14 +12,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codedfl import CodedKeys, CodedPadded, Fleet, OneShot, RoleKeys
+from codedfl import CodedKeys, CodedPadded, OneShot, RoleKeys
 from codedfl.run import journal
 from codedfl.run.journal import JOURNAL_FILE, Event, begun
-from codedfl.run.simulator import simulate
 from codedfl.run.virtual_watch import VirtualWatch
-from codedfl.schemes import CodedScheme, Conditions
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.krylov import ConjugateGradient
+from codedfl_lab import Fleet
+from codedfl_lab.comparing.simulator import simulate
+from codedfl_lab.costs import CodedScheme, Conditions
 from small_problems import digits
 
 SCHEMES = [RoleKeys(1), CodedKeys(4), CodedKeys(3, groups=2), CodedPadded(4), OneShot(4)]

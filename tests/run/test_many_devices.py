@@ -13,7 +13,7 @@ from codedfl import CodedRidge
 from codedfl.crypto import pads, sealed
 from codedfl.protocol import agreement
 from codedfl.run.in_process import no_more_than_needed, run_in_process
-from codedfl.schemes import CodedKeys, RoleKeys
+from codedfl_lab.costs import CodedKeys, RoleKeys
 from scenario import Scenario, descent
 
 

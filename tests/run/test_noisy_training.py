@@ -13,10 +13,10 @@ from codedfl.contract.policy import Policy
 from codedfl.contract.words import explain
 from codedfl.data.tables import as_raw_table
 from codedfl.errors import InvalidInput
-from codedfl.fleet.fleet import Fleet
+from codedfl.estimators.ridge import CodedRidge, CodedRidgeClassifier
 from codedfl.privacy.budget import Budget, spent_sentence
-from codedfl.run.estimators import CodedRidge, CodedRidgeClassifier
 from codedfl.run.rehearsal import Rehearsed, dealt_out, made_up_roster, rehearse
+from codedfl_lab.fleet.fleet import Fleet
 from wording import exactly
 
 RNG = np.random.default_rng(3)

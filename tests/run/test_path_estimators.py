@@ -13,8 +13,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from codedfl.data.model import TrainedModel
 from codedfl.errors import InvalidInput
-from codedfl.run.estimators import CodedRidge, CodedRidgeClassifier
-from codedfl.run.path_estimators import CodedRidgeClassifierCV, CodedRidgeCV
+from codedfl.estimators.ridge import CodedRidge, CodedRidgeClassifier
+from codedfl.estimators.ridge_path import CodedRidgeClassifierCV, CodedRidgeCV
 
 
 @parametrize_with_checks(

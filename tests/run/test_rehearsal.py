@@ -19,8 +19,8 @@ from codedfl.contract import Study, parse_study
 from codedfl.contract.draft import draft_study, drafted_grid
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.errors import InvalidInput, NotEnoughDevices
-from codedfl.fleet.fleet import Fleet
 from codedfl.run.rehearsal import Rehearsed, dealt_out, made_up_roster, no_tables, read_folder, rehearse
+from codedfl_lab.fleet.fleet import Fleet
 from rehearsals import parts_of, rehearsed, snapshots_of
 from totals import conducted
 from wording import exactly

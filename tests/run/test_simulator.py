@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from codedfl.fleet.fleet import Fleet
-from codedfl.run.simulator import simulate, trajectory
-from codedfl.schemes import (
+from codedfl.solve.closed_form import ClosedForm
+from codedfl.solve.descent import STEP_LITERAL, STEP_PAPER, GradientDescent, Nesterov, StepSchedule
+from codedfl.solve.krylov import BlockKrylov, ConjugateGradient
+from codedfl_lab.comparing.simulator import simulate, trajectory
+from codedfl_lab.costs import (
     CodedKeys,
     CodedPadded,
     Conditions,
@@ -17,9 +19,7 @@ from codedfl.schemes import (
     WorkShape,
     epoch_end_times,
 )
-from codedfl.solve.closed_form import ClosedForm
-from codedfl.solve.descent import STEP_LITERAL, STEP_PAPER, GradientDescent, Nesterov, StepSchedule
-from codedfl.solve.krylov import BlockKrylov, ConjugateGradient
+from codedfl_lab.fleet.fleet import Fleet
 from scenario import repeatable
 from small_problems import digits, totals
 

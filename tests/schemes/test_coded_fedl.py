@@ -7,17 +7,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from codedfl.data.datasets import Dataset
+from codedfl.data.dataset import Dataset
 from codedfl.data.problem import make_problem
-from codedfl.fleet.fleet import Fleet
-from codedfl.fleet.latency import SharingConvention
 from codedfl.run.secure_sum import secure_moments_in_process
-from codedfl.run.simulator import trajectory
-from codedfl.schemes import CodedFedL, Conditions, Conventional, Descent, WorkShape
-from codedfl.schemes.baselines.coded_fedl import semidefinite_factor
-from codedfl.schemes.central import CentralTotals
 from codedfl.solve.descent import StepSchedule
 from codedfl.typing import Floats
+from codedfl_lab.baselines.coded_fedl import semidefinite_factor
+from codedfl_lab.comparing.simulator import trajectory
+from codedfl_lab.costs import CodedFedL, Conditions, Conventional, Descent, WorkShape
+from codedfl_lab.costs.central import CentralTotals
+from codedfl_lab.fleet.fleet import Fleet
+from codedfl_lab.fleet.latency import SharingConvention
 from small_problems import totals
 
 PAPER = Fleet.load("paper")

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from codedfl.errors import InvalidInput
-from codedfl.fleet.fleet import Fleet
-from codedfl.run.simulator import simulate
-from codedfl.schemes import CodedKeys, CodedPadded, Conditions, WorkShape, epoch_end_times
 from codedfl.solve.descent import GradientDescent
+from codedfl_lab.comparing.simulator import simulate
+from codedfl_lab.costs import CodedKeys, CodedPadded, Conditions, WorkShape, epoch_end_times
+from codedfl_lab.fleet.fleet import Fleet
 from small_problems import digits
 
 FREE = replace(Fleet.load("paper").scaled_to(120), pad_macs_per_number=0.0, seal_macs_per_number=0.0)

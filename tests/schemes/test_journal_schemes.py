@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from codedfl.errors import InvalidInput
-from codedfl.fleet.fleet import Fleet
-from codedfl.schemes import (
+from codedfl_lab.costs import (
     SCHEMES,
     CodedKeys,
     CodedPadded,
@@ -21,7 +20,8 @@ from codedfl.schemes import (
     Scheme,
     WorkShape,
 )
-from codedfl.study.planner import Plan, timed_plan
+from codedfl_lab.fleet.fleet import Fleet
+from codedfl_lab.planning.planner import Plan, timed_plan
 
 PAPER = replace(Fleet.load("paper"), pad_macs_per_number=0.0, seal_macs_per_number=0.0)
 SAMPLES = 60_000

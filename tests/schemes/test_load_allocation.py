@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from codedfl.errors import InvalidInput
-from codedfl.fleet.fleet import DeviceClass, Fleet
-from codedfl.fleet.latency import FleetLatency, epoch_arrivals
-from codedfl.schemes.baselines.load_allocation import LoadAllocation, allocate_loads
+from codedfl_lab.baselines.load_allocation import LoadAllocation, allocate_loads
+from codedfl_lab.fleet.fleet import DeviceClass, Fleet
+from codedfl_lab.fleet.latency import FleetLatency, epoch_arrivals
 
 PAPER = Fleet.load("paper")
 

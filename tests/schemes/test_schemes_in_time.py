@@ -11,9 +11,10 @@ from codedfl.code.gradient_code import group_sizes, make_code
 from codedfl.code.masks import mask_senders
 from codedfl.errors import InvalidInput
 from codedfl.exact.ring import Ring
-from codedfl.fleet.fleet import Fleet
-from codedfl.run.simulator import simulate, trajectory
-from codedfl.schemes import (
+from codedfl.solve.descent import GradientDescent, StepSchedule
+from codedfl_lab.baselines.coded_fedl import _wishart_root
+from codedfl_lab.comparing.simulator import simulate, trajectory
+from codedfl_lab.costs import (
     SCHEMES,
     CodedFedL,
     CodedKeys,
@@ -28,8 +29,7 @@ from codedfl.schemes import (
     coded_scheme,
     epoch_end_times,
 )
-from codedfl.schemes.baselines.coded_fedl import _wishart_root
-from codedfl.solve.descent import GradientDescent, StepSchedule
+from codedfl_lab.fleet.fleet import Fleet
 from small_problems import digits, totals
 
 PAPER = Fleet.load("paper")

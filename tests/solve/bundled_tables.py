@@ -7,11 +7,10 @@ from functools import lru_cache
 import numpy as np
 from sklearn import datasets as tables
 
-from codedfl.data.datasets import Dataset
-from codedfl.data.datasets.dataset import Task
+from codedfl.data.dataset import Dataset, Task
 from codedfl.data.problem import make_problem
 from codedfl.run.secure_sum import secure_moments_in_process
-from codedfl.schemes.central import CentralTotals
+from codedfl_lab.costs.central import CentralTotals
 
 TABLES = ("breast_cancer", "diabetes", "digits", "iris", "wine")
 

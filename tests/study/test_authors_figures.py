@@ -12,9 +12,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from codedfl.fleet.fleet import Fleet
-from codedfl.schemes import CodedFedL, CodedPadded, Conditions, Conventional, Scheme, WorkShape, epoch_end_times
-from codedfl.study import paper
+from codedfl_lab.comparing import paper
+from codedfl_lab.costs import CodedFedL, CodedPadded, Conditions, Conventional, Scheme, WorkShape, epoch_end_times
+from codedfl_lab.fleet.fleet import Fleet
 
 WITHIN = 0.02
 ROWS = paper.SAMPLES // paper.DEVICES

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
-from codedfl.data import datasets
 from codedfl.data.problem import make_problem
 from codedfl.errors import InvalidInput
-from codedfl.fleet.fleet import Fleet
-from codedfl.schemes import CodedPadded, Conventional, DropSlowest
-from codedfl.study.claims import (
+from codedfl_lab import datasets
+from codedfl_lab.comparing.comparison import Settings, Timed, timed_latencies, train_all
+from codedfl_lab.comparing.paper import EXPERIMENTS
+from codedfl_lab.costs import CodedPadded, Conventional, DropSlowest
+from codedfl_lab.fleet.fleet import Fleet
+from codedfl_lab.reproduce.claims import (
     accuracy_claims,
     alpha_is_never_fastest,
     alpha_never_beats_conventional,
@@ -28,9 +30,7 @@ from codedfl.study.claims import (
     slightly_slower_than_coded_fedl,
     smaller_alpha_wins_between,
 )
-from codedfl.study.comparison import Settings, Timed, timed_latencies, train_all
-from codedfl.study.paper import EXPERIMENTS
-from codedfl.study.reproduce import as_the_paper
+from codedfl_lab.reproduce.reproduce import as_the_paper
 from made_up_results import timed
 
 CONVENTIONAL = timed(0.95, [6600.0, 6600.0, 6600.0])

@@ -9,10 +9,18 @@ import numpy as np
 import pytest
 
 from codedfl.errors import InvalidInput
-from codedfl.fleet.fleet import Fleet
-from codedfl.schemes import CodedFedL, CodedKeys, CodedPadded, Conventional, ConventionalFullBatch, DropSlowest, OneShot
-from codedfl.study.comparison import Entry, Settings, compare, draw_latencies, train_all
-from codedfl.study.results import Gain, Summary, summary
+from codedfl_lab.comparing.comparison import Entry, Settings, compare, draw_latencies, train_all
+from codedfl_lab.comparing.results import Gain, Summary, summary
+from codedfl_lab.costs import (
+    CodedFedL,
+    CodedKeys,
+    CodedPadded,
+    Conventional,
+    ConventionalFullBatch,
+    DropSlowest,
+    OneShot,
+)
+from codedfl_lab.fleet.fleet import Fleet
 from small_problems import digits
 
 FLEET = Fleet.load("paper").scaled_to(10)

@@ -9,23 +9,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codedfl.data.datasets import Dataset
+from codedfl.data.dataset import Dataset
 from codedfl.data.problem import Problem, make_problem
 from codedfl.errors import InvalidInput
 from codedfl.privacy.budget import Budget
 from codedfl.protocol.hiding_rows import noise_label
-from codedfl.report.noise_page import noise_figure, write_noise_report
 from codedfl.run.in_process import run_in_process
+from codedfl.run.noise import noise_of_run
 from codedfl.run.parties import make_parties
-from codedfl.schemes import RoleSums
-from codedfl.schemes.noise import noise_of_run
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.noise_level import NoiseLevel
-from codedfl.study import noise as study
-from codedfl.study.noise import NoiseResults, NoiseRow, membership, reproduce_noise
-from codedfl.study.noise_audit import FAULTS, audit, shown_epsilon
-from codedfl.study.noisy_totals import NoisyTotals
-from codedfl.study.planner import noisy_scores
+from codedfl_lab.costs import RoleSums
+from codedfl_lab.planning.noisy_totals import NoisyTotals
+from codedfl_lab.planning.planner import noisy_scores
+from codedfl_lab.report.noise_page import noise_figure, write_noise_report
+from codedfl_lab.reproduce import noise as study
+from codedfl_lab.reproduce.noise import NoiseResults, NoiseRow, membership, reproduce_noise
+from codedfl_lab.reproduce.noise_audit import FAULTS, audit, shown_epsilon
 from scenario import repeatable
 from wording import exactly
 

@@ -7,10 +7,10 @@ import threading
 import pytest
 from test_comparison import ENTRIES, settings
 
-from codedfl.study import parallel
-from codedfl.study.comparison import Trained, train_one, train_seeds
-from codedfl.study.parallel import in_parallel
 from codedfl.typing import Progress
+from codedfl_lab.comparing import parallel
+from codedfl_lab.comparing.comparison import Trained, train_one, train_seeds
+from codedfl_lab.comparing.parallel import in_parallel
 from small_problems import digits
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from codedfl.fleet.fleet import Fleet
-from codedfl.report.journal import peers_discussion
-from codedfl.schemes import CodedKeys, Conventional, ConventionalFullBatch
 from codedfl.solve.registry import BLOCK_KRYLOV
-from codedfl.study.comparison import Settings, train_one
-from codedfl.study.peers import SIZES, peer_rows
-from codedfl.study.reproduce import as_the_paper
+from codedfl_lab.comparing.comparison import Settings, train_one
+from codedfl_lab.costs import CodedKeys, Conventional, ConventionalFullBatch
+from codedfl_lab.fleet.fleet import Fleet
+from codedfl_lab.report.journal import peers_discussion
+from codedfl_lab.reproduce.peers import SIZES, peer_rows
+from codedfl_lab.reproduce.reproduce import as_the_paper
 from small_problems import digits
 
 

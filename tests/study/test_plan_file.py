@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from codedfl.errors import InvalidInput
-from codedfl.fleet.fleet import Fleet
-from codedfl.schemes import CodedFedL, CodedKeys, CodedPadded, Conventional, OneShot, RoleKeys
-from codedfl.study.plan_file import MadeFor, PlanFile, fleet_digest, load_plan, scheme_of
+from codedfl_lab.costs import CodedFedL, CodedKeys, CodedPadded, Conventional, OneShot, RoleKeys
+from codedfl_lab.fleet.fleet import Fleet
+from codedfl_lab.planning.plan_file import MadeFor, PlanFile, fleet_digest, load_plan, scheme_of
 
 PAPER = Fleet.load("paper")
 HERE = MadeFor.of('with "quotes"', 1438, 500, 10, PAPER)

@@ -8,15 +8,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from codedfl.data import datasets
 from codedfl.data.problem import make_problem
 from codedfl.errors import InvalidInput
-from codedfl.fleet.fleet import Fleet
-from codedfl.run.simulator import simulate
-from codedfl.schemes import CodedKeys, CodedPadded, Conditions, coded_scheme
-from codedfl.schemes.central import CentralTotals
 from codedfl.solve.krylov import ConjugateGradient
-from codedfl.study.planner import Limits, Planning, plan, time_against_alpha
+from codedfl_lab import datasets
+from codedfl_lab.comparing.simulator import simulate
+from codedfl_lab.costs import CodedKeys, CodedPadded, Conditions, coded_scheme
+from codedfl_lab.costs.central import CentralTotals
+from codedfl_lab.fleet.fleet import Fleet
+from codedfl_lab.planning.planner import Limits, Planning, plan, time_against_alpha
 from small_problems import digits, totals
 
 PAPER = Fleet.load("paper").scaled_to(10)

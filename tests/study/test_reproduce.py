@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from codedfl.data.datasets import DataUnavailable, fetch_dataset
 from codedfl.errors import InvalidInput
-from codedfl.report.files import write_report
-from codedfl.study.paper import EXPERIMENTS, Experiment
-from codedfl.study.reproduce import reproduce
-from codedfl.study.results import Results, SchemeResult
+from codedfl_lab.comparing.paper import EXPERIMENTS, Experiment
+from codedfl_lab.comparing.results import Results, SchemeResult
+from codedfl_lab.datasets import DataUnavailable, fetch_dataset
+from codedfl_lab.report.files import write_report
+from codedfl_lab.reproduce.reproduce import reproduce
 
 KEYS = {
     "dataset", "scheme", "solver", "sharing", "step", "target_accuracy", "epochs_to_target", "time_to_target_s",

@@ -6,7 +6,7 @@ import json
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from codedfl.study.results import (
+from codedfl_lab.comparing.results import (
     SCHEMA,
     Claim,
     Exposure,

@@ -17,8 +17,8 @@ from flwr.server.workflow import DefaultWorkflow, SecAggPlusWorkflow
 from flwr.serverapp import Grid, ServerApp
 
 from codedfl.contract import load_study
-from codedfl.data import datasets
 from codedfl.data.tables import as_raw_table
+from codedfl_lab import datasets
 
 app = ServerApp()
 

@@ -17,29 +17,13 @@ import click
 import typer
 from typer.core import TyperGroup
 
-from codedfl.cli import (
-    broker,
-    compare,
-    data,
-    fleet,
-    join,
-    key,
-    ledger,
-    plan,
-    predict,
-    privacy,
-    reproduce,
-    roster,
-    serve,
-    study,
-    train,
-    watch,
-)
+from codedfl.cli import broker, join, key, ledger, predict, privacy, roster, serve, study, watch
 from codedfl.cli.option_groups import command
 from codedfl.cli.screen import INTERRUPTED
-from codedfl.data.datasets import DataUnavailable
 from codedfl.errors import CodedFLError
 from codedfl.version import __version__
+from codedfl_lab.cli import compare, data, fleet, plan, reproduce, train
+from codedfl_lab.datasets import DataUnavailable
 
 BAD_INPUT = 2
 NO_DATA = 3

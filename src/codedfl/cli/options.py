@@ -14,9 +14,9 @@ from click.core import ParameterSource
 
 from codedfl.data.partition import PARTITIONS
 from codedfl.errors import InvalidInput
-from codedfl.fleet.latency import SharingConvention
-from codedfl.schemes import Conditions
-from codedfl.study import paper
+from codedfl_lab.comparing import paper
+from codedfl_lab.costs import Conditions
+from codedfl_lab.fleet.latency import SharingConvention
 
 # An option under a heading of the help.
 in_data = partial(typer.Option, rich_help_panel="Data")

@@ -12,18 +12,19 @@ import typer
 from numpy.typing import NDArray
 from rich.text import Text
 
-from codedfl.cli import inputs, options
+from codedfl.cli import options
 from codedfl.cli.screen import Screen, check_writable, score_name, table
-from codedfl.data import datasets
 from codedfl.data.columns import Columns
-from codedfl.data.datasets.dataset import as_labels
+from codedfl.data.dataset import as_labels
 from codedfl.data.labels import ClassLabels
 from codedfl.data.model import TrainedModel
 from codedfl.data.recipe import Clipped
 from codedfl.data.score import score_of
 from codedfl.data.tables import RawTable, read_file
 from codedfl.errors import InvalidInput
-from codedfl.report.rows import score as score_text
+from codedfl_lab import datasets
+from codedfl_lab.cli import inputs
+from codedfl_lab.report.rows import score as score_text
 
 # Rows at a time: the bar moves, and the features of a large file are never in memory all at once.
 _BLOCK = 4096

@@ -10,13 +10,13 @@ import click
 import typer
 
 from codedfl.cli import options
-from codedfl.cli.scheme_choice import asked_scheme
 from codedfl.cli.screen import Screen
 from codedfl.errors import InvalidInput
-from codedfl.fleet.fleet import Fleet
 from codedfl.privacy.budget import Budget
 from codedfl.report.privacy_table import privacy_table
-from codedfl.schemes import SCHEMES, CodedScheme, RoleKeys, make_scheme
+from codedfl_lab.cli.scheme_choice import asked_scheme
+from codedfl_lab.costs import SCHEMES, CodedScheme, RoleKeys, make_scheme
+from codedfl_lab.fleet.fleet import Fleet
 
 in_noise = partial(typer.Option, rich_help_panel="Noise")
 

@@ -19,10 +19,10 @@ from codedfl.contract.toml_file import load_study
 from codedfl.data.recipe import Clipped
 from codedfl.data.tables import read_file
 from codedfl.errors import InvalidInput
-from codedfl.fleet.fleet import Fleet
-from codedfl.report.rows import seconds as seconds_text
 from codedfl.report.run_page import write_run_page
 from codedfl.run.rehearsal import Rehearsed, dealt_out, made_up_roster, no_tables, read_folder, rehearse
+from codedfl_lab.fleet.fleet import Fleet
+from codedfl_lab.report.rows import seconds as seconds_text
 
 
 def rehearse_study(

@@ -24,9 +24,9 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from codedfl.data.datasets import FileProgress
 from codedfl.errors import InvalidInput
 from codedfl.files import sole_user
+from codedfl.typing import FileProgress
 
 STDOUT = "-"
 INTERRUPTED = 130  # the exit code after Ctrl-C

@@ -25,7 +25,7 @@ from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.draft import PARTICIPANTS, draft_study
 from codedfl.contract.policy import Policy, load_policy
 from codedfl.contract.words import Section, explain, printable
-from codedfl.data.datasets.dataset import Task
+from codedfl.data.dataset import Task
 from codedfl.data.tables import read_file
 from codedfl.errors import InvalidInput
 from codedfl.files import write_text

@@ -13,7 +13,7 @@ import tomli_w
 
 from codedfl.contract.toml_file import FORMAT
 from codedfl.data.columns import CategoryColumn, NumberColumn, guess_columns, numbers_the_rows
-from codedfl.data.datasets.dataset import Task, as_labels
+from codedfl.data.dataset import Task, as_labels
 from codedfl.data.tables import RawTable
 from codedfl.errors import InvalidInput
 

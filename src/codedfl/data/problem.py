@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from codedfl.data.datasets import Dataset
+from codedfl.data.dataset import Dataset
 from codedfl.data.features import FeatureChoice, FeatureMap, choose_features
 from codedfl.data.labels import Labels
 from codedfl.data.partition import partition

@@ -33,10 +33,10 @@ from codedfl.errors import CodedFLError, InvalidInput, NotEnoughDevices
 from codedfl.private_files import make_private_folder, sole_user, write_private
 from codedfl.protocol import Server
 from codedfl.run.journal import begun
-from codedfl.schemes import RoleKeys
 from codedfl.solve.whole_total import TakesTotal
 from codedfl.statistics import Ask
 from codedfl.version import __version__
+from codedfl_lab.costs import RoleKeys
 
 log = logging.getLogger("codedfl.engine.server")
 

@@ -1,4 +1,1 @@
-"""Results for people and machines: a folder of files, tables for the terminal, pictures, verdicts on one page.
-
-Every number shown comes from the results; nothing is computed here but medians over seeds for the curves.
-"""
+"""A run for people: the fold of its journal, its page, and the server that shows it live."""

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import IO, Any, ClassVar, Literal
 
 from codedfl.protocol.server import Server
-from codedfl.schemes import CodedScheme
 from codedfl.version import __version__
+from codedfl_lab.costs import CodedScheme
 
 JOURNAL_FILE = "events.jsonl"
 JOURNAL_FORMAT = "codedfl-events-1"

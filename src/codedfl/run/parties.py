@@ -11,9 +11,9 @@ from codedfl.exact.row_noise import RowNoise
 from codedfl.protocol import Device, Parameters, Rows, Server
 from codedfl.protocol.plan import RunPlan
 from codedfl.protocol.schemes import Machines
-from codedfl.schemes import CodedScheme
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats, RandomBytes
+from codedfl_lab.costs import CodedScheme
 
 
 def make_parties(

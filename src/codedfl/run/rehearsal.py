@@ -27,13 +27,13 @@ from codedfl.contract.study import Study
 from codedfl.crypto.sealed import Identity
 from codedfl.data.tables import ENDINGS, RawTable, read_file
 from codedfl.errors import InvalidInput, NotEnoughDevices
-from codedfl.fleet.fleet import Fleet
 from codedfl.run.journal import Begun, begun
-from codedfl.run.simulator import run_in_virtual_time
+from codedfl.run.virtual_time import run_in_virtual_time
 from codedfl.run.virtual_watch import VirtualWatch
-from codedfl.schemes import Conditions, RoleKeys, WorkShape
 from codedfl.solve.whole_total import TakesTotal
 from codedfl.statistics import Ask
+from codedfl_lab.costs import Conditions, RoleKeys, WorkShape
+from codedfl_lab.fleet.fleet import Fleet
 
 
 def read_folder(folder: Path) -> dict[str, RawTable]:

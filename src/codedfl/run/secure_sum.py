@@ -22,9 +22,9 @@ from codedfl.protocol import Parameters, WholeNumbers
 from codedfl.protocol.plan import RunPlan
 from codedfl.protocol.schemes import machines_of
 from codedfl.run.in_process import run_in_process
-from codedfl.schemes import RoleKeys
 from codedfl.solve.whole_total import TakesTotal
 from codedfl.typing import Floats, Planes
+from codedfl_lab.costs import RoleKeys
 
 _DIGITS = 10
 _DIGIT_BITS = 36  # two primes hold the total of 500 devices

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from codedfl.data.columns import Columns
-from codedfl.data.datasets import Dataset, load
-from codedfl.data.datasets.dataset import as_labels, split_rows
+from codedfl.data.dataset import Dataset, as_labels, split_rows
+from codedfl_lab.datasets import load
 
 
 def good(**changes: Any) -> dict[str, Any]:

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from codedfl.data.datasets import DataUnavailable, fetch_dataset
-from codedfl.data.datasets import mirror as mirror_module
-from codedfl.data.datasets.fetch import cache_folder, fetch_files
-from codedfl.data.datasets.packages import DebianPackage, NpmPackage
-from codedfl.data.datasets.source import Source, SourceFile
+from codedfl_lab.datasets import DataUnavailable, fetch_dataset
+from codedfl_lab.datasets import mirror as mirror_module
+from codedfl_lab.datasets.fetch import cache_folder, fetch_files
+from codedfl_lab.datasets.packages import DebianPackage, NpmPackage
+from codedfl_lab.datasets.source import Source, SourceFile
 
 CONTENT = {"images": os.urandom(150_000), "labels": b"0123456789" * 10}
 PACKED = {name: gzip.compress(content, mtime=0) for name, content in CONTENT.items()}

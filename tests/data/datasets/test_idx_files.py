@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codedfl.data.datasets import DataUnavailable, fetch_dataset, load
-from codedfl.data.datasets.idx import read_idx
+from codedfl_lab.datasets import DataUnavailable, fetch_dataset, load
+from codedfl_lab.datasets.idx import read_idx
 
 
 def idx(values: np.ndarray) -> bytes:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from codedfl.data import datasets
-from codedfl.data.datasets.shifted_digits import shifted
+from codedfl_lab import datasets
+from codedfl_lab.datasets.shifted_digits import shifted
 
 
 def test_pixels_move_and_what_comes_in_is_zero():

@@ -10,10 +10,10 @@ import pyarrow.parquet
 import pytest
 
 from codedfl.data.columns import Columns
-from codedfl.data.datasets import load
 from codedfl.data.tables import read_file
 from codedfl.data.tables.csv_file import BLOCK
 from codedfl.typing import Floats
+from codedfl_lab.datasets import load
 
 ROWS = 20
 COLUMNS: dict[str, list[Any]] = {

@@ -1,6 +1,6 @@
 """What the coded schemes do differently: the device's and the server's machine of each, by the scheme's name.
 
-Neither fleets nor times nor planning: this is what a device process loads (``codedfl.schemes`` has the rest).
+Neither fleets nor times nor planning: this is what a device process loads (``codedfl_lab.costs`` has the rest).
 """
 
 from __future__ import annotations

@@ -1,0 +1,51 @@
+"""codedfl-lab: what researchers add to codedfl. Fleets and costs, baselines, comparisons, the planner, reproduction.
+
+Each name is imported when it is first used; DESIGN.md says which folder may import which.
+"""
+
+from typing import TYPE_CHECKING
+
+from codedfl.on_demand import names_on_demand
+
+__all__ = [  # noqa: RUF022 (data-flow order, not the alphabet)
+    "Fleet",
+    "LatencyModel",
+    "FleetLatency",
+    "Conditions",
+    "Conventional",
+    "ConventionalFullBatch",
+    "DropSlowest",
+    "CodedFedL",
+    "simulate",
+    "Entry",
+    "Settings",
+    "compare",
+    "Limits",
+    "plan",
+]
+
+if TYPE_CHECKING:
+    from codedfl_lab.baselines.coded_fedl import CodedFedL
+    from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBatch
+    from codedfl_lab.baselines.drop_slowest import DropSlowest
+    from codedfl_lab.comparing.comparison import Entry, Settings, compare
+    from codedfl_lab.comparing.simulator import simulate
+    from codedfl_lab.costs.scheme import Conditions
+    from codedfl_lab.fleet.fleet import Fleet
+    from codedfl_lab.fleet.latency import FleetLatency, LatencyModel
+    from codedfl_lab.planning.planner import Limits, plan
+else:  # hidden from type checkers, which would take every name for a good one
+    __getattr__, __dir__ = names_on_demand(
+        __name__,
+        {
+            "codedfl_lab.fleet.fleet": ["Fleet"],
+            "codedfl_lab.fleet.latency": ["LatencyModel", "FleetLatency"],
+            "codedfl_lab.costs.scheme": ["Conditions"],
+            "codedfl_lab.baselines.conventional": ["Conventional", "ConventionalFullBatch"],
+            "codedfl_lab.baselines.drop_slowest": ["DropSlowest"],
+            "codedfl_lab.baselines.coded_fedl": ["CodedFedL"],
+            "codedfl_lab.comparing.simulator": ["simulate"],
+            "codedfl_lab.comparing.comparison": ["Entry", "Settings", "compare"],
+            "codedfl_lab.planning.planner": ["Limits", "plan"],
+        },
+    )

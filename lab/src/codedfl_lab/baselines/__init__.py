@@ -1,0 +1,1 @@
+"""What coded schemes are compared with: conventional federated learning and the schemes of other papers."""

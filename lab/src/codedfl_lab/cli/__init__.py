@@ -1,0 +1,1 @@
+"""The laboratory's commands: compare, plan, train, reproduce, fleet, data."""

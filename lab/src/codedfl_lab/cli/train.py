@@ -1,0 +1,168 @@
+"""``codedfl train``: the real protocol on the user's data, in one process and in virtual time."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from codedfl.cli import options
+from codedfl.cli.rehearse import rehearse_study
+from codedfl.cli.screen import INTERRUPTED, Screen, make_folder
+from codedfl.errors import CodedFLError, InvalidInput, RangeExceeded
+from codedfl.report.run_page import write_run_page
+from codedfl.run.noise import noise_of_run
+from codedfl.run.virtual_watch import VirtualWatch
+from codedfl.version import __version__
+from codedfl_lab.cli import inputs
+from codedfl_lab.cli.inputs import Inputs
+from codedfl_lab.cli.training import Training
+from codedfl_lab.cli.training_choice import Choice, TrainingOptions
+
+# What can be said beside a study file.
+_OF_A_STUDY = ("data", "tables", "gone", "roster", "policy", "seed", "out", "json", "devices", "fleet_name")
+
+
+def train(
+    data: options.Data,
+    data_options: options.DataOptions,
+    model: options.ModelOptions,
+    training: TrainingOptions,
+    fleet: options.FleetOptions,
+    tables: Annotated[
+        Path | None,
+        options.in_data(
+            metavar="PATH", help="With a study file as DATA: a folder of one table a device, or one table to deal out."
+        ),
+    ] = None,
+    gone: Annotated[
+        float,
+        options.in_fleet(
+            min=0.0,
+            max=0.9,
+            metavar="SHARE",
+            help="With a study: this share of the devices uploads and then answers nothing.",
+        ),
+    ] = 0.0,
+    roster: Annotated[
+        Path | None,
+        options.in_data(
+            metavar="FILE",
+            help="With a study: the roster whose pods are rehearsed.",
+            show_default="pods as codedfl roster new drafts them",
+        ),
+    ] = None,
+    policy: Annotated[
+        Path | None,
+        options.in_data(
+            metavar="FILE", help="With a study: the policy that every device has.", show_default="the usual one"
+        ),
+    ] = None,
+    seed: options.Seed = 0,
+    out: Annotated[
+        Path | None,
+        options.in_output(
+            metavar="DIR", help="Where model, trace, journal and page go.", show_default="results/train-NAME"
+        ),
+    ] = None,
+    json: options.Json = None,
+) -> None:
+    """Train a model with the coded protocol and save it.
+
+    DATA is digits, digits-shifted, mnist, fashion-mnist, a .csv, .csv.gz, .parquet or .npz file, or a study file
+    (.toml), which then says everything but --tables, the fleet and where the model goes.
+
+    Server and devices run in this process, with the real arithmetic and the real messages; a latency model decides
+    whose answers come first, so the times shown are those the fleet would take. Ctrl-C keeps the model so far.
+    """
+    if data.lower().endswith(".toml"):
+        options.refuse_given(_OF_A_STUDY, "a study file, which says it itself")
+        rehearse_study(
+            Screen(json),
+            Path(data),
+            tables,
+            fleet_name=fleet.fleet_name,
+            devices=fleet.devices,
+            seed=seed,
+            out=out,
+            gone=gone,
+            roster_file=roster,
+            policy_file=policy,
+        )
+        return
+    for option, value in (("--tables", tables), ("--gone", gone), ("--roster", roster), ("--policy", policy)):
+        if value:
+            raise InvalidInput(f"{option} must go with a study file, got {data!r}")
+    screen = Screen(json)
+    choice = Choice.of(training)
+    dataset = inputs.load_data(screen, data, data_options)
+    folder = make_folder("--out", inputs.results_folder(out, "train", data))
+    chosen = Inputs(dataset, inputs.choose_fleet(dataset, data_options, fleet), data_options, model)
+    scheme = choice.scheme_for(chosen.fleet.n_devices)
+    budget = training.budget
+    if budget is not None and dataset.public_range is None:
+        raise InvalidInput(
+            f"data must have public ranges with --epsilon, since means and deviations are sums over rows, got {data}:"
+            " write a study file with the ranges"
+        )
+    with screen.busy("preprocessing") as say:
+        problem = chosen.problem(seed, say)
+    if choice.plan is not None:
+        choice.plan.check_fits(chosen.made_for(problem))
+    n_devices = problem.n_devices
+    noise, level = noise_of_run(scheme, problem.recipe, problem.bounds, n_devices, budget, training.precision)
+    solver = choice.make_solver(scheme, chosen.regularisation, level)
+    run = Training(
+        screen, problem, scheme, solver, choice.epochs, chosen.fleet, training.target, training.precision, noise
+    )
+    run.introduce(choice.solver.words, chosen.regularisation)
+    stopped: KeyboardInterrupt | CodedFLError | None = None
+    watch = VirtualWatch(folder, run.begun(choice.solver.words))
+    try:
+        with watch:
+            run.train(np.random.default_rng(seed), watch)
+    except (KeyboardInterrupt, CodedFLError) as reason:
+        stopped = reason
+    about = {
+        "columns": None if dataset.columns is None else list(dataset.columns),
+        "label": data_options.label,
+        "scheme": scheme.name,
+        **scheme.parameters,
+        "solver": choice.solver.name,
+        "step": choice.step,
+        "regularisation": chosen.regularisation,
+        "codedfl": __version__,
+        **({} if budget is None else {**asdict(budget), "shortened": run.shortened}),
+    }
+    try:
+        outcome = run.save(folder, about, interrupted=stopped is not None)
+        if outcome is not None:
+            write_run_page(folder)
+    except OSError as error:
+        elsewhere = Path(tempfile.mkdtemp(prefix="codedfl-"))
+        run.save(elsewhere, about, interrupted=stopped is not None)
+        raise CodedFLError(f"--out must be on a disk with room, got {error}; the model is in {elsewhere}") from None
+    if watch.failure is not None:
+        screen.remark(f"note: the journal ends early: {watch.failure}")
+    if outcome is not None:
+        screen.write_json(outcome)
+    if stopped is None:
+        run.conclude(folder)
+        if budget is not None:
+            screen.say()
+            screen.sentence(budget.sentence())
+        return
+    kept = "no epoch was finished, so there is no model to keep"
+    if outcome is not None:
+        kept = f"kept {outcome['model']}, the model after epoch {outcome['epochs']}"
+    if isinstance(stopped, KeyboardInterrupt):
+        screen.remark(f"interrupted: {kept}")
+        raise typer.Exit(INTERRUPTED)
+    why = str(stopped)
+    if isinstance(stopped, RangeExceeded) and training.step is not None:
+        why = f"the step is too large for these features ({stopped}): leave out --step, which then suits them"
+    raise CodedFLError(f"{why}; {kept}") from stopped

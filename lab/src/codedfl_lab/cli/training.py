@@ -1,0 +1,203 @@
+"""One training as ``codedfl train`` shows it: what is said before, on the way and at the end, and what is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from codedfl.cli.screen import Screen, score_name
+from codedfl.data.features import RandomFourierFeatures, WaveletScattering
+from codedfl.data.model import TrainedModel
+from codedfl.data.problem import Problem
+from codedfl.exact.row_noise import RowNoise
+from codedfl.files import write_bytes
+from codedfl.report.run_page import PAGE_FILE
+from codedfl.run.journal import Begun, begun
+from codedfl.run.virtual_watch import VirtualWatch
+from codedfl.solve.solver import Solver
+from codedfl.typing import Floats
+from codedfl_lab.comparing.results import csv_bytes
+from codedfl_lab.comparing.simulator import simulate
+from codedfl_lab.costs import CodedScheme, Conditions, RoleKeys
+from codedfl_lab.fleet.fleet import Fleet
+from codedfl_lab.report.rows import score as score_text
+from codedfl_lab.report.rows import seconds as seconds_text
+
+_PARTITIONS = {
+    "sorted": "rows sorted by label and cut",
+    "dirichlet": "rows dealt out by Dirichlet shares",
+    "random": "rows dealt out at random",
+    "device": "rows as the device column says",
+}
+MODEL_FILE = "model.safetensors"
+TRACE_FILE = "trace.csv"
+
+
+@dataclass
+class Training:
+    """One run and what it has finished so far; the lists grow together, an entry an epoch."""
+
+    screen: Screen
+    problem: Problem
+    scheme: CodedScheme
+    solver: Solver
+    total_epochs: int
+    fleet: Fleet
+    target: float | None
+    precision: int | None
+    noise: RowNoise | None = None
+    epochs: list[int] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)
+    model: Floats | None = None
+
+    @property
+    def score_name(self) -> str:
+        return score_name(self.problem.task)
+
+    @property
+    def protection(self) -> str:
+        return self.scheme.exposure(self.problem.n_devices).words
+
+    @property
+    def shortened(self) -> int:
+        """Training rows longer than the noise is made for; 0 without noise."""
+        if self.noise is None:
+            return 0
+        squares = np.einsum("ij,ij->i", self.problem.X, self.problem.X, dtype=np.float64)
+        return int(np.count_nonzero(squares > self.noise.clip_norm**2))
+
+    def introduce(self, solver: str, regularisation: float) -> None:
+        problem, D = self.problem, self.problem.n_devices
+        what = f"{problem.n_outputs} classes" if problem.task == "classification" else "a number to predict"
+        features = "features: the columns and an intercept"
+        if isinstance(problem.feature_map, RandomFourierFeatures):
+            features = f"random features, gamma = {problem.feature_map.gamma:.3g}"
+        elif isinstance(problem.feature_map, WaveletScattering):
+            features = f"features: wavelet scattering over {2**problem.feature_map.scales} pixels, and a constant"
+        rows = f"{problem.n_samples} rows to train on, {len(problem.y_test)} to test on"
+        self.screen.facts(
+            [
+                ("data", f"{problem.name}: {rows}, {what}"),
+                ("devices", f"{D} of the fleet {self.fleet.name!r}, {_PARTITIONS[problem.provenance['partition']]}"),
+                ("model", f"{problem.n_features} {features}, lambda = {regularisation:g}"),
+                ("scheme", f"{self.scheme.label}: an epoch ends with {_ends_with(self.scheme, D)}"),
+                ("privacy", self.protection),
+                ("solver", f"{solver}, at most {self.total_epochs} epochs"),
+            ]
+        )
+
+    def begun(self, solver: str) -> Begun:
+        """What the journal says of it."""
+        problem = self.problem
+        return begun(
+            problem.name,
+            self.scheme,
+            problem.n_devices,
+            solver=solver,
+            epochs=self.total_epochs,
+            target=self.target,
+            score_name=self.score_name,
+            n_features=problem.n_features,
+            n_outputs=problem.n_outputs,
+        )
+
+    def train(self, rng: np.random.Generator, watch: VirtualWatch) -> None:
+        total, target = self.total_epochs, self.target
+        with self.screen.progress() as bar:
+            # How long this machine takes for the sharing phase is not known before it is over: the bar only moves.
+            task = bar.add_task("sharing phase", total=None)
+
+            def on_epoch(epoch: int, seconds: float, score: float) -> None:
+                self.epochs.append(epoch)
+                self.seconds.append(seconds)
+                self.scores.append(score)
+                self.model = self.solver.model
+                if epoch == 1:
+                    bar.reset(task, total=total)
+                shown = score_text(score, self.score_name)
+                state = f"epoch {epoch}/{total}, {self.score_name} {shown}, fleet time {seconds_text(seconds)}"
+                bar.update(task, completed=epoch, description=state)
+
+            simulate(
+                self.scheme,
+                self.problem,
+                self.solver,
+                Conditions(self.fleet),
+                rng,
+                precision=self.precision,
+                noise=self.noise,
+                stop_when=None if target is None else lambda theta: self.problem.score(theta) >= target,
+                on_epoch=on_epoch,
+                watch=watch,
+            )
+
+    def save(self, folder: Path, about: Mapping[str, Any], *, interrupted: bool) -> dict[str, Any] | None:
+        """Write model and trace; returns what --json tells. None, and no files, before the first epoch is finished."""
+        if self.model is None:
+            return None
+        problem = self.problem
+        record = {**about, "protection": self.protection, "epochs": self.epochs[-1], "score": self.scores[-1]}
+        model_file, trace_file = folder / MODEL_FILE, folder / TRACE_FILE
+        TrainedModel.of(problem, self.model, **record).save(model_file)
+        columns = (self.epochs, self.seconds, self.scores)
+        write_bytes(trace_file, csv_bytes(("epoch", "seconds", "score"), zip(*columns, strict=True)))
+        best = int(np.argmax(self.scores))
+        return {
+            "command": "train",
+            **problem.provenance,
+            **record,
+            "task": problem.task,
+            "train_rows": problem.n_samples,
+            "test_rows": len(problem.y_test),
+            "n_features": problem.n_features,
+            "n_outputs": problem.n_outputs,
+            "score_name": self.score_name,
+            "best_score": self.scores[best],
+            "best_epoch": self.epochs[best],
+            "target": self.target,
+            "fleet": self.fleet.name,
+            "virtual_seconds": self.seconds[-1],
+            "clipped": problem.clipped.total,
+            "interrupted": interrupted,
+            "model": str(model_file),
+            "trace": str(trace_file),
+            "page": str(folder / PAGE_FILE),
+        }
+
+    def conclude(self, folder: Path) -> None:
+        """The outcome of a training that went to its end."""
+        final, highest = self.scores[-1], max(self.scores)
+        score = f"{score_text(final, self.score_name)} on the test rows after {self.epochs[-1]} epochs"
+        if highest > final:
+            at = self.epochs[self.scores.index(highest)]
+            score += f" (best: {score_text(highest, self.score_name)} after {at})"
+        if self.target is not None and final < self.target:
+            score += f"; the target {score_text(self.target, self.score_name)} was not reached"
+        self.screen.say()
+        shortened = f"{self.shortened} training rows were longer than the noise is made for"
+        self.screen.facts(
+            [
+                (self.score_name, score),
+                ("fleet time", f"{seconds_text(self.seconds[-1])}, the sharing phase included"),
+                ("clipped", f"{self.problem.clipped.total} training values lay outside the common range"),
+                *([] if self.noise is None else [("shortened", shortened)]),
+                ("model", str(folder / MODEL_FILE)),
+                ("trace", str(folder / TRACE_FILE)),
+                ("page", str(folder / PAGE_FILE)),
+            ]
+        )
+
+
+def _ends_with(scheme: CodedScheme, n_devices: int) -> str:
+    """Whose answers an epoch waits for, in words."""
+    quorum = scheme.quorum(n_devices)
+    if len(quorum.parts) == 1:
+        return f"the first {quorum.answers_needed} of {n_devices} answers"
+    each = max(part.needed for part in quorum.parts)
+    part = "role" if isinstance(scheme, RoleKeys) else "group"
+    return f"{quorum.answers_needed} of {n_devices} answers, the first{f' {each}' * (each > 1)} of each {part}"

@@ -1,0 +1,231 @@
+"""What ``codedfl train`` is asked to do: scheme, alpha, groups, solver and epochs, by options or by a plan file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import click
+import typer
+
+from codedfl.cli.options import refuse_unread
+from codedfl.errors import InvalidInput
+from codedfl.privacy.budget import DELTA, Budget
+from codedfl.solve.descent import STEPS
+from codedfl.solve.noise_level import NoiseLevel
+from codedfl.solve.registry import CLOSED_FORM, DEFAULT_SOLVER, SolverKind, make_solver, solver_kind
+from codedfl.solve.solver import Solver
+from codedfl_lab.cli.scheme_choice import asked_scheme
+from codedfl_lab.costs import CodedScheme, RoleKeys, RoleSums, coded_type
+from codedfl_lab.planning.plan_file import PlanFile, load_plan
+
+in_training = partial(typer.Option, rich_help_panel="Training")
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """How to train and how far."""
+
+    plan_file: Annotated[
+        Path | None,
+        in_training(
+            "--plan",
+            metavar="FILE",
+            help="Take scheme, alpha, groups, solver and epochs from a file that codedfl plan wrote.",
+        ),
+    ] = None
+    scheme_name: Annotated[
+        str | None,
+        in_training(
+            "--scheme",
+            help="role-keys: colluders learn nothing; role-sums: the same in closed form; coded-padded: the paper's; "
+            "coded-keys, one-shot: its keys instead of its data. role-sums and one-shot show the server the whole "
+            "total of X'X.",
+            show_default=f"{RoleKeys.name}; {RoleSums.name} with --epsilon",
+        ),
+    ] = None
+    colluders: Annotated[
+        int | None,
+        in_training(
+            min=0,
+            metavar="Z",
+            help="Of role-keys: so many devices may collude with the server and learn the total only.",
+            show_default="1; 0 below four devices",
+        ),
+    ] = None
+    alpha: Annotated[
+        int | None,
+        in_training(
+            help="Of the coded schemes: devices that can answer for each other; an epoch ends with the first "
+            "D - alpha + 1 answers. "
+            "1 is uncoded, D is replication.",
+            show_default="D - 2, at least 1",
+        ),
+    ] = None
+    groups: Annotated[
+        int | None,
+        in_training(min=1, help="Groups with a code each; alpha then counts within a group.", show_default="1"),
+    ] = None
+    solver_name: Annotated[
+        str | None,
+        in_training(
+            "--solver",
+            metavar="NAME",
+            help="What the server does with exact gradients: block-krylov, cg (conjugate gradient), nesterov "
+            "(Nesterov's method), gd (gradient descent, the paper's), or one that another package adds.",
+            show_default=DEFAULT_SOLVER,
+        ),
+    ] = None
+    step: Annotated[
+        str | None,
+        in_training(
+            click_type=click.Choice(list(STEPS)),
+            help="Step of gd: 12, which fits the paper's figures, or 6, which its text states; nesterov takes half.",
+            show_default="derived from the largest eigenvalue of X'X, in five epochs",
+        ),
+    ] = None
+    epochs: Annotated[
+        int | None,
+        in_training(
+            help="At most so many; block-krylov and cg end by themselves when they have converged.",
+            show_default="50 for block-krylov and cg, 500 for the descents",
+        ),
+    ] = None
+    target: Annotated[
+        float | None, in_training(help="Stop when the test score (accuracy, or R^2) reaches it, such as 0.95.")
+    ] = None
+    spare: Annotated[
+        int,
+        in_training(
+            min=0,
+            metavar="K",
+            help="Answers to wait for beyond D - alpha + 1: one detects a wrong answer, 2t find t liars.",
+        ),
+    ] = 0
+    precision: Annotated[
+        int | None,
+        in_training(
+            metavar="BITS",
+            help="Fraction bits of X'X e to ask for; more than two primes give take a third (9 bytes a number).",
+            show_default="what two primes give",
+        ),
+    ] = None
+
+    epsilon: Annotated[
+        float | None,
+        in_training(
+            metavar="E",
+            help="Hide single rows by noise: what the run may cost a row in differential privacy. Smaller hides more.",
+            show_default="no noise",
+        ),
+    ] = None
+    delta: Annotated[
+        float | None,
+        in_training(
+            metavar="D", help="With --epsilon: the probability with which it may not hold.", show_default=f"{DELTA:g}"
+        ),
+    ] = None
+    honest: Annotated[
+        int | None,
+        in_training(
+            metavar="N",
+            help="With --epsilon: so many devices are assumed to add their noise; the others may leave theirs out.",
+        ),
+    ] = None
+    clip_norm: Annotated[
+        float | None,
+        in_training(
+            metavar="C",
+            help="With --epsilon: rows of features are shortened to this length.",
+            show_default="sqrt(d/2) times the largest feature, 1 for random features",
+        ),
+    ] = None
+
+    @property
+    def scheme_type(self) -> type[CodedScheme]:
+        """With noise the closed form, which can take it out of the spectrum: what it shows the server is hidden too."""
+        return coded_type(self.scheme_name or (RoleKeys if self.epsilon is None else RoleSums).name)
+
+    @property
+    def budget(self) -> Budget | None:
+        return Budget.asked(self.epsilon, self.delta, self.honest, self.clip_norm)
+
+    def __post_init__(self) -> None:
+        if self.target is not None and not self.target <= 1:
+            raise InvalidInput(f"--target must be at most 1, the best score there is, got {self.target}")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the user asked for, by options or by a plan file."""
+
+    options: TrainingOptions
+    solver: SolverKind
+    plan: PlanFile | None = None
+
+    @classmethod
+    def of(cls, options: TrainingOptions) -> Choice:
+        if options.plan_file is not None:
+            choice = cls._by_plan(options, options.plan_file)
+        else:
+            solver = options.solver_name or DEFAULT_SOLVER
+            if options.scheme_type.reveals_gram:
+                reason = f"--scheme {options.scheme_type.name}, which needs none"
+                refuse_unread("--solver", options.solver_name, reason)
+                solver = CLOSED_FORM
+            choice = cls(options, solver_kind(solver))
+        if not choice.solver.takes_step:
+            refuse_unread("--step", options.step, f"solver {choice.solver.name}, which needs none")
+        return choice
+
+    @classmethod
+    def _by_plan(cls, options: TrainingOptions, plan_file: Path) -> Choice:
+        given = {
+            "--scheme": options.scheme_name,
+            "--colluders": options.colluders,
+            "--alpha": options.alpha,
+            "--groups": options.groups,
+            "--solver": options.solver_name,
+        }
+        for option, value in given.items():
+            if value is not None:
+                raise InvalidInput(f"{option} must be left out with --plan, which decides it, got {value}")
+        planned = load_plan(plan_file)
+        return cls(options, solver_kind(planned.solver), planned)
+
+    @property
+    def epochs(self) -> int:
+        """--epochs, or what the plan says, or enough for most."""
+        if self.options.epochs is not None:
+            return self.options.epochs
+        return self.solver.default_epochs if self.plan is None else self.plan.epochs
+
+    @property
+    def step(self) -> str | None:
+        """The step's name; None for solvers that need none."""
+        return self.options.step or "derived" if self.solver.takes_step else None
+
+    def scheme_for(self, n_devices: int) -> CodedScheme:
+        """The scheme, checked for so many devices; what no option says is as the scheme has it."""
+        if self.plan is not None:
+            scheme = self.plan.coded_scheme(self.options.spare)
+        else:
+            asked = self.options
+            usual = asked.scheme_type.default_for(n_devices)
+            found = asked_scheme(usual, n_devices, asked.colluders, asked.alpha, asked.groups)
+            assert isinstance(found, CodedScheme)
+            scheme = found.with_spare(asked.spare)
+        scheme.check(n_devices)
+        return scheme
+
+    def make_solver(self, scheme: CodedScheme, regularisation: float, noise: NoiseLevel | None = None) -> Solver:
+        return make_solver(
+            self.solver.name,
+            epochs=self.epochs,
+            regularisation=regularisation,
+            step=self.options.step,
+            gram=scheme.reveals_gram,
+            noise=noise,
+        )

@@ -1,0 +1,1 @@
+"""Many schemes, seeds and draws on one fleet: simulations and comparisons, judged in pairs."""

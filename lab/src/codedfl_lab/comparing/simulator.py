@@ -1,0 +1,171 @@
+"""A scheme on a fleet in virtual time (paper V): who answers when, and what model comes of it.
+
+Two ways to the same trace:
+
+* ``simulate`` runs the real state machines, the real ring arithmetic and the real wire format, with every answer
+  delivered in the order in which the latency model lets it arrive. No clock is read and nothing sleeps, so a day of
+  training passes in seconds. Devices whose answers cannot be among the first D - alpha + 1 need not compute.
+* ``trajectory`` computes the models centrally (``central``), once, and scores them; any number of latencies can be
+  drawn for it (``schemes.epoch_end_times``). For coded schemes the models are the same bit for bit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import secrets as system_random
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codedfl.data.problem import Problem
+from codedfl.errors import RangeExceeded
+from codedfl.exact.row_noise import RowNoise
+from codedfl.run.parties import make_parties
+from codedfl.run.virtual_time import run_in_virtual_time
+from codedfl.run.virtual_watch import VirtualWatch
+from codedfl.solve.solver import Solver
+from codedfl.typing import Floats, RandomBytes
+from codedfl_lab.costs import CodedScheme, Conditions, Descent, Scheme, WorkShape
+from codedfl_lab.costs.central import CentralTotals
+
+SCORED_AT_ONCE = 16
+RUN_AWAY = 10.0  # times the training error of predicting nothing, from which a model is not one that learns slowly
+OUT_OF_HAND = 1e30  # a model beyond it is not worth scoring, and float32 can still hold it
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """Test scores along a training: the ``epochs`` scored (from 1) and the final model.
+
+    ``diverged``: the models ran away. Its scores then say nothing of the scheme but where it had got to before.
+    """
+
+    epochs: NDArray[np.int64]
+    scores: Floats
+    model: Floats
+    diverged: bool = field(default=False, kw_only=True)
+
+    def epochs_to(self, target: float) -> int | None:
+        """The first scored epoch at or above the target; None if it was never reached."""
+        reached = np.flatnonzero(self.scores >= target)
+        return int(self.epochs[reached[0]]) if len(reached) else None
+
+
+@dataclass(frozen=True, eq=False)
+class Trace(Trajectory):
+    """The same with the virtual ``seconds`` at the end of each epoch."""
+
+    seconds: Floats
+
+
+def simulate(
+    scheme: CodedScheme,
+    problem: Problem,
+    solver: Solver,
+    at: Conditions,
+    rng: np.random.Generator,
+    *,
+    everyone_computes: bool = False,
+    precision: int | None = None,
+    noise: RowNoise | None = None,
+    stop_when: Callable[[Floats], bool] | None = None,
+    random_bytes: RandomBytes = system_random.token_bytes,
+    on_epoch: Callable[[int, float, float], None] | None = None,
+    gone: Collection[str] = (),
+    watch: VirtualWatch | None = None,
+) -> Trace:
+    """Run the protocol on virtual time; ``on_epoch`` is told epoch, seconds and score, ``watch`` all that can be seen.
+
+    ``everyone_computes`` also lets the devices compute and send that cannot be in time; it changes nothing but the
+    time the simulation takes. ``gone`` are devices that die when they have uploaded: they answer no epoch.
+    """
+    shape = WorkShape.of(problem, precision)
+    order = scheme.order(shape, at, rng)
+    server, devices = make_parties(
+        scheme,
+        problem,
+        solver,
+        precision=precision,
+        order=order.tolist(),
+        noise=noise,
+        stop_when=stop_when,
+        random_bytes=random_bytes,
+    )
+    epochs: list[int] = []
+    seconds: list[float] = []
+    scores: list[float] = []
+
+    def record(epoch: int, now: float) -> float:
+        assert server.model is not None
+        epochs.append(epoch)
+        seconds.append(now)
+        scores.append(problem.score(server.model))
+        if on_epoch is not None:
+            on_epoch(epoch, now, scores[-1])
+        return scores[-1]
+
+    model = run_in_virtual_time(
+        server,
+        devices,
+        scheme,
+        shape,
+        at.in_order(order),
+        rng,
+        on_epoch=record,
+        everyone_computes=everyone_computes,
+        gone=gone,
+        watch=watch,
+    )
+    return Trace(np.array(epochs), np.array(scores), model, np.array(seconds))
+
+
+def until_diverged(models: Iterator[Floats]) -> Iterator[Floats]:
+    """The models up to the first that is out of hand, or the first update that is refused as out of range."""
+    with contextlib.suppress(RangeExceeded):
+        for theta in models:
+            if not (np.abs(theta) < OUT_OF_HAND).all():  # nan is not
+                return
+            yield theta
+
+
+def trajectory(
+    scheme: Scheme,
+    totals: CentralTotals,
+    solver: Solver | None,
+    descent: Descent,
+    at: Conditions,
+    rng: np.random.Generator,
+    *,
+    max_epochs: int,
+    target: float = 1.0,
+    beyond_target: float = 1.1,
+) -> Trajectory:
+    """Score every model until ``max_epochs``, or a little past the target (for the figure).
+
+    Models are scored several at a time, so a few may be computed past the end. A training that diverges ends there,
+    with the scores it had.
+    """
+    scores: list[float] = []
+    model = np.zeros((totals.problem.n_features, totals.problem.n_outputs))
+    last = max_epochs
+    models = until_diverged(scheme.models(totals, solver, descent, at, rng))
+    while len(scores) < last:
+        # Few at first: the fast solvers are there after a few epochs.
+        count = min(SCORED_AT_ONCE, max(1, len(scores)), last - len(scores))
+        with np.errstate(over="ignore", invalid="ignore"):
+            batch = list(itertools.islice(models, count))
+        if not batch:
+            break
+        found = totals.problem.scores(batch)
+        reached = next((index for index, score in enumerate(found) if score >= target), None)
+        if reached is not None and last == max_epochs:
+            last = min(max_epochs, int(np.ceil((len(scores) + reached + 1) * beyond_target)))
+        kept = min(len(batch), last - len(scores))
+        scores += found[:kept]
+        model = batch[kept - 1]
+    at_first = totals.loss(np.zeros_like(model))
+    diverged = not scores or not totals.loss(model) <= RUN_AWAY * at_first  # nan is not
+    return Trajectory(np.arange(1, len(scores) + 1), np.array(scores), model, diverged=diverged)

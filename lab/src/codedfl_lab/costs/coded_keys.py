@@ -1,0 +1,37 @@
+"""Coded keys in time: one upload, then pads expanded from seeds (``protocol.schemes.coded_keys`` has its machines)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from codedfl.privacy.rows import PrivacyRow, coded_rows
+from codedfl.protocol.device import Device
+from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
+from codedfl.protocol.server import Server
+from codedfl_lab.costs.coded import GradientCoded
+from codedfl_lab.costs.padded_uploads import macs_of_pad, uploads_and_pads
+from codedfl_lab.costs.scheme import Conditions, DeviceCosts, Sharing, WorkShape
+
+
+class CodedKeys(GradientCoded):
+    """One upload; seeds are coded instead of data."""
+
+    name: ClassVar[str] = KeysServer.scheme
+    device_type: ClassVar[type[Device]] = KeysDevice
+    server_type: ClassVar[type[Server]] = KeysServer
+
+    def privacy_rows(self, n_devices: int) -> list[PrivacyRow]:
+        self.check(n_devices)
+        return coded_rows(n_devices, self.alpha, self.groups, padded=False, one_shot=self.reveals_gram)
+
+    def device_costs(self, shape: WorkShape, at: Conditions, epochs: int) -> DeviceCosts:
+        """alpha pads are expanded and added up."""
+        return super().device_costs(shape, at, epochs).plus(macs=self.alpha * macs_of_pad(shape, at))
+
+    def sharing(self, shape: WorkShape, at: Conditions, draws: int, rng: np.random.Generator) -> Sharing:
+        """One sealed upload each, all of which the server needs; meanwhile devices expand the seeds they hold."""
+        uploaded, expanded = uploads_and_pads(shape, at, self.alpha, draws, rng)
+        ready = self.quorum(at.fleet.n_devices).time(expanded)
+        return Sharing(np.maximum(uploaded.max(axis=1), ready), expanded)

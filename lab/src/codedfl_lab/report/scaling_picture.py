@@ -1,0 +1,107 @@
+"""Times faster than conventional FL against the number of devices: a curve a scheme, the planner's choice marked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from codedfl.errors import InvalidInput
+from codedfl_lab.comparing.results import ScalingRow
+from codedfl_lab.report import canvas
+from codedfl_lab.report.canvas import Pictures, look_of
+from codedfl_lab.report.end_labels import EndLabel, write_end_labels
+from codedfl_lab.report.journal import JOURNAL
+from codedfl_lab.report.rows import count, dataset_name
+
+Scaling = Sequence[ScalingRow]
+
+_HEIGHT = "times faster than conventional FL"
+ROOM = 5.0  # how far right of the last size the names may reach, as a factor
+
+
+def scaling_figure(scaling: Scaling) -> Pictures:
+    """One panel a data set, logarithmic both ways."""
+    names = list(dict.fromkeys(row.dataset for row in scaling))
+    if not names:
+        raise InvalidInput("scaling must hold at least one row, got none")
+    sizes = sorted({row.devices for row in scaling})
+    with_journal = JOURNAL.dataset in names
+    with canvas.house_style():
+        figure = canvas.blank(5.6 * len(names), 5.0)
+        all_axes = canvas.panels(figure, len(names))
+        for axes, name in zip(all_axes, names, strict=True):
+            _axes(axes, dataset_name(name), sizes, ROOM)
+        all_axes[0].set_ylabel(_HEIGHT)
+        labels = [_draw(axes, name, scaling) for axes, name in zip(all_axes, names, strict=True)]
+        figure.legend(
+            handles=_marks(with_journal, short=False), loc="outside lower left", ncols=2, frameon=False, fontsize=8.5
+        )
+        renderer = canvas.laid_out(figure)
+        for axes, of_panel in zip(all_axes, labels, strict=True):
+            write_end_labels(axes, renderer, of_panel, fontsize=8.0)
+        pictures = canvas.render(figure)
+    with canvas.house_style(column=True):
+        # Panels one below the other; there is no room for names at the curves.
+        printed = canvas.blank(canvas.COLUMN_INCHES, 2.3 * len(names) + 1.0)
+        column = printed.subplots(len(names), 1, squeeze=False)[:, 0]
+        for axes, name in zip(column, names, strict=True):
+            _axes(axes, dataset_name(name), sizes, 1.15)
+            axes.set_ylabel(_HEIGHT)
+            _draw(axes, name, scaling, scale=0.6)
+        curves, _ = column[0].get_legend_handles_labels()
+        handles = [*curves, *_marks(with_journal, short=True)]
+        printed.legend(handles=handles, loc="outside lower left", ncols=2, frameon=False, fontsize=6.5)
+        return replace(pictures, pdf=canvas.render_pdf(printed))
+
+
+def _axes(axes: Axes, title: str, sizes: Sequence[int], room: float) -> None:
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlim(sizes[0] / 1.15, sizes[-1] * room)
+    canvas.fixed_ticks(axes, sizes)
+    canvas.log_ticks(axes.yaxis, lambda value: f"{count(value)}×")
+    canvas.light_grid(axes)
+    axes.set_xlabel("devices")
+    canvas.title(axes, title)
+
+
+def _draw(axes: Axes, dataset: str, scaling: Scaling, scale: float = 1.0) -> list[EndLabel]:
+    """The curves of one data set; returns the names to be written at their ends. ``scale`` is of lines and marks."""
+    labels = []
+    rows = [row for row in scaling if row.dataset == dataset]
+    for method in dict.fromkeys((row.scheme, row.solver) for row in rows):
+        look = look_of(*method)
+        points = np.array(
+            sorted((row.devices, row.speedup) for row in rows if (row.scheme, row.solver) == method), dtype=float
+        )
+        axes.plot(
+            *points.T,
+            color=look.color,
+            linestyle=look.dashes,
+            linewidth=scale * look.width,
+            marker=look.marker,
+            markersize=4 * scale,
+            label=look.name,
+        )
+        labels.append(EndLabel(look.name, look.color, points))
+    chosen = np.array([(row.devices, row.speedup) for row in rows if row.chosen], dtype=float)
+    axes.plot(*chosen.T, **_RING)
+    if dataset == JOURNAL.dataset:
+        axes.plot([JOURNAL.devices], [JOURNAL.speedup], **_DIAMOND)
+    return labels
+
+
+_RING, _DIAMOND = canvas.hollow("o", 9), canvas.hollow("D", 6)
+
+
+def _marks(with_journal: bool, *, short: bool) -> list[Line2D]:
+    found = [Line2D([], [], label="the planner's choice", **_RING)]
+    if with_journal:
+        text = f"the journal's {JOURNAL.speedup:g}"
+        text += "" if short else f" at {JOURNAL.devices} devices, in its own setting"
+        found.append(Line2D([], [], label=text, **_DIAMOND))
+    return found

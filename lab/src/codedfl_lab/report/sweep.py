@@ -1,0 +1,104 @@
+"""One parameter over a few values: time to the target against it, as a table and as a picture.
+
+A curve is a scheme with a solver; at each value its fastest variant counts. What has no such parameter is a level line.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from rich.table import Table
+from rich.text import Text
+
+from codedfl_lab.comparing.results import Results, SchemeResult
+from codedfl_lab.report import canvas
+from codedfl_lab.report.canvas import Pictures, look_of
+from codedfl_lab.report.end_labels import EndLabel, write_end_labels
+from codedfl_lab.report.rows import best_variants, by_time, entries_at, kinds, method_name, number, target_text
+from codedfl_lab.report.tables import terminal_table
+
+WORDS = {"alpha": "α", "z": "z, the colluders borne", "D": "D, the devices", "d": "d, the features"}
+AT_ONCE = 5  # values beside each other that fit 80 characters
+ROOM = 0.45  # of the picture's width, for names right of the curves
+
+Curve = dict[int, SchemeResult]
+
+
+def curves_over(parameter: str, found: Sequence[Results]) -> dict[tuple[str, str], Curve]:
+    """By scheme and solver the fastest row at each value, at the headline target and by the first convention."""
+    values = {value for results in found for value, _ in _valued(parameter, results)} - {None}
+    curves: dict[tuple[str, str], Curve] = {}
+    for value in sorted(value for value in values if value is not None):
+        rows = [row for results in found for of, row in _valued(parameter, results) if of in (value, None)]
+        for row in best_variants(rows):
+            curves.setdefault((row.scheme, row.solver), {})[value] = row
+    return curves
+
+
+def _valued(parameter: str, results: Results) -> Iterator[tuple[int | None, SchemeResult]]:
+    """Each row with its value; None for a scheme that has no such parameter."""
+    assert results.headline_target is not None
+    size = {"D": results.n_devices, "d": results.n_features}.get(parameter)
+    for row in entries_at(results.schemes, results.headline_target, *kinds(results.schemes)[0]):
+        own = row.parameters.get(parameter)
+        yield (size if own is None or size is not None else int(own)), row
+
+
+def sweep_tables(parameter: str, found: Sequence[Results]) -> Iterator[Table]:
+    """Seconds to the target, a column a value; several tables where there are many values."""
+    curves = curves_over(parameter, found)
+    values = sorted({value for curve in curves.values() for value in curve})
+    for start in range(0, len(values), AT_ONCE):
+        shown = values[start : start + AT_ONCE]
+        table = terminal_table(f"Seconds to {_goal(found[0])} against {WORDS[parameter]}")
+        table.add_column("scheme", min_width=15)
+        for value in shown:
+            table.add_column(f"{parameter} = {value}", justify="right", no_wrap=True)
+        for method, curve in sorted(curves.items(), key=lambda one: [by_time(row) for row in one[1].values()]):
+            cells = [_cell(curve[value]) if value in curve else "" for value in shown]
+            table.add_row(Text(method_name(*method)), *cells)
+        yield table
+
+
+def _cell(row: SchemeResult) -> str:
+    if row.reason is not None:
+        return "diverges" if row.diverged else "–"
+    return number(row.time_to_target_s.median)
+
+
+def sweep_figure(parameter: str, found: Sequence[Results]) -> Pictures:
+    """Median virtual time against the parameter; the height is logarithmic. What never gets there is left out."""
+    with canvas.house_style():
+        figure = canvas.blank(8.2, 5.0)
+        axes = figure.add_subplot()
+        labels, values = [], set()
+        for method, curve in curves_over(parameter, found).items():
+            look = look_of(*method)
+            values |= set(curve)
+            times = [(value, row.time_to_target_s.median) for value, row in curve.items()]
+            points = np.array([point for point in times if point[1] is not None], dtype=float).reshape(-1, 2)
+            if len(points):
+                axes.plot(*points.T, color=look.color, linestyle=look.dashes, linewidth=look.width, marker="o", ms=4)
+                labels.append(EndLabel(look.name, look.color, points))
+        first, last = min(values), max(values)
+        if first > 0 and last > 8 * first:
+            axes.set_xscale("log")
+            axes.set_xlim(first / 1.1, last * (last / first) ** (ROOM / (1 - ROOM)))
+        else:
+            axes.set_xlim(first - 0.03 * max(1, last - first), last + max(1, last - first) * ROOM / (1 - ROOM))
+        axes.set_yscale("log")
+        canvas.fixed_ticks(axes, sorted(values))
+        canvas.log_ticks(axes.yaxis)
+        canvas.light_grid(axes)
+        axes.set_xlabel(WORDS[parameter])
+        axes.set_ylabel(f"time to {_goal(found[0])}, virtual seconds")
+        canvas.title(axes, found[0].title)
+        renderer = canvas.laid_out(figure)
+        write_end_labels(axes, renderer, labels, fontsize=8.0)
+        return canvas.render(figure)
+
+
+def _goal(results: Results) -> str:
+    return target_text(results.headline_target or math.nan, results.score_name)

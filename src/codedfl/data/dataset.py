@@ -1,0 +1,150 @@
+"""What a data set is once it is in memory (paper III: the points (x, y) that the devices hold between them).
+
+`Dataset` carries raw columns, before preprocessing and before the feature map, and refuses at birth whatever
+would spoil a training run later: no rows, rows that do not match, NaN or infinity, a single class.
+It does not say which device holds which row, unless the data themselves do (`device`): that is
+`codedfl.data.partition`.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codedfl.checks import check_matrix, check_vector
+from codedfl.data.columns import Columns
+from codedfl.errors import InvalidInput
+
+Task = Literal["classification", "regression"]
+Rows = NDArray[np.float32] | NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+# Whole numbers with more distinct values than this are taken for quantities (ages, counts), not for names of classes.
+MOST_CLASSES_GUESSED = 20
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Dataset:
+    """Training and test rows with their labels, checked.
+
+    X_train, X_test: two-dimensional, float32 or float64, the same columns in both.
+    y_train, y_test: whole numbers (int64) or text for classification, float64 for regression.
+    device: who holds each training row; None when the rows are still to be split (`codedfl.data.partition`).
+    public_range: least and greatest value any column can take, known without looking at the data;
+        None when nothing is known (then `preprocessing` needs ranges or securely summed moments).
+    columns: what each column of the table was, None when the rows never were a table.
+    notes: what a user should know about how the table was read, a line each.
+    """
+
+    name: str
+    X_train: Rows
+    y_train: NDArray[Any]
+    X_test: Rows
+    y_test: NDArray[Any]
+    task: Task
+    device: NDArray[Any] | None = None
+    public_range: tuple[float, float] | None = None
+    columns: Columns | None = None
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for part, X, y in (("train", self.X_train, self.y_train), ("test", self.X_test, self.y_test)):
+            check_rows(f"X_{part}", X)
+            if X.dtype not in (np.float32, np.float64):
+                raise InvalidInput(f"X_{part} must be float32 or float64, got {X.dtype}")
+            _check_labels(f"y_{part}", y, len(X), self.task)
+        if self.X_train.shape[1] != self.X_test.shape[1]:
+            raise InvalidInput(
+                f"X_test must have as many columns as X_train ({self.n_columns}), got {self.X_test.shape[1]}"
+            )
+        if self.task == "classification":
+            classes = np.unique(self.y_train)
+            if len(classes) < 2:
+                raise InvalidInput(f"y_train must hold at least two classes, got only {classes.tolist()[0]!r}")
+            unseen = np.setdiff1d(self.y_test, classes)
+            if len(unseen):
+                raise InvalidInput(f"y_test must hold only classes that y_train holds, got {unseen.tolist()[0]!r}")
+        if self.device is not None and self.device.shape != (len(self.X_train),):
+            raise InvalidInput(
+                f"device must name one device per training row ({len(self.X_train)}), got {len(self.device)}"
+            )
+        if self.public_range is not None and not self.public_range[0] < self.public_range[1]:
+            raise InvalidInput(f"public_range must be (low, high) with low < high, got {self.public_range}")
+        if self.columns is not None and self.columns.width != self.n_columns:
+            raise InvalidInput(f"columns must make {self.n_columns} columns of X, got {self.columns.width}")
+
+    @property
+    def n_columns(self) -> int:
+        return int(self.X_train.shape[1])
+
+    def __repr__(self) -> str:
+        classes = f"{len(np.unique(self.y_train))} classes"
+        what = classes if self.task == "classification" else "a regression target"
+        rows = f"{len(self.X_train)} + {len(self.X_test)} rows"
+        return f"<Dataset {self.name}: {rows}, {self.n_columns} columns, {what}>"
+
+
+def check_rows(argument: str, X: NDArray[Any]) -> None:
+    """Refuse what is not a matrix of finite numbers with at least one row and one column."""
+    check_matrix(argument, X)
+    if 0 in X.shape:
+        raise InvalidInput(f"{argument} must have at least one row and one column, got shape {X.shape}")
+
+
+def _check_labels(argument: str, y: NDArray[Any], rows: int, task: Task) -> None:
+    if task not in ("classification", "regression"):
+        raise InvalidInput(f"task must be 'classification' or 'regression', got {task!r}")
+    if y.shape != (rows,):
+        raise InvalidInput(f"{argument} must hold one label per row ({rows}), got shape {y.shape}")
+    if task == "regression":
+        if y.dtype != np.float64:
+            raise InvalidInput(f"{argument} must be float64 for regression, got {y.dtype}")
+        check_vector(argument, y)
+    elif y.dtype != np.int64 and y.dtype.kind != "U":
+        raise InvalidInput(f"{argument} must be int64 or text for classification, got {y.dtype}")
+
+
+def as_labels(y: NDArray[Any], task: Task | None) -> tuple[NDArray[Any], Task]:
+    """Bring labels of any type to those `Dataset` takes; with task None, also say what they are for.
+
+    Text is classes, and so are truth values and whole numbers with at most 20 distinct values that each stand
+    in two rows on average; everything else is a regression target. Floats that are all whole count as whole
+    numbers, since many programs write no others.
+    """
+    if y.dtype.kind == "U":
+        if task == "regression":
+            raise InvalidInput(f"labels must be numbers for regression, got {str(y[0])!r}")
+        return y, "classification"
+    if y.dtype.kind not in "biuf":
+        raise InvalidInput(f"labels must be text or numbers, got an array of {y.dtype}")
+    check_vector("labels", y)
+    numbers = y.astype(np.float64)
+    whole = numbers == np.round(numbers)
+    if task is None:
+        few = len(np.unique(numbers)) <= min(MOST_CLASSES_GUESSED, len(numbers) / 2)
+        task = "classification" if whole.all() and few else "regression"
+    if task == "regression":
+        return numbers, task
+    if not whole.all():
+        first = numbers[np.flatnonzero(~whole)[0]]
+        raise InvalidInput(f"labels must be text or whole numbers for classification, got {first}")
+    return y.astype(np.int64), task
+
+
+def split_rows(y: NDArray[Any], task: Task, test_fraction: float, rng: np.random.Generator) -> tuple[Indices, Indices]:
+    """Draw test rows, the same fraction of each class; return (training rows, test rows), each ascending.
+
+    Every class keeps at least one training row, so a class of a single row is never tested.
+    For regression the rows are drawn as if of one class.
+    """
+    if not 0 < test_fraction < 1:
+        raise InvalidInput(f"test_fraction must lie strictly between 0 and 1, got {test_fraction}")
+    groups = np.unique(y, return_inverse=True)[1] if task == "classification" else np.zeros(len(y), np.int64)
+    test = np.zeros(len(y), dtype=bool)
+    for group in range(int(groups.max(initial=-1)) + 1):
+        members = rng.permutation(np.flatnonzero(groups == group))
+        test[members[: min(round(test_fraction * len(members)), len(members) - 1)]] = True
+    if not test.any():
+        raise InvalidInput(f"test_fraction must leave at least one test row of {len(y)}, got {test_fraction}")
+    return np.flatnonzero(~test), np.flatnonzero(test)

@@ -1,0 +1,1 @@
+"""The face of scikit-learn: ridge regression and classification by the coded protocol (`codedfl[estimators]`)."""

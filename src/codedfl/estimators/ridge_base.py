@@ -1,0 +1,255 @@
+"""What both ridge estimators share: everything but the labels, from rows to a trained model.
+
+Scaling by secure moments or public ranges, features, the scheme and its parties, the solver and its tolerance, noise if
+asked for, and the warnings of all of them. The faces that scikit-learn's users see are in ``estimators``.
+"""
+
+from __future__ import annotations
+
+import numbers
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from codedfl.data.columns import Columns
+from codedfl.data.features import FeatureChoice, FeatureMap, LinearFeatures, choose_features, default_gamma
+from codedfl.data.labels import Labels
+from codedfl.data.model import TrainedModel
+from codedfl.data.preprocessing import DEFAULT_CLIP, Moments, Preprocessing
+from codedfl.data.problem import Problem
+from codedfl.data.recipe import ClippedWarning, Recipe
+from codedfl.errors import InvalidInput
+from codedfl.estimators.training_rows import TrainingRows, device_ids, repeated, rows_by_id
+from codedfl.exact.fixed_point import FixedPoint
+from codedfl.privacy.budget import Budget
+from codedfl.run.in_process import no_more_than_needed, run_in_process
+from codedfl.run.noise import noise_of_run
+from codedfl.run.parties import make_parties
+from codedfl.solve.krylov import BlockKrylov
+from codedfl.solve.noise_level import NoiseLevel
+from codedfl.solve.registry import DEFAULT_SOLVER, make_solver, solver_kind
+from codedfl.solve.solver import Converging, Solver
+from codedfl.typing import Floats
+from codedfl_lab.costs import CodedScheme, coded_type
+
+# Columns are standardised, so that the largest eigenvalue of X'X/m is at least about 1. An error of the solution may be
+# 1/lambda times the residual: the residual is taken down to a hundredth of lambda, within these limits.
+_TOLERANCES = (1e-10, 1e-6)
+# X'X is known to its rounding; where it curves less than so many times that, the slopes lose their second digit.
+_RESOLVED = 100
+LEAST_REACH = 30.0  # standard deviations: new rows may lie farther out than those of the training
+
+
+class RidgeBase(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """An estimator but for its labels. The parameters are described at ``CodedRidge``."""
+
+    model_: TrainedModel
+
+    def __init__(
+        self,
+        *,
+        scheme: str | CodedScheme = "role-keys",
+        n_devices: int = 5,
+        features: str = "linear",
+        n_features: int = 500,
+        gamma: float | None = None,
+        solver: str | Solver = DEFAULT_SOLVER,
+        epochs: int = 100,
+        regularisation: float = 1e-4,
+        fit_intercept: bool = True,
+        clip: float | None = None,
+        precision: int | None = 36,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: bool = False,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        honest: int | None = None,
+        clip_norm: float | None = None,
+        ranges: tuple[ArrayLike, ArrayLike] | None = None,
+        target_range: tuple[float, float] | None = None,
+    ) -> None:
+        self.scheme = scheme
+        self.n_devices = n_devices
+        self.features = features
+        self.n_features = n_features
+        self.gamma = gamma
+        self.solver = solver
+        self.epochs = epochs
+        self.regularisation = regularisation
+        self.fit_intercept = fit_intercept
+        self.clip = clip
+        self.precision = precision
+        self.random_state = random_state
+        self.verbose = verbose
+        self.epsilon = epsilon
+        self.delta = delta
+        self.honest = honest
+        self.clip_norm = clip_norm
+        self.ranges = ranges
+        self.target_range = target_range
+
+    @property
+    def _budget(self) -> Budget | None:
+        return Budget.asked(self.epsilon, self.delta, self.honest, self.clip_norm)
+
+    def _check_noise(self, device: ArrayLike | None, sample_weight: ArrayLike | None) -> None:
+        """With noise no other sum over rows may be taken, and no row may move another."""
+        if self._budget is None:
+            return
+        if self.ranges is None:
+            raise InvalidInput(
+                "ranges must be given with epsilon, since means and deviations are sums over rows, got None"
+            )
+        if device is None:
+            raise InvalidInput(
+                "device must be given with epsilon, or one row more would deal out the others anew, got None"
+            )
+        if sample_weight is not None:
+            raise InvalidInput("sample_weight must be left out with epsilon, which hides rows that count once")
+
+    def _train(self, rows: TrainingRows, labels: Labels, moments: Moments | None) -> None:
+        """Run the protocol on the rows of each device and keep the model; no moments with noise."""
+        preprocessing = self._public_scaling(rows.X) if moments is None else self._scaling(rows.X, moments)
+        recipe = Recipe(preprocessing, self._feature_map(preprocessing), labels, self._columns())
+        regularisation = self._choose_regularisation(rows, recipe)
+        problem = rows.problem(recipe, type(self).__name__)
+        scheme, budget = self._scheme(len(rows.parts)), self._budget
+        noise, level = noise_of_run(scheme, recipe, problem.bounds, problem.n_devices, budget, self.precision)
+        solver = self._solver(scheme, regularisation * rows.share, level)
+        self.protection_ = scheme.exposure(problem.n_devices).words
+        server, devices = make_parties(scheme, problem, solver, precision=self.precision, noise=noise)
+        theta = run_in_process(server, devices, no_more_than_needed(server))
+        if budget is None:  # with noise columns are not centred, and X'X is no sharper than the noise
+            self._warn_unless_converged(solver, problem)
+            theta = recipe.unshrunk(theta, regularisation)
+        self.n_shortened_ = sum(one.fit.shortened for one in devices)
+        about = {"scheme": scheme.label, "protection": self.protection_, "epochs": server.epoch}
+        self.model_ = TrainedModel.of(problem, theta, **about)
+        self.n_iter_ = server.epoch
+        if self.verbose:
+            print(f"{scheme.label}, {problem.n_devices} devices, {server.epoch} epochs: {self.protection_}")
+        self.n_clipped_ = problem.clipped.total
+        if problem.clipped:
+            counts = problem.clipped.words(recipe.column_names)
+            where = f"at {self.clip} standard deviations" if budget is None else "to their public ranges"
+            warnings.warn(f"clipped {where}: {counts}", ClippedWarning, stacklevel=3)
+        self.devices_ = problem.device_names
+
+    def _choose_regularisation(self, rows: TrainingRows, recipe: Recipe) -> float:
+        """What the user said; estimators that choose it override this."""
+        del rows, recipe
+        return self.regularisation
+
+    def _public_scaling(self, X: Floats) -> Preprocessing:
+        assert self.ranges is not None
+        return Preprocessing.from_range(*self.ranges, n_columns=X.shape[1])
+
+    def _scaling(self, X: Floats, moments: Moments) -> Preprocessing:
+        """Mean 0 and variance 1. Without ``clip`` the range is wide enough for the data, which this process sees."""
+        if self.clip is not None:
+            return Preprocessing.from_moments(moments, self.clip)
+        scaling = Preprocessing.from_moments(moments, LEAST_REACH)
+        divisor = np.where(scaling.scale > 0, scaling.scale, np.inf)
+        farthest = max(abs((extreme(X, axis=0) - scaling.shift) / divisor).max() for extreme in (np.min, np.max))
+        return scaling if farthest <= LEAST_REACH else Preprocessing.from_moments(moments, float(farthest))
+
+    def _rows(
+        self, X: Floats, y: NDArray[Any], device: ArrayLike | None, sample_weight: ArrayLike | None
+    ) -> TrainingRows:
+        """Who trains on what; refuses what the protocol cannot protect or run."""
+        ids = None if device is None else device_ids(X, device)
+        weights = None
+        if sample_weight is not None:
+            weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+            chosen, weights = repeated(weights)
+            X, y, ids = X[chosen], y[chosen], None if ids is None else ids[chosen]
+        if len(X) < 2:
+            raise InvalidInput(f"X must have at least 2 samples, one for each of two devices, got {len(X)} sample")
+        parts = self._dealt(X, y) if ids is None else rows_by_id(ids)
+        scheme = self._scheme(len(parts))
+        scheme.check(len(parts))
+        return TrainingRows(X, y, parts, weights, scheme.exposure(len(parts)).colluders)
+
+    def _dealt(self, X: Floats, y: NDArray[Any]) -> dict[str, NDArray[np.int64]]:
+        """In the order of their values: so the model does not depend on the order of the rows."""
+        if self.n_devices < 2:
+            raise InvalidInput(f"n_devices must be at least 2, to hide one's data in the sum, got {self.n_devices}")
+        order = np.lexsort((y, *X.T))
+        dealt = np.array_split(order, min(self.n_devices, len(X)))
+        return {f"device-{i}": part for i, part in enumerate(dealt)}
+
+    def _scheme(self, n_devices: int) -> CodedScheme:
+        if isinstance(self.scheme, str):
+            return coded_type(self.scheme).default_for(n_devices)
+        return self.scheme
+
+    def _feature_map(self, preprocessing: Preprocessing) -> FeatureMap:
+        gamma = self.gamma
+        if gamma is None:  # the rule for clipping at 4 deviations, whatever clip is: a wide one holds few values more
+            width = preprocessing.width if self._budget else 2 * DEFAULT_CLIP
+            gamma = default_gamma(preprocessing.n_columns, width)
+        seed = self._seed() if self.features != "linear" else 0
+        choice = FeatureChoice(self.n_features, gamma, seed, self.fit_intercept)
+        return choose_features(self.features, preprocessing, choice)
+
+    def _columns(self) -> Columns | None:
+        names = getattr(self, "feature_names_in_", None)
+        return None if names is None else Columns.of_numbers(map(str, names))
+
+    def _seed(self) -> int:
+        """An integer is the seed itself, so that ``RBFSampler`` of the same seed draws the same features."""
+        if isinstance(self.random_state, numbers.Integral):
+            return int(self.random_state)
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _solver(self, scheme: CodedScheme, regularisation: float, noise: NoiseLevel | None = None) -> Solver:
+        wanted = float(np.clip(regularisation / 100, *_TOLERANCES))
+        tolerance = None if solver_kind(self.solver).takes_step else wanted  # the descents would hardly ever reach it
+        return make_solver(
+            self.solver,
+            epochs=self.epochs,
+            regularisation=regularisation,
+            tolerance=tolerance,
+            gram=scheme.reveals_gram,
+            noise=noise,
+        )
+
+    def _warn_unless_converged(self, solver: Solver, problem: Problem) -> None:
+        if isinstance(solver, Converging) and solver.converged is False:
+            advice = "give more epochs, or more regularisation"
+            warnings.warn(f"epochs={self.epochs} were too few to converge: {advice}", ConvergenceWarning, stacklevel=4)
+        if isinstance(solver, BlockKrylov) and solver.smallest_curvature < _RESOLVED * self._rounding(problem):
+            what = f"columns are collinear up to rounding (X'X/m has an eigenvalue of {solver.smallest_curvature:.1e})"
+            advice = "their slopes are not to be trusted: give more regularisation, or more precision"
+            warnings.warn(f"{what}, so that {advice}", ConvergenceWarning, stacklevel=4)
+
+    def _rounding(self, problem: Problem) -> float:
+        """How far the eigenvalues of X'X/m are to be expected from those of the rows as they are.
+
+        Each device rounds X'X once: a random symmetric matrix, whose norm is twice the deviation of its entries times
+        sqrt(d). The rows are on a grid too, whose variance small eigenvalues cannot fall below.
+        """
+        format_ = FixedPoint.derive(problem.bounds, problem.n_features, problem.n_devices, precision=self.precision)
+        deviation = (problem.n_devices / 12) ** 0.5 * 2.0**-format_.gram_bits / problem.n_samples
+        return float(2 * problem.n_features**0.5 * deviation + 4.0**-format_.feature_bits / 12)
+
+    def _scores(self, X: ArrayLike) -> Floats:
+        check_is_fitted(self)
+        return self.model_.scores(validate_data(self, X, dtype=np.float64, reset=False))
+
+    def _lines(self) -> tuple[Floats, Floats]:
+        """Slopes (c x columns) and constants (c) that turn raw columns into the model's scores."""
+        check_is_fitted(self)
+        theta, recipe = self.model_.theta, self.model_.recipe
+        if not isinstance(recipe.feature_map, LinearFeatures):
+            raise AttributeError("coef_ and intercept_ belong to features='linear', got a model of random features")
+        scale, columns = recipe.preprocessing.scale, recipe.n_columns
+        slopes = theta[-columns:].T / np.where(scale > 0, scale, np.inf)
+        at_mean = recipe.feature_map.transform(np.zeros((1, columns))) @ theta
+        return slopes, at_mean[0] - slopes @ recipe.preprocessing.shift

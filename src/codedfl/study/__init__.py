@@ -1,1 +1,0 @@
-"""Many schemes, seeds and draws: comparisons, plans, the paper's claims and figures."""
