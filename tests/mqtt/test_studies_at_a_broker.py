@@ -35,9 +35,8 @@ def check_same(fleet: StudyFleet, found: StudyFindings) -> None:
     same_findings(found, expected)
     saved = TrainedModel.load(fleet.output / MODEL_FILE)
     assert np.array_equal(saved.theta, expected.model.theta)
-    assert json.loads((fleet.output / RESULT_FILE).read_text())["owners"] == dict.fromkeys(
-        fleet.of.study.statistics, list(NAMES)
-    )
+    owners = json.loads((fleet.output / RESULT_FILE).read_text())["owners"]
+    assert owners == {statistic: list(NAMES) for statistic in fleet.of.study.statistics}
     assert files_of_runs(fleet) == []
 
 
