@@ -171,7 +171,7 @@ def study_file() -> str:
     for kind, column_keys in toml_file.COLUMN_KEYS.items():
         words = {**_said(StudyColumn), **_said(columns[kind]), "kind": f'"{kind}"'}
         default = {one.name: _default(one) for one in (*fields(StudyColumn), *fields(columns[kind]))}
-        default |= {"kind": "must be said", "range": "must be said"}
+        default |= dict.fromkeys(("kind", "range", "step"), "must be said")
         lines += [f'## [[column]] with kind = "{kind}"', "", "| key | default | what it is |", "|---|---|---|"]
         lines += [f"| `{key}` | {default[key]} | {_cell(words[key])} |" for key in column_keys]
         lines.append("")
@@ -183,7 +183,7 @@ def study_file() -> str:
         "| key | default | what it is |",
         "|---|---|---|",
         "| `columns` | must be said | how many there are |",
-        "| `range`, `step` | must be said; 65536 steps | of each of them, as for a column |",
+        "| `range`, `step` | must be said | of each of them, as for a column |",
         "",
     ]
     for heading, made in (
