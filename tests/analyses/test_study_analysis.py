@@ -173,7 +173,10 @@ def classes(data: Any, target: ClassTarget) -> tuple[Study, RawTable]:
     names = [f"x{j}" for j in range(data.data.shape[1])]
     low, high = np.floor(data.data.min(axis=0)), np.ceil(data.data.max(axis=0))
     high[high == low] += 1  # pixels that never have ink
-    columns = tuple(StudyColumn(NumberColumn(name), (float(low[j]), float(high[j]))) for j, name in enumerate(names))
+    columns = tuple(
+        StudyColumn(NumberColumn(name), (float(low[j]), float(high[j])), float(high[j] - low[j]) / 2**16)
+        for j, name in enumerate(names)
+    )
     raw = as_raw_table({**{name: data.data[:, j] for j, name in enumerate(names)}, target.name: data.target}, "t.csv")
     return Study("c", columns, target, 5000, 2000, 3, smallest_cell=5, held_out=0.4), raw
 

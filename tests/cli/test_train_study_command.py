@@ -107,9 +107,11 @@ def test_what_is_refused(run: Run, clinics: Path, arguments: tuple[str, ...], me
 def test_noise_is_promised_and_no_score_is_made_up(run: Run):
     rows = [f"{(7 * i) % 20 / 20},{(3 * i) % 20 / 20},{(7 * i) % 20 / 20 - (3 * i) % 20 / 20}" for i in range(200)]
     Path("t.csv").write_text("\n".join(["a,b,y", *rows]) + "\n", encoding="utf-8")
-    columns = "".join(f'[[column]]\nname = "{name}"\nkind = "number"\nrange = [0, 1]\n' for name in "ab")
+    columns = "".join(f'[[column]]\nname = "{name}"\nkind = "number"\nrange = [0, 1]\nstep = 0.05\n' for name in "ab")
     protection = "[protection]\nleast_participants = 5\nmax_rows = 400\nmax_rows_per_device = 60\n"
-    end = '[target]\nname = "y"\nrange = [-1, 1]\n[noise]\nepsilon = 8\nhonest = 4\n[result]\nheld_out = 0\n'
+    end = (
+        '[target]\nname = "y"\nrange = [-1, 1]\nstep = 0.05\n[noise]\nepsilon = 8\nhonest = 4\n[result]\nheld_out = 0\n'
+    )
     Path("study.toml").write_text(
         f'format = "codedfl-study-2"\nname = "s"\n{columns}{protection}{end}', encoding="utf-8"
     )

@@ -137,7 +137,27 @@ def test_rows_have_one_pod_for_good(folder: DeviceFolder):
     other = agreed(replace(STUDY, edition=2), grown)
     with folder.ledger() as ledger:
         ledger.contribute(CONTRACT, Ask("cells"), b"run", "now")
-    assert refusal(folder, other, roster=grown).startswith("this device's pod must be that of 'stay', to which it has")
+    assert refusal(folder, other, roster=grown) == (
+        "this device's pod must be that of 'stay', to which it has contributed (clinic-0, clinic-1, clinic-2,"
+        " clinic-3), got clinic-0, clinic-1, clinic-2, clinic-3, y, z: rows have one pod for good; another is for rows"
+        " with ids that were in no total, or for a study with noise"
+    )
+    assert refusal(folder, other, patients(100, seed=7), roster=grown).startswith("this device's pod must be")
+    noisy = agreed(replace(STUDY, columns=(replace(AGE, scale="range"),), noise=Budget(1.0, 3)), grown)
+    assert approved(folder, noisy, roster=grown).pod == grown.pods[0]
+
+
+def test_rows_that_were_in_no_total_may_be_in_another_pod(folder: DeviceFolder):
+    """After a member of the pod has left for good. The id tells; one patient of before is one too many."""
+    by_id = agreed(replace(STUDY, id="nr"))
+    approved(folder, by_id)
+    with folder.ledger() as ledger:
+        ledger.contribute(by_id, Ask("cells"), b"run", "now")
+    others = Roster(tuple(one if one.name != NAMES[0] else replace(one, name="z") for one in ROSTER.members))
+    later = agreed(replace(STUDY, id="nr", edition=2), others)
+    new = patients(100, seed=7)
+    assert refusal(folder, later, joined(new, patients(1)), roster=others).startswith("this device's pod must be")
+    assert approved(folder, later, new, roster=others).pod == others.pods[0]
 
 
 def test_a_helper_has_no_rows(folder: DeviceFolder):
@@ -196,7 +216,8 @@ def test_a_device_contributes_to_what_it_approved_and_no_further(folder: DeviceF
     with folder.ledger() as ledger:
         assert [ledger.may_contribute(study, ask) for ask in asks] == [""] * 4, "the same again is free"
         assert ledger.may_contribute(study, Ask("gram", b"n")) == (
-            "arguments of gram must be at most 1 over the life of the study, got one more"
+            "arguments of gram must be at most 1 over the life of the study, got one more: what the server asked for"
+            " before it may ask for again, anything else needs a new edition of the study"
         )
         assert "at most 2 over" in ledger.may_contribute(study, Ask("score", b"3"))
         assert ledger.may_contribute(study, Ask("products")) == (

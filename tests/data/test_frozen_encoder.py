@@ -36,21 +36,26 @@ name = "encoded"
 name = "a"
 kind = "number"
 range = [0, 1]
+step = 0.0000152587890625
 [[column]]
 name = "b"
 kind = "number"
 range = [0, 1]
+step = 0.0000152587890625
 [[column]]
 name = "c"
 kind = "number"
 range = [0, 1]
+step = 0.0000152587890625
 [[column]]
 name = "d"
 kind = "number"
 range = [0, 1]
+step = 0.0000152587890625
 [target]
 name = "y"
 range = [-2, 2]
+step = 0.00006103515625
 [features]
 kind = "onnx"
 count = 6

@@ -24,7 +24,7 @@ COLUMNS = (
 ILL = ClassTarget("ill", ("no", "yes"))
 LINEAR = Study("s", COLUMNS, ILL, 1000, 300, 3)
 KERNEL = Study(
-    "s", COLUMNS, NumberTarget("y", (0.0, 1.0)), 1000, 300, 3, features="pca-rbf", components=2, n_features=9
+    "s", COLUMNS, NumberTarget("y", (0.0, 1.0), 2.0**-16), 1000, 300, 3, features="pca-rbf", components=2, n_features=9
 )
 WIDTH = 6  # age, crp, its mark, three levels
 

@@ -94,7 +94,7 @@ def approve(
         new = _approval(study, roster.pod_of(name), snapshot, who, when)
         known = ledger.approval(new.digest)
         for objection in (
-            ledger.pod_objection(new),
+            ledger.pod_objection(new, rows),
             "" if snapshot is None else _row_count_objection(study, roster.pod_of(name), snapshot),
             design_objection(study, design),
             ledger.row_objection(new, rows, study.least_alike),

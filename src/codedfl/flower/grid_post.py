@@ -54,6 +54,9 @@ class GridPost:
     def nodes(self) -> set[int]:
         return set(self._grid.get_node_ids())
 
+    def called(self, node: int) -> str:
+        return f"node {node}"
+
     def push(self, calls: list[tuple[int, Call]]) -> list[str | None]:
         messages = []
         for node, call in calls:
