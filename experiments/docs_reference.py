@@ -283,11 +283,16 @@ def _default(one: Field[Any]) -> str:
 
 
 def _markdown(text: str) -> str:
-    """Docstrings are reStructuredText of two backticks; sections of NumPy's dialect become bold words."""
+    """Docstrings are reStructuredText of two backticks; NumPy's sections become bold words, examples become blocks."""
+    parts = re.split(r"^(>>> .*(?:\n.+)*)", text, flags=re.MULTILINE)
+    return "".join(f"```pycon\n{part}\n```" if i % 2 else _plain_markdown(part) for i, part in enumerate(parts))
+
+
+def _plain_markdown(text: str) -> str:
     text = re.sub(r"``([^`]+)``", r"`\1`", text)
     text = re.sub(r"^(\w+)\n-{3,}$", r"**\1**\n", text, flags=re.MULTILINE)
     # Arguments as a list: "name : type" or "name: text", with what belongs to it indented.
-    text = re.sub(r"^([a-z_]\w*(?:, [a-z_]\w*)*) ?: (?=\S)", r"\n- `\1`: ", text, flags=re.MULTILINE)
+    text = re.sub(r"^([a-zXy_]\w*(?:, [a-zXy_]\w*)*) ?: (?=\S)", r"\n- `\1`: ", text, flags=re.MULTILINE)
     return text.replace("<", "&lt;") if "<" in text and "`" not in text else text
 
 

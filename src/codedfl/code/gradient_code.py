@@ -69,6 +69,19 @@ class GradientCode:
         (one answer is enough).
     primes : sequence of int
         Each 1 modulo D (``Ring.primes``).
+
+    Examples
+    --------
+    Each of five devices can answer for three; any three answers give the total:
+
+    >>> from codedfl import GradientCode, Ring
+    >>> code = GradientCode(5, alpha=3, primes=Ring.for_group_sizes([5]).primes)
+    >>> code
+    <GradientCode alpha=3 of D=5, tolerates 2 stragglers>
+    >>> answered = [0, 1, 4]
+    >>> total = code.decoding_vector(answered)[0] @ code.matrix()[0][answered]
+    >>> (total % code.primes[0]).tolist()  # every device's data once
+    [1, 1, 1, 1, 1]
     """
 
     def __init__(self, n_devices: int, alpha: int, primes: Sequence[int]) -> None:
@@ -171,6 +184,15 @@ class GroupedCode:
 
     Device i then answers for alpha devices of its own group, and every group must send its own size - alpha + 1
     answers. For D in the hundreds this keeps each device's work at alpha pads. One group is a plain ``GradientCode``.
+
+    Examples
+    --------
+    >>> from codedfl import GroupedCode, Ring
+    >>> code = GroupedCode(6, alpha=2, primes=Ring.for_group_sizes([3]).primes, groups=2)
+    >>> code
+    <GroupedCode alpha=2 of D=6 in 2 groups, tolerates 1 stragglers in each>
+    >>> code.row_support(0), code.answers_needed  # device 0 answers for members of its own group
+    ([0, 2], 4)
     """
 
     def __init__(self, n_devices: int, alpha: int, primes: Sequence[int], groups: int) -> None:

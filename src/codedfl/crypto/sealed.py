@@ -41,7 +41,17 @@ BULK_CHUNK = 1 << 20
 
 
 class Identity:
-    """A party's long-term Ed25519 key, from a 32-byte secret. ``public`` (32 bytes) is what others pin."""
+    """A party's long-term Ed25519 key, from a 32-byte secret. ``public`` (32 bytes) is what others pin.
+
+    Examples
+    --------
+    >>> from codedfl import Identity
+    >>> from codedfl.crypto.sealed import verify
+    >>> hospital = Identity(bytes(32))  # a secret that everybody knows; ``Identity.generate()`` draws one
+    >>> hospital
+    <Identity cc1799025675e824506c15566456b4e1>
+    >>> verify(hospital.public, b"I take part", hospital.sign(b"I take part"))  # another text would be refused
+    """
 
     def __init__(self, secret: bytes) -> None:
         if len(secret) != KEY_BYTES:

@@ -29,7 +29,25 @@ FORMAT = "codedfl-model-2"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TrainedModel:
-    """y = x Theta on features of preprocessed columns."""
+    """y = x Theta on features of preprocessed columns.
+
+    Examples
+    --------
+    A model with known slopes, without a training:
+
+    >>> import numpy as np
+    >>> from codedfl import Recipe, TrainedModel
+    >>> from codedfl.data.features import LinearFeatures
+    >>> from codedfl.data.labels import Labels
+    >>> from codedfl.data.preprocessing import Preprocessing
+    >>> columns = Preprocessing.from_range(0, 10, n_columns=1)
+    >>> recipe = Recipe(columns, LinearFeatures(1, columns.bound), Labels.for_targets(0, 20))
+    >>> model = TrainedModel(np.array([[-1.0], [2.0]]), recipe)  # columns are scaled to [0, 1], targets to [-1, 1]
+    >>> model
+    <TrainedModel regression, 1 columns, 2 features, 1 outputs>
+    >>> model.predict(np.array([[0.0], [5.0], [10.0]])).round(6).tolist()
+    [0.0, 10.0, 20.0]
+    """
 
     theta: Floats
     recipe: Recipe

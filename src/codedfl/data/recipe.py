@@ -80,6 +80,21 @@ class Recipe:
     """Everything that turns rows into X and Y.
 
     columns: what each column of a table is, and in which order X has them; None where rows are a matrix without names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from codedfl import Recipe
+    >>> from codedfl.data.features import LinearFeatures
+    >>> from codedfl.data.labels import Labels
+    >>> from codedfl.data.preprocessing import Preprocessing
+    >>> columns = Preprocessing.from_range(0, 10, n_columns=2)
+    >>> recipe = Recipe(columns, LinearFeatures(2, columns.bound), Labels.for_targets(0, 60))
+    >>> recipe
+    <Recipe for regression: 2 columns, 3 linear features, 1 outputs>
+    >>> prepared = recipe.rows(np.array([[0.0, 5.0], [10.0, 11.0]]), np.array([30.0, 60.0]))
+    >>> prepared.X.shape, prepared.clipped.columns.tolist()  # 11 is beyond the range
+    ((2, 3), [0, 1])
     """
 
     preprocessing: Preprocessing

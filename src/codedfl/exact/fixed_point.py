@@ -44,7 +44,16 @@ HEADROOM = 8  # true sums stay at or below modulus / HEADROOM
 
 @dataclass(frozen=True)
 class Bounds:
-    """What everybody may know about the data. ``features`` of random features is sqrt(2/d)."""
+    """What everybody may know about the data. ``features`` of random features is sqrt(2/d).
+
+    Examples
+    --------
+    >>> from codedfl import Bounds
+    >>> Bounds(features=1.0, labels=1.0, samples=1000, samples_per_device=2000)
+    Traceback (most recent call last):
+    ...
+    codedfl.errors.InvalidInput: bounds.samples_per_device must be at most bounds.samples (1000), got 2000
+    """
 
     features: float
     labels: float
@@ -78,6 +87,18 @@ class FixedPoint:
     """The scales of one training run. Use ``derive``; the fields are what it decided.
 
     ``gram_bits`` may be negative for enormous bounds (the Gram matrix then has a resolution coarser than one).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from codedfl import Bounds, FixedPoint
+    >>> scales = FixedPoint.derive(Bounds(1.0, 1.0, samples=1000, samples_per_device=300), n_features=2, n_devices=5)
+    >>> scales
+    <FixedPoint 2 primes, 19-bit grid, X'X 18 and G1 34 fraction bits>
+    >>> row = np.array([[0.5, 0.25]])
+    >>> total = scales.ring.add(scales.gram(row), scales.gram(row))  # two devices with one row each
+    >>> scales.gram_to_reals(total).tolist()  # the upper triangle of X'X
+    [0.5, 0.25, 0.125]
     """
 
     ring: Ring

@@ -51,7 +51,21 @@ def ring_primes(divisor: int, count: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Ring:
-    """Integers modulo the product of ``primes``; an element is a tuple of centred residues."""
+    """Integers modulo the product of ``primes``; an element is a tuple of centred residues.
+
+    Examples
+    --------
+    Numbers that add up to more than 2^24 stay exact, and so do products:
+
+    >>> import numpy as np
+    >>> from codedfl import Ring
+    >>> ring = Ring.for_group_sizes([5])  # five devices
+    >>> ring
+    <Ring of 16777141 * 16777121, 48.00 bits>
+    >>> left, right = ring.from_integers(np.array([2**40, -3])), ring.from_integers(np.array([1, 1]))
+    >>> ring.to_integers(ring.add(left, right)).tolist()
+    [1099511627777, -2]
+    """
 
     primes: tuple[int, ...]
 

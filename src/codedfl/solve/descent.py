@@ -23,6 +23,13 @@ class StepSchedule:
     """mu as a function of the epoch: ``initial``, times ``factor`` from each of ``milestones`` on.
 
     Before the epoch ``begins`` it is 0.
+
+    Examples
+    --------
+    >>> from codedfl import StepSchedule
+    >>> step = StepSchedule(12.0, factor=0.5, milestones=(200,))
+    >>> step(1), step(199), step(200)
+    (12.0, 12.0, 6.0)
     """
 
     initial: float
@@ -79,6 +86,19 @@ class GradientDescent(Resumable):
         follows it down before the model can run away. ``epochs`` = 1 makes no step.
     tolerance : float
         Ends when the gradient's norm has fallen to this part of its first one; 0 goes on to the last epoch.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from codedfl import GradientDescent, StepSchedule
+    >>> solver = GradientDescent(epochs=2, step=StepSchedule(0.5))
+    >>> solver.start(np.zeros((1, 1)), np.array([[-8.0]]), samples=2)  # X'X = 2, X'Y = 8: the solution is 4
+    >>> solver.model.item()
+    2.0
+    >>> e = solver.request()
+    >>> solver.receive(e, 2 * e)
+    >>> solver.model.item()
+    3.0
     """
 
     _kept: ClassVar[Mapping[str, Kept]] = {
@@ -206,6 +226,17 @@ class Nesterov(GradientDescent):
     """Accelerated descent with the momentum (t - 1)/(t + 2) at its t-th step.
 
     Stable up to two thirds of descent's largest step.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from codedfl import Nesterov, StepSchedule
+    >>> solver = Nesterov(epochs=60, step=StepSchedule(0.5))
+    >>> solver.start(np.zeros((1, 1)), np.array([[-8.0]]), samples=2)  # X'X = 2, X'Y = 8
+    >>> while (e := solver.request()) is not None:
+    ...     solver.receive(e, 2 * e)
+    >>> round(solver.model.item(), 4)
+    4.0
     """
 
     def _move(self, model: Floats) -> None:

@@ -75,6 +75,19 @@ class ConjugateGradient(_Krylov):
         Whether all columns have stopped by themselves.
     directions : int
         How many directions the server has asked for, at most; it knows the image of each under the total X'X.
+
+    Examples
+    --------
+    Two unknowns take two products, after the epoch that brings X'Y:
+
+    >>> import numpy as np
+    >>> from codedfl import ConjugateGradient
+    >>> gram, solver = np.array([[2.0, 1.0], [1.0, 2.0]]), ConjugateGradient(epochs=10)
+    >>> solver.start(np.zeros((2, 1)), np.array([[-4.0], [-5.0]]), samples=1)
+    >>> while (e := solver.request()) is not None:
+    ...     solver.receive(e, gram @ e)
+    >>> solver.model.round(6).tolist(), solver.directions, solver.converged
+    ([[1.0], [2.0]], 2, True)
     """
 
     _kept: ClassVar[Mapping[str, Kept]] = {
@@ -166,6 +179,19 @@ class BlockKrylov(_Krylov):
     smallest_curvature : float
         The least of X'X/m + lambda on the span: where it is below the rounding of X'X, the model is not to be trusted.
         Infinite before the first product.
+
+    Examples
+    --------
+    Two classes share their directions: one product of a block of two solves both.
+
+    >>> import numpy as np
+    >>> from codedfl import BlockKrylov
+    >>> gram, solver = np.array([[2.0, 1.0], [1.0, 2.0]]), BlockKrylov(epochs=10)
+    >>> solver.start(np.zeros((2, 2)), -np.array([[4.0, 1.0], [5.0, -1.0]]), samples=1)
+    >>> e = solver.request()
+    >>> solver.receive(e, gram @ e)
+    >>> solver.model.round(6).tolist(), solver.converged
+    ([[1.0, 1.0], [2.0, -1.0]], True)
     """
 
     _kept: ClassVar[Mapping[str, Kept]] = {

@@ -42,6 +42,12 @@ class SolverSettings:
         None lets the solver find its own; always None for a kind that takes none.
     tolerance : float or None
         When to stop, by the solver's own measure; None is its default.
+
+    Examples
+    --------
+    >>> from codedfl import SolverSettings
+    >>> SolverSettings(epochs=50, regularisation=1e-4).tolerance_or(1e-6)  # none was asked for
+    1e-06
     """
 
     epochs: int
@@ -71,6 +77,13 @@ class SolverKind:
         The part it takes of a step named for gradient descent; None for a solver that takes no step.
     needs_gram : bool
         Needs X'X itself, so that only a scheme that reveals it can serve it.
+
+    Examples
+    --------
+    >>> from codedfl import BlockKrylov, SolverKind, SolverSettings
+    >>> kind = SolverKind("short", "a few blocks", lambda at: BlockKrylov(min(at.epochs, 3)), default_epochs=3)
+    >>> kind.make(SolverSettings(epochs=50, regularisation=0.0)).epochs
+    3
     """
 
     name: str
@@ -86,7 +99,16 @@ class SolverKind:
 
 
 def register_solver(kind: SolverKind) -> None:
-    """Make a solver known by its name, for this process. A name is given once."""
+    """Make a solver known by its name, for this process. A name is given once.
+
+    Examples
+    --------
+    >>> from codedfl import BlockKrylov, SolverKind, register_solver
+    >>> register_solver(SolverKind("cg", "another", lambda at: BlockKrylov(at.epochs), default_epochs=3))
+    Traceback (most recent call last):
+    ...
+    codedfl.errors.InvalidInput: a solver's name must be new, got 'cg', which is registered
+    """
     if kind.name in _kinds:
         raise InvalidInput(f"a solver's name must be new, got {kind.name!r}, which is registered")
     _kinds[kind.name] = kind
@@ -144,6 +166,17 @@ def make_solver(
     noise : NoiseLevel or None
         What the devices add to X'X. The closed form then takes it out of the spectrum (``Shrunken``); a solver of
         products gets AdaSSP's ridge besides lambda. An object is taken as it is.
+
+    Examples
+    --------
+    >>> from codedfl import make_solver
+    >>> solver = make_solver("cg", regularisation=1e-4, epochs=20)
+    >>> type(solver).__name__, solver.epochs
+    ('ConjugateGradient', 20)
+    >>> make_solver("closed-form", regularisation=1e-4)
+    Traceback (most recent call last):
+    ...
+    codedfl.errors.InvalidInput: solver must do without X'X itself, which this scheme does not reveal, got closed-form
     """
     kind = solver_kind(solver)
     if noise is not None and gram and (isinstance(solver, str) or not kind.needs_gram):

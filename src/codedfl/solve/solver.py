@@ -19,7 +19,22 @@ from codedfl.typing import Floats
 
 
 class Solver(Protocol):
-    """One epoch is one ``start`` or one ``request``/``receive`` pair; there are at most ``epochs`` of them."""
+    """One epoch is one ``start`` or one ``request``/``receive`` pair; there are at most ``epochs`` of them.
+
+    Examples
+    --------
+    What a server does with a solver, on a matrix that is no secret:
+
+    >>> import numpy as np
+    >>> from codedfl import BlockKrylov, Solver
+    >>> gram, cross = np.diag([4.0, 2.0]), np.array([[4.0], [6.0]])  # X'X and X'Y of m = 10 rows
+    >>> solver: Solver = BlockKrylov(epochs=5)
+    >>> solver.start(np.zeros((2, 1)), -cross, 10)
+    >>> while (e := solver.request()) is not None:
+    ...     solver.receive(e, gram @ e)
+    >>> solver.model.round(6).tolist()
+    [[1.0], [3.0]]
+    """
 
     @property
     def epochs(self) -> int:

@@ -34,6 +34,18 @@ class FeatureMap(Protocol):
     """What a recipe needs of a feature map.
 
     name: what a user calls it ("rbf"). kind: what a model file calls it ("random-fourier").
+
+    Examples
+    --------
+    Random features stay within a bound that is known before any row is looked at:
+
+    >>> import numpy as np
+    >>> from codedfl import FeatureMap
+    >>> from codedfl.data.features import RandomFourierFeatures
+    >>> rbf: FeatureMap = RandomFourierFeatures(input_dim=3, n_components=50, gamma=0.5, seed=0)
+    >>> features = rbf.transform(np.ones((2, 3)))
+    >>> features.shape, bool(np.all(np.abs(features) <= rbf.bound))
+    ((2, 50), True)
     """
 
     name: ClassVar[str]
