@@ -79,7 +79,8 @@ def test_classes_are_shown_with_what_they_were_taken_for(run: Run, clinics: Path
     (of_m, of_f) = told["score"]["confusion"]
     assert lines[at + 1 : at + 3] == [["[m]", *of_m], ["f", *of_f]]
     at = lines.index(["score", "of", "f", "rows", "of", "them", "f"])
-    assert [line[3] for line in lines[at + 1 : at + 11]] == [rows for rows, _ in told["score"]["calibration"]]
+    bands = told["score"]["calibration"]
+    assert [line[:4] for line in lines[at + 1 :][: len(bands)]] == [[*band.split(), rows] for band, rows, _ in bands]
 
 
 def test_one_table_is_dealt_out(run: Run, clinics: Path):

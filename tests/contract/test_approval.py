@@ -21,6 +21,7 @@ from codedfl.contract.words import Section, explain, printable
 from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.errors import InvalidInput
 from codedfl.privacy.budget import Budget
+from codedfl.statistics import words_of
 
 BASE = patients(100)
 NAME = NAMES[1]
@@ -268,7 +269,7 @@ def test_a_name_that_is_no_folder_is_refused(tmp_path: Path, name: str):
 
 def test_the_screen_is_shown_before_anything_is_judged(folder: DeviceFolder):
     seen: list[tuple[Section, ...]] = []
-    approved(folder, show=seen.append)
+    approved(folder, show=seen.append, words=words_of(CONTRACT))
     refusal(folder, replace(CONTRACT, edition=2), joined(BASE, patients(1, seed=1)), show=seen.append)
     first, second = ({one.question: " | ".join(one.answers) for one in shown} for shown in seen)
     assert list(first) == [
@@ -293,6 +294,24 @@ def test_the_screen_is_shown_before_anything_is_judged(folder: DeviceFolder):
     )
     assert "in common with this one: age, crp, days, sex" in second["What does it add to what was approved before?"]
     assert "rows differ from the commonest value" in first["Which columns could pick out people on this table?"]
+    assert "gram: The total over few rows is the rows themselves" in first["What is not protected?"]
+
+
+@pytest.mark.parametrize("rows", [30, 300])
+def test_the_screen_says_how_many_rows_are_kept_for_the_score(folder: DeviceFolder, rows: int):
+    """A device holds out none or enough, and people read which."""
+    seen: list[tuple[Section, ...]] = []
+    study = replace(CONTRACT, held_out=0.1)
+    kept = approved(DeviceFolder(folder.path, bytes(16)), study, patients(rows), show=seen.append).held_out
+    assert bool(kept) == (rows == 300)
+    (said,) = (one.answers[-2:] for one in seen[0] if one.question == "What of a table is used?")
+    least = study.least_alike
+    assert said[0] == (
+        f"10% of the rows, chosen by a key of this machine, are kept for the score, if that is at least {least} of them"
+        f" and leaves as many, so in tables of about {10 * least} rows and more; else none"
+    )
+    of_these = f"{kept} of its {rows} rows are kept" if kept else f"none of its {rows} rows is kept, all train"
+    assert said[1] == f"of this table {of_these}"
 
 
 def test_columns_that_pick_out_a_person_together_are_told(folder: DeviceFolder):

@@ -24,6 +24,7 @@ from codedfl.data.model import TrainedModel
 from codedfl.data.preprocessing import Preprocessing
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.errors import InvalidInput
+from codedfl.statistics import words_of
 from rehearsals import parts_of, rehearsed
 
 WEIGHTS = np.random.default_rng(0).normal(size=(4, 6)).astype(np.float32)
@@ -225,7 +226,7 @@ def test_a_device_is_told_before_a_run_that_it_has_no_encoder(folder: Path):
 def test_an_encoder_shows_no_more_than_other_features_of_that_number(folder: Path):
     encoded = study_of(folder)
     random = replace(encoded, features="rbf", encoder=None, encoder_bound=None)
-    seen, seen_of_random = (explain(one)[2:4] for one in (encoded, random))
+    seen, seen_of_random = (explain(one, words=words_of(one))[2:4] for one in (encoded, random))
     assert seen == seen_of_random
     assert f"rows are seen as 6 outputs of the encoder {encoded.encoder}" in explain(encoded)[1].answers
     assert encoded.digest() != replace(encoded, encoder="0a" * 32).digest() != random.digest()

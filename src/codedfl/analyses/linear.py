@@ -22,7 +22,7 @@ from codedfl.data.preprocessing import Moments
 from codedfl.data.recipe import Recipe
 from codedfl.errors import InvalidInput
 from codedfl.solve.closed_form import ridge_solution
-from codedfl.statistics.gram import Gram, holds_out
+from codedfl.statistics.gram import Gram
 from codedfl.typing import Floats, Integers
 
 # Below this part of the largest eigenvalue of the correlations a direction is rounding.
@@ -64,7 +64,7 @@ class LinearTotal:
         self.study = study
         self.integers = [int(one) for one in integers]
         place = np.triu_indices(statistic.width)
-        parts = np.array_split(np.array(self.integers, dtype=object), 1 + holds_out(study))
+        parts = np.array_split(np.array(self.integers, dtype=object), 1 + study.holds_out_gram)
         self._parts = [_Part(part, place) for part in parts]
         self._training = self._parts[0]
         if self._training.rows < 1:
