@@ -9,7 +9,7 @@ reduction). ``experiments/attacks`` carries out what is said here.
 For a gradient code with masks the algebra has a short answer (``exposed_set``), which serves fleets of any size; tests
 hold it to ``exposed_devices`` for every collusion of one and two on small fleets.
 
-It does not count what the total itself says about a device: no scheme here adds noise.
+It does not count what the total itself says about a device: noise is what hides rows in it (``calibration``).
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class Exposure:
 
     server_alone: to the server by itself.
     one_colluder, two_colluders: to the server and the worst one or two devices.
-    colluders: so many devices may collude with the server and no other one is exposed; -1 if the server needs none.
+    colluders: the number of devices that may collude with the server without exposing another; -1 if the server
+        alone exposes one.
     """
 
     server_alone: int
@@ -43,7 +44,7 @@ class Exposure:
 
     @property
     def words(self) -> str:
-        """What to tell of it in one line."""
+        """One line for people."""
         if self.server_alone:
             return f"the server alone sees {_devices(self.server_alone)}"
         if not self.colluders:
@@ -52,7 +53,7 @@ class Exposure:
 
     @classmethod
     def of(cls, server_alone: int, one_colluder: int, two_colluders: int) -> Exposure:
-        """By the three numbers; what more colluders learn is not asked."""
+        """From the three numbers; what more than two colluders learn is not asked."""
         exposed = [server_alone, one_colluder, two_colluders, 1]
         return cls(server_alone, one_colluder, two_colluders, next(i for i, n in enumerate(exposed) if n) - 1)
 
@@ -63,7 +64,7 @@ class Exposure:
 
     @classmethod
     def beyond(cls, colluders: int, n_devices: int) -> Exposure:
-        """Nobody up to so many colluders, everybody from one more on; the total gives the last honest device away."""
+        """Nobody is exposed up to ``colluders``, everybody from one more on; a last honest device always is."""
         two = n_devices - 2
         exposed = (
             0 if colluders >= 0 else n_devices,
@@ -105,7 +106,7 @@ def _row(n_devices: int, alpha: int, groups: int, i: int) -> list[int]:
 
 @lru_cache(maxsize=1024)
 def coded_exposure(n_devices: int, alpha: int, groups: int = 1) -> Exposure:
-    """Of a masked gradient code; up to ``_ALL_PAIRS`` devices over all pairs, beyond with one of each group size."""
+    """Exposure of a masked gradient code, over all pairs; above ``_ALL_PAIRS`` devices over one of each group size."""
     sizes = group_sizes(n_devices, alpha, groups)
     everyone = range(n_devices)
     firsts = everyone if n_devices <= _ALL_PAIRS else [sizes.index(size) for size in sorted(set(sizes))]

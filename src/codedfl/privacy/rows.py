@@ -49,7 +49,7 @@ def plain_rows(server_sees: str, exposure: Exposure, n_devices: int) -> list[Pri
 
 
 def baseline_rows(server_sees: str, server_learns: str, n_devices: int) -> list[PrivacyRow]:
-    """Of a scheme whose server sees every single device: no collusion adds anything."""
+    """The table of a scheme whose server sees every single device: no collusion adds anything."""
     alone, one, _ = (n_devices, n_devices - 1, n_devices - 2)
     return [
         PrivacyRow("server", server_sees, server_learns, alone, ONE_DEVICE),
@@ -59,7 +59,7 @@ def baseline_rows(server_sees: str, server_learns: str, n_devices: int) -> list[
 
 
 def coded_rows(n_devices: int, alpha: int, groups: int, *, padded: bool, one_shot: bool) -> list[PrivacyRow]:
-    """Of the gradient-coded schemes: padded data are coded, or the pads' seeds; X'X e is shown, or X'X itself."""
+    """Rows of a gradient-coded scheme: ``padded`` data or seeds are coded, and ``one_shot`` shows X'X, not X'X e."""
     exposure = coded_exposure(n_devices, alpha, groups)
     one, two = exposure.one_colluder + 1, exposure.two_colluders + 2
     return [
