@@ -1,10 +1,10 @@
 """The exact ring Z_M, M a product of two or three primes just under 2^24 (replaces the paper's Z_<k>, IV-A).
 
-The paper truncates products of padded numbers, which fails whenever a padded number wraps (see
-``experiments/wraparound``). Here nothing is truncated before it is unpadded: numbers
-are integers modulo M, kept as one float32 plane of centred residues per prime. A ring array of shape (a, b) is
-therefore a float32 array of shape (P, a, b). Every prime is 1 modulo the number of devices, so that the gradient
-code exists modulo each (``gradient_code``).
+The paper truncates products of padded numbers, which fails whenever a padded number wraps (``codedfl reproduce
+arithmetic`` counts how often). Here nothing is truncated before it is unpadded: numbers are integers modulo M, kept as
+one float32 plane of centred residues per prime. A ring array of shape (a, b) is therefore a float32 array of shape
+(P, a, b). Every prime is 1 modulo the number of devices, so that the gradient code exists modulo each
+(``gradient_code``).
 
 This module knows nothing of reals (``fixed_point``) or of randomness (``pads``).
 """
