@@ -1,8 +1,21 @@
 """Whom a collusion exposes, in numbers, for fleets of any size.
 
+<<<<<<< HEAD
 What a set of parties can learn is linear algebra on what it reads (``views``). For a gradient code with masks the
 algebra has a short answer (``exposed_set``), which serves planners and large fleets; tests hold it to the algebra for
 every collusion of one and two on small fleets.
+=======
+What a set of parties can learn about single devices is linear algebra. All answers together are B (g + z) with the
+masks z_j = m_j - m_(j+1); a combination of answers says something about the g exactly when the masks that the set does
+not know drop out of it, and everything else is uniform whatever the data are. ``known_functionals`` computes what is
+left; a device is exposed when its own g is among it. Small plaintexts add something only where masks are off (lattice
+reduction). ``experiments/attacks`` carries out what is said here.
+
+For a gradient code with masks the algebra has a short answer (``exposed_set``), which serves fleets of any size; tests
+hold it to ``exposed_devices`` for every collusion of one and two on small fleets.
+
+It does not count what the total itself says about a device: noise is what hides rows in it (``calibration``).
+>>>>>>> main
 """
 
 from __future__ import annotations
@@ -22,7 +35,8 @@ class Exposure:
 
     server_alone: to the server by itself.
     one_colluder, two_colluders: to the server and the worst one or two devices.
-    colluders: so many devices may collude with the server and no other one is exposed; -1 if the server needs none.
+    colluders: the number of devices that may collude with the server without exposing another; -1 if the server
+        alone exposes one.
     """
 
     server_alone: int
@@ -32,7 +46,7 @@ class Exposure:
 
     @property
     def words(self) -> str:
-        """What to tell of it in one line."""
+        """One line for people."""
         if self.server_alone:
             return f"the server alone sees {_devices(self.server_alone)}"
         if not self.colluders:
@@ -41,7 +55,7 @@ class Exposure:
 
     @classmethod
     def of(cls, server_alone: int, one_colluder: int, two_colluders: int) -> Exposure:
-        """By the three numbers; what more colluders learn is not asked."""
+        """From the three numbers; what more than two colluders learn is not asked."""
         exposed = [server_alone, one_colluder, two_colluders, 1]
         return cls(server_alone, one_colluder, two_colluders, next(i for i, n in enumerate(exposed) if n) - 1)
 
@@ -52,7 +66,7 @@ class Exposure:
 
     @classmethod
     def beyond(cls, colluders: int, n_devices: int) -> Exposure:
-        """Nobody up to so many colluders, everybody from one more on; the total gives the last honest device away."""
+        """Nobody is exposed up to ``colluders``, everybody from one more on; a last honest device always is."""
         two = n_devices - 2
         exposed = (
             0 if colluders >= 0 else n_devices,
@@ -94,7 +108,7 @@ def _row(n_devices: int, alpha: int, groups: int, i: int) -> list[int]:
 
 @lru_cache(maxsize=1024)
 def coded_exposure(n_devices: int, alpha: int, groups: int = 1) -> Exposure:
-    """Of a masked gradient code; up to ``_ALL_PAIRS`` devices over all pairs, beyond with one of each group size."""
+    """Exposure of a masked gradient code, over all pairs; above ``_ALL_PAIRS`` devices over one of each group size."""
     sizes = group_sizes(n_devices, alpha, groups)
     everyone = range(n_devices)
     firsts = everyone if n_devices <= _ALL_PAIRS else [sizes.index(size) for size in sorted(set(sizes))]

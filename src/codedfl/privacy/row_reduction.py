@@ -14,8 +14,8 @@ Residues = NDArray[np.int64]
 def reduced(matrix: Residues, prime: int, pivot_columns: int | None = None) -> tuple[Residues, list[int]]:
     """The reduced row echelon form without its zero rows, and the pivots' columns.
 
-    pivot_columns: look for pivots only among so many of the first columns; rows that are zero there but not behind are
-        kept, at the end (an inconsistent system has such rows).
+    pivot_columns: how many of the first columns may hold pivots; None is all. Rows that are zero there but not behind
+        are kept, at the end (an inconsistent system has such rows).
     """
     rest = np.array(matrix, dtype=np.int64) % prime
     pivots: list[int] = []
