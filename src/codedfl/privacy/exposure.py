@@ -1,21 +1,10 @@
 """Whom a collusion exposes, in numbers, for fleets of any size.
 
-<<<<<<< HEAD
 What a set of parties can learn is linear algebra on what it reads (``views``). For a gradient code with masks the
 algebra has a short answer (``exposed_set``), which serves planners and large fleets; tests hold it to the algebra for
 every collusion of one and two on small fleets.
-=======
-What a set of parties can learn about single devices is linear algebra. All answers together are B (g + z) with the
-masks z_j = m_j - m_(j+1); a combination of answers says something about the g exactly when the masks that the set does
-not know drop out of it, and everything else is uniform whatever the data are. ``known_functionals`` computes what is
-left; a device is exposed when its own g is among it. Small plaintexts add something only where masks are off (lattice
-reduction). ``experiments/attacks`` carries out what is said here.
-
-For a gradient code with masks the algebra has a short answer (``exposed_set``), which serves fleets of any size; tests
-hold it to ``exposed_devices`` for every collusion of one and two on small fleets.
 
 It does not count what the total itself says about a device: noise is what hides rows in it (``calibration``).
->>>>>>> main
 """
 
 from __future__ import annotations
