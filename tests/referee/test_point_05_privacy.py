@@ -5,18 +5,19 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import Result
 
 from codedfl.privacy.rows import PrivacyRow, privacy_rows
 from codedfl.privacy.views import THE_SERVER, Seen, Views, unit_forms
 from codedfl_lab.costs import SCHEMES, CodedKeys, CodedPadded, OneShot, RoleKeys, RoleSums, Scheme, make_scheme
-from conftest import Run
 
+Run = Callable[..., Result]
 PARTIES = [
     "server",
     "one device",

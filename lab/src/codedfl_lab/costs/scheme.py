@@ -285,6 +285,11 @@ class Scheme(ABC):
         waited_for = 0 if load.deadline is not None else load.quorum.answers_needed
         return fleet.n_devices - waited_for
 
+    def failures_survived(self, shape: WorkShape, fleet: Fleet) -> int:
+        """Whichever so many devices fail for good once training has begun, it goes on; all where it has a deadline."""
+        load = self.epoch_load(shape, fleet)
+        return fleet.n_devices if load.deadline is not None else load.quorum.failures_survived
+
     def check(self, n_devices: int) -> None:
         """Refuse parameters that do not fit the fleet."""
         if n_devices < 2:

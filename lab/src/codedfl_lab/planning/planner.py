@@ -2,7 +2,8 @@
 
 Epochs to the target come from training centrally, once for every kind of model and solver (exact schemes make the same
 models); times come from Monte-Carlo on the fleet. Which variants to try, what they cost a device and whom they expose,
-the schemes say themselves. Plans that show the server single devices are listed and never recommended.
+the schemes say themselves. Plans that show the server single devices are listed and never recommended: nothing here
+runs them. Of plans as fast as the fastest, within the noise of the draws, the one that exposes fewest is taken.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from codedfl.privacy.budget import Budget
 from codedfl.solve.descent import DERIVED, STEPS
 from codedfl.solve.registry import solver_kind, solver_kinds
 from codedfl.solve.solver import Solver
-from codedfl.typing import Progress
+from codedfl.typing import Floats, Progress, Seconds
 from codedfl_lab.comparing.comparison import Entry
+from codedfl_lab.comparing.paired import mean_gap
 from codedfl_lab.comparing.simulator import trajectory
 from codedfl_lab.costs import (
     SCHEMES,
@@ -39,6 +41,9 @@ from codedfl_lab.costs.central import CentralTotals
 from codedfl_lab.planning.noisy_totals import NoisyTotals
 
 EPOCHS_TRIED = 2  # times a solver's default
+AS_FAST = 0.01
+"""Part of the fastest plan's time by which another may be slower and still count as fast: two models of the same fleet
+agree no better (tests/referee)."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +79,8 @@ class Plan:
         the worst one or two devices.
     colluders: so many devices may collude with the server and no other one is exposed; -1 if the server needs none.
     gram_directions: of how many directions of the total Gram matrix the server learns the image, of ``n_features``.
+    stragglers: so many devices, the slowest, need not be waited for.
+    failures_survived: whichever so many devices fail for good once training has begun, it goes on.
     """
 
     scheme: str
@@ -99,6 +106,7 @@ class Plan:
     exposed_by_two: int
     colluders: int
     parameters: Mapping[str, float] = field(default_factory=dict)  # all of the scheme's own
+    failures_survived: int = 0
 
     @property
     def label(self) -> str:
@@ -149,11 +157,17 @@ class Planning:
     unreached: list[str] = field(default_factory=list)  # solvers that never reach the target
     highest: float | None = None  # the best score of those
     noisy_scores: dict[str, float] = field(default_factory=dict)  # with noise, of the schemes that can add it
+    tied: list[Plan] = field(default_factory=list)  # private plans that the draws cannot tell from the fastest of them
+
+    @property
+    def fastest(self) -> Plan | None:
+        """The fastest plan that shows the server no single device; None if none keeps to the limits."""
+        return next((made for made in self.plans if made.is_private), None)
 
     @property
     def recommended(self) -> Plan | None:
-        """The fastest plan that shows the server no single device; None if none keeps to the limits."""
-        return next((made for made in self.plans if made.is_private), None)
+        """The fastest, or one as fast that exposes fewer devices."""
+        return min(self.tied, key=_exposing, default=self.fastest)
 
     @property
     def best(self) -> Plan:
@@ -181,6 +195,7 @@ class Planning:
             f"{best.label} takes {best.seconds_mean:.4g} s: {best.sharing_seconds:.3g} s before training, then"
             f" {_epochs(best)} of {best.epoch_seconds:.3g} s."
         )
+        sentence += self._why_not_the_fastest()
         everything = [*self.plans, *(made for made, _ in self.left_out)]
         for name, words in ((Conventional.name, ""), (ConventionalFullBatch.name, " on full batches with {}")):
             rival = min((made for made in everything if made.scheme == name), key=_mean, default=None)
@@ -194,8 +209,28 @@ class Planning:
             )
         open_ = min((made for made in everything if not made.is_private), key=_mean, default=None)
         if open_ is not None and open_.seconds_mean < best.seconds_mean:
-            sentence += " Coding does not pay on this fleet in time: it buys that the server sees no single device."
+            sentence += (
+                " Coding does not pay on this fleet in time: it buys that the server sees no single device."
+                f" {open_.label} is faster ({open_.seconds_mean:.4g} s) and is not chosen, because codedfl runs only"
+                " schemes whose server sees no single device: any other framework does that."
+            )
         return sentence
+
+    def _why_not_the_fastest(self) -> str:
+        best, fastest = self.best, self.fastest
+        if fastest is None or fastest is best:
+            return ""
+        return (
+            f" {fastest.label} is as fast within the noise of the draws ({fastest.seconds_mean:.4g} s), and there one"
+            f" colluder exposes {fastest.exposed_by_one} devices, two {fastest.exposed_by_two}; here"
+            f" {best.exposed_by_one} and {best.exposed_by_two}."
+        )
+
+
+def _exposing(made: Plan) -> tuple[float, ...]:
+    """Fewest devices first; of equals the one that bears most colluders, then the fastest."""
+    exposed = (made.exposed_to_server, made.exposed_by_one, made.exposed_by_two)
+    return (*exposed, -made.colluders, made.seconds_mean)
 
 
 def _mean(made: Plan) -> float:
@@ -251,20 +286,34 @@ def plan(
         if reached is not None:
             epochs[kind] = reached
     trained = [(scheme, solver) for scheme, solver in candidates if (scheme.models_key, solver) in epochs]
+    seconds: dict[int, Floats] = {}
     for done, (scheme, solver) in enumerate(trained):
         say(f"{scheme.label}, {solver_kind(solver).name}", 0.5 + done / len(trained) / 2)
-        rng = np.random.default_rng([seed, 2])
-        made = timed_plan(scheme, solver, epochs[scheme.models_key, solver], shape, at, draws, rng)
+        streams = np.random.default_rng([seed, 2]).spawn(2)  # the same for every plan: they are compared draw by draw
+        reached = epochs[scheme.models_key, solver]
+        times = epoch_end_times(scheme, shape, at, reached, draws, *streams)
+        made = plan_of(scheme, solver, shape, at, *times)
         why = made.objections(limits)
         if why:
             outcome.left_out.append((made, why))
         else:
             outcome.plans.append(made)
+            seconds[id(made)] = times[1][:, -1]
     outcome.plans.sort(key=_mean)
+    outcome.tied = _as_fast(outcome, seconds)
     outcome.left_out.sort(key=lambda pair: pair[0].seconds_mean)
     if budget is not None:
         outcome.noisy_scores = noisy_scores(totals.problem, budget, seed)
     return outcome
+
+
+def _as_fast(outcome: Planning, seconds: Mapping[int, Floats]) -> list[Plan]:
+    """Private plans whose paired 95 % interval does not lie above the fastest one's mean time and ``AS_FAST`` of it."""
+    fastest = outcome.fastest
+    if fastest is None:
+        return []
+    own, most = seconds[id(fastest)], AS_FAST * fastest.seconds_mean
+    return [made for made in outcome.plans if made.is_private and mean_gap(seconds[id(made)], own)[0] <= most]
 
 
 def noisy_scores(problem: Problem, budget: Budget, seed: int) -> dict[str, float]:
@@ -339,8 +388,14 @@ def timed_plan(
     rng: np.random.Generator,
 ) -> Plan:
     """So many epochs of a scheme on a fleet, for schemes with and without state machines alike."""
-    start, ends = epoch_end_times(scheme, shape, at, epochs, draws, rng)
-    total = ends[:, -1]
+    return plan_of(scheme, solver, shape, at, *epoch_end_times(scheme, shape, at, epochs, draws, rng))
+
+
+def plan_of(
+    scheme: Scheme, solver: str | Solver, shape: WorkShape, at: Conditions, start: Seconds, ends: Seconds
+) -> Plan:
+    """The plan with these ends of the sharing phase, (draws,), and of its epochs, (draws, epochs)."""
+    total, epochs = ends[:, -1], ends.shape[1]
     exposure = scheme.exposure(at.fleet.n_devices)
     return Plan(
         scheme=scheme.name,
@@ -362,6 +417,7 @@ def timed_plan(
         exposed_by_two=exposure.two_colluders,
         colluders=exposure.colluders,
         parameters=scheme.parameters,
+        failures_survived=scheme.failures_survived(shape, at.fleet),
         **vars(scheme.device_costs(shape, at, epochs)),
     )
 

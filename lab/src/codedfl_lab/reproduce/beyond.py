@@ -174,8 +174,11 @@ def reproduce_beyond(
     peers: list[PeerRow] = []
     at_prices: dict[tuple[float, bool], tuple[SchemeResult, ...]] = dict.fromkeys(SENSITIVITY, ())
     racers = [
-        Entry(Conventional()),
-        *(Entry(one, BLOCK_KRYLOV) for one in (ConventionalFullBatch(), CodedKeys(fleet.n_devices), RoleKeys(1))),
+        as_the_paper(Conventional()),
+        *(
+            as_the_paper(one, BLOCK_KRYLOV)
+            for one in (ConventionalFullBatch(), CodedKeys(fleet.n_devices), RoleKeys(1))
+        ),
     ]
     algebra = 0.0
     for index, (name, experiment) in enumerate(EXPERIMENTS.items()):
