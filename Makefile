@@ -6,10 +6,7 @@ BIN    := $(VENV)/bin
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-# Thousands of random schedules, inputs and draws: with coverage they take twice as long, and run the lines the others do.
-UNTRACED := tests/attacks tests/claims tests/faults tests/fuzz tests/liars tests/run/test_many_devices.py tests/study/test_planner.py
-
-.PHONY: run test check contract bench reproduce federation federation-restart fleet survival faults liars fuzz attacks audit lock \
+.PHONY: run test check coverage contract bench reproduce federation federation-restart fleet survival faults liars fuzz attacks audit lock \
 	docs browser dist hospitals nightly clean
 
 $(VENV)/.installed: pyproject.toml lab/pyproject.toml constraints.txt src/codedfl/version.py
@@ -21,11 +18,13 @@ $(VENV)/.installed: pyproject.toml lab/pyproject.toml constraints.txt src/codedf
 run: $(VENV)/.installed
 	$(BIN)/codedfl compare digits-shifted
 
-# The deployment tests start real SuperLinks and SuperNodes, alone: a node must start its processes within 30 s.
+# Three workers on two cores: the deployment test, which starts first, waits for its programs most of the time.
 test: check
-	$(BIN)/python -m pytest -n 2 --dist loadgroup --cov --cov-report=term:skip-covered $(UNTRACED:%=--ignore=%)
-	$(BIN)/python -m pytest -n 2 --dist loadgroup $(UNTRACED)
-	$(BIN)/python -m pytest -m deployment tests/flower
+	$(BIN)/python -m pytest -n 3 --dist loadgroup -m 'not nightly'
+
+# Which lines the tests reach; tracing takes as long as the tests. What only repeats others is not traced (conftest).
+coverage: $(VENV)/.installed
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --cov --cov-report=term:skip-covered
 
 check: $(VENV)/.installed
 	$(BIN)/ruff check src lab tests experiments apps
@@ -112,7 +111,8 @@ dist: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dist]'
 	$(BIN)/python -m experiments.dist
 
-nightly: test browser dist hospitals federation-restart fleet survival faults liars fuzz attacks audit bench reproduce
+nightly: test coverage browser dist hospitals federation-restart fleet survival faults liars fuzz attacks audit bench reproduce
+	$(BIN)/python -m pytest -n 2 -m nightly tests/run tests/study
 
 clean:
 	rm -rf $(VENV) $(VENV)-audit $(VENV)-hospitals build dist results .coverage .pytest_cache .mypy_cache .ruff_cache

@@ -171,7 +171,7 @@ def study_file() -> str:
     for kind, column_keys in toml_file.COLUMN_KEYS.items():
         words = {**_said(StudyColumn), **_said(columns[kind]), "kind": f'"{kind}"'}
         default = {one.name: _default(one) for one in (*fields(StudyColumn), *fields(columns[kind]))}
-        default |= {"kind": "must be said", "range": "must be said"}
+        default |= dict.fromkeys(("kind", "range", "step"), "must be said")
         lines += [f'## [[column]] with kind = "{kind}"', "", "| key | default | what it is |", "|---|---|---|"]
         lines += [f"| `{key}` | {default[key]} | {_cell(words[key])} |" for key in column_keys]
         lines.append("")
@@ -183,7 +183,7 @@ def study_file() -> str:
         "| key | default | what it is |",
         "|---|---|---|",
         "| `columns` | must be said | how many there are |",
-        "| `range`, `step` | must be said; 65536 steps | of each of them, as for a column |",
+        "| `range`, `step` | must be said | of each of them, as for a column |",
         "",
     ]
     for heading, made in (
@@ -283,11 +283,16 @@ def _default(one: Field[Any]) -> str:
 
 
 def _markdown(text: str) -> str:
-    """Docstrings are reStructuredText of two backticks; sections of NumPy's dialect become bold words."""
+    """Docstrings are reStructuredText of two backticks; NumPy's sections become bold words, examples become blocks."""
+    parts = re.split(r"^(>>> .*(?:\n.+)*)", text, flags=re.MULTILINE)
+    return "".join(f"```pycon\n{part}\n```" if i % 2 else _plain_markdown(part) for i, part in enumerate(parts))
+
+
+def _plain_markdown(text: str) -> str:
     text = re.sub(r"``([^`]+)``", r"`\1`", text)
     text = re.sub(r"^(\w+)\n-{3,}$", r"**\1**\n", text, flags=re.MULTILINE)
     # Arguments as a list: "name : type" or "name: text", with what belongs to it indented.
-    text = re.sub(r"^([a-z_]\w*(?:, [a-z_]\w*)*) ?: (?=\S)", r"\n- `\1`: ", text, flags=re.MULTILINE)
+    text = re.sub(r"^([a-zXy_]\w*(?:, [a-zXy_]\w*)*) ?: (?=\S)", r"\n- `\1`: ", text, flags=re.MULTILINE)
     return text.replace("<", "&lt;") if "<" in text and "`" not in text else text
 
 

@@ -85,10 +85,14 @@ class GrpcServerLink(_Queued):
 
     def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
         del retain
-        stream = self._streams.get(topics.device_of(topic)) if topic.count("/") > 2 else None
-        if stream is not None:
-            self.bytes_out += len(payload)
-            stream.put(msgpack.packb([topic, payload]))
+        to_one = topic.count("/") > 2  # else it is the server's presence, which all read
+        for device, stream in list(self._streams.items()):
+            if not to_one or device == topics.device_of(topic):
+                self.bytes_out += len(payload)
+                stream.put(msgpack.packb([topic, payload]))
+
+    def flush(self, seconds: float) -> None:
+        """Streams are flushed when they end."""
 
     def close(self) -> None:
         self._server.stop(1.0).wait()

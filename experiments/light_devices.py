@@ -127,7 +127,7 @@ def serve_one(job: Job, study: Study, device: LightDevice) -> None:
         link = BrokerLink(job.address(device), device.name, will)
     link.open()
     daemon = DeviceDaemon(link, host, study.name, study.digest(), before_step=before_step)
-    daemon.run(lambda: host.runs_ended > 0)
+    daemon.run(lambda: daemon.study_over)
     link.flush(5.0)
     link.close()
 
@@ -145,15 +145,13 @@ class Seat(NamedTuple):
     """One of many devices in one thread."""
 
     link: PolledLink
-    host: ResidentHost
     daemon: DeviceDaemon
 
     @classmethod
     def taken(cls, job: Job, study: Study, device: LightDevice) -> Seat:
         link = PolledLink(job.address(device), device.name, DeviceDaemon.will(study.name, device.name))
-        host = host_of(job, study, device)
         link.open()
-        return cls(link, host, DeviceDaemon(link, host, study.name, study.digest()))
+        return cls(link, DeviceDaemon(link, host_of(job, study, device), study.name, study.digest()))
 
     def turn(self) -> bool:
         """Do what there is to do; returns whether it stays."""
@@ -161,7 +159,7 @@ class Seat(NamedTuple):
             self.link.open()
         self.link.pump()
         self.daemon.turn(0.0)
-        if self.host.runs_ended == 0:
+        if not self.daemon.study_over:
             return True
         self.daemon.run(lambda: True)  # says that it leaves
         self.link.flush(5.0)

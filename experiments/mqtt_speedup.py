@@ -116,8 +116,11 @@ def run_ours(fleet: SpeedFleet, way: str, delays: list[dict[str, Any]]) -> tuple
         link, port = fleet.link("codedfl-server-speed"), fleet.broker.port
     fleet.start_devices(way, port, delays)
     serving = Serving(fleet.output, made.server_key, made.roster, Patience(farewell_seconds=10.0))
+    post = MqttPost(link, study.name, study.digest())
     try:
-        found = serve_study(MqttPost(link, study.name, study.digest()), study, serving, watch)
+        found = serve_study(post, study, serving, watch)
+        post.leave(over=True)
+        link.flush(5.0)
     finally:
         link.close()
     fleet.wait_for_devices()

@@ -22,6 +22,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.relative_to(here).parts[0] in REPETITIONS:
             item.add_marker("no_cover")
+    # The longest first, so that nobody waits for it at the end; the order of the others stays.
+    items.sort(key=lambda item: item.get_closest_marker("deployment") is None)
 
 
 @pytest.fixture

@@ -58,6 +58,9 @@ class FakePost:
         self.tick()
         return set(self.hosts)
 
+    def called(self, node: int) -> str:
+        return f"node {node}"
+
     def push(self, calls: list[tuple[int, Call]]) -> list[str | None]:
         self.tick()
         numbers: list[str | None] = []

@@ -35,7 +35,3 @@ class LabParty:
     def keep(self, ask: bytes, device: Device) -> None:
         del ask, device
         self.asked.append("keep")
-
-    def is_last(self, ask: bytes) -> bool:
-        del ask
-        return True

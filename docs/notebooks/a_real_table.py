@@ -19,6 +19,7 @@ from codedfl.contract.check import check_table
 from codedfl.contract.draft import draft_study
 from codedfl.contract.policy import Policy
 from codedfl.contract.words import explain
+from codedfl.statistics import words_of
 from codedfl.data.tables import read_file
 from codedfl.run.rehearsal import Rehearsed, made_up_roster, read_folder, rehearse
 from codedfl_lab import Fleet
@@ -62,7 +63,7 @@ study = load_study(folder / "study.toml")
 print(study.name, study.digest().hex()[:16], "inference:", study.inference)
 
 # %%
-for section in explain(study)[:3]:
+for section in explain(study, words=words_of(study))[:3]:
     print(section.question)
     for answer in section.answers:
         print("  -", answer)

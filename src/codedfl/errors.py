@@ -10,23 +10,66 @@ from typing import Any
 
 
 class CodedFLError(Exception):
-    """Base of all errors of this package."""
+    """Base of all errors of this package.
+
+    Examples
+    --------
+    >>> from codedfl import CodedFLError, WrongAnswers
+    >>> issubclass(WrongAnswers, CodedFLError)
+    True
+    """
 
 
 class InvalidInput(CodedFLError, ValueError):
-    """An argument, a data value or a file breaks a documented rule."""
+    """An argument, a data value or a file breaks a documented rule.
+
+    Examples
+    --------
+    >>> from codedfl import StepSchedule
+    >>> StepSchedule(-1.0)
+    Traceback (most recent call last):
+    ...
+    codedfl.errors.InvalidInput: the step must be positive, got -1.0
+    """
 
 
 class RangeExceeded(CodedFLError, ArithmeticError):
-    """A number does not fit the ring, or a decoded number lies outside its proven bound."""
+    """A number does not fit the ring, or a decoded number lies outside its proven bound.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from codedfl import Bounds, FixedPoint
+    >>> scales = FixedPoint.derive(Bounds(1.0, 1.0, samples=1000, samples_per_device=300), n_features=2, n_devices=5)
+    >>> scales.round_update(np.array([[1e30], [0.0]]))
+    Traceback (most recent call last):
+    ...
+    codedfl.errors.RangeExceeded: the update must have a column 1-norm of at most 134216, got 1e+30: it cannot be sent
+    """
 
 
 class MessageRefused(CodedFLError):
-    """A message is damaged, forged, misdirected or out of protocol; the receiver's state is unchanged."""
+    """A message is damaged, forged, misdirected or out of protocol; the receiver's state is unchanged.
+
+    Examples
+    --------
+    >>> from codedfl import Ring
+    >>> Ring((7,)).unpack(b"123456", 3)
+    Traceback (most recent call last):
+    ...
+    codedfl.errors.MessageRefused: 3 ring numbers must take 9 bytes, got 6
+    """
 
 
 class NotEnoughDevices(CodedFLError):
-    """Fewer devices answered than the code needs; ``model`` is the last good model, or None before the first."""
+    """Fewer devices answered than the code needs; ``model`` is the last good model, or None before the first.
+
+    Examples
+    --------
+    >>> from codedfl import NotEnoughDevices
+    >>> NotEnoughDevices("an epoch needs 3 answers, got 2", missing=["ward-c"]).missing
+    ('ward-c',)
+    """
 
     def __init__(self, message: str, missing: Sequence[str], model: Any = None) -> None:
         super().__init__(message)
@@ -38,6 +81,12 @@ class WrongAnswers(CodedFLError):
     """Answers contradict each other and it cannot be told, or is too late to tell, whose is wrong.
 
     ``suspects`` are the devices among which the liars are; ``model`` is the last good model, or None before the first.
+
+    Examples
+    --------
+    >>> from codedfl import WrongAnswers
+    >>> WrongAnswers("answers contradict each other", suspects=["ward-a", "ward-b"]).suspects
+    ('ward-a', 'ward-b')
     """
 
     def __init__(self, message: str, suspects: Sequence[str], model: Any = None) -> None:
@@ -47,7 +96,14 @@ class WrongAnswers(CodedFLError):
 
 
 class SolverFailed(CodedFLError):
-    """The solver cannot make a model of totals that are exact; ``model`` is the last good one, or None."""
+    """The solver cannot make a model of totals that are exact; ``model`` is the last good one, or None.
+
+    Examples
+    --------
+    >>> from codedfl import SolverFailed
+    >>> SolverFailed("X'X must be positive definite").model is None
+    True
+    """
 
     def __init__(self, message: str, model: Any = None) -> None:
         super().__init__(message)

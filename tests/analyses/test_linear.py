@@ -216,13 +216,12 @@ def test_columns_that_depend_on_each_other_are_named():
     raw = table()
     twice = 2 * np.round(raw.columns["bmi"], 1) + np.round(raw.columns["bp"], 2)
     refused = "columns must be independent for inference, got some that {}; leave some out"
-    for step in (0.01, None):  # exactly, and up to the rounding of a grid
-        column = StudyColumn(NumberColumn("twice"), (0.0, 400.0), step)
-        total, _ = totalled(study(extra=(column,)), table(twice=twice))
-        message = refused.format("depend on each other: 'bmi', 'bp', 'twice'")
-        with pytest.raises(InvalidInput, match=exactly(message)):
-            total.ols()
-        assert total.ols(("bmi", "twice", "age")).rows == total.rows
+    column = StudyColumn(NumberColumn("twice"), (0.0, 400.0), 0.01)
+    total, _ = totalled(study(extra=(column,)), table(twice=twice))
+    message = refused.format("depend on each other: 'bmi', 'bp', 'twice'")
+    with pytest.raises(InvalidInput, match=exactly(message)):
+        total.ols()
+    assert total.ols(("bmi", "twice", "age")).rows == total.rows
     column = StudyColumn(NumberColumn("same"), (0.0, 400.0), 1.0)
     total, _ = totalled(study(extra=(column,)), table(same=np.full(442, 7.0)))
     with pytest.raises(InvalidInput, match=exactly(refused.format("are constant: 'same'"))):

@@ -173,7 +173,10 @@ def classes(data: Any, target: ClassTarget) -> tuple[Study, RawTable]:
     names = [f"x{j}" for j in range(data.data.shape[1])]
     low, high = np.floor(data.data.min(axis=0)), np.ceil(data.data.max(axis=0))
     high[high == low] += 1  # pixels that never have ink
-    columns = tuple(StudyColumn(NumberColumn(name), (float(low[j]), float(high[j]))) for j, name in enumerate(names))
+    columns = tuple(
+        StudyColumn(NumberColumn(name), (float(low[j]), float(high[j])), float(high[j] - low[j]) / 2**16)
+        for j, name in enumerate(names)
+    )
     raw = as_raw_table({**{name: data.data[:, j] for j, name in enumerate(names)}, target.name: data.target}, "t.csv")
     return Study("c", columns, target, 5000, 2000, 3, smallest_cell=5, held_out=0.4), raw
 
@@ -190,17 +193,23 @@ def test_two_classes_are_scored_by_counts():
     assert found.score.rows == len(X) > 200
     assert np.array_equal(found.score.confusion, confusion_matrix(truth, predicted))
     assert found.score.accuracy == np.mean(predicted == truth)
-    assert found.score.auc == pytest.approx(roc_auc_score(truth, scores[:, 1] - scores[:, 0]), abs=1e-3)
-    assert sum(count for count, _ in found.score.calibration) == len(X)
+    tenths = np.clip(np.floor(10 * (scores[:, 1] - scores[:, 0] + 1) / 2), 0, 9)
+    assert found.score.auc == pytest.approx(roc_auc_score(truth, tenths), rel=1e-12)
+    assert sum(one.rows for one in found.score.calibration) == len(X)
+    assert all(one.rows >= 13 for one in found.score.calibration)
+    assert [one.high for one in found.score.calibration][:-1] == [one.low for one in found.score.calibration][1:]
+    for one in found.score.calibration:
+        within = (tenths >= round(10 * one.low)) & (tenths < round(10 * one.high))
+        assert (one.rows, one.second) == (within.sum(), truth[within].sum())
     shown = found.score.shown_confusion()
     for counts, texts in zip(found.score.confusion.tolist(), shown, strict=True):
         assert texts == ["<13" if 0 < count < 13 else str(count) for count in counts]
     assert any("<13" in row for row in shown)
     assert found.score.to_dict()["confusion"] == shown
-    for (count, share), (text, part) in zip(found.score.calibration, found.score.shown_calibration(), strict=True):
-        few = 0 < count < 13
-        assert (text == "<13") == few
-        assert part == "-" if few or not count else part in ("-", f"{100 * share:.0f} %")
+    for one, (_, count, share) in zip(found.score.calibration, found.score.shown_calibration(), strict=True):
+        assert count == str(one.rows)
+        few = any(0 < part < 13 for part in (one.second, one.rows - one.second))
+        assert share == ("-" if few else f"{100 * one.second / one.rows:.0f} %")
 
 
 def test_more_classes_and_too_few_held_out():
@@ -218,7 +227,7 @@ def test_more_classes_and_too_few_held_out():
 
 
 def test_wrong_totals_are_refused():
-    with pytest.raises(InvalidInput, match=exactly("a total of score must be 204 counts, got 3")):
+    with pytest.raises(InvalidInput, match=exactly("a total of score must be 24 counts, got 3")):
         ClassScore.of([1, 2, 3], 2)
     run = conduct(study())
     next(run)

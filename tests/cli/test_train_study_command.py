@@ -79,7 +79,8 @@ def test_classes_are_shown_with_what_they_were_taken_for(run: Run, clinics: Path
     (of_m, of_f) = told["score"]["confusion"]
     assert lines[at + 1 : at + 3] == [["[m]", *of_m], ["f", *of_f]]
     at = lines.index(["score", "of", "f", "rows", "of", "them", "f"])
-    assert [line[3] for line in lines[at + 1 : at + 11]] == [rows for rows, _ in told["score"]["calibration"]]
+    bands = told["score"]["calibration"]
+    assert [line[:4] for line in lines[at + 1 :][: len(bands)]] == [[*band.split(), rows] for band, rows, _ in bands]
 
 
 def test_one_table_is_dealt_out(run: Run, clinics: Path):
@@ -107,9 +108,11 @@ def test_what_is_refused(run: Run, clinics: Path, arguments: tuple[str, ...], me
 def test_noise_is_promised_and_no_score_is_made_up(run: Run):
     rows = [f"{(7 * i) % 20 / 20},{(3 * i) % 20 / 20},{(7 * i) % 20 / 20 - (3 * i) % 20 / 20}" for i in range(200)]
     Path("t.csv").write_text("\n".join(["a,b,y", *rows]) + "\n", encoding="utf-8")
-    columns = "".join(f'[[column]]\nname = "{name}"\nkind = "number"\nrange = [0, 1]\n' for name in "ab")
+    columns = "".join(f'[[column]]\nname = "{name}"\nkind = "number"\nrange = [0, 1]\nstep = 0.05\n' for name in "ab")
     protection = "[protection]\nleast_participants = 5\nmax_rows = 400\nmax_rows_per_device = 60\n"
-    end = '[target]\nname = "y"\nrange = [-1, 1]\n[noise]\nepsilon = 8\nhonest = 4\n[result]\nheld_out = 0\n'
+    end = (
+        '[target]\nname = "y"\nrange = [-1, 1]\nstep = 0.05\n[noise]\nepsilon = 8\nhonest = 4\n[result]\nheld_out = 0\n'
+    )
     Path("study.toml").write_text(
         f'format = "codedfl-study-2"\nname = "s"\n{columns}{protection}{end}', encoding="utf-8"
     )

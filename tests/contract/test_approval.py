@@ -21,6 +21,7 @@ from codedfl.contract.words import Section, explain, printable
 from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.errors import InvalidInput
 from codedfl.privacy.budget import Budget
+from codedfl.statistics import words_of
 
 BASE = patients(100)
 NAME = NAMES[1]
@@ -137,7 +138,27 @@ def test_rows_have_one_pod_for_good(folder: DeviceFolder):
     other = agreed(replace(STUDY, edition=2), grown)
     with folder.ledger() as ledger:
         ledger.contribute(CONTRACT, Ask("cells"), b"run", "now")
-    assert refusal(folder, other, roster=grown).startswith("this device's pod must be that of 'stay', to which it has")
+    assert refusal(folder, other, roster=grown) == (
+        "this device's pod must be that of 'stay', to which it has contributed (clinic-0, clinic-1, clinic-2,"
+        " clinic-3), got clinic-0, clinic-1, clinic-2, clinic-3, y, z: rows have one pod for good; another is for rows"
+        " with ids that were in no total, or for a study with noise"
+    )
+    assert refusal(folder, other, patients(100, seed=7), roster=grown).startswith("this device's pod must be")
+    noisy = agreed(replace(STUDY, columns=(replace(AGE, scale="range"),), noise=Budget(1.0, 3)), grown)
+    assert approved(folder, noisy, roster=grown).pod == grown.pods[0]
+
+
+def test_rows_that_were_in_no_total_may_be_in_another_pod(folder: DeviceFolder):
+    """After a member of the pod has left for good. The id tells; one patient of before is one too many."""
+    by_id = agreed(replace(STUDY, id="nr"))
+    approved(folder, by_id)
+    with folder.ledger() as ledger:
+        ledger.contribute(by_id, Ask("cells"), b"run", "now")
+    others = Roster(tuple(one if one.name != NAMES[0] else replace(one, name="z") for one in ROSTER.members))
+    later = agreed(replace(STUDY, id="nr", edition=2), others)
+    new = patients(100, seed=7)
+    assert refusal(folder, later, joined(new, patients(1)), roster=others).startswith("this device's pod must be")
+    assert approved(folder, later, new, roster=others).pod == others.pods[0]
 
 
 def test_a_helper_has_no_rows(folder: DeviceFolder):
@@ -196,7 +217,8 @@ def test_a_device_contributes_to_what_it_approved_and_no_further(folder: DeviceF
     with folder.ledger() as ledger:
         assert [ledger.may_contribute(study, ask) for ask in asks] == [""] * 4, "the same again is free"
         assert ledger.may_contribute(study, Ask("gram", b"n")) == (
-            "arguments of gram must be at most 1 over the life of the study, got one more"
+            "arguments of gram must be at most 1 over the life of the study, got one more: what the server asked for"
+            " before it may ask for again, anything else needs a new edition of the study"
         )
         assert "at most 2 over" in ledger.may_contribute(study, Ask("score", b"3"))
         assert ledger.may_contribute(study, Ask("products")) == (
@@ -247,7 +269,7 @@ def test_a_name_that_is_no_folder_is_refused(tmp_path: Path, name: str):
 
 def test_the_screen_is_shown_before_anything_is_judged(folder: DeviceFolder):
     seen: list[tuple[Section, ...]] = []
-    approved(folder, show=seen.append)
+    approved(folder, show=seen.append, words=words_of(CONTRACT))
     refusal(folder, replace(CONTRACT, edition=2), joined(BASE, patients(1, seed=1)), show=seen.append)
     first, second = ({one.question: " | ".join(one.answers) for one in shown} for shown in seen)
     assert list(first) == [
@@ -272,6 +294,24 @@ def test_the_screen_is_shown_before_anything_is_judged(folder: DeviceFolder):
     )
     assert "in common with this one: age, crp, days, sex" in second["What does it add to what was approved before?"]
     assert "rows differ from the commonest value" in first["Which columns could pick out people on this table?"]
+    assert "gram: The total over few rows is the rows themselves" in first["What is not protected?"]
+
+
+@pytest.mark.parametrize("rows", [30, 300])
+def test_the_screen_says_how_many_rows_are_kept_for_the_score(folder: DeviceFolder, rows: int):
+    """A device holds out none or enough, and people read which."""
+    seen: list[tuple[Section, ...]] = []
+    study = replace(CONTRACT, held_out=0.1)
+    kept = approved(DeviceFolder(folder.path, bytes(16)), study, patients(rows), show=seen.append).held_out
+    assert bool(kept) == (rows == 300)
+    (said,) = (one.answers[-2:] for one in seen[0] if one.question == "What of a table is used?")
+    least = study.least_alike
+    assert said[0] == (
+        f"10% of the rows, chosen by a key of this machine, are kept for the score, if that is at least {least} of them"
+        f" and leaves as many, so in tables of about {10 * least} rows and more; else none"
+    )
+    of_these = f"{kept} of its {rows} rows are kept" if kept else f"none of its {rows} rows is kept, all train"
+    assert said[1] == f"of this table {of_these}"
 
 
 def test_columns_that_pick_out_a_person_together_are_told(folder: DeviceFolder):

@@ -32,6 +32,7 @@ step = 1
 name = "crp"
 kind = "number"
 range = [0, 500]
+step = 0.1
 missing = 5
 [[column]]
 name = "ward"
@@ -63,7 +64,7 @@ def test_what_a_file_says():
     study = parse_study(TEXT)
     assert study.columns == (
         StudyColumn(NumberColumn("age"), (0.0, 110.0), 1.0, "moments"),
-        StudyColumn(NumberColumn("crp", 5.0), (0.0, 500.0)),
+        StudyColumn(NumberColumn("crp", 5.0), (0.0, 500.0), 0.1),
         StudyColumn(CategoryColumn("ward", ("a", "b"), None, "a")),
     )
     assert study.target == NumberTarget("days", (0.0, 60.0), 1.0)
@@ -78,7 +79,7 @@ def test_what_a_file_says():
 def test_the_digest_is_that_of_the_meaning():
     study = parse_study(TEXT)
     respelt = TEXT.replace("[0, 110]", "[0.0, 1.1e2]  # years")
-    respelt = respelt.replace("missing = 5", "indicator = true\nmissing = 5.0\nstep = 0.00762939453125")
+    respelt = respelt.replace("missing = 5", "indicator = true\nmissing = 5.0")
     assert parse_study(respelt).digest() == study.digest()
     key = "ab" * 32
     changes = [
@@ -122,6 +123,10 @@ def test_the_digest_is_that_of_the_meaning():
          " coarser step or a narrower range"),
         ("step = 1", "step = 0", "range of column 'age' must be at least one step wide, got [0.0, 110.0] and step 0"),
         ("range = [0, 110]\n", "", "range of column 'age' must be said, got nothing: what is possible, [low, high]"),
+        ("range = [0, 110]\nstep = 1", "range = [0, 110]", "step of column 'age' must be said, got nothing: the unit"
+         " that every site records, such as step = 1 for whole numbers or step = 0.1 for one decimal"),
+        ("range = [0, 60.0]\nstep = 1", "range = [0, 60.0]", "step of the target 'days' must be said, got nothing: the"
+         " unit that every site records, such as step = 1 for whole numbers or step = 0.1 for one decimal"),
         ("range = [0, 110]", "rnge = [0, 110]",
          "column 'age' must hold only indicator, kind, missing, name, range, scale, step, got 'rnge'"),
         ('kind = "number"', 'kind = "date"', "kind of column 'age' must be number or category, got 'date'"),
@@ -144,7 +149,7 @@ def test_the_digest_is_that_of_the_meaning():
         ('name = "days"', 'name = "age"', "the target must not be a column too, got 'age'"),
         ('name = "stay"', 'name = "stay"\nid = "age"', "id must be a column that the study does not use, got 'age'"),
         ('name = "stay"', 'name = " "', "name must not be empty"),
-        ("range = [0, 60.0]\nstep = 1", "", "the target 'days' must have either a range (and a step) or classes"),
+        ("range = [0, 60.0]\nstep = 1", "", "the target 'days' must have either a range and a step, or classes"),
         ("[protection]", "[matrix]\ncolumns = 2\n[protection]",
          "columns must be listed as [[column]], or counted in [matrix], one of the two"),
         ("[protection]", "[noise]\nepsilon = 1.0\n[protection]", "noise.honest must be said, got nothing"),
@@ -206,8 +211,8 @@ VALUES = st.floats(-1e3, 1e3, allow_nan=False)
 
 
 @settings(max_examples=50)
-@given(st.lists(VALUES, min_size=1), st.sampled_from([1.0, 0.1, 0.25, 3.0, None]))
-def test_codes_are_the_nearest_places_of_the_grid(values: list[float], step: float | None):
+@given(st.lists(VALUES, min_size=1), st.sampled_from([1.0, 0.1, 0.25, 3.0, 150 / 2**16]))
+def test_codes_are_the_nearest_places_of_the_grid(values: list[float], step: float):
     column = StudyColumn(NumberColumn("x"), (-50.0, 100.0), step)
     codes, report = column.codes(np.array(values), "t")
     assert report.n_clipped == sum(not -50 <= one <= 100 for one in values)
@@ -221,9 +226,9 @@ def test_design_columns_and_their_units():
     study = parse_study(TEXT)
     table = as_raw_table({"age": [61, 0], "crp": [None, 500.0], "ward": ["b", "a"], "days": [7, 60]})
     codes, _ = study.codes(table)
-    assert codes.tolist() == [[61, -1, 1], [0, 65536, 0]]
+    assert codes.tolist() == [[61, -1, 1], [0, 5000, 0]]
     design = study.design(codes)
-    assert design.tolist() == [[6, 655 - 32768, 1, 1], [-55, 32768, 0, 0]]
+    assert design.tolist() == [[6, 50 - 2500, 1, 1], [-55, 2500, 0, 0]]
     assert (np.abs(design) <= study.design_limits).all()
     step, zero = study.design_units
     assert np.array_equal(study.matrix(codes), zero + step * design)
@@ -325,7 +330,7 @@ def test_what_a_table_would_lose():
     found = check_table(parse_study(TEXT), TABLE)
     assert [(o.name, o.n_clipped, o.n_rounded, o.n_missing, o.n_unknown, o.seen) for o in found.columns] == [
         ("age", 2, 1, 0, 0, "-5 to 200"),
-        ("crp", 0, 2, 2, 0, "1 to 3"),
+        ("crp", 0, 0, 2, 0, "1 to 3"),
         ("ward", 0, 0, 0, 1, "z"),
         ("days", 1, 0, 0, 0, "1 to 99"),
     ]

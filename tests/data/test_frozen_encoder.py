@@ -24,6 +24,7 @@ from codedfl.data.model import TrainedModel
 from codedfl.data.preprocessing import Preprocessing
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.errors import InvalidInput
+from codedfl.statistics import words_of
 from rehearsals import parts_of, rehearsed
 
 WEIGHTS = np.random.default_rng(0).normal(size=(4, 6)).astype(np.float32)
@@ -36,21 +37,26 @@ name = "encoded"
 name = "a"
 kind = "number"
 range = [0, 1]
+step = 0.0000152587890625
 [[column]]
 name = "b"
 kind = "number"
 range = [0, 1]
+step = 0.0000152587890625
 [[column]]
 name = "c"
 kind = "number"
 range = [0, 1]
+step = 0.0000152587890625
 [[column]]
 name = "d"
 kind = "number"
 range = [0, 1]
+step = 0.0000152587890625
 [target]
 name = "y"
 range = [-2, 2]
+step = 0.00006103515625
 [features]
 kind = "onnx"
 count = 6
@@ -160,7 +166,7 @@ def test_weights_outside_of_the_hashed_file_are_not_read(folder: Path, monkeypat
         ({"shape": (ANY_ROWS, 5)}, 6, "the encoder must take any number of rows of 4 columns, got shape ['rows', 5]"),
         ({"kind": TensorProto.INT64, "last": "Abs"}, 6,
          "the encoder must have one input, of float32 or float64, got tensor(int64)"),
-        ({}, 5, "the encoder must give 5 features of a row, got shape (256, 6) of 256 rows"),
+        ({}, 5, "the encoder must give 5 features per row, got shape (256, 6) of 256 rows"),
         ({"last": "Log"}, 6, "the encoder must give finite features, got other values"),
     ],
 )  # fmt: skip
@@ -220,7 +226,7 @@ def test_a_device_is_told_before_a_run_that_it_has_no_encoder(folder: Path):
 def test_an_encoder_shows_no_more_than_other_features_of_that_number(folder: Path):
     encoded = study_of(folder)
     random = replace(encoded, features="rbf", encoder=None, encoder_bound=None)
-    seen, seen_of_random = (explain(one)[2:4] for one in (encoded, random))
+    seen, seen_of_random = (explain(one, words=words_of(one))[2:4] for one in (encoded, random))
     assert seen == seen_of_random
     assert f"rows are seen as 6 outputs of the encoder {encoded.encoder}" in explain(encoded)[1].answers
     assert encoded.digest() != replace(encoded, encoder="0a" * 32).digest() != random.digest()

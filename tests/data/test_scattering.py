@@ -17,6 +17,7 @@ from codedfl.data.features import FeatureChoice, WaveletScattering, choose_featu
 from codedfl.data.preprocessing import Preprocessing
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.errors import InvalidInput
+from codedfl.statistics import words_of
 from rehearsals import parts_of, rehearsed
 
 MISSING = "kymatio must be installed for scattering features: pip install 'codedfl[scattering]'"
@@ -113,7 +114,7 @@ def table() -> RawTable:
 def test_a_study_of_pictures(monkeypatch: pytest.MonkeyPatch):
     linear, study = parse_study(STUDY), parse_study(STUDY.replace('kind = "linear"', 'kind = "scattering"'))
     assert (linear.feature_count, study.feature_count) == (65, 325)
-    assert any("56225 numbers" in line for part in explain(study) for line in part.answers)
+    assert any("56225 numbers" in line for part in explain(study, words=words_of(study)) for line in part.answers)
     tables = parts_of(table(), 4)
     done, plain = (rehearsed(one, tables).findings for one in (study, linear))
     assert isinstance(done.score, ClassScore) and isinstance(plain.score, ClassScore)

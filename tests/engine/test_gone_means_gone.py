@@ -153,7 +153,7 @@ def test_a_process_that_starts_wipes_what_is_old_before_any_call(
     age(of.folder, KEEP_SECONDS + 86400 * days_more)
     assert on_disk(of, NAME, seeds[NAME] | seeds["keys"]) > 0
     with caplog.at_level(logging.WARNING):
-        assert joining._until(of.host(NAME, ResidentHost), once=False)() is False
+        assert joining._until(of.host(NAME, ResidentHost), lambda: False)() is False
     assert (on_disk(of, NAME, seeds[NAME] | seeds["keys"]) == 0) is wiped
     assert (f"{NAME}: a run not heard of for 30 days is wiped" in caplog.messages) is wiped
 
@@ -167,7 +167,7 @@ def test_a_process_that_stays_looks_once_a_day(
     assert isinstance(host, ResidentHost) and host._residence.lodging is not None
     now = [1000.0]
     monkeypatch.setattr(joining.time, "monotonic", lambda: now[0])
-    done = joining._until(host, once=True)
+    done = joining._until(host, lambda: False)
     done()
     age(of.folder, KEEP_SECONDS + 1)
     for hours, gone in ((12, False), (25, True)):

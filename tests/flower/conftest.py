@@ -16,11 +16,13 @@ def in_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def logs_as_before() -> Iterator[None]:
-    """The apps hand codedfl's logs over to Flower; the next test must find them where pytest looks."""
-    ours = logging.getLogger("codedfl")
+def logs_as_before(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """The apps hand codedfl's logs over to Flower: pytest looks there too, and the next test finds them as before."""
+    ours, flowers = logging.getLogger("codedfl"), logging.getLogger("flwr")
     level, propagate, handlers = ours.level, ours.propagate, ours.handlers
     ours.setLevel(logging.INFO)
+    flowers.addHandler(caplog.handler)
     yield
+    flowers.removeHandler(caplog.handler)
     ours.setLevel(level)
     ours.propagate, ours.handlers = propagate, handlers

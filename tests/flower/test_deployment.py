@@ -27,7 +27,7 @@ def test_a_deployment_survives_and_gives_the_model_of_the_rehearsal(tmp_path: Pa
     made = agree(tmp_path / "study", digits_study(2048, features=60, epochs=4), digits_tables(DEVICES))
     # On a slow machine a call takes ten seconds; the killed node makes this the time waited.
     config, nodes = server_config(made, tmp_path / "server", farewell_seconds=25.0), node_configs(made)
-    nodes[SLOW]["delay-seconds"] = 6.0
+    nodes[SLOW]["delay-seconds"] = 3.0
     with LocalFederation(tmp_path / "federation", nodes) as federation:
         run = federation.flwr.start_run(APP, config)
         for line in federation.flwr.follow(run):

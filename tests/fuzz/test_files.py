@@ -62,6 +62,7 @@ levels = ["a", "b"]
 [target]
 name = "days"
 range = [0, 60.0]
+step = 0.5
 [protection]
 least_participants = 4
 max_rows = 1000
@@ -72,6 +73,7 @@ name = "pixels"
 [matrix]
 columns = 16
 range = [0, 1]
+step = 0.0625
 [target]
 name = "y"
 classes = [0, 1]

@@ -64,6 +64,7 @@ class StudyFleet:
     asked: list[tuple[str, str]] = field(default_factory=list)
     calls: Counter[str] = field(default_factory=Counter)
     kills: dict[str, dict[int, str]] = field(default_factory=dict)
+    post: MqttPost = field(init=False)  # of the server that was started last
 
     def __post_init__(self) -> None:
         for name in self.of.approved or self.of.roster.keys:
@@ -113,7 +114,7 @@ class StudyFleet:
                 self.broker.links.remove(link)
         study = self.of.study
         link = self.broker.connect("server", MqttPost.will(study.name))
-        post = MqttPost(link, study.name, study.digest(), clock=self.broker.clock)
+        post = self.post = MqttPost(link, study.name, study.digest(), clock=self.broker.clock)
         serving = Serving(self.output, self.of.server_key, self.of.roster, self.patience)
         return serve_study(post, study, serving, clock=self.broker.clock, **options)
 

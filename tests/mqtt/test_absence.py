@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from study_fleet import StudyFleet, fleet_of
+from fake_broker import FakeLink
+from study_fleet import PATIENCE, StudyFleet, fleet_of
 
 from approved_studies import NAMES, same_findings, tables
 from codedfl.analyses import StudyFindings
@@ -27,8 +28,16 @@ pytestmark = pytest.mark.usefixtures("quick_disk")
 FIRST, SECOND = NAMES[:4], NAMES[4:]  # the pods
 
 
+ABSENT = "absent (start codedfl join there, or the SuperNode): "
+DECLINED = "there but not taking part (their own logs say why): "
+
+
 def owners_of(fleet: StudyFleet) -> list[str]:
-    return json.loads((fleet.output / RESULT_FILE).read_text())["owners"]
+    """Over whom every total is; they may not differ."""
+    of_totals = json.loads((fleet.output / RESULT_FILE).read_text())["owners"]
+    assert tuple(of_totals) == fleet.of.study.statistics
+    (owners,) = {tuple(one) for one in of_totals.values()}
+    return list(owners)
 
 
 def refused(fleet: StudyFleet) -> str:
@@ -45,8 +54,9 @@ def test_an_absent_device_costs_its_pod_and_nobody_else(tmp_path: Path, kind: st
     fleet.kill("clinic-5")
     same_findings(fleet.serve(), fleet.of.rehearsed(FIRST))
     assert owners_of(fleet) == list(FIRST)
-    line = "absent, or not taking part: clinic-5; left out with their pods: clinic-4, clinic-6"
-    assert ("codedfl.engine.server", logging.WARNING, line) in caplog.record_tuples
+    line = ABSENT + "clinic-5; left out with their pods (one leaves for good: docs/deploy.md, 3): clinic-4, clinic-6"
+    assert caplog.record_tuples.count(("codedfl.engine.server", logging.WARNING, line)) == 1  # not for every total
+    assert fleet.broker.now < 2 * PATIENCE.join_seconds  # nor is it waited for in every total
 
 
 def test_too_few_whole_pods_are_told_in_one_line_and_the_same_command_goes_on(tmp_path: Path):
@@ -54,8 +64,10 @@ def test_too_few_whole_pods_are_told_in_one_line_and_the_same_command_goes_on(tm
     for name in ("clinic-1", "clinic-6"):
         fleet.kill(name)
     assert refused(fleet) == (
-        "after 20 s at least 3 owners in whole pods must take part, got 0; absent, or not taking part: clinic-1,"
-        " clinic-6. Start the same command again when they are there: it goes on where it was"
+        "after 20 s at least 3 owners in whole pods must take part, got 0; absent (start codedfl join there, or"
+        " the SuperNode): clinic-1, clinic-6; left out with their pods (one leaves for good: docs/deploy.md, 3):"
+        " clinic-0, clinic-2, clinic-3, clinic-4, clinic-5."
+        " Start the same command again when that is mended: it goes on where it was"
     )
     for name in ("clinic-1", "clinic-6"):
         fleet.start(name)
@@ -69,7 +81,7 @@ def test_devices_that_go_between_totals_can_come_back(tmp_path: Path, statistic:
     fleet.when_asked(statistic, lambda: fleet.kill(*gone))
     words = refused(fleet)
     assert all(name in words for name in gone) and "clinic-1" not in words
-    assert words.endswith("Start the same command again when they are there: it goes on where it was")
+    assert words.endswith("Start the same command again when that is mended: it goes on where it was")
     asked = len(fleet.asked)
     fleet.broker.tick = lambda: None
     for name in gone:
@@ -83,7 +95,8 @@ def test_a_device_that_goes_between_totals_for_good_costs_its_pod(tmp_path: Path
     fleet = fleet_of("linear", tmp_path / "x")
     fleet.when_asked("gram", lambda: fleet.kill("clinic-6"))
     found, rows = fleet.serve(), list(fleet.of.snapshots(FIRST).values())
-    assert owners_of(fleet) == list(FIRST)
+    of_totals = json.loads((fleet.output / RESULT_FILE).read_text())["owners"]
+    assert of_totals == {"cells": list(NAMES), "gram": list(FIRST)}
     assert found.total == total_of(fleet.of.study, Ask("gram", found.merged), rows)
     assert found.rows == sum(int((~one.held_out).sum()) for one in rows)
 
@@ -134,8 +147,8 @@ def test_a_device_that_has_not_approved_is_named(tmp_path: Path, caplog: pytest.
     same_findings(fleet.serve(), fleet.of.rehearsed(FIRST))
     assert ("codedfl.engine.device", logging.ERROR, f"clinic-4 refuses: {words} records one") in caplog.record_tuples
     told = [text for name, _, text in caplog.record_tuples if name == "codedfl.engine.server"]
-    assert sum(text.endswith(f"cannot take part: {DOES_NOT_TAKE_PART}") for text in told) >= 3
-    assert "absent, or not taking part: clinic-4, clinic-5, clinic-6" in told
+    assert f"clinic-4 cannot take part: {DOES_NOT_TAKE_PART}" in told
+    assert DECLINED + "clinic-4, clinic-5, clinic-6" in told
     assert not any("approv" in text for text in told)
     with fleet.of.contract_folder("clinic-4").ledger() as ledger:
         assert len(ledger) == 0
@@ -151,7 +164,10 @@ def test_a_device_with_another_edition_is_named(tmp_path: Path, caplog: pytest.L
     fleet.start("clinic-6", fleet.of.membership("clinic-6").host(other, ResidentHost), other.digest())
     same_findings(fleet.serve(), fleet.of.rehearsed(FIRST))
     told = [text for name, _, text in caplog.record_tuples if name == "codedfl.engine.server"]
-    assert "absent, or not taking part: clinic-6; left out with their pods: clinic-4, clinic-5" in told
+    assert (
+        ABSENT + "clinic-6; left out with their pods (one leaves for good: docs/deploy.md, 3): clinic-4, clinic-5"
+        in told
+    )
     reason = f"the study must be {fleet.of.study.digest().hex()[:16]} as the server has it"
     assert any(text.startswith(f"clinic-6 cannot take part: {reason}") for text in told)
 
@@ -165,6 +181,30 @@ def test_a_whole_pod_with_another_edition_takes_part_in_neither(tmp_path: Path):
         fleet.of.approve(name, other)
         fleet.start(name, fleet.of.membership(name).host(other, ResidentHost))  # under the same digest of presence
     same_findings(fleet.serve(), fleet.of.rehearsed(FIRST))
+
+
+# -- when it is over
+
+
+def test_who_came_for_one_study_leaves_when_it_is_over_and_not_before(tmp_path: Path):
+    """``codedfl join --once``: also where the score is skipped, which devices cannot know."""
+    fleet = fleet_of("classes", tmp_path / "x", held_out=0.0)
+    early: set[str] = set()
+    fleet.broker.tick = lambda: early.update(name for name, link in fleet.devices.items() if over(link))
+    fleet.serve()
+    assert not early
+    assert [over(link) for link in fleet.devices.values()] == [False] * len(NAMES)
+    fleet.post.leave(over=True)
+    fleet.broker.advance(5.0, lambda: False)
+    assert [over(link) for link in fleet.devices.values()] == [True] * len(NAMES)
+    fleet.start("clinic-0")  # who comes later waits for the next server of the study
+    fleet.broker.advance(5.0, lambda: False)
+    assert not over(fleet.devices["clinic-0"])
+
+
+def over(link: FakeLink) -> bool:
+    assert link.owner is not None
+    return link.owner.study_over
 
 
 # -- tables change, snapshots do not

@@ -13,6 +13,8 @@ import pytest
 from fake_broker import STUDY, FakeBroker, Fleet
 
 from codedfl.engine.conductor import Patience
+from codedfl.engine.resident_host import ResidentHost
+from codedfl.engine.state_folder import INDEX
 from codedfl.errors import NotEnoughDevices
 from codedfl.mqtt import topics
 from codedfl.mqtt.frames import Envelope, Fetch, Piece, read_frame
@@ -21,6 +23,7 @@ from codedfl.protocol.messages import VERSION
 from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
 from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
 from codedfl.run.in_process import run_in_process
+from lab_party import LabParty
 from scenario import Scenario, descent
 
 SCHEMES: dict[str, tuple[type[Server], type[Device]]] = {
@@ -51,6 +54,12 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bulk of a few kilobytes then goes in many pieces."""
     for module in ("frames", "fetching"):
         monkeypatch.setattr(f"codedfl.mqtt.{module}.PIECE_BYTES", 300)
+
+
+def took_part_and_forgot(host: ResidentHost) -> bool:
+    """Whether its run is over: it has brought its rows, and keeps nothing of it."""
+    assert isinstance(host.party, LabParty)
+    return "rows" in host.party.asked and not any(host.folder.glob(f"*/{INDEX}"))
 
 
 def expected(scenario: Scenario, epochs: int = 4) -> np.ndarray:
@@ -250,7 +259,7 @@ def test_a_device_that_leaves_with_its_last_reply_was_told(
     def tick() -> None:
         for name, link in fleet.devices.items():
             host = link.owner._host if link.owner is not None else None
-            if host is not None and host.runs_ended and link.connected:
+            if host is not None and took_part_and_forgot(host) and link.connected:
                 link.publish(topics.presence(STUDY, name), b"", retain=True)
                 fleet.kill(name)
 

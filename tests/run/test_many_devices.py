@@ -46,21 +46,22 @@ def counted_fit(n_devices: int, monkeypatch: pytest.MonkeyPatch) -> Counter[str]
 
 
 def test_the_work_of_a_fit_grows_no_faster_than_its_devices(monkeypatch: pytest.MonkeyPatch):
-    once, twice = counted_fit(75, monkeypatch), counted_fit(150, monkeypatch)
+    once, twice = counted_fit(30, monkeypatch), counted_fit(60, monkeypatch)
     for name in ("exchanges", "streams"):
         assert twice[name] <= 2.05 * once[name], name
     assert once["agreements"] == twice["agreements"] == 3, "two sums of moments and the training, read once each"
 
 
-def test_many_devices_make_the_model_of_all_their_rows_together():
-    X, y, device = table(120)
+@pytest.mark.parametrize("n_devices", [60, pytest.param(120, marks=pytest.mark.nightly)])
+def test_many_devices_make_the_model_of_all_their_rows_together(n_devices: int):
+    X, y, device = table(n_devices)
     ours = CodedRidge(regularisation=1e-3).fit(X, y, device=device)
     scaled = StandardScaler().fit_transform(X)
     ridge = Ridge(alpha=len(X) * 1e-3).fit(scaled, y)
     np.testing.assert_allclose(ours.predict(X), ridge.predict(scaled), atol=2e-3)
-    assert ours.model_.provenance["scheme"] == RoleKeys.default_for(120).label == "role-keys, z = 1, 24 holders"
+    assert ours.model_.provenance["scheme"] == RoleKeys.default_for(n_devices).label == "role-keys, z = 1, 24 holders"
     coded = CodedRidge(scheme="coded-keys", regularisation=1e-3).fit(X, y, device=device)
-    assert coded.model_.provenance["scheme"] == CodedKeys.default_for(120).label == "coded-keys, α = 22, 5 groups"
+    assert coded.model_.provenance["scheme"] == CodedKeys.default_for(n_devices).label
     assert np.array_equal(coded.predict(X), ours.predict(X))
 
 

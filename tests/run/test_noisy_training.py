@@ -33,13 +33,16 @@ name = "stay"
 name = "a"
 kind = "number"
 range = [0, 1]
+step = 0.0000152587890625
 [[column]]
 name = "b"
 kind = "number"
 range = [0, 1]
+step = 0.0000152587890625
 [target]
 name = "y"
 range = [-2, 3]
+step = 0.0000762939453125
 [protection]
 least_participants = 5
 max_rows = 6000

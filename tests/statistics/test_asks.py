@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgpack
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.exact.ring import Ring
 from codedfl.privacy.budget import Budget
-from codedfl.statistics import STATISTICS, Ask, Products, Statistic, register_statistic, statistic_of
+from codedfl.statistics import STATISTICS, Ask, Products, Statistic, register_statistic, statistic_of, words_of
 from wording import exactly
 
 COLUMNS = (
@@ -24,7 +26,7 @@ COLUMNS = (
 ILL = ClassTarget("ill", ("no", "yes"))
 LINEAR = Study("s", COLUMNS, ILL, 1000, 300, 3)
 KERNEL = Study(
-    "s", COLUMNS, NumberTarget("y", (0.0, 1.0)), 1000, 300, 3, features="pca-rbf", components=2, n_features=9
+    "s", COLUMNS, NumberTarget("y", (0.0, 1.0), 2.0**-16), 1000, 300, 3, features="pca-rbf", components=2, n_features=9
 )
 WIDTH = 6  # age, crp, its mark, three levels
 
@@ -149,13 +151,19 @@ def test_with_noise_only_products_are_asked_for():
     noisy = Study("s", columns, ILL, 1000, 300, 3, held_out=0.0, noise=Budget(1.0, 3))
     refused(Ask("cells").encode(), noisy, r"^an ask must be for products here, got 'cells'$")
     assert Ask.decode(Ask("products").encode(), noisy) == Ask("products")
+    with pytest.raises(InvalidInput, match=r"^gram must be left out with noise: the sums of products are exact"):
+        statistic_of(noisy, Ask("gram"))
 
 
 def test_every_statistic_says_what_it_shows():
     for name, kind in STATISTICS.items():
-        assert kind.name == name and kind.sentence[0].islower() and kind.shows.endswith(".")
+        leaves = kind.leaves(KERNEL)
+        assert kind.name == name and leaves[0].islower() and kind.shows.endswith(".")
         assert bool(kind.no_noise) == (name != "products")
-        assert all("\n" not in text and text.isprintable() for text in (kind.sentence, kind.shows, kind.no_noise))
+        assert all("\n" not in text and text.isprintable() for text in (leaves, kind.shows, kind.no_noise))
+    assert list(words_of(LINEAR)) == ["cells", "gram", "score"]
+    assert "over the rows held out" in words_of(replace(LINEAR, target=KERNEL.target))["gram"][0]
+    assert "over the rows held out" not in words_of(LINEAR)["gram"][0]
 
 
 def test_names_are_new_and_known():

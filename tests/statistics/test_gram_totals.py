@@ -25,7 +25,7 @@ def wide_study(steps: int = 2**24, max_rows: int = 20_000) -> Study:
         StudyColumn(NumberColumn("gaps", missing=3.0), (-5.0, 5.0), 0.5),
         StudyColumn(CategoryColumn("ward", ("a", "b", "c"))),
     )
-    return Study("wide", columns, NumberTarget("y", (-2.0, 2.0)), max_rows, max_rows, 3)
+    return Study("wide", columns, NumberTarget("y", (-2.0, 2.0), 2.0**-14), max_rows, max_rows, 3)
 
 
 def made_up(study: Study, n: int, seed: int = 0) -> Snapshot:

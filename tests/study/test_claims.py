@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -196,7 +197,7 @@ def test_other_data_sets_have_no_claims() -> None:
 
 
 @pytest.fixture(scope="module")
-def sorted_and_shuffled() -> tuple[list[SchemeResult], list[SchemeResult]]:
+def sorted_and_shuffled() -> tuple[Sequence[SchemeResult], Sequence[SchemeResult]]:
     """Small and real: digits with 100 features on the paper's fleet."""
     data = datasets.load("digits")
     settings = Settings(Conditions(Fleet.load("paper")), (0.8, 0.9), draws=10, max_epochs=120)
@@ -211,7 +212,9 @@ def sorted_and_shuffled() -> tuple[list[SchemeResult], list[SchemeResult]]:
     return outcomes[0], outcomes[1]
 
 
-def test_a_real_comparison_can_be_judged(sorted_and_shuffled: tuple[list[SchemeResult], list[SchemeResult]]) -> None:
+def test_a_real_comparison_can_be_judged(
+    sorted_and_shuffled: tuple[Sequence[SchemeResult], Sequence[SchemeResult]],
+) -> None:
     """Digits under the name of MNIST: what is judged depends on the entries alone, and dropping drifts here as well."""
     plain, shuffled = sorted_and_shuffled
     claims = [*paper_claims("mnist", plain, shuffled), *accuracy_claims("mnist", plain, shuffled)]

@@ -15,7 +15,6 @@ from codedfl.contract.study import Merged, Study, StudyColumn
 from codedfl.data.columns import CategoryColumn
 from codedfl.errors import InvalidInput
 from codedfl.statistics.cells import Cells, cell_sizes
-from codedfl.statistics.gram import holds_out
 
 
 @dataclass(frozen=True)
@@ -110,7 +109,7 @@ def _enough(study: Study, cell: Count) -> bool:
     """Whether a cell has enough rows and devices; held-out rows count only where they have a Gram matrix."""
     held_out = (cell.held_out_rows, cell.held_out_devices)
     return _safe(study, cell.rows, cell.devices) and (
-        not holds_out(study) or held_out == (0, 0) or _safe(study, *held_out)
+        not study.holds_out_gram or held_out == (0, 0) or _safe(study, *held_out)
     )
 
 
@@ -151,7 +150,7 @@ def _check_rows(study: Study, counts: CellCounts) -> None:
     least = study.least_pod_rows
     if counts.rows.rows < least:
         raise InvalidInput(f"training rows must be at least {least} in this study, got fewer: ask more devices to join")
-    if holds_out(study) and (counts.rows.held_out_rows or counts.rows.held_out_devices):
+    if study.holds_out_gram and (counts.rows.held_out_rows or counts.rows.held_out_devices):
         objection = no_score(study, counts, least)
         if objection:
             raise InvalidInput(f"{objection}: give held_out another share, or 0")

@@ -22,13 +22,11 @@ from codedfl.data.preprocessing import Moments
 from codedfl.data.recipe import Recipe
 from codedfl.errors import InvalidInput
 from codedfl.solve.closed_form import ridge_solution
-from codedfl.statistics.gram import Gram, holds_out
+from codedfl.statistics.gram import Gram
 from codedfl.typing import Floats, Integers
 
 # Below this part of the largest eigenvalue of the correlations a direction is rounding.
 _SINGULAR = 1e-9
-# The variance of a direction must be so many times what rounding to a grid alone would give it.
-_RESOLVED = 10.0
 _LOST = 1e-13  # below so small an eigenvalue per column a solution has hardly a digit
 _NAMED = 0.2  # a column with so large a part in an unresolved direction is named
 _NO_RESIDUAL = 1e-13  # of the target's variance: what is left is rounding
@@ -66,7 +64,7 @@ class LinearTotal:
         self.study = study
         self.integers = [int(one) for one in integers]
         place = np.triu_indices(statistic.width)
-        parts = np.array_split(np.array(self.integers, dtype=object), 1 + holds_out(study))
+        parts = np.array_split(np.array(self.integers, dtype=object), 1 + study.holds_out_gram)
         self._parts = [_Part(part, place) for part in parts]
         self._training = self._parts[0]
         if self._training.rows < 1:
@@ -229,7 +227,7 @@ class LinearTotal:
         part, d = self._training, len(self.study.design_names)
         scatter, cross = part.scatter[:d, :d], part.scatter[:d, d:]
         sizes = self.rows * np.sqrt(part.variance[:d])
-        first = self._inverse(scatter.astype(np.float64) / np.outer(sizes, sizes), sizes / self.rows)
+        first = self._inverse(scatter.astype(np.float64) / np.outer(sizes, sizes))
         first /= np.outer(sizes, sizes)
         right = np.hstack((np.eye(d, dtype=np.int64).astype(object), cross))
         found = first @ right.astype(np.float64)
@@ -242,17 +240,10 @@ class LinearTotal:
         total = int(part.scatter[d, d]) * 4**bits
         return inverse, weights, (total - int(explained)) / total
 
-    def _inverse(self, correlation: Floats, deviation: Floats) -> Floats:
-        """By eigenvectors, which say which columns depend on each other.
-
-        A direction is lost where its variance is rounding: of the algebra, or of values that were put on a grid which
-        is not their unit of record. A step that the study states is taken for the unit of record.
-        """
+    def _inverse(self, correlation: Floats) -> Floats:
+        """By eigenvectors, which say which columns depend on each other: where a direction's variance is rounding."""
         values, vectors = np.linalg.eigh(correlation)
-        rounded = [one.column.design_names for one in self.study.columns if one.range is not None and one.step is None]
-        is_rounded = np.isin(self.study.design_names, [names[0] for names in rounded])
-        rounding = np.where(is_rounded, 1.0 / (12 * np.square(deviation)), 0.0)
-        lost = values <= np.maximum(_SINGULAR * values[-1], _RESOLVED * (np.square(vectors).T @ rounding))
+        lost = values <= _SINGULAR * values[-1]
         if lost.any():
             parts = np.abs(vectors[:, lost]).max(axis=1)
             _refuse_if(parts >= _NAMED * parts.max(), self.study.design_names, "depend on each other")

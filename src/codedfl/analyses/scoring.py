@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -15,30 +15,49 @@ from codedfl.statistics.statistic import Ask
 from codedfl.typing import Floats, Integers
 
 
+class Band(NamedTuple):
+    """A part of the score of the second of two classes, from ``low`` to ``high``: rows, and those of the second class.
+
+    Examples
+    --------
+    >>> from codedfl.analyses.scoring import Band
+    >>> Band(0.2, 0.5, rows=20, second=5)
+    Band(low=0.2, high=0.5, rows=20, second=5)
+    """
+
+    low: float
+    high: float
+    rows: int
+    second: int
+
+
 @dataclass(frozen=True, eq=False)
 class ClassScore:
     """The score of a classification.
 
     confusion: rows are the true classes, columns the predicted ones.
-    auc: area under the ROC curve, for two classes, else None; scores in one bin count as ties.
-    calibration: for two classes, in each tenth of the score how many rows there are and the share of the second class
-        among them; else None.
+    auc: area under the ROC curve, for two classes, else None; scores in the same tenth count as ties.
+    calibration: for two classes, how often the score of the second one is right, in tenths of the score; tenths with
+        fewer rows than the smallest cell are joined with the next. None for more classes.
     smallest_cell: people are not shown smaller counts: ``shown_confusion``, ``shown_calibration`` and ``to_dict`` hide
         them.
 
     Examples
     --------
     >>> from codedfl.analyses import ClassScore
-    >>> found = ClassScore.of([40, 3, 0, 57, *[0] * 200], 2, smallest_cell=5)
+    >>> first, second = [30, 10, 0, 0, 0, 0, 0, 0, 3, 0], [0, 0, 0, 0, 0, 0, 0, 0, 30, 27]
+    >>> found = ClassScore.of([40, 3, 0, 57, *first, *second], 2, smallest_cell=5)
     >>> found.accuracy, found.shown_confusion()
     (0.97, [['40', '<5'], ['0', '57']])
+    >>> found.shown_calibration()
+    [('0.0 to 0.1', '30', '0 %'), ('0.1 to 0.2', '10', '0 %'), ('0.2 to 0.9', '33', '-'), ('0.9 to 1.0', '27', '100 %')]
     """
 
     rows: int
     accuracy: float
     confusion: Integers
     auc: float | None
-    calibration: tuple[tuple[int, float | None], ...] | None
+    calibration: tuple[Band, ...] | None
     smallest_cell: int = 1
 
     name: ClassVar[str] = "accuracy"
@@ -56,9 +75,8 @@ class ClassScore:
         if n_classes != 2:
             return cls(rows, accuracy, confusion, None, None, smallest_cell)
         first, second = numbers[4 : 4 + BINS], numbers[4 + BINS :]
-        tenths = (counts.reshape(10, -1).sum(axis=1).tolist() for counts in (first, second))
-        calibration = tuple((a + b, b / (a + b) if a + b else None) for a, b in zip(*tenths, strict=True))
-        return cls(rows, accuracy, confusion, _area(first, second), calibration, smallest_cell)
+        bands = tuple(_bands((first + second).tolist(), second.tolist(), smallest_cell))
+        return cls(rows, accuracy, confusion, _area(first, second), bands, smallest_cell)
 
     @property
     def value(self) -> float:
@@ -69,11 +87,14 @@ class ClassScore:
         """The confusion matrix for people, without counts below the smallest cell."""
         return [[self._shown(count) for count in row] for row in self.confusion.tolist()]
 
-    def shown_calibration(self) -> list[tuple[str, str]] | None:
-        """Rows of each tenth, and the share of the second class in per cent where both classes may be counted."""
+    def shown_calibration(self) -> list[tuple[str, str, str]] | None:
+        """Each band, its rows, and the share of the second class in per cent where both classes may be counted."""
         if self.calibration is None:
             return None
-        return [(self._shown(rows), self._shown_share(rows, share)) for rows, share in self.calibration]
+        return [
+            (f"{one.low:.1f} to {one.high:.1f}", self._shown(one.rows), self._shown_share(one))
+            for one in self.calibration
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON; what is not shown to people is not in it."""
@@ -83,10 +104,9 @@ class ClassScore:
     def _shown(self, count: int) -> str:
         return f"<{self.smallest_cell}" if 0 < count < self.smallest_cell else str(count)
 
-    def _shown_share(self, rows: int, share: float | None) -> str:
-        second = round(rows * (share or 0.0))
-        hidden = any(0 < count < self.smallest_cell for count in (second, rows - second))
-        return "-" if share is None or hidden else f"{100 * share:.0f} %"
+    def _shown_share(self, band: Band) -> str:
+        hidden = any(0 < count < self.smallest_cell for count in (band.second, band.rows - band.second))
+        return "-" if hidden or not band.rows else f"{100 * band.second / band.rows:.0f} %"
 
 
 @dataclass(frozen=True)
@@ -150,6 +170,16 @@ def ask_score(study: Study, merged: Merged, point: Floats) -> Generator[Ask, Any
 
 
 _NO_ROWS = "no rows were held out"
+
+
+def _bands(rows: list[int], second: list[int], smallest: int) -> Iterator[Band]:
+    """Bins of equal width, joined from the low end until each band has enough rows; what is left joins the last."""
+    begin = 0
+    for end in range(1, BINS + 1):
+        enough = sum(rows[begin:end]) >= smallest and sum(rows[end:]) >= smallest
+        if enough or end == BINS:
+            yield Band(begin / BINS, end / BINS, sum(rows[begin:end]), sum(second[begin:end]))
+            begin = end
 
 
 def _area(first: Integers, second: Integers) -> float | None:

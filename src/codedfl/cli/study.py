@@ -30,6 +30,7 @@ from codedfl.data.tables import read_file
 from codedfl.errors import InvalidInput
 from codedfl.files import write_text
 from codedfl.private_files import default_state_dir
+from codedfl.statistics import words_of
 
 app = typer.Typer(help="Write, check, read and approve study files.", no_args_is_help=True)
 
@@ -97,7 +98,7 @@ def show(
     """Say in plain words and numbers what leaves a machine, who sees what, and what is not protected."""
     screen = Screen(json)
     loaded = load_study(study)
-    sections = explain(loaded, None if roster is None else load_roster(roster))
+    sections = explain(loaded, None if roster is None else load_roster(roster), words=words_of(loaded))
     screen.say(printable(loaded.name))
     _show_sections(screen, sections)
     answers = [asdict(section) for section in sections]
@@ -123,9 +124,9 @@ def approve_study(
 
     The rows are frozen: later runs read what was approved, and nothing else.
     """
-    screen = Screen()
+    screen, loaded = Screen(), load_study(study)
     approval = approve(
-        load_study(study),
+        loaded,
         load_roster(roster),
         name,
         own_key(name, state),
@@ -135,6 +136,7 @@ def approve_study(
         when=datetime.now(UTC).isoformat(timespec="seconds"),
         policy=load_policy(policy) if policy else Policy(),
         show=lambda sections: _show_sections(screen, sections),
+        words=words_of(loaded),
     )
     said = f"{approval.name} ({approval.digest.hex()[:16]}...) is approved by {approval.who} since {approval.when}"
     screen.say()

@@ -81,8 +81,8 @@ def show_tables(screen: Screen, found: ClassScore | NumberScore | None, recipe: 
     if calibration is not None:
         second = escape(classes[1])
         shares = table(f"score of {second}", "rows", f"of them {second}")
-        for tenth, (rows, share) in enumerate(calibration):
-            shares.add_row(f"{tenth / 10:.1f} to {(tenth + 1) / 10:.1f}", rows, share)
+        for texts in calibration:
+            shares.add_row(*texts)
         screen.say()
         screen.show(shares)
 

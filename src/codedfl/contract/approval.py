@@ -6,18 +6,18 @@ operator: they name rows and counts, which nobody else may see.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import numpy as np
 
-from codedfl.contract.check import check_design, design_objection, largest_leverage
+from codedfl.contract.check import check_design, design_objection
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.ledger import Approval
 from codedfl.contract.policy import Policy, policy_objection, spending_objection, study_rho
 from codedfl.contract.roster import Roster
 from codedfl.contract.snapshot import RowTags, Snapshot, row_tags, take_snapshot
 from codedfl.contract.study import Study
-from codedfl.contract.words import LEAVES, Section, explain
+from codedfl.contract.words import Section, Words, explain
 from codedfl.data.tables import RawTable
 from codedfl.errors import InvalidInput
 
@@ -39,7 +39,7 @@ def approve(
     when: str,
     policy: Policy = Policy(),  # noqa: B008 - frozen
     show: Callable[[tuple[Section, ...]], object] = lambda _: None,
-    leaves: Mapping[str, str] = LEAVES,
+    words: Words | None = None,
 ) -> Approval:
     """Show, judge, record and freeze; again for the same study and rows changes nothing, and mends what a crash left.
 
@@ -59,8 +59,8 @@ def approve(
         The operator's own limits.
     show : callable
         Gets the words of the study before anything is judged.
-    leaves : mapping
-        A sentence for each statistic.
+    words : mapping
+        What each statistic lets leave, and what it can show.
 
     Examples
     --------
@@ -89,12 +89,11 @@ def approve(
         snapshot, rows = take_snapshot(study, table, folder.rows_key()), row_tags(study, table, folder.rows_key())
     with folder.ledger(with_rows=True) as ledger:
         design = () if snapshot is None else check_design(study, snapshot)
-        leverage = 0.0 if snapshot is None else largest_leverage(study, snapshot)
-        show(explain(study, roster, name, design, leverage, ledger, leaves))
+        show(explain(study, roster, name, snapshot, design, ledger, words))
         new = _approval(study, roster.pod_of(name), snapshot, who, when)
         known = ledger.approval(new.digest)
         for objection in (
-            ledger.pod_objection(new),
+            ledger.pod_objection(new, rows),
             "" if snapshot is None else _row_count_objection(study, roster.pod_of(name), snapshot),
             design_objection(study, design),
             ledger.row_objection(new, rows, study.least_alike),

@@ -102,26 +102,27 @@ class Ledger:
 
     # -- approvals
 
-    def objection(self, new: Approval, rows: RowTags, least: int) -> str:
-        """Why this approval must not follow the recorded ones; empty when it may.
+    def pod_objection(self, new: Approval, rows: RowTags) -> str:
+        """Why the pod is another than that of exact totals to which these rows may have gone; empty when it is not.
 
-        rows: of the table now. least: k of the row rule (``Study.least_alike``).
+        Rows that were in none of them, as an id tells, may be in another pod; so may all rows where noise hides them.
         """
-        return self.pod_objection(new) or self.row_objection(new, rows, least)
-
-    def pod_objection(self, new: Approval) -> str:
-        """Why the pod is another than that of studies to which this device has contributed; empty when it is not."""
         used = {one.digest for one in self.contributions}
         for past in self.approvals:
-            if past.digest in used and past.pod != new.pod:
+            exact = past.digest in used and past.rho is None and new.rho is None
+            if exact and past.pod != new.pod and not rows.others_than(self._rows_of(past)):
                 return (
                     f"this device's pod must be that of {past.name!r}, to which it has contributed"
-                    f" ({', '.join(sorted(past.pod))}), got {', '.join(sorted(new.pod))}: rows have one pod for good"
+                    f" ({', '.join(sorted(past.pod))}), got {', '.join(sorted(new.pod))}: rows have one pod for good;"
+                    " another is for rows with ids that were in no total, or for a study with noise"
                 )
         return ""
 
     def row_objection(self, new: Approval, rows: RowTags, least: int) -> str:
-        """Why rows would stand alone, or are others than were approved under this digest; empty when all is well."""
+        """Why rows would stand alone, or are others than were approved under this digest; empty when all is well.
+
+        rows: of the table now. least: k of the row rule (``Study.least_alike``).
+        """
         if self.approval(new.digest) is not None:
             return self._same_again(new.digest, rows)
         if new.rho is not None:
@@ -170,7 +171,10 @@ class Ledger:
             return ""
         most = study.points if ask.statistic == "score" else 1
         if len({one.argument for one in given}) >= most:
-            return f"arguments of {ask.statistic} must be at most {most} over the life of the study, got one more"
+            return (
+                f"arguments of {ask.statistic} must be at most {most} over the life of the study, got one more: what"
+                " the server asked for before it may ask for again, anything else needs a new edition of the study"
+            )
         return ""
 
     def contribute(self, study: Study, ask: Asked, run: bytes, when: str) -> None:

@@ -158,6 +158,10 @@ class RowTags:
         tags, others = (map(np.sort, one.of(one.columns, True)) for one in (self, other))
         return all(map(np.array_equal, tags, others))
 
+    def others_than(self, other: RowTags) -> bool:
+        """Whether no row is in both, by an id that both have."""
+        return bool(self.id) and self.id == other.id and not np.isin(self.ids, other.ids).any()
+
     def encode(self) -> bytes:
         arrays = [one.astype("<u8").tobytes() for one in (self.raw, self.used, self.ids)]
         return pack_list([list(self.columns), self.id, *arrays, self.held_out.astype("u1").tobytes()])

@@ -320,6 +320,11 @@ class Study:
         """Rows that every total over a pod must have."""
         return self.least_alike if self.least_rows is None else self.least_rows
 
+    @property
+    def holds_out_gram(self) -> bool:
+        """Whether held-out rows have a Gram matrix of their own; classes are scored by counts instead."""
+        return self.held_out > 0 and self.features == "linear" and isinstance(self.target, NumberTarget)
+
     # -- from a table to whole numbers
 
     @property

@@ -18,7 +18,6 @@ from codedfl.typing import Floats, Integers, Rows
 
 GAP = -1  # the code of a missing number
 MOST_STEPS = 1 << 24
-DEFAULT_STEPS = 1 << 16
 
 T = TypeVar("T")
 
@@ -79,17 +78,13 @@ class Grid:
         return self.range[0] + codes.astype(np.float64) * self.step
 
 
-def _grid(what: str, ends: tuple[float, float], step: float | None) -> Grid:
-    return Grid(what, ends, (ends[1] - ends[0]) / DEFAULT_STEPS if step is None else step)
-
-
 @dataclass(frozen=True)
 class StudyColumn:
     """One column of every device's table.
 
     column: its name, and what its gaps and levels become.
     range: of a number, public: [low, high]. Values beyond are clipped to it and counted. None for a category.
-    step: of a number, its unit of record; None is the width of the range over 2**16.
+    step: of a number, its unit of record at the site that writes coarsest. None for a category.
     scale: how the penalty weighs a number: "moments" by its deviation over all devices, "range" by its range.
 
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 110.0), 1.0)
@@ -111,6 +106,8 @@ class StudyColumn:
             return
         if self.range is None:
             raise InvalidInput(f"range of column {name!r} must be said, got nothing: what is possible, [low, high]")
+        if self.step is None:
+            raise InvalidInput(no_step(f"column {name!r}"))
         if self.scale not in ("range", "moments"):
             raise InvalidInput(f"scale of column {name!r} must be range or moments, got {self.scale!r}")
         low, high = self.grid.range
@@ -120,8 +117,8 @@ class StudyColumn:
     @property
     def grid(self) -> Grid:
         """Of a number."""
-        assert self.range is not None
-        return _grid(f"range of column {self.column.name!r}", self.range, self.step)
+        assert self.range is not None and self.step is not None
+        return Grid(f"range of column {self.column.name!r}", self.range, self.step)
 
     @property
     def n_steps(self) -> int:
@@ -225,7 +222,7 @@ class StudyColumn:
         return StudyColumn(CategoryColumn(name, kept, missing, other)), codes
 
     def to_dict(self) -> dict[str, Any]:
-        of_number = {"range": self.range, "step": self.grid.step, "scale": self.scale} if self.range else {}
+        of_number = {"range": self.range, "step": self.step, "scale": self.scale} if self.range else {}
         return {**self.column.to_dict(), **of_number}
 
 
@@ -235,7 +232,7 @@ class NumberTarget:
 
     name: of the column.
     range: public, [low, high]; values beyond are clipped to it and counted.
-    step: its unit of record; None is the width of the range over 2**16.
+    step: its unit of record at the site that writes coarsest.
 
     >>> NumberTarget("days", (0.0, 60.0), 1.0).codes(np.array([7.0]), "t.csv")[0].tolist()
     [7]
@@ -243,11 +240,11 @@ class NumberTarget:
 
     name: str
     range: tuple[float, float]
-    step: float | None = None
+    step: float
 
     @property
     def grid(self) -> Grid:
-        return _grid(f"range of the target {self.name!r}", self.range, self.step)
+        return Grid(f"range of the target {self.name!r}", self.range, self.step)
 
     def labels(self) -> TargetLabels:
         return Labels.for_targets(*self.range)
@@ -280,7 +277,7 @@ class NumberTarget:
         return [(self.grid.step, self.grid.zero)]
 
     def to_dict(self) -> dict[str, Any]:
-        return {"name": self.name, "range": self.range, "step": self.grid.step}
+        return {"name": self.name, "range": self.range, "step": self.step}
 
 
 @dataclass(frozen=True)
@@ -335,6 +332,14 @@ class ClassTarget:
 
     def to_dict(self) -> dict[str, Any]:
         return {"name": self.name, "classes": self.classes}
+
+
+def no_step(what: str) -> str:
+    """Why a number without a unit of record is refused: a finer grid than the others' unit tells who wrote finer."""
+    return (
+        f"step of {what} must be said, got nothing: the unit that every site records, such as step = 1 for whole"
+        " numbers or step = 0.1 for one decimal"
+    )
 
 
 def _used(grid: Grid, codes: Integers) -> Rows:

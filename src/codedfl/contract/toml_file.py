@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn, SubModel
+from codedfl.contract.study_columns import no_step
 from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.errors import InvalidInput
 from codedfl.privacy.budget import Budget
@@ -171,7 +172,10 @@ def _matrix(said: dict[str, Any]) -> tuple[StudyColumn, ...]:
     count = _typed("matrix.columns", said.get("columns"), int)
     if not 1 <= count <= _MOST_COLUMNS:
         raise InvalidInput(f"matrix.columns must be between 1 and {_MOST_COLUMNS}, got {count}")
-    ends, step = _range("matrix.range", said.get("range")), _optional("matrix.step", said, "step", float)
+    ends = _range("matrix.range", said.get("range"))
+    if "step" not in said:
+        raise InvalidInput(no_step("[matrix]"))
+    step = _typed("matrix.step", said["step"], float)
     return tuple(StudyColumn(NumberColumn(f"x{place}"), ends, step, "range") for place in range(count))
 
 
@@ -197,10 +201,12 @@ def _target(said: dict[str, Any]) -> NumberTarget | ClassTarget:
     name = _typed("name of the target", said.get("name"), str)
     _known("[target]", said, {"name", "range", "step", "classes"})
     if ("range" in said) == ("classes" in said) or {"step", "classes"} <= set(said):
-        raise InvalidInput(f"the target {name!r} must have either a range (and a step) or classes")
+        raise InvalidInput(f"the target {name!r} must have either a range and a step, or classes")
     if "range" in said:
         ends = _range(f"range of the target {name!r}", said["range"])
-        return NumberTarget(name, ends, _optional(f"step of the target {name!r}", said, "step", float))
+        if "step" not in said:
+            raise InvalidInput(no_step(f"the target {name!r}"))
+        return NumberTarget(name, ends, _typed(f"step of the target {name!r}", said["step"], float))
     classes = said["classes"]
     if isinstance(classes, list) and classes and all(type(one) is int and abs(one) < 2**53 for one in classes):
         return ClassTarget(name, tuple(classes))

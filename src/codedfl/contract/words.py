@@ -6,13 +6,15 @@ written on by what it asks about.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from codedfl.contract.check import DesignCheck
+from codedfl.contract.check import DesignCheck, largest_leverage
 from codedfl.contract.ledger import Ledger
 from codedfl.contract.policy import shown_directions
 from codedfl.contract.roster import Roster
+from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn
 from codedfl.data.columns import CategoryColumn
 from codedfl.privacy.budget import Budget
@@ -21,16 +23,8 @@ _MOST_COLUMNS = 40  # that are shown one by one
 _MOST_DESIGN = 12  # columns with the largest leverages, which are worth a person's time
 _TOLD_APART = 0.999
 
-LEAVES = {
-    "cells": "counts: rows, rows of every level, gap and class, and on how many devices there are any",
-    "gram": "the products of the columns with each other and with the target, summed over the rows, and the same over"
-    " the rows held out: count, sums, every covariance, every linear model on these columns",
-    "products": "the products of the features with each other and with the target, under pads; in each exchange the"
-    " server learns what the total X'X does to one more direction of its choice",
-    "score": "how many held-out rows of each class are taken for each class, and a histogram of scores, for a model of"
-    " the server's choice",
-}
-"""What each statistic lets leave, in one sentence."""
+Words = Mapping[str, tuple[str, str]]
+"""Of each statistic: what leaves for it, and what its total can show at worst (``statistics.words_of``)."""
 
 
 @dataclass(frozen=True)
@@ -54,15 +48,15 @@ def explain(
     study: Study,
     roster: Roster | None = None,
     name: str = "",
+    rows: Snapshot | None = None,
     design: Sequence[DesignCheck] = (),
-    leverage: float = 0.0,
     ledger: Ledger | None = None,
-    leaves: Mapping[str, str] = LEAVES,
+    words: Words | None = None,
 ) -> tuple[Section, ...]:
     """The study, question by question.
 
-    roster, name: who takes part, and which of them this device is. design, leverage: what the columns do on this table
-    (``check``). ledger: what was approved here before. leaves: a sentence for each statistic.
+    roster, name: who takes part, and which of them this device is. rows, design: of this device, and what the columns
+    do on them (``check``). ledger: what was approved here before. words: of each statistic.
 
     >>> from codedfl.data.columns import NumberColumn
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 110.0), 1.0)
@@ -72,17 +66,17 @@ def explain(
     """
     sections = [
         Section("What is it for?", (study.purpose or "the file does not say: ask before you approve", *_about(study))),
-        Section("What of a table is used?", _used(study)),
-        Section("What leaves this machine?", _leaves(study, leaves)),
+        Section("What of a table is used?", (*_used(study), *_held_out(study, rows))),
+        Section("What leaves this machine?", _leaves(study, words or {})),
         Section("Who sees what?", _seen(study, roster)),
     ]
     if roster is not None:
         sections.append(Section("Whose rows are added to ours?", _pods(roster, name)))
-    if design:
-        sections.append(Section("Which columns could pick out people on this table?", _design(study, design, leverage)))
+    if rows is not None:
+        sections.append(Section("Which columns could pick out people on this table?", _design(study, design, rows)))
     if ledger is not None:
         sections.append(Section("What does it add to what was approved before?", _adds(study, ledger)))
-    sections.append(Section("What is not protected?", _unprotected(study)))
+    sections.append(Section("What is not protected?", _unprotected(study, words or {})))
     return tuple(Section(one.question, tuple(map(printable, one.answers))) for one in sections)
 
 
@@ -101,11 +95,26 @@ def _used(study: Study) -> tuple[str, ...]:
     shown.append(_target(study))
     if study.id is not None:
         shown.append(f"{study.id}: tells rows apart, never leaves this machine")
-    if study.held_out:
-        shown.append(f"{study.held_out:.0%} of the rows, chosen by a key of this machine, are kept for the score")
     if study.encoder is not None:
         shown.append(f"rows are seen as {study.n_features} outputs of the encoder {study.encoder}")
     return tuple(shown)
+
+
+def _held_out(study: Study, rows: Snapshot | None) -> tuple[str, ...]:
+    """How many, plainly: a device holds out none or enough."""
+    if not study.held_out:
+        return ()
+    least = study.least_alike
+    wanted = math.ceil(least / min(study.held_out, 1 - study.held_out))
+    rule = (
+        f"{study.held_out:.0%} of the rows, chosen by a key of this machine, are kept for the score, if that is at"
+        f" least {least} of them and leaves as many, so in tables of about {wanted} rows and more; else none"
+    )
+    if rows is None:
+        return (rule,)
+    kept = int(rows.held_out.sum())
+    here = f"{kept} of its {len(rows)} rows are kept" if kept else f"none of its {len(rows)} rows is kept, all train"
+    return (rule, f"of this table {here}")
 
 
 def _column(one: StudyColumn) -> str:
@@ -126,18 +135,8 @@ def _target(study: Study) -> str:
     return f"{target.name}, which is predicted: one of {', '.join(map(str, target.classes))}"
 
 
-def _leaves(study: Study, leaves: Mapping[str, str]) -> tuple[str, ...]:
-    d, p = study.feature_count, 1 + study.width + len(study.target.limits)
-    numbers = {
-        "gram": p * (p + 1) // 2 * (2 if study.held_out else 1),
-        "products": d * (d + 1) // 2 + d * len(study.target.limits),
-    }
-    often = {"score": f"for at most {study.points} model(s)", "products": f"once, then {study.epochs - 1} exchanges"}
-    lines = [
-        f"{name}: {leaves.get(name, name)}"
-        f" ({f'{numbers[name]} numbers, ' if name in numbers else ''}{often.get(name, 'once')})"
-        for name in study.statistics
-    ]
+def _leaves(study: Study, words: Words) -> tuple[str, ...]:
+    lines = [f"{name}: {words[name][0]}" if name in words else name for name in study.statistics]
     return (*lines, "never a row, and nothing but under a pad: what others see is the sum over whole pods")
 
 
@@ -162,7 +161,8 @@ def _pods(roster: Roster, name: str) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _design(study: Study, design: Sequence[DesignCheck], leverage: float) -> tuple[str, ...]:
+def _design(study: Study, design: Sequence[DesignCheck], rows: Snapshot) -> tuple[str, ...]:
+    leverage = largest_leverage(study, rows)
     few = sorted(design, key=lambda one: (one.differs < study.smallest_cell, one.leverage), reverse=True)
     lines = [
         f"{one.name}: {one.differs} rows differ from the commonest value; one row has {one.leverage:.0%} of its spread"
@@ -189,14 +189,13 @@ def _adds(study: Study, ledger: Ledger) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _unprotected(study: Study) -> tuple[str, ...]:
+def _unprotected(study: Study, words: Words) -> tuple[str, ...]:
     lines = [
         _noise(study.noise),
         f"against the server and more than {study.colluders} device(s) together nothing is promised",
         "what the server does with totals and models is not controlled by this file",
     ]
-    if "score" in study.statistics or "products" in study.statistics:
-        lines.append("the server chooses where it looks (models, directions): their number is limited, not their aim")
+    lines += [f"{name}: {shows}" for name, (_, shows) in words.items()]
     if isinstance(study.target, ClassTarget) or any(isinstance(one.column, CategoryColumn) for one in study.columns):
         lines.append(f"levels with fewer than {study.smallest_cell} rows in all are merged by the server, not by us")
     return tuple(lines)

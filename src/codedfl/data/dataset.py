@@ -34,7 +34,16 @@ class Dataset:
     public_range: least and greatest value any column can take, known without looking at the data;
         None when nothing is known (then `preprocessing` needs ranges or securely summed moments).
     columns: what each column of the table was, None when the rows never were a table.
-    notes: what a user should know about how the table was read, a line each.
+    notes: what a user should know about how the table was read, one line per note.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from codedfl import Dataset
+    >>> X = np.arange(12.0).reshape(6, 2)
+    >>> y = np.array(["low", "low", "low", "high", "high", "high"])
+    >>> Dataset("made up", X[:4], y[:4], X[4:], y[4:], "classification")
+    <Dataset made up: 4 + 2 rows, 2 columns, 2 classes>
     """
 
     name: str

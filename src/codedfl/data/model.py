@@ -29,7 +29,25 @@ FORMAT = "codedfl-model-2"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TrainedModel:
-    """y = x Theta on features of preprocessed columns."""
+    """y = x Theta on features of preprocessed columns.
+
+    Examples
+    --------
+    A model with known slopes, without a training:
+
+    >>> import numpy as np
+    >>> from codedfl import Recipe, TrainedModel
+    >>> from codedfl.data.features import LinearFeatures
+    >>> from codedfl.data.labels import Labels
+    >>> from codedfl.data.preprocessing import Preprocessing
+    >>> columns = Preprocessing.from_range(0, 10, n_columns=1)
+    >>> recipe = Recipe(columns, LinearFeatures(1, columns.bound), Labels.for_targets(0, 20))
+    >>> model = TrainedModel(np.array([[-1.0], [2.0]]), recipe)  # columns are scaled to [0, 1], targets to [-1, 1]
+    >>> model
+    <TrainedModel regression, 1 columns, 2 features, 1 outputs>
+    >>> model.predict(np.array([[0.0], [5.0], [10.0]])).round(6).tolist()
+    [0.0, 10.0, 20.0]
+    """
 
     theta: Floats
     recipe: Recipe
@@ -70,7 +88,7 @@ class TrainedModel:
         return score_of(self.predict(X), np.asarray(y), self.task)
 
     def to_sklearn(self) -> Any:
-        """The same model as a fitted scikit-learn pipeline, for those who have no codedfl.
+        """The model as a fitted scikit-learn pipeline, for those who have no codedfl.
 
         It takes a matrix of the columns in order, and clips what lies beyond the training's range as this model does,
         without a warning. Columns must be numbers without gaps.
@@ -80,7 +98,7 @@ class TrainedModel:
         return as_pipeline(self.theta, self.recipe)
 
     def to_onnx(self) -> Any:
-        """The same model as an ``onnx.ModelProto``, in double precision (``pip install 'codedfl[onnx]'``).
+        """The model as an ``onnx.ModelProto``, in double precision (``pip install 'codedfl[onnx]'``).
 
         Its input X is a matrix of the columns in order, categories and marks of gaps as 0 and 1
         (``recipe.column_names``, also in its metadata; ``recipe.matrix`` makes it of a table). It clips as this model
@@ -121,7 +139,7 @@ class TrainedModel:
 
 
 def _split_arrays(value: Any, tensors: dict[str, NDArray[Any]]) -> Any:
-    """The same structure with each array moved into ``tensors`` and its name left in its place."""
+    """``value`` with each array moved into ``tensors`` and its name left in its place."""
     if isinstance(value, np.ndarray):
         name = f"array-{len(tensors)}"
         tensors[name] = np.ascontiguousarray(value)

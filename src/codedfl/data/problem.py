@@ -40,6 +40,18 @@ class Problem:
     are as ``recipe`` makes them: float32, never outside ``feature_map.bound``. ``clipped`` counts what lay beyond its
     public range among the training rows. ``row_limits`` are public limits on the rows in all and on one device; None
     takes the true sizes, rounded up.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from codedfl import Dataset, make_problem
+    >>> X, y = np.arange(24.0).reshape(12, 2), np.arange(12) % 2
+    >>> rows = Dataset("made up", X, y, X, y, "classification", public_range=(0.0, 24.0))
+    >>> problem = make_problem(rows, n_devices=3, features="linear")
+    >>> problem.samples_of_device.tolist(), problem.device_names
+    ([4, 4, 4], ('device-0', 'device-1', 'device-2'))
+    >>> problem.score(np.zeros((problem.n_features, problem.n_outputs)))  # without a model: chance
+    0.5
     """
 
     name: str
@@ -128,7 +140,7 @@ class Problem:
         return self.scores([theta])[0]
 
     def scores(self, thetas: Sequence[Floats]) -> list[float]:
-        """The same for several models: one product with the test rows, which costs little more than for one model."""
+        """The scores of several models: one product with the test rows, which costs little more than for one model."""
         stacked = np.concatenate([theta.astype(np.float32) for theta in thetas], axis=1)
         outputs = np.hsplit((self.X_test @ stacked).astype(np.float64), len(thetas))
         return [score_of(self.recipe.decode(part), self.y_test, self.task) for part in outputs]
@@ -157,6 +169,15 @@ def make_problem(
     secure_moments: mean and variance of columns over the devices (``secure_sum.secure_moments_in_process``), which
         show nobody's own; needed where the data have no public range.
     target_range: public range of a regression target; None takes mean -+ 4 standard deviations, securely summed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from codedfl import Dataset, make_problem
+    >>> X, y = np.arange(24.0).reshape(12, 2), np.arange(12) % 2
+    >>> rows = Dataset("made up", X, y, X, y, "classification", public_range=(0.0, 24.0))
+    >>> make_problem(rows, n_devices=3, n_features=50)
+    <Problem 'made up': 12 samples of 50 features and 2 outputs on 3 devices>
     """
     say = progress or (lambda _: None)
     name = partition_name or ("device" if data.device is not None else "sorted")

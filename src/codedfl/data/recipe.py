@@ -80,6 +80,21 @@ class Recipe:
     """Everything that turns rows into X and Y.
 
     columns: what each column of a table is, and in which order X has them; None where rows are a matrix without names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from codedfl import Recipe
+    >>> from codedfl.data.features import LinearFeatures
+    >>> from codedfl.data.labels import Labels
+    >>> from codedfl.data.preprocessing import Preprocessing
+    >>> columns = Preprocessing.from_range(0, 10, n_columns=2)
+    >>> recipe = Recipe(columns, LinearFeatures(2, columns.bound), Labels.for_targets(0, 60))
+    >>> recipe
+    <Recipe for regression: 2 columns, 3 linear features, 1 outputs>
+    >>> prepared = recipe.rows(np.array([[0.0, 5.0], [10.0, 11.0]]), np.array([30.0, 60.0]))
+    >>> prepared.X.shape, prepared.clipped.columns.tolist()  # 11 is beyond the range
+    ((2, 3), [0, 1])
     """
 
     preprocessing: Preprocessing
@@ -108,7 +123,7 @@ class Recipe:
 
     @property
     def column_names(self) -> tuple[str, ...] | None:
-        """Of the columns of X: a category has one for each level but the first."""
+        """Names of the columns of X: a category has one column for each level but the first."""
         return None if self.columns is None else self.columns.design_names
 
     @property
@@ -126,7 +141,7 @@ class Recipe:
         return "classification" if isinstance(self.labels, ClassLabels) else "regression"
 
     def bounds(self, samples: int, samples_per_device: int) -> Bounds:
-        """What everybody may know: at most so many rows in all, and on one device."""
+        """What everybody may know: at most ``samples`` rows in all, and ``samples_per_device`` on one device."""
         return Bounds(self.feature_map.bound, self.labels.bound, samples, samples_per_device)
 
     # -- from rows to X and Y

@@ -98,7 +98,3 @@ class ApprovedParty:
                 if objection:
                     raise MessageRefused(objection)
                 ledger.answer(self.study, question)
-
-    def is_last(self, ask: bytes) -> bool:
-        """Whether the study has nothing more to ask for."""
-        return Ask.decode(ask, self.study).statistic == self.study.statistics[-1]

@@ -89,6 +89,10 @@ class Post(Protocol):
         """The nodes that are connected now."""
         ...
 
+    def called(self, node: int) -> str:
+        """What people call a node: its device's name where the engine knows it, before the device has proved it."""
+        ...
+
     def push(self, calls: list[tuple[int, Call]]) -> list[str | None]:
         """Send calls to nodes; returns the number of each call, or None where it could not be sent."""
         ...

@@ -91,7 +91,9 @@ class Conductor:
     on_epoch: told the number of each finished epoch.
     watch: told what can be seen of the run.
     ask: which total of the study the run is for (``statistics.Ask``), as it travels.
-    objection_to: why a run cannot do with these devices, by name; empty when it can. None asks for ``min_devices``.
+    absent: devices that were absent a moment ago: welcome, but not waited for.
+    objection_to: why a run cannot do with these devices, by name, while those others are there and do not take part;
+        empty when it can. None asks for ``min_devices``.
     keep: told the server when the run has come to its end, before the checkpoint goes.
     """
 
@@ -107,11 +109,13 @@ class Conductor:
         on_epoch: Callable[[int], None] = lambda _: None,
         watch: RunWatch | None = None,
         ask: bytes = b"",
-        objection_to: Callable[[Collection[str]], str] | None = None,
+        absent: Collection[str] = (),
+        objection_to: Callable[[Collection[str], Collection[str]], str] | None = None,
         keep: Callable[[Server], None] = lambda _: None,
         clock: Clock = time.monotonic,
     ) -> None:
         self._ask = ask
+        self._absent = frozenset(absent)
         self._objection_to = objection_to or self._too_few
         self._keep = keep
         self._post = post
@@ -198,15 +202,15 @@ class Conductor:
     def _gathered(self) -> Server:
         """Wait for the devices and invite them."""
         contacts, wait = self._directory.contacts, self._patience
-        until = self._clock() + wait.join_seconds
-        log.info("waiting for %d devices", wait.devices)
-        self._watch.wanted = wait.devices
-        while len(contacts) < wait.devices and self._clock() < until:
+        until, wanted = self._clock() + wait.join_seconds, wait.devices - len(self._absent)
+        log.info("waiting for %d devices", wanted)
+        self._watch.wanted = wanted
+        while len(contacts.keys() - self._absent) < wanted and self._clock() < until:
             self._directory.look()
             self._watch.look(None, contacts)
             self._pull({})
             self._post.wait(WAIT_SECONDS)
-        objection = self._objection_to(contacts)
+        objection = self._objection_to(contacts, self._directory.declined)
         if objection:
             raise NotEnoughDevices(f"after {wait.join_seconds:g} s {objection}", ())
         self._directory.closed = True
@@ -221,13 +225,14 @@ class Conductor:
         waiting = [name for name in open_ if not self._gone(self._directory.contacts[name])]
         if waiting and self._clock() < self._join_until:
             return
-        objection = self._objection_to(server.joined)
+        objection = self._objection_to(server.joined, {*self._directory.declined, *server.refusals})
         if objection:
             raise NotEnoughDevices(objection, [name for name in server.expected if name not in server.joined])
         self._post_all(server.freeze())
         self._save(server)
 
-    def _too_few(self, names: Collection[str]) -> str:
+    def _too_few(self, names: Collection[str], declined: Collection[str]) -> str:
+        del declined
         if len(names) >= self._patience.min_devices:
             return ""
         here = ", ".join(sorted(names)) or "none"

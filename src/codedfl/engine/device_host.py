@@ -49,10 +49,6 @@ class Party(Protocol):
         """Record what the machine is going to answer, before the answer leaves."""
         ...
 
-    def is_last(self, ask: bytes) -> bool:
-        """Whether nothing more is asked for when this run is over."""
-        ...
-
 
 class Lodging(NamedTuple):
     """A device, its line to the server, and the folders that keep them."""

@@ -95,6 +95,7 @@ class Directory:
     ) -> None:
         self.contacts: dict[str, Contact] = {}
         self.closed = False
+        self.declined: set[str] = set()  # nodes that are there and do not take part, as the post calls them
         self._post = post
         self._roster = roster
         self._clock = clock
@@ -147,19 +148,21 @@ class Directory:
         node, hello = self._hellos.pop(number)
         if hello is None:
             return
+        called = self._post.called(node)
         if isinstance(reply, Refused):
-            log.error("node %d cannot take part: %s", node, one_line(reply.reason))
+            self.declined.add(called)
+            log.error("%s cannot take part: %s", called, one_line(reply.reason))
         elif isinstance(reply, Introduction):
             try:
                 self._meet(node, hello, reply)
             except MessageRefused as error:
-                log.error("node %d cannot take part: %s", node, one_line(error))
+                log.error("%s cannot take part: %s", called, one_line(error))
                 (dismissal,) = self._post.push([(node, Dismissal(str(error)))])
                 if dismissal is not None:
                     self._hellos[dismissal] = (node, None)
         else:
             reason = one_line(getattr(reply, "reason", "got another reply"))
-            log.warning("node %d did not introduce itself: %s", node, reason)
+            log.warning("%s did not introduce itself: %s", called, reason)
             self._greeted[node] = self._clock() + _GREET_AGAIN
 
     def _meet(self, node: int, hello: Hello, reply: Introduction) -> None:

@@ -21,7 +21,6 @@ from codedfl.engine.state_journal import StateJournal
 @dataclass
 class _Residence:
     lodging: Lodging | None = None
-    ended: int = 0
 
 
 @dataclass(frozen=True)
@@ -29,11 +28,6 @@ class ResidentHost(DeviceHost):
     """A ``DeviceHost`` for a daemon. Nobody else may use its folder meanwhile (``sole_user``)."""
 
     _residence: _Residence = field(default_factory=_Residence, repr=False, compare=False)
-
-    @property
-    def runs_ended(self) -> int:
-        """How many studies have come to their end here."""
-        return self._residence.ended
 
     def _step(self, call: Step) -> Parcel:
         here, self._residence.lodging = self._residence.lodging, None
@@ -54,7 +48,5 @@ class ResidentHost(DeviceHost):
 
     def _keep(self, lodging: Lodging, *, forgot: bool) -> None:
         super()._keep(lodging, forgot=forgot)
-        if lodging.device.finished:
-            self._residence.ended += self.party.is_last(lodging.ask)
-        elif lodging.device.owner_keys:
+        if lodging.device.owner_keys and not lodging.device.finished:
             self._residence.lodging = lodging

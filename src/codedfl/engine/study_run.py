@@ -42,7 +42,7 @@ log = logging.getLogger("codedfl.engine.server")
 
 MODEL_FILE, RESULT_FILE = "model.safetensors", "result.json"
 _ANSWERS = "answers"
-_GO_ON = "Start the same command again when they are there: it goes on where it was"
+_GO_ON = "Start the same command again when that is mended: it goes on where it was"
 
 
 @dataclass(frozen=True)
@@ -85,9 +85,11 @@ class _Served:
     def __init__(self, post: Post, study: Study, serving: Serving, watch: RunWatch, clock: Clock) -> None:
         self._post, self._study, self._serving, self._watch, self._clock = post, study, serving, watch, clock
         self._roster = serving.roster
+        self._absent: set[str] = set()  # from the last total of this process
+        self._told = ""
         self._identity = serving.identity_for(study)
         self._kept = StateFolder(serving.output / _ANSWERS)
-        self._state: dict[str, Any] = self._kept.load() or {"study": study.digest(), "owners": [], "found": {}}
+        self._state: dict[str, Any] = self._kept.load() or {"study": study.digest(), "owners": {}, "found": {}}
         if self._state["study"] != study.digest():
             raise InvalidInput(
                 f"output-dir must not hold the answers to another study: choose another or delete {self._kept.path}"
@@ -137,8 +139,9 @@ class _Served:
         kept: list[Any] = []
 
         def keep(server: Server) -> None:
-            self._state["owners"] = sorted(server.owner_keys)
-            solver = server.solver
+            solver, there = server.solver, {*(server.agreement.names if server.agreement else ())}
+            self._state["owners"][ask.statistic] = sorted(server.owner_keys)
+            self._absent = set(self._roster.keys) - there
             kept.append([str(one) for one in solver.numbers] if isinstance(solver, TakesTotal) else solver.model)
 
         conductor = Conductor(
@@ -151,6 +154,7 @@ class _Served:
             on_epoch=self._epoch_ended if run.trains else lambda _: None,
             watch=self._watch,
             ask=ask.encode(),
+            absent=self._absent,
             objection_to=self._objection_to,
             keep=keep,
             clock=self._clock,
@@ -161,16 +165,15 @@ class _Served:
             raise NotEnoughDevices(f"{error}. {_GO_ON}", error.missing, error.model) from None
         return kept[0]
 
-    def _objection_to(self, names: Collection[str]) -> str:
-        """Who is absent, which pods that costs, and what helps."""
-        here = set(names)
-        objection = too_few(self._study, self._roster, here)
-        absent = sorted(set(self._roster.keys) - here)
-        if absent and not objection:
-            cost = sorted(name for pod in self._roster.pods if not pod <= here for name in pod & here)
-            words = f"; left out with their pods: {', '.join(cost)}" if cost else ""
-            log.warning("absent, or not taking part: %s%s", ", ".join(absent), words)
-        return objection
+    def _objection_to(self, names: Collection[str], declined: Collection[str]) -> str:
+        """Who is absent or declines, which pods that costs, and what helps."""
+        missing = _missing(self._roster, set(names), set(declined))
+        if objection := too_few(self._study, self._roster, names):
+            return f"{objection}; {missing}"
+        if missing not in ("", self._told):
+            log.warning(missing)
+            self._told = missing
+        return ""
 
     def _server(self, run: StudyRun, introduced: Mapping[str, bytes]) -> Server:
         names, study = tuple(introduced), self._study
@@ -192,3 +195,15 @@ class _Served:
     def _epoch_ended(self, epoch: int) -> None:
         self._watch.ended(epoch, None)
         log.info("epoch %d", epoch)
+
+
+def _missing(roster: Roster, here: set[str], declined: set[str]) -> str:
+    """Who is not there and the command that starts it, who does not take part and where it says why."""
+    gone = set(roster.keys) - here
+    cost = {name for pod in roster.pods if not pod <= here for name in pod & here}
+    said = (
+        ("absent (start codedfl join there, or the SuperNode): ", gone - declined),
+        ("there but not taking part (their own logs say why): ", declined - here),
+        ("left out with their pods (one leaves for good: docs/deploy.md, 3): ", cost),
+    )
+    return "; ".join(words + ", ".join(sorted(who)) for words, who in said if who)

@@ -32,7 +32,7 @@ from codedfl.mqtt.frames import (
     reply_envelope,
 )
 from codedfl.mqtt.link import Connected, Disconnected, Event, Link, Will
-from codedfl.mqtt.presence import Presence
+from codedfl.mqtt.presence import SERVER_IS_HERE, Presence, study_is_over
 from codedfl.protocol.terms import DOES_NOT_TAKE_PART
 
 log = logging.getLogger("codedfl.engine.device")
@@ -74,13 +74,20 @@ class DeviceDaemon:
         self._offer = Offer()  # what the last reply refers to
         self._replied: tuple[str, bytes] = ("", b"")
         self._served: bool | None = None  # on this connection
-        self._told: bool | None = None  # in the log
+        self._told = ""  # in the log
         self._alone_since = clock()
+        self._over = False  # whether the server's last word was that the study is over
+        self._worked = False
 
     @staticmethod
     def will(study: str, device: str) -> Will:
         """What the broker says when the device is lost: it takes the presence back."""
         return Will(topics.presence(study, device))
+
+    @property
+    def study_over(self) -> bool:
+        """Whether the study is over in which this process has taken part; one that comes later waits for the next."""
+        return self._over and self._worked
 
     def run(self, until: Callable[[], bool] = lambda: False) -> None:
         """Serve until told otherwise; takes its presence back on the way out."""
@@ -114,14 +121,16 @@ class DeviceDaemon:
         elif isinstance(event, Disconnected):
             self._call = None  # its number is forgotten: it will be called again
         elif event.topic == topics.server_presence(self._study):
-            self._server_is(bool(event.payload))
+            self._server_says(event.payload)
         else:
             self._take_frame(event.payload)
 
-    def _server_is(self, there: bool) -> None:
-        if there != self._told:
-            log.info("%s: the server %s", self._host.name, "is there" if there else "has left")
-        self._served = self._told = there
+    def _server_says(self, words: bytes) -> None:
+        there, self._over = words == SERVER_IS_HERE, words == study_is_over(self._digest)
+        said = "is there" if there else "has left: the study is over" if self._over else "has left"
+        if said != self._told:
+            log.info("%s: the server %s", self._host.name, said)
+        self._served, self._told = there, said
 
     def _take_frame(self, payload: bytes) -> None:
         try:
@@ -178,5 +187,6 @@ class DeviceDaemon:
 
     def _reply(self, call: Call) -> Reply:
         if isinstance(call, Step):
+            self._worked = True
             self._before_step(call)
         return self._host.handle(call)

@@ -41,13 +41,13 @@ def join(
         try:
             log.info("%s has joined %r at %s, key %s", name, study.name, address, fingerprint(host.identity.public))
             daemon = DeviceDaemon(link, host, study.name, study.digest(), before_step=before_step)
-            daemon.run(_until(host, once))
+            daemon.run(_until(host, lambda: once and daemon.study_over))
         finally:
             link.flush(_FAREWELL_SECONDS)
             link.close()
 
 
-def _until(host: ResidentHost, once: bool) -> Callable[[], bool]:
+def _until(host: ResidentHost, leaves: Callable[[], bool]) -> Callable[[], bool]:
     """Whether to leave; and runs that were never heard of again are wiped at the start and once a day."""
     looked = float("-inf")
 
@@ -56,6 +56,6 @@ def _until(host: ResidentHost, once: bool) -> Callable[[], bool]:
         if time.monotonic() - looked > EXPIRY_SECONDS:
             looked = time.monotonic()
             host.expire()
-        return once and host.runs_ended > 0
+        return leaves()
 
     return done

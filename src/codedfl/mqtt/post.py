@@ -37,11 +37,10 @@ from codedfl.mqtt.frames import (
     read_reply,
 )
 from codedfl.mqtt.link import Connected, Disconnected, Link, Will
-from codedfl.mqtt.presence import Presence
+from codedfl.mqtt.presence import SERVER_HAS_LEFT, SERVER_IS_HERE, Presence, study_is_over
 
 log = logging.getLogger("codedfl.engine.server")
 
-_GREETING = b"here"
 _LOST = Failed("the call was lost on the way")
 NUDGE_SECONDS = (5.0, 10.0, 20.0, 60.0)  # without a reply, by how often it was nudged; the last from then on
 
@@ -54,7 +53,7 @@ class _Node:
     session: bytes
     number: str = ""
     offer: Offer = field(default_factory=Offer)  # what the call refers to
-    body: bytes | Reference | None = None  # of its reply, while things it refers to are being fetched
+    body: bytes | Reference | None = None  # its reply's, while things it refers to are being fetched
     fetches: bool = False  # whether the reply refers to anything
     replied: str = ""  # the number of the last call that it replied to
     nudge_at: float = 0.0
@@ -67,7 +66,7 @@ class MqttPost:
     Parameters
     ----------
     study: the name of the study, a level of its topics.
-    digest: of what is public about the study; a device that joined another under the same name is turned away.
+    digest: hash of what is public about the study; a device that joined another under the same name is turned away.
     on_progress: told of each piece of a bulk that comes in.
     """
 
@@ -103,6 +102,11 @@ class MqttPost:
         """What the broker says when the server is lost."""
         return Will(topics.server_presence(study))
 
+    def leave(self, over: bool) -> None:
+        """Take the server's presence back; ``over`` tells the devices that the study has come to its end."""
+        words = study_is_over(self._digest) if over else SERVER_HAS_LEFT
+        self._link.publish(topics.server_presence(self._study), words, retain=True)
+
     # -- the interface of a post
 
     def nodes(self) -> set[int]:
@@ -110,6 +114,10 @@ class MqttPost:
         self._take_events(0.0)
         self._leaving = {node: number for node, number in self._leaving.items() if number in self._replies}
         return {*self._nodes, *self._leaving}
+
+    def called(self, node: int) -> str:
+        """See ``Post``; a broker lets a device write to its own topics only."""
+        return self._nodes[node].device if node in self._nodes else f"node {node}"
 
     def push(self, calls: list[tuple[int, Call]]) -> list[str | None]:
         """See ``Post``."""
@@ -148,7 +156,7 @@ class MqttPost:
         for event in self._link.events(seconds):
             if isinstance(event, Connected):
                 self._link.subscribe(topics.presence(self._study, "+"), topics.outbox(self._study, "+"))
-                self._link.publish(topics.server_presence(self._study), _GREETING, retain=True)
+                self._link.publish(topics.server_presence(self._study), SERVER_IS_HERE, retain=True)
             elif isinstance(event, Disconnected):
                 for node in list(self._nodes):
                     self._lose(node)

@@ -1,4 +1,4 @@
-"""What a device says of itself when it connects: which connection this is, and which study it has joined."""
+"""What parties say of themselves at a broker: a device which connection this is, the server whether it is there."""
 
 from __future__ import annotations
 
@@ -10,6 +10,14 @@ from codedfl.protocol.messages import check_types, pack_list, unpack_list
 
 _SESSION_BYTES = 12
 _DIGEST_BYTES = 32
+
+SERVER_IS_HERE = b"here"
+SERVER_HAS_LEFT = b""
+
+
+def study_is_over(digest: bytes) -> bytes:
+    """What the server leaves behind when the study of this digest is over: whoever comes later is told, too."""
+    return b"over" + digest
 
 
 @dataclass(frozen=True)
@@ -29,7 +37,7 @@ class Presence:
         return cls(secrets.token_bytes(_SESSION_BYTES), digest)
 
     def pack(self) -> bytes:
-        """As it is published."""
+        """The bytes that are published."""
         return pack_list([self.session, self.study])
 
     @classmethod

@@ -25,10 +25,12 @@ def serve(study: Study, address: BrokerAddress, serving: Serving, *, watch: RunW
     link = BrokerLink(address, f"codedfl-server-{study.name}", MqttPost.will(study.name))
     watch.measure(lambda: (link.bytes_in, link.bytes_out))
     link.open()
+    post, over = MqttPost(link, study.name, study.digest(), on_progress=watch.progress), False
     try:
-        post = MqttPost(link, study.name, study.digest(), on_progress=watch.progress)
-        return serve_study(post, study, serving, watch)
+        findings = serve_study(post, study, serving, watch)
+        over = True
+        return findings
     finally:
-        link.publish(topics.server_presence(study.name), b"", retain=True)
+        post.leave(over)
         link.flush(_FAREWELL_SECONDS)
         link.close()

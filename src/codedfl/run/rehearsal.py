@@ -170,7 +170,7 @@ def rehearse(
     study = rehearsed.study
     absent = sorted(set(rehearsed.roster.owners) - set(rehearsed.snapshots))
     if objection := too_few(study, rehearsed.roster, {*rehearsed.snapshots, *rehearsed.roster.helpers}):
-        raise NotEnoughDevices(objection, absent)
+        raise NotEnoughDevices(f"{objection}; not taking part: {', '.join(absent)}", absent)
     watch = None if folder is None else VirtualWatch(folder, _begun(study, len(rehearsed.snapshots)))
     with watch or nullcontext():
         findings = drive(study, lambda ask: rehearsed.answer(ask, Conditions(fleet), rng, on_epoch, gone, watch))

@@ -18,6 +18,16 @@ class ClosedForm(FromGram):
 
     ``model`` is the solution for ``regularisation``; ``path`` has those of all ``regularisations``. Refused when the
     matrix is singular to working precision, which a positive lambda prevents.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from codedfl import ClosedForm
+    >>> solver = ClosedForm(0.0, regularisations=[1.0])
+    >>> solver.take_gram(np.array([2.0, 1.0, 2.0]))  # the upper triangle of X'X
+    >>> solver.start(np.zeros((2, 1)), np.array([[-4.0], [-5.0]]), samples=1)
+    >>> solver.model.round(6).tolist(), solver.path[1.0].round(6).tolist()
+    ([[1.0], [2.0]], [[0.875], [1.375]])
     """
 
     _kept: ClassVar[Mapping[str, Kept]] = {"_triangle": PLAIN, "model": PLAIN, "path": MAP}

@@ -23,7 +23,7 @@ from codedfl.solve.solver import GramSolver, Solver
 ENTRY_POINTS = "codedfl.solvers"
 BLOCK_KRYLOV = "block-krylov"
 CLOSED_FORM = "closed-form"
-DEFAULT_SOLVER = BLOCK_KRYLOV  # of every scheme that gives exact products
+DEFAULT_SOLVER = BLOCK_KRYLOV  # for every scheme that gives exact products
 
 _log = logging.getLogger(__name__)
 
@@ -35,13 +35,19 @@ class SolverSettings:
     Attributes
     ----------
     epochs : int
-        At most so many.
+        The largest number of epochs.
     regularisation : float
-        lambda.
+        lambda; 0 is least squares.
     step : StepSchedule or None
         None lets the solver find its own; always None for a kind that takes none.
     tolerance : float or None
         When to stop, by the solver's own measure; None is its default.
+
+    Examples
+    --------
+    >>> from codedfl import SolverSettings
+    >>> SolverSettings(epochs=50, regularisation=1e-4).tolerance_or(1e-6)  # none was asked for
+    1e-06
     """
 
     epochs: int
@@ -60,17 +66,24 @@ class SolverKind:
     Attributes
     ----------
     name : str
-        As options, plans and results have it.
+        Its name in options, plans and results.
     words : str
-        As people read it.
+        Its name for people.
     make : callable
-        ``SolverSettings`` to a fresh solver.
+        Takes ``SolverSettings`` and returns a fresh solver.
     default_epochs : int
-        Enough for most.
+        The number of epochs where none is given; it should be enough for most problems.
     step_share : float or None
         The part it takes of a step named for gradient descent; None for a solver that takes no step.
     needs_gram : bool
-        Needs X'X itself, so that only a scheme that reveals it can serve it.
+        Whether it needs X'X itself, so that only a scheme that reveals it can serve it.
+
+    Examples
+    --------
+    >>> from codedfl import BlockKrylov, SolverKind, SolverSettings
+    >>> kind = SolverKind("short", "a few blocks", lambda at: BlockKrylov(min(at.epochs, 3)), default_epochs=3)
+    >>> kind.make(SolverSettings(epochs=50, regularisation=0.0)).epochs
+    3
     """
 
     name: str
@@ -86,7 +99,16 @@ class SolverKind:
 
 
 def register_solver(kind: SolverKind) -> None:
-    """Make a solver known by its name, for this process. A name is given once."""
+    """Make a solver known by its name, for this process. A name is given once.
+
+    Examples
+    --------
+    >>> from codedfl import BlockKrylov, SolverKind, register_solver
+    >>> register_solver(SolverKind("cg", "another", lambda at: BlockKrylov(at.epochs), default_epochs=3))
+    Traceback (most recent call last):
+    ...
+    codedfl.errors.InvalidInput: a solver's name must be new, got 'cg', which is registered
+    """
     if kind.name in _kinds:
         raise InvalidInput(f"a solver's name must be new, got {kind.name!r}, which is registered")
     _kinds[kind.name] = kind
@@ -99,7 +121,7 @@ def solver_kinds() -> dict[str, SolverKind]:
 
 
 def solver_kind(solver: str | Solver) -> SolverKind:
-    """What is known of a solver; of an object what can be seen."""
+    """What is known of a solver by its name; for an object, what can be seen of it."""
     if not isinstance(solver, str):
         name = type(solver).__name__
         epochs = getattr(solver, "epochs", 1)
@@ -132,7 +154,7 @@ def make_solver(
     regularisation : float
         lambda; 0 is least squares.
     epochs : int or None
-        At most so many; None takes the solver's default.
+        The largest number of epochs; None takes the solver's default.
     step : str, StepSchedule or None
         The name of a step of gradient descent (``STEPS``), of which other solvers take their share; a schedule, which
         is taken as it is; None derives one from the largest eigenvalue, at the price of a few epochs.
@@ -144,6 +166,17 @@ def make_solver(
     noise : NoiseLevel or None
         What the devices add to X'X. The closed form then takes it out of the spectrum (``Shrunken``); a solver of
         products gets AdaSSP's ridge besides lambda. An object is taken as it is.
+
+    Examples
+    --------
+    >>> from codedfl import make_solver
+    >>> solver = make_solver("cg", regularisation=1e-4, epochs=20)
+    >>> type(solver).__name__, solver.epochs
+    ('ConjugateGradient', 20)
+    >>> make_solver("closed-form", regularisation=1e-4)
+    Traceback (most recent call last):
+    ...
+    codedfl.errors.InvalidInput: solver must do without X'X itself, which this scheme does not reveal, got closed-form
     """
     kind = solver_kind(solver)
     if noise is not None and gram and (isinstance(solver, str) or not kind.needs_gram):
@@ -177,7 +210,7 @@ def _fresh(solver: Solver) -> Solver:
 
 
 def _load_entry_points() -> None:
-    """Once a process: what other packages offer. A broken one must not keep the others from working."""
+    """Register what other packages offer, once per process. A broken one must not keep the others from working."""
     global _loaded
     if _loaded:
         return

@@ -11,6 +11,7 @@ from codedfl.statistics.statistic import (
     contribution,
     register_statistic,
     statistic_of,
+    words_of,
 )
 
 __all__ = [
@@ -24,4 +25,5 @@ __all__ = [
     "contribution",
     "register_statistic",
     "statistic_of",
+    "words_of",
 ]

@@ -36,13 +36,18 @@ class Cells(Statistic):
     """
 
     name: ClassVar[str] = "cells"
-    sentence: ClassVar[str] = (
-        "how many rows there are, how many have each level, class, gap or lowest value, what varies"
-    )
     shows: ClassVar[str] = (
         "That a level, a class or a gap occurs in few rows, or on few devices, but neither whose nor on which."
     )
     no_noise: ClassVar[str] = "counts are exact"
+
+    @classmethod
+    def leaves(cls, study: Study) -> str:
+        """The first total."""
+        return (
+            "counts: rows, rows of every level, gap and class and above the lowest value, on how many devices there are"
+            f" any, and on how many each column varies ({cls(study).length} numbers, once)"
+        )
 
     @property
     def length(self) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codedfl.contract.snapshot import Snapshot
-from codedfl.contract.study import NumberTarget, Study
+from codedfl.contract.study import Study
 from codedfl.errors import InvalidInput
 from codedfl.exact.fixed_point import FLOAT64_EXACT_BITS
 from codedfl.exact.gram import GramSum
@@ -38,14 +38,21 @@ class Gram(Statistic):
     """
 
     name: ClassVar[str] = "gram"
-    sentence: ClassVar[str] = (
-        "the sums of all products of two columns (the target and a constant among them), in whole units of record"
-    )
     shows: ClassVar[str] = (
         "The total over few rows is the rows themselves, so a total needs at least twice as many rows as columns. A"
         " column that few rows differ in shows the sums of those rows."
     )
     no_noise: ClassVar[str] = "the sums of products are exact, and no bound on one row's part in them is stated"
+
+    @classmethod
+    def leaves(cls, study: Study) -> str:
+        """Two triangles where rows are held out."""
+        again = ", and the same over the rows held out" if study.holds_out_gram else ""
+        return (
+            "the products of the columns with each other and with the target, summed over the rows to train on"
+            f"{again}: count, sums, every covariance, every linear model on these columns ({cls(study).length} numbers,"
+            " once)"
+        )
 
     @property
     def width(self) -> int:
@@ -55,7 +62,7 @@ class Gram(Statistic):
     @property
     def length(self) -> int:
         """One triangle, or two."""
-        return (1 + holds_out(self.study)) * (self.width * (self.width + 1) // 2)
+        return (1 + self.study.holds_out_gram) * (self.width * (self.width + 1) // 2)
 
     @property
     def limit(self) -> int:
@@ -65,7 +72,7 @@ class Gram(Statistic):
     def planes(self, ring: Ring, rows: Snapshot) -> Planes:
         """Training rows first."""
         triangles = [self._of_rows(ring, rows, ~rows.held_out)]
-        if holds_out(self.study):
+        if self.study.holds_out_gram:
             triangles.append(self._of_rows(ring, rows, rows.held_out))
         return np.concatenate(triangles, axis=1)
 
@@ -84,21 +91,6 @@ class Gram(Statistic):
             f"max_rows times the square of every column must fit three primes, got {max(limits)} units either side in"
             f" {widest!r}: give it a coarser step or a narrower range, or fewer max_rows"
         )
-
-
-def holds_out(study: Study) -> bool:
-    """Whether held-out rows have a Gram matrix of their own.
-
-    Examples
-    --------
-    >>> from codedfl.contract.study import ClassTarget, Study, StudyColumn
-    >>> from codedfl.data.columns import NumberColumn
-    >>> from codedfl.statistics.gram import holds_out
-    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
-    >>> holds_out(Study("stays", (age,), ClassTarget("ill", ("no", "yes")), 5000, 1000, 3))
-    False
-    """
-    return study.held_out > 0 and study.features == "linear" and isinstance(study.target, NumberTarget)
 
 
 def gram_planes(ring: Ring, Z: NDArray[np.int64]) -> Planes:

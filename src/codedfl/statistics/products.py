@@ -37,7 +37,6 @@ class Products(Statistic):
 
     name: ClassVar[str] = "products"
     takes_point: ClassVar[bool] = True
-    sentence: ClassVar[str] = "in every epoch the product of a direction that the server chooses with the total X'X"
     shows: ClassVar[str] = "One direction of the total X'X per epoch; as many epochs as features show all of it."
     no_noise: ClassVar[str] = ""
 
@@ -45,6 +44,17 @@ class Products(Statistic):
         """The components must be orthonormal and their centre within the columns' ranges."""
         super().__init__(study, point)
         self.principal = principal_from(study, point)
+
+    @classmethod
+    def leaves(cls, study: Study) -> str:
+        """An upload, and then answers."""
+        d = study.feature_count
+        numbers = d * (d + 1) // 2 + d * len(study.target.limits)
+        return (
+            "the products of the features with each other and with the target, under pads; in each exchange the server"
+            f" learns what the total X'X does to one more direction of its choice ({numbers} numbers, once, then"
+            f" {study.epochs - 1} exchanges)"
+        )
 
     @classmethod
     def point_length(cls, study: Study) -> int:

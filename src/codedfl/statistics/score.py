@@ -14,7 +14,9 @@ from codedfl.statistics.products import principal_from, principal_length
 from codedfl.statistics.statistic import NOTHING, Statistic, register_statistic
 from codedfl.typing import Floats, Integers, Planes
 
-BINS = 100  # of the score of the second of two classes, from 0 to 1; what lies beyond counts at the ends
+# Of the score of the second of two classes, from 0 to 1; what lies beyond counts at the ends. A server that lies sees
+# this histogram of any linear combination of the columns, so there are no more bins than calibration needs.
+BINS = 10
 
 
 @register_statistic
@@ -41,9 +43,9 @@ class Score(Statistic):
 
     name: ClassVar[str] = "score"
     takes_point: ClassVar[bool] = True
-    sentence: ClassVar[str] = "on held-out rows, how often the model's prediction was right, counted by class"
     shows: ClassVar[str] = (
-        "A server that lies sends another model, chosen so that the counts divide the held-out rows where it likes."
+        "A server that lies sends another model, chosen so that the counts divide the held-out rows where it likes: in"
+        f" {BINS} parts for two classes."
     )
     no_noise: ClassVar[str] = "counts are exact"
 
@@ -53,6 +55,15 @@ class Score(Statistic):
         principal, theta = np.split(point, [principal_length(study)])
         self._principal = principal_from(study, principal)
         self._theta = theta.reshape(-1, len(study.target_limits))
+
+    @classmethod
+    def leaves(cls, study: Study) -> str:
+        """At a point."""
+        what = "sums of squares and products of the target and the errors on held-out rows"
+        if isinstance(study.target, ClassTarget):
+            scores = f", and how many scores lie in each of {BINS} parts" if len(study.target.classes) == 2 else ""
+            what = f"how many held-out rows of each class are taken for each class{scores}"
+        return f"{what}, for at most {study.points} model(s) of the server's choice"
 
     @classmethod
     def point_length(cls, study: Study) -> int:

@@ -34,8 +34,7 @@ class Statistic(ABC):
     name: by which the server asks for it.
     takes_point: whether the server chooses numbers that go into it. Such a choice may be a lie, so the study limits
         how many of them a device ever answers.
-    sentence: what leaves the device, for the screen on which a person approves the study.
-    shows: what the total can show about somebody at worst.
+    shows: what the total can show about somebody at worst, for the screen on which a person approves the study.
     no_noise: why the statistic is refused in a study with noise; "" if it is not.
 
     Examples
@@ -47,7 +46,6 @@ class Statistic(ABC):
 
     name: ClassVar[str]
     takes_point: ClassVar[bool] = False
-    sentence: ClassVar[str]
     shows: ClassVar[str]
     no_noise: ClassVar[str]
 
@@ -58,6 +56,11 @@ class Statistic(ABC):
             raise InvalidInput(f"the point of {self.name} must be {expected} finite numbers, got shape {point.shape}")
         self.study = study
         self.point = point
+
+    @classmethod
+    @abstractmethod
+    def leaves(cls, study: Study) -> str:
+        """What leaves the device and how often, for the screen on which a person approves the study."""
 
     @classmethod
     def point_length(cls, study: Study) -> int:
@@ -200,7 +203,26 @@ def statistic_of(study: Study, ask: Ask) -> Statistic:
     """
     if ask.statistic not in STATISTICS:
         raise InvalidInput(f"a statistic must be {' or '.join(STATISTICS)}, got {ask.statistic[:40]!r}")
-    return STATISTICS[ask.statistic](study.merged(ask.merged), ask.point)
+    kind = STATISTICS[ask.statistic]
+    if study.noise is not None and kind.no_noise:
+        raise InvalidInput(f"{kind.name} must be left out with noise: {kind.no_noise}")
+    return kind(study.merged(ask.merged), ask.point)
+
+
+def words_of(study: Study) -> dict[str, tuple[str, str]]:
+    """Of each statistic that a study takes: what leaves for it, and what its total can show at worst.
+
+    Examples
+    --------
+    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
+    >>> from codedfl.data.columns import NumberColumn
+    >>> from codedfl.statistics import words_of
+    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
+    >>> days = NumberTarget("days", (0.0, 60.0), 1.0)
+    >>> list(words_of(Study("stays", (age,), days, 5000, 1000, 3)))
+    ['cells', 'gram']
+    """
+    return {name: (STATISTICS[name].leaves(study), STATISTICS[name].shows) for name in study.statistics}
 
 
 def contribution(study: Study, ask: Ask, rows: Snapshot, ring: Ring) -> Planes:

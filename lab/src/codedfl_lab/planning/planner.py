@@ -131,8 +131,8 @@ class Planning:
             ratio, solver = rival.seconds_mean / best.seconds_mean, solver_name(rival.solver)
             sentence += (
                 f" Conventional FL{words}{solver and f' with {solver}'} needs {rival.seconds_mean:.4g} s"
-                f" ({_epochs(rival)} of {rival.epoch_seconds:.3g} s, waiting for the slowest), {ratio:.3g} times as long, and shows the"
-                f" server {rival.server_sees}."
+                f" ({_epochs(rival)} of {rival.epoch_seconds:.3g} s, waiting for the slowest), {ratio:.3g} times as"
+                f" long, and shows the server {rival.server_sees}."
             )
         open_ = min((made for made in everything if not made.is_private), key=_mean, default=None)
         if open_ is not None and open_.seconds_mean < best.seconds_mean:
