@@ -1,13 +1,8 @@
-"""Whom a collusion exposes, computed.
+"""Whom a collusion exposes, in numbers, for fleets of any size.
 
-What a set of parties can learn about single devices is linear algebra. All answers together are B (g + z) with the
-masks z_j = m_j - m_(j+1); a combination of answers says something about the g exactly when the masks that the set does
-not know drop out of it, and everything else is uniform whatever the data are. ``known_functionals`` computes what is
-left; a device is exposed when its own g is among it. Small plaintexts add something only where masks are off (lattice
-reduction). ``experiments/attacks`` carries out what is said here.
-
-For a gradient code with masks the algebra has a short answer (``exposed_set``), which serves fleets of any size; tests
-hold it to ``exposed_devices`` for every collusion of one and two on small fleets.
+What a set of parties can learn is linear algebra on what it reads (``views``). For a gradient code with masks the
+algebra has a short answer (``exposed_set``), which serves planners and large fleets; tests hold it to the algebra for
+every collusion of one and two on small fleets.
 
 It does not count what the total itself says about a device: noise is what hides rows in it (``calibration``).
 """
@@ -18,11 +13,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from functools import lru_cache
 
-import numpy as np
-
-from codedfl.code.gradient_code import Code, group_sizes
-from codedfl.code.masks import mask_coefficients, mask_senders
-from codedfl.privacy.row_reduction import Residues, left_null_space, multiplied, reduced
+from codedfl.code.gradient_code import group_sizes
 
 _ALL_PAIRS = 60
 
@@ -79,7 +70,7 @@ def _devices(count: int) -> str:
 
 
 def exposed_set(n_devices: int, alpha: int, groups: int, colluders: Collection[int]) -> set[int]:
-    """The devices, colluders included, that ``exposed_devices`` finds for a masked code: held, or alone between held.
+    """The devices, colluders included, that ``coded_views`` exposes for a masked code: held, or alone between held.
 
     A colluder holds the pads and data of its row, and the mask seeds of those and of their successors. So a
     combination w of the answers is free of unknown masks exactly when w is constant along each run of devices that
@@ -113,29 +104,3 @@ def coded_exposure(n_devices: int, alpha: int, groups: int = 1) -> Exposure:
     one = max(len(exposed_set(n_devices, alpha, groups, [i])) for i in firsts)
     two = max(len(exposed_set(n_devices, alpha, groups, [i, j])) for i in firsts for j in everyone if j != i)
     return Exposure.of(0, one - 1, two - 2)
-
-
-def known_functionals(code: Code, colluders: Collection[int] = (), masks: bool = True) -> Residues:
-    """Reduced basis of all functionals of (g_1 .. g_D) that the server and the colluding devices know together.
-
-    Modulo the first prime; a device that colludes brings the pads (or padded data) of its row of the code and the mask
-    seeds it holds. The server alone is the empty set.
-    """
-    prime, n = code.primes[0], code.n_devices
-    C = np.zeros((n, n), dtype=np.int64)
-    if masks:
-        for i in range(n):
-            C[i, mask_senders(code, i)] = mask_coefficients(code, i)[0]
-    known_masks = {k for i in colluders for k in mask_senders(code, i)}
-    unknown = [k for k in range(n) if k not in known_masks]
-    free = left_null_space(C[:, unknown], prime) if unknown else np.eye(n, dtype=np.int64)
-    from_answers = multiplied(free, code.matrix()[0], prime)
-    held = sorted({j for i in colluders for j in code.row_support(i)})
-    return reduced(np.vstack([from_answers, np.eye(n, dtype=np.int64)[held]]), prime)[0]
-
-
-def exposed_devices(code: Code, colluders: Collection[int] = (), masks: bool = True) -> set[int]:
-    """Whose own g is among the known functionals: a unit row of the reduced basis."""
-    functionals = known_functionals(code, colluders, masks)
-    single = functionals[np.count_nonzero(functionals, axis=1) == 1]
-    return {int(np.flatnonzero(row)[0]) for row in single}
