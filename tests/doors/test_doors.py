@@ -28,7 +28,7 @@ from codedfl.protocol.schemes import MACHINES, machines_of
 from codedfl.report.privacy_table import privacy_table
 from codedfl.solve import registry as solvers
 from codedfl.solve.descent import GradientDescent
-from codedfl_lab import Conditions, Conventional, Entry, Fleet, FleetLatency, Limits, Settings
+from codedfl_lab import Conditions, Conventional, Entry, Fleet, FleetLatency, Limits, Search, Settings
 from codedfl_lab.comparing.simulator import simulate
 from codedfl_lab.costs import SCHEMES, registry, scheme_type
 from codedfl_lab.costs.registry import SchemeRegistry
@@ -58,8 +58,9 @@ def compared(*entries: Entry, at: Conditions | None = None) -> str:
     return repr(codedfl_lab.compare("digits", [(0, digits())], [Entry(Conventional()), *entries], chosen))
 
 
-def planned(at: Conditions | None = None, **options):
-    return codedfl_lab.plan(totals(), at or Conditions(FLEET), 0.8, regularisation=1e-4, draws=4, **options)
+def planned(at: Conditions | None = None, limits: Limits | None = None, **options):
+    search = Search(regularisation=1e-4, draws=4, **options)
+    return codedfl_lab.plan(totals(), at or Conditions(FLEET), 0.8, limits, search)
 
 
 # -- a scheme

@@ -248,16 +248,14 @@ def train_one(
             limit = min(limit, math.ceil(1.5 * reference[entry.step]))
         try:
             entry.scheme.check(settings.at.fleet.n_devices)
-            run = trajectory(
-                entry.scheme,
+            models = entry.scheme.models(
                 totals,
                 entry.make_solver(limit, settings.regularisation),
                 Descent(STEPS.get(entry.step), settings.regularisation),
                 conditions,
                 np.random.default_rng([settings.latency_seed, seed]),
-                max_epochs=limit,
-                target=settings.targets[-1],
             )
+            run = trajectory(models, totals, max_epochs=limit, target=settings.targets[-1])
         except CANNOT_RUN as error:
             failed[key] = Failure(str(error))
             continue

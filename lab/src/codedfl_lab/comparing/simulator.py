@@ -28,7 +28,7 @@ from codedfl.run.virtual_time import run_in_virtual_time
 from codedfl.run.virtual_watch import VirtualWatch
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats, RandomBytes
-from codedfl_lab.costs import CodedScheme, Conditions, Descent, Scheme, WorkShape
+from codedfl_lab.costs import CodedScheme, Conditions, WorkShape
 from codedfl_lab.costs.central import CentralTotals
 
 SCORED_AT_ONCE = 16
@@ -132,18 +132,14 @@ def until_diverged(models: Iterator[Floats]) -> Iterator[Floats]:
 
 
 def trajectory(
-    scheme: Scheme,
+    models: Iterator[Floats],
     totals: CentralTotals,
-    solver: Solver | None,
-    descent: Descent,
-    at: Conditions,
-    rng: np.random.Generator,
     *,
     max_epochs: int,
     target: float = 1.0,
     beyond_target: float = 1.1,
 ) -> Trajectory:
-    """Score every model until ``max_epochs``, or a little past the target (for the figure).
+    """Score the models of ``Scheme.models`` until ``max_epochs``, or a little past the target (for the figure).
 
     Models are scored several at a time, so a few may be computed past the end. A training that diverges ends there,
     with the scores it had.
@@ -151,7 +147,7 @@ def trajectory(
     scores: list[float] = []
     model = np.zeros((totals.problem.n_features, totals.problem.n_outputs))
     last = max_epochs
-    models = until_diverged(scheme.models(totals, solver, descent, at, rng))
+    models = until_diverged(models)
     while len(scores) < last:
         # Few at first: the fast solvers are there after a few epochs.
         count = min(SCORED_AT_ONCE, max(1, len(scores)), last - len(scores))

@@ -148,26 +148,41 @@ def _epochs(made: TimedScheme) -> str:
     return f"{made.epochs} epoch{'s' * (made.epochs != 1)}"
 
 
+@dataclass(frozen=True)
+class Search:
+    """How plans are searched for.
+
+    solvers: names or objects that were never started; None tries all that are known.
+    step: of every descent, as in ``Entry``. ``codedfl train`` derives it, so another is for comparisons only.
+    regularisation: the ridge parameter.
+    draws: latencies drawn for each plan.
+    seed: of the latencies and the noise.
+    budget: what a run may cost a row; the outcome then says what score noise leaves to the schemes that can add it.
+    """
+
+    solvers: Sequence[str | Solver] | None = None
+    step: str = DERIVED
+    regularisation: float = PAPER_REGULARISATION
+    draws: int = 100
+    seed: int = 0
+    budget: Budget | None = None
+
+    @property
+    def solvers_tried(self) -> Sequence[str | Solver]:
+        if self.solvers is not None:
+            return self.solvers
+        return [name for name, kind in solver_kinds().items() if not kind.needs_gram]
+
+
 def plan(
     problem: Problem | CentralTotals,
     at: Conditions,
     target: float,
     limits: Limits | None = None,
-    *,
-    solvers: Sequence[str | Solver] | None = None,
-    step: str = DERIVED,
-    regularisation: float = PAPER_REGULARISATION,
-    draws: int = 100,
-    seed: int = 0,
-    budget: Budget | None = None,
+    search: Search | None = None,
     progress: Progress | None = None,
 ) -> Planning:
-    """Search all schemes that are known; see ``Planning`` for the outcome.
-
-    solvers: names or objects that were never started; None tries all that are known.
-    step: of every descent, as in ``Entry``. ``codedfl train`` derives it, so another is for comparisons only.
-    budget: what a run may cost a row; the outcome then says what score noise leaves to the schemes that can add it.
-    """
+    """Search all schemes that are known; see ``Planning`` for the outcome."""
     if not 0 < target <= 1:
         raise InvalidInput(f"target must be between 0 and 1, got {target}")
     totals = problem if isinstance(problem, CentralTotals) else CentralTotals(problem)
@@ -176,26 +191,23 @@ def plan(
             f"the fleet must have as many devices as the problem ({totals.problem.n_devices}), got {at.fleet.n_devices}"
         )
     say = progress or (lambda _what, _fraction: None)
-    limits = limits or Limits()
+    limits, search = limits or Limits(), search or Search()
     outcome = Planning(target)
-    work = Workload(WorkShape.of(totals.problem, totals.precision), at, draws)
-    if solvers is None:
-        solvers = [name for name, kind in solver_kinds().items() if not kind.needs_gram]
-    candidates = list(_candidates(at.fleet.n_devices, limits.colluders, solvers, outcome))
-    descent = Descent(STEPS.get(step), regularisation)
+    work = Workload(WorkShape.of(totals.problem, totals.precision), at, search.draws)
+    candidates = list(_candidates(at.fleet.n_devices, limits.colluders, search.solvers_tried, outcome))
     kinds = dict.fromkeys((scheme.models_key, solver) for scheme, solver in candidates)
     samples = {(scheme.models_key, solver): scheme for scheme, solver in reversed(candidates)}
     epochs: dict[tuple[Hashable, str | Solver], int] = {}
     for done, kind in enumerate(kinds):
         scheme, solver = samples[kind], kind[1]
         say(f"training with {solver_kind(solver).name}", done / len(kinds) / 2)
-        reached = _epochs_to_target(scheme, solver, totals, at, target, descent, step, seed, outcome)
+        reached = _epochs_to_target(Entry(scheme, solver, search.step), totals, at, search, outcome)
         if reached is not None:
             epochs[kind] = reached
     trained = [(scheme, solver) for scheme, solver in candidates if (scheme.models_key, solver) in epochs]
     for done, (scheme, solver) in enumerate(trained):
         say(f"{scheme.label}, {solver_kind(solver).name}", 0.5 + done / len(trained) / 2)
-        rng = np.random.default_rng([seed, 2])
+        rng = np.random.default_rng([search.seed, 2])
         made = TimedScheme.on(scheme, solver, epochs[scheme.models_key, solver], work, rng)
         why = limits.objections(made)
         if why:
@@ -204,8 +216,8 @@ def plan(
             outcome.plans.append(made)
     outcome.plans.sort(key=_mean)
     outcome.left_out.sort(key=lambda pair: pair[0].seconds_mean)
-    if budget is not None:
-        outcome.noisy_scores = noisy_scores(totals.problem, budget, seed)
+    if search.budget is not None:
+        outcome.noisy_scores = noisy_scores(totals.problem, search.budget, search.seed)
     return outcome
 
 
@@ -230,31 +242,21 @@ def _candidates(
 
 
 def _epochs_to_target(
-    scheme: Scheme,
-    solver: str | Solver,
-    totals: CentralTotals,
-    at: Conditions,
-    target: float,
-    descent: Descent,
-    step: str,
-    seed: int,
-    outcome: Planning,
+    entry: Entry, totals: CentralTotals, at: Conditions, search: Search, outcome: Planning
 ) -> int | None:
     """Epochs to the target; None for a scheme that cannot run here or never gets there, which is then named."""
+    scheme, solver, target = entry.scheme, entry.solver, outcome.target
     takes_solver = scheme.exact and not scheme.reveals_gram
     limit = EPOCHS_TRIED * solver_kind(solver).default_epochs if takes_solver or not scheme.exact else 1
     try:
-        run = trajectory(
-            scheme,
+        models = scheme.models(
             totals,
-            Entry(scheme, solver, step).make_solver(limit, descent.regularisation) if takes_solver else None,
-            descent,
+            entry.make_solver(limit, search.regularisation),
+            Descent(STEPS.get(search.step), search.regularisation),
             at,
-            np.random.default_rng(seed),
-            max_epochs=limit,
-            target=target,
-            beyond_target=1.0,
+            np.random.default_rng(search.seed),
         )
+        run = trajectory(models, totals, max_epochs=limit, target=target, beyond_target=1.0)
     except InvalidInput as error:
         outcome.unreached.append(f"{scheme.label} cannot run: {error}")
         return None
