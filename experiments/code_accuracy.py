@@ -8,7 +8,7 @@ Two codes, the same survivor sets of D - alpha + 1 devices:
 
 The error of a draw is the largest entry of |a B - 1|: the share by which one device's gradient is counted too much or
 too little. Coefficients that do not fit the datatype at all are counted as refused and have no error.
-It does not look at padded data (``experiments/wraparound``) nor at codes without cyclic supports.
+It does not look at padded data (``codedfl reproduce arithmetic``) nor at codes without cyclic supports.
 
     python -m experiments.code_accuracy --out results/code_accuracy
 """
@@ -36,8 +36,7 @@ from rich.table import Table
 from codedfl.code.gradient_code import GradientCode
 from codedfl.errors import InvalidInput
 from codedfl.exact.ring import Ring
-from experiments.paper_arithmetic import PaperFixedPoint
-from experiments.random_real_code import RandomRealCode
+from codedfl_lab.paper import PaperFixedPoint, TandonCode
 
 DEVICES = (5, 10, 15, 25, 40, 60, 80, 100, 120, 150, 200)
 # 23/25 is the paper's best alpha on MNIST.
@@ -78,22 +77,9 @@ def alpha_for(devices: int, share: Fraction) -> int:
     return max(2, int(share * devices))
 
 
-def round_code(code: RandomRealCode, datatype: PaperFixedPoint) -> None:
-    """Put B on the grid of Q<k,f> (paper II-B); refused (InvalidInput) where a coefficient is out of its range."""
-    code.B = datatype.to_reals(datatype.from_reals(code.B))
-
-
 def random_survivors(devices: int, alpha: int, rng: np.random.Generator) -> list[int]:
     """Any D - alpha + 1 devices, the fewest that decode."""
     return sorted(rng.choice(devices, devices - alpha + 1, replace=False).tolist())
-
-
-def decoding_error(code: RandomRealCode, survivors: Sequence[int], datatype: PaperFixedPoint | None) -> float:
-    """max |a B - 1|, with a rounded to ``datatype``, or as float64 computes it (None)."""
-    a = code.decoding_vector(survivors)
-    if datatype is not None:
-        a = datatype.to_reals(datatype.from_reals(a))
-    return float(np.abs(a @ code.B[list(survivors)] - 1.0).max())
 
 
 def wrong_entries(code: GradientCode, matrix: NDArray[np.int64], survivors: Sequence[int]) -> int:
@@ -117,9 +103,9 @@ def measure(
     float_errors: list[float] = []
     exact_wrong = 0
     for _ in range(codes):
-        code = RandomRealCode(devices, alpha, rng)
+        code = TandonCode(devices, alpha, rng)
         sets = [random_survivors(devices, alpha, rng) for _ in range(survivor_sets)]
-        float_errors += [decoding_error(code, survivors, None) for survivors in sets]
+        float_errors += [code.error(survivors) for survivors in sets]
         exact_wrong += sum(wrong_entries(circulant, circulant_matrix, survivors) for survivors in sets)
         rounded_errors += _rounded_errors(code, sets, datatype)
     return Accuracy(
@@ -136,16 +122,16 @@ def measure(
     )
 
 
-def _rounded_errors(code: RandomRealCode, sets: Sequence[Sequence[int]], datatype: PaperFixedPoint) -> list[float]:
-    """One error for each set that Q<k,f> can decode; ``code`` is left rounded."""
+def _rounded_errors(code: TandonCode, sets: Sequence[Sequence[int]], datatype: PaperFixedPoint) -> list[float]:
+    """One error for each set that Q<k,f> can decode."""
+    errors = []
     try:
-        round_code(code, datatype)
+        rounded = code.rounded(datatype)
     except InvalidInput:
         return []
-    errors = []
     for survivors in sets:
         try:
-            errors.append(decoding_error(code, survivors, datatype))
+            errors.append(rounded.error(survivors))
         except InvalidInput:
             continue
     return errors

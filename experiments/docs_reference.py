@@ -231,7 +231,7 @@ def results_json() -> str:
     ]
     kinds = (
         results.Results, results.SchemeResult, results.Summary, results.Times, results.Speedups, results.Gain,
-        results.Exposure, results.Claim, results.Goal, results.Sensitivity, results.ScalingRow, results.PeerRow,
+        results.Exposure, results.Claim, results.Goal, results.Sensitivity, results.AtSize, results.TimedScheme,
         results.PaperValue, results.Took, results.TraceRow,
     )  # fmt: skip
     for kind in kinds:

@@ -40,7 +40,18 @@ LAYERS = {
         "flower",
         "cli",
     ],
-    "codedfl_lab": ["fleet", "costs", "baselines", "datasets", "comparing", "planning", "reproduce", "report", "cli"],
+    "codedfl_lab": [
+        "fleet",
+        "costs",
+        "baselines",
+        "datasets",
+        "comparing",
+        "planning",
+        "paper",
+        "reproduce",
+        "report",
+        "cli",
+    ],
 }
 ROOTS = {"codedfl": Path(codedfl.__file__).parent, "codedfl_lab": Path(codedfl_lab.__file__).parent}
 TOP = {"__main__", "__init__"}

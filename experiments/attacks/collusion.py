@@ -18,8 +18,8 @@ import numpy as np
 
 from codedfl.crypto import pads
 from codedfl.data.problem import Problem
-from codedfl.privacy.exposure import exposed_devices
 from codedfl.privacy.row_reduction import reduced
+from codedfl.privacy.views import THE_SERVER, coded_views
 from codedfl.protocol.messages import SERVER
 from codedfl.typing import Planes
 from codedfl_lab.costs import CodedScheme
@@ -79,7 +79,7 @@ def collude(scheme: CodedScheme, problem: Problem, colluders: Sequence[int]) -> 
     right = [j for j, found in sorted(known.items()) if np.array_equal(found, true_numbers[j])]
     whole = [j for j, one in sorted(data.items()) if np.array_equal(one.gram, truth[j].gram)]
     answered_for = sorted({j for i in colluders for j in agreed.code.row_support(i)})
-    predicted = sorted(exposed_devices(agreed.code, colluders))
+    predicted = sorted(coded_views(agreed.code).exposed([THE_SERVER, *colluders]))
     return Exposure(
         scheme.name,
         scheme.alpha,

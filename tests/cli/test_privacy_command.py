@@ -27,8 +27,8 @@ def test_the_default_withstands_one_colluder(run: Run):
     assert (outcome["scheme"], outcome["z"], outcome["devices"]) == ("role-keys", 1, 25)
     assert outcome["protection"] == "no device is exposed by one colluder"
     exposed = {row["party"]: row["exposed"] for row in outcome["rows"]}
-    assert exposed["server and any 1 device(s)"] == 0
-    assert exposed["server and 2 devices of different roles"] == 23
+    assert exposed["server and one device"] == 0
+    assert exposed["server and two devices (worst pair)"] == 23
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import itertools
 
 import numpy as np
 import pytest
-from experiments.random_real_code import RandomRealCode
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ import oracle
 from codedfl.code.gradient_code import GradientCode, check_alpha, root_of_unity
 from codedfl.errors import InvalidInput
 from codedfl.exact.ring import ring_primes
+from codedfl_lab.paper import TandonCode
 from wording import exactly
 
 
@@ -161,7 +161,7 @@ def test_alpha_and_the_number_of_devices_are_checked(n_devices: int, alpha: int,
     with pytest.raises(InvalidInput, match=exactly(message)):
         code_for(n_devices, alpha)
     with pytest.raises(InvalidInput, match=exactly(message)):
-        RandomRealCode(n_devices, alpha, np.random.default_rng(0))
+        TandonCode(n_devices, alpha, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_a_prime_without_the_root_of_unity_is_refused():
 @pytest.mark.parametrize(("n_devices", "alpha"), [(5, 1), (5, 3), (8, 8), (25, 6)])
 def test_the_random_real_code_has_the_supports_and_decodes_up_to_rounding(n_devices: int, alpha: int):
     rng = np.random.default_rng(3)
-    code = RandomRealCode(n_devices, alpha, rng)
+    code = TandonCode(n_devices, alpha, rng)
     for i in range(n_devices):
         assert set(np.flatnonzero(code.B[i])) == {(i + s) % n_devices for s in range(alpha)}
     survivors = rng.permutation(n_devices)[: n_devices - alpha + 1].tolist()
@@ -207,7 +207,7 @@ def test_the_random_real_code_has_the_supports_and_decodes_up_to_rounding(n_devi
 
 def test_the_random_real_code_is_inexact_where_the_circulant_is_exact():
     """beyond.md: rounded to 24 bits it misses A B = 1 by 2e-5 and more at (25, 23)."""
-    code = RandomRealCode(25, 23, np.random.default_rng(0))
+    code = TandonCode(25, 23, np.random.default_rng(0))
     survivors = [3, 11, 20]
     A, B = (np.rint(matrix * 2**24) / 2**24 for matrix in (code.decoding_vector(survivors), code.B[survivors]))
     assert np.abs(A @ B - 1).max() > 1e-7

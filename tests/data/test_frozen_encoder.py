@@ -166,7 +166,7 @@ def test_weights_outside_of_the_hashed_file_are_not_read(folder: Path, monkeypat
         ({"shape": (ANY_ROWS, 5)}, 6, "the encoder must take any number of rows of 4 columns, got shape ['rows', 5]"),
         ({"kind": TensorProto.INT64, "last": "Abs"}, 6,
          "the encoder must have one input, of float32 or float64, got tensor(int64)"),
-        ({}, 5, "the encoder must give 5 features of a row, got shape (256, 6) of 256 rows"),
+        ({}, 5, "the encoder must give 5 features per row, got shape (256, 6) of 256 rows"),
         ({"last": "Log"}, 6, "the encoder must give finite features, got other values"),
     ],
 )  # fmt: skip

@@ -34,7 +34,7 @@ def environment(folder: Path) -> dict[str, str]:
     command = folder / "codedfl"
     command.write_text(f'#!/bin/sh\nexec {sys.executable} -m codedfl "$@"\n')
     command.chmod(0o755)
-    paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
+    paths = os.pathsep.join(map(str, (ROOT / "src", ROOT / "lab" / "src", ROOT)))
     path = os.pathsep.join([str(folder), str(Path(sys.executable).parent), os.environ["PATH"]])
     return {**os.environ, "PATH": path, "PYTHONPATH": paths, "MPLBACKEND": "agg", "COLUMNS": "100"}
 

@@ -53,8 +53,8 @@ def heavy_ball_known(monkeypatch: pytest.MonkeyPatch) -> None:
     codedfl.register_solver(heavy_ball.KIND)
 
 
-def compared(*entries: Entry, **settings) -> str:
-    chosen = Settings(FLEET, (0.8,), draws=4, max_epochs=150, regularisation=1e-4, **settings)
+def compared(*entries: Entry, at: Conditions | None = None) -> str:
+    chosen = Settings(at or Conditions(FLEET), (0.8,), draws=4, max_epochs=150, regularisation=1e-4)
     return repr(codedfl_lab.compare("digits", [(0, digits())], [Entry(Conventional()), *entries], chosen))
 
 
@@ -239,7 +239,7 @@ def test_it_knows_the_time_of_each_epoch():
 
 
 def test_comparisons_and_plans_use_it(evening: Conditions):
-    usual, crowded = (seconds_in(compared(latency=model)) for model in (None, evening.latency))
+    usual, crowded = (seconds_in(compared(at=at)) for at in (Conditions(FLEET), evening))
     assert crowded > 1.2 * usual
     plain, slow = planned(solvers=["cg"]), planned(evening, solvers=["cg"])
     assert slow.best.seconds_mean > 1.2 * plain.best.seconds_mean

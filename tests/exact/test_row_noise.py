@@ -101,8 +101,8 @@ def test_noise_that_does_not_fit_is_refused():
         FixedPoint.derive(Bounds(1e4, 1.0, 10**6, 10**6), 10, 4, noise=NOISE)
     lengths = RowLengths(Fraction(1), Fraction(1), 10, 1)
     message = (
-        "the noise of a device must be between 8 and 268435456 units of the grid, got 2: another epsilon, clip_norm or"
-        " number of honest devices"
+        "the noise of a device must be between 8 and 268435456 units of the grid, got 2: choose another epsilon,"
+        " clip_norm or number of honest devices"
     )
     with pytest.raises(InvalidInput, match=exactly(message)):
         GridNoise.of(RowNoise(0.01, 4, 1.0), lengths, 8, 8)

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from experiments.paper_arithmetic import PaperFixedPoint
-from experiments.random_real_code import RandomRealCode
 
 from codedfl.code.gradient_code import GradientCode
 from codedfl.exact.ring import Ring
+from codedfl_lab.paper import PaperFixedPoint, TandonCode
 from experiments import code_accuracy
 
 HALF = Fraction(1, 2)
@@ -39,13 +38,12 @@ def test_the_random_code_gets_worse_with_more_devices() -> None:
 
 
 def test_the_error_is_that_of_exact_fractions() -> None:
-    code = RandomRealCode(10, 5, np.random.default_rng(3))
-    code_accuracy.round_code(code, PAPER)
+    code = TandonCode(10, 5, np.random.default_rng(3)).rounded(PAPER)
     survivors = [0, 2, 3, 5, 8, 9]
     a = [Fraction(round(x * 2**24), 2**24) for x in code.decoding_vector(survivors)]
     B = [[Fraction(round(b * 2**24), 2**24) for b in code.B[i]] for i in survivors]
     oracle = max(abs(sum((a[i] * B[i][j] for i in range(6)), Fraction(-1))) for j in range(10))
-    assert code_accuracy.decoding_error(code, survivors, PAPER) == pytest.approx(float(oracle), rel=1e-6)
+    assert code.error(survivors) == pytest.approx(float(oracle), rel=1e-6)
 
 
 def test_a_damaged_circulant_code_is_noticed() -> None:

@@ -32,7 +32,7 @@ from stage import Stage, decoded
 
 from codedfl.code.gradient_code import make_code
 from codedfl.errors import CodedFLError, MessageRefused
-from codedfl.privacy.exposure import known_functionals
+from codedfl.privacy.views import THE_SERVER, coded_views
 from codedfl.protocol import Agreement, Device, Parameters, Rows, Server, Terms, WholeNumbers
 from codedfl.protocol.agreement import MOST_EPOCHS, Invitation
 from codedfl.protocol.contribution import Contribution
@@ -58,7 +58,7 @@ Sums = Mapping[tuple[str, int], tuple[Coordinate, ...]]
 
 @cache
 def _of_code(n_devices: int, alpha: int, groups: int, adverse: frozenset[int], prime: int) -> list[list[int]]:
-    return known_functionals(make_code(n_devices, alpha, (prime,), groups), adverse).tolist()
+    return coded_views(make_code(n_devices, alpha, (prime,), groups)).known([THE_SERVER, *adverse]).tolist()
 
 
 def entitled_by_code(

@@ -1,7 +1,7 @@
-"""For every set of devices that collude with the server: what the machines let them know is what the formula says.
+"""For every set of devices that collude with the server: what the machines let them know is what the views say.
 
 One honest run is played for each code; which of its bytes a collusion can read is then worked out for every subset.
-``privacy.exposure.known_functionals``, which ``codedfl privacy`` prints, must give the same space, for each prime.
+``privacy.views``, from which ``codedfl privacy`` computes every row, must give the same space, for each prime.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from knowledge import reduced_rows
 from stage import Stage
 
 from codedfl.code.gradient_code import make_code
-from codedfl.privacy.exposure import known_functionals
+from codedfl.privacy.views import THE_SERVER, coded_views
 
 CODES = [(n, alpha, 1) for n in range(2, 7) for alpha in range(1, n + 1)] + [(4, 1, 2), (4, 2, 2), (6, 2, 2), (6, 3, 2)]
 ENTRIES = [("cross", 0), ("gram", 0), ("rows", 0)]  # all that a device with d = c = 1 sums up
@@ -36,16 +36,19 @@ def by_the_machines(
     return reduced_rows(rows, prime)
 
 
-def by_the_formula(n: int, alpha: int, groups: int, colluders: tuple[int, ...], prime: int) -> list[list[int]]:
+def by_the_views(
+    scheme: str, n: int, alpha: int, groups: int, colluders: tuple[int, ...], prime: int
+) -> list[list[int]]:
     """The same for every entry of the sums."""
-    known = known_functionals(make_code(n, alpha, (prime,), groups), colluders).tolist()
+    views = coded_views(make_code(n, alpha, (prime,), groups), padded=scheme == "coded-padded")
+    known = views.known([THE_SERVER, *colluders]).tolist()
     rows = [[0] * n * e + row + [0] * n * (len(ENTRIES) - 1 - e) for e in range(len(ENTRIES)) for row in known]
     return reduced_rows(rows, prime)
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize(("n", "alpha", "groups"), CODES)
-def test_every_collusion_knows_what_the_formula_says(scheme: str, n: int, alpha: int, groups: int):
+def test_every_collusion_knows_what_the_views_say(scheme: str, n: int, alpha: int, groups: int):
     with Stage() as stage:
         adversary = world(stage, scheme, [2] * n, alpha, groups=groups, d=1, c=1)
         face = adversary.started()
@@ -59,7 +62,7 @@ def test_every_collusion_knows_what_the_formula_says(scheme: str, n: int, alpha:
                 # Primes differ in nothing but their size: half of the collusions each, the small ones both.
                 for prime in primes if size <= 2 else [primes[sum(colluders) % 2]]:
                     machines = by_the_machines(adversary, face.agreement.names, colluders, prime)
-                    assert machines == by_the_formula(n, alpha, groups, colluders, prime), (colluders, prime)
+                    assert machines == by_the_views(scheme, n, alpha, groups, colluders, prime), (colluders, prime)
 
 
 def test_one_more_seed_in_the_wrong_hands_is_seen():

@@ -18,6 +18,9 @@ from library import Library
 from role_lies import ROLE_SCHEMES, RoleFace
 from stage import Stage
 
+from codedfl.code.roles import RoleCode
+from codedfl.privacy.views import THE_SERVER, role_views
+
 ENTRIES = [("cross", 0), ("gram", 0), ("rows", 0)]  # all that a device with d = c = 1 sums up
 SHAPES = [(n, z) for z in (1, 2, 3) for n in range(z + 2, 10)]
 
@@ -40,6 +43,16 @@ def expected(face: RoleFace, colluders: tuple[int, ...], z: int, prime: int) -> 
     known = [[1] * len(names), *units]
     rows = [[0] * len(names) * e + row + [0] * len(names) * (2 - e) for e in range(3) for row in known]
     return reduced_rows(rows, prime)
+
+
+def by_the_views(face: RoleFace, colluders: tuple[int, ...], z: int, prime: int) -> list[list[int]]:
+    """The same from ``privacy.views``."""
+    names = face.agreement.names
+    views = role_views(RoleCode(face.agreement.roles, z + 1, (prime,)))
+    known = views.known([THE_SERVER, *colluders]).tolist()
+    return reduced_rows(
+        [[0] * len(names) * e + row + [0] * len(names) * (2 - e) for e in range(3) for row in known], prime
+    )
 
 
 def by_the_machines(face: RoleFace, colluders: tuple[int, ...], library: Library | None) -> dict[int, list[list[int]]]:
@@ -68,6 +81,7 @@ def check_collusions(face: RoleFace, z: int, collusions: Iterable[tuple[int, ...
         assert len(found) == 2
         for prime, known in found.items():
             assert known == expected(face, colluders, z, prime), colluders
+            assert known == by_the_views(face, colluders, z, prime), "what codedfl privacy computes its rows from"
         all_knowing += {face.agreement.roles[i] for i in colluders} == set(range(z + 1))
     return all_knowing
 

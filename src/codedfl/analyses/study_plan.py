@@ -27,8 +27,8 @@ from codedfl.solve.solver import Solver
 from codedfl.solve.whole_total import TakesTotal
 from codedfl.statistics import Ask, Products, Statistic, contribution, statistic_of
 
-MANY_DEVICES = 50  # beyond so many, not everybody holds keys
-HOLDERS_PER_ROLE = 12  # then so many of the first hold each role
+MANY_DEVICES = 50  # with more devices than this, not everybody holds keys
+HOLDERS_PER_ROLE = 12  # and each role has this number of holders
 
 
 def too_few(study: Study, roster: Roster, names: Collection[str]) -> str:

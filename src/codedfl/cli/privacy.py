@@ -44,9 +44,10 @@ def show_privacy(
 ) -> None:
     """Say what each party sees under a scheme, what follows from it, and what a collusion adds.
 
-    SCHEME is role-keys unless said otherwise. Who is exposed follows from the code and the masks, not from prose: it
-    is computed, and tests hold it to all functionals that a party can form modulo a prime. With --epsilon a
-    sentence says what noise promises for single rows; codedfl ledger says it over all that a device approved.
+    SCHEME is role-keys unless said otherwise. Every row is computed: from what each party reads in a run, all
+    combinations in which every unknown pad and mask drops out. Tests hold that to running machines. Beyond 60 devices
+    the scheme's own rule counts. With --epsilon a sentence says what noise promises for single rows; codedfl ledger
+    says it over all that a device approved.
     """
     screen = Screen(json)
     promised = _promises(scheme, epsilon, delta, honest)

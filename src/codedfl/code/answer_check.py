@@ -3,10 +3,10 @@
 Answer i is the value at y_i = w^(-i) of a polynomial of degree D - alpha (``gradient_code``), masks and pads included.
 With n answers there are n - (D - alpha + 1) spare ones: one detects a wrong answer, 2t locate up to t of them.
 
-An answer has d c numbers, the decoder wants one. So every answer is projected on one random vector of the server's own,
-modulo each prime: codewords stay codewords, and a wrong answer looks right with probability 2/p, about 1e-7, whatever
-the liar does, since it never learns the vector. Decoding then is syndromes, Berlekamp-Massey and a search for the roots
-on n numbers.
+An answer has d c numbers, and the decoder needs only one of each. So every answer is projected on one random vector of
+the server's own, modulo each prime: codewords stay codewords, and a wrong answer looks right with probability 2/p,
+about 1e-7, whatever the liar does, since it never learns the vector. Decoding n such numbers takes syndromes,
+Berlekamp-Massey and a search for roots.
 
 More liars than half the spare answers can pass for honest ones if they agree among themselves on another codeword.
 """
@@ -27,15 +27,15 @@ from codedfl.typing import Planes
 
 Scalars = list[int]  # one residue modulo each prime
 
-_WIDTH = 128  # so many products of centred 24-bit residues sum up exactly in a float64
-_ROWS_AT_ONCE = 256  # of the scratch array: 256 KB, which stays in the cache
+_WIDTH = 128  # a float64 holds the sum of this number of products of centred 24-bit residues exactly
+_ROWS_AT_ONCE = 256  # rows of the scratch array: 256 KB, which stay in the cache
 
 
 class Projection:
     """A random linear map from an answer of ``count`` numbers to one number modulo each prime.
 
-    The answer is laid out in rows of 128; each is multiplied by one random vector, the results by another. So few
-    random numbers are needed and every product is one of BLAS, which may add in any order: nothing is rounded.
+    The answer is laid out in rows of 128; each is multiplied by one random vector, the results by another. So only few
+    random numbers are needed, and BLAS makes every product; it may add in any order, since nothing is rounded.
     """
 
     def __init__(self, ring: Ring, seed: bytes, run: bytes, count: int) -> None:
@@ -68,9 +68,10 @@ class Projection:
 
 @dataclass(frozen=True)
 class Verdict:
-    """``liars``: whose answers are wrong. ``agreed`` is False when some are but nobody can say whose.
+    """What the answers say about each other.
 
-    ``undecided`` are then the devices among which they are.
+    ``liars`` are the devices whose answers are wrong. ``agreed`` is False when some answers are wrong and nobody can
+    say whose; ``undecided`` are then the devices among which the liars are.
     """
 
     liars: tuple[int, ...] = ()

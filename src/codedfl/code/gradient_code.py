@@ -9,7 +9,7 @@ p = 1 mod D with w of order D: b(x) = prod_{t=alpha}^{D-1} (x - w^t) and B[i][j]
   Its value at y = 0 is beta_0 sum_j g_j. Hence any D - alpha + 1 answers give the total by Lagrange interpolation at
   zero, and the decoding coefficients are a_i = L_i(0) / beta_0. The answers are a Reed-Solomon codeword.
 
-``RandomRealCode`` is Tandon et al.'s construction (their Alg. 1 and 2) over the reals, for comparison only.
+It does not mask answers (``masks``), nor judge whether they are true (``answer_check``).
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class GradientCode:
         for p in self.primes:
             w = root_of_unity(n_devices, p)
             powers = [pow(w, s, p) for s in range(n_devices)]
-            roots = powers[alpha:]
+            roots = powers[alpha:]  # invariant: b vanishes at these and at no other power of w, so beta_0 is not 0
             row = []
             for s in range(alpha):
                 value = 1
@@ -125,7 +125,7 @@ class GradientCode:
 
     @property
     def parts(self) -> list[tuple[GradientCode, list[int]]]:
-        """Each code on its own with the devices that answer under it, in its order: here one, with all."""
+        """Each code with the devices that answer under it, in its order: here one code, with all devices."""
         return [(self, list(range(self.n_devices)))]
 
     def row_support(self, i: int) -> list[int]:
@@ -137,7 +137,7 @@ class GradientCode:
         return [(j - s) % self.n_devices for s in range(self.alpha)]
 
     def coefficients(self, i: int) -> list[list[int]]:
-        """For each prime the coefficients b_ij along ``row_support(i)``; the same for every i, by symmetry."""
+        """For each prime the coefficients b_ij along ``row_support(i)``; equal for every i, because B is circulant."""
         if not 0 <= i < self.n_devices:
             raise InvalidInput(f"the device's position must be between 0 and {self.n_devices - 1}, got {i}")
         return self._row
@@ -162,6 +162,7 @@ class GradientCode:
         return self._decode(tuple(survivors))
 
     def _decoding_coefficients(self, survivors: tuple[int, ...]) -> Residues:
+        # Invariant: the points y_i of distinct devices differ and none is 0, so every denominator has an inverse.
         used = list(survivors[: self.answers_needed])
         vector = np.zeros((len(self.primes), len(survivors)), dtype=np.int64)
         for k, p in enumerate(self.primes):
@@ -180,7 +181,7 @@ class GradientCode:
 
 
 class GroupedCode:
-    """Several groups with a code each (the journal version): device i belongs to group i mod N.
+    """A code for each of several groups (the journal version): device i belongs to group i mod ``groups``.
 
     Device i then answers for alpha devices of its own group, and every group must send its own size - alpha + 1
     answers. For D in the hundreds this keeps each device's work at alpha pads. One group is a plain ``GradientCode``.
@@ -254,7 +255,7 @@ class GroupedCode:
 
 
 def group_sizes(n_devices: int, alpha: int, groups: int) -> list[int]:
-    """Sizes of the groups i mod N; alpha must fit the smallest."""
+    """Sizes of the groups i mod ``groups``; alpha must fit the smallest."""
     check_alpha(alpha, n_devices)  # first: with one device or none, groups are not what is wrong
     if not 1 <= groups <= n_devices // 2:
         raise InvalidInput(f"groups must be between 1 and half the number of devices ({n_devices}), got {groups}")
@@ -264,7 +265,7 @@ def group_sizes(n_devices: int, alpha: int, groups: int) -> list[int]:
 
 
 def coded_quorum(n_devices: int, alpha: int, groups: int = 1) -> Quorum:
-    """Which answers decode under such a code, without making it: any size - alpha + 1 of each group i mod N."""
+    """Which answers decode, without making the code: any size - alpha + 1 of each group i mod ``groups``."""
     sizes = group_sizes(n_devices, alpha, groups)
     members = (tuple(range(group, n_devices, groups)) for group in range(groups))
     return Quorum(tuple(QuorumPart(part, size - alpha + 1) for part, size in zip(members, sizes, strict=True)))
@@ -275,7 +276,7 @@ Code = GradientCode | GroupedCode
 
 @lru_cache(maxsize=16)
 def make_code(n_devices: int, alpha: int, primes: tuple[int, ...], groups: int = 1) -> Code:
-    """Make one code for all, or one a group.
+    """Make one code for all devices, or one per group.
 
     Parties in one process share it: it never changes, and a thousand of them need it.
     """

@@ -1,4 +1,4 @@
-"""Zero-sum masks: of all the answers the server sees, only the total is left.
+"""Zero-sum masks: they cancel in the total, and hide everything else that the answers would show the server.
 
 A code over a ring is exact, but plaintexts are tiny compared with M, so that lattice reduction would recover single
 devices from the coded partial sums (tests/claims/test_server_learns_only_the_total.py shows it). Therefore device j
@@ -24,7 +24,7 @@ from codedfl.typing import Planes
 
 
 def mask_senders(code: Code, i: int) -> list[int]:
-    """Whose mask seeds device i needs: those it answers for, and the next one of each."""
+    """Whose mask seeds device i needs: of those it answers for, and of the device after each of them."""
     support = code.row_support(i)
     return sorted({*support, *((j + 1) % code.n_devices for j in support)})
 
@@ -48,6 +48,8 @@ def combined_mask(
     ring: Ring, code: Code, i: int, seeds: Mapping[int, bytes], run: bytes, update_digest: bytes, count: int
 ) -> Planes:
     """What device i adds to its answer of ``count`` numbers to the update with this digest (it names the epoch)."""
+    # Invariant: answers that are decoded together carry the same run and digest. Their masks are then made of the same
+    # m_k, and sum_i a_i sum_j b_ij z_j = sum_j z_j = 0 for every decoding vector a.
     total = ring.zeros(count)
     ordered = [seeds[k] for k in mask_senders(code, i)]
     add_expanded(ring, total, mask_coefficients(code, i), ordered, run, f"mask|{update_digest.hex()}")

@@ -1,8 +1,8 @@
 """Which answers end an epoch: one statement for the server, which counts them, and for the clock, which times them.
 
-A quorum has parts, each with its members and how many of them must answer. A gradient code has one part a group that
-needs size - alpha + 1 (paper IV-C: the first D - alpha + 1); conventional federated learning has one part that needs
-everybody; a scheme of roles has one part a role that needs a single answer.
+A quorum has parts, each with its members and how many of them must answer. A gradient code has one part per group,
+which needs size - alpha + 1 answers (paper IV-C: the first D - alpha + 1); conventional federated learning has one part
+that needs everybody; a scheme of roles has one part per role, which needs a single answer.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class QuorumPart:
 
 @dataclass(frozen=True)
 class Quorum:
-    """Complete when every part has its answers. Positions in no part are never waited for."""
+    """A quorum is complete when every part has its answers. Positions in no part are never waited for."""
 
     parts: tuple[QuorumPart, ...]
 
@@ -52,9 +52,10 @@ class Quorum:
         return sum(part.needed for part in self.parts)
 
     def with_spare(self, spare: int, distrusted: Collection[int] = ()) -> Quorum:
-        """``spare`` answers more in each part, to check the others with, as far as its trusted members go.
+        """A quorum that waits for ``spare`` more answers in each part, as far as there are trusted members.
 
-        Never fewer than the part needs: without enough trusted members it stays incomplete for ever.
+        The spare answers check the others. A part never needs fewer answers than before: without enough trusted members
+        it stays incomplete for ever.
         """
         if not spare:
             return self
@@ -75,7 +76,7 @@ class Quorum:
         return self.missing(answered) == 0
 
     def time(self, arrivals: Seconds) -> Seconds:
-        """(...,) when the quorum is complete, for (..., D) arrivals by position: the slowest part counts."""
+        """When the quorum is complete, (...,), for arrival times by position, (..., D): the slowest part counts."""
         ends = []
         for part in self.parts:
             everyone = part.members == tuple(range(arrivals.shape[-1]))

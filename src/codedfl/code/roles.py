@@ -1,8 +1,11 @@
 """Roles instead of a gradient code: every holder of a role says the same, and one answer of each role is enough.
 
-The answers of z + 1 roles add up to the total (``protocol.schemes.role_keys``). Within a role the answers are a
+The answers of z + 1 roles add up to the total (``protocol.schemes.role_server``). Within a role the answers are a
 codeword of the simplest Reed-Solomon code, a constant polynomial: spare answers check each other as in a gradient
 code.
+
+Invariant: a holder has one role only. Any z devices therefore miss the seeds of at least one role, and what they miss
+is uniform to them: this is why z devices and the server together learn the total only.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ class Replication:
     def __init__(self, n_devices: int, primes: Sequence[int]) -> None:
         self.n_devices = n_devices
         self.primes = tuple(primes)
-        # Where a constant polynomial is evaluated matters to nobody, but the points must differ.
+        # A constant polynomial has the same value everywhere, so any points will do as long as they differ.
         self.points = [list(range(1, n_devices + 1)) for _ in primes]
 
 
@@ -44,7 +47,7 @@ class RoleCode:
     n_roles : int
         z + 1; each must have a holder. 1 is replication: everybody holds everything.
     primes : sequence of int
-        Of the ring.
+        Those of the ring.
     """
 
     def __init__(self, roles: Sequence[int], n_roles: int, primes: Sequence[int]) -> None:
@@ -65,12 +68,12 @@ class RoleCode:
 
     @property
     def answers_needed(self) -> int:
-        """One of each role."""
+        """The least number of answers that can be enough: one per role."""
         return self.n_roles
 
     @cached_property
     def quorum(self) -> Quorum:
-        """A part a role, which needs one answer."""
+        """One part per role, which needs one answer."""
         return Quorum(tuple(QuorumPart(tuple(holders), 1) for holders in self._holders))
 
     @cached_property
@@ -96,7 +99,7 @@ AnswerCode = GradientCode | GroupedCode | RoleCode  # whatever the server decode
 
 
 def deal_roles(holders: Sequence[str], n_roles: int) -> dict[str, int]:
-    """Roles dealt round and round: in the order of speed, each role gets fast and slow holders alike."""
+    """Deal roles round and round: with holders in the order of speed, each role gets fast and slow ones alike."""
     if len(holders) < n_roles:
         raise InvalidInput(f"there must be a holder for each of {n_roles} roles, got {len(holders)}")
     return {name: place % n_roles for place, name in enumerate(holders)}

@@ -17,7 +17,10 @@ from codedfl.typing import Integers
 
 
 def draw(seed: bytes, run_id: bytes, label: str, sigma: int, count: int) -> Integers:
-    """``count`` discrete Gaussians with parameter ``sigma``, in units of the grid."""
+    """``count`` discrete Gaussians with parameter ``sigma``, in units of the grid.
+
+    Invariant: the arguments decide every number. A device that is asked again, or restarted, adds the very same noise.
+    """
     key = stream_key(seed, run_id, f"noise|{label}")
     encryptor = Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor()
 

@@ -32,7 +32,11 @@ _ZEROS = memoryview(bytes(BYTES_PER_RESIDUE * (SEGMENT + _SPARE)))
 
 
 def stream_key(seed: bytes, run_id: bytes, label: str) -> bytes:
-    """The ChaCha20 key of one stream: HKDF-SHA256 with the run as salt and the purpose as info."""
+    """The ChaCha20 key of one stream: HKDF-SHA256 with the run as salt and the purpose as info.
+
+    Invariant: (seed, run, label) names one stream, and whoever draws one gives it a label of its own. The lengths of
+    seed and run are fixed, so no two triples can be read as one another.
+    """
     if len(seed) != SEED_BYTES:
         raise InvalidInput(f"a seed must have {SEED_BYTES} bytes, got {len(seed)}")
     if len(run_id) != RUN_ID_BYTES:
@@ -41,7 +45,12 @@ def stream_key(seed: bytes, run_id: bytes, label: str) -> bytes:
 
 
 class SegmentExpander:
-    """Writes any segment of the residue stream of one key modulo one prime; scratch memory may be shared."""
+    """Writes any segment of the residue stream of one key modulo one prime; scratch memory may be shared.
+
+    Invariant: which residues a segment holds depends on (key, prime, segment) alone: not on the order in which segments
+    are asked for, nor on their lengths, nor on whether they are written or added. Two parties that expand the same seed
+    therefore hold the same pad, whatever pieces each of them works in.
+    """
 
     def __init__(self, key: bytes, prime: int, scratch: NDArray[np.uint8] | None = None) -> None:
         self._prime = prime
@@ -57,7 +66,7 @@ class SegmentExpander:
             filled = kernels.residues_from_stream(self._more(len(out) - filled), self._prime, out, filled)
 
     def add(self, segment: int, sign: int, total: NDArray[np.float32]) -> None:
-        """``total`` += sign (1 or -1) times what ``write`` would write: straight from the stream, nothing is stored."""
+        """``total`` += sign (1 or -1) times what ``write`` would write, straight from the stream without a copy."""
         self._go_to(segment)
         filled = 0
         while filled < len(total):
@@ -65,10 +74,12 @@ class SegmentExpander:
             filled = kernels.add_residues_from_stream(stream, self._prime, sign, total, filled)
 
     def _go_to(self, segment: int) -> None:
-        self._encryptor.reset_nonce(bytes(4) + segment.to_bytes(12, "little"))  # block counter 0, 96-bit nonce
+        # Block counter 0 and a 96-bit nonce. Invariant: no two segments share a nonce under one key, and a segment is
+        # far shorter than the 2^32 blocks after which the counter would run into the nonce: no stream byte comes twice.
+        self._encryptor.reset_nonce(bytes(4) + segment.to_bytes(12, "little"))
 
     def _more(self, numbers: int) -> NDArray[np.uint8]:
-        """The stream's next bytes. A few candidates to spare make good the rejections of all but a few segments."""
+        """The stream's next bytes, with a few candidates to spare, which nearly always replace those rejected."""
         size = -(-(min(SEGMENT, numbers) + _SPARE) // 4) * 4 * BYTES_PER_RESIDUE  # the kernel's unit is four numbers
         if size == len(_ZEROS):  # nearly always: slices take time
             self._encryptor.update_into(_ZEROS, self._writable)
@@ -78,7 +89,7 @@ class SegmentExpander:
 
 
 def new_scratch() -> NDArray[np.uint8]:
-    """Memory for the bytes of one segment's stream; one a thread."""
+    """Memory for the bytes of one segment's stream. Expanders of one thread may share it, those of two may not."""
     return np.empty(len(_ZEROS), dtype=np.uint8)
 
 
@@ -107,8 +118,8 @@ def add_expanded(
 ) -> None:
     """total (P, n) += sum_j coefficients[prime][j] * expand(seeds[j]); no whole pad is ever held.
 
-    Segment by segment, so that the piece of the total being added to stays in the cache. Coefficients of 1 and -1, as
-    role keys have them, are added straight from the stream.
+    It goes segment by segment, so that the piece of the total being added to stays in the cache. Coefficients of 1 and
+    -1, as role keys have them, are added straight from the stream.
     """
     count = total.shape[1]
     scratch = new_scratch()

@@ -33,7 +33,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.typing import RandomBytes
 
-KEY_BYTES = 32  # of every key, secret or public
+KEY_BYTES = 32  # the length of every key, secret or public
 TAG_BYTES = 16
 SIGNATURE_BYTES = 64
 SEAL_OVERHEAD = KEY_BYTES + TAG_BYTES  # the fresh public key and the authentication tag
@@ -73,7 +73,7 @@ class Identity:
         return self._signing.sign(message)
 
     def tag(self, message: bytes) -> bytes:
-        """A keyed hash that only this party can make: recognises a message without telling what it was."""
+        """A keyed hash that only this party can make: it recognises a message again without telling what it was."""
         return hmac.digest(self._tagging, message, "sha256")
 
 
@@ -119,7 +119,9 @@ def seal(sender: RunKey, receiver_public: bytes, context: bytes, plaintext: byte
     fresh_public = fresh.public_key().public_bytes_raw()
     secret = _exchange(fresh, receiver_public) + sender.shared_with(receiver_public)
     key = _derive(secret, fresh_public, b"seal|" + sender.public + receiver_public)
-    # The key is new with every fresh pair, so a constant nonce is used once.
+    # Invariant: the fresh pair is drawn here and used here alone, so every message has a key of its own, and the
+    # constant nonce is used once under it. The second secret takes the run key of sender or receiver: nobody else can
+    # make it.
     return fresh_public + ChaCha20Poly1305(key).encrypt(bytes(12), plaintext, context)
 
 
@@ -140,12 +142,16 @@ def open_sealed(receiver: RunKey, sender_public: bytes, context: bytes, sealed: 
 
 
 def bulk_size(plaintext_bytes: int) -> int:
-    """Size of the ciphertext: one tag a chunk, and at least one chunk."""
+    """Size of the ciphertext: one tag per chunk, and at least one chunk."""
     return plaintext_bytes + TAG_BYTES * max(1, -(-plaintext_bytes // BULK_CHUNK))
 
 
 def encrypt_bulk(content_key: bytes, context: bytes, plaintext: bytes) -> Iterator[bytes]:
-    """Ciphertext chunks; number and finality of each are in its nonce, so none can be cut, swapped or repeated."""
+    """Ciphertext chunks; number and finality of each are in its nonce, so none can be cut, swapped or repeated.
+
+    Invariant: a content key encrypts one plaintext only. Nonces count from zero for each, so a second one under the
+    same key would use them again.
+    """
     cipher = ChaCha20Poly1305(content_key)
     view = memoryview(plaintext)
     count = max(1, -(-len(view) // BULK_CHUNK))
@@ -155,7 +161,10 @@ def encrypt_bulk(content_key: bytes, context: bytes, plaintext: bytes) -> Iterat
 
 
 def decrypt_bulk(content_key: bytes, context: bytes, digest: bytes, ciphertext: bytes) -> bytes:
-    """Checks the digest that the sender sealed to this receiver, then every chunk."""
+    """Undo ``encrypt_bulk``: check the digest that the sender sealed to this receiver, then open every chunk.
+
+    The digest comes first, and it is needed: every receiver knows the content key and could make chunks that open.
+    """
     if hashlib.sha256(ciphertext).digest() != digest:
         raise MessageRefused("the bulk must have the digest its sender sealed: it was damaged or replaced")
     cipher = ChaCha20Poly1305(content_key)
@@ -173,7 +182,7 @@ def decrypt_bulk(content_key: bytes, context: bytes, digest: bytes, ciphertext: 
 
 
 def commitment(seed: bytes, agreement: bytes, owner: str, purpose: str) -> bytes:
-    """What the owner of a seed signs: it tells nothing of 32 random bytes, and fits no others."""
+    """What the owner of a seed signs: it tells nothing about 32 random bytes, and fits no others."""
     return digest_of([b"codedfl commitment v3|", agreement, purpose.encode(), b"|", owner.encode(), b"|", seed])
 
 

@@ -14,7 +14,7 @@ def canonical_digest(domain: str, meaning: Any) -> bytes:
 
 
 def _canonical(value: Any) -> Any:
-    """The same with floats in hexadecimal: text that no JSON writer can round or spell in two ways."""
+    """``value`` with its floats in hexadecimal: text that no JSON writer can round or spell in two ways."""
     if isinstance(value, float):
         return {"float": (value + 0.0).hex()}  # + 0.0: minus zero means zero
     if isinstance(value, dict):

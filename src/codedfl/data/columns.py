@@ -28,7 +28,7 @@ _DATE = re.compile(r"(\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[./]\d{1,2}[./](\d{4}|\d{2}))
 class NumberColumn:
     """A column of numbers.
 
-    name: of the column in every table.
+    name: the column's name in every table.
     missing: what a gap becomes; None refuses rows with gaps.
     indicator: with ``missing``, one more column that is 1 where there was a gap. With linear features the model then
         learns what a gap means, and ``missing`` itself has no effect.
@@ -79,9 +79,9 @@ class NumberColumn:
 class CategoryColumn:
     """A column of names from a public list.
 
-    name: of the column in every table.
-    levels: all there are, at least two; the first is the reference, and is all zeros in X. Truth values are the levels
-        "false" and "true"; whole numbers are written without a point.
+    name: the column's name in every table.
+    levels: all names there are, at least two; the first is the reference, and is all zeros in X. Truth values are the
+        levels "false" and "true"; whole numbers are written without a point.
     missing: the level that a gap counts as; None refuses rows with gaps.
     other: the level that an unknown name counts as; None refuses rows with unknown names.
     """
@@ -257,9 +257,9 @@ def _column_from_dict(saved: Any) -> Column:
 
 @dataclass(frozen=True)
 class Guess:
-    """Columns guessed from a table, and what was noticed on the way, a line each.
+    """Columns guessed from a table, and what was noticed on the way, one line per remark.
 
-    left_out: which columns were, and why. gaps: what becomes of them; these lines hold numbers of the table.
+    left_out: which columns were left out, and why. gaps: what becomes of gaps; these lines hold numbers of the table.
     """
 
     columns: Columns
@@ -376,7 +376,7 @@ def as_texts(values: Rows) -> Rows:
 
 
 def as_levels(values: Rows, levels: Sequence[str]) -> Rows:
-    """As texts; where false and true are levels, 0 and 1 are those, since tables have it both ways."""
+    """The values as texts; where false and true are levels, 0 and 1 stand for them, since tables have it both ways."""
     texts = as_texts(values)
     if values.dtype.kind == "f" and {FALSE, TRUE} <= set(levels):
         return np.select([texts == "0", texts == "1"], [FALSE, TRUE], texts)

@@ -34,7 +34,7 @@ class Dataset:
     public_range: least and greatest value any column can take, known without looking at the data;
         None when nothing is known (then `preprocessing` needs ranges or securely summed moments).
     columns: what each column of the table was, None when the rows never were a table.
-    notes: what a user should know about how the table was read, a line each.
+    notes: what a user should know about how the table was read, one line per note.
 
     Examples
     --------

@@ -88,7 +88,7 @@ class TrainedModel:
         return score_of(self.predict(X), np.asarray(y), self.task)
 
     def to_sklearn(self) -> Any:
-        """The same model as a fitted scikit-learn pipeline, for those who have no codedfl.
+        """The model as a fitted scikit-learn pipeline, for those who have no codedfl.
 
         It takes a matrix of the columns in order, and clips what lies beyond the training's range as this model does,
         without a warning. Columns must be numbers without gaps.
@@ -98,7 +98,7 @@ class TrainedModel:
         return as_pipeline(self.theta, self.recipe)
 
     def to_onnx(self) -> Any:
-        """The same model as an ``onnx.ModelProto``, in double precision (``pip install 'codedfl[onnx]'``).
+        """The model as an ``onnx.ModelProto``, in double precision (``pip install 'codedfl[onnx]'``).
 
         Its input X is a matrix of the columns in order, categories and marks of gaps as 0 and 1
         (``recipe.column_names``, also in its metadata; ``recipe.matrix`` makes it of a table). It clips as this model
@@ -139,7 +139,7 @@ class TrainedModel:
 
 
 def _split_arrays(value: Any, tensors: dict[str, NDArray[Any]]) -> Any:
-    """The same structure with each array moved into ``tensors`` and its name left in its place."""
+    """``value`` with each array moved into ``tensors`` and its name left in its place."""
     if isinstance(value, np.ndarray):
         name = f"array-{len(tensors)}"
         tensors[name] = np.ascontiguousarray(value)

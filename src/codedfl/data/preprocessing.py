@@ -49,7 +49,7 @@ class Moments:
 def column_sums(X: NDArray[Any], weights: Floats | None = None) -> Floats:
     """What a device puts into the first secure sum: its number of rows, then the sum of each column.
 
-    weights: of the rows; then their sum comes first, and rows count as often as they weigh.
+    weights: how much each row weighs; their sum then comes first. None weighs every row alike.
     """
     check_matrix("X", X)
     if weights is not None:
@@ -58,7 +58,7 @@ def column_sums(X: NDArray[Any], weights: Floats | None = None) -> Floats:
 
 
 def centred_squares(X: NDArray[Any], mean: Floats, weights: Floats | None = None) -> Floats:
-    """What a device puts into the second: the sum of squared deviations from the common mean, per column."""
+    """What a device puts into the second secure sum: the sum of squared deviations from the common mean, per column."""
     check_matrix("X", X, len(mean))
     total = np.zeros(len(mean))
     for start in range(0, len(X), _BLOCK):
@@ -164,7 +164,7 @@ class Preprocessing:
 
     @property
     def width(self) -> float:
-        """Of the ranges afterwards, root mean square; `features.default_gamma` takes it."""
+        """Root mean square of the ranges' widths after scaling; `features.default_gamma` takes it."""
         widths = np.asarray(self.high) - np.asarray(self.low)
         return float(widths[0] if (widths == widths[0]).all() else np.sqrt(np.mean(np.square(widths))))
 

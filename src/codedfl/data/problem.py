@@ -140,7 +140,7 @@ class Problem:
         return self.scores([theta])[0]
 
     def scores(self, thetas: Sequence[Floats]) -> list[float]:
-        """The same for several models: one product with the test rows, which costs little more than for one model."""
+        """The scores of several models: one product with the test rows, which costs little more than for one model."""
         stacked = np.concatenate([theta.astype(np.float32) for theta in thetas], axis=1)
         outputs = np.hsplit((self.X_test @ stacked).astype(np.float64), len(thetas))
         return [score_of(self.recipe.decode(part), self.y_test, self.task) for part in outputs]

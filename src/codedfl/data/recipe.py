@@ -123,7 +123,7 @@ class Recipe:
 
     @property
     def column_names(self) -> tuple[str, ...] | None:
-        """Of the columns of X: a category has one for each level but the first."""
+        """Names of the columns of X: a category has one column for each level but the first."""
         return None if self.columns is None else self.columns.design_names
 
     @property
@@ -141,7 +141,7 @@ class Recipe:
         return "classification" if isinstance(self.labels, ClassLabels) else "regression"
 
     def bounds(self, samples: int, samples_per_device: int) -> Bounds:
-        """What everybody may know: at most so many rows in all, and on one device."""
+        """What everybody may know: at most ``samples`` rows in all, and ``samples_per_device`` on one device."""
         return Bounds(self.feature_map.bound, self.labels.bound, samples, samples_per_device)
 
     # -- from rows to X and Y

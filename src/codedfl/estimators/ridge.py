@@ -5,7 +5,8 @@ variances by secure sums, then a coded scheme (``codedfl_lab.costs``) with its k
 is simulated but the network: everybody answers and in order, which changes nothing, since the gradients are exact
 whoever straggles. What comes out is the ridge solution on all rows together, up to rounding.
 
-It does not model time (``codedfl_lab.comparing.simulator``), nor run on real machines (``codedfl.flower``).
+It does not model time (``codedfl_lab.comparing.simulator``), nor run on real machines (``codedfl.mqtt``,
+``codedfl.flower``).
 """
 
 from __future__ import annotations
@@ -35,29 +36,29 @@ class CodedRidge(RegressorMixin, RidgeBase):  # type: ignore[misc]
     Parameters
     ----------
     scheme : {"role-keys", "role-sums", "coded-keys", "coded-padded", "one-shot"} or CodedScheme, default="role-keys"
-        By name role-keys withstands one device that colludes with the server, where there are four at least; below it
-        withstands none, and ``protection_`` says so. In the coded schemes each device can answer for D - 2 devices'
+        By name, role-keys withstands one device that colludes with the server if there are at least four; with fewer
+        it withstands none, and ``protection_`` says so. In the coded schemes each device can answer for D - 2 devices'
         data (at least 1), and more than 50 devices make groups of about 25; an object such as ``RoleKeys(colluders=2)``
         or ``CodedKeys(alpha=3)`` says how many itself. The model is the same whatever it is. "role-sums" and "one-shot"
         solve in closed form, for which they show the server the total of X'X; they ignore ``solver`` and ``epochs``.
     n_devices : int, default=5
         Devices that the rows are dealt out to, by their values and as evenly as possible, when ``fit`` is given no
-        ``device``. At least 2; of fewer rows than devices each makes one.
+        ``device``. At least 2; with fewer rows than devices, each row is a device of its own.
     features : {"linear", "rbf"}, default="linear"
         The columns themselves, or random Fourier features of a Gaussian kernel on them.
     n_features : int, default=500
         Number of random features; "linear" ignores it. The work of a device grows with its square.
     gamma : float or None, default=None
-        Of the kernel exp(-gamma |x - x'|^2) on standardised columns; "linear" ignores it. None is 0.245 / columns.
+        In the kernel exp(-gamma |x - x'|^2) on standardised columns; "linear" ignores it. None is 0.245 / columns.
     solver : {"block-krylov", "cg", "gd", "nesterov"} or Solver, default="block-krylov"
         The Krylov solvers stop by themselves: when the residual is below a hundredth of ``regularisation``, or a
         millionth if that is less, but never further than 1e-10. The descents make all their epochs, five of them to
-        derive their step from the largest eigenvalue of X'X, and need many. Or an object that was never started
-        (``codedfl.Solver``), with its own epochs, regularisation and tolerance; a copy of it is used.
+        derive their step from the largest eigenvalue of X'X, and need many. An object that was never started
+        (``codedfl.Solver``) has its own epochs, regularisation and tolerance; a copy of it is used.
     epochs : int, default=100
-        At most so many exchanges with the devices. 1 leaves the model at zero; for linear features about columns + 2
-        are enough. A ``ConvergenceWarning`` tells when a Krylov solver would have needed more, and when the columns are
-        so nearly collinear that the rounding of X'X decides about the slopes.
+        The largest number of exchanges with the devices. 1 leaves the model at zero; for linear features about
+        columns + 2 are enough. A ``ConvergenceWarning`` tells when a Krylov solver would have needed more, and when the
+        columns are so nearly collinear that the rounding of X'X decides about the slopes.
     regularisation : float, default=1e-4
         Weight of |Theta|^2 against the *mean* squared error: alpha of ``Ridge`` is m times it, and 1 there is 1e-4
         here at 10 000 rows. 0 is least squares.
@@ -65,9 +66,9 @@ class CodedRidge(RegressorMixin, RidgeBase):  # type: ignore[misc]
         Add a constant column to linear features; its weight is not penalised. False drops the column, not the centring
         of columns and target by their means. "rbf" has none.
     clip : float or None, default=None
-        Columns, and the target in training, are clipped at so many standard deviations from their mean, with a warning
-        that counts them: the exact ring needs bounds, and wider ones cost digits. None clips nothing in training: the
-        bound is 30, or as wide as these data are. Predictions clip at the same place.
+        How many standard deviations from their mean columns may lie, and the target in training. Values beyond are
+        clipped, with a warning that counts them: the exact ring needs bounds, and wider ones cost digits. None clips
+        nothing in training: the bound is 30, or as wide as these data are. Predictions clip at the same place.
     precision : int or None, default=36
         Fraction bits to ask of the ring; the Krylov solvers need more epochs with fewer. None takes what two primes
         give, which shortens messages by a third.
@@ -90,7 +91,8 @@ class CodedRidge(RegressorMixin, RidgeBase):  # type: ignore[misc]
     coef_ : ndarray of shape (n_features_in_,)
         Slopes in raw units, 0 for a constant column; linear features only. ``predict`` differs from X coef_ +
         intercept_ where a column lies beyond ``clip``.
-    intercept_ : float, linear features only
+    intercept_ : float
+        The prediction where all columns are 0; linear features only.
     n_features_in_ : int
         Number of columns seen by ``fit``; ``feature_names_in_`` has their names, if all have one.
     n_iter_ : int
@@ -109,7 +111,7 @@ class CodedRidge(RegressorMixin, RidgeBase):  # type: ignore[misc]
     Examples
     --------
     >>> import numpy as np
-    >>> from codedfl.estimators.ridge import CodedRidge
+    >>> from codedfl import CodedRidge
     >>> X = np.arange(12.0).reshape(6, 2) ** 2
     >>> y = X @ [1.0, 2.0] + 3.0
     >>> model = CodedRidge().fit(X, y, device=["ward-a", "ward-a", "ward-b", "ward-b", "ward-c", "ward-c"])
@@ -196,7 +198,7 @@ class CodedRidgeClassifier(ClassifierMixin, RidgeBase):  # type: ignore[misc]
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> from codedfl.estimators.ridge import CodedRidgeClassifier
+    >>> from codedfl import CodedRidgeClassifier
     >>> X, y = load_iris(return_X_y=True)
     >>> bool(CodedRidgeClassifier(n_devices=3).fit(X, y).score(X, y) > 0.8)
     True
@@ -236,7 +238,8 @@ class CodedRidgeClassifier(ClassifierMixin, RidgeBase):  # type: ignore[misc]
     def decision_function(self, X: ArrayLike) -> Floats:
         """Scores that are 1 for a sure yes and -1 for a sure no, as ``RidgeClassifier`` has them.
 
-        One number a row for two classes (above 0 is the second), one per class for more (the largest wins).
+        There is one number per row for two classes (above 0 is the second), and one per class for more (the largest
+        wins).
         """
         return self._margins(self._scores(X), offset=1.0)
 

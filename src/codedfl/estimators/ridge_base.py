@@ -41,13 +41,13 @@ from codedfl_lab.costs import CodedScheme, coded_type
 # Columns are standardised, so that the largest eigenvalue of X'X/m is at least about 1. An error of the solution may be
 # 1/lambda times the residual: the residual is taken down to a hundredth of lambda, within these limits.
 _TOLERANCES = (1e-10, 1e-6)
-# X'X is known to its rounding; where it curves less than so many times that, the slopes lose their second digit.
+# X'X is known up to its rounding. Where it curves less than this multiple of it, the slopes lose their second digit.
 _RESOLVED = 100
 LEAST_REACH = 30.0  # standard deviations: new rows may lie farther out than those of the training
 
 
 class RidgeBase(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """An estimator but for its labels. The parameters are described at ``CodedRidge``."""
+    """An estimator without its labels. The parameters are described at ``CodedRidge``."""
 
     model_: TrainedModel
 
@@ -177,7 +177,7 @@ class RidgeBase(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         return TrainingRows(X, y, parts, weights, scheme.exposure(len(parts)).colluders)
 
     def _dealt(self, X: Floats, y: NDArray[Any]) -> dict[str, NDArray[np.int64]]:
-        """In the order of their values: so the model does not depend on the order of the rows."""
+        """Rows dealt out in the order of their values, so that the model does not depend on the order of the rows."""
         if self.n_devices < 2:
             raise InvalidInput(f"n_devices must be at least 2, to hide one's data in the sum, got {self.n_devices}")
         order = np.lexsort((y, *X.T))

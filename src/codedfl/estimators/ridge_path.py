@@ -33,7 +33,7 @@ PATH = tuple(10.0**k for k in range(-6, 1))
 
 
 class _ChoosesRegularisation(RidgeBase):
-    """What both have in common: the path and its judges. The parameters are described at ``CodedRidgeCV``."""
+    """What both estimators share: the path and its judges. The parameters are described at ``CodedRidgeCV``."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class CodedRidgeCV(_ChoosesRegularisation, CodedRidge):
     Parameters
     ----------
     regularisations : sequence of float, default=(1e-6, 1e-5, ..., 1)
-        The candidates; see ``regularisation`` of ``CodedRidge``. Of equally good ones the largest is taken.
+        The candidates; see ``regularisation`` of ``CodedRidge``. Among equally good ones the largest is taken.
     held_out : float, default=0.2
         Share of each device's rows that judges, by a keyed hash of the row. The final model trains on all rows.
 
@@ -144,7 +144,7 @@ class CodedRidgeCV(_ChoosesRegularisation, CodedRidge):
     Attributes
     ----------
     regularisation_ : float
-        The chosen one.
+        The regularisation that was chosen.
     best_score_ : float
         Its score on the held-out rows: minus the mean squared error, in units of half the target's range.
     path_scores_ : dict

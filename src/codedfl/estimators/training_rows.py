@@ -21,13 +21,13 @@ from codedfl.errors import InvalidInput
 from codedfl.run.secure_sum import secure_moments_in_process
 from codedfl.typing import Floats
 
-# Rows with whole weights are repeated, if that makes them no more than so many times as many.
+# Rows with whole weights are repeated, unless that makes more than _MOST_REPEATED times as many rows.
 _MOST_REPEATED = 10
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingRows:
-    """The rows, who holds them (row numbers by the device's name), and how much each weighs; None is all alike.
+    """The rows, who holds them (row numbers by the device's name), and how much each weighs; None weighs all alike.
 
     A row of weight w counts as w rows. It is scaled by the square root of its part of the largest weight, so that it
     stays within the public bounds; lambda then shrinks by ``share``, the mean weight's part of the largest.
@@ -37,14 +37,14 @@ class TrainingRows:
     y: NDArray[Any]
     parts: dict[str, NDArray[np.int64]]
     weights: Floats | None = None
-    colluders: int = 1  # so many are withstood in secure sums, as in the training
+    colluders: int = 1  # how many colluding devices the secure sums withstand, as in the training
 
     @property
     def share(self) -> float:
         return 1.0 if self.weights is None else float(self.weights.mean() / self.weights.max())
 
     def moments(self, values: Floats) -> Moments:
-        """Of columns beside the rows, summed securely."""
+        """Means and variances of columns that belong to these rows, summed securely."""
         weights = None if self.weights is None else [self.weights[rows] for rows in self.parts.values()]
         return secure_moments_in_process([values[rows] for rows in self.parts.values()], weights, self.colluders)
 

@@ -3,8 +3,8 @@
 Karney's algorithm D (Sampling exactly from the normal distribution, 2016) for a centre of 0 and a whole ``sigma``, with
 the coins of Canonne, Kamath and Steinke (The discrete Gaussian for differential privacy, 2020). All of it is integer
 arithmetic on random words: no exponential, no logarithm and no float is computed, so the distribution has no holes by
-which a floating-point sampler gives the hidden number away (Mironov 2012). Given uniform words it is exact, but that k
-below is drawn anew beyond 60: a part of less than exp(-1800), which no delta will notice.
+which a floating-point sampler gives the hidden number away (Mironov 2012). Given uniform words it is exact, except that
+a k (below) beyond 60 is drawn anew. That changes probabilities by less than exp(-1800), which no delta will notice.
 
 Write n = s (k sigma + j) with 0 <= j < sigma. Then n^2 / (2 sigma^2) = k^2/2 + j (2 k sigma + j) / (2 sigma^2), and
 
@@ -127,10 +127,10 @@ def _number(sigma: np.int64, words: Words, at: NDArray[np.int64]) -> tuple[bool,
 
 @njit(cache=True, nogil=True)
 def _fill(sigma: np.int64, words: Words, out: Integers, start: int) -> tuple[int, np.int64]:
-    """Samples from ``start`` on; how many there are then, and the first word that none of them has used."""
+    """Fill ``out`` from ``start`` on; return how many samples it then holds, and the first word none of them used."""
     at = np.zeros(1, dtype=np.int64)
     for place in range(start, len(out)):
-        begun = at[0]
+        begun = at[0]  # invariant: words before ``begun`` belong to finished samples, and to these alone
         enough, number = _number(sigma, words, at)
         if not enough:
             return place, begun
@@ -146,10 +146,11 @@ def sample(sigma: int, count: int, more_words: Callable[[int], Words]) -> Intege
     sigma : int
         The parameter of the distribution, from 1 to ``MOST_SIGMA``: its deviation up to a part of exp(-2 pi^2 sigma^2).
     count : int
-        0 gives an empty array, and asks for no words.
+        How many samples are wanted. 0 gives an empty array and asks for no words.
     more_words : callable
-        So many uniform 64-bit words, new ones at each call. A number whose words run out is drawn again from its first
-        word on: what was drawn is never thrown away, or numbers that take few words would come up too often.
+        Takes a number n and returns n uniform 64-bit words, new ones at each call. A sample whose words run out is
+        drawn again from its first word on. No word is ever thrown away: samples that take few words would otherwise
+        come up too often.
     """
     if not 1 <= sigma <= MOST_SIGMA:
         raise InvalidInput(f"sigma must be between 1 and {MOST_SIGMA} units of the grid, got {sigma}")

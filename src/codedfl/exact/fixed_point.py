@@ -44,7 +44,18 @@ HEADROOM = 8  # true sums stay at or below modulus / HEADROOM
 
 @dataclass(frozen=True)
 class Bounds:
-    """What everybody may know about the data. ``features`` of random features is sqrt(2/d).
+    """What everybody may know about the data.
+
+    Attributes
+    ----------
+    features : float
+        No feature is larger in absolute value; for d random features it is sqrt(2/d).
+    labels : float
+        No label is larger in absolute value.
+    samples : int
+        All devices together have at most this number of rows.
+    samples_per_device : int
+        No device has more rows than this.
 
     Examples
     --------
@@ -125,9 +136,9 @@ class FixedPoint:
     ) -> FixedPoint:
         """Choose primes and fraction bits.
 
-        ``initial_norm`` is the largest column 1-norm of Theta^(1), which G^(1) = X'X Theta^(1) - X'Y must hold.
-        ``precision`` asks for at least so many fraction bits in X'X e for an update of natural size (see
-        ``natural_bits``); None takes what two primes give, a larger one takes the third prime.
+        ``initial_norm`` is the largest column 1-norm of Theta^(1); the ring must hold G^(1) = X'X Theta^(1) - X'Y.
+        ``precision`` is the least number of fraction bits that X'X e must have for an update of natural size (see
+        ``natural_bits``). None takes what two primes give; more bits than that take the third prime.
         ``noise`` is what the devices have agreed to add to X'X and to X'Y, which has ``n_outputs`` columns.
         """
         for planes in (2, 3):
@@ -159,7 +170,7 @@ class FixedPoint:
         return plain if noise is None else plain._with_noise(noise, n_outputs)
 
     def _with_noise(self, noise: RowNoise, n_outputs: int) -> FixedPoint:
-        """The same on the grid that the noise needs; refused where noise and data do not fit the ring together."""
+        """These scales with the grid that the noise needs; refused where noise and data do not fit the ring."""
         shape = (self.n_features, n_outputs)
         lengths = RowLengths.on_grid(noise.clip_norm, self.bounds.labels, shape, self.feature_bits, self.label_bits)
         gram_bits = min(lengths.gram_bits_wanted(), 2 * self.feature_bits)
@@ -191,7 +202,7 @@ class FixedPoint:
 
     @property
     def update_bits(self) -> float:
-        """Fraction bits of each entry of an update of length one whose d entries are alike; below 0 it is lost."""
+        """Fraction bits per entry of an update of length one with d equal entries; below 0 the update is lost."""
         room = self.limit // self.gram_limit
         return math.log2(room / self.n_features) if room else -math.inf
 
@@ -210,14 +221,14 @@ class FixedPoint:
 
     @cached_property
     def gram_limit(self) -> int:
-        """Largest possible entry of sum_i X_i'X_i as rounded: m (grid bound)^2, half a unit a device, and the noise."""
+        """Largest possible entry of sum_i X_i'X_i as rounded: m (grid bound)^2, a unit per device, and the noise."""
         grid = math.ceil(Fraction(self.bounds.features) * Fraction(2) ** self.feature_bits)
         exact = self.bounds.samples * grid**2 * Fraction(2) ** (self.gram_bits - 2 * self.feature_bits)
         return math.ceil(exact) + self.n_devices + (tail(self.noise.diagonal, self.n_devices) if self.noise else 0)
 
     @cached_property
     def cross_limit(self) -> int:
-        """The same for sum_i X_i'Y_i, in units of 2^-constant_bits."""
+        """Largest possible entry of sum_i X_i'Y_i as rounded, in units of 2^-constant_bits."""
         x = math.ceil(Fraction(self.bounds.features) * Fraction(2) ** self.feature_bits)
         y = math.ceil(Fraction(self.bounds.labels) * Fraction(2) ** self.label_bits)
         shift = self.constant_bits - self.feature_bits - self.label_bits
@@ -227,7 +238,7 @@ class FixedPoint:
     # -- one device's data
 
     def grid_features(self, X: NDArray[np.floating[Any]]) -> Floats:
-        """X in integers of 2^-feature_bits, refused where not finite or outside the public bound."""
+        """X as integers of 2^-feature_bits, in float64; refused where not finite or beyond the public bound."""
         return self._on_grid("X", X, self.bounds.features, self.feature_bits)
 
     def grid_labels(self, Y: NDArray[np.floating[Any]]) -> Floats:
@@ -333,6 +344,7 @@ class FixedPoint:
 
     def product_to_reals(self, planes: Planes, update_integers: Floats, update_bits: int) -> Floats:
         """sum_i X_i'X_i e as reals, refused where an entry is larger than this e can make it."""
+        # Invariant: each column has its own proven limit, so that a wrong small column cannot hide behind a large one.
         norms = np.abs(update_integers).sum(axis=0)
         limits = [self.gram_limit * int(norm) for norm in norms]
         return self._to_reals(planes, limits, self.gram_bits + update_bits, "X'X e")
@@ -347,6 +359,8 @@ class FixedPoint:
         return self._to_reals(planes, limits, self.constant_bits, "G^(1)")
 
     def _to_reals(self, planes: Planes, limits: list[int], bits: int, what: str) -> Floats:
+        # Invariant: an honest total never leaves its limit (with noise, but for a probability below 2^-102), and limits
+        # are at most M/8. So a total beyond it is wrong, and it is refused before anything is computed from it.
         integers = self.ring.to_integers(planes)
         for column, limit in zip(integers.T, limits, strict=True):
             largest = max(abs(int(column.max(initial=0))), abs(int(column.min(initial=0))))
@@ -360,5 +374,5 @@ class FixedPoint:
 
 
 def column_norm(matrix: Floats) -> float:
-    """The largest column 1-norm; of integers below 2^53 in total it is exact."""
+    """The largest column 1-norm. It is exact for integers whose absolute values sum up to less than 2^53."""
     return float(np.abs(matrix).sum(axis=0).max(initial=0.0))

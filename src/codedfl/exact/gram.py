@@ -1,8 +1,8 @@
 """X'X of one device as a packed upper triangle, summed up over blocks of rows (paper eq. 7, before padding).
 
 The rows are integers whose products sum up below 2^53 (``fixed_point``), so float64 is exact in any order, with any
-BLAS and any number of threads. Strips of the triangle are kept, not the square: d^2/2 doubles and two strips more, and
-as many again when ``triangle`` copies them. It needs numpy alone: a device has to import nothing else for it.
+BLAS and any number of threads. Strips of the triangle are kept instead of the square: d^2/2 doubles and two strips
+more, and as many again when ``triangle`` copies them. It needs numpy alone, so a device imports nothing else for it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ STRIP = 128  # columns at a time: wide enough for BLAS to run at full speed, nar
 
 
 class GramSum:
-    """The sum of block' block over blocks of rows with ``n_features`` columns; no blocks give zeros."""
+    """The sum of block' block over blocks of rows with ``n_features`` columns; without blocks it is zero."""
 
     def __init__(self, n_features: int) -> None:
         self._strips = [
@@ -32,7 +32,7 @@ class GramSum:
             strip += product
 
     def triangle(self) -> Floats:
-        """Row by row from the diagonal on: d (d + 1) / 2 numbers."""
+        """The upper triangle, row by row from the diagonal on: d (d + 1) / 2 numbers."""
         return np.concatenate([strip[row, row:] for strip in self._strips for row in range(len(strip))])
 
 

@@ -55,7 +55,7 @@ def product(matrix: Plane, update_t: Plane, prime: int, out: Plane) -> None:
 
 
 def reduce(values: Doubles, prime: int, out: Plane) -> None:
-    """Centred residues of integer-valued float64 numbers of any finite size, below 2^50 the fastest."""
+    """Centred residues of integer-valued float64 numbers of any finite size; those below 2^50 are the fastest."""
     _require("values", values, np.float64, (values.size,))
     _require("out", out, np.float32, values.shape)
     loops.reduce(_frozen(values), float(prime), out)
@@ -64,8 +64,8 @@ def reduce(values: Doubles, prime: int, out: Plane) -> None:
 def add_product(acc: Plane, coefficients: Coefficients, terms: Sequence[Plane] | Plane, prime: int) -> None:
     """acc += sum of coefficients[j] * terms[j] modulo prime: the encoding of equations C and C-bar (IV-B).
 
-    acc and the terms are one-dimensional planes of one length; coefficients are any integers. No terms, no
-    change.
+    acc and the terms are one-dimensional planes of one length; coefficients are any integers. Without terms acc
+    stays as it is.
     """
     _require("acc", acc, np.float32, (acc.size,))
     for term in terms:
@@ -75,7 +75,7 @@ def add_product(acc: Plane, coefficients: Coefficients, terms: Sequence[Plane] |
 
 
 def add_packed_product(acc: Plane, coefficients: Coefficients, packed: Sequence[Bytes], prime: int) -> None:
-    """The same as `add_product` for terms in the form of `pack`, unpacked on the fly.
+    """`add_product` for terms in the form of `pack`, which are unpacked on the fly.
 
     A 24-bit number that is not below the prime counts as its residue; `unpack` is the one that refuses it.
     """
@@ -95,7 +95,7 @@ def pack(plane: Plane, prime: int) -> Bytes:
 
 
 def unpack(packed: Bytes, prime: int, out: Plane) -> bool:
-    """Undo `pack`. False, and anything in out, when a 24-bit number is not below the prime."""
+    """Undo `pack`. Returns False when a 24-bit number is not below the prime; out then holds anything."""
     _require("out", out, np.float32, (out.size,))
     _require("packed", packed, np.uint8, (3 * out.size,))
     return bool(loops.unpack(_frozen(packed), np.int32(prime), out))
@@ -149,7 +149,7 @@ def _require(name: str, array: npt.NDArray[Any], dtype: type[np.generic], shape:
 
 
 def _frozen(array: _Array) -> _Array:
-    """A read-only view. Received bytes are read-only, other arrays not, and numba compiles for each kind."""
+    """A read-only view. Received bytes are read-only and other arrays are not; numba would compile for each kind."""
     view = array.view()
     view.flags.writeable = False
     return view

@@ -56,7 +56,7 @@ def _define_tile_sums(_: Any, matrix: Any, update: Any, i: Any, j: Any, prime: A
     """Rows i, i + 1.. of matrix times rows j, j + 1.. of update: _ROWS * COLUMNS sums, row after row.
 
     matrix is float32 (rows, d) and update float64 (c, d), both of centred residues; j + COLUMNS <= c. Rows beyond
-    the last stand for the last. Of the columns only whole vectors are summed: the last d mod _LANES products are
+    the last stand for the last. Only whole vectors of columns are summed: the last d mod _LANES products are
     left to the caller. A sum is congruent to the true one and at most _LANES * ((prime - 1)/2 + 2) in size.
     """
     sums = types.UniTuple(types.float64, _ROWS * COLUMNS)

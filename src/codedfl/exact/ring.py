@@ -1,10 +1,10 @@
 """The exact ring Z_M, M a product of two or three primes just under 2^24 (replaces the paper's Z_<k>, IV-A).
 
-The paper truncates products of padded numbers, which fails whenever a padded number wraps (see
-``paper_arithmetic`` and ``experiments/wraparound``). Here nothing is truncated before it is unpadded: numbers
-are integers modulo M, kept as one float32 plane of centred residues per prime. A ring array of shape (a, b) is
-therefore a float32 array of shape (P, a, b). Every prime is 1 modulo the number of devices, so that the gradient
-code exists modulo each (``gradient_code``).
+The paper truncates products of padded numbers, which fails whenever a padded number wraps (``codedfl reproduce
+arithmetic`` counts how often). Here nothing is truncated before it is unpadded: numbers are integers modulo M, kept as
+one float32 plane of centred residues per prime. A ring array of shape (a, b) is therefore a float32 array of shape
+(P, a, b). Every prime is 1 modulo the number of devices, so that the gradient code exists modulo each
+(``gradient_code``).
 
 This module knows nothing of reals (``fixed_point``) or of randomness (``pads``).
 """
@@ -81,7 +81,7 @@ class Ring:
 
     @property
     def bytes_per_number(self) -> int:
-        """On the wire: 6 (48 bits) for two primes, 9 for three."""
+        """Size of one number on the wire: 6 bytes (48 bits) for two primes, 9 for three."""
         return BYTES_PER_RESIDUE * len(self.primes)
 
     def __repr__(self) -> str:
@@ -111,7 +111,8 @@ class Ring:
         value: NDArray[Any] = residues[0]
         radix = self.primes[0]
         for residue, prime in zip(residues[1:], self.primes[1:], strict=True):
-            # (residue - value) is below 2^49 in size here, or reduced first once value outgrows int64.
+            # Invariant: ``value`` is congruent to the number modulo every prime so far, and |value| < radix / 2.
+            # It is reduced modulo the next prime first, so the difference and its product with an inverse fit int64.
             difference = (residue - (value % prime).astype(np.int64)) % prime
             digit = difference * pow(radix, -1, prime) % prime
             digit -= np.where(digit > prime // 2, prime, 0)
@@ -144,7 +145,7 @@ class Ring:
     def add_scaled_packed(
         self, total: Planes, coefficients: Sequence[Sequence[int]], packed: Sequence[bytes | memoryview]
     ) -> None:
-        """The same for terms in their wire form (``pack``), unpacked on the fly."""
+        """``add_scaled`` for terms in their wire form (``pack``), which are unpacked on the fly."""
         _check_in_place(total)
         count = total[0].size
         for k, prime in enumerate(self.primes):
@@ -176,7 +177,7 @@ class Ring:
         )
 
     def unpack(self, data: bytes | memoryview, *shape: int) -> Planes:
-        """Refuses a wrong length and residues outside [0, p)."""
+        """Undo ``pack``; a wrong length and residues outside [0, p) are refused."""
         count = math.prod(shape)
         self.check_packed_length(data, count)
         planes = self.zeros(*shape)
@@ -198,6 +199,6 @@ class Ring:
 
 
 def _check_in_place(total: Planes) -> None:
-    """Laid out flat, a slice of rows would be a copy: what is added to it would be lost without a word."""
+    """Refuse a total that ``reshape`` would copy, such as a slice of rows: what is added to the copy would be lost."""
     if not total[0].flags.c_contiguous:
         raise InvalidInput(f"the total must have contiguous planes to be added to, got a slice of shape {total.shape}")

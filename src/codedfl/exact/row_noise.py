@@ -2,12 +2,13 @@
 
 A row (x, y) with |x| <= ``clip_norm`` and |y| at most the public bound on labels adds x x' to X'X and x y' to X'Y. With
 entries off the diagonal weighted by sqrt(2), as they stand in the matrix twice, x x' has the length |x|^2 exactly, and
-x y' has |x| |y|. On the grid both are longer: rows are rounded (half a unit an entry), and a device rounds X'X and X'Y
+x y' has |x| |y|. On the grid both are longer: rows are rounded (half a unit per entry), and a device rounds X'X and X'Y
 once, which one row more may move by a whole unit in every entry. These lengths are the *sensitivities*.
 
-The noise of all honest devices must have ``multiplier`` times that deviation, each device's own ``multiplier`` /
-sqrt(``honest``) times. Off the diagonal a sqrt(2)-th of it will do, by the weights. Everything is derived with
-fractions and rounded up: all parties find the same integers, and never less noise than agreed on.
+The noise of all honest devices together must have a standard deviation of ``multiplier`` times the sensitivity, so each
+device's own has ``multiplier`` / sqrt(``honest``) times. Off the diagonal the weights allow a sqrt(2)-th of it.
+Everything is derived with fractions and rounded up: all parties find the same integers, and there is never less noise
+than agreed on.
 
 What a multiplier is worth in terms of epsilon and delta is in ``codedfl.privacy.calibration``; the noise itself is
 drawn by ``codedfl.crypto.noise``.
@@ -24,10 +25,10 @@ from codedfl.exact.discrete_gaussian import MOST_SIGMA
 
 # Below, a sum of discrete Gaussians is not near enough to one (``calibration.gap_of_sum``).
 LEAST_SIGMA = 8
-# A sum of n samples is sub-Gaussian, so it is beyond so many sigma sqrt(n) with a probability of 2 exp(-72) < 2^-102.
+# A sum of n samples is sub-Gaussian: it exceeds TAIL sigma sqrt(n) with a probability of 2 exp(-72) < 2^-102.
 TAIL = 12
-# The grid is so fine that what rounding adds to a sensitivity is at most this part of it, and that a row is so many
-# units long at least, however few numbers it has: noise must not be too small for the grid.
+# The grid is so fine that rounding adds at most one part in _ROUNDING_PART to a sensitivity, and that a row is at least
+# _LEAST_UNITS long, however few numbers it has: noise must not be too small for the grid.
 _ROUNDING_PART = 2**7
 _LEAST_UNITS = 2**12
 _MOST_MULTIPLIER = 1e6
@@ -41,11 +42,12 @@ class RowNoise:
     Parameters
     ----------
     multiplier : float
-        Deviation of the noise of all honest devices, in units of the sensitivity, for X'X and for X'Y each.
+        Standard deviation of the noise of all honest devices together, in units of the sensitivity, for X'X and for
+        X'Y each.
     honest : int
-        So many owners are assumed to add their noise; at least 1. The others may leave theirs out.
+        How many owners are assumed to add their noise; at least 1. The others may leave theirs out.
     clip_norm : float
-        Longer rows of X are shortened to it, on the device.
+        Rows of X that are longer than this are shortened to it, on the device.
     """
 
     multiplier: float
@@ -74,7 +76,7 @@ class RowLengths:
     def on_grid(
         cls, clip_norm: float, label_norm: float, shape: tuple[int, int], feature_bits: int, label_bits: int
     ) -> RowLengths:
-        """Half a unit an entry longer than the norms that rows are shortened to."""
+        """Half a unit per entry longer than the norms that rows are shortened to."""
         d, c = shape
         return cls(
             Fraction(clip_norm) + _root_above(d) / 2 * Fraction(2) ** -feature_bits,
@@ -84,20 +86,20 @@ class RowLengths:
         )
 
     def gram_sensitivity(self, gram_bits: int) -> Fraction:
-        """Of X'X: |x|^2, and a unit in each of d^2 entries of the matrix."""
+        """The sensitivity of X'X: |x|^2, and a unit in each of d^2 entries of the matrix."""
         return self.features**2 + self.n_features * Fraction(2) ** -gram_bits
 
     def cross_sensitivity(self, constant_bits: int) -> Fraction:
-        """Of X'Y: |x| |y|, and a unit in each of d c entries."""
+        """The sensitivity of X'Y: |x| |y|, and a unit in each of d c entries."""
         entries = _root_above(self.n_features * self.n_outputs)
         return self.features * self.labels + entries * Fraction(2) ** -constant_bits
 
     def gram_bits_wanted(self) -> int:
-        """The fewest bits with which rounding X'X adds no more than its part."""
+        """The fewest fraction bits with which rounding X'X adds at most one part in ``_ROUNDING_PART``."""
         return _bits_for(max(_ROUNDING_PART * self.n_features, _LEAST_UNITS) / self.features**2)
 
     def constant_bits_wanted(self) -> int:
-        """The same for X'Y."""
+        """The fewest fraction bits with which rounding X'Y adds at most one part in ``_ROUNDING_PART``."""
         entries = _root_above(self.n_features * self.n_outputs)
         return _bits_for(max(_ROUNDING_PART * entries, Fraction(_LEAST_UNITS)) / (self.features * self.labels))
 
@@ -122,13 +124,13 @@ class GridNoise:
             if not LEAST_SIGMA <= sigma <= MOST_SIGMA:
                 raise InvalidInput(
                     f"the noise of a device must be between {LEAST_SIGMA} and {MOST_SIGMA} units of the grid, got"
-                    f" {sigma}: another epsilon, clip_norm or number of honest devices"
+                    f" {sigma}: choose another epsilon, clip_norm or number of honest devices"
                 )
         return found
 
 
 def tail(sigma: int, n_devices: int) -> int:
-    """What the sum of so many devices' noise stays within, entry by entry, but for a probability below 2^-102 each."""
+    """A bound on every entry of the sum of ``n_devices`` devices' noise, exceeded with a probability below 2^-102."""
     return math.isqrt(TAIL**2 * sigma**2 * n_devices) + 1
 
 

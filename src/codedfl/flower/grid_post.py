@@ -2,8 +2,8 @@
 
 A node announces a reply before it has uploaded it, and ``Grid.pull_messages`` waits for the upload: as long as a slow
 link takes, or three minutes if the node was killed in between. Replies that were asked for in the same breath wait
-along. So each is asked for on its own, in a thread that may get stuck without holding up the others; only with very
-many nodes a few share one, and the polls stay below a number a second that a SuperLink does not feel.
+along. So each is asked for on its own, in a thread that may get stuck without holding up the others. Only with very
+many nodes do a few share a thread, so that the number of polls per second stays below what a SuperLink notices.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from codedfl.errors import MessageRefused
 from codedfl.protocol.messages import check_types, pack_list, unpack_list
 
 PIECE_BYTES = 1 << 18
-MOST_BYTES = 1 << 30  # of all that one message refers to
+MOST_BYTES = 1 << 30  # limit on all that one message refers to
 DIGEST_BYTES = 32
 _MOST_TEXT = 1000
 

@@ -37,7 +37,7 @@ _CONNECT_SECONDS = 30.0  # a broker may be busy with the handshakes of many
 _NOT_AUTHORISED = 135
 _CALLBACKS = ("on_connect", "on_connect_fail", "on_disconnect", "on_message", "on_publish", "on_subscribe")
 _SHORT_SECONDS = 20.0  # a connection that was lost sooner was short
-_SHORT_IN_A_ROW = 3  # so many are no accident
+_SHORT_IN_A_ROW = 3  # this many short connections in a row are no accident
 _MOST_DELAY = 15  # seconds before a connection is made anew
 _TURN_SECONDS = 2e-4
 
@@ -287,5 +287,5 @@ def _properties(packet: int, **values: int) -> Properties:
 
 
 def _without_delay(_client: Any, _data: Any, connection: Any) -> None:
-    """paho leaves Nagle's algorithm on: with delayed acknowledgements that is 40 ms a message."""
+    """paho leaves Nagle's algorithm on: with delayed acknowledgements that costs 40 ms per message."""
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -53,7 +53,7 @@ class _Node:
     session: bytes
     number: str = ""
     offer: Offer = field(default_factory=Offer)  # what the call refers to
-    body: bytes | Reference | None = None  # of its reply, while things it refers to are being fetched
+    body: bytes | Reference | None = None  # its reply's, while things it refers to are being fetched
     fetches: bool = False  # whether the reply refers to anything
     replied: str = ""  # the number of the last call that it replied to
     nudge_at: float = 0.0
@@ -66,7 +66,7 @@ class MqttPost:
     Parameters
     ----------
     study: the name of the study, a level of its topics.
-    digest: of what is public about the study; a device that joined another under the same name is turned away.
+    digest: hash of what is public about the study; a device that joined another under the same name is turned away.
     on_progress: told of each piece of a bulk that comes in.
     """
 

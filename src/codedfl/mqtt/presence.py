@@ -37,7 +37,7 @@ class Presence:
         return cls(secrets.token_bytes(_SESSION_BYTES), digest)
 
     def pack(self) -> bytes:
-        """As it is published."""
+        """The bytes that are published."""
         return pack_list([self.session, self.study])
 
     @classmethod

@@ -14,7 +14,7 @@ DELTA = 1e-5
 
 @dataclass(frozen=True)
 class Budget:
-    """What one run may cost a row.
+    """How much one run may tell about a row.
 
     Parameters
     ----------
@@ -22,7 +22,7 @@ class Budget:
         Adding or removing one row changes the probability of any outcome by at most a factor of exp(epsilon), but for
         delta. delta should be well below one over the number of rows.
     honest : int
-        Owners that add their noise; the guarantee holds if all others leave theirs out and help the server.
+        How many owners add their noise; the guarantee holds if all others leave theirs out and help the server.
     clip_norm : float or None
         Longer rows of features are shortened to it. None is sqrt(d/2) times the bound on a feature: 1 for random
         Fourier features, whose rows have about that length; for others half of the largest square there can be.
@@ -44,7 +44,7 @@ class Budget:
     def asked(
         cls, epsilon: float | None, delta: float | None, honest: int | None, clip_norm: float | None
     ) -> Budget | None:
-        """Of options that may be left out; None without epsilon, with which the others belong."""
+        """The budget that options ask for. Without epsilon there is none, and the other options must be left out."""
         if epsilon is None:
             for name, value in (("delta", delta), ("honest", honest), ("clip_norm", clip_norm)):
                 if value is not None:
@@ -55,7 +55,7 @@ class Budget:
         return cls(epsilon, honest, DELTA if delta is None else delta, clip_norm)
 
     def noise(self, n_features: int, bound: float) -> RowNoise:
-        """For so many features of at most this size."""
+        """What owners add to rows of ``n_features`` features, none of which is larger than ``bound``."""
         norm = bound * math.sqrt(n_features / 2) if self.clip_norm is None else self.clip_norm
         return noise_for(self.epsilon, self.delta, self.honest, norm)
 

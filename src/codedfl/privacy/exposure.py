@@ -1,15 +1,10 @@
-"""Whom a collusion exposes, computed.
+"""Whom a collusion exposes, in numbers, for fleets of any size.
 
-What a set of parties can learn about single devices is linear algebra. All answers together are B (g + z) with the
-masks z_j = m_j - m_(j+1); a combination of answers says something about the g exactly when the masks that the set does
-not know drop out of it, and everything else is uniform whatever the data are. ``known_functionals`` computes what is
-left; a device is exposed when its own g is among it. Small plaintexts add something only where masks are off (lattice
-reduction). ``experiments/attacks`` carries out what is said here.
+What a set of parties can learn is linear algebra on what it reads (``views``). For a gradient code with masks the
+algebra has a short answer (``exposed_set``), which serves planners and large fleets; tests hold it to the algebra for
+every collusion of one and two on small fleets.
 
-For a gradient code with masks the algebra has a short answer (``exposed_set``), which serves fleets of any size; tests
-hold it to ``exposed_devices`` for every collusion of one and two on small fleets.
-
-It does not count what the total itself says about a device: no scheme here adds noise.
+It does not count what the total itself says about a device: noise is what hides rows in it (``calibration``).
 """
 
 from __future__ import annotations
@@ -18,11 +13,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from functools import lru_cache
 
-import numpy as np
-
-from codedfl.code.gradient_code import Code, group_sizes
-from codedfl.code.masks import mask_coefficients, mask_senders
-from codedfl.privacy.row_reduction import Residues, left_null_space, multiplied, reduced
+from codedfl.code.gradient_code import group_sizes
 
 _ALL_PAIRS = 60
 
@@ -33,7 +24,8 @@ class Exposure:
 
     server_alone: to the server by itself.
     one_colluder, two_colluders: to the server and the worst one or two devices.
-    colluders: so many devices may collude with the server and no other one is exposed; -1 if the server needs none.
+    colluders: the number of devices that may collude with the server without exposing another; -1 if the server
+        alone exposes one.
     """
 
     server_alone: int
@@ -43,7 +35,7 @@ class Exposure:
 
     @property
     def words(self) -> str:
-        """What to tell of it in one line."""
+        """One line for people."""
         if self.server_alone:
             return f"the server alone sees {_devices(self.server_alone)}"
         if not self.colluders:
@@ -52,7 +44,7 @@ class Exposure:
 
     @classmethod
     def of(cls, server_alone: int, one_colluder: int, two_colluders: int) -> Exposure:
-        """By the three numbers; what more colluders learn is not asked."""
+        """From the three numbers; what more than two colluders learn is not asked."""
         exposed = [server_alone, one_colluder, two_colluders, 1]
         return cls(server_alone, one_colluder, two_colluders, next(i for i, n in enumerate(exposed) if n) - 1)
 
@@ -63,7 +55,7 @@ class Exposure:
 
     @classmethod
     def beyond(cls, colluders: int, n_devices: int) -> Exposure:
-        """Nobody up to so many colluders, everybody from one more on; the total gives the last honest device away."""
+        """Nobody is exposed up to ``colluders``, everybody from one more on; a last honest device always is."""
         two = n_devices - 2
         exposed = (
             0 if colluders >= 0 else n_devices,
@@ -78,7 +70,7 @@ def _devices(count: int) -> str:
 
 
 def exposed_set(n_devices: int, alpha: int, groups: int, colluders: Collection[int]) -> set[int]:
-    """The devices, colluders included, that ``exposed_devices`` finds for a masked code: held, or alone between held.
+    """The devices, colluders included, that ``coded_views`` exposes for a masked code: held, or alone between held.
 
     A colluder holds the pads and data of its row, and the mask seeds of those and of their successors. So a
     combination w of the answers is free of unknown masks exactly when w is constant along each run of devices that
@@ -105,36 +97,10 @@ def _row(n_devices: int, alpha: int, groups: int, i: int) -> list[int]:
 
 @lru_cache(maxsize=1024)
 def coded_exposure(n_devices: int, alpha: int, groups: int = 1) -> Exposure:
-    """Of a masked gradient code; up to ``_ALL_PAIRS`` devices over all pairs, beyond with one of each group size."""
+    """Exposure of a masked gradient code, over all pairs; above ``_ALL_PAIRS`` devices over one of each group size."""
     sizes = group_sizes(n_devices, alpha, groups)
     everyone = range(n_devices)
     firsts = everyone if n_devices <= _ALL_PAIRS else [sizes.index(size) for size in sorted(set(sizes))]
     one = max(len(exposed_set(n_devices, alpha, groups, [i])) for i in firsts)
     two = max(len(exposed_set(n_devices, alpha, groups, [i, j])) for i in firsts for j in everyone if j != i)
     return Exposure.of(0, one - 1, two - 2)
-
-
-def known_functionals(code: Code, colluders: Collection[int] = (), masks: bool = True) -> Residues:
-    """Reduced basis of all functionals of (g_1 .. g_D) that the server and the colluding devices know together.
-
-    Modulo the first prime; a device that colludes brings the pads (or padded data) of its row of the code and the mask
-    seeds it holds. The server alone is the empty set.
-    """
-    prime, n = code.primes[0], code.n_devices
-    C = np.zeros((n, n), dtype=np.int64)
-    if masks:
-        for i in range(n):
-            C[i, mask_senders(code, i)] = mask_coefficients(code, i)[0]
-    known_masks = {k for i in colluders for k in mask_senders(code, i)}
-    unknown = [k for k in range(n) if k not in known_masks]
-    free = left_null_space(C[:, unknown], prime) if unknown else np.eye(n, dtype=np.int64)
-    from_answers = multiplied(free, code.matrix()[0], prime)
-    held = sorted({j for i in colluders for j in code.row_support(i)})
-    return reduced(np.vstack([from_answers, np.eye(n, dtype=np.int64)[held]]), prime)[0]
-
-
-def exposed_devices(code: Code, colluders: Collection[int] = (), masks: bool = True) -> set[int]:
-    """Whose own g is among the known functionals: a unit row of the reduced basis."""
-    functionals = known_functionals(code, colluders, masks)
-    single = functionals[np.count_nonzero(functionals, axis=1) == 1]
-    return {int(np.flatnonzero(row)[0]) for row in single}

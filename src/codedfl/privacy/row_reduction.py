@@ -14,8 +14,8 @@ Residues = NDArray[np.int64]
 def reduced(matrix: Residues, prime: int, pivot_columns: int | None = None) -> tuple[Residues, list[int]]:
     """The reduced row echelon form without its zero rows, and the pivots' columns.
 
-    pivot_columns: look for pivots only among so many of the first columns; rows that are zero there but not behind are
-        kept, at the end (an inconsistent system has such rows).
+    pivot_columns: how many of the first columns may hold pivots; None is all. Rows that are zero there but not behind
+        are kept, at the end (an inconsistent system has such rows).
     """
     rest = np.array(matrix, dtype=np.int64) % prime
     pivots: list[int] = []
@@ -34,17 +34,3 @@ def reduced(matrix: Residues, prime: int, pivot_columns: int | None = None) -> t
         if len(pivots) == len(rest):
             break
     return rest[np.any(rest != 0, axis=1)], pivots
-
-
-def left_null_space(matrix: Residues, prime: int) -> Residues:
-    """Rows v that span all v with v matrix = 0."""
-    rows, columns = matrix.shape
-    joined = np.hstack([np.asarray(matrix, dtype=np.int64), np.eye(rows, dtype=np.int64)])
-    form, pivots = reduced(joined, prime, pivot_columns=columns)
-    return form[len(pivots) :, columns:]
-
-
-def multiplied(left: Residues, right: Residues, prime: int) -> Residues:
-    """left right modulo the prime; sums of up to 2^15 products fit."""
-    product: Residues = (left % prime) @ (right % prime) % prime
-    return product

@@ -1,19 +1,23 @@
 """What each party of a scheme sees, what follows from it, and what a collusion adds: the rows of ``codedfl privacy``.
 
-How many are exposed is computed (``exposure``), what it means is said here. ``experiments/attacks`` carries it out.
+Every row is computed from the scheme's views (``views``). Of colluders the worst set is looked for by adding, one after
+the other, the device that brings most; tests hold that to all sets of small fleets. ``experiments/attacks`` carries out
+what is said here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from codedfl.privacy.exposure import Exposure, coded_exposure
+import numpy as np
 
-ONE_DEVICE = "experiments.attacks.one_device"
-CURIOUS_DEVICE = "experiments.attacks.curious_device"
-COLLUSION = "experiments.attacks.collusion"
-DISTINGUISHING = "experiments.attacks.distinguishing"
-TWO_RUNS = "experiments.attacks.two_runs"
+from codedfl.privacy.exposure import Exposure
+from codedfl.privacy.row_reduction import Residues, reduced
+from codedfl.privacy.views import THE_SERVER, Views, singles
+
+MOST_DEVICES = 60
+"""Up to so many, rows are computed; of larger fleets a scheme says by its own rule whom a collusion exposes."""
 
 
 @dataclass(frozen=True)
@@ -21,14 +25,55 @@ class PrivacyRow:
     """One party or set of parties.
 
     exposed: how many single devices' sums (G^(1), with it X'Y) it learns beyond those of its own members.
-    shown_by: the module whose attack or test carries it out; empty where there is none.
+    gram_functionals: how many independent combinations of the others' X'X it learns whole, not for single e alone;
+        None where that was not computed.
     """
 
     party: str
     sees: str
     follows: str
     exposed: int
-    shown_by: str = ""
+    gram_functionals: int | None = None
+
+
+@dataclass(frozen=True)
+class Learned:
+    """Of honest devices: whose sums are known singly, how much else is, and whether that is the total of the others."""
+
+    single: frozenset[int]
+    further: int
+    total: bool
+
+    @classmethod
+    def of(cls, functionals: Residues, honest: Sequence[int], prime: int) -> Learned:
+        """``functionals`` are along all owners; what colluders know of themselves is taken off."""
+        rest = reduced(functionals[:, honest], prime)[0]
+        alone = singles(rest)
+        others = rest[np.count_nonzero(rest, axis=1) > 1]
+        total = len(others) == 1 and np.array_equal(np.flatnonzero(others[0]), sorted(set(range(len(honest))) - alone))
+        even = total and len(set(others[0][others[0] != 0].tolist())) == 1
+        return cls(frozenset(honest[j] for j in alone), len(others), even)
+
+
+def privacy_rows(views: Views) -> list[PrivacyRow]:
+    """One row a party or collusion, the server first."""
+    n, together = views.owners, "what each of them sees"
+    server = _row(views, "server", _words(views, THE_SERVER), {THE_SERVER})
+    device = _worst(views, ({i} for i in range(n)))
+    last = _worst(views, ({*range(n)} - {i} for i in range(n)))
+    rows = [
+        server if not views.remark else PrivacyRow(**{**vars(server), "follows": f"{server.follows}; {views.remark}"}),
+        _row(views, "one device", _words(views, min(device)), device),
+        _row(views, "all devices but one, without the server", together, last),
+        _row(views, "server, after two runs that differ by one device", "two such views", {THE_SERVER}, differ_by=0),
+    ]
+    found: list[PrivacyRow] = []
+    for devices in _worst_collusions(views):
+        count = len(devices) - 1
+        who = {1: "one device", 2: "two devices (worst pair)"}.get(count, f"{count} devices (worst found)")
+        found.append(_row(views, f"server and {who}", together, devices))
+    # One and two colluders; then the most that expose nobody, and one more.
+    return [*rows, *found[:2], *found[max(2, len(found) - 2) :]]
 
 
 def plain_rows(server_sees: str, exposure: Exposure, n_devices: int) -> list[PrivacyRow]:
@@ -38,9 +83,10 @@ def plain_rows(server_sees: str, exposure: Exposure, n_devices: int) -> list[Pri
         return f"the data of {exposed} single devices" if exposed else "no single device's data"
 
     collusions = {"one device": exposure.one_colluder, "two devices (worst pair)": exposure.two_colluders}
+    alone = int(n_devices == 2)  # the total less one's own is the other's
     return [
         PrivacyRow("server", server_sees, follows(exposure.server_alone), exposure.server_alone),
-        curious_device("every model", n_devices),
+        PrivacyRow("one device", "every model", follows(alone), alone),
         *(
             PrivacyRow(f"server and {who}", "what each of them sees", follows(exposed), exposed)
             for who, exposed in collusions.items()
@@ -48,84 +94,65 @@ def plain_rows(server_sees: str, exposure: Exposure, n_devices: int) -> list[Pri
     ]
 
 
-def baseline_rows(server_sees: str, server_learns: str, n_devices: int) -> list[PrivacyRow]:
-    """Of a scheme whose server sees every single device: no collusion adds anything."""
-    alone, one, _ = (n_devices, n_devices - 1, n_devices - 2)
-    return [
-        PrivacyRow("server", server_sees, server_learns, alone, ONE_DEVICE),
-        curious_device("every model", n_devices),
-        PrivacyRow("server and a device", "the same as the server", "nothing more", one, ONE_DEVICE),
-    ]
+def _worst(views: Views, sets: Iterator[set[int]]) -> set[int]:
+    """Who exposes most, knows most, holds most seeds; of equals the first."""
+
+    def badness(parties: set[int]) -> tuple[int, int, int]:
+        found = _learned(views, parties)
+        return len(found.single), found.further, views.seeds_held(parties)
+
+    return max(sets, key=badness)
 
 
-def coded_rows(n_devices: int, alpha: int, groups: int, *, padded: bool, one_shot: bool) -> list[PrivacyRow]:
-    """Of the gradient-coded schemes: padded data are coded, or the pads' seeds; X'X e is shown, or X'X itself."""
-    exposure = coded_exposure(n_devices, alpha, groups)
-    one, two = exposure.one_colluder + 1, exposure.two_colluders + 2
-    return [
-        PrivacyRow(
-            "server",
-            ("ciphertext it relays, the pads it drew" if padded else "each device's padded upload")
-            + ", masked answers",
-            "the total of X'X and X'Y" if one_shot else "the total of G^(1) and of X'X e, for each e it sends",
-            exposure.server_alone,
-            ONE_DEVICE,
-        ),
-        curious_device(
-            (f"padded data of {alpha - 1} others" if padded else f"32-byte pad seeds of {alpha - 1} others")
-            + (", mask seeds, no e but zero" if one_shot else ", mask seeds, every e"),
-            n_devices,
-            sees_updates=not one_shot,
-        ),
-        PrivacyRow(
-            "all devices but one, without the server",
-            "what each of them sees",
-            (
-                "nothing until the model is published; "
-                if one_shot
-                else "the last one's sums: the total, from the updates, less their own, as in conventional FL; fewer"
-                " learn the total of the others only; "
-            )
-            + ("padded data say nothing without the pads" if padded else "pads say nothing without the uploads"),
-            0 if one_shot else 1,
-            DISTINGUISHING,
-        ),
-        PrivacyRow(
-            "server, after two runs that differ by one device",
-            "two totals",
-            "that device's sums, by subtraction: totals are exact",
-            1,
-            TWO_RUNS,
-        ),
-        PrivacyRow(
-            "server and one device",
-            "the pads and the padded data of the devices that one answers for",
-            _exposure(one, alpha, n_devices),
-            exposure.one_colluder,
-            COLLUSION,
-        ),
-        PrivacyRow(
-            "server and two devices (worst pair)",
-            "the same for both, and the masks between them",
-            _exposure(two, 2 * alpha, n_devices) if two < n_devices else "all devices",
-            exposure.two_colluders,
-            COLLUSION,
-        ),
-    ]
+def _worst_collusions(views: Views) -> Iterator[set[int]]:
+    """The server with one, two, ... devices, until somebody is exposed or all but two devices collude."""
+    parties = {THE_SERVER}
+    while len(parties) <= max(1, views.owners - 2):
+        parties = _worst(views, (parties | {i} for i in range(views.owners) if i not in parties))
+        yield parties
+        if len(parties) > 2 and _learned(views, parties).single:
+            return
 
 
-def curious_device(sees: str, n_devices: int, sees_updates: bool = True) -> PrivacyRow:
-    """With two devices, the total less one's own is the other's."""
-    if not sees_updates:
-        return PrivacyRow("one device", sees, "nothing until the model is published", 0, CURIOUS_DEVICE)
-    learns = "the total, from the updates, as in conventional FL; "
-    alone = n_devices == 2
-    learns += "less its own: the other device" if alone else "nothing of another device alone"
-    return PrivacyRow("one device", sees, learns, int(alone), CURIOUS_DEVICE)
+def _learned(views: Views, parties: Collection[int], *, whole: bool = False, differ_by: int | None = None) -> Learned:
+    """``differ_by`` names a device that was not in a second run, the same but for fresh streams.
+
+    Streams of two runs have nothing in common, so what is known of both is what is known of each, and their sums.
+    """
+    known = views.known(parties, whole=whole)
+    if differ_by is not None:
+        second = known.copy()
+        second[:, differ_by] = 0
+        known = reduced(np.vstack([known, second]), views.prime)[0]
+    return Learned.of(known, [i for i in range(views.owners) if i not in parties], views.prime)
 
 
-def _exposure(exposed: int, answered_for: int, n_devices: int) -> str:
-    if exposed > answered_for:
-        extra = exposed - answered_for
-        return f"the {answered_for} devices answered for, and {extra} more by subtraction, of {n_devices}"
-    return f"{exposed} of {n_devices} devices, those answered for, and the total of the others"
+def _row(views: Views, party: str, sees: str, parties: Collection[int], differ_by: int | None = None) -> PrivacyRow:
+    found = _learned(views, parties, differ_by=differ_by)
+    whole = _learned(views, parties, whole=True, differ_by=differ_by)
+    return PrivacyRow(party, sees, _follows(found, whole, views), len(found.single), len(whole.single) + whole.further)
+
+
+def _words(views: Views, party: int) -> str:
+    return ", ".join(one.what for one in views.of([party]) if one.what != "its own data")
+
+
+def _follows(found: Learned, whole: Learned, views: Views) -> str:
+    """In words: of whom, and whether X'X itself or its product with each e."""
+    for_each = "X'Y and X'X e, for each e,"
+    said = []
+    if whole.single:
+        said.append(f"X'X and X'Y of {_devices(len(whole.single))}")
+    if found.single - whole.single:
+        said.append(f"{for_each} of {_devices(len(found.single - whole.single))}")
+    if found.further:
+        of = "the total" if found.total else f"{found.further} combinations"
+        what = "X'X and X'Y" if whole.further == found.further else for_each.rstrip(",")
+        said.append(f"{of} of {what}" + " of the others" * bool(found.single))
+    if said:
+        return ", and ".join(said)
+    return "nothing" if views.everybody else "nothing until the model is published"
+
+
+def _devices(count: int) -> str:
+    return "one single device" if count == 1 else f"{count} single devices"

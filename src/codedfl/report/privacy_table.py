@@ -16,7 +16,7 @@ def privacy_table(rows: Sequence[PrivacyRow], title: str = "") -> Table:
     """One row a party or a collusion; ``rows`` come from ``Scheme.privacy_rows``."""
     if not rows:
         raise InvalidInput("rows must hold at least one party, got none")
-    caption = f"Exposed: single devices whose sums it learns, its own members' not counted.{_carried_out(rows)}"
+    caption = f"Exposed: single devices whose sums it learns, its own members' not counted. {_how(rows)}"
     table = terminal_table(title, caption)
     for heading in ("who", "sees", "what follows"):
         table.add_column(heading, overflow="fold")
@@ -28,6 +28,10 @@ def privacy_table(rows: Sequence[PrivacyRow], title: str = "") -> Table:
     return table
 
 
-def _carried_out(rows: Sequence[PrivacyRow]) -> str:
-    modules = dict.fromkeys(row.shown_by for row in rows if row.shown_by)
-    return f" Carried out by: {', '.join(modules)}." if modules else ""
+def _how(rows: Sequence[PrivacyRow]) -> str:
+    if rows[0].gram_functionals is None:
+        return "By the scheme's own rule for whom a collusion exposes."
+    return (
+        "Computed from what each party reads in a run, modulo a prime: a combination says something where all streams"
+        " that the parties do not know drop out of it."
+    )

@@ -14,7 +14,7 @@ from typing import Any
 from codedfl.errors import InvalidInput
 from codedfl.run.journal import JOURNAL_FILE, JOURNAL_FORMAT
 
-MOST_LANE_EPOCHS = 400  # of each device, the newest; the counts are of all
+MOST_LANE_EPOCHS = 400  # the newest epochs of each device; counts are over all epochs
 MOST_CURVE_POINTS = 600  # then every second, every third, ... and the last
 _EPOCHS_TO_JUDGE_BY = 5
 
@@ -23,7 +23,7 @@ IN_TIME, LATE, MISSING, LIED, OPEN, UNASKED = "t", "l", "-", "x", ".", " "
 
 @dataclass
 class DeviceLane:
-    """One device: ``lane`` has a letter an epoch, from ``RunView.lane_from`` on."""
+    """One device: ``lane`` has one letter per epoch, from ``RunView.lane_from`` on."""
 
     name: str
     part: str = ""  # such as "role 2"; empty where there is only one
@@ -39,7 +39,7 @@ class DeviceLane:
 
 @dataclass
 class PartView:
-    """Whose answers an epoch needs: so many of so many, and how many are in for the current one."""
+    """A part of the quorum: an epoch needs ``needed`` of ``members``, and ``answered`` are in for the current one."""
 
     label: str
     members: int
@@ -56,7 +56,7 @@ class RunView:
     solver: str = ""
     clock: str = "wall"
     phase: str = "gathering"
-    stage: str = ""  # of a study; empty where there are none
+    stage: str = ""  # of a study; empty for a run without stages
     finished: bool = False
     outcome: str = ""
     restarts: int = 0

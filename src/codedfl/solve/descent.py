@@ -47,7 +47,7 @@ class StepSchedule:
         return float(self.initial * self.factor ** sum(epoch >= milestone for milestone in self.milestones))
 
     def times(self, share: float) -> StepSchedule:
-        """The same schedule with all steps so many times as large."""
+        """The schedule with every step multiplied by ``share``."""
         return replace(self, initial=self.initial * share)
 
 
@@ -60,8 +60,9 @@ DERIVED = "derived"
 """The name, in results, of a step that follows from the data."""
 
 
-# The estimate: so many epochs, and a margin for what they may have missed of the largest eigenvalue. Descent is stable
-# below 2 / eigenvalue and Nesterov's method below 4/3 / eigenvalue, so even three fifths of it would do.
+# The estimate takes POWER_ITERATIONS epochs, and a margin for what they may have missed of the largest eigenvalue.
+# Descent is stable below 2 / eigenvalue and Nesterov's method below 4/3 / eigenvalue, so even an estimate of three
+# fifths of it would do.
 POWER_ITERATIONS = 5
 EIGENVALUE_MARGIN = 1.25
 _POWER_SEED = 0
@@ -70,12 +71,12 @@ _DESCENT: Mapping[str, Kept] = dict.fromkeys(("model", "_epoch", "_initial", "_c
 
 
 class GradientDescent(Resumable):
-    """Theta <- Theta - mu gradient (paper eq. 5), one step an epoch.
+    """Theta <- Theta - mu gradient (paper eq. 5), one step per epoch.
 
     Parameters
     ----------
     epochs : int
-        At most so many. With a step given, 1 uses G^(1) alone and sends no update at all.
+        The largest number of epochs. With a step given, 1 uses G^(1) alone and sends no update at all.
     regularisation : float
         lambda; 0 is least squares.
     step : StepSchedule or None
@@ -166,7 +167,7 @@ class GradientDescent(Resumable):
         self._descend(self._constant + product)
 
     def _measure(self, sent: Floats, product: Floats) -> None:
-        """One power iteration; after the last the first step, for which G^(1) is known already."""
+        """Make one power iteration; after the last of them make the first step, for which G^(1) is known already."""
         image = product / self._samples
         self._largest = max(self._largest, _rayleigh_ritz(sent, image))
         if self._epoch <= POWER_ITERATIONS and self._epoch < self.epochs:
@@ -200,7 +201,7 @@ class GradientDescent(Resumable):
         return 1 / bound if bound > 0 else 0.0  # X'X = 0 and lambda = 0: every model is as good
 
     def _move(self, model: Floats) -> None:
-        """The new model, and the point at which the next gradient is wanted: the same."""
+        """Set the new model, and the point at which the next gradient is wanted: here the model itself."""
         self.model = self._point = model
 
 
@@ -215,7 +216,7 @@ def derived_step(matrices: Iterable[Floats], regularisation: float) -> StepSched
 
 
 def _largest_eigenvalue(matrix: Floats) -> float:
-    """Of a symmetric matrix without negative ones: never above it, and close after so many iterations."""
+    """An estimate for a symmetric matrix without negative eigenvalues: never above the largest, and close to it."""
     block = _orthonormal(np.random.default_rng(_POWER_SEED).standard_normal((len(matrix), 8)))
     for _ in range(4 * POWER_ITERATIONS):
         block = _orthonormal(matrix @ block)
@@ -246,7 +247,7 @@ class Nesterov(GradientDescent):
 
 
 def _orthonormal(block: Floats) -> Floats:
-    """Orthonormal columns with the span of the block's; zero columns beyond its rank, of which there are at most d."""
+    """Orthonormal columns that span what the block's columns span; columns beyond the first d are zero."""
     d, c = block.shape
     result = np.zeros((d, c))
     result[:, : min(d, c)] = np.linalg.qr(block)[0]

@@ -1,7 +1,7 @@
 """Krylov solvers: the best model on the span of the directions sent so far.
 
-They see X'X only through products with directions that they choose, c of them an epoch, one a class. Conjugate gradient
-uses a class's directions for that class; block Krylov uses all of them for all classes, which halves the epochs.
+They see X'X only through products with directions that they choose, c per epoch, one per class. Conjugate gradient uses
+a class's directions for that class; block Krylov uses all of them for all classes, which halves the epochs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TOLERANCE = 1e-6
 
 
 class _Krylov(Resumable):
-    """What both have: Theta^(1), its residual, and when a class has converged."""
+    """What both solvers share: Theta^(1), its residual, and when a class has converged."""
 
     def __init__(self, epochs: int, regularisation: float, tolerance: float) -> None:
         _check(epochs, regularisation)
@@ -152,7 +152,7 @@ class BlockKrylov(_Krylov):
     Solves (X'X/m + lambda) Theta = X'Y/m projected on that span (Galerkin), with the directions as they were sent and
     their exact products. The next block is what is new in the classes' residuals: an orthonormal basis of it, so that
     every column uses the ring's bits alike. Classes that have converged, or whose residuals depend on the others',
-    ask for nothing: columns are then left zero. So never more than c directions an epoch are asked for, as with
+    ask for nothing: columns are then left zero. So never more than c directions per epoch are asked for, as with
     conjugate gradient, and while all are kept the model is at least as good after every epoch.
 
     Epoch 1 decodes the constant and makes no step, so ``epochs`` = 1 returns Theta^(1).
@@ -160,15 +160,16 @@ class BlockKrylov(_Krylov):
     Parameters
     ----------
     epochs : int
-        At most so many; it ends by itself when all classes have converged, or nothing new is left to ask for.
+        The largest number of epochs. The solver ends by itself when all classes have converged, or when nothing new is
+        left to ask for.
     regularisation : float
         lambda; 0 is least squares. Where X'X has no curvature to working precision the model is left as it is.
     tolerance : float
         A class has converged when its residual has fallen to this part of its first one.
     memory : int
-        The server keeps 2 d c numbers a block, for so many blocks, and never more than 2 d^2. Then it narrows the span
-        to the present model and its last step, which costs no epoch, and goes on no slower than conjugate gradient. 0
-        keeps all.
+        How many blocks the server keeps, of 2 d c numbers each and never more than 2 d^2 together. Beyond that it
+        narrows the span to the present model and its last step, which costs no epoch, and goes on no slower than
+        conjugate gradient. 0 keeps all blocks.
 
     Attributes
     ----------
@@ -177,8 +178,8 @@ class BlockKrylov(_Krylov):
     directions : int
         How many independent directions the server has asked for; it knows the image of each under the total X'X.
     smallest_curvature : float
-        The least of X'X/m + lambda on the span: where it is below the rounding of X'X, the model is not to be trusted.
-        Infinite before the first product.
+        The least curvature of X'X/m + lambda on the span, infinite before the first product. Where it is below the
+        rounding of X'X, the model is not to be trusted.
 
     Examples
     --------
@@ -221,7 +222,7 @@ class BlockKrylov(_Krylov):
     def path(self, regularisations: Sequence[float]) -> dict[float, Floats]:
         """The best model on the same span for each lambda: no further product is needed for it.
 
-        As good as the span is: after enough epochs for the smallest lambda it serves all larger ones.
+        A model is as good as the span is: after enough epochs for the smallest lambda it serves all larger ones.
         """
         if self.model is None:
             raise InvalidInput("path must be asked for after the start, got a solver without a model")

@@ -25,13 +25,14 @@ _FAILURE = 0.05  # AdaSSP's rho: the ridge is too small with at most this probab
 
 @dataclass(frozen=True)
 class NoiseLevel:
-    """Of the total of X'X.
+    """The noise in the total of X'X.
 
     Parameters
     ----------
     sigma : float
-        Deviation of the sum of all owners' noise, on the diagonal.
+        Standard deviation of the sum of all owners' noise, on the diagonal.
     n_features : int
+        d, the number of rows of X'X.
     samples : int
         What stands for m (the public bound): solvers divide by it.
     """
@@ -42,7 +43,7 @@ class NoiseLevel:
 
     @classmethod
     def of(cls, format_: FixedPoint) -> NoiseLevel:
-        """Where every device of the run is in the total; with fewer there is a little less."""
+        """The level if every device of the run is in the total; with fewer of them it is a little lower."""
         if format_.noise is None:
             raise InvalidInput("the scales of a run must include its noise, got some without")
         units = format_.noise.off_diagonal * math.sqrt(2 * format_.n_devices)
@@ -50,7 +51,7 @@ class NoiseLevel:
 
     @property
     def radius(self) -> float:
-        """Of the noise's spectrum."""
+        """The spectral radius of the noise."""
         return math.sqrt(2 * self.n_features) * self.sigma
 
     @property
@@ -62,7 +63,7 @@ class NoiseLevel:
 def noise_and_level(
     budget: Budget | None, bounds: Bounds, recipe: Recipe, n_owners: int, precision: int | None = None
 ) -> tuple[RowNoise | None, NoiseLevel | None]:
-    """What each of ``n_owners`` adds for a budget, and what the solver has to know of it; neither without a budget."""
+    """What each of ``n_owners`` adds for a budget, and what a solver must know of it; (None, None) without a budget."""
     if budget is None:
         return None, None
     from codedfl.exact.fixed_point import FixedPoint  # here: solvers need numpy only

@@ -23,7 +23,7 @@ from codedfl.solve.solver import GramSolver, Solver
 ENTRY_POINTS = "codedfl.solvers"
 BLOCK_KRYLOV = "block-krylov"
 CLOSED_FORM = "closed-form"
-DEFAULT_SOLVER = BLOCK_KRYLOV  # of every scheme that gives exact products
+DEFAULT_SOLVER = BLOCK_KRYLOV  # for every scheme that gives exact products
 
 _log = logging.getLogger(__name__)
 
@@ -35,9 +35,9 @@ class SolverSettings:
     Attributes
     ----------
     epochs : int
-        At most so many.
+        The largest number of epochs.
     regularisation : float
-        lambda.
+        lambda; 0 is least squares.
     step : StepSchedule or None
         None lets the solver find its own; always None for a kind that takes none.
     tolerance : float or None
@@ -66,17 +66,17 @@ class SolverKind:
     Attributes
     ----------
     name : str
-        As options, plans and results have it.
+        Its name in options, plans and results.
     words : str
-        As people read it.
+        Its name for people.
     make : callable
-        ``SolverSettings`` to a fresh solver.
+        Takes ``SolverSettings`` and returns a fresh solver.
     default_epochs : int
-        Enough for most.
+        The number of epochs where none is given; it should be enough for most problems.
     step_share : float or None
         The part it takes of a step named for gradient descent; None for a solver that takes no step.
     needs_gram : bool
-        Needs X'X itself, so that only a scheme that reveals it can serve it.
+        Whether it needs X'X itself, so that only a scheme that reveals it can serve it.
 
     Examples
     --------
@@ -121,7 +121,7 @@ def solver_kinds() -> dict[str, SolverKind]:
 
 
 def solver_kind(solver: str | Solver) -> SolverKind:
-    """What is known of a solver; of an object what can be seen."""
+    """What is known of a solver by its name; for an object, what can be seen of it."""
     if not isinstance(solver, str):
         name = type(solver).__name__
         epochs = getattr(solver, "epochs", 1)
@@ -154,7 +154,7 @@ def make_solver(
     regularisation : float
         lambda; 0 is least squares.
     epochs : int or None
-        At most so many; None takes the solver's default.
+        The largest number of epochs; None takes the solver's default.
     step : str, StepSchedule or None
         The name of a step of gradient descent (``STEPS``), of which other solvers take their share; a schedule, which
         is taken as it is; None derives one from the largest eigenvalue, at the price of a few epochs.
@@ -210,7 +210,7 @@ def _fresh(solver: Solver) -> Solver:
 
 
 def _load_entry_points() -> None:
-    """Once a process: what other packages offer. A broken one must not keep the others from working."""
+    """Register what other packages offer, once per process. A broken one must not keep the others from working."""
     global _loaded
     if _loaded:
         return

@@ -1,4 +1,4 @@
-"""Ridge regression on a noisy X'X: what noise can have made of nothing is taken out of its spectrum first.
+"""Ridge regression on a noisy X'X: what noise alone can have made is taken out of its spectrum first.
 
 An eigenvalue l of X'X comes out of noise with the spectral radius R at about l + (R/2)^2 / l when l > R/2, and drowns
 otherwise (the edge of the semicircle; Baik, Ben Arous, Peche; Benaych-Georges, Nadakuditi). So those beyond R are taken
@@ -24,8 +24,9 @@ class Shrunken(FromGram):
     Parameters
     ----------
     level : NoiseLevel
+        How much noise there is.
     regularisation : float
-        lambda, besides the ridge that the noise asks for; 0 is that alone.
+        lambda, in addition to the ridge that the noise asks for; 0 leaves that ridge alone.
     """
 
     _kept: ClassVar[Mapping[str, Kept]] = {"_triangle": PLAIN, "model": PLAIN}

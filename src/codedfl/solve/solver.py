@@ -38,7 +38,7 @@ class Solver(Protocol):
 
     @property
     def epochs(self) -> int:
-        """At most so many, the one of ``start`` included; devices answer no more."""
+        """The largest number of epochs, the one of ``start`` included; devices answer no more."""
         ...
 
     @property
@@ -47,7 +47,7 @@ class Solver(Protocol):
         ...
 
     def start(self, initial: Floats, constant: Floats, samples: int) -> None:
-        """Epoch 1: Theta^(1), sum of G_i^(1), m."""
+        """Epoch 1: take Theta^(1), the sum of the G_i^(1), and m."""
         ...
 
     def request(self) -> Floats | None:
@@ -63,7 +63,7 @@ class Solver(Protocol):
         ...
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from there."""
+        """Go on from a saved ``state``."""
         ...
 
 
@@ -72,7 +72,7 @@ class GramSolver(Protocol):
     """A solver that needs the total of X'X itself, before ``start``; only a scheme that reveals it can serve one."""
 
     def take_gram(self, triangle: Floats) -> None:
-        """The row-major upper triangle of sum_i X_i'X_i."""
+        """Take the row-major upper triangle of sum_i X_i'X_i."""
         ...
 
 
@@ -87,7 +87,7 @@ class Converging(Protocol):
 
 
 class AtOnce(Resumable):
-    """What solvers share that ask for nothing: the first total is all they need. ``start`` sets ``model``."""
+    """The common part of solvers that ask for nothing: the first total is all they need. ``start`` sets ``model``."""
 
     epochs = 1
     model: Floats | None = None
@@ -102,7 +102,7 @@ class AtOnce(Resumable):
 
 
 class FromGram(AtOnce):
-    """What solvers share whose first total brings X'X itself."""
+    """The common part of solvers whose first total brings X'X itself."""
 
     def take_gram(self, triangle: Floats) -> None:
         """See ``GramSolver``."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from codedfl.typing import Floats
 
-# A direction of which less than this part is new says nothing that its products' last digits could carry.
+# Where less than this part of a direction is new, its product's last digits could not carry what it says.
 DEPENDENT = 1e-6
 
 
@@ -36,17 +36,17 @@ class Subspace:
 
     @property
     def size(self) -> int:
-        """How many directions it has."""
+        """The number of directions."""
         return sum(block.shape[1] for block in self.basis)
 
     def outside(self, block: Floats) -> Floats:
-        """An orthonormal basis of what of the block's columns, taken as unit vectors, is new."""
+        """An orthonormal basis of what is new in the block's columns, taken as unit vectors."""
         new, _ = self._without_known(unit_columns(block), None)
         left, lengths, _ = np.linalg.svd(new, full_matrices=False)
         return np.ascontiguousarray(left[:, lengths > DEPENDENT])
 
     def grown(self, sent: Floats, image: Floats) -> Subspace:
-        """With the directions of another block; unchanged if none of them is new."""
+        """The subspace with the directions of another block; unchanged if none of them is new."""
         moved = np.linalg.norm(sent, axis=0)
         used = moved > 0
         new, new_image = self._without_known(sent[:, used] / moved[used], image[:, used] / moved[used])
@@ -79,7 +79,7 @@ class Subspace:
         return (full + full.T) / 2
 
     def _without_known(self, block: Floats, image: Floats | None) -> tuple[Floats, Floats]:
-        """What of a block is orthogonal to the basis, and its image along with it."""
+        """The part of a block that is orthogonal to the basis, and the image of that part."""
         image = np.zeros_like(block) if image is None else image
         if not self.basis:
             return block, image

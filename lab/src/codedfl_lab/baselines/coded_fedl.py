@@ -19,7 +19,7 @@ import numpy as np
 from codedfl.code.quorum import Quorum
 from codedfl.data.problem import MINI_BATCHES, Problem
 from codedfl.errors import InvalidInput
-from codedfl.privacy.rows import PrivacyRow, baseline_rows
+from codedfl.privacy.views import Views, clear_views
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats, Singles
 from codedfl_lab.baselines.conventional import mini_batch_descent, mini_batch_load
@@ -55,13 +55,10 @@ class CodedFedL(Scheme):
         del n_devices
         yield from (cls(0.1), cls(0.8))
 
-    def privacy_rows(self, n_devices: int) -> list[PrivacyRow]:
-        self.check(n_devices)
-        return baseline_rows(
-            f"{self.delta:g} m parity rows of each device, and the gradients of those in time",
-            "each device's mean image per class; single images of a device with few samples",
-            n_devices,
-        )
+    def views(self, n_devices: int) -> Views:
+        sees = f"{self.delta:g} m parity rows of each device, and the gradients of those in time"
+        learns = "from parity each device's mean image per class, and single images of a device with few samples"
+        return clear_views(n_devices, sees, learns)
 
     def device_costs(self, shape: WorkShape, at: Conditions, epochs: int) -> DeviceCosts:
         return super().device_costs(shape, at, epochs).plus(upload_bytes=self._parity_bits(shape) / 8)

@@ -14,6 +14,7 @@ import numpy as np
 
 from codedfl.code.quorum import Quorum
 from codedfl.errors import InvalidInput
+from codedfl.privacy.views import Views
 from codedfl.typing import Seconds
 from codedfl_lab.baselines.light_secagg import SecretShared
 from codedfl_lab.costs.scheme import Conditions, DeviceCosts, EpochLoad, ExactScheme, WorkShape
@@ -33,6 +34,7 @@ class CodedSecAgg(SecretShared, ExactScheme):
     number_bits: int = 72
     awaited: int = 2
     name: ClassVar[str] = "coded-secagg"
+    shares_gram: ClassVar[bool] = True
 
     @property
     def label(self) -> str:
@@ -46,6 +48,10 @@ class CodedSecAgg(SecretShared, ExactScheme):
     @property
     def grouped(self) -> bool:
         return self.groups > 1
+
+    def views(self, n_devices: int) -> Views | None:
+        """Of one group; what sums along the tree show to whom is not worked out."""
+        return None if self.grouped else super().views(n_devices)
 
     def check(self, n_devices: int) -> None:
         super().check(n_devices)

@@ -15,7 +15,7 @@ import numpy as np
 
 from codedfl.code.quorum import Quorum
 from codedfl.data.problem import MINI_BATCHES, Problem
-from codedfl.privacy.rows import PrivacyRow, baseline_rows
+from codedfl.privacy.views import Views, clear_views
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats
 from codedfl_lab.costs.central import CentralTotals
@@ -39,13 +39,9 @@ class ShowsGradients(Scheme):
     private: ClassVar[bool] = False
     server_sees: ClassVar[str] = "each device's gradient"
 
-    def privacy_rows(self, n_devices: int) -> list[PrivacyRow]:
-        self.check(n_devices)
-        return baseline_rows(
-            "every device's gradient, every epoch it is in time",
-            "each device's mean image per class from the first; single images of a device with few samples",
-            n_devices,
-        )
+    def views(self, n_devices: int) -> Views:
+        learns = "with them each device's mean image per class, and single images of a device with few samples"
+        return clear_views(n_devices, "every device's gradient, every epoch it is in time", learns)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,9 @@ import numpy as np
 from codedfl.code.quorum import Quorum
 from codedfl.data.problem import MINI_BATCHES
 from codedfl.errors import InvalidInput
+from codedfl.exact.ring import Ring
 from codedfl.privacy.exposure import Exposure
+from codedfl.privacy.views import Seen, Views, unit_forms, updates_of
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats, Seconds
 from codedfl_lab.baselines.conventional import Conventional
@@ -34,6 +36,7 @@ class SecretShared(Scheme):
     """
 
     z: int
+    shares_gram: ClassVar[bool] = False  # X'X is shared once; otherwise gradients, in every epoch
 
     @classmethod
     def default_for(cls, n_devices: int) -> Self:
@@ -48,6 +51,22 @@ class SecretShared(Scheme):
 
     def exposure(self, n_devices: int) -> Exposure:
         return Exposure.beyond(self.z, n_devices)
+
+    def views(self, n_devices: int) -> Views | None:
+        """Shamir's shares: device i has p_j(i) of every j, of degree z with its secret at 0, and answers their sum."""
+        n, prime = n_devices, Ring.for_group_sizes([n_devices]).primes[0]
+        columns = n * (1 + self.z)  # the secrets, then the random coefficients of each degree
+        powers = np.array([[pow(i, k, prime) for k in range(self.z + 1)] for i in range(1, n + 1)])
+        shares = [np.kron(row, np.eye(n, dtype=np.int64)) for row in powers]
+        sums = np.array([share.sum(axis=0) for share in shares])
+        devices = [
+            [
+                Seen("its own data", unit_forms(columns, [i])),
+                Seen(f"shares of {n - 1} others", share, self.shares_gram),
+            ]
+            for i, share in enumerate(shares)
+        ]
+        return Views(prime, n, [Seen(f"{n} sums of shares", sums, whole=False)], devices, [updates_of(n, columns)])
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, TypeVar
 
 import click
 import typer
@@ -14,25 +14,36 @@ from rich.text import Text
 
 from codedfl.cli import options
 from codedfl.cli.screen import INTERRUPTED, Screen, make_folder, table
+from codedfl.errors import InvalidInput
+from codedfl.typing import Progress
 from codedfl_lab import datasets
 from codedfl_lab.comparing import paper
+from codedfl_lab.comparing.names import full_name
 from codedfl_lab.comparing.paper import EXPERIMENTS
 from codedfl_lab.comparing.results import Claim, Results
+from codedfl_lab.report.arithmetic_page import arithmetic_headline, arithmetic_table, write_arithmetic_report
 from codedfl_lab.report.beyond_page import price_words
 from codedfl_lab.report.files import write_beyond_report, write_report
 from codedfl_lab.report.html import headline
 from codedfl_lab.report.noise_page import HEADINGS, noise_cells, write_noise_report
-from codedfl_lab.report.rows import series_name, speedup_median
+from codedfl_lab.report.rows import speedup_median
 from codedfl_lab.report.tables import comparison_table
+from codedfl_lab.reproduce.arithmetic import SMALL, Size, reproduce_arithmetic
 from codedfl_lab.reproduce.beyond import reproduce_beyond
 from codedfl_lab.reproduce.noise import FEATURES, NoiseResults, reproduce_noise
 from codedfl_lab.reproduce.reproduce import reproduce
+from codedfl_lab.reproduce.scope import Scope
+
+Found = TypeVar("Found")
 
 ALL = "all"
+ARITHMETIC = "arithmetic"
 BEYOND = "beyond"
 NOISE = "noise"
 SEEDS = 5
+NAMES = [*EXPERIMENTS, ALL, ARITHMETIC, BEYOND, NOISE]
 NOISE_SEEDS = 3
+DRAWS = 100
 QUICK_SEEDS = 1
 QUICK_FEATURES = 500
 QUICK_ROWS = 10_000
@@ -41,17 +52,20 @@ _NOISE_VERDICTS = {True: "holds", False: "fails", None: "not judged"}
 
 def reproduce_paper(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", click_type=click.Choice([*EXPERIMENTS, BEYOND, NOISE, ALL]))],
+    name: Annotated[str, typer.Argument(metavar="NAME", click_type=click.Choice(NAMES))],
     seeds: Annotated[
         int | None,
         typer.Option(min=1, metavar="N", help="Feature seeds, from 0 on.", show_default="5, noise 3; 1 with --quick"),
     ] = None,
-    draws: Annotated[int, typer.Option(min=1, metavar="N", help="Latencies drawn for each.")] = 100,
+    draws: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Latencies drawn for each.", show_default=str(DRAWS))
+    ] = None,
     quick: Annotated[
         bool,
         typer.Option(
             "--quick",
-            help=f"A first look with {QUICK_FEATURES} features and {QUICK_ROWS} rows: not the paper's numbers.",
+            help=f"A first look with {QUICK_FEATURES} features and {QUICK_ROWS} rows: not the paper's numbers. Of"
+            " arithmetic, the small sizes only.",
         ),
     ] = False,
     data_dir: options.DataDir = None,
@@ -60,27 +74,39 @@ def reproduce_paper(
 ) -> None:
     """Reproduce the paper's Figures 1a and 1b, its headline numbers and its claims; then go beyond them.
 
-    NAME is mnist (Figure 1a), fashion-mnist (Figure 1b), all (both); beyond: coded keys, Krylov solvers, the one-shot
-    floor and large fleets; or noise: accuracy against epsilon, membership tests and an audit.
+    NAME is mnist (Figure 1a), fashion-mnist (Figure 1b), all (both); arithmetic: the paper's own fixed-point system
+    beside ours, Propositions 1 to 3 one by one; beyond: coded keys, Krylov solvers, the one-shot floor and large
+    fleets; or noise: accuracy against epsilon, membership tests and an audit.
 
     Writes results.json, traces.csv, the figure and a report to DIR/NAME. Takes some minutes a data set; Ctrl-C keeps
     the data sets that were finished.
     """
     screen = Screen(json)
+    for option, value, unread in (("--seeds", seeds, (ARITHMETIC,)), ("--draws", draws, (ARITHMETIC, NOISE))):
+        if value is not None and name in unread:
+            raise InvalidInput(f"{option} must be left out with {name}, which does not read it, got {value}")
     make_folder("--out", out if name == ALL else out / name)
-    if name == NOISE:
-        features = (QUICK_FEATURES,) if quick else FEATURES
-        count = seeds or (QUICK_SEEDS if quick else NOISE_SEEDS)
-        said = {"seeds": range(count), "command": context.obj, "features": features}
-        _noise(screen, _run(screen, NOISE, quick, data_dir, **said), out)
+    if name == ARITHMETIC:
+        _arithmetic(screen, context.obj, SMALL if quick else None, data_dir, out / name)
         return
-    count = seeds or (QUICK_SEEDS if quick else SEEDS)
-    said = {"seeds": range(count), "command": context.obj, "draws": draws}
-    said["n_features"] = QUICK_FEATURES if quick else paper.FEATURES
+    usual = NOISE_SEEDS if name == NOISE else SEEDS
+    scope = Scope(
+        seeds=range(seeds or (QUICK_SEEDS if quick else usual)),
+        draws=draws or DRAWS,
+        n_features=QUICK_FEATURES if quick else paper.FEATURES,
+        rows=QUICK_ROWS if quick else None,
+        data_dir=data_dir,
+        command=context.obj,
+    )
+    if name == NOISE:
+        study = partial(reproduce_noise, scope, features=(QUICK_FEATURES,) if quick else FEATURES)
+        _noise(screen, _run(screen, NOISE, data_dir, study), out)
+        return
     finished: list[Results] = []
     for one in list(EXPERIMENTS) if name == ALL else [name]:
         try:
-            results = _run(screen, one, quick, data_dir, **said)
+            figure = partial(reproduce_beyond, scope) if one == BEYOND else partial(reproduce, one, scope)
+            results = _run(screen, one, data_dir, figure)
         except KeyboardInterrupt:
             kept = ", ".join(str(out / each.name) for each in finished)
             screen.remark(f"interrupted at {one}: {f'kept {kept}' if finished else 'nothing was finished'}")
@@ -96,20 +122,45 @@ def reproduce_paper(
     screen.write_json({"command": "reproduce", "experiments": [each.to_json() for each in finished]})
 
 
-def _run(screen: Screen, name: str, quick: bool, data_dir: Path | None, **said: Any) -> Any:
+def _run(screen: Screen, name: str, data_dir: Path | None, study: Callable[[Progress], Found]) -> Found:
     """Fetch the data of a study, and run it with a bar."""
     for one in [EXPERIMENTS[name]] if name in EXPERIMENTS else EXPERIMENTS.values():
         with screen.fetching() as fetched:
             datasets.fetch_dataset(one.dataset, data_dir, fetched)
-    studies: dict[str, Callable[..., Any]] = {BEYOND: reproduce_beyond, NOISE: reproduce_noise}
     with screen.progress() as bar:
         task = bar.add_task(name, total=1.0)
-        return studies.get(name, partial(reproduce, name))(
+        return study(lambda what, part: bar.update(task, description=f"{name}, {what}", completed=part))
+
+
+def _arithmetic(
+    screen: Screen, command: str, sizes: Sequence[Size] | None, data_dir: Path | None, folder: Path
+) -> None:
+    """MNIST is taken where it is on this machine, and not fetched: the embedded digits serve as well."""
+    with screen.progress() as bar:
+        task = bar.add_task(ARITHMETIC, total=1.0)
+        results = reproduce_arithmetic(
+            sizes=sizes,
             data_dir=data_dir,
-            rows=QUICK_ROWS if quick else None,
-            progress=lambda what, part: bar.update(task, description=f"{name}, {what}", completed=part),
-            **said,
+            command=command,
+            progress=lambda what, part: bar.update(task, description=what, completed=part),
         )
+    files = write_arithmetic_report(folder, results)
+    screen.show(arithmetic_table(results.rows))
+    screen.say()
+    shown = table("", "proposition, where, and evidence of the last named", left=2)
+    shown.columns[1].no_wrap = False
+    found: dict[tuple[str, str], list[Claim]] = {}
+    for claim in results.claims:
+        found.setdefault((claim.statement, claim.verdict), []).append(claim)
+    for (statement, verdict), same in sorted(found.items(), key=lambda one: one[0][0]):
+        shown.add_row(verdict, Text(statement), style="bold red" if verdict == "fails" else None)
+        where = "; ".join(claim.dataset for claim in same)
+        shown.add_row("", Text(f"{where}: {same[-1].evidence}"), style="dim")
+    screen.show(shown)
+    screen.say()
+    screen.sentence(arithmetic_headline(results))
+    screen.files(sorted(files.values()))
+    screen.write_json({"command": "reproduce", "experiments": [results.to_json()]})
 
 
 def _noise(screen: Screen, results: NoiseResults, out: Path) -> None:
@@ -141,7 +192,7 @@ def _show_prices(screen: Screen, results: Results) -> None:
     )
     shown = table("data set", "scheme", *map(price_words, results.sensitivity), left=2)
     for rows in zip(*(case.schemes for case in results.sensitivity), strict=True):
-        shown.add_row(rows[0].dataset, series_name(rows[0]), *map(speedup_median, rows))
+        shown.add_row(rows[0].dataset, full_name(rows[0]), *map(speedup_median, rows))
     screen.show(shown)
     screen.say("A device's own pads are drawn before the run unless a price says so; public-key operations are free.")
     screen.say()

@@ -15,15 +15,18 @@ import io
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass
 from operator import attrgetter
 from typing import Any, Literal
 
 import numpy as np
 
 from codedfl.errors import InvalidInput
+from codedfl.typing import Floats, JsonObject
+from codedfl_lab.comparing.timed_scheme import TimedScheme
 
-SCHEMA = 3
+SCHEMA = 4
+NOT_WRITTEN = {"written": False}  # of a field that is not in results.json
 
 
 Verdict = Literal["holds", "fails", "tie", "not judged"]
@@ -131,6 +134,8 @@ class SchemeResult:
     gram_directions: of how many directions of the total Gram matrix the server learns the image on the way there.
     reason: why the scheme has no numbers; every statistic is then empty. None where it has.
     diverged: it ran, and its models ran away: the reason is why. False where it could not run at all.
+    seconds: (seeds, draws) to the target, infinite in a seed that never gets there; in memory only.
+    final: (seeds,) scores after the last epoch; in memory only.
     """
 
     dataset: str
@@ -156,6 +161,8 @@ class SchemeResult:
     gram_directions: int | None = None
     reason: str | None = None
     diverged: bool = False
+    seconds: Floats = field(default_factory=lambda: np.empty((0, 0)), compare=False, repr=False, metadata=NOT_WRITTEN)
+    final: Floats = field(default_factory=lambda: np.empty(0), compare=False, repr=False, metadata=NOT_WRITTEN)
 
     @property
     def alpha(self) -> int | None:
@@ -259,65 +266,36 @@ class Sensitivity:
 
 
 @dataclass(frozen=True)
-class ScalingRow:
-    """One scheme at the best of a few alphas on a fleet of another size.
+class AtSize:
+    """A timed scheme on a fleet of another size.
 
     dataset: the name of the data.
     devices: how many.
-    scheme: its name.
-    solver: its name.
-    label: scheme and parameters in words.
     sharing: how the sharing phase is timed.
     chunked: messages travel in packets.
-    seconds: mean virtual seconds to the target.
-    speedup: over conventional FL on that fleet.
-    chosen: the fastest of all.
-    parameters: the scheme's own.
+    timed: the scheme, its time to the target and its price.
+    speedup: over conventional FL on that fleet; None where it is not compared.
+    chosen: the fastest that does not give the server the whole total Gram matrix at once.
     """
 
     dataset: str
     devices: int
-    scheme: str
-    solver: str
-    label: str
     sharing: str
     chunked: bool
-    seconds: float
-    speedup: float
-    chosen: bool
-    parameters: Mapping[str, float] = field(default_factory=dict)
+    timed: TimedScheme
+    speedup: float | None = None
+    chosen: bool = False
 
+    @property
+    def gain(self) -> float:
+        """The speed-up, of a row that has one."""
+        assert self.speedup is not None
+        return self.speedup
 
-@dataclass(frozen=True)
-class PeerRow:
-    """One secure scheme of any author at one size, by one convention for all.
-
-    dataset: the name of the data.
-    devices: how many.
-    scheme: its name.
-    solver: its name.
-    label: scheme and parameters in words.
-    epochs: to the target.
-    seconds: virtual, to the target.
-    sharing_seconds: of them, before the first epoch.
-    device_bytes: sent and received by the busiest device in the whole training.
-    stragglers: so many devices need not be waited for in an epoch.
-    colluders: so many devices may collude with the server and no other one is exposed; -1 if the server needs none.
-    server_sees: in words.
-    """
-
-    dataset: str
-    devices: int
-    scheme: str
-    solver: str
-    label: str
-    epochs: int
-    seconds: float
-    sharing_seconds: float
-    device_bytes: float
-    stragglers: int
-    colluders: int
-    server_sees: str
+    @property
+    def method(self) -> tuple[str, str]:
+        """Scheme and solver, whatever the parameters."""
+        return self.timed.scheme, self.timed.solver
 
 
 @dataclass(frozen=True)
@@ -401,17 +379,15 @@ class Results:
     shuffled: tuple[SchemeResult, ...] = ()
     sensitivity: tuple[Sensitivity, ...] = ()
     claims: tuple[Claim | Goal, ...] = ()
-    scaling: tuple[ScalingRow, ...] = ()
-    peers: tuple[PeerRow, ...] = ()
+    scaling: tuple[AtSize, ...] = ()
+    peers: tuple[AtSize, ...] = ()
     notes: tuple[str, ...] = ()
     quick: bool = False
-    traces: tuple[TraceRow, ...] = ()
+    traces: tuple[TraceRow, ...] = field(default=(), metadata=NOT_WRITTEN)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Plain values for results.json, without the traces."""
-        found = _plain(replace(self, traces=()))
-        del found["traces"]
-        return {"schema": SCHEMA, **found}
+        return {"schema": SCHEMA, **plain(self)}
 
     def json_bytes(self) -> bytes:
         """What results.json holds; refuses infinities, which JSON has not."""
@@ -429,15 +405,16 @@ class Results:
         return csv_bytes(columns, ([getattr(row, column) for column in columns] for row in self.traces))
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Dataclasses as objects, tuples as lists; a record's ``parameters`` stand beside its other fields."""
     if is_dataclass(value):
-        made = {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
+        written = [one.name for one in fields(value) if one.metadata != NOT_WRITTEN]
+        made = {name: plain(getattr(value, name)) for name in written}
         parameters = made.pop("parameters", None)
         return made if parameters is None else {**made, "z": parameters.get("z"), **parameters}
     if isinstance(value, Mapping):
-        return {key: _plain(one) for key, one in value.items()}
-    return [_plain(one) for one in value] if isinstance(value, tuple) else value
+        return {key: plain(one) for key, one in value.items()}
+    return [plain(one) for one in value] if isinstance(value, tuple) else value
 
 
 _SUMMARY = (

@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from codedfl.code.gradient_code import coded_quorum, group_sizes
+from codedfl.code.gradient_code import Code, coded_quorum, group_sizes, make_code
 from codedfl.code.quorum import Quorum
 from codedfl.errors import InvalidInput
-from codedfl.exact.ring import BYTES_PER_RESIDUE
+from codedfl.exact.ring import BYTES_PER_RESIDUE, Ring
 from codedfl.privacy.exposure import Exposure, coded_exposure
 from codedfl.protocol.device import Device
 from codedfl.protocol.server import Server
@@ -150,6 +150,11 @@ class GradientCoded(CodedScheme):
 
     def exposure(self, n_devices: int) -> Exposure:
         return coded_exposure(n_devices, self.alpha, self.groups)
+
+    def code(self, n_devices: int) -> Code:
+        """Who answers for whom."""
+        sizes = group_sizes(n_devices, self.alpha, self.groups)
+        return make_code(n_devices, self.alpha, Ring.for_group_sizes(sizes).primes, self.groups)
 
     def check(self, n_devices: int) -> None:
         group_sizes(n_devices, self.alpha, self.groups)

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from codedfl.privacy.rows import PrivacyRow, coded_rows
+from codedfl.privacy.views import Views, coded_views
 from codedfl.protocol.device import Device
 from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
 from codedfl.protocol.server import Server
@@ -22,9 +22,8 @@ class CodedKeys(GradientCoded):
     device_type: ClassVar[type[Device]] = KeysDevice
     server_type: ClassVar[type[Server]] = KeysServer
 
-    def privacy_rows(self, n_devices: int) -> list[PrivacyRow]:
-        self.check(n_devices)
-        return coded_rows(n_devices, self.alpha, self.groups, padded=False, one_shot=self.reveals_gram)
+    def views(self, n_devices: int) -> Views:
+        return coded_views(self.code(n_devices), whole_answers=self.reveals_gram)
 
     def device_costs(self, shape: WorkShape, at: Conditions, epochs: int) -> DeviceCosts:
         """alpha pads are expanded and added up."""

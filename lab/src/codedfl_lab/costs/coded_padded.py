@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from codedfl.privacy.rows import PrivacyRow, coded_rows
+from codedfl.privacy.views import Views, coded_views
 from codedfl.protocol.device import Device
 from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
 from codedfl.protocol.server import Server
@@ -22,9 +22,8 @@ class CodedPadded(GradientCoded):
     device_type: ClassVar[type[Device]] = PaddedDevice
     server_type: ClassVar[type[Server]] = PaddedServer
 
-    def privacy_rows(self, n_devices: int) -> list[PrivacyRow]:
-        self.check(n_devices)
-        return coded_rows(n_devices, self.alpha, self.groups, padded=True, one_shot=False)
+    def views(self, n_devices: int) -> Views:
+        return coded_views(self.code(n_devices), padded=True)
 
     def device_costs(self, shape: WorkShape, at: Conditions, epochs: int) -> DeviceCosts:
         """The bulk of alpha - 1 others comes down; conventions other than multicast also pay for each upload."""

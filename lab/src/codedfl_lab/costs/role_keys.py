@@ -9,9 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from codedfl.code.quorum import Quorum, QuorumPart
+from codedfl.code.roles import NO_ROLE, RoleCode
 from codedfl.errors import InvalidInput
+from codedfl.exact.ring import Ring
 from codedfl.privacy.exposure import Exposure
-from codedfl.privacy.rows import PrivacyRow, curious_device
+from codedfl.privacy.views import Views, role_views
 from codedfl.protocol.device import Device
 from codedfl.protocol.schemes.role_device import RoleDevice
 from codedfl.protocol.schemes.role_server import RoleServer
@@ -122,22 +124,11 @@ class RoleKeys(CodedScheme):
         """Nobody, up to z colluders; one of each role and the server know everything."""
         return Exposure.beyond(self.colluders, n_devices)
 
-    def privacy_rows(self, n_devices: int) -> list[PrivacyRow]:
-        self.check(n_devices)
-        z, rest = self.colluders, n_devices - self.colluders - 1
-        seeds = "one of z + 1 seeds of every owner's pad, sums of them, every e"
-        rows = [
-            PrivacyRow("server", "each owner's padded upload, one sum of pads a role", "the total only", 0, _TESTS),
-            curious_device(seeds, n_devices),
-        ]
-        if z:
-            follows = "the total of the others, nothing of a single one"
-            rows.append(
-                PrivacyRow(f"server and any {z} device(s)", "z of z + 1 parts of every pad", follows, 0, _TESTS)
-            )
-        follows = "every owner's data: this is the limit that z sets"
-        rows.append(PrivacyRow(f"server and {z + 1} devices of different roles", "whole pads", follows, rest, _TESTS))
-        return rows
+    def views(self, n_devices: int) -> Views:
+        roles, holders = self.colluders + 1, self._n_holders(n_devices)
+        dealt = [position % roles if position < holders else NO_ROLE for position in range(n_devices)]
+        code = RoleCode(dealt, roles, Ring.for_group_sizes([n_devices]).primes)
+        return role_views(code, whole_answers=self.reveals_gram)
 
     def device_costs(self, shape: WorkShape, at: Conditions, epochs: int) -> DeviceCosts:
         """Of a holder: the pads of all owners are expanded and added up."""
@@ -155,6 +146,3 @@ class RoleKeys(CodedScheme):
         agreeing = 2 * float(np.median(empty(0, "down") + empty(0, "up")))
         begun = np.maximum(uploaded.max(axis=1), self.quorum(n_devices).time(expanded)) + agreeing
         return Sharing(begun, expanded + agreeing)
-
-
-_TESTS = "tests/protocol/test_role_keys.py"

@@ -21,7 +21,8 @@ from codedfl.errors import InvalidInput
 from codedfl.exact.fixed_point import FixedPoint
 from codedfl.exact.ring import BYTES_PER_RESIDUE
 from codedfl.privacy.exposure import Exposure
-from codedfl.privacy.rows import PrivacyRow, plain_rows
+from codedfl.privacy.rows import MOST_DEVICES, PrivacyRow, plain_rows, privacy_rows
+from codedfl.privacy.views import Views
 from codedfl.solve.descent import StepSchedule, derived_step
 from codedfl.solve.registry import DEFAULT_SOLVER
 from codedfl.solve.solver import Solver
@@ -256,9 +257,17 @@ class Scheme(ABC):
         return Exposure.beyond(0, n_devices) if self.private else Exposure.everybody(n_devices)
 
     def privacy_rows(self, n_devices: int) -> list[PrivacyRow]:
-        """Per party what it sees and what follows."""
+        """Per party what it sees and what follows: computed from the views, else by ``exposure`` alone."""
         self.check(n_devices)
-        return plain_rows(self.server_sees, self.exposure(n_devices), n_devices)
+        views = self.views(n_devices) if n_devices <= MOST_DEVICES else None
+        if views is None:
+            return plain_rows(self.server_sees, self.exposure(n_devices), n_devices)
+        return privacy_rows(views)
+
+    def views(self, n_devices: int) -> Views | None:
+        """What every party of a run reads, as linear forms; None where a scheme does not say."""
+        del n_devices
+        return None
 
     def device_costs(self, shape: WorkShape, at: Conditions, epochs: int) -> DeviceCosts:
         """Of the busiest device; here: epochs without a sharing phase, on raw rows in float32."""

@@ -8,7 +8,7 @@ the schemes say themselves. Plans that show the server single devices are listed
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -22,7 +22,9 @@ from codedfl.solve.registry import solver_kind, solver_kinds
 from codedfl.solve.solver import Solver
 from codedfl.typing import Progress
 from codedfl_lab.comparing.comparison import Entry
+from codedfl_lab.comparing.names import full_name, solver_name
 from codedfl_lab.comparing.simulator import trajectory
+from codedfl_lab.comparing.timed_scheme import TimedScheme, Workload
 from codedfl_lab.costs import (
     SCHEMES,
     Conditions,
@@ -33,7 +35,6 @@ from codedfl_lab.costs import (
     RoleSums,
     Scheme,
     WorkShape,
-    epoch_end_times,
 )
 from codedfl_lab.costs.central import CentralTotals
 from codedfl_lab.planning.noisy_totals import NoisyTotals
@@ -62,79 +63,20 @@ class Limits:
         if self.colluders is not None and self.colluders < 0:
             raise InvalidInput(f"colluders must be zero or positive, got {self.colluders}")
 
-
-_WORDED = {"groups": 1, "spare": 0, "holders": 0}  # parameters that a label names only when they are more than this
-
-
-@dataclass(frozen=True)
-class Plan:
-    """One way to train, its time to the target and its price.
-
-    exposed_to_server, exposed_by_one, exposed_by_two: how many honest devices' data the server learns alone, and with
-        the worst one or two devices.
-    colluders: so many devices may collude with the server and no other one is exposed; -1 if the server needs none.
-    gram_directions: of how many directions of the total Gram matrix the server learns the image, of ``n_features``.
-    """
-
-    scheme: str
-    alpha: int
-    groups: int
-    solver: str
-    epochs: int
-    seconds_mean: float
-    seconds_p5: float
-    seconds_p95: float
-    sharing_seconds: float
-    epoch_seconds: float
-    upload_bytes: float
-    download_bytes: float
-    macs: float
-    memory_bytes: float
-    stragglers: int
-    server_sees: str
-    gram_directions: int
-    n_features: int
-    exposed_to_server: int
-    exposed_by_one: int
-    exposed_by_two: int
-    colluders: int
-    parameters: Mapping[str, float] = field(default_factory=dict)  # all of the scheme's own
-
-    @property
-    def label(self) -> str:
-        own = {"alpha": "α", "delta": "δ"}
-        shown = [f"{own.get(key, key)} = {value:g}" for key, value in self.parameters.items() if key not in _WORDED]
-        shown += [f"{value:g} {key}" for key, value in self.parameters.items() if value > _WORDED.get(key, value)]
-        return ", ".join([self.scheme, *shown, self.solver])
-
-    @property
-    def is_coded(self) -> bool:
-        """Whether it has an alpha."""
-        return "alpha" in self.parameters
-
-    @property
-    def is_private(self) -> bool:
-        """The server by itself sees no single device."""
-        return self.exposed_to_server == 0
-
-    @property
-    def reveals_gram(self) -> bool:
-        return self.gram_directions >= self.n_features
-
-    def objections(self, limits: Limits) -> list[str]:
+    def objections(self, plan: TimedScheme) -> list[str]:
         """Which limits the plan breaks; empty when none."""
         found = []
-        if limits.total_only and not self.is_private:
-            found.append(f"the server sees {self.server_sees}")
-        if limits.colluders is not None and self.colluders < limits.colluders:
-            found.append(f"{limits.colluders} colluders expose others" if self.is_private else "the server needs none")
-        if limits.max_exposure is not None and self.exposed_by_one > limits.max_exposure:
-            found.append(f"exposure {self.exposed_by_one} > {limits.max_exposure}")
-        if limits.max_upload is not None and self.upload_bytes > limits.max_upload:
-            found.append(f"upload {self.upload_bytes:.3g} B > {limits.max_upload:.3g} B")
-        if limits.max_memory is not None and self.memory_bytes > limits.max_memory:
-            found.append(f"memory {self.memory_bytes:.3g} B > {limits.max_memory:.3g} B")
-        if self.reveals_gram and self.is_private and not limits.allow_gram:
+        if self.total_only and not plan.is_private:
+            found.append(f"the server sees {plan.server_sees}")
+        if self.colluders is not None and plan.colluders < self.colluders:
+            found.append(f"{self.colluders} colluders expose others" if plan.is_private else "the server needs none")
+        if self.max_exposure is not None and plan.exposed_by_one > self.max_exposure:
+            found.append(f"exposure {plan.exposed_by_one} > {self.max_exposure}")
+        if self.max_upload is not None and plan.upload_bytes > self.max_upload:
+            found.append(f"upload {plan.upload_bytes:.3g} B > {self.max_upload:.3g} B")
+        if self.max_memory is not None and plan.memory_bytes > self.max_memory:
+            found.append(f"memory {plan.memory_bytes:.3g} B > {self.max_memory:.3g} B")
+        if plan.reveals_gram and plan.is_private and not self.allow_gram:
             found.append("the server learns the whole total Gram matrix")
         return found
 
@@ -144,19 +86,19 @@ class Planning:
     """The outcome: ``plans`` that keep to the limits, fastest first; ``left_out`` with the reasons."""
 
     target: float
-    plans: list[Plan] = field(default_factory=list)
-    left_out: list[tuple[Plan, list[str]]] = field(default_factory=list)
+    plans: list[TimedScheme] = field(default_factory=list)
+    left_out: list[tuple[TimedScheme, list[str]]] = field(default_factory=list)
     unreached: list[str] = field(default_factory=list)  # solvers that never reach the target
     highest: float | None = None  # the best score of those
     noisy_scores: dict[str, float] = field(default_factory=dict)  # with noise, of the schemes that can add it
 
     @property
-    def recommended(self) -> Plan | None:
+    def recommended(self) -> TimedScheme | None:
         """The fastest plan that shows the server no single device; None if none keeps to the limits."""
         return next((made for made in self.plans if made.is_private), None)
 
     @property
-    def best(self) -> Plan:
+    def best(self) -> TimedScheme:
         if self.recommended is None:
             raise InvalidInput(self._why_none())
         return self.recommended
@@ -167,7 +109,7 @@ class Planning:
         if out is not None:
             return (
                 f"the limits must leave a plan that shows the server no single device, got none: the fastest is"
-                f" {out[0].label}, left out because {' and '.join(out[1])}; loosen that limit"
+                f" {full_name(out[0])}, left out because {' and '.join(out[1])}; loosen that limit"
             )
         only = "" if self.highest is None else f" (the best without it: {self.highest:.4g})"
         if self.plans:  # which show single devices, or one of them would be recommended
@@ -178,19 +120,19 @@ class Planning:
         """In words: the recommended plan, and conventional FL beside it, as in the paper and with its best solver."""
         best = self.best
         sentence = (
-            f"{best.label} takes {best.seconds_mean:.4g} s: {best.sharing_seconds:.3g} s before training, then"
+            f"{full_name(best)} takes {best.seconds_mean:.4g} s: {best.sharing_seconds:.3g} s before training, then"
             f" {_epochs(best)} of {best.epoch_seconds:.3g} s."
         )
         everything = [*self.plans, *(made for made, _ in self.left_out)]
-        for name, words in ((Conventional.name, ""), (ConventionalFullBatch.name, " on full batches with {}")):
+        for name, words in ((Conventional.name, ""), (ConventionalFullBatch.name, " on full batches")):
             rival = min((made for made in everything if made.scheme == name), key=_mean, default=None)
             if rival is None:
                 continue
-            ratio = rival.seconds_mean / best.seconds_mean
+            ratio, solver = rival.seconds_mean / best.seconds_mean, solver_name(rival.solver)
             sentence += (
-                f" Conventional FL{words.format(rival.solver)} needs {rival.seconds_mean:.4g} s ({_epochs(rival)}"
-                f" of {rival.epoch_seconds:.3g} s, waiting for the slowest), {ratio:.3g} times as long, and shows the"
-                f" server {rival.server_sees}."
+                f" Conventional FL{words}{solver and f' with {solver}'} needs {rival.seconds_mean:.4g} s"
+                f" ({_epochs(rival)} of {rival.epoch_seconds:.3g} s, waiting for the slowest), {ratio:.3g} times as"
+                f" long, and shows the server {rival.server_sees}."
             )
         open_ = min((made for made in everything if not made.is_private), key=_mean, default=None)
         if open_ is not None and open_.seconds_mean < best.seconds_mean:
@@ -198,11 +140,11 @@ class Planning:
         return sentence
 
 
-def _mean(made: Plan) -> float:
+def _mean(made: TimedScheme) -> float:
     return made.seconds_mean
 
 
-def _epochs(made: Plan) -> str:
+def _epochs(made: TimedScheme) -> str:
     return f"{made.epochs} epoch{'s' * (made.epochs != 1)}"
 
 
@@ -236,7 +178,7 @@ def plan(
     say = progress or (lambda _what, _fraction: None)
     limits = limits or Limits()
     outcome = Planning(target)
-    shape = WorkShape.of(totals.problem, totals.precision)
+    work = Workload(WorkShape.of(totals.problem, totals.precision), at, draws)
     if solvers is None:
         solvers = [name for name, kind in solver_kinds().items() if not kind.needs_gram]
     candidates = list(_candidates(at.fleet.n_devices, limits.colluders, solvers, outcome))
@@ -254,8 +196,8 @@ def plan(
     for done, (scheme, solver) in enumerate(trained):
         say(f"{scheme.label}, {solver_kind(solver).name}", 0.5 + done / len(trained) / 2)
         rng = np.random.default_rng([seed, 2])
-        made = timed_plan(scheme, solver, epochs[scheme.models_key, solver], shape, at, draws, rng)
-        why = made.objections(limits)
+        made = TimedScheme.on(scheme, solver, epochs[scheme.models_key, solver], work, rng)
+        why = limits.objections(made)
         if why:
             outcome.left_out.append((made, why))
         else:
@@ -329,48 +271,6 @@ def _epochs_to_target(
     return reached
 
 
-def timed_plan(
-    scheme: Scheme,
-    solver: str | Solver,
-    epochs: int,
-    shape: WorkShape,
-    at: Conditions,
-    draws: int,
-    rng: np.random.Generator,
-) -> Plan:
-    """So many epochs of a scheme on a fleet, for schemes with and without state machines alike."""
-    start, ends = epoch_end_times(scheme, shape, at, epochs, draws, rng)
-    total = ends[:, -1]
-    exposure = scheme.exposure(at.fleet.n_devices)
-    return Plan(
-        scheme=scheme.name,
-        alpha=int(scheme.parameters.get("alpha", 1)),
-        groups=int(scheme.parameters.get("groups", 1)),
-        solver=solver_kind(solver).name,
-        epochs=epochs,
-        seconds_mean=float(total.mean()),
-        seconds_p5=float(np.quantile(total, 0.05)),
-        seconds_p95=float(np.quantile(total, 0.95)),
-        sharing_seconds=float(start.mean()),
-        epoch_seconds=float((total - start).mean() / epochs),
-        stragglers=scheme.stragglers(shape, at.fleet),
-        server_sees=scheme.server_sees,
-        gram_directions=gram_directions(shape, epochs, reveals_gram=scheme.reveals_gram),
-        n_features=shape.n_features,
-        exposed_to_server=exposure.server_alone,
-        exposed_by_one=exposure.one_colluder,
-        exposed_by_two=exposure.two_colluders,
-        colluders=exposure.colluders,
-        parameters=scheme.parameters,
-        **vars(scheme.device_costs(shape, at, epochs)),
-    )
-
-
-def gram_directions(shape: WorkShape, epochs: int, *, reveals_gram: bool) -> int:
-    """Of how many directions of the total Gram matrix the server learns the image: c an epoch, never more than d."""
-    return shape.n_features if reveals_gram else min(shape.n_features, shape.n_outputs * epochs)
-
-
 class CurveKey(NamedTuple):
     """Which plans make one curve over alpha."""
 
@@ -383,7 +283,7 @@ def time_against_alpha(planning: Planning) -> dict[CurveKey, list[tuple[int, flo
     """(alpha, mean seconds) of every scheme, solver and number of groups; plans left out are part of it."""
     curves: dict[CurveKey, list[tuple[int, float]]] = {}
     for made in (*planning.plans, *(made for made, _ in planning.left_out)):
-        if made.is_coded:
+        if made.alpha is not None:
             key = CurveKey(made.scheme, made.solver, made.groups)
             curves.setdefault(key, []).append((made.alpha, made.seconds_mean))
     return {key: sorted(points) for key, points in sorted(curves.items())}

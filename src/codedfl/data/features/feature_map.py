@@ -33,7 +33,8 @@ class FeatureChoice:
 class FeatureMap(Protocol):
     """What a recipe needs of a feature map.
 
-    name: what a user calls it ("rbf"). kind: what a model file calls it ("random-fourier").
+    name: what a user calls it ("rbf").
+    kind: what a model file calls it ("random-fourier").
 
     Examples
     --------
@@ -94,7 +95,7 @@ def register_feature_map(feature_map: Map) -> Map:
 
 
 def register_kind(feature_map: Map) -> Map:
-    """The same for a class whose maps are made of what was summed over devices, so that a name does not make one."""
+    """Make a class known by its ``kind`` alone: its maps are made of totals over devices, which a name cannot give."""
     for other in _BY_KIND.values():
         if feature_map.name == other.name or feature_map.kind == other.kind:
             raise InvalidInput(f"name and kind of a feature map must be new, got {feature_map.name!r} again")

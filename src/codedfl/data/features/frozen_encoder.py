@@ -40,8 +40,8 @@ _TYPES = {"tensor(float)": np.float32, "tensor(double)": np.float64}
 class FrozenEncoder:
     """x -> what the encoder makes of x, clipped to [-bound, bound].
 
-    n_features: outputs of a row, in any shape. There is no constant among them unless the encoder gives one.
-    bound: public. Room to spare costs digits of every feature, too little clips, which a warning counts.
+    n_features: the number of outputs per row, in any shape; no constant is among them unless the encoder gives one.
+    bound: public. Room to spare costs digits of every feature; too little clips values, which a warning counts.
     encoder: SHA-256 of the ONNX file, 64 digits in lower case. Its only input is of float32 or float64, rows x columns
         or rows x any shape of as many numbers (images); its first output is taken.
     """
@@ -71,7 +71,7 @@ class FrozenEncoder:
 
     @cached_property
     def _session(self) -> Any:
-        """Of onnxruntime. Loaded when first used: who only answers updates, or only counts features, never needs it."""
+        """The session of onnxruntime, loaded when first used: counting features or answering updates needs none."""
         try:
             import onnxruntime  # an extra
         except ImportError:
@@ -133,7 +133,7 @@ class FrozenEncoder:
                 raise InvalidInput(f"the encoder must run on rows, got an error: {_first_line(error)}") from None
             if found.size != len(rows) * self.n_features or found.shape[:1] != (len(rows),):
                 raise InvalidInput(
-                    f"the encoder must give {self.n_features} features of a row, got shape {found.shape}"
+                    f"the encoder must give {self.n_features} features per row, got shape {found.shape}"
                     f" of {len(rows)} rows"
                 )
             features[start : start + _BLOCK] = found.reshape(len(rows), -1)
@@ -158,7 +158,7 @@ class FrozenEncoder:
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """The same: a model file does not carry the encoder."""
+        """The definition alone: a model file does not carry the encoder."""
         return self.definition()
 
     @classmethod

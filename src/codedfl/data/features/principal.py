@@ -45,7 +45,7 @@ def principal_directions(centre: Floats, covariance: Floats, count: int) -> Prin
 class PrincipalFourierFeatures:
     """x -> random Fourier features of (x - centre) P.
 
-    random: of the components; its ``input_dim`` is their number.
+    random: the random features of the principal components; its ``input_dim`` is the number of these.
     """
 
     principal: Principal

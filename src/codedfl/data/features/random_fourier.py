@@ -49,7 +49,7 @@ class RandomFourierFeatures:
     """x -> sqrt(2/d) cos(x W + b), the same numbers as `RBFSampler(n_components, gamma, random_state=seed)`.
 
     n_components: d; more follow the kernel more closely, at a cost of d^2 per device.
-    gamma: of the kernel exp(-gamma |x - x'|^2). Towards 0 all points look alike, towards infinity none do (5
+    gamma: in the kernel exp(-gamma |x - x'|^2). Towards 0 all points look alike, towards infinity none do (5
         on MNIST learns nothing); see `default_gamma`.
     seed: public, the same on all devices.
     """

@@ -26,7 +26,7 @@ from codedfl.typing import Floats, Rows
 
 _ANGLES = 8  # what kymatio's wavelets are made for
 _LEAST_SIDE = 4
-_GROWTH = 4.0  # of the weight, from one order to the next
+_GROWTH = 4.0  # factor on the weight from one order to the next
 _BOUND = 8.0  # times the inputs': _GROWTH^2 / 2
 _BLOCK = 256  # rows at a time: a row makes hundreds of pictures
 
@@ -68,7 +68,7 @@ class WaveletScattering:
 
     @property
     def side(self) -> int:
-        """Of the picture, in pixels."""
+        """Side of the picture, in pixels."""
         return isqrt(max(self.input_dim, 0))
 
     @property
@@ -81,7 +81,7 @@ class WaveletScattering:
 
     @property
     def _weights(self) -> Floats:
-        """Of the coefficients at one place: one of order 0, then those of order 1, then those of order 2."""
+        """Weights of the coefficients at one place: one of order 0, then those of order 1, then those of order 2."""
         first, second = _ANGLES * self.scales, _ANGLES**2 * self.scales * (self.scales - 1) // 2
         return np.repeat(_GROWTH ** np.arange(3), (1, first, second))
 

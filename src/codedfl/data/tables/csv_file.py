@@ -51,7 +51,7 @@ def read_csv(path: Path) -> RawTable:
 def _read(path: Path, as_text: Collection[str]) -> tuple[list[str], list[list[Rows]]]:
     with _opened(path) as stream:
         first = stream.readline()
-        separator = max(SEPARATORS, key=first.count)  # of equally many the first, which is the comma
+        separator = max(SEPARATORS, key=first.count)  # in a draw the first, which is the comma
         stream.seek(0)
         lines = csv.reader(stream, delimiter=separator, strict=True, skipinitialspace=separator != "\t")
         names = _header(path, next(lines, []))

@@ -75,7 +75,7 @@ class NpzFile:
 
 
 def read_npz(path: Path) -> RawTable:
-    """One array a column, or a matrix X (columns x0, x1, ...) with one-dimensional arrays such as y beside it.
+    """One array per column, or a matrix X (columns x0, x1, ...) with one-dimensional arrays such as y beside it.
 
     A test part of its own (X_test, y_test) is left alone.
     """

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from experiments.paper_arithmetic import PaperFixedPoint
 from hypothesis import given
 from hypothesis import strategies as st
 
 from codedfl.errors import InvalidInput
+from codedfl_lab.paper import PaperFixedPoint
 from wording import exactly
 
 PAPER = PaperFixedPoint()
