@@ -29,7 +29,6 @@ from totals import dealt, total_of
 
 KEYS = {f"hospital-{i}": Identity(bytes([i + 1] * 32)).public for i in range(3)}
 ROSTER = Roster.draft(KEYS, colluders=1)
-AGREED = {"roster": ROSTER.digest().hex(), "server_key": "ab" * 32}
 DAYS = NumberTarget("days", (0.0, 60.0), 1.0)
 
 # -- few rows: the exact X'X of n <= d rows is the rows
@@ -54,7 +53,8 @@ def rows_of_gram(gram: np.ndarray) -> list[tuple[int, ...]]:
 
 def wide_study(width: int) -> Study:
     columns = tuple(StudyColumn(NumberColumn(f"x{i}"), (0.0, 100.0), 1.0) for i in range(width))
-    return Study("wide", columns, DAYS, 5000, 1000, 3, held_out=0.0, **AGREED)
+    roster = ROSTER.digest().hex()
+    return Study("wide", columns, DAYS, 5000, 1000, 3, held_out=0.0, roster=roster, server_key="ab" * 32)
 
 
 def wide_table(study: Study, rows: int, seed: int = 0) -> RawTable:
