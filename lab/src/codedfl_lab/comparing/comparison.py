@@ -66,6 +66,13 @@ class Entry:
 
     The solver is a name, or an object that was never started. The step is "derived", from the data, or the name of one
     that the paper has (``STEPS``).
+
+    Examples
+    --------
+    >>> from codedfl import RoleKeys
+    >>> from codedfl_lab import Entry
+    >>> Entry(RoleKeys(1), solver="block-krylov").step
+    'derived'
     """
 
     scheme: Scheme
@@ -102,6 +109,14 @@ class Settings:
     at: the fleet, and by which conventions it is timed.
     targets: ascending; training goes on until the last.
     conventions: of sharing, each in place of the one that ``at`` has; none is that one alone.
+
+    Examples
+    --------
+    >>> from codedfl_lab import Conditions, Fleet, Settings
+    >>> at = Conditions(Fleet.load("paper"))
+    >>> settings = Settings(at, targets=(0.9, 0.95), conventions=("authors", "multicast"), draws=20)
+    >>> [one.sharing for one in settings.conditions]
+    ['authors', 'multicast']
     """
 
     at: Conditions
@@ -180,7 +195,21 @@ def compare(
     settings: Settings,
     progress: Progress | None = None,
 ) -> Comparison:
-    """Train every entry on every problem (one per feature seed), then draw latencies."""
+    """Train every entry on every problem (one per feature seed), then draw latencies.
+
+    Examples
+    --------
+    >>> from codedfl import RoleKeys, make_problem
+    >>> from codedfl_lab import Conditions, Conventional, Entry, Fleet, Settings, compare
+    >>> from codedfl_lab.datasets import load
+    >>> problem = make_problem(load("digits"), n_devices=10, n_features=50)
+    >>> at = Conditions(Fleet.load("paper").scaled_to(10))
+    >>> settings = Settings(at, targets=(0.7,), draws=10, max_epochs=100)
+    >>> entries = [Entry(Conventional()), Entry(RoleKeys(1), "block-krylov")]
+    >>> slow, fast = compare("digits", [(0, problem)], entries, settings).schemes
+    >>> fast.time_to_target_s.median < slow.time_to_target_s.median
+    True
+    """
     began = time.perf_counter()
     trained = train_all(problems, entries, settings, progress)
     rows, traces = draw_latencies(dataset, trained, entries, settings)

@@ -81,6 +81,18 @@ def simulate(
 
     ``everyone_computes`` also lets the devices compute and send that cannot be in time; it changes nothing but the
     time the simulation takes. ``gone`` are devices that die when they have uploaded: they answer no epoch.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from codedfl import BlockKrylov, RoleKeys, make_problem
+    >>> from codedfl_lab import Conditions, Fleet, simulate
+    >>> from codedfl_lab.datasets import load
+    >>> problem = make_problem(load("digits"), n_devices=10, n_features=50)
+    >>> at = Conditions(Fleet.load("paper").scaled_to(10))
+    >>> trace = simulate(RoleKeys(1), problem, BlockKrylov(epochs=4, regularisation=1e-4), at, np.random.default_rng(0))
+    >>> len(trace.seconds), bool(trace.scores[-1] > 0.7)
+    (4, True)
     """
     shape = WorkShape.of(problem, precision)
     order = scheme.order(shape, at, rng)

@@ -181,6 +181,13 @@ class Fleet:
     ``header_overhead`` and ``latency`` are read-only arrays of length D. ``pad_macs_per_number`` and
     ``seal_macs_per_number`` are what expanding one pad number and sealing (or opening) one number cost a device; 0
     charges nothing, as in the paper. Vary them with ``dataclasses.replace``.
+
+    Examples
+    --------
+    >>> from codedfl_lab import Fleet
+    >>> fleet = Fleet.load("paper").scaled_to(10)
+    >>> len(fleet.mac_rate), float(fleet.mac_rate.max() / fleet.mac_rate.min())  # the fastest against the slowest
+    (10, 20.0)
     """
 
     name: str

@@ -50,6 +50,12 @@ class Limits:
     total_only: the server by itself must see no single device.
     colluders: so many devices may collude with the server, and no other one is exposed. 0 says what total_only says.
     allow_gram: also plans that show the server the whole total of X'X.
+
+    Examples
+    --------
+    >>> from codedfl_lab import Limits
+    >>> Limits(colluders=1, max_upload=20e6).allow_gram
+    False
     """
 
     max_exposure: int | None = None
@@ -158,6 +164,12 @@ class Search:
     draws: latencies drawn for each plan.
     seed: of the latencies and the noise.
     budget: what a run may cost a row; the outcome then says what score noise leaves to the schemes that can add it.
+
+    Examples
+    --------
+    >>> from codedfl_lab import Search
+    >>> Search(solvers=["cg"], draws=20).solvers_tried
+    ['cg']
     """
 
     solvers: Sequence[str | Solver] | None = None
@@ -182,7 +194,19 @@ def plan(
     search: Search | None = None,
     progress: Progress | None = None,
 ) -> Planning:
-    """Search all schemes that are known; see ``Planning`` for the outcome."""
+    """Search all schemes that are known; see ``Planning`` for the outcome.
+
+    Examples
+    --------
+    >>> from codedfl import make_problem
+    >>> from codedfl_lab import Conditions, Fleet, Limits, Search, plan
+    >>> from codedfl_lab.datasets import load
+    >>> problem = make_problem(load("digits"), n_devices=10, n_features=50)
+    >>> at = Conditions(Fleet.load("paper").scaled_to(10))
+    >>> found = plan(problem, at, target=0.7, limits=Limits(colluders=1), search=Search(["block-krylov"], draws=5))
+    >>> found.best.scheme
+    'role-keys'
+    """
     if not 0 < target <= 1:
         raise InvalidInput(f"target must be between 0 and 1, got {target}")
     totals = problem if isinstance(problem, CentralTotals) else CentralTotals(problem)
