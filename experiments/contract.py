@@ -47,7 +47,11 @@ LINES = (
     ),
     Line(
         "Every attack of the audit, on the old rule and on the new",
-        ("tests/attacks/test_between_runs.py", "tests/liars", "tests/contract/test_row_rule.py"),
+        (
+            *("tests/attacks/test_between_runs.py", "tests/attacks/test_from_totals.py", "tests/liars"),
+            *("tests/contract/test_row_rule.py", "tests/engine/test_gone_means_gone.py"),
+            "tests/engine/test_before_a_byte_leaves.py",
+        ),
     ),
     Line("Absence costs a pod, nobody else", ("tests/mqtt/test_absence.py", "tests/protocol/test_pods.py")),
     Line(

@@ -52,7 +52,7 @@ class LocalPrograms:
         return self._processes[name].poll()
 
     def wait_for(self, prefix: str, seconds: float) -> None:
-        """Until all programs whose names begin so have ended by themselves, each within so many seconds."""
+        """Until all programs whose names begin so have ended by themselves, each within ``seconds``."""
         for name in [name for name in self._processes if name.startswith(prefix)]:
             try:
                 self._processes[name].wait(seconds)

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from codedfl_lab.comparing.comparison import Timed
 from codedfl_lab.comparing.results import Results, SchemeResult, Speedups, Summary, Times, Took, TraceRow
+from codedfl_lab.comparing.timed_scheme import TimedScheme
 
 LABELS = {"alpha": "coded-padded, α = {}", "delta": "CodedFedL, δ = {}", "dropped": "dropping the slowest {}"}
 NAMES = {"alpha": "coded-padded", "delta": "coded-fedl", "dropped": "drop-slowest"}
@@ -55,7 +55,7 @@ def entry(
 
 def timed(
     target: float, seconds: float | Sequence[float | None] | None, *, finals: Sequence[float] = (), **changes: Any
-) -> Timed:
+) -> SchemeResult:
     """``entry`` with the seconds behind it: one for all of three seeds, or one a seed; None is never."""
     of_seed = seconds if isinstance(seconds, Sequence) else [seconds] * 3
     found = np.array([np.inf if one is None else one for one in of_seed])
@@ -64,12 +64,41 @@ def timed(
     row = replace(row, seeds=len(found), seeds_reached=int(np.isfinite(found).sum()))
     assert row.final_accuracy.median is not None
     final = np.array(finals or [row.final_accuracy.median] * len(found))
-    row = replace(row, final_accuracy=same(float(np.median(final))))
-    return Timed(row, np.repeat(found[:, None], 4, axis=1), final)
+    final_accuracy = same(float(np.median(final)))
+    return replace(row, final_accuracy=final_accuracy, seconds=np.repeat(found[:, None], 4, axis=1), final=final)
 
 
 def same(value: float | None) -> Summary:
     return Summary(value, value, value, value)
+
+
+def made_up_timed(**changes: Any) -> TimedScheme:
+    """Coded keys in five groups on 120 devices."""
+    made = TimedScheme(
+        scheme="coded-keys",
+        label="coded-keys, α = 24, 5 groups",
+        solver="cg",
+        epochs=20,
+        seconds_mean=30.0,
+        seconds_p5=28.0,
+        seconds_p95=33.0,
+        sharing_seconds=10.0,
+        epoch_seconds=1.0,
+        upload_bytes=12.2e6,
+        download_bytes=2e6,
+        macs=1e9,
+        memory_bytes=16e6,
+        stragglers=22,
+        server_sees="the total only",
+        gram_directions=200,
+        n_features=2000,
+        exposed_to_server=0,
+        exposed_by_one=22,
+        exposed_by_two=23,
+        colluders=0,
+        parameters={"alpha": 24, "groups": 5},
+    )
+    return replace(made, **changes)
 
 
 def made_up_results(schemes: Iterable[SchemeResult], **changes: Any) -> Results:

@@ -107,7 +107,7 @@ def _all_epochs(view: View, held: Statistics) -> Planes:
 
 
 def different_roles(scheme: RoleKeys, problem: Problem, count: int) -> Iterator[int]:
-    """Positions of so many devices, each of another role, as far as there are roles."""
+    """Positions of ``count`` devices, each of another role, as far as there are roles."""
     names = seats(scheme, problem)
     by_name = {name: i % (scheme.colluders + 1) for i, name in enumerate(problem.device_names)}
     for role in range(min(count, scheme.colluders + 1)):

@@ -25,7 +25,7 @@ from codedfl_lab.fleet.fleet import Fleet
 Floats = NDArray[np.float64]
 
 SPLITS = ("sorted", "shuffled", "few")
-FEW_DEVICES = 5  # so many that a score over their classes has a small standard error
+FEW_DEVICES = 5  # enough for a small standard error of a score over their classes
 # A class mean of fewer samples is as good as a single image; those are the split "few".
 LEAST_SAMPLES = 10
 # A device that holds all of a class has the population's mean: nothing is left to find out.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,3 +33,12 @@ Progress = Callable[[str, float], None]
 
 FileProgress = Callable[[str, int, int | None], None]
 """Told a file's name, the bytes that are here, and the bytes in all (None where that is not known)."""
+
+Json = str | int | float | bool | None | Sequence["Json"] | Mapping[str, "Json"]
+"""What a JSON file can hold, as it is written."""
+
+JsonObject = Mapping[str, Json]
+"""A record of a JSON or TOML file, as it is written."""
+
+Unchecked = Mapping[str, Any]
+"""A record as it was read from a file or a message: whoever takes a field out of it has to check it."""

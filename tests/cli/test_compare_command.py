@@ -13,11 +13,11 @@ from typer.testing import CliRunner
 
 from codedfl.cli.app import app
 from codedfl_lab.cli import compare as compare_module
-from codedfl_lab.cli.conclusion import conclusion
 from codedfl_lab.cli.scheme_choice import paper_entries
 from codedfl_lab.comparing.comparison import train_seeds
 from codedfl_lab.comparing.paper import alphas_for
 from codedfl_lab.comparing.results import Exposure, Gain, SchemeResult
+from codedfl_lab.report.conclusion import conclusion
 from codedfl_lab.report.leaders import leading_four
 from made_up_results import entry
 
@@ -152,7 +152,7 @@ def scheme(
 
 
 def said(*schemes: SchemeResult) -> str:
-    return conclusion(schemes, "digits", 0.9, "authors", "accuracy").replace("\u202f", " ")
+    return conclusion(schemes, "digits", 0.9, "accuracy").replace("\u202f", " ")
 
 
 def test_a_private_scheme_is_first():
@@ -196,8 +196,10 @@ def test_four_sentences_on_time_and_on_who_sees_what():
     conventional = scheme("conventional", 386.0, private=False, speedup=1.0)
     paper_s = scheme("coded-padded", 158.0, private=True, speedup=2.45, alpha=16, label="coded-padded, α = 16")
     ours = scheme("coded-keys", 10.0, private=True, speedup=38.6, solver="cg", gain=Gain(4.03, 9.58), alpha=23)
+    ours = replace(ours, label="coded-keys, α = 23")
     safer = replace(ours, scheme="role-keys", parameters={"z": 1}, exposure=Exposure(0, 0, 3))
     rival = scheme("conventional-full-batch", 96.0, private=False, speedup=4.03, solver="cg", gain=Gain(4.03, 1.0))
+    rival = replace(rival, label="conventional FL, full batch")
     said = leading_four([rival, ours, paper_s, conventional], 0.9, "authors", "paper")
     assert [leader.sentence.replace("\u202f", " ") for leader in said] == [
         "Conventional FL takes 386 s; its server sees the gradient of each device.",

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from command_runner import Run
 
+from codedfl_lab.comparing.names import solver_name
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.planning.plan_file import load_plan
 
@@ -89,7 +90,7 @@ def test_a_rival_is_named_by_its_own_solver(run: Run):
     rival = min(
         (one for one in everything if one["scheme"] == "conventional-full-batch"), key=lambda one: one["seconds_mean"]
     )
-    assert f" with {rival['solver']} needs {rival['seconds_mean']:.4g} s" in outcome["why"]
+    assert f" with {solver_name(rival['solver'])} needs {rival['seconds_mean']:.4g} s" in outcome["why"]
 
 
 def test_compare_and_plan_time_the_sharing_phase_alike(run: Run):

@@ -69,31 +69,34 @@ def test_table_headline_claims_and_files(run: Run, calls: list[dict[str, Any]]):
     assert "Of 3 claims: 1 holds, 1 fails, 1 not judged. Sharing authors, pads and sealing free; other" in said
     assert "Wrote, after 200 s of which 75 % were linear algebra: here/mnist/report.html" in said
     (call,) = calls
-    assert (list(call["seeds"]), call["draws"], call["n_features"], call["rows"]) == ([0, 1, 2, 3, 4], 100, 2000, None)
-    assert call["data_dir"] == Path("mine")
-    assert call["command"] == "codedfl reproduce mnist --out here --data-dir mine"
+    scope = call["scope"]
+    assert (list(scope.seeds), scope.draws, scope.n_features, scope.rows) == ([0, 1, 2, 3, 4], 100, 2000, None)
+    assert scope.data_dir == Path("mine")
+    assert scope.command == "codedfl reproduce mnist --out here --data-dir mine"
 
 
 def test_all_is_both(run: Run, calls: list[dict[str, Any]]):
     outcome = json.loads(run("reproduce", "all", "--seeds", "2", "--draws", "7", "--json", "-").stdout)
     assert [call["name"] for call in calls] == ["mnist", "fashion-mnist"]
-    assert [(list(call["seeds"]), call["draws"]) for call in calls] == [([0, 1], 7)] * 2
+    assert [(list(call["scope"].seeds), call["scope"].draws) for call in calls] == [([0, 1], 7)] * 2
     assert outcome == {"command": "reproduce", "experiments": [results(name).to_json() for name in EXPERIMENTS]}
 
 
 def test_a_quick_look_says_so(run: Run, calls: list[dict[str, Any]]):
     result = run("reproduce", "fashion-mnist", "--quick")
-    assert [(list(call["seeds"]), call["n_features"], call["rows"]) for call in calls] == [([0], 500, 10_000)]
+    assert [(list(one.seeds), one.n_features, one.rows) for one in (call["scope"] for call in calls)] == [
+        ([0], 500, 10_000)
+    ]
     assert result.stderr.startswith("note: a quick look on fewer features and rows")
 
 
 def test_ctrl_c_says_what_was_finished(run: Run, calls: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch):
     quickly = reproduce_module.reproduce
 
-    def interrupted_at_fashion(name: str, **options: Any) -> Any:
+    def interrupted_at_fashion(name: str, *options: Any) -> Any:
         if name == "fashion-mnist":
             raise KeyboardInterrupt
-        return quickly(name, **options)
+        return quickly(name, *options)
 
     monkeypatch.setattr(reproduce_module, "reproduce", interrupted_at_fashion)
     result = run("reproduce", "all", "--out", "here")

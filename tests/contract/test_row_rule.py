@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 
 from codedfl.contract import Study, StudyColumn
 from codedfl.contract.row_rule import fewest_alike, history_classes, row_objection
-from codedfl.contract.snapshot import RowTags, row_tags
+from codedfl.contract.snapshot import RowTags, row_tags, take_snapshot
 from codedfl.data.columns import NumberColumn
+from codedfl.statistics import Ask
+from totals import total_of
 
 BASE = patients(100)
 BY_ID = replace(STUDY, id="nr")
@@ -35,6 +37,28 @@ def judged(*approved: tuple[Study, Columns]) -> list[str]:
 
 def changed(columns: Columns, name: str, row: int, value: object) -> Columns:
     return {**columns, name: [value if i == row else old for i, old in enumerate(columns[name])]}
+
+
+def passes_pair_by_pair(*approved: tuple[Study, Columns]) -> bool:
+    """The old rule, as a mutant: digests of whole rows as a study uses them, compared with each approval by itself."""
+    digests = [np.sort(np.concatenate(one.of(one.columns, False))) for one in (tags(*one) for one in approved)]
+    changed = [
+        sum(rows for history, rows in history_classes([digests[i], digests[j]]).items() if not all(history))
+        for i in range(len(digests))
+        for j in range(i)
+    ]
+    return all(count == 0 or count >= approved[0][0].least_alike for count in changed)
+
+
+def what_is_left(study: Study, *signed: tuple[int, Columns]) -> np.ndarray:
+    """Count, sums and the rest of the Gram matrix of a study's columns in a combination of totals."""
+    whole = replace(study, held_out=0.0)
+    totals = [sign * np.array(gram_of(whole, columns), dtype=object) for sign, columns in signed]
+    return np.sum(totals, axis=0)
+
+
+def gram_of(study: Study, columns: Columns) -> list[int]:
+    return total_of(study, Ask("gram"), [take_snapshot(study, table(columns), KEY)])
 
 
 def sets_of(*sets: Sequence[int]) -> list[np.ndarray]:
@@ -62,6 +86,9 @@ def test_four_editions_whose_totals_combine_to_one_row(study: Study):
     ]
     assert min(pairs) >= K, "no two totals differ by few rows"
     assert "got 1 on" in judged(*((study, one) for one in editions))[2]
+    assert passes_pair_by_pair(*((study, one) for one in editions))
+    left = what_is_left(study, *zip((-1, 1, 1, -1), editions, strict=True))
+    assert left.tolist() == gram_of(replace(study, held_out=0.0), v), "and the four totals are one row"
 
 
 @BOTH
@@ -71,12 +98,19 @@ def test_a_gap_in_a_column_that_only_one_study_uses(study: Study):
     complete = some(gap, np.arange(100) != 7)
     with_bmi = replace(study, columns=(*study.columns, StudyColumn(NumberColumn("bmi"), (10.0, 60.0), 0.1)))
     assert "got 1 on" in judged((with_bmi, complete), (study, gap))[1]
+    assert passes_pair_by_pair((with_bmi, complete), (study, gap))  # every row has "changed"
+    left = what_is_left(study, (1, gap), (-1, complete))
+    assert left.tolist() == gram_of(replace(study, held_out=0.0), some(gap, [7])), "the totals differ by that row"
 
 
 @BOTH
 def test_one_column_more_and_one_patient_more(study: Study):
     wider = replace(study, columns=(*study.columns, StudyColumn(NumberColumn("bmi"), (10.0, 60.0), 0.1)))
-    assert "got 1 on" in judged((study, BASE), (wider, joined(BASE, patients(1, seed=1))))[1]
+    one_more = joined(BASE, patients(1, seed=1))
+    assert "got 1 on" in judged((study, BASE), (wider, one_more))[1]
+    assert passes_pair_by_pair((study, BASE), (wider, one_more))
+    left = what_is_left(study, (1, one_more), (-1, BASE))
+    assert left.tolist() == gram_of(replace(study, held_out=0.0), patients(1, seed=1))
 
 
 @BOTH

@@ -37,7 +37,12 @@ MOST_DEVICES = 6  # of a coded scheme
 COMMON_SIZES = range(2, MOST_DEVICES + 1)  # primes with codes for all of them, so that runs can be combined
 MOST_DELIVERIES = 150
 NOISE = RowNoise(1.0, 2, 1.0)  # for two honest owners: as many as every pod has
-BOUNDS = Bounds(1.0, 1.0, 100, 20)
+# Other contracts that operators are shown; the last three are for schemes of roles: other totals of the same rows.
+CONTRACTS_SHOWN = (
+    *("another study", "fewer pods", "other bounds", "a new edition", "other pods", "other pods"),
+    *("another scheme", "whole numbers", "noise or none"),
+)
+DOWNGRADES = ("scheme", "z", "bounds", "recipe", "noise", "epochs")
 
 
 class Setting(NamedTuple):
@@ -223,10 +228,7 @@ class LyingRun:
     def _show_contract(self) -> None:
         """To everybody on its roster; who has other pods refuses it."""
         adversary, rng, s = self.adversary, self.rng, self.setting
-        kinds = ["another study", "fewer pods", "other bounds", "a new edition", "other pods", "other pods"]
-        if s.z:
-            kinds += ["another scheme", "whole numbers", "noise or none"]
-        kind = rng.choice(kinds)
+        kind = rng.choice(CONTRACTS_SHOWN[: None if s.z else 6])
         pods, helpers = s.divided(), list(range(sum(s.pods), s.n_devices))
         changes: dict[str, Any] = {}
         if kind == "fewer pods":
@@ -369,7 +371,7 @@ class LyingRun:
         rng, s = self.rng, self.setting
         if s.laboratory or contract is None:
             return {} if s.z else {"alpha": rng.randint(1, len(cast)), "groups": 1}
-        what = rng.choice(["scheme", "z", "bounds", "recipe", "noise", "epochs"])
+        what = rng.choice(DOWNGRADES)
         self._note(f"downgrade of {what}")
         if what == "scheme":
             alpha = rng.choice([1, len(cast)])

@@ -97,7 +97,7 @@ def test_one_device_a_thousand_times_slower() -> None:
     slow = replace(usual, count=1, mac_rate=usual.mac_rate / 1000, name="slow")
     fleet = replace(PAPER, classes=(replace(usual, count=9), slow))
     entries = [Entry(Conventional()), Entry(DropSlowest(1)), Entry(CodedFedL(0.1)), Entry(CodedKeys(2))]
-    settings = Settings(fleet, (0.7,), draws=5, max_epochs=150)
+    settings = Settings(Conditions(fleet), (0.7,), draws=5, max_epochs=150)
     rows = {row.scheme: row for row in compare("digits", [(0, digits())], entries, settings).schemes}
     assert all(row.reason is None for row in rows.values())
     assert rows["coded-keys"].speedup_over_conventional.median > 5

@@ -15,12 +15,14 @@ from click.testing import Result
 from codedfl.code.quorum import Quorum, QuorumPart
 from codedfl.data.problem import make_problem
 from codedfl_lab import datasets
+from codedfl_lab.comparing.names import full_name
 from codedfl_lab.comparing.paired import mean_gap
+from codedfl_lab.comparing.timed_scheme import TimedScheme, Workload
 from codedfl_lab.costs import CodedKeys, Conditions, Conventional, RoleKeys, WorkShape
 from codedfl_lab.fleet.fleet import Fleet
-from codedfl_lab.planning.planner import Plan, Planning, plan, timed_plan
+from codedfl_lab.planning.planner import Planning, Search, plan
 from codedfl_lab.report.plan_table import tie_words
-from codedfl_lab.reproduce.reproduce import with_crypto_cost
+from codedfl_lab.reproduce.scope import with_crypto_cost
 
 Run = Callable[..., Result]
 
@@ -30,7 +32,7 @@ def planned() -> Planning:
     """The paper's devices where pads cost next to nothing: coded keys with alpha = D and role keys take as long."""
     problem = make_problem(datasets.load("digits"), n_devices=10, n_features=60)
     fleet = with_crypto_cost(Fleet.load("paper").scaled_to(10), 0.05)
-    return plan(problem, Conditions(fleet), 0.85, solvers=["block-krylov"], draws=40)
+    return plan(problem, Conditions(fleet), 0.85, search=Search(["block-krylov"], draws=40))
 
 
 def test_of_plans_as_fast_the_one_that_exposes_fewest_is_taken(planned: Planning) -> None:
@@ -42,7 +44,7 @@ def test_of_plans_as_fast_the_one_that_exposes_fewest_is_taken(planned: Planning
     slower = [made for made in planned.plans if made.is_private and made not in planned.tied]
     assert slower and all(made.seconds_mean > planned.fastest.seconds_mean for made in slower)
     assert f"{len(planned.tied)} plans are as fast as the fastest" in tie_words(planned)
-    assert f"{planned.fastest.label} is as fast within the noise of the draws" in planned.why()
+    assert f"{full_name(planned.fastest)} is as fast within the noise of the draws" in planned.why()
 
 
 def test_a_difference_beyond_the_noise_is_no_tie(planned: Planning) -> None:
@@ -65,9 +67,16 @@ def test_ties_are_judged_on_pairs() -> None:
 
 
 def test_why_a_faster_open_scheme_is_not_chosen(planned: Planning) -> None:
-    usual = replace(planned.best, scheme=Conventional.name, seconds_mean=0.001, exposed_to_server=25, parameters={})
+    usual = replace(
+        planned.best,
+        scheme=Conventional.name,
+        label="conventional FL",
+        seconds_mean=0.001,
+        exposed_to_server=25,
+        parameters={},
+    )
     said = replace(planned, plans=[usual, *planned.plans]).why()
-    assert "conventional, block-krylov is faster (0.001 s) and is not chosen" in said
+    assert f"{full_name(usual)} is faster (0.001 s) and is not chosen" in said
     assert "codedfl runs only schemes whose server sees no single device" in said
     assert "is not chosen" not in replace(planned, plans=[one for one in planned.plans if one.is_private]).why()
 
@@ -76,8 +85,8 @@ def test_how_many_failures_a_plan_survives() -> None:
     fleet = Fleet.load("paper")
     shape = WorkShape(200, 10, np.full(25, 40))
 
-    def made(scheme: RoleKeys | CodedKeys | Conventional) -> Plan:
-        return timed_plan(scheme, "gd", 2, shape, Conditions(fleet), 3, np.random.default_rng(0))
+    def made(scheme: RoleKeys | CodedKeys | Conventional) -> TimedScheme:
+        return TimedScheme.on(scheme, "gd", 2, Workload(shape, Conditions(fleet), 3), np.random.default_rng(0))
 
     found = {scheme: made(scheme) for scheme in (RoleKeys(1), CodedKeys(23), CodedKeys(3, groups=5), Conventional())}
     assert [one.failures_survived for one in found.values()] == [11, 22, 2, 0]

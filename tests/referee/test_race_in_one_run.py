@@ -11,6 +11,7 @@ import pytest
 from codedfl_lab.comparing.paper import EXPERIMENTS
 from codedfl_lab.reproduce import beyond
 from codedfl_lab.reproduce.beyond import SENSITIVITY, reproduce_beyond
+from codedfl_lab.reproduce.scope import Scope
 
 ROOT = Path(__file__).parents[2]
 
@@ -21,7 +22,7 @@ def test_one_run_has_the_whole_race(monkeypatch: pytest.MonkeyPatch) -> None:
     easy = {name: replace(one, targets=(0.5,), max_epochs=60) for name, one in EXPERIMENTS.items()}
     monkeypatch.setattr(beyond, "EXPERIMENTS", easy)
     monkeypatch.setattr(beyond, "FLEET_SIZES", (25,))
-    made = reproduce_beyond(seeds=[0], draws=3, n_features=100, rows=1000)
+    made = reproduce_beyond(Scope(seeds=[0], draws=3, n_features=100, rows=1000))
     assert {row.dataset for row in made.schemes} == {"mnist", "fashion-mnist"}
     assert [(case.factor, case.own_pads) for case in made.sensitivity] == list(SENSITIVITY)
     assert all(len(case.schemes) == 8 for case in made.sensitivity)

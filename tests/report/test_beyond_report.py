@@ -12,11 +12,11 @@ import pytest
 from page_reader import Page
 
 from codedfl.errors import InvalidInput
-from codedfl_lab.comparing.comparison import Timed
+from codedfl_lab.comparing.names import method_name
 from codedfl_lab.comparing.results import (
+    AtSize,
     Gain,
     Results,
-    ScalingRow,
     SchemeResult,
     Speedups,
     Summary,
@@ -26,10 +26,10 @@ from codedfl_lab.comparing.results import (
 from codedfl_lab.report.beyond_page import beyond_headlines
 from codedfl_lab.report.files import write_beyond_report
 from codedfl_lab.report.journal import journal_discussion
-from codedfl_lab.report.rows import amount, best_variants, method_name
+from codedfl_lab.report.rows import amount, best_variants
 from codedfl_lab.report.scaling_picture import scaling_figure
 from codedfl_lab.reproduce.beyond import judge_goals
-from made_up_results import entry, made_up_results, same, trace
+from made_up_results import entry, made_up_results, made_up_timed, same, trace
 
 FILES = [
     *("results.json", "traces.csv"),
@@ -100,31 +100,29 @@ def made_up(schemes: list[SchemeResult] | None = None) -> Results:
     )
 
 
-def timed(rows: list[SchemeResult]) -> list[Timed]:
+def timed(rows: list[SchemeResult]) -> list[SchemeResult]:
     """Three seeds, all alike."""
     return [
-        Timed(row, np.full((3, 4), np.inf if row.seeds_reached == 0 else row.time_to_target_s.median), np.full(3, 0.95))
+        replace(row, seconds=np.full((3, 4), row.time_to_target_s.median if row.seeds_reached else np.inf))
         for row in rows
     ]
 
 
-def made_up_scaling() -> tuple[ScalingRow, ...]:
+def made_up_scaling() -> tuple[AtSize, ...]:
     curves = {
         ("conventional", "gd"): (1.0, 1.0),
         ("coded-padded", "gd"): (11.0, 12.5),
         ("coded-keys", "cg"): (160.0, 38.0),
     }
     return tuple(
-        ScalingRow(
+        AtSize(
             dataset=dataset,
             devices=devices,
-            scheme=scheme,
-            solver=solver,
-            label=f"{scheme}, α = 24, 5 groups",
-            parameters={"alpha": 24, "groups": 5},
             sharing="multicast",
             chunked=True,
-            seconds=3000.0 / speedup,
+            timed=made_up_timed(
+                scheme=scheme, label=f"{scheme}, α = 24, 5 groups", solver=solver, seconds_mean=3000.0 / speedup
+            ),
             speedup=speedup,
             chosen=scheme == "coded-keys",
         )
@@ -266,7 +264,7 @@ def test_the_journals_claim_stands_beside_our_number() -> None:
 
 def test_a_speed_up_that_falls_is_explained() -> None:
     scaling = [
-        replace(row, speedup=3.3) if (row.scheme, row.devices) == ("coded-padded", 120) else row
+        replace(row, speedup=3.3) if (row.timed.scheme, row.devices) == ("coded-padded", 120) else row
         for row in made_up_scaling()
     ]
     assert journal_discussion(scaling, 2000)[1].startswith("It falls from 11.0 at 25 devices to 3.30 at 120:")
@@ -315,7 +313,7 @@ def test_everything_from_outside_is_escaped(tmp_path: Path) -> None:
         fleet=evil,
         notes=(evil,),
         claims=tuple(replace(claim, evidence=evil) for claim in results.claims),
-        scaling=tuple(replace(row, label=row.label + evil) for row in results.scaling),
+        scaling=tuple(replace(row, timed=replace(row.timed, label=evil)) for row in results.scaling),
     )
     page = Page(write_beyond_report(tmp_path, results)["report.html"].read_text())
     assert "script" not in page.tags

@@ -12,17 +12,18 @@ from rich.console import Console
 from rich.table import Table
 
 from codedfl.errors import InvalidInput
-from codedfl_lab.planning.planner import Limits, Plan, Planning
+from codedfl_lab.comparing.names import full_name
+from codedfl_lab.comparing.timed_scheme import TimedScheme
+from codedfl_lab.planning.planner import Limits, Planning
 from codedfl_lab.report.plan_page import plan_page
 from codedfl_lab.report.plan_picture import _ticks, plan_figure
-from codedfl_lab.report.plan_table import left_out_table, plan_name, plan_table
+from codedfl_lab.report.plan_table import left_out_table, plan_table
 
 MADE = {"command": "codedfl plan mnist"}
 
-CODED = Plan(
+CODED = TimedScheme(
     scheme="coded-keys",
-    alpha=25,
-    groups=1,
+    label="coded-keys, α = 25",
     solver="cg",
     epochs=11,
     seconds_mean=74.9,
@@ -46,15 +47,21 @@ CODED = Plan(
 )
 
 
-def coded(alpha: int, seconds: float, **changes: Any) -> Plan:
+def in_groups(groups: int) -> TimedScheme:
+    return replace(CODED, label=f"coded-keys, α = 25, {groups} groups", parameters={"alpha": 25, "groups": groups})
+
+
+def coded(alpha: int, seconds: float, **changes: Any) -> TimedScheme:
     times = {"seconds_mean": seconds, "seconds_p5": 0.9 * seconds, "seconds_p95": 1.2 * seconds}
     usual = {"parameters": {"alpha": alpha}, "exposed_by_one": alpha - 1, "stragglers": alpha - 1}
-    return replace(CODED, alpha=alpha, **{**usual, **times, **changes})
+    usual["label"] = f"{changes.get('scheme', 'coded-keys')}, α = {alpha}"
+    return replace(CODED, **{**usual, **times, **changes})
 
 
-def conventional(solver: str, seconds: float) -> Plan:
+def conventional(solver: str, seconds: float) -> TimedScheme:
     scheme = "conventional" if solver == "gd" else "conventional-full-batch"
-    shown = {"exposed_to_server": 25, "exposed_by_one": 24, "colluders": -1, "parameters": {}}
+    label = "conventional FL" if solver == "gd" else "conventional FL, full batch"
+    shown = {"label": label, "exposed_to_server": 25, "exposed_by_one": 24, "colluders": -1, "parameters": {}}
     return coded(1, seconds, scheme=scheme, solver=solver, server_sees="each device's gradient", **shown)
 
 
@@ -68,11 +75,12 @@ def planned(limits: Limits | None = None, groups: int = 1) -> Planning:
             ("coded-padded", "cg", 900.0, 110),
             ("one-shot", "closed-form", 160.0, 2000),
         ):
-            which = {"scheme": scheme, "solver": solver, "gram_directions": directions, "groups": groups}
+            which = {"scheme": scheme, "solver": solver, "gram_directions": directions}
+            which["parameters"] = {"alpha": alpha, "groups": groups}
             tried.append(coded(alpha, seconds / alpha**0.5, **which))
     outcome = Planning(0.95)
     for plan in sorted(tried, key=lambda plan: plan.seconds_mean):
-        why = plan.objections(limits or Limits())
+        why = (limits or Limits()).objections(plan)
         if why:
             outcome.left_out.append((plan, why))
         else:
@@ -101,7 +109,7 @@ def test_the_best_of_each_scheme_and_solver_comes_first_then_the_next() -> None:
         "coded-keys α = 25, CG",
         "coded-padded α = 25, CG",
         "conventional FL full batch, CG",
-        "conventional FL descent",
+        "conventional FL ",
         "coded-keys α = 19, CG",
         "coded-padded α = 19, CG",
         "coded-keys α = 13, CG",
@@ -120,7 +128,7 @@ def test_a_row_says_what_a_plan_costs_and_what_leaks() -> None:
 
 def test_the_table_fits_eighty_characters_without_cutting_a_name() -> None:
     slow = replace(conventional("nesterov", 20_416.0), seconds_p5=20_142.0, seconds_p95=20_774.0)
-    lines = printed(plan_table(Planning(0.95, [CODED, replace(CODED, groups=40, solver="nesterov"), slow])))
+    lines = printed(plan_table(Planning(0.95, [CODED, replace(in_groups(40), solver="nesterov"), slow])))
     assert max(map(len, lines)) <= 80
     text = " ".join(" ".join(line[:16] for line in lines).split())
     assert "…" not in "".join(lines)
@@ -149,9 +157,9 @@ def test_no_plan_makes_an_empty_table() -> None:
 
 
 def test_names_of_plans() -> None:
-    assert plan_name(CODED) == "coded-keys, α = 25, CG"
-    assert plan_name(replace(CODED, groups=5, solver="gd")) == "coded-keys, α = 25, 5 groups, descent"
-    assert plan_name(conventional("cg", 1.0)) == "conventional FL, full batch, CG"
+    assert full_name(CODED) == "coded-keys, α = 25, CG"
+    assert full_name(replace(in_groups(5), solver="gd")) == "coded-keys, α = 25, 5 groups"
+    assert full_name(conventional("cg", 1.0)) == "conventional FL, full batch, CG"
 
 
 # -- the picture
@@ -182,8 +190,8 @@ def test_the_page_says_what_to_take_what_it_costs_and_what_was_left_out() -> Non
     best = planning.best
     texts = [text.replace("\u202f", " ") for text in page.texts]
     assert texts[2] == "mnist: how to reach 95 % accuracy" and texts[3] == planning.why().replace("\u202f", " ")
-    assert f"Take {plan_name(best)}" in texts and f"0 / {best.exposed_by_one} / {best.exposed_by_two}" in texts
-    assert "As usual: conventional FL, descent" in texts and "The fair rival: conventional FL, full batch, CG" in texts
+    assert f"Take {full_name(best)}" in texts and f"0 / {best.exposed_by_one} / {best.exposed_by_two}" in texts
+    assert "As usual: conventional FL" in texts and "The fair rival: conventional FL, full batch, CG" in texts
     assert "Left out, and why" in texts and "codedfl plan mnist" in texts
     assert ("tabindex", "0") in page.attributes, "what scrolls can be reached by the keyboard"
 

@@ -32,7 +32,7 @@ from codedfl_lab.comparing.results import (
     TraceRow,
     Verdict,
 )
-from codedfl_lab.costs import CodedKeys, CodedPadded, Conventional, DropSlowest
+from codedfl_lab.costs import CodedKeys, CodedPadded, Conditions, Conventional, DropSlowest
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.report.canvas import Pictures
 from codedfl_lab.report.curves import curves_of
@@ -92,7 +92,9 @@ def real() -> Results:
         Entry(Conventional(), step="literal"),
         Entry(CodedPadded(23), step="literal"),
     ]
-    settings = Settings(Fleet.load("paper"), (0.8, 0.93), ("authors", "multicast"), draws=10, max_epochs=120)
+    settings = Settings(
+        Conditions(Fleet.load("paper")), (0.8, 0.93), ("authors", "multicast"), draws=10, max_epochs=120
+    )
     outcome = compare("digits", problems, entries, settings)
     return made_up_results(
         outcome.schemes,
@@ -191,9 +193,13 @@ def test_headline_says_when_there_is_nothing_to_compare() -> None:
     results = replace(results, schemes=tuple(one for one in results.schemes if one.scheme != "coded-padded"))
     assert "no speed-up at 95\u202f% accuracy to set against the paper's 6.6" in headline(results)
     results = replace(results, paper=None)
-    assert headline(results).startswith("First to reach 95\u202f% accuracy is conventional FL: after 8022\u202fs")
+    assert headline(results).startswith(
+        "To 95\u202f% accuracy on mnist, conventional FL is fastest with 8022\u202fs; no scheme whose server"
+    )
     results = replace(results, schemes=tuple(replace(one, time_to_target_s=Times()) for one in results.schemes))
-    assert headline(results) == "No scheme reaches 95\u202f% accuracy in the median seed."
+    assert headline(results) == (
+        "No scheme reaches 95\u202f% accuracy on mnist in half of the seeds: take a lower target or more epochs."
+    )
 
 
 def test_verdicts_sensitivity_and_shuffled_sections() -> None:
@@ -293,7 +299,7 @@ def test_terminal_table_refuses_what_is_not_there() -> None:
 
 def test_regression_scores_are_not_percentages() -> None:
     results = replace(made_up(), score_name="R^2", paper=None)
-    assert headline(results).startswith("First to reach R^2 = 0.95 is coded-padded")
+    assert headline(results).startswith("To R^2 = 0.95 on mnist, coded-padded (α = 23) is fastest")
     assert rows_at(results.schemes, 0.95, "authors", "paper", "R^2")[2].final == "0.871"
     page_of(results)
 

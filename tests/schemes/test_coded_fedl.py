@@ -27,7 +27,7 @@ SHAPE = WorkShape(2000, 10, np.full(25, 2400))
 def trained(scheme, of: CentralTotals, fleet: Fleet, step: float = 6.0):
     descent = Descent(StepSchedule(step), 1e-4)
     rng = np.random.default_rng(0)
-    return trajectory(scheme, of, None, descent, Conditions(fleet), rng, max_epochs=40, target=2.0)
+    return trajectory(scheme.models(of, None, descent, Conditions(fleet), rng), of, max_epochs=40, target=2.0)
 
 
 @pytest.mark.parametrize("n_devices", [2, 3, 5, 7, 10, 15, 20])

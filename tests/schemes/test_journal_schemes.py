@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from codedfl.errors import InvalidInput
+from codedfl_lab.comparing.timed_scheme import TimedScheme, Workload
 from codedfl_lab.costs import (
     SCHEMES,
     CodedKeys,
@@ -21,15 +22,15 @@ from codedfl_lab.costs import (
     WorkShape,
 )
 from codedfl_lab.fleet.fleet import Fleet
-from codedfl_lab.planning.planner import Plan, timed_plan
 
 PAPER = replace(Fleet.load("paper"), pad_macs_per_number=0.0, seal_macs_per_number=0.0)
 SAMPLES = 60_000
 
 
-def row(scheme: Scheme, fleet: Fleet = PAPER, epochs: int = 20, draws: int = 100, seed: int = 0) -> Plan:
+def row(scheme: Scheme, fleet: Fleet = PAPER, epochs: int = 20, draws: int = 100, seed: int = 0) -> TimedScheme:
     shape = WorkShape(2000, 10, np.full(fleet.n_devices, SAMPLES // fleet.n_devices))
-    return timed_plan(scheme, "gd", epochs, shape, Conditions(fleet), draws, np.random.default_rng(seed))
+    work = Workload(shape, Conditions(fleet), draws)
+    return TimedScheme.on(scheme, "gd", epochs, work, np.random.default_rng(seed))
 
 
 @pytest.mark.parametrize(("z", "seconds"), [(1, 3.33), (5, 4.24), (10, 15.2)])

@@ -173,7 +173,8 @@ def test_coded_fedl_has_a_deadline():
 def sixty_epochs(scheme, partition, at):
     descent = Descent(StepSchedule(6.0), 1e-4)
     rng = np.random.default_rng(0)
-    return trajectory(scheme, totals(partition=partition), None, descent, at, rng, max_epochs=60, target=2.0)
+    of = totals(partition=partition)
+    return trajectory(scheme.models(of, None, descent, at, rng), of, max_epochs=60, target=2.0)
 
 
 def test_dropping_the_slowest_loses_accuracy_on_sorted_data_only():

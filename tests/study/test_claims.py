@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -11,9 +12,10 @@ import pytest
 from codedfl.data.problem import make_problem
 from codedfl.errors import InvalidInput
 from codedfl_lab import datasets
-from codedfl_lab.comparing.comparison import Settings, Timed, timed_latencies, train_all
+from codedfl_lab.comparing.comparison import Settings, draw_latencies, train_all
 from codedfl_lab.comparing.paper import EXPERIMENTS
-from codedfl_lab.costs import CodedPadded, Conventional, DropSlowest
+from codedfl_lab.comparing.results import SchemeResult
+from codedfl_lab.costs import CodedPadded, Conditions, Conventional, DropSlowest
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.reproduce.claims import (
     accuracy_claims,
@@ -129,7 +131,7 @@ def test_beats_coded_fedl() -> None:
 
 
 def test_smaller_alpha_wins_between() -> None:
-    def at(target: float, conventional: float, smaller: float, whole: float) -> list[Timed]:
+    def at(target: float, conventional: float, smaller: float, whole: float) -> list[SchemeResult]:
         return [timed(target, conventional), timed(target, smaller, alpha=16), timed(target, whole, alpha=25)]
 
     held = at(0.8, 900, 600, 800) + at(0.85, 9000, 2700, 1800)  # at 85 % replication may win
@@ -154,7 +156,7 @@ def test_best_alpha_changes() -> None:
 
 @pytest.mark.parametrize(("final", "lost"), [(0.87, "holds"), (0.946, "fails")])
 def test_dropping_and_accuracy(final: float, lost: str) -> None:
-    def on(dataset: str) -> list[Timed]:
+    def on(dataset: str) -> list[SchemeResult]:
         return [
             timed(0.95, 8000.0, dataset=dataset),
             timed(0.95, None, dataset=dataset, dropped=5, final=final),
@@ -195,10 +197,10 @@ def test_other_data_sets_have_no_claims() -> None:
 
 
 @pytest.fixture(scope="module")
-def sorted_and_shuffled() -> tuple[list[Timed], list[Timed]]:
+def sorted_and_shuffled() -> tuple[Sequence[SchemeResult], Sequence[SchemeResult]]:
     """Small and real: digits with 100 features on the paper's fleet."""
     data = datasets.load("digits")
-    settings = Settings(Fleet.load("paper"), (0.8, 0.9), draws=10, max_epochs=120)
+    settings = Settings(Conditions(Fleet.load("paper")), (0.8, 0.9), draws=10, max_epochs=120)
     schemes = (Conventional(), CodedPadded(6), CodedPadded(23), CodedPadded(25), DropSlowest(5))
     entries = [as_the_paper(one) for one in schemes]
     outcomes = []
@@ -206,11 +208,13 @@ def sorted_and_shuffled() -> tuple[list[Timed], list[Timed]]:
         problems = [
             (seed, make_problem(data, n_devices=25, partition_name=way, n_features=100, seed=seed)) for seed in range(3)
         ]
-        outcomes.append(timed_latencies(name, train_all(problems, entries, settings), entries, settings)[0])
+        outcomes.append(draw_latencies(name, train_all(problems, entries, settings), entries, settings)[0])
     return outcomes[0], outcomes[1]
 
 
-def test_a_real_comparison_can_be_judged(sorted_and_shuffled: tuple[list[Timed], list[Timed]]) -> None:
+def test_a_real_comparison_can_be_judged(
+    sorted_and_shuffled: tuple[Sequence[SchemeResult], Sequence[SchemeResult]],
+) -> None:
     """Digits under the name of MNIST: what is judged depends on the entries alone, and dropping drifts here as well."""
     plain, shuffled = sorted_and_shuffled
     claims = [*paper_claims("mnist", plain, shuffled), *accuracy_claims("mnist", plain, shuffled)]

@@ -15,6 +15,7 @@ from codedfl_lab.costs import (
     CodedFedL,
     CodedKeys,
     CodedPadded,
+    Conditions,
     Conventional,
     ConventionalFullBatch,
     DropSlowest,
@@ -37,7 +38,8 @@ ENTRIES = [
 
 def settings(**changes) -> Settings:
     return replace(
-        Settings(FLEET, (0.7, 0.92), conventions=("authors", "multicast"), draws=20, max_epochs=60), **changes
+        Settings(Conditions(FLEET), (0.7, 0.92), conventions=("authors", "multicast"), draws=20, max_epochs=60),
+        **changes,
     )
 
 
@@ -115,7 +117,7 @@ def test_every_small_fleet_gets_its_table(devices):
     fleet = Fleet.load("paper").scaled_to(devices)
     entries = [Entry(Conventional()), Entry(CodedFedL(0.1)), Entry(CodedFedL(0.8)), Entry(CodedKeys(devices), "cg")]
     problem = digits(devices, n_features=40)
-    outcome = compare("digits", [(0, problem)], entries, settings(fleet=fleet, draws=5, max_epochs=20))
+    outcome = compare("digits", [(0, problem)], entries, settings(at=Conditions(fleet), draws=5, max_epochs=20))
     assert [one.reason for one in outcome.schemes if one.scheme != "coded-fedl"] == [None] * 8
 
 
@@ -123,7 +125,7 @@ def test_one_device_a_thousand_times_slower():
     slow = replace(FLEET.classes[0], count=1, mac_rate=FLEET.classes[0].mac_rate / 1000, name="slow")
     fleet = replace(FLEET, classes=(replace(FLEET.classes[0], count=9), slow))
     entries = [Entry(Conventional()), Entry(CodedFedL(0.1)), Entry(CodedKeys(2), "cg")]
-    outcome = compare("digits", [(0, digits())], entries, settings(fleet=fleet, draws=5, max_epochs=20))
+    outcome = compare("digits", [(0, digits())], entries, settings(at=Conditions(fleet), draws=5, max_epochs=20))
     assert row(outcome, "coded-keys", target=0.7).reason is None
     assert row(outcome, "conventional", target=0.7).reason is None
 

@@ -19,13 +19,14 @@ from codedfl.run.noise import noise_of_run
 from codedfl.run.parties import make_parties
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.noise_level import NoiseLevel
+from codedfl_lab import datasets
 from codedfl_lab.costs import RoleSums
 from codedfl_lab.planning.noisy_totals import NoisyTotals
 from codedfl_lab.planning.planner import noisy_scores
 from codedfl_lab.report.noise_page import noise_figure, write_noise_report
-from codedfl_lab.reproduce import noise as study
 from codedfl_lab.reproduce.noise import NoiseResults, NoiseRow, membership, reproduce_noise
 from codedfl_lab.reproduce.noise_audit import FAULTS, audit, shown_epsilon
+from codedfl_lab.reproduce.scope import Scope
 from scenario import repeatable
 from wording import exactly
 
@@ -60,7 +61,7 @@ def test_the_totals_of_the_study_are_those_that_the_protocol_decodes():
     assert noise is not None
     solver = Keeps(10.0)
     server, devices = make_parties(scheme, problem, solver, noise=noise, random_bytes=repeatable("a run"))
-    invitation = server.invite()[0].data
+    invitation = server.invite().outgoing[0].data
     joins = [device.receive(invitation) for device in devices]
     seeds = [device._noise_seed for device in devices]
     assert all(joins) and len(set(seeds)) == 6
@@ -118,11 +119,10 @@ def test_membership_is_seen_where_a_model_knows_its_rows_by_heart():
 
 
 def test_the_study_as_a_whole_and_its_report(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    monkeypatch.setattr(study.datasets, "load", lambda *_: small_data())
+    monkeypatch.setattr(datasets, "load", lambda *_: small_data())
     said: list[str] = []
-    results = reproduce_noise(
-        seeds=[0], features=[30], audit_runs=2000, command="here", progress=lambda what, _: said.append(what)
-    )
+    scope = Scope(seeds=[0], command="here")
+    results = reproduce_noise(scope, lambda what, _: said.append(what), features=[30], audit_runs=2000)
     assert results.quick and said[-1] == "audit"
     assert [row.epsilon for row in results.rows] == [None, 1.0, 3.0, 8.0] * 2
     assert all(0 <= row.membership <= row.bound for row in results.rows)

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from codedfl.solve.registry import BLOCK_KRYLOV
 from codedfl_lab.comparing.comparison import Settings, train_one
-from codedfl_lab.costs import CodedKeys, Conventional, ConventionalFullBatch
+from codedfl_lab.costs import CodedKeys, Conditions, Conventional, ConventionalFullBatch
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.report.journal import peers_discussion
-from codedfl_lab.reproduce.peers import SIZES, peer_rows
 from codedfl_lab.reproduce.reproduce import as_the_paper
+from codedfl_lab.reproduce.sizes import PEER_SIZES, peers_at_sizes
 from small_problems import digits
 
 
 def test_every_size_has_every_scheme_with_what_it_bears():
-    settings = Settings(Fleet.load("paper"), (0.8,), max_epochs=60)
+    settings = Settings(Conditions(Fleet.load("paper")), (0.8,), max_epochs=60)
     exact = [
         as_the_paper(kind, solver)
         for kind in (CodedKeys(25), ConventionalFullBatch())
         for solver in ("gd", BLOCK_KRYLOV)
     ]
     trained = train_one(0, digits(n_features=100), [as_the_paper(Conventional()), *exact], settings)
-    rows = peer_rows("digits", 0.8, trained, settings)
+    rows = peers_at_sizes("digits", trained, settings)
     bears = {
         "conventional": [-1],
         "conventional-full-batch": [-1],
@@ -29,20 +29,24 @@ def test_every_size_has_every_scheme_with_what_it_bears():
         "coded-secagg": [1, 1, 10, 10],
         "role-keys": [1, 1, 10, 10],
     }
-    for size in SIZES:
-        here = [row for row in rows if row.devices == size]
+    for size in PEER_SIZES:
+        here = [row.timed for row in rows if row.devices == size]
         assert {name: sorted(row.colluders for row in here if row.scheme == name) for name in bears} == bears
         for solver in ("gd", BLOCK_KRYLOV):
             epochs = {
                 row.epochs for row in here if row.solver == solver and row.scheme in ("coded-secagg", "role-keys")
             }
             assert len(epochs) == 1, "exact models need the same epochs, whoever makes them"
-        assert all(0 <= row.sharing_seconds < row.seconds and row.device_bytes > 0 for row in here)
+        assert all(0 <= row.sharing_seconds < row.seconds_mean and row.upload_bytes > 0 for row in here)
         assert all(row.stragglers == 0 for row in here if row.scheme in ("conventional", "light-secagg"))
         assert all(row.stragglers > 0 for row in here if row.scheme in ("coded-secagg", "role-keys"))
     first, *ratios = peers_discussion(rows)
-    assert "6.6 to 18.7" in first and len(ratios) == len(SIZES)
-    times = {row.scheme: row.seconds for row in rows if (row.devices, row.solver, row.colluders) == (25, "gd", 1)}
+    assert "6.6 to 18.7" in first and len(ratios) == len(PEER_SIZES)
+    times = {
+        row.timed.scheme: row.timed.seconds_mean
+        for row in rows
+        if (row.devices, row.timed.solver, row.timed.colluders) == (25, "gd", 1)
+    }
     assert ratios[0].endswith(
         f"takes {times['coded-secagg'] / times['light-secagg']:.2f} times as long as LightSecAgg."
     )

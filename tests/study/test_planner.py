@@ -12,11 +12,12 @@ from codedfl.data.problem import make_problem
 from codedfl.errors import InvalidInput
 from codedfl.solve.krylov import ConjugateGradient
 from codedfl_lab import datasets
+from codedfl_lab.comparing.names import full_name
 from codedfl_lab.comparing.simulator import simulate
 from codedfl_lab.costs import CodedKeys, CodedPadded, Conditions, coded_scheme
 from codedfl_lab.costs.central import CentralTotals
 from codedfl_lab.fleet.fleet import Fleet
-from codedfl_lab.planning.planner import Limits, Planning, plan, time_against_alpha
+from codedfl_lab.planning.planner import Limits, Planning, Search, plan, time_against_alpha
 from small_problems import digits, totals
 
 PAPER = Fleet.load("paper").scaled_to(10)
@@ -26,7 +27,7 @@ D = 200
 
 def planned(fleet: Fleet = PAPER, limits: Limits | None = None, **options) -> Planning:
     at = Conditions(fleet, "multicast")
-    return plan(totals(n_features=D), at, TARGET, limits, regularisation=1e-4, **({"draws": 60} | options))
+    return plan(totals(n_features=D), at, TARGET, limits, Search(regularisation=1e-4, **({"draws": 60} | options)))
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +55,7 @@ def test_gram_revealing_plans_need_leave(paper_plan):
     """One-shot, and descent beyond d/c epochs, give the server all of X'X."""
     reasons = {made.scheme: why for made, why in paper_plan.left_out}
     assert reasons["one-shot"] == ["the server learns the whole total Gram matrix"]
-    assert all(not made.reveals_gram or not made.is_coded for made in paper_plan.plans)
+    assert all(not made.reveals_gram or made.alpha is None for made in paper_plan.plans)
     allowed = planned(limits=Limits(allow_gram=True), solvers=("cg",), draws=5)
     assert "one-shot" in {made.scheme for made in allowed.plans}
 
@@ -90,7 +91,7 @@ def test_without_stragglers_it_says_that_coding_does_not_pay():
 def test_the_fair_rival_is_named_by_its_own_solver():
     """Nesterov's row was called "with CG" once."""
     made = planned(solvers=("nesterov",), draws=5)
-    assert "Conventional FL on full batches with nesterov needs" in made.why()
+    assert "Conventional FL on full batches with Nesterov needs" in made.why()
 
 
 # -- what leaks to whom
@@ -102,12 +103,14 @@ def quick() -> Planning:
 
 
 def test_every_plan_says_whom_it_exposes(quick):
-    by_label = {made.label: (made.exposed_to_server, made.exposed_by_one, made.exposed_by_two) for made in quick.plans}
-    for open_ in ("conventional, gd", "conventional-full-batch, cg", "coded-fedl, δ = 0.8, gd"):
+    by_label = {
+        full_name(made): (made.exposed_to_server, made.exposed_by_one, made.exposed_by_two) for made in quick.plans
+    }
+    for open_ in ("conventional FL", "conventional FL, full batch, CG", "CodedFedL, δ = 0.8"):
         assert by_label[open_] == (10, 9, 8)
-    assert by_label["coded-keys, α = 8, cg"] == (0, 7, 8)
-    assert by_label["coded-padded, α = 1, cg"] == (0, 0, 1)
-    assert by_label["one-shot, α = 10, closed-form"] == (0, 9, 8)
+    assert by_label["coded-keys, α = 8, CG"] == (0, 7, 8)
+    assert by_label["coded-padded, α = 1, CG"] == (0, 0, 1)
+    assert by_label["one-shot, α = 10, closed form"] == (0, 9, 8)
 
 
 def test_total_only_leaves_out_what_shows_single_devices():
@@ -121,18 +124,18 @@ def test_total_only_leaves_out_what_shows_single_devices():
 def test_colluders_are_a_constraint(quick):
     made = planned(solvers=("cg",), draws=5, limits=Limits(colluders=1, allow_gram=True))
     keep = [plan for plan in quick.plans if plan.colluders >= 1]
-    assert {plan.label for plan in made.plans} == {plan.label for plan in keep}
+    assert {full_name(plan) for plan in made.plans} == {full_name(plan) for plan in keep}
     assert made.best == min(keep, key=lambda plan: plan.seconds_mean)
-    reasons = {plan.label: why for plan, why in made.left_out}
-    assert reasons["conventional, gd"] == ["the server needs none"]
-    assert reasons["coded-keys, α = 8, cg"] == ["1 colluders expose others"]
+    reasons = {full_name(plan): why for plan, why in made.left_out}
+    assert reasons["conventional FL"] == ["the server needs none"]
+    assert reasons["coded-keys, α = 8, CG"] == ["1 colluders expose others"]
 
 
 def test_the_plan_for_just_so_many_colluders_is_tried(quick):
     """Three are not among the usual candidates."""
     assert {plan.colluders for plan in quick.plans if plan.scheme == "role-keys"} == {1, 2, 4}
     made = planned(solvers=("cg",), draws=5, limits=Limits(colluders=3))
-    assert made.best.label == "role-keys, z = 3, cg"
+    assert full_name(made.best) == "role-keys, z = 3, CG"
 
 
 def test_too_many_colluders_are_refused():
@@ -154,7 +157,7 @@ def test_a_scheme_that_cannot_run_is_named_and_the_others_are_planned():
     data = datasets.load("digits")
     few = replace(data, X_train=data.X_train[:40], y_train=data.y_train[:40])
     problem = make_problem(few, n_devices=10, n_features=100, partition_name="random")
-    made = plan(CentralTotals(problem), Conditions(PAPER), 0.2, solvers=("cg",), draws=3)
+    made = plan(CentralTotals(problem), Conditions(PAPER), 0.2, search=Search(solvers=("cg",), draws=3))
     assert made.best.is_private
     assert "CodedFedL, δ = 0.1 cannot run: points must be at least one per mini-batch (5), got 4" in made.unreached
 
@@ -176,7 +179,7 @@ def one_slow() -> Fleet:
 def test_predicted_and_simulated_times_agree_within_five_percent(fleet, runs):
     """The plan's mean against the mean of real protocol runs on virtual time; where devices straggle, it takes many."""
     made = planned(fleet, solvers=("cg",), draws=400)
-    coded = next(p for p in made.plans if p.is_coded and p.alpha > 1)
+    coded = next(p for p in made.plans if p.alpha is not None and p.alpha > 1)
     scheme = coded_scheme(coded.scheme, coded.alpha, coded.groups)
     at = Conditions(fleet, "multicast")
     problem = digits(n_features=D)

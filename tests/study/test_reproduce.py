@@ -15,6 +15,7 @@ from codedfl_lab.comparing.results import Results, SchemeResult
 from codedfl_lab.datasets import DataUnavailable, fetch_dataset
 from codedfl_lab.report.files import write_report
 from codedfl_lab.reproduce.reproduce import reproduce
+from codedfl_lab.reproduce.scope import Scope
 
 KEYS = {
     "dataset", "scheme", "solver", "sharing", "step", "target_accuracy", "epochs_to_target", "time_to_target_s",
@@ -51,9 +52,8 @@ def small(tmp_path_factory) -> Results:
     said: list[float] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(EXPERIMENTS, "mnist", digits)
-        results = reproduce(
-            "mnist", seeds=[0, 1], draws=20, n_features=200, progress=lambda what, part: said.append(part)
-        )
+        scope = Scope(seeds=[0, 1], draws=20, n_features=200)
+        results = reproduce("mnist", scope, progress=lambda what, part: said.append(part))
     write_report(out / "mnist", results)
     check_folder(out / "mnist", 2)
     assert json.loads((out / "mnist" / "results.json").read_text()) == json.loads(results.json_bytes())
@@ -114,7 +114,7 @@ def test_every_convention_has_its_verdict(small):
 
 def test_unknown_experiments_are_refused(tmp_path):
     with pytest.raises(InvalidInput) as caught:
-        reproduce("cifar")
+        reproduce("cifar", Scope())
     assert str(caught.value) == "experiment must be one of mnist, fashion-mnist, got 'cifar'"
 
 
@@ -128,7 +128,7 @@ def test_small_mnist(tmp_path, monkeypatch):
         pytest.skip("MNIST is not on this machine: set CODEDFL_DATA, or CODEDFL_FETCH=1 to fetch it")
     small = Experiment("mnist", "MNIST, small", (0.80, 0.90), 23, 6.6, max_epochs=300)
     monkeypatch.setitem(EXPERIMENTS, "mnist", small)
-    results = reproduce("mnist", seeds=[0], draws=20, n_features=500, rows=10_000)
+    results = reproduce("mnist", Scope(seeds=[0], draws=20, n_features=500, rows=10_000))
     write_report(tmp_path / "mnist", results)
     check_folder(tmp_path / "mnist", 2)
     assert best(results, 0.9, "coded-keys", solver="cg").speedup_over_conventional.median > 3

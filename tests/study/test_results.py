@@ -7,17 +7,18 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from codedfl_lab.comparing.results import (
+    NOT_WRITTEN,
     SCHEMA,
+    AtSize,
     Claim,
     Exposure,
     Gain,
     Goal,
     PaperValue,
     Results,
-    ScalingRow,
     Sensitivity,
 )
-from made_up_results import entry, made_up_results
+from made_up_results import entry, made_up_results, made_up_timed
 
 GOAL = Goal(
     *("s", "mnist", 0.95, "holds", "e", "coded-keys", "cg", "conventional", "gd", False, 100.0, 121.0),
@@ -38,7 +39,7 @@ def everything() -> Results:
         shuffled=(coded,),
         sensitivity=(Sensitivity(0.0, (coded,)),),
         claims=(Claim("c", "mnist", None, "not judged", "missing"), GOAL),
-        scaling=(ScalingRow("mnist", 50, "coded-keys", "cg", "x", "multicast", True, 3.0, 2.0, True, {"alpha": 46}),),
+        scaling=(AtSize("mnist", 50, "multicast", True, made_up_timed(), 2.0, True),),
         notes=("a note",),
         quick=True,
     )
@@ -47,7 +48,7 @@ def everything() -> Results:
 def same(written: Any, value: Any) -> bool:
     """Whether JSON holds this value: every field of every record by its name, parameters beside the others."""
     if is_dataclass(value):
-        own = {one.name: getattr(value, one.name) for one in fields(value) if one.name != "traces"}
+        own = {one.name: getattr(value, one.name) for one in fields(value) if one.metadata != NOT_WRITTEN}
         parameters = own.pop("parameters", None)
         own |= {} if parameters is None else {"z": None, **parameters}
         return set(written) - {"schema"} == set(own) and all(same(written[key], own[key]) for key in own)
@@ -61,7 +62,7 @@ def test_every_field_is_written_as_plain_json() -> None:
 
 
 def test_parameters_stand_beside_the_other_fields_and_z_on_every_row() -> None:
-    rows = everything().to_json()["schemes"]
+    rows = json.loads(everything().json_bytes())["schemes"]
     assert [(row.get("alpha"), row.get("delta"), row["z"]) for row in rows] == [
         (None, None, None),
         (23, None, None),

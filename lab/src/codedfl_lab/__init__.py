@@ -21,6 +21,7 @@ __all__ = [  # noqa: RUF022 (data-flow order, not the alphabet)
     "Settings",
     "compare",
     "Limits",
+    "Search",
     "plan",
 ]
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from codedfl_lab.costs.scheme import Conditions
     from codedfl_lab.fleet.fleet import Fleet
     from codedfl_lab.fleet.latency import FleetLatency, LatencyModel
-    from codedfl_lab.planning.planner import Limits, plan
+    from codedfl_lab.planning.planner import Limits, Search, plan
 else:  # hidden from type checkers, which would take every name for a good one
     __getattr__, __dir__ = names_on_demand(
         __name__,
@@ -46,6 +47,6 @@ else:  # hidden from type checkers, which would take every name for a good one
             "codedfl_lab.baselines.coded_fedl": ["CodedFedL"],
             "codedfl_lab.comparing.simulator": ["simulate"],
             "codedfl_lab.comparing.comparison": ["Entry", "Settings", "compare"],
-            "codedfl_lab.planning.planner": ["Limits", "plan"],
+            "codedfl_lab.planning.planner": ["Limits", "Search", "plan"],
         },
     )

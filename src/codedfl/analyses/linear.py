@@ -27,9 +27,9 @@ from codedfl.typing import Floats, Integers
 
 # Below this part of the largest eigenvalue of the correlations a direction is rounding.
 _SINGULAR = 1e-9
-_LOST = 1e-13  # below so small an eigenvalue per column a solution has hardly a digit
-_NAMED = 0.2  # a column with so large a part in an unresolved direction is named
-_NO_RESIDUAL = 1e-13  # of the target's variance: what is left is rounding
+_LOST = 1e-13  # below this eigenvalue per column a solution has hardly a digit
+_NAMED = 0.2  # a column with at least this part in an unresolved direction is named
+_NO_RESIDUAL = 1e-13  # below this part of the target's variance, what is left is rounding
 _MOST_EXACT = 128  # columns whose equations are mended in exact integers, which takes their cube
 
 
@@ -105,13 +105,13 @@ class LinearTotal:
     # -- moments
 
     def moments(self) -> Moments:
-        """Of the design columns over all training rows, in their own units."""
+        """Means and variances of the design columns over all training rows, in their own units."""
         step, zero = self.study.design_units
         mean = zero + step * self._training.mean[: len(step)]
         return Moments(self.rows, mean, np.square(step) * self._training.variance[: len(step)])
 
     def covariance(self) -> Floats:
-        """Of the design columns over all training rows, in their own units."""
+        """The covariance of the design columns over all training rows, in their own units."""
         step, _ = self.study.design_units
         d = len(step)
         return self._training.scatter[:d, :d].astype(np.float64) / self.rows**2 * np.outer(step, step)
@@ -165,7 +165,7 @@ class LinearTotal:
         return np.vstack((constant, weights * (step * self.study.design_limits)[:, None]))
 
     def score(self, theta: Floats) -> NumberScore | None:
-        """Of a Theta of ``recipe`` on the held-out rows of a number to predict; None if there are none."""
+        """How good a Theta of ``recipe`` is on the held-out rows, for a number to predict; None if there are none."""
         if not self.held_out:
             return None
         part, d = self._parts[1], len(self.study.design_names)
@@ -186,7 +186,7 @@ class LinearTotal:
         """Coefficients in the columns' units with standard errors and p values, without a penalty.
 
         columns: those of the table that are used; None are all.
-        level: of the confidence intervals.
+        level: the level of the confidence intervals.
         """
         if columns is not None:
             return self.only(columns).ols(level=level)
@@ -299,14 +299,14 @@ class _Part:
 
 
 def _as_integers(values: Floats) -> tuple[NDArray[Any], int]:
-    """The same numbers, exactly, as Python's integers of 2^-bits."""
+    """``values``, exactly, as Python's integers of 2^-bits; and bits."""
     smallest = float(np.abs(values[values != 0]).min(initial=1.0))
     bits = max(0, 60 - int(np.frexp(smallest)[1]))
     return np.array([int(one) for one in np.ldexp(values, bits).flat], dtype=object).reshape(values.shape), bits
 
 
 def _refuse_singular(gram: Floats, regularisation: float) -> None:
-    """Where the solution would be rounding; whatever the units of the columns."""
+    """Refuse equations whose solution would be rounding, whatever the units of the columns."""
     penalised = gram + regularisation * np.eye(len(gram))
     sizes = np.sqrt(np.diag(penalised))
     if np.linalg.eigvalsh(penalised / np.outer(sizes, sizes))[0] <= _LOST * len(gram):

@@ -1,4 +1,4 @@
-"""How good a model is on held-out rows, from totals alone: of a number by a Gram matrix, of classes by counts."""
+"""How good a model is on held-out rows, from totals alone: for a number by a Gram matrix, for classes by counts."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class LinearFinding:
     """One linear model that was read from a total.
 
     name: as the study calls it; "" is the study's own model.
-    columns: of the table that are in it.
+    columns: the columns of the table that are in it.
     model, no_model: the ridge, or why there is none.
     score: on held-out rows of a number to predict; None where there are none, and for classes.
     inference: without a penalty; None where nobody asked for it, or where it cannot be made.
@@ -67,7 +67,7 @@ class LinearFinding:
 class StudyFindings:
     """What a study found.
 
-    model: of all columns, with the study's penalty.
+    model: the model of all columns, with the study's penalty.
     score, no_score: on held-out rows, or why there is none.
     inference, no_inference: coefficients without a penalty, or why there are none; None and "" if nobody asked.
     clipped: how many values lay beyond their ranges, where a driver knows it.
@@ -171,7 +171,7 @@ def refit(
     """One more linear model of a total that is there already: no device is asked for anything.
 
     total, merged: as ``StudyFindings`` has them.
-    columns: of the table that the model has; None are all. Columns that were merged away are left out.
+    columns: the columns of the table that the model has; None takes all. Columns that were merged away are left out.
     regularisation: None is the study's.
     inference: whether standard errors and p values are made, at this ``level`` of the confidence intervals.
 

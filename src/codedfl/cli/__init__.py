@@ -1,4 +1,4 @@
-"""The command line: one file a command, put together in ``app``."""
+"""The command line: one file per command, put together in ``app``."""
 
 import sys
 

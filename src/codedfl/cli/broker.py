@@ -26,7 +26,7 @@ def new(
         list[str] | None, typer.Option(metavar="NAME", help="A device to let in; can be repeated.", show_default=False)
     ] = None,
     port: Annotated[int, typer.Option(metavar="N", help="To listen at.")] = 8883,
-    listen: Annotated[str, typer.Option(metavar="ADDRESS", help="Of the interface to listen at.")] = "0.0.0.0",
+    listen: Annotated[str, typer.Option(metavar="ADDRESS", help="Address of the interface to listen at.")] = "0.0.0.0",
 ) -> None:
     """Write a broker's folder: TLS, a certificate for each party, access lists, limits.
 

@@ -63,7 +63,7 @@ Seed = Annotated[
     typer.Option(
         metavar="N",
         min=0,
-        help="Of the features, the partition and the latencies. The test rows of a file do not depend on it.",
+        help="Draws the features, the partition and the latencies. The test rows of a file do not depend on it.",
     ),
 ]
 Json = Annotated[
@@ -98,7 +98,8 @@ class DataOptions:
         ),
     ] = None
     concentration: Annotated[
-        float | None, in_data(help="Of --partition dirichlet: small makes the devices differ more.", show_default="0.5")
+        float | None,
+        in_data(help="With --partition dirichlet: a small number makes the devices differ more.", show_default="0.5"),
     ] = None
     data_dir: DataDir = None
     columns: Annotated[
@@ -143,7 +144,7 @@ class ModelOptions:
     gamma: Annotated[
         float | None,
         in_model(
-            help="Of the kernel exp(-gamma |x - x'|^2).",
+            help="In the kernel exp(-gamma |x - x'|^2): a large one tells nearby rows apart.",
             show_default="15.68 / (columns x width^2), the width being 1 for pixels and 8 for standardised columns",
         ),
     ] = None

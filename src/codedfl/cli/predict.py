@@ -40,13 +40,13 @@ def predict(
         Path | None, options.in_output(metavar="FILE", help="Where the CSV goes.", show_default="stdout")
     ] = None,
 ) -> None:
-    """Predict the label of every row, as a CSV with one prediction a row.
+    """Predict the label of every row, as a CSV with one prediction per row.
 
     MODEL is a model.safetensors that codedfl train wrote; DATA is digits, digits-shifted, mnist,
     fashion-mnist, or a .npz, .csv or .parquet file.
 
-    A file needs the columns the model was trained on, by name and in any order; others are left alone. Of a named
-    data set the test part is taken.
+    A file needs the columns the model was trained on, by name and in any order; others are left alone. A named
+    data set is predicted on its test part.
     """
     screen = Screen()
     trained = TrainedModel.load(model)

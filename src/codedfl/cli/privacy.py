@@ -25,10 +25,19 @@ def show_privacy(
     scheme: Annotated[str, typer.Argument(metavar="[SCHEME]", click_type=click.Choice(list(SCHEMES)))] = RoleKeys.name,
     colluders: Annotated[
         int | None,
-        typer.Option(min=0, metavar="Z", help="Of role-keys and role-sums.", show_default="1; 0 below four devices"),
+        typer.Option(
+            min=0,
+            metavar="Z",
+            help="How many devices may collude, in role-keys and role-sums.",
+            show_default="1; 0 below four devices",
+        ),
     ] = None,
     alpha: Annotated[
-        int | None, typer.Option(help="Of a coded scheme.", show_default="D - 2, at least 1, in a group")
+        int | None,
+        typer.Option(
+            help="Devices that can answer for each other, in a coded scheme.",
+            show_default="D - 2, at least 1, in a group",
+        ),
     ] = None,
     groups: Annotated[
         int | None, typer.Option(min=1, help="Groups with a code each.", show_default="as many as the scheme takes")
@@ -37,8 +46,12 @@ def show_privacy(
     devices: Annotated[
         int | None, options.in_fleet(metavar="D", help="Number of devices.", show_default="the fleet's")
     ] = None,
-    epsilon: Annotated[float | None, in_noise(metavar="E", help="With noise: what a run may cost a row.")] = None,
-    delta: Annotated[float | None, in_noise(metavar="D", help="The probability with which it may not hold.")] = None,
+    epsilon: Annotated[
+        float | None, in_noise(metavar="E", help="With noise: how much a run may tell about a row.")
+    ] = None,
+    delta: Annotated[
+        float | None, in_noise(metavar="D", help="With noise: the probability with which that may fail.")
+    ] = None,
     honest: Annotated[int | None, in_noise(metavar="N", help="Devices assumed to add their noise.")] = None,
     json: options.Json = None,
 ) -> None:
@@ -75,6 +88,6 @@ def show_privacy(
 def _promises(scheme: str, epsilon: float | None, delta: float | None, honest: int | None) -> list[str]:
     budget = Budget.asked(epsilon, delta, honest, None)
     kind = SCHEMES[scheme]
-    if budget is not None and not (issubclass(kind, CodedScheme) and kind.server_type.adds_noise):
+    if budget is not None and not (issubclass(kind, CodedScheme) and kind.sharing_scheme.adds_noise):
         raise InvalidInput(f"--epsilon must go with role-sums or role-keys, got {scheme}, whose devices add no noise")
     return [] if budget is None else [budget.sentence()]

@@ -44,7 +44,10 @@ def serve_study(
     wait: Annotated[
         float | None,
         typer.Option(
-            metavar="SECONDS", help="For absent devices; then it starts without their pods.", min=0, show_default="300"
+            metavar="SECONDS",
+            help="How long to wait for absent devices; then it starts without their pods.",
+            min=0,
+            show_default="300",
         ),
     ] = None,
     patience: Annotated[

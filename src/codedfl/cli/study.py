@@ -153,7 +153,7 @@ def refit_study(
     regularisation: Annotated[
         float | None, typer.Option(metavar="LAMBDA", min=0, help="Ridge parameter.", show_default="the study's")
     ] = None,
-    level: Annotated[float, typer.Option(metavar="P", help="Of the confidence intervals.")] = 0.95,
+    level: Annotated[float, typer.Option(metavar="P", help="Level of the confidence intervals.")] = 0.95,
     json: options.Json = None,
 ) -> None:
     """Make another linear model of the total that a study got: another penalty, fewer columns, standard errors.

@@ -13,7 +13,7 @@ from codedfl.data.labels import ClassLabels
 from codedfl.data.recipe import Recipe
 from codedfl_lab.report.rows import score as score_text
 
-_MOST_CLASSES = 12  # of a matrix that fits a terminal
+_MOST_CLASSES = 12  # the largest matrix that fits a terminal
 
 
 def show_findings(screen: Screen, study: Study, findings: StudyFindings, *more: tuple[str, str]) -> None:
@@ -66,7 +66,7 @@ def score_facts(found: ClassScore | NumberScore) -> list[tuple[str, str]]:
 
 
 def show_tables(screen: Screen, found: ClassScore | NumberScore | None, recipe: Recipe) -> None:
-    """Of classes: which were taken for which, and of two how often the score of the second one was right."""
+    """Show for classes which were taken for which, and for two of them how often the score of the second was right."""
     if not isinstance(found, ClassScore) or not found.rows:
         return
     assert isinstance(recipe.labels, ClassLabels)

@@ -24,7 +24,7 @@ from codedfl.errors import InvalidInput
 _NO_ROWS = RowTags(
     *((), np.zeros((0, 0), dtype=np.uint64), np.zeros((0, 0), dtype=np.uint64)),
     *("", np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.bool_)),
-)  # of a helper
+)  # what a helper has
 
 
 def approve(

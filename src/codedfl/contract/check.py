@@ -53,7 +53,7 @@ class DesignCheck:
 class TableCheck:
     """All columns of the study, and what speaks against the table as a whole.
 
-    design: of the training rows, if the table can be used at all.
+    design: what the design columns do on the training rows, if the table can be used at all.
     """
 
     table: str

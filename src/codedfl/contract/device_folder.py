@@ -30,7 +30,7 @@ class DeviceFolder:
     """
 
     def __init__(self, path: Path, rows_key: bytes = b"") -> None:
-        """``rows_key``: of the hashes of rows, for rehearsals, which are to be repeatable; a device draws its own."""
+        """``rows_key`` keys the hashes of rows. Rehearsals give one, to be repeatable; a device draws its own."""
         self.path = path
         self._rows_key = rows_key
 
@@ -75,7 +75,7 @@ class DeviceFolder:
         return ledger
 
     def rows_key(self) -> bytes:
-        """Of the hashes of rows: random, made once, and the same when the device's own key is renewed."""
+        """The key of the hashes of rows: random, made once, and kept when the device's own key is renewed."""
         if self._rows_key:
             return self._rows_key
         place = self.path / "rows.key"
@@ -96,7 +96,7 @@ class DeviceFolder:
         return None if data is None else Snapshot.decode(data)
 
     def frozen(self, digest: bytes) -> Snapshot:
-        """The same, where there must be some."""
+        """The frozen rows for the study of this digest; refused if there are none."""
         found = self.snapshot(digest)
         if found is None:
             raise InvalidInput(

@@ -70,7 +70,7 @@ def draft_study(
         ),
         "",
         "[protection]",
-        _say("colluders", 1, "so many devices that help the server still learn nothing but totals over pods"),
+        _say("colluders", 1, "how many devices may help the server and still learn nothing but totals over pods"),
         _say("least_participants", participants, "no device takes part with fewer; more hide each one better"),
         _say("max_rows", rows * participants, "public bound on the rows of all; room to spare costs digits"),
         _say("max_rows_per_device", rows, "public bound on the rows of one device"),

@@ -34,9 +34,9 @@ class Asked(Protocol):
 
 @dataclass(frozen=True)
 class Approval:
-    """That somebody approved a study on this device.
+    """The record that somebody approved a study on this device.
 
-    digest, name, edition: of the study. who, when: as the caller writes them.
+    digest, name, edition: those of the study. who, when: as the caller writes them.
     pod: the names of the owners in this device's pod. statistics: what may be asked for.
     rho: what the study's noise lets it cost a row; None for exact totals.
     width: its design columns. rows, held_out: how many rows the snapshot has in all, and kept for the score.
@@ -97,7 +97,7 @@ class Ledger:
         return len(self.approvals) + len(self.contributions) + len(self.questions)
 
     def approval(self, digest: bytes) -> Approval | None:
-        """Of the study with this digest, if it was approved here."""
+        """The approval of the study with this digest, or None if it was not approved here."""
         return next((one for one in self.approvals if one.digest == digest), None)
 
     # -- approvals
@@ -121,7 +121,7 @@ class Ledger:
     def row_objection(self, new: Approval, rows: RowTags, least: int) -> str:
         """Why rows would stand alone, or are others than were approved under this digest; empty when all is well.
 
-        rows: of the table now. least: k of the row rule (``Study.least_alike``).
+        rows: hashes of the table's rows as they are now. least: k of the row rule (``Study.least_alike``).
         """
         if self.approval(new.digest) is not None:
             return self._same_again(new.digest, rows)

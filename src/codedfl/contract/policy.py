@@ -175,7 +175,7 @@ most_total_epsilon=None, delta=1e-05, most_honest=None)
 
 
 def load_policy(path: Path) -> Policy:
-    """The same keys from a TOML file, and no others: a limit that is misspelt would be none.
+    """A policy from a TOML file. Keys that it does not know are refused: a limit that is misspelt would be none.
 
     >>> load_policy(Path("no-such.toml"))
     Traceback (most recent call last):

@@ -79,7 +79,7 @@ class Roster:
     def draft(cls, keys: Mapping[str, bytes], colluders: int, helpers: Iterable[str] = (), honest: int = 2) -> Roster:
         """As many pods as there can be of z + 2 owners, in the order of names, their sizes as even as possible.
 
-        honest: with noise, so many owners of a pod add theirs, beside z others.
+        honest: with noise, how many owners of a pod must add theirs, in addition to z others.
         """
         helping = sorted(set(helpers))
         if strange := [name for name in helping if name not in keys]:

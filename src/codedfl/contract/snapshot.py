@@ -106,7 +106,7 @@ def take_snapshot(study: Study, table: RawTable, key: bytes) -> Snapshot:
 
 
 def _held_out(study: Study, table: RawTable, key: bytes) -> NDArray[np.bool_]:
-    """None at all where fewer than ``least_alike`` would be on either side: too few rows are rows themselves."""
+    """Which rows are held out: none where fewer than ``least_alike`` would be on either side: few rows tell rows."""
     names = table.names if study.id is None else (study.id,)
     tags = np.zeros(len(table), dtype=np.uint64)
     for name in names:
@@ -121,9 +121,9 @@ class RowTags:
     """Keyed hashes of every value that a study uses of a table: rows can be compared, and nobody else can read them.
 
     columns: names of the raw columns, the target's included.
-    raw: n x n_columns, of the values as the table has them; they show whether two studies see a value alike.
-    used: of the values as the totals see them, clipped and on the grid.
-    id: the name of the id column, "" without one; ids: of each row.
+    raw: n x n_columns hashes of the values as the table has them; they show whether two studies see a value alike.
+    used: hashes of the values as the totals see them, clipped and on the grid.
+    id: the name of the id column, "" without one; ids: a hash of each row's id.
     held_out: which rows are held out.
     """
 

@@ -53,7 +53,7 @@ _MOST = 1 << 53
 class SubModel:
     """One more linear model of the same total, on some of the study's columns: nobody sends anything for it.
 
-    name: of the model.
+    name: the model's name.
     columns: names of columns of the table.
     regularisation, inference: as in ``Study``.
 
@@ -72,11 +72,11 @@ class Study:
     """One study. The names are those of the file (``toml_file``), and so are the defaults.
 
     name, purpose: what people read before they approve, and in every log and page.
-    columns: of every device's table, by name.
+    columns: the columns of every device's table, by name.
     target: the column that is predicted.
     max_rows, max_rows_per_device: public bounds on the rows of all devices and of one, from which the ring's range
         follows.
-    least_participants: a device takes part only with at least so many, itself included.
+    least_participants: the least number of participants, itself included, with which a device takes part.
     edition: counts the times that the same study is made again on newer rows.
     id: a column that tells rows apart, such as a patient's number. It never leaves the device and is no feature.
     colluders: z, the number of devices that may help the server without learning more than the totals over pods.
@@ -89,7 +89,7 @@ class Study:
     features: what a row becomes: "linear", "rbf" (random features of a Gaussian kernel), "pca-rbf" (those of the first
         principal components), "onnx" (outputs of a frozen encoder) or "scattering" (wavelet coefficients of pictures).
     n_features: how many random features, or outputs of the encoder; linear ones are as many as the design columns.
-    gamma: of the kernel exp(-gamma ||x - y||^2); None takes a public rule from the number of columns.
+    gamma: in the kernel exp(-gamma ||x - y||^2); None takes a public rule from the number of columns.
     seed: public, of the random features: all devices draw the same.
     components: how many principal components "pca-rbf" takes.
     encoder, encoder_bound: of "onnx": the SHA-256 of the file that every machine has, and where outputs are clipped.
@@ -101,6 +101,11 @@ class Study:
     noise: what hides single rows; None is none. With noise nothing else may be summed over rows: no moments, no score,
         no standard errors.
 
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from codedfl import Study
+    >>> from codedfl.contract.study import NumberTarget, StudyColumn
     >>> from codedfl.data.columns import NumberColumn
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 110.0), 1.0)
     >>> study = Study("stay", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 1000, 300, 4)
@@ -303,7 +308,7 @@ class Study:
 
     @property
     def least_alike(self) -> int:
-        """k: rows with the same history number none or at least so many, and so do the rows of a total over a pod.
+        """k of the row rule: rows with the same history are none or at least k, and so are a pod's rows in a total.
 
         The exact X'X of as many rows as columns *is* the rows (lattice reduction finds them); columns of the target
         count, since they are in the same total.
@@ -337,7 +342,7 @@ class Study:
 
     @property
     def design_names(self) -> tuple[str, ...]:
-        """Of the design columns, the constant apart: numbers, marks of gaps, levels but the first."""
+        """Names of the design columns without the constant: numbers, marks of gaps, levels but the first."""
         return self.table_columns.design_names
 
     @property
@@ -450,8 +455,8 @@ class Study:
     def recipe(self, moments: Moments | None = None, principal: Principal | None = None) -> Recipe:
         """How rows become X and Y.
 
-        moments: of all columns of X over all devices, if the study needs them.
-        principal: of the scaled columns over all devices, if the study needs their covariance.
+        moments: means and variances of all columns of X over all devices, if the study needs them.
+        principal: components of the scaled columns over all devices, if the study needs their covariance.
         """
         preprocessing = self.preprocessing(moments)
         gamma = self._gamma(preprocessing.n_columns) if self.gamma is None else self.gamma

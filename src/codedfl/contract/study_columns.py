@@ -83,8 +83,8 @@ class StudyColumn:
     """One column of every device's table.
 
     column: its name, and what its gaps and levels become.
-    range: of a number, public: [low, high]. Values beyond are clipped to it and counted. None for a category.
-    step: of a number, its unit of record at the site that writes coarsest. None for a category.
+    range: the public range of a number, [low, high]. Values beyond are clipped to it and counted. None for a category.
+    step: the unit of record of a number at the site that writes coarsest. None for a category.
     scale: how the penalty weighs a number: "moments" by its deviation over all devices, "range" by its range.
 
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 110.0), 1.0)
@@ -116,7 +116,7 @@ class StudyColumn:
 
     @property
     def grid(self) -> Grid:
-        """Of a number."""
+        """The grid of a number column."""
         assert self.range is not None and self.step is not None
         return Grid(f"range of column {self.column.name!r}", self.range, self.step)
 
@@ -182,7 +182,7 @@ class StudyColumn:
 
     @property
     def ranges(self) -> list[tuple[float, float]]:
-        """Of each design column, as reals."""
+        """The range of each design column, as reals."""
         return self._first(self.range or (0.0, 1.0), (0.0, 1.0))
 
     @property
@@ -194,7 +194,7 @@ class StudyColumn:
         return [first, *[others] * (self.width - 1)]
 
     def merged(self, gone: tuple[int, ...]) -> tuple[StudyColumn | None, Integers]:
-        """With rare levels counted as "other", or without the mark of gaps; and the new code of each old one.
+        """The column with rare levels counted as "other", or without its mark of gaps; and the new code of each old.
 
         None if fewer than two levels are left, or for (1,) of a number: it would pick out people.
         """
@@ -230,7 +230,7 @@ class StudyColumn:
 class NumberTarget:
     """A number to predict, on a public grid as every number column is.
 
-    name: of the column.
+    name: the column's name.
     range: public, [low, high]; values beyond are clipped to it and counted.
     step: its unit of record at the site that writes coarsest.
 
@@ -284,7 +284,7 @@ class NumberTarget:
 class ClassTarget:
     """One of some public classes to predict.
 
-    name: of the column.
+    name: the column's name.
     classes: all there may be, ascending: text, or whole numbers.
 
     >>> ClassTarget("sick", ("no", "yes")).codes(np.array(["yes", "no"]), "t.csv")[0].tolist()

@@ -60,6 +60,20 @@ _REQUIRED = ("name", "max_rows", "max_rows_per_device", "least_participants")
 def load_study(path: Path | str) -> Study:
     """Read a study file; what is wrong is said in one line with the name of the file.
 
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from codedfl import load_study
+    >>> from codedfl.contract.draft import draft_study
+    >>> from codedfl.data.tables import as_raw_table
+    >>> table = {"age": np.array([34.0, 58.0, 71.0]), "days": np.array([3.5, 6.2, 7.1])}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "study.toml")
+    ...     _ = path.write_text(draft_study(as_raw_table(table, "ward.csv"), "days", "ward"))
+    ...     study = load_study(path)
+    >>> study.name, study.design_names, study.target.name
+    ('ward', ('age',), 'days')
     >>> load_study("no-such.toml")
     Traceback (most recent call last):
     ...

@@ -24,12 +24,12 @@ _MOST_DESIGN = 12  # columns with the largest leverages, which are worth a perso
 _TOLD_APART = 0.999
 
 Words = Mapping[str, tuple[str, str]]
-"""Of each statistic: what leaves for it, and what its total can show at worst (``statistics.words_of``)."""
+"""For each statistic: what leaves for it, and what its total can show at worst (``statistics.words_of``)."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """One question and its answers, a line each."""
+    """One question and its answers, one line per answer."""
 
     question: str
     answers: tuple[str, ...]
@@ -55,8 +55,8 @@ def explain(
 ) -> tuple[Section, ...]:
     """The study, question by question.
 
-    roster, name: who takes part, and which of them this device is. rows, design: of this device, and what the columns
-    do on them (``check``). ledger: what was approved here before. words: of each statistic.
+    roster, name: who takes part, and which of them this device is. rows, design: this device's rows, and what the
+    columns do on them (``check``). ledger: what was approved here before. words: what to say about each statistic.
 
     >>> from codedfl.data.columns import NumberColumn
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 110.0), 1.0)

@@ -1,6 +1,6 @@
 """What each party of a scheme sees, what follows from it, and what a collusion adds: the rows of ``codedfl privacy``.
 
-Every row is computed from the scheme's views (``views``). Of colluders the worst set is looked for by adding, one after
+Every row is computed from the scheme's views (``views``). The worst set of colluders is looked for by adding, one after
 the other, the device that brings most; tests hold that to all sets of small fleets. ``experiments/attacks`` carries out
 what is said here.
 """
@@ -17,7 +17,7 @@ from codedfl.privacy.row_reduction import Residues, reduced
 from codedfl.privacy.views import THE_SERVER, Views, singles
 
 MOST_DEVICES = 60
-"""Up to so many, rows are computed; of larger fleets a scheme says by its own rule whom a collusion exposes."""
+"""Rows are computed for fleets up to this size; for larger ones a scheme's own rule says whom a collusion exposes."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class PrivacyRow:
 
 @dataclass(frozen=True)
 class Learned:
-    """Of honest devices: whose sums are known singly, how much else is, and whether that is the total of the others."""
+    """What is known of honest devices: whose own sums, how much else, and whether that is the total of the others."""
 
     single: frozenset[int]
     further: int
@@ -56,7 +56,7 @@ class Learned:
 
 
 def privacy_rows(views: Views) -> list[PrivacyRow]:
-    """One row a party or collusion, the server first."""
+    """One row per party or collusion, the server first."""
     n, together = views.owners, "what each of them sees"
     server = _row(views, "server", _words(views, THE_SERVER), {THE_SERVER})
     device = _worst(views, ({i} for i in range(n)))

@@ -31,7 +31,7 @@ _PRIME = 2**24 - 3  # any large one, for schemes without a ring
 class Seen:
     """Numbers that a party reads or can expand: ``forms`` along the owners' sums, then the streams.
 
-    whole: they are of X'X itself. Otherwise they are of G^(1) and of X'X e, for each e that is sent.
+    whole: whether they are about X'X itself; otherwise about G^(1) and about X'X e, for each e that is sent.
     """
 
     what: str
@@ -43,7 +43,7 @@ class Seen:
 class Views:
     """What the server and each device read in one run.
 
-    prime: modulo which the forms are.
+    prime: what the forms are taken modulo.
     owners: how many devices' sums there are; the columns behind are streams.
     server, devices: what they read, their own sums included.
     everybody: what all of them read, such as updates.
@@ -104,15 +104,17 @@ def updates_of(n_devices: int, columns: int) -> Seen:
 
 
 def clear_views(n_devices: int, what: str, remark: str = "") -> Views:
-    """Of a scheme whose server gets from each device by itself what belongs to a model it asked about."""
+    """The views of a scheme whose server gets from each device by itself what belongs to a model it asked about."""
     own = [[Seen("its own data", unit_forms(n_devices, [i]))] for i in range(n_devices)]
     server = [Seen(what, unit_forms(n_devices, range(n_devices)), whole=False)]
     return Views(_PRIME, n_devices, server, own, [updates_of(n_devices, n_devices)], remark)
 
 
 def coded_views(code: Code, *, padded: bool = False, whole_answers: bool = False, masks: bool = True) -> Views:
-    """Of a gradient code: padded data are coded and the server has the pads, or the pads' seeds and it has uploads.
+    """The views of a gradient code.
 
+    padded: whether the server has the pads, and devices padded data of others; otherwise the server has padded uploads,
+        and devices the seeds of pads.
     whole_answers: the first answer carries X'X itself, and no update follows.
     """
     prime, n = code.primes[0], code.n_devices
@@ -139,13 +141,13 @@ def coded_views(code: Code, *, padded: bool = False, whole_answers: bool = False
 
 
 def role_views(code: RoleCode, *, whole_answers: bool = False) -> Views:
-    """Of roles: a pad is the sum of one stream per role, and holders answer with their role's sum over all owners."""
+    """The views of roles: a pad is the sum of one stream per role, and holders answer with sums over all owners."""
     n, roles = code.n_devices, code.n_roles
     columns = n * (1 + roles)  # owners, then the streams of role 0, of role 1, ...
     parts = [unit_forms(columns, range(n * (1 + role), n * (2 + role))) for role in range(roles)]
     uploads = Seen(f"{n} padded uploads", unit_forms(columns, range(n)) + sum(parts, np.zeros((n, columns), np.int64)))
     answers = np.array([part.sum(axis=0) for part in parts])
-    answered = Seen(f"{roles} sums of pads, one a role", answers, whole=whole_answers)
+    answered = Seen(f"{roles} sums of pads, one per role", answers, whole=whole_answers)
     devices = []
     for i, role in enumerate(code.roles):
         held = parts[role] if role >= 0 else np.zeros((0, columns), dtype=np.int64)

@@ -21,7 +21,7 @@ BINS = 10
 
 @register_statistic
 class Score(Statistic):
-    """Of classes the confusion matrix, and of two also a histogram of the score for each; of a number sums of products.
+    """For classes the confusion matrix, for two of them also a histogram of scores; for a number sums of products.
 
     The point is the principal components, where the study has any, and then Theta, row by row. With linear features
     Theta is of a constant and of the design columns divided by their largest size, which every device knows.
@@ -67,7 +67,7 @@ class Score(Statistic):
 
     @classmethod
     def point_length(cls, study: Study) -> int:
-        """Of principal components and Theta."""
+        """The length of principal components and Theta together."""
         rows = 1 + len(study.design_names) if study.features == "linear" else study.feature_count
         return principal_length(study) + rows * len(study.target_limits)
 
@@ -88,7 +88,7 @@ class Score(Statistic):
         return self.study.max_rows * self._most_error**2
 
     def planes(self, ring: Ring, rows: Snapshot) -> Planes:
-        """Of the held-out rows."""
+        """The statistic of the held-out rows."""
         codes, target = rows.codes[rows.held_out], rows.target[rows.held_out]
         scores = self._scores(codes)
         if isinstance(self.study.target, ClassTarget):

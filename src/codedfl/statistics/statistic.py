@@ -210,7 +210,7 @@ def statistic_of(study: Study, ask: Ask) -> Statistic:
 
 
 def words_of(study: Study) -> dict[str, tuple[str, str]]:
-    """Of each statistic that a study takes: what leaves for it, and what its total can show at worst.
+    """For each statistic that a study takes: what leaves for it, and what its total can show at worst.
 
     Examples
     --------

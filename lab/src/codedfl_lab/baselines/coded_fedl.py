@@ -36,7 +36,14 @@ Statistics = tuple[Singles, Singles, Floats]  # X'X, X'Y, Y'Y
 
 @dataclass(frozen=True)
 class CodedFedL(Scheme):
-    """delta: parity rows over raw rows. Towards 0 it is conventional FL; from 1 on no device needs to compute."""
+    """delta: parity rows over raw rows. Towards 0 it is conventional FL; from 1 on no device needs to compute.
+
+    Examples
+    --------
+    >>> from codedfl_lab import CodedFedL
+    >>> CodedFedL(delta=0.1).label
+    'CodedFedL, δ = 0.1'
+    """
 
     delta: float
     name: ClassVar[str] = "coded-fedl"

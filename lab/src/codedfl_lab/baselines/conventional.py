@@ -46,7 +46,14 @@ class ShowsGradients(Scheme):
 
 @dataclass(frozen=True)
 class Conventional(ShowsGradients):
-    """The baseline of every speed-up."""
+    """The baseline of every speed-up.
+
+    Examples
+    --------
+    >>> from codedfl_lab import Conventional
+    >>> Conventional().exposure(25).words
+    'the server alone sees 25 devices'
+    """
 
     name: ClassVar[str] = "conventional"
 
@@ -78,6 +85,12 @@ class ConventionalFullBatch(ShowsGradients, ExactScheme):
 
     The fair rival of a coded scheme with conjugate gradient: the same solver, but waiting for everybody. What float32
     sums would add is below what any solver here notices.
+
+    Examples
+    --------
+    >>> from codedfl_lab import ConventionalFullBatch
+    >>> ConventionalFullBatch().name
+    'conventional-full-batch'
     """
 
     name: ClassVar[str] = "conventional-full-batch"

@@ -26,7 +26,16 @@ from codedfl_lab.fleet.fleet import Fleet
 
 @dataclass(frozen=True)
 class DropSlowest(ShowsGradients):
-    """dropped: how many devices each epoch goes on without. 0 is conventional FL."""
+    """dropped: how many devices each epoch goes on without. 0 is conventional FL.
+
+    Examples
+    --------
+    >>> from codedfl_lab import DropSlowest
+    >>> DropSlowest(dropped=25).check(25)
+    Traceback (most recent call last):
+    ...
+    codedfl.errors.InvalidInput: dropped must be between 0 and 24, got 25
+    """
 
     dropped: int
     name: ClassVar[str] = "drop-slowest"

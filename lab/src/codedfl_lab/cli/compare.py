@@ -18,21 +18,22 @@ from codedfl.data.dataset import Dataset
 from codedfl.errors import CodedFLError, InvalidInput
 from codedfl.solve.descent import DERIVED
 from codedfl_lab.cli import inputs
-from codedfl_lab.cli.conclusion import conclusion
 from codedfl_lab.cli.inputs import Inputs
 from codedfl_lab.cli.scheme_choice import DEVICES, FEATURES, RaceOptions
 from codedfl_lab.comparing import paper
 from codedfl_lab.comparing.comparison import CENTRAL_MODELS, Entry, Settings, Trained, draw_latencies, train_seeds
 from codedfl_lab.comparing.parallel import jobs_at_once
 from codedfl_lab.comparing.results import Results, Took
+from codedfl_lab.costs import Conditions
 from codedfl_lab.fleet.clock import StragglerPolicy
 from codedfl_lab.fleet.latency import SharingConvention
+from codedfl_lab.report.conclusion import conclusion
 from codedfl_lab.report.files import write_report, write_sweep
 from codedfl_lab.report.leaders import leading_four
 from codedfl_lab.report.rows import kinds
 from codedfl_lab.report.sweep import sweep_tables
 from codedfl_lab.report.tables import comparison_table
-from codedfl_lab.reproduce.reproduce import software_versions
+from codedfl_lab.reproduce.scope import software_versions
 
 in_comparison = partial(typer.Option, rich_help_panel="Comparison")
 # What separates the schemes and conventional FL still reaches.
@@ -100,10 +101,9 @@ def compare_schemes(
     interrupted = ""
     for name, chosen, entries in cases:
         settings = Settings(
-            chosen.fleet,
+            Conditions(chosen.fleet, policy=cast(StragglerPolicy, policy)),
             wanted,
             conventions=conventions,
-            policy=cast(StragglerPolicy, policy),
             draws=draws,
             max_epochs=epochs,
             regularisation=chosen.regularisation,
@@ -223,7 +223,7 @@ def _show(screen: Screen, results: Results) -> None:
             comparison_table(schemes, target, title=results.title, sharing=sharing, step=step, score_name=score)
         )
         screen.say()
-    screen.sentence(conclusion(schemes, results.dataset, target, tables[0][0], score))
+    screen.sentence(conclusion(schemes, results.dataset, target, score))
     screen.say()
     for leader in leading_four(schemes, target, *tables[0]):
         screen.sentence(leader.sentence)

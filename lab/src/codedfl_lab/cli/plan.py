@@ -17,12 +17,14 @@ from codedfl.privacy.budget import Budget
 from codedfl.version import __version__
 from codedfl_lab.cli import inputs
 from codedfl_lab.cli.inputs import Inputs
+from codedfl_lab.comparing.results import plain
+from codedfl_lab.comparing.timed_scheme import TimedScheme
 from codedfl_lab.costs import Conditions
 from codedfl_lab.costs.central import CentralTotals
 from codedfl_lab.costs.scheme import Grouping
 from codedfl_lab.fleet.latency import SharingConvention
 from codedfl_lab.planning.plan_file import MadeFor, PlanFile, scheme_of
-from codedfl_lab.planning.planner import Limits, Plan
+from codedfl_lab.planning.planner import Limits, Search
 from codedfl_lab.planning.planner import plan as search
 from codedfl_lab.report.plan_page import plan_page
 from codedfl_lab.report.plan_picture import plan_figure
@@ -116,11 +118,8 @@ def make_plan(
             conditions,
             target,
             limits,
-            regularisation=chosen.regularisation,
-            draws=draws,
-            seed=seed,
-            budget=budget,
-            progress=lambda what, part: bar.update(task, description=what, completed=1 + part),
+            Search(regularisation=chosen.regularisation, draws=draws, seed=seed, budget=budget),
+            lambda what, part: bar.update(task, description=what, completed=1 + part),
         )
     title = f"{dataset.name} on the fleet {chosen.fleet.name!r}"
     score = score_name(dataset.task)
@@ -167,16 +166,16 @@ def make_plan(
             "target": target,
             "fleet": chosen.fleet.name,
             "devices": chosen.fleet.n_devices,
-            "best": asdict(best),
+            "best": plain(best),
             "why": planning.why(),
-            "plans": [asdict(plan) for plan in planning.plans],
-            "left_out": [{**asdict(plan), "reasons": why} for plan, why in planning.left_out],
+            "plans": [plain(plan) for plan in planning.plans],
+            "left_out": [{**plain(plan), "reasons": why} for plan, why in planning.left_out],
             "unreached": planning.unreached,
             **({} if budget is None else {**asdict(budget), "noisy_scores": planning.noisy_scores}),
         }
     )
 
 
-def _plan_file(made: Plan, target: float, made_for: MadeFor) -> PlanFile:
+def _plan_file(made: TimedScheme, target: float, made_for: MadeFor) -> PlanFile:
     costs = {name: getattr(made, name) for name in _EXPECTED}
     return PlanFile(scheme_of(made.scheme, made.parameters), made.solver, made.epochs, target, made_for, costs)

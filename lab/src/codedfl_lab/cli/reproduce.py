@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, TypeVar
 
 import click
 import typer
@@ -15,8 +15,10 @@ from rich.text import Text
 from codedfl.cli import options
 from codedfl.cli.screen import INTERRUPTED, Screen, make_folder, table
 from codedfl.errors import InvalidInput
+from codedfl.typing import Progress
 from codedfl_lab import datasets
 from codedfl_lab.comparing import paper
+from codedfl_lab.comparing.names import full_name
 from codedfl_lab.comparing.paper import EXPERIMENTS
 from codedfl_lab.comparing.results import Claim, Results
 from codedfl_lab.report.arithmetic_page import arithmetic_headline, arithmetic_table, write_arithmetic_report
@@ -24,12 +26,15 @@ from codedfl_lab.report.beyond_page import price_words
 from codedfl_lab.report.files import write_beyond_report, write_report
 from codedfl_lab.report.html import headline
 from codedfl_lab.report.noise_page import HEADINGS, noise_cells, write_noise_report
-from codedfl_lab.report.rows import series_name, speedup_median
+from codedfl_lab.report.rows import speedup_median
 from codedfl_lab.report.tables import comparison_table
 from codedfl_lab.reproduce.arithmetic import SMALL, Size, reproduce_arithmetic
 from codedfl_lab.reproduce.beyond import reproduce_beyond
 from codedfl_lab.reproduce.noise import FEATURES, NoiseResults, reproduce_noise
 from codedfl_lab.reproduce.reproduce import reproduce
+from codedfl_lab.reproduce.scope import Scope
+
+Found = TypeVar("Found")
 
 ALL = "all"
 ARITHMETIC = "arithmetic"
@@ -84,19 +89,24 @@ def reproduce_paper(
     if name == ARITHMETIC:
         _arithmetic(screen, context.obj, SMALL if quick else None, data_dir, out / name)
         return
+    usual = NOISE_SEEDS if name == NOISE else SEEDS
+    scope = Scope(
+        seeds=range(seeds or (QUICK_SEEDS if quick else usual)),
+        draws=draws or DRAWS,
+        n_features=QUICK_FEATURES if quick else paper.FEATURES,
+        rows=QUICK_ROWS if quick else None,
+        data_dir=data_dir,
+        command=context.obj,
+    )
     if name == NOISE:
-        features = (QUICK_FEATURES,) if quick else FEATURES
-        count = seeds or (QUICK_SEEDS if quick else NOISE_SEEDS)
-        said = {"seeds": range(count), "command": context.obj, "features": features}
-        _noise(screen, _run(screen, NOISE, quick, data_dir, **said), out)
+        study = partial(reproduce_noise, scope, features=(QUICK_FEATURES,) if quick else FEATURES)
+        _noise(screen, _run(screen, NOISE, data_dir, study), out)
         return
-    count = seeds or (QUICK_SEEDS if quick else SEEDS)
-    said = {"seeds": range(count), "command": context.obj, "draws": draws or DRAWS}
-    said["n_features"] = QUICK_FEATURES if quick else paper.FEATURES
     finished: list[Results] = []
     for one in list(EXPERIMENTS) if name == ALL else [name]:
         try:
-            results = _run(screen, one, quick, data_dir, **said)
+            figure = partial(reproduce_beyond, scope) if one == BEYOND else partial(reproduce, one, scope)
+            results = _run(screen, one, data_dir, figure)
         except KeyboardInterrupt:
             kept = ", ".join(str(out / each.name) for each in finished)
             screen.remark(f"interrupted at {one}: {f'kept {kept}' if finished else 'nothing was finished'}")
@@ -112,20 +122,14 @@ def reproduce_paper(
     screen.write_json({"command": "reproduce", "experiments": [each.to_json() for each in finished]})
 
 
-def _run(screen: Screen, name: str, quick: bool, data_dir: Path | None, **said: Any) -> Any:
+def _run(screen: Screen, name: str, data_dir: Path | None, study: Callable[[Progress], Found]) -> Found:
     """Fetch the data of a study, and run it with a bar."""
     for one in [EXPERIMENTS[name]] if name in EXPERIMENTS else EXPERIMENTS.values():
         with screen.fetching() as fetched:
             datasets.fetch_dataset(one.dataset, data_dir, fetched)
-    studies: dict[str, Callable[..., Any]] = {BEYOND: reproduce_beyond, NOISE: reproduce_noise}
     with screen.progress() as bar:
         task = bar.add_task(name, total=1.0)
-        return studies.get(name, partial(reproduce, name))(
-            data_dir=data_dir,
-            rows=QUICK_ROWS if quick else None,
-            progress=lambda what, part: bar.update(task, description=f"{name}, {what}", completed=part),
-            **said,
-        )
+        return study(lambda what, part: bar.update(task, description=f"{name}, {what}", completed=part))
 
 
 def _arithmetic(
@@ -188,7 +192,7 @@ def _show_prices(screen: Screen, results: Results) -> None:
     )
     shown = table("data set", "scheme", *map(price_words, results.sensitivity), left=2)
     for rows in zip(*(case.schemes for case in results.sensitivity), strict=True):
-        shown.add_row(rows[0].dataset, series_name(rows[0]), *map(speedup_median, rows))
+        shown.add_row(rows[0].dataset, full_name(rows[0]), *map(speedup_median, rows))
     screen.show(shown)
     screen.say("A device's own pads are drawn before the run unless a price says so; public-key operations are free.")
     screen.say()

@@ -12,8 +12,8 @@ from __future__ import annotations
 import functools
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -38,10 +38,7 @@ from codedfl_lab.costs import (
     epoch_end_times,
 )
 from codedfl_lab.costs.central import CentralTotals
-from codedfl_lab.costs.scheme import Grouping
-from codedfl_lab.fleet.clock import StragglerPolicy
-from codedfl_lab.fleet.fleet import Fleet
-from codedfl_lab.fleet.latency import LatencyModel, SharingConvention
+from codedfl_lab.fleet.latency import SharingConvention
 
 CENTRAL_MODELS = (
     "Models are computed centrally once per feature seed (they do not depend on who straggles; a test shows that the"
@@ -69,6 +66,13 @@ class Entry:
 
     The solver is a name, or an object that was never started. The step is "derived", from the data, or the name of one
     that the paper has (``STEPS``).
+
+    Examples
+    --------
+    >>> from codedfl import RoleKeys
+    >>> from codedfl_lab import Entry
+    >>> Entry(RoleKeys(1), solver="block-krylov").step
+    'derived'
     """
 
     scheme: Scheme
@@ -100,26 +104,33 @@ class Entry:
 
 @dataclass(frozen=True)
 class Settings:
-    """How a comparison is run. ``targets`` are ascending; training goes on until the last."""
+    """How a comparison is run.
 
-    fleet: Fleet
+    at: the fleet, and by which conventions it is timed.
+    targets: ascending; training goes on until the last.
+    conventions: of sharing, each in place of the one that ``at`` has; none is that one alone.
+
+    Examples
+    --------
+    >>> from codedfl_lab import Conditions, Fleet, Settings
+    >>> at = Conditions(Fleet.load("paper"))
+    >>> settings = Settings(at, targets=(0.9, 0.95), conventions=("authors", "multicast"), draws=20)
+    >>> [one.sharing for one in settings.conditions]
+    ['authors', 'multicast']
+    """
+
+    at: Conditions
     targets: tuple[float, ...]
-    conventions: tuple[SharingConvention, ...] = ("authors",)
-    policy: StragglerPolicy = "restart"
-    chunk_bits: float | None = None
+    conventions: tuple[SharingConvention, ...] = ()
     draws: int = 200
     max_epochs: int = 1000
     regularisation: float = PAPER_REGULARISATION
     latency_seed: int = 0
-    latency: LatencyModel | None = None
-    call_overhead: float = 0.0
-    grouping: Grouping = "by-speed"
-    own_pads_charged: bool = False
 
-    def conditions(self, convention: SharingConvention) -> Conditions:
-        """Of one sharing convention; ``Conditions`` has the rest in words."""
-        shared = {one.name: getattr(self, one.name) for one in fields(Conditions) if one.name != "sharing"}
-        return Conditions(sharing=convention, **shared)
+    @property
+    def conditions(self) -> list[Conditions]:
+        """One for each sharing convention."""
+        return [replace(self.at, sharing=one) for one in self.conventions or (self.at.sharing,)]
 
 
 @dataclass(frozen=True)
@@ -166,20 +177,6 @@ class Trained:
 
 
 @dataclass(frozen=True, eq=False)
-class Timed:
-    """A row of the results and what it sums up.
-
-    row: as it is written.
-    seconds: (seeds, draws) to the target; infinite in a seed that never gets there.
-    final: (seeds,) the score after the last epoch.
-    """
-
-    row: SchemeResult
-    seconds: Floats
-    final: Floats
-
-
-@dataclass(frozen=True, eq=False)
 class _Timing:
     start: Floats  # (draws,)
     ends: Floats  # (draws, epochs)
@@ -198,7 +195,21 @@ def compare(
     settings: Settings,
     progress: Progress | None = None,
 ) -> Comparison:
-    """Train every entry on every problem (one per feature seed), then draw latencies."""
+    """Train every entry on every problem (one per feature seed), then draw latencies.
+
+    Examples
+    --------
+    >>> from codedfl import RoleKeys, make_problem
+    >>> from codedfl_lab import Conditions, Conventional, Entry, Fleet, Settings, compare
+    >>> from codedfl_lab.datasets import load
+    >>> problem = make_problem(load("digits"), n_devices=10, n_features=50)
+    >>> at = Conditions(Fleet.load("paper").scaled_to(10))
+    >>> settings = Settings(at, targets=(0.7,), draws=10, max_epochs=100)
+    >>> entries = [Entry(Conventional()), Entry(RoleKeys(1), "block-krylov")]
+    >>> slow, fast = compare("digits", [(0, problem)], entries, settings).schemes
+    >>> fast.time_to_target_s.median < slow.time_to_target_s.median
+    True
+    """
     began = time.perf_counter()
     trained = train_all(problems, entries, settings, progress)
     rows, traces = draw_latencies(dataset, trained, entries, settings)
@@ -250,7 +261,7 @@ def train_one(
     """One feature seed. An entry that cannot be trained does not keep the others from it."""
     say = progress or (lambda _what, _fraction: None)
     began = time.perf_counter()
-    conditions = settings.conditions(settings.conventions[0])
+    conditions = settings.conditions[0]
     distinct = {entry.models_key: entry for entry in entries}
     runs: dict[ModelsKey, list[Trajectory]] = {key: [] for key in distinct}
     failed: dict[ModelsKey, Failure] = {}
@@ -265,17 +276,15 @@ def train_one(
             # A baseline that drifts may never get there: half as long again as conventional FL is long enough.
             limit = min(limit, math.ceil(1.5 * reference[entry.step]))
         try:
-            entry.scheme.check(settings.fleet.n_devices)
-            run = trajectory(
-                entry.scheme,
+            entry.scheme.check(settings.at.fleet.n_devices)
+            models = entry.scheme.models(
                 totals,
                 entry.make_solver(limit, settings.regularisation),
                 Descent(STEPS.get(entry.step), settings.regularisation),
                 conditions,
                 np.random.default_rng([settings.latency_seed, seed]),
-                max_epochs=limit,
-                target=settings.targets[-1],
             )
+            run = trajectory(models, totals, max_epochs=limit, target=settings.targets[-1])
         except CANNOT_RUN as error:
             failed[key] = Failure(str(error))
             continue
@@ -297,31 +306,17 @@ def draw_latencies(
     dataset: str, trained: Trained, entries: Sequence[Entry], settings: Settings
 ) -> tuple[tuple[SchemeResult, ...], tuple[TraceRow, ...]]:
     """Attach latencies to the trajectories, under each of the sharing conventions; traces are of the first."""
-    timed, traces = timed_latencies(dataset, trained, entries, settings)
-    return tuple(one.row for one in timed), traces
-
-
-def timed_latencies(
-    dataset: str, trained: Trained, entries: Sequence[Entry], settings: Settings
-) -> tuple[list[Timed], tuple[TraceRow, ...]]:
-    """The same with the seconds behind every row, for claims about two of them."""
-    rows: list[Timed] = []
+    rows: list[SchemeResult] = []
     traces: list[TraceRow] = []
-    for convention in settings.conventions:
-        timings, failed = _timings(entries, trained, settings, convention)
-        found = {
-            (entry, target): _timed(dataset, entry, trained, timings, failed, settings, convention, target)
-            for entry in entries
-            for target in settings.targets
-        }
-        for (entry, target), one in found.items():
+    for at in settings.conditions:
+        drawn = _Drawn.of(dataset, trained, entries, settings, at)
+        found = {(entry, target): drawn.row(entry, target) for entry in entries for target in settings.targets}
+        for (entry, target), row in found.items():
             rival = found.get((Entry(ConventionalFullBatch(), entry.solver, entry.step), target))
-            if rival is not None and entry.scheme.exact:
-                one = replace(one, row=replace(one.row, gain=_gain(one.row, rival.row)))
-            rows.append(one)
-        if convention == settings.conventions[0]:
-            traces += [one for entry in timings for one in _trace_rows(dataset, entry, trained, timings[entry])]
-    return rows, tuple(traces)
+            rows.append(row if rival is None or not entry.scheme.exact else replace(row, gain=_gain(row, rival)))
+        if not traces:
+            traces += [one for entry in drawn.timings for one in drawn.traces(entry)]
+    return tuple(rows), tuple(traces)
 
 
 def _gain(row: SchemeResult, rival: SchemeResult) -> Gain:
@@ -330,79 +325,109 @@ def _gain(row: SchemeResult, rival: SchemeResult) -> Gain:
     return Gain() if not total or not by_solver else Gain(by_solver, total / by_solver)
 
 
-def _timings(
-    entries: Sequence[Entry], trained: Trained, settings: Settings, convention: SharingConvention
-) -> tuple[dict[Entry, _Timing], dict[Entry, Failure]]:
-    """The times of every entry that can run, and why the others cannot."""
-    conditions = settings.conditions(convention)
-    failed = {entry: trained.failed[entry.models_key] for entry in entries if entry.models_key in trained.failed}
-    # Entries of one scheme (other steps, other solvers) differ in their models only: one set of latencies serves all.
-    longest: dict[Scheme, int] = {}
-    for entry in entries:
-        if entry not in failed:
-            epochs = max(int(run.epochs[-1]) for run in trained.runs[entry.models_key])
-            longest[entry.scheme] = max(epochs, longest.get(entry.scheme, 0))
-    by_scheme: dict[Scheme, _Timing | Failure] = {}
-    for scheme, epochs in longest.items():
-        streams = np.random.default_rng([settings.latency_seed, 1]).spawn(2)  # the same for every scheme
-        try:
-            ends = epoch_end_times(scheme, trained.shape, conditions, epochs, settings.draws, *streams)
-            by_scheme[scheme] = _Timing(*ends)
-        except CANNOT_RUN as error:
-            by_scheme[scheme] = Failure(str(error))
-    timings: dict[Entry, _Timing] = {}
-    for entry in entries:
-        if entry not in failed:
-            found = by_scheme[entry.scheme]
-            if isinstance(found, Failure):
-                failed[entry] = found
-            else:
-                timings[entry] = found
-    return timings, failed
+@dataclass(frozen=True, eq=False)
+class _Drawn:
+    """Latencies drawn under one convention: the times of every entry that can run, and why the others cannot."""
 
+    dataset: str
+    trained: Trained
+    at: Conditions
+    draws: int
+    timings: dict[Entry, _Timing]
+    failed: dict[Entry, Failure]
 
-def _timed(
-    dataset: str,
-    entry: Entry,
-    trained: Trained,
-    timings: Mapping[Entry, _Timing],
-    failed: Mapping[Entry, Failure],
-    settings: Settings,
-    convention: SharingConvention,
-    target: float,
-) -> Timed:
-    row = SchemeResult(
-        dataset=dataset,
-        scheme=entry.scheme.name,
-        label=entry.scheme.label,
-        parameters=entry.scheme.parameters,
-        solver=entry.solver_name,
-        sharing=convention,
-        step=entry.step,
-        target_accuracy=target,
-        chunked=settings.chunk_bits is not None,
-        private=entry.scheme.private,
-        seeds=len(trained.seeds),
-        exposure=_exposure(entry.scheme, settings.fleet.n_devices),
-    )
-    if entry in failed:
-        row = replace(row, reason=failed[entry].reason, diverged=failed[entry].diverged)
-        return Timed(row, np.full((len(trained.seeds), settings.draws), np.inf), np.full(len(trained.seeds), np.nan))
-    runs, timing = trained.runs[entry.models_key], timings[entry]
-    own = _seconds_to(runs, timing, target)
-    epochs = [run.epochs_to(target) for run in runs]
-    final = np.array([run.scores[-1] for run in runs])
-    row = replace(
-        row,
-        seeds_reached=int(np.isfinite(own[:, 0]).sum()),
-        epochs_to_target=summary([math.inf if count is None else float(count) for count in epochs]),
-        time_to_target_s=_times(own),
-        speedup_over_conventional=_speedups(own, _baseline_seconds(entry, trained, timings, target)),
-        sharing_s=float(timing.start.mean()),
-        epoch_s_mean=timing.mean_epoch,
-        final_accuracy=summary(final.tolist()),
-    )
-    return Timed(row, own, final)
+    @classmethod
+    def of(cls, dataset: str, trained: Trained, entries: Sequence[Entry], settings: Settings, at: Conditions) -> _Drawn:
+        failed = {entry: trained.failed[entry.models_key] for entry in entries if entry.models_key in trained.failed}
+        # Entries of one scheme (other steps, other solvers) differ in their models only: one set of latencies serves
+        # all.
+        longest: dict[Scheme, int] = {}
+        for entry in entries:
+            if entry not in failed:
+                epochs = max(int(run.epochs[-1]) for run in trained.runs[entry.models_key])
+                longest[entry.scheme] = max(epochs, longest.get(entry.scheme, 0))
+        by_scheme: dict[Scheme, _Timing | Failure] = {}
+        for scheme, epochs in longest.items():
+            streams = np.random.default_rng([settings.latency_seed, 1]).spawn(2)  # the same for every scheme
+            try:
+                by_scheme[scheme] = _Timing(
+                    *epoch_end_times(scheme, trained.shape, at, epochs, settings.draws, *streams)
+                )
+            except CANNOT_RUN as error:
+                by_scheme[scheme] = Failure(str(error))
+        timings: dict[Entry, _Timing] = {}
+        for entry in entries:
+            if entry not in failed:
+                found = by_scheme[entry.scheme]
+                if isinstance(found, Failure):
+                    failed[entry] = found
+                else:
+                    timings[entry] = found
+        return cls(dataset, trained, at, settings.draws, timings, failed)
+
+    def row(self, entry: Entry, target: float) -> SchemeResult:
+        """One entry at one target."""
+        seeds = len(self.trained.seeds)
+        row = SchemeResult(
+            dataset=self.dataset,
+            scheme=entry.scheme.name,
+            label=entry.scheme.label,
+            parameters=entry.scheme.parameters,
+            solver=entry.solver_name,
+            sharing=self.at.sharing,
+            step=entry.step,
+            target_accuracy=target,
+            chunked=self.at.chunk_bits is not None,
+            private=entry.scheme.private,
+            seeds=seeds,
+            exposure=_exposure(entry.scheme, self.at.fleet.n_devices),
+            seconds=np.full((seeds, self.draws), np.inf),
+            final=np.full(seeds, np.nan),
+        )
+        if entry in self.failed:
+            return replace(row, reason=self.failed[entry].reason, diverged=self.failed[entry].diverged)
+        runs, timing = self.trained.runs[entry.models_key], self.timings[entry]
+        own = _seconds_to(runs, timing, target)
+        epochs = [run.epochs_to(target) for run in runs]
+        final = np.array([run.scores[-1] for run in runs])
+        return replace(
+            row,
+            seeds_reached=int(np.isfinite(own[:, 0]).sum()),
+            epochs_to_target=summary([math.inf if count is None else float(count) for count in epochs]),
+            time_to_target_s=_times(own),
+            speedup_over_conventional=_speedups(own, self._baseline_seconds(entry, target)),
+            sharing_s=float(timing.start.mean()),
+            epoch_s_mean=timing.mean_epoch,
+            final_accuracy=summary(final.tolist()),
+            seconds=own,
+            final=final,
+        )
+
+    def _baseline_seconds(self, entry: Entry, target: float) -> Floats | None:
+        """Of conventional descent with the same step; None if it was not run."""
+        for other, timing in self.timings.items():
+            if isinstance(other.scheme, Conventional) and other.solver == "gd" and other.step == entry.step:
+                return _seconds_to(self.trained.runs[other.models_key], timing, target)
+        return None
+
+    def traces(self, entry: Entry) -> list[TraceRow]:
+        """Every scored epoch of every seed."""
+        mean_ends = self.timings[entry].ends.mean(axis=0)
+        return [
+            TraceRow(
+                dataset=self.dataset,
+                label=entry.scheme.label,
+                scheme=entry.scheme.name,
+                solver=entry.solver_name,
+                step=entry.step,
+                seed=seed,
+                epoch=int(epoch),
+                seconds=float(f"{mean_ends[epoch - 1]:.6g}"),  # digits, not decimals: a small model takes milliseconds
+                accuracy=round(float(score), 5),
+            )
+            for seed, run in zip(self.trained.seeds, self.trained.runs[entry.models_key], strict=True)
+            for epoch, score in zip(run.epochs, run.scores, strict=True)
+        ]
 
 
 @functools.lru_cache(maxsize=256)
@@ -419,14 +444,6 @@ def _times(own: Floats) -> Times:
     over_seeds = summary(own.mean(axis=1).tolist())
     p5, p95 = np.quantile(own, (0.05, 0.95)) if np.isfinite(own).all() else (math.inf, math.inf)
     return Times(**vars(over_seeds), p5=finite(float(p5)), p95=finite(float(p95)))
-
-
-def _baseline_seconds(entry: Entry, trained: Trained, timings: Mapping[Entry, _Timing], target: float) -> Floats | None:
-    """Of conventional descent with the same step; None if it was not run."""
-    for other in timings:
-        if isinstance(other.scheme, Conventional) and other.solver == "gd" and other.step == entry.step:
-            return _seconds_to(trained.runs[other.models_key], timings[other], target)
-    return None
 
 
 def _speedups(own: Floats, baseline: Floats | None) -> Speedups:
@@ -446,22 +463,3 @@ def _seconds_to(runs: Sequence[Trajectory], timing: _Timing, target: float) -> F
     never = np.full(len(timing.start), np.inf)
     reached = [run.epochs_to(target) for run in runs]
     return np.array([never if epoch is None else timing.ends[:, epoch - 1] for epoch in reached])
-
-
-def _trace_rows(dataset: str, entry: Entry, trained: Trained, timing: _Timing) -> list[TraceRow]:
-    mean_ends = timing.ends.mean(axis=0)
-    return [
-        TraceRow(
-            dataset=dataset,
-            label=entry.scheme.label,
-            scheme=entry.scheme.name,
-            solver=entry.solver_name,
-            step=entry.step,
-            seed=seed,
-            epoch=int(epoch),
-            seconds=float(f"{mean_ends[epoch - 1]:.6g}"),  # digits, not decimals: a small model takes milliseconds
-            accuracy=round(float(score), 5),
-        )
-        for seed, run in zip(trained.seeds, trained.runs[entry.models_key], strict=True)
-        for epoch, score in zip(run.epochs, run.scores, strict=True)
-    ]

@@ -15,19 +15,22 @@ import io
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass
 from operator import attrgetter
 from typing import Any, Literal
 
 import numpy as np
 
 from codedfl.errors import InvalidInput
+from codedfl.typing import Floats, JsonObject
+from codedfl_lab.comparing.timed_scheme import TimedScheme
 
-SCHEMA = 3
+SCHEMA = 4
+NOT_WRITTEN = {"written": False}  # marks a field that is not in results.json
 
 
 Verdict = Literal["holds", "fails", "tie", "not judged"]
-"""Of a claim: *holds* or *fails* where the whole interval says so, *tie* where the interval lies on both sides.
+"""What is said of a claim: *holds* or *fails* where the whole interval says so, *tie* where it lies on both sides.
 
 *Not judged* is a claim without the rows it needs, or with fewer than three seeds.
 """
@@ -35,7 +38,7 @@ Verdict = Literal["holds", "fails", "tie", "not judged"]
 
 @dataclass(frozen=True)
 class Summary:
-    """Of one number over seeds.
+    """One number over seeds.
 
     median: over the seeds; None where half of them or more never get there.
     mean: over the seeds; None where one never gets there.
@@ -67,8 +70,8 @@ class Speedups(Summary):
 
     Median None: the rival reaches it in no seed, or was not run.
 
-    seeds_compared: in so many the rival reaches the target.
-    low: where the 95 % interval of the median begins, by the bootstrap over seeds and draws (``study.paired``); None
+    seeds_compared: the number of seeds in which the rival reaches the target.
+    low: where the 95 % interval of the median begins, by the bootstrap over seeds and draws (``paired``); None
         with fewer than three seeds.
     high: where it ends; None too where it has no end.
     """
@@ -118,8 +121,8 @@ class SchemeResult:
     parameters: the scheme's own (alpha, groups, spare, delta, dropped, z, ...).
     chunked: messages travel in packets of 1500 bytes, each repeated by itself.
     private: the server sees no single device's gradient or data.
-    seeds: so many feature seeds were tried.
-    seeds_reached: in so many the target was reached.
+    seeds: the number of feature seeds that were tried.
+    seeds_reached: the number of those in which the target was reached.
     epochs_to_target: over the seeds.
     time_to_target_s: virtual seconds, the sharing phase included.
     speedup_over_conventional: conventional FL's time over this one's, seed by seed.
@@ -131,6 +134,8 @@ class SchemeResult:
     gram_directions: of how many directions of the total Gram matrix the server learns the image on the way there.
     reason: why the scheme has no numbers; every statistic is then empty. None where it has.
     diverged: it ran, and its models ran away: the reason is why. False where it could not run at all.
+    seconds: (seeds, draws) to the target, infinite in a seed that never gets there; in memory only.
+    final: (seeds,) scores after the last epoch; in memory only.
     """
 
     dataset: str
@@ -156,6 +161,8 @@ class SchemeResult:
     gram_directions: int | None = None
     reason: str | None = None
     diverged: bool = False
+    seconds: Floats = field(default_factory=lambda: np.empty((0, 0)), compare=False, repr=False, metadata=NOT_WRITTEN)
+    final: Floats = field(default_factory=lambda: np.empty(0), compare=False, repr=False, metadata=NOT_WRITTEN)
 
     @property
     def alpha(self) -> int | None:
@@ -180,8 +187,8 @@ class TraceRow:
     label: scheme and parameters in words.
     scheme: its name.
     solver: its name.
-    step: of gradient descent.
-    seed: of the random features.
+    step: the step of gradient descent.
+    seed: the seed of the random features.
     epoch: counted from 1.
     seconds: virtual, when the epoch ends; the mean over latencies.
     accuracy: the score then.
@@ -222,7 +229,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Goal(Claim):
-    """A claim that a scheme is so many times faster than a rival.
+    """A claim about how many times faster a scheme is than a rival.
 
     scheme: the one that is to be faster.
     solver: its solver.
@@ -259,65 +266,36 @@ class Sensitivity:
 
 
 @dataclass(frozen=True)
-class ScalingRow:
-    """One scheme at the best of a few alphas on a fleet of another size.
+class AtSize:
+    """A timed scheme on a fleet of another size.
 
     dataset: the name of the data.
     devices: how many.
-    scheme: its name.
-    solver: its name.
-    label: scheme and parameters in words.
     sharing: how the sharing phase is timed.
     chunked: messages travel in packets.
-    seconds: mean virtual seconds to the target.
-    speedup: over conventional FL on that fleet.
-    chosen: the fastest of all.
-    parameters: the scheme's own.
+    timed: the scheme, its time to the target and its price.
+    speedup: over conventional FL on that fleet; None where it is not compared.
+    chosen: the fastest that does not give the server the whole total Gram matrix at once.
     """
 
     dataset: str
     devices: int
-    scheme: str
-    solver: str
-    label: str
     sharing: str
     chunked: bool
-    seconds: float
-    speedup: float
-    chosen: bool
-    parameters: Mapping[str, float] = field(default_factory=dict)
+    timed: TimedScheme
+    speedup: float | None = None
+    chosen: bool = False
 
+    @property
+    def gain(self) -> float:
+        """The speed-up; only for a row that has one."""
+        assert self.speedup is not None
+        return self.speedup
 
-@dataclass(frozen=True)
-class PeerRow:
-    """One secure scheme of any author at one size, by one convention for all.
-
-    dataset: the name of the data.
-    devices: how many.
-    scheme: its name.
-    solver: its name.
-    label: scheme and parameters in words.
-    epochs: to the target.
-    seconds: virtual, to the target.
-    sharing_seconds: of them, before the first epoch.
-    device_bytes: sent and received by the busiest device in the whole training.
-    stragglers: so many devices need not be waited for in an epoch.
-    colluders: so many devices may collude with the server and no other one is exposed; -1 if the server needs none.
-    server_sees: in words.
-    """
-
-    dataset: str
-    devices: int
-    scheme: str
-    solver: str
-    label: str
-    epochs: int
-    seconds: float
-    sharing_seconds: float
-    device_bytes: float
-    stragglers: int
-    colluders: int
-    server_sees: str
+    @property
+    def method(self) -> tuple[str, str]:
+        """Scheme and solver, whatever the parameters."""
+        return self.timed.scheme, self.timed.solver
 
 
 @dataclass(frozen=True)
@@ -351,16 +329,16 @@ class Took:
 
 @dataclass(frozen=True)
 class Results:
-    """All that a study found and how; ``traces`` go to traces.csv, the rest to results.json.
+    """All that a comparison found and how; ``traces`` go to traces.csv, the rest to results.json.
 
-    name: of the study, and of its folder.
+    name: the name of the comparison, and of its folder.
     title: what the page is called.
     dataset: the name of the data.
     command: what was typed.
     fleet: the fleet's name.
     n_devices: how many devices.
     n_features: d.
-    seeds: of the random features.
+    seeds: the seeds of the random features.
     draws: latencies drawn for each scheme.
     score_name: "accuracy" or "R^2".
     schemes: a row for each scheme, solver, target and convention.
@@ -401,17 +379,15 @@ class Results:
     shuffled: tuple[SchemeResult, ...] = ()
     sensitivity: tuple[Sensitivity, ...] = ()
     claims: tuple[Claim | Goal, ...] = ()
-    scaling: tuple[ScalingRow, ...] = ()
-    peers: tuple[PeerRow, ...] = ()
+    scaling: tuple[AtSize, ...] = ()
+    peers: tuple[AtSize, ...] = ()
     notes: tuple[str, ...] = ()
     quick: bool = False
-    traces: tuple[TraceRow, ...] = ()
+    traces: tuple[TraceRow, ...] = field(default=(), metadata=NOT_WRITTEN)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Plain values for results.json, without the traces."""
-        found = _plain(replace(self, traces=()))
-        del found["traces"]
-        return {"schema": SCHEMA, **found}
+        return {"schema": SCHEMA, **plain(self)}
 
     def json_bytes(self) -> bytes:
         """What results.json holds; refuses infinities, which JSON has not."""
@@ -429,15 +405,16 @@ class Results:
         return csv_bytes(columns, ([getattr(row, column) for column in columns] for row in self.traces))
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Dataclasses as objects, tuples as lists; a record's ``parameters`` stand beside its other fields."""
     if is_dataclass(value):
-        made = {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
+        written = [one.name for one in fields(value) if one.metadata != NOT_WRITTEN]
+        made = {name: plain(getattr(value, name)) for name in written}
         parameters = made.pop("parameters", None)
         return made if parameters is None else {**made, "z": parameters.get("z"), **parameters}
     if isinstance(value, Mapping):
-        return {key: _plain(one) for key, one in value.items()}
-    return [_plain(one) for one in value] if isinstance(value, tuple) else value
+        return {key: plain(one) for key, one in value.items()}
+    return [plain(one) for one in value] if isinstance(value, tuple) else value
 
 
 _SUMMARY = (

@@ -21,10 +21,12 @@ from codedfl.privacy.budget import Budget
 from codedfl.solve.descent import DERIVED, STEPS
 from codedfl.solve.registry import solver_kind, solver_kinds
 from codedfl.solve.solver import Solver
-from codedfl.typing import Floats, Progress, Seconds
+from codedfl.typing import Floats, Progress
 from codedfl_lab.comparing.comparison import Entry
+from codedfl_lab.comparing.names import full_name, solver_name
 from codedfl_lab.comparing.paired import mean_gap
 from codedfl_lab.comparing.simulator import trajectory
+from codedfl_lab.comparing.timed_scheme import TimedScheme, Workload
 from codedfl_lab.costs import (
     SCHEMES,
     Conditions,
@@ -54,6 +56,12 @@ class Limits:
     total_only: the server by itself must see no single device.
     colluders: so many devices may collude with the server, and no other one is exposed. 0 says what total_only says.
     allow_gram: also plans that show the server the whole total of X'X.
+
+    Examples
+    --------
+    >>> from codedfl_lab import Limits
+    >>> Limits(colluders=1, max_upload=20e6).allow_gram
+    False
     """
 
     max_exposure: int | None = None
@@ -67,82 +75,20 @@ class Limits:
         if self.colluders is not None and self.colluders < 0:
             raise InvalidInput(f"colluders must be zero or positive, got {self.colluders}")
 
-
-_WORDED = {"groups": 1, "spare": 0, "holders": 0}  # parameters that a label names only when they are more than this
-
-
-@dataclass(frozen=True)
-class Plan:
-    """One way to train, its time to the target and its price.
-
-    exposed_to_server, exposed_by_one, exposed_by_two: how many honest devices' data the server learns alone, and with
-        the worst one or two devices.
-    colluders: so many devices may collude with the server and no other one is exposed; -1 if the server needs none.
-    gram_directions: of how many directions of the total Gram matrix the server learns the image, of ``n_features``.
-    stragglers: so many devices, the slowest, need not be waited for.
-    failures_survived: whichever so many devices fail for good once training has begun, it goes on.
-    """
-
-    scheme: str
-    alpha: int
-    groups: int
-    solver: str
-    epochs: int
-    seconds_mean: float
-    seconds_p5: float
-    seconds_p95: float
-    sharing_seconds: float
-    epoch_seconds: float
-    upload_bytes: float
-    download_bytes: float
-    macs: float
-    memory_bytes: float
-    stragglers: int
-    server_sees: str
-    gram_directions: int
-    n_features: int
-    exposed_to_server: int
-    exposed_by_one: int
-    exposed_by_two: int
-    colluders: int
-    parameters: Mapping[str, float] = field(default_factory=dict)  # all of the scheme's own
-    failures_survived: int = 0
-
-    @property
-    def label(self) -> str:
-        own = {"alpha": "α", "delta": "δ"}
-        shown = [f"{own.get(key, key)} = {value:g}" for key, value in self.parameters.items() if key not in _WORDED]
-        shown += [f"{value:g} {key}" for key, value in self.parameters.items() if value > _WORDED.get(key, value)]
-        return ", ".join([self.scheme, *shown, self.solver])
-
-    @property
-    def is_coded(self) -> bool:
-        """Whether it has an alpha."""
-        return "alpha" in self.parameters
-
-    @property
-    def is_private(self) -> bool:
-        """The server by itself sees no single device."""
-        return self.exposed_to_server == 0
-
-    @property
-    def reveals_gram(self) -> bool:
-        return self.gram_directions >= self.n_features
-
-    def objections(self, limits: Limits) -> list[str]:
+    def objections(self, plan: TimedScheme) -> list[str]:
         """Which limits the plan breaks; empty when none."""
         found = []
-        if limits.total_only and not self.is_private:
-            found.append(f"the server sees {self.server_sees}")
-        if limits.colluders is not None and self.colluders < limits.colluders:
-            found.append(f"{limits.colluders} colluders expose others" if self.is_private else "the server needs none")
-        if limits.max_exposure is not None and self.exposed_by_one > limits.max_exposure:
-            found.append(f"exposure {self.exposed_by_one} > {limits.max_exposure}")
-        if limits.max_upload is not None and self.upload_bytes > limits.max_upload:
-            found.append(f"upload {self.upload_bytes:.3g} B > {limits.max_upload:.3g} B")
-        if limits.max_memory is not None and self.memory_bytes > limits.max_memory:
-            found.append(f"memory {self.memory_bytes:.3g} B > {limits.max_memory:.3g} B")
-        if self.reveals_gram and self.is_private and not limits.allow_gram:
+        if self.total_only and not plan.is_private:
+            found.append(f"the server sees {plan.server_sees}")
+        if self.colluders is not None and plan.colluders < self.colluders:
+            found.append(f"{self.colluders} colluders expose others" if plan.is_private else "the server needs none")
+        if self.max_exposure is not None and plan.exposed_by_one > self.max_exposure:
+            found.append(f"exposure {plan.exposed_by_one} > {self.max_exposure}")
+        if self.max_upload is not None and plan.upload_bytes > self.max_upload:
+            found.append(f"upload {plan.upload_bytes:.3g} B > {self.max_upload:.3g} B")
+        if self.max_memory is not None and plan.memory_bytes > self.max_memory:
+            found.append(f"memory {plan.memory_bytes:.3g} B > {self.max_memory:.3g} B")
+        if plan.reveals_gram and plan.is_private and not self.allow_gram:
             found.append("the server learns the whole total Gram matrix")
         return found
 
@@ -152,25 +98,25 @@ class Planning:
     """The outcome: ``plans`` that keep to the limits, fastest first; ``left_out`` with the reasons."""
 
     target: float
-    plans: list[Plan] = field(default_factory=list)
-    left_out: list[tuple[Plan, list[str]]] = field(default_factory=list)
+    plans: list[TimedScheme] = field(default_factory=list)
+    left_out: list[tuple[TimedScheme, list[str]]] = field(default_factory=list)
     unreached: list[str] = field(default_factory=list)  # solvers that never reach the target
     highest: float | None = None  # the best score of those
     noisy_scores: dict[str, float] = field(default_factory=dict)  # with noise, of the schemes that can add it
-    tied: list[Plan] = field(default_factory=list)  # private plans that the draws cannot tell from the fastest of them
+    tied: list[TimedScheme] = field(default_factory=list)  # private ones that the draws cannot tell from the fastest
 
     @property
-    def fastest(self) -> Plan | None:
+    def fastest(self) -> TimedScheme | None:
         """The fastest plan that shows the server no single device; None if none keeps to the limits."""
         return next((made for made in self.plans if made.is_private), None)
 
     @property
-    def recommended(self) -> Plan | None:
+    def recommended(self) -> TimedScheme | None:
         """The fastest, or one as fast that exposes fewer devices."""
         return min(self.tied, key=_exposing, default=self.fastest)
 
     @property
-    def best(self) -> Plan:
+    def best(self) -> TimedScheme:
         if self.recommended is None:
             raise InvalidInput(self._why_none())
         return self.recommended
@@ -181,7 +127,7 @@ class Planning:
         if out is not None:
             return (
                 f"the limits must leave a plan that shows the server no single device, got none: the fastest is"
-                f" {out[0].label}, left out because {' and '.join(out[1])}; loosen that limit"
+                f" {full_name(out[0])}, left out because {' and '.join(out[1])}; loosen that limit"
             )
         only = "" if self.highest is None else f" (the best without it: {self.highest:.4g})"
         if self.plans:  # which show single devices, or one of them would be recommended
@@ -192,27 +138,27 @@ class Planning:
         """In words: the recommended plan, and conventional FL beside it, as in the paper and with its best solver."""
         best = self.best
         sentence = (
-            f"{best.label} takes {best.seconds_mean:.4g} s: {best.sharing_seconds:.3g} s before training, then"
+            f"{full_name(best)} takes {best.seconds_mean:.4g} s: {best.sharing_seconds:.3g} s before training, then"
             f" {_epochs(best)} of {best.epoch_seconds:.3g} s."
         )
         sentence += self._why_not_the_fastest()
         everything = [*self.plans, *(made for made, _ in self.left_out)]
-        for name, words in ((Conventional.name, ""), (ConventionalFullBatch.name, " on full batches with {}")):
+        for name, words in ((Conventional.name, ""), (ConventionalFullBatch.name, " on full batches")):
             rival = min((made for made in everything if made.scheme == name), key=_mean, default=None)
             if rival is None:
                 continue
-            ratio = rival.seconds_mean / best.seconds_mean
+            ratio, solver = rival.seconds_mean / best.seconds_mean, solver_name(rival.solver)
             sentence += (
-                f" Conventional FL{words.format(rival.solver)} needs {rival.seconds_mean:.4g} s ({_epochs(rival)}"
-                f" of {rival.epoch_seconds:.3g} s, waiting for the slowest), {ratio:.3g} times as long, and shows the"
-                f" server {rival.server_sees}."
+                f" Conventional FL{words}{solver and f' with {solver}'} needs {rival.seconds_mean:.4g} s"
+                f" ({_epochs(rival)} of {rival.epoch_seconds:.3g} s, waiting for the slowest), {ratio:.3g} times as"
+                f" long, and shows the server {rival.server_sees}."
             )
         open_ = min((made for made in everything if not made.is_private), key=_mean, default=None)
         if open_ is not None and open_.seconds_mean < best.seconds_mean:
             sentence += (
                 " Coding does not pay on this fleet in time: it buys that the server sees no single device."
-                f" {open_.label} is faster ({open_.seconds_mean:.4g} s) and is not chosen, because codedfl runs only"
-                " schemes whose server sees no single device: any other framework does that."
+                f" {full_name(open_)} is faster ({open_.seconds_mean:.4g} s) and is not chosen, because codedfl runs"
+                " only schemes whose server sees no single device: any other framework does that."
             )
         return sentence
 
@@ -221,24 +167,56 @@ class Planning:
         if fastest is None or fastest is best:
             return ""
         return (
-            f" {fastest.label} is as fast within the noise of the draws ({fastest.seconds_mean:.4g} s), and there one"
-            f" colluder exposes {fastest.exposed_by_one} devices, two {fastest.exposed_by_two}; here"
+            f" {full_name(fastest)} is as fast within the noise of the draws ({fastest.seconds_mean:.4g} s), and there"
+            f" one colluder exposes {fastest.exposed_by_one} devices, two {fastest.exposed_by_two}; here"
             f" {best.exposed_by_one} and {best.exposed_by_two}."
         )
 
 
-def _exposing(made: Plan) -> tuple[float, ...]:
+def _exposing(made: TimedScheme) -> tuple[float, ...]:
     """Fewest devices first; of equals the one that bears most colluders, then the fastest."""
     exposed = (made.exposed_to_server, made.exposed_by_one, made.exposed_by_two)
     return (*exposed, -made.colluders, made.seconds_mean)
 
 
-def _mean(made: Plan) -> float:
+def _mean(made: TimedScheme) -> float:
     return made.seconds_mean
 
 
-def _epochs(made: Plan) -> str:
+def _epochs(made: TimedScheme) -> str:
     return f"{made.epochs} epoch{'s' * (made.epochs != 1)}"
+
+
+@dataclass(frozen=True)
+class Search:
+    """How plans are searched for.
+
+    solvers: names or objects that were never started; None tries all that are known.
+    step: of every descent, as in ``Entry``. ``codedfl train`` derives it, so another is for comparisons only.
+    regularisation: the ridge parameter.
+    draws: latencies drawn for each plan.
+    seed: of the latencies and the noise.
+    budget: what a run may cost a row; the outcome then says what score noise leaves to the schemes that can add it.
+
+    Examples
+    --------
+    >>> from codedfl_lab import Search
+    >>> Search(solvers=["cg"], draws=20).solvers_tried
+    ['cg']
+    """
+
+    solvers: Sequence[str | Solver] | None = None
+    step: str = DERIVED
+    regularisation: float = PAPER_REGULARISATION
+    draws: int = 100
+    seed: int = 0
+    budget: Budget | None = None
+
+    @property
+    def solvers_tried(self) -> Sequence[str | Solver]:
+        if self.solvers is not None:
+            return self.solvers
+        return [name for name, kind in solver_kinds().items() if not kind.needs_gram]
 
 
 def plan(
@@ -246,20 +224,21 @@ def plan(
     at: Conditions,
     target: float,
     limits: Limits | None = None,
-    *,
-    solvers: Sequence[str | Solver] | None = None,
-    step: str = DERIVED,
-    regularisation: float = PAPER_REGULARISATION,
-    draws: int = 100,
-    seed: int = 0,
-    budget: Budget | None = None,
+    search: Search | None = None,
     progress: Progress | None = None,
 ) -> Planning:
     """Search all schemes that are known; see ``Planning`` for the outcome.
 
-    solvers: names or objects that were never started; None tries all that are known.
-    step: of every descent, as in ``Entry``. ``codedfl train`` derives it, so another is for comparisons only.
-    budget: what a run may cost a row; the outcome then says what score noise leaves to the schemes that can add it.
+    Examples
+    --------
+    >>> from codedfl import make_problem
+    >>> from codedfl_lab import Conditions, Fleet, Limits, Search, plan
+    >>> from codedfl_lab.datasets import load
+    >>> problem = make_problem(load("digits"), n_devices=10, n_features=50)
+    >>> at = Conditions(Fleet.load("paper").scaled_to(10))
+    >>> found = plan(problem, at, target=0.7, limits=Limits(colluders=1), search=Search(["block-krylov"], draws=5))
+    >>> found.best.scheme
+    'role-keys'
     """
     if not 0 < target <= 1:
         raise InvalidInput(f"target must be between 0 and 1, got {target}")
@@ -269,31 +248,28 @@ def plan(
             f"the fleet must have as many devices as the problem ({totals.problem.n_devices}), got {at.fleet.n_devices}"
         )
     say = progress or (lambda _what, _fraction: None)
-    limits = limits or Limits()
+    limits, search = limits or Limits(), search or Search()
     outcome = Planning(target)
-    shape = WorkShape.of(totals.problem, totals.precision)
-    if solvers is None:
-        solvers = [name for name, kind in solver_kinds().items() if not kind.needs_gram]
-    candidates = list(_candidates(at.fleet.n_devices, limits.colluders, solvers, outcome))
-    descent = Descent(STEPS.get(step), regularisation)
+    work = Workload(WorkShape.of(totals.problem, totals.precision), at, search.draws)
+    candidates = list(_candidates(at.fleet.n_devices, limits.colluders, search.solvers_tried, outcome))
     kinds = dict.fromkeys((scheme.models_key, solver) for scheme, solver in candidates)
     samples = {(scheme.models_key, solver): scheme for scheme, solver in reversed(candidates)}
     epochs: dict[tuple[Hashable, str | Solver], int] = {}
     for done, kind in enumerate(kinds):
         scheme, solver = samples[kind], kind[1]
         say(f"training with {solver_kind(solver).name}", done / len(kinds) / 2)
-        reached = _epochs_to_target(scheme, solver, totals, at, target, descent, step, seed, outcome)
+        reached = _epochs_to_target(Entry(scheme, solver, search.step), totals, at, search, outcome)
         if reached is not None:
             epochs[kind] = reached
     trained = [(scheme, solver) for scheme, solver in candidates if (scheme.models_key, solver) in epochs]
     seconds: dict[int, Floats] = {}
     for done, (scheme, solver) in enumerate(trained):
         say(f"{scheme.label}, {solver_kind(solver).name}", 0.5 + done / len(trained) / 2)
-        streams = np.random.default_rng([seed, 2]).spawn(2)  # the same for every plan: they are compared draw by draw
-        reached = epochs[scheme.models_key, solver]
-        times = epoch_end_times(scheme, shape, at, reached, draws, *streams)
-        made = plan_of(scheme, solver, shape, at, *times)
-        why = made.objections(limits)
+        streams = np.random.default_rng([search.seed, 2]).spawn(2)  # alike for all: compared draw by draw
+        count = epochs[scheme.models_key, solver]
+        times = epoch_end_times(scheme, work.shape, at, count, search.draws, *streams)
+        made = TimedScheme.of(scheme, solver, work, *times)
+        why = limits.objections(made)
         if why:
             outcome.left_out.append((made, why))
         else:
@@ -302,12 +278,12 @@ def plan(
     outcome.plans.sort(key=_mean)
     outcome.tied = _as_fast(outcome, seconds)
     outcome.left_out.sort(key=lambda pair: pair[0].seconds_mean)
-    if budget is not None:
-        outcome.noisy_scores = noisy_scores(totals.problem, budget, seed)
+    if search.budget is not None:
+        outcome.noisy_scores = noisy_scores(totals.problem, search.budget, search.seed)
     return outcome
 
 
-def _as_fast(outcome: Planning, seconds: Mapping[int, Floats]) -> list[Plan]:
+def _as_fast(outcome: Planning, seconds: Mapping[int, Floats]) -> list[TimedScheme]:
     """Private plans whose paired 95 % interval does not lie above the fastest one's mean time and ``AS_FAST`` of it."""
     fastest = outcome.fastest
     if fastest is None:
@@ -337,31 +313,21 @@ def _candidates(
 
 
 def _epochs_to_target(
-    scheme: Scheme,
-    solver: str | Solver,
-    totals: CentralTotals,
-    at: Conditions,
-    target: float,
-    descent: Descent,
-    step: str,
-    seed: int,
-    outcome: Planning,
+    entry: Entry, totals: CentralTotals, at: Conditions, search: Search, outcome: Planning
 ) -> int | None:
     """Epochs to the target; None for a scheme that cannot run here or never gets there, which is then named."""
+    scheme, solver, target = entry.scheme, entry.solver, outcome.target
     takes_solver = scheme.exact and not scheme.reveals_gram
     limit = EPOCHS_TRIED * solver_kind(solver).default_epochs if takes_solver or not scheme.exact else 1
     try:
-        run = trajectory(
-            scheme,
+        models = scheme.models(
             totals,
-            Entry(scheme, solver, step).make_solver(limit, descent.regularisation) if takes_solver else None,
-            descent,
+            entry.make_solver(limit, search.regularisation),
+            Descent(STEPS.get(search.step), search.regularisation),
             at,
-            np.random.default_rng(seed),
-            max_epochs=limit,
-            target=target,
-            beyond_target=1.0,
+            np.random.default_rng(search.seed),
         )
+        run = trajectory(models, totals, max_epochs=limit, target=target, beyond_target=1.0)
     except InvalidInput as error:
         outcome.unreached.append(f"{scheme.label} cannot run: {error}")
         return None
@@ -378,55 +344,6 @@ def _epochs_to_target(
     return reached
 
 
-def timed_plan(
-    scheme: Scheme,
-    solver: str | Solver,
-    epochs: int,
-    shape: WorkShape,
-    at: Conditions,
-    draws: int,
-    rng: np.random.Generator,
-) -> Plan:
-    """So many epochs of a scheme on a fleet, for schemes with and without state machines alike."""
-    return plan_of(scheme, solver, shape, at, *epoch_end_times(scheme, shape, at, epochs, draws, rng))
-
-
-def plan_of(
-    scheme: Scheme, solver: str | Solver, shape: WorkShape, at: Conditions, start: Seconds, ends: Seconds
-) -> Plan:
-    """The plan with these ends of the sharing phase, (draws,), and of its epochs, (draws, epochs)."""
-    total, epochs = ends[:, -1], ends.shape[1]
-    exposure = scheme.exposure(at.fleet.n_devices)
-    return Plan(
-        scheme=scheme.name,
-        alpha=int(scheme.parameters.get("alpha", 1)),
-        groups=int(scheme.parameters.get("groups", 1)),
-        solver=solver_kind(solver).name,
-        epochs=epochs,
-        seconds_mean=float(total.mean()),
-        seconds_p5=float(np.quantile(total, 0.05)),
-        seconds_p95=float(np.quantile(total, 0.95)),
-        sharing_seconds=float(start.mean()),
-        epoch_seconds=float((total - start).mean() / epochs),
-        stragglers=scheme.stragglers(shape, at.fleet),
-        server_sees=scheme.server_sees,
-        gram_directions=gram_directions(shape, epochs, reveals_gram=scheme.reveals_gram),
-        n_features=shape.n_features,
-        exposed_to_server=exposure.server_alone,
-        exposed_by_one=exposure.one_colluder,
-        exposed_by_two=exposure.two_colluders,
-        colluders=exposure.colluders,
-        parameters=scheme.parameters,
-        failures_survived=scheme.failures_survived(shape, at.fleet),
-        **vars(scheme.device_costs(shape, at, epochs)),
-    )
-
-
-def gram_directions(shape: WorkShape, epochs: int, *, reveals_gram: bool) -> int:
-    """Of how many directions of the total Gram matrix the server learns the image: c an epoch, never more than d."""
-    return shape.n_features if reveals_gram else min(shape.n_features, shape.n_outputs * epochs)
-
-
 class CurveKey(NamedTuple):
     """Which plans make one curve over alpha."""
 
@@ -439,7 +356,7 @@ def time_against_alpha(planning: Planning) -> dict[CurveKey, list[tuple[int, flo
     """(alpha, mean seconds) of every scheme, solver and number of groups; plans left out are part of it."""
     curves: dict[CurveKey, list[tuple[int, float]]] = {}
     for made in (*planning.plans, *(made for made, _ in planning.left_out)):
-        if made.is_coded:
+        if made.alpha is not None:
             key = CurveKey(made.scheme, made.solver, made.groups)
             curves.setdefault(key, []).append((made.alpha, made.seconds_mean))
     return {key: sorted(points) for key, points in sorted(curves.items())}

@@ -10,34 +10,29 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 
-from codedfl_lab.comparing.results import Goal, PeerRow, Results, ScalingRow, SchemeResult, Sensitivity
+from codedfl_lab.comparing.names import full_name, method_name
+from codedfl_lab.comparing.results import AtSize, Goal, Results, SchemeResult, Sensitivity
 from codedfl_lab.report import page as web
 from codedfl_lab.report.journal import journal_discussion, peers_discussion
 from codedfl_lab.report.notes import notes_of
 from codedfl_lab.report.rows import (
     NOTHING,
-    SOLVER_NAMES,
     Row,
     amount,
     best_variants,
     by_time,
     dataset_name,
     kinds,
-    method_name,
     number,
     packing,
     rows_at,
     seconds,
-    series_name,
     speedup_interval,
     speedup_median,
     split_of_gain,
     target_text,
     times_faster,
-    variant_name,
 )
-
-Scaling = Sequence[ScalingRow]
 
 PRICES = (
     "Times faster than conventional FL (95 % interval) where a pad number and sealing cost a multiple of the fleet"
@@ -102,7 +97,7 @@ def _remarks(results: Results, dataset: str) -> str:
     best = _best_private(methods)
     method = best.scheme, best.solver
     name = method_name(*method, WITH)
-    text = f"{dataset_name(dataset)}: {series_name(best)}, sharing {best.sharing}, messages {packing(False)}."
+    text = f"{dataset_name(dataset)}: {full_name(best)}, sharing {best.sharing}, messages {packing(False)}."
     if method in chunked:
         text += f" Sent {packing(True)} it {_takes(chunked[method])}."
     descent = methods.get((best.scheme, "gd"))
@@ -265,7 +260,7 @@ def _prices_table(results: Results) -> str:
         for row in case.schemes:
             interval = speedup_interval(row)
             text = speedup_median(row) + (f" ({interval})" if interval != NOTHING else "")
-            found.setdefault((dataset_name(row.dataset), series_name(row)), {})[price_words(case)] = text
+            found.setdefault((dataset_name(row.dataset), full_name(row)), {})[price_words(case)] = text
     prices = [price_words(case) for case in results.sensitivity]
     rows: list[web.Line] = [([*words, *(of[price] for price in prices)], "") for words, of in found.items()]
     return web.table(("data set", "scheme", *prices), rows, PRICES, text_columns=range(2), dense=True)
@@ -291,10 +286,10 @@ def _scaling_section(results: Results, svg: str) -> str:
     return web.section("More devices", web.figure(svg, caption, "scaling"), *discussion, *tables)
 
 
-def _peers_section(peers: Sequence[PeerRow]) -> str:
+def _peers_section(peers: Sequence[AtSize]) -> str:
     """Every secure scheme at three sizes, and what to make of the journal's own comparison."""
     heads = (
-        *("devices", "scheme", "solver", "epochs", "time", "of it sharing", "bytes a device"),
+        *("devices", "scheme", "epochs", "time", "of it sharing", "bytes a device"),
         *("may be late", "may collude", "server sees"),
     )
     tables = []
@@ -302,35 +297,36 @@ def _peers_section(peers: Sequence[PeerRow]) -> str:
         lines: list[web.Line] = [
             (
                 [
-                    *(str(row.devices), row.label, SOLVER_NAMES.get(row.solver, "descent"), str(row.epochs)),
-                    *(seconds(row.seconds), seconds(row.sharing_seconds), amount(row.device_bytes, "B")),
-                    *(str(row.stragglers), NOTHING if row.colluders < 0 else str(row.colluders), row.server_sees),
+                    *(str(row.devices), full_name(row.timed), str(row.timed.epochs)),
+                    *(seconds(row.timed.seconds_mean), seconds(row.timed.sharing_seconds)),
+                    amount(row.timed.upload_bytes + row.timed.download_bytes, "B"),
+                    *(str(row.timed.stragglers), NOTHING if row.timed.colluders < 0 else str(row.timed.colluders)),
+                    row.timed.server_sees,
                 ],
                 "",
             )
-            for row in sorted(peers, key=lambda one: (one.devices, one.seconds))
+            for row in sorted(peers, key=lambda one: (one.devices, one.timed.seconds_mean))
             if row.dataset == dataset
         ]
-        tables.append(
-            web.table(heads, lines, f"{dataset_name(dataset)}, one convention for all.", text_columns=(1, 2, 9))
-        )
+        tables.append(web.table(heads, lines, f"{dataset_name(dataset)}, one convention for all.", text_columns=(1, 8)))
     return web.section("Beside other secure aggregation", *map(web.paragraph, peers_discussion(peers)), *tables)
 
 
-def _by_size(rows: Scaling, text: Callable[[ScalingRow], str], caption: str = "") -> str:
+def _by_size(rows: Sequence[AtSize], text: Callable[[AtSize], str], caption: str = "") -> str:
     """A line a scheme, a column a number of devices."""
     sizes = sorted({row.devices for row in rows})
     lines: list[web.Line] = []
-    for method in dict.fromkeys((row.scheme, row.solver) for row in rows):
-        of_size = {row.devices: text(row) for row in rows if (row.scheme, row.solver) == method}
+    for method in dict.fromkeys(row.method for row in rows):
+        of_size = {row.devices: text(row) for row in rows if row.method == method}
         lines.append(([method_name(*method), *(of_size.get(size, NOTHING) for size in sizes)], ""))
     return web.table(("scheme", *(f"{size} devices" for size in sizes)), lines, caption)
 
 
-def _speedup(row: ScalingRow) -> str:
-    return f"{'◉ ' if row.chosen else ''}{number(row.speedup)}"
+def _speedup(row: AtSize) -> str:
+    return f"{'◉ ' if row.chosen else ''}{number(row.gain)}"
 
 
-def _variant(row: ScalingRow) -> str:
+def _variant(row: AtSize) -> str:
     """The time and the scheme's parameters; its name stands at the line's beginning."""
-    return ", ".join(word for word in (seconds(row.seconds), variant_name(row.scheme, row.parameters)) if word)
+    variant = row.timed.label.partition(", ")[2]
+    return ", ".join(filter(None, (seconds(row.timed.seconds_mean), variant)))

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from codedfl.typing import Floats
+from codedfl_lab.comparing.names import full_name
 from codedfl_lab.comparing.results import TraceRow
-from codedfl_lab.report.rows import series_name
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """One scheme by its ``series_name``; ``low`` and ``high`` are the least and the greatest score over the seeds."""
+    """One scheme by its ``full_name``; ``low`` and ``high`` are the least and the greatest score over the seeds."""
 
     name: str
     seconds: Floats
@@ -39,7 +39,7 @@ def curves_of(traces: Iterable[TraceRow], dataset: str, step: str) -> list[Curve
     points: dict[str, dict[int, dict[int, tuple[float, float]]]] = {}
     for row in traces:
         if row.dataset == dataset and row.step == step:
-            of_seed = points.setdefault(series_name(row), defaultdict(dict))
+            of_seed = points.setdefault(full_name(row), defaultdict(dict))
             of_seed[row.seed][row.epoch] = (row.seconds, row.accuracy)
     return [_curve(name, of_seed) for name, of_seed in points.items()]
 

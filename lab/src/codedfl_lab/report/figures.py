@@ -18,6 +18,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from codedfl.errors import InvalidInput
+from codedfl_lab.comparing.names import full_name
 from codedfl_lab.comparing.results import SchemeResult, TraceRow
 from codedfl_lab.report import canvas
 from codedfl_lab.report.canvas import COLOURS, GREY, INK, MARKERS, PAPER, SOLID, Dashes, Look, Pictures, look_of
@@ -29,7 +30,6 @@ from codedfl_lab.report.rows import (
     number,
     percent,
     seconds,
-    series_name,
     target_text,
     targets_of,
 )
@@ -55,14 +55,14 @@ def looks_of(shown: Sequence[SchemeResult]) -> dict[str, Look]:
     paper, is grey).
     """
     if len({(one.scheme, one.solver) for one in shown}) == len(shown):
-        return {series_name(one): look_of(one.scheme, one.solver) for one in shown}
+        return {full_name(one): look_of(one.scheme, one.solver) for one in shown}
     if len(shown) > len(MARKERS):
         raise InvalidInput(f"a figure must have at most {len(MARKERS)} curves, got {len(shown)}")
     fixed = {"conventional": INK, "drop-slowest": GREY}
     colours = itertools.cycle(COLOURS)
     return {
-        series_name(one): Look(
-            series_name(one),
+        full_name(one): Look(
+            full_name(one),
             fixed.get(one.scheme) or next(colours),
             _STYLES.get(one.scheme, SOLID),
             1.1 if one.scheme == "drop-slowest" else 1.6,
@@ -79,7 +79,7 @@ def accuracy_figure(
     if not schemes:
         raise InvalidInput("results must hold at least one scheme, got none")
     sharing, step = kinds(schemes)[0]
-    entries = {series_name(e): e for e in entries_at(schemes, target, sharing, step)}
+    entries = {full_name(e): e for e in entries_at(schemes, target, sharing, step)}
     curves = [curve for curve in curves_of(traces, schemes[0].dataset, step) if curve.name in entries]
     if not curves:
         raise InvalidInput(f"traces must hold rows of {schemes[0].dataset!r} with step {step}, got none")
@@ -206,4 +206,4 @@ def _legend(
 def _legend_text(entry: SchemeResult) -> str:
     faster = entry.speedup_over_conventional.median
     times = f", {number(faster)}×" if faster and entry.scheme != "conventional" else ""
-    return f"{series_name(entry)}: {seconds(entry.time_to_target_s.median)}{times}"
+    return f"{full_name(entry)}: {seconds(entry.time_to_target_s.median)}{times}"

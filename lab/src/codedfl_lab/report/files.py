@@ -7,12 +7,13 @@ from pathlib import Path
 
 from codedfl.errors import InvalidInput
 from codedfl.files import write_bytes
+from codedfl_lab.comparing.names import full_name
 from codedfl_lab.comparing.results import Results, summary_bytes
 from codedfl_lab.report.beyond_page import beyond_page, of_convention
 from codedfl_lab.report.canvas import Pictures
 from codedfl_lab.report.figures import accuracy_figure
 from codedfl_lab.report.html import drawn_of, report_page
-from codedfl_lab.report.rows import best_variants, dataset_name, kinds, series_name, targets_of
+from codedfl_lab.report.rows import best_variants, dataset_name, kinds, targets_of
 from codedfl_lab.report.scaling_picture import scaling_figure
 from codedfl_lab.report.sweep import sweep_figure
 
@@ -23,8 +24,8 @@ def write_report(folder: Path, results: Results) -> dict[str, Path]:
     if target is None or target not in targets:
         listed = ", ".join(f"{one:g}" for one in targets)
         raise InvalidInput(f"headline_target must be a target of the results ({listed}), got {target}")
-    drawn = {series_name(one) for one in drawn_of(results)}
-    shown = [one for one in results.schemes if series_name(one) in drawn]
+    drawn = {full_name(one) for one in drawn_of(results)}
+    shown = [one for one in results.schemes if full_name(one) in drawn]
     pictures = accuracy_figure(results.title, shown, results.traces, target, results.score_name)
     page = report_page(results, pictures.svg)
     made = {"summary.csv": summary_bytes([results]), "report.html": page.encode()}

@@ -11,8 +11,10 @@ import itertools
 from collections.abc import Iterable, Sequence
 
 from codedfl_lab.comparing import paper
+from codedfl_lab.comparing.names import full_name
 from codedfl_lab.comparing.results import Claim, PaperValue, Results, SchemeResult
 from codedfl_lab.report import page as web
+from codedfl_lab.report.conclusion import conclusion
 from codedfl_lab.report.leaders import leading_four
 from codedfl_lab.report.notes import notes_of
 from codedfl_lab.report.rows import (
@@ -26,12 +28,9 @@ from codedfl_lab.report.rows import (
     percent,
     remarks,
     rows_at,
-    seconds,
-    series_name,
     speedup_interval,
     speedup_median,
     speedup_range,
-    split_of_gain,
     target_text,
     target_value,
     targets_of,
@@ -91,17 +90,7 @@ def headline(results: Results) -> str:
     if results.paper is not None:
         entry = _paper_entry(entries_at(schemes, target, *AS_THE_PAPER), results.paper)
         return _against_paper(entry, results.paper, goal)
-    best = min(entries_at(schemes, target, *kinds(schemes)[0]), key=by_time)
-    median, faster = best.time_to_target_s.median, best.speedup_over_conventional.median
-    if median is None:
-        return f"No scheme reaches {goal} in the median seed."
-    baseline = best.scheme == "conventional"
-    compared = f", {times_faster(faster)} than conventional FL" if faster and not baseline else ""
-    compared += split_of_gain(best)
-    return (
-        f"First to reach {goal} is {series_name(best)}: after {seconds(median)} of virtual time{compared}"
-        f" (median over {_seeds(best)})."
-    )
+    return conclusion(schemes, results.dataset, target, results.score_name)
 
 
 def headline_target(results: Results) -> float:
@@ -226,8 +215,8 @@ def _targets_section(results: Results) -> str:
     targets = targets_of(e for e in schemes if (e.sharing, e.step) == (sharing, step))
     if len(targets) < 2:
         return ""
-    columns = [{series_name(e): e for e in entries_at(schemes, target, sharing, step)} for target in targets]
-    fastest = [series_name(min(column.values(), key=by_time)) for column in columns]
+    columns = [{full_name(e): e for e in entries_at(schemes, target, sharing, step)} for target in targets]
+    fastest = [full_name(min(column.values(), key=by_time)) for column in columns]
     rows = []
     for name in dict.fromkeys(name for column in columns for name in column):
         cells: list[str] = [name]
@@ -289,7 +278,7 @@ def _sensitivity_section(results: Results) -> str:
         return ""
     target = headline_target(results)
     sharing, step = kinds(cases[0].schemes)[0]
-    columns = [{series_name(e): e for e in entries_at(case.schemes, target, sharing, step)} for case in cases]
+    columns = [{full_name(e): e for e in entries_at(case.schemes, target, sharing, step)} for case in cases]
     factors = [f"{case.factor:g}×" for case in cases]
     heads = ("scheme", *(f"time at {f}, s" for f in factors), *(f"times faster at {f}" for f in factors))
     rows = []

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 
 from codedfl.solve.descent import DERIVED, POWER_ITERATIONS, STEPS
 from codedfl_lab.comparing import paper
+from codedfl_lab.comparing.names import name_in_sentence
 from codedfl_lab.comparing.results import Results, SchemeResult
-from codedfl_lab.report.rows import kinds, listed, name_in_sentence
+from codedfl_lab.report.rows import kinds, listed
 
 SHARING_NOTES = {
     "authors": (

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from codedfl_lab.comparing.names import full_name
+from codedfl_lab.comparing.timed_scheme import TimedScheme
 from codedfl_lab.costs import Conventional, ConventionalFullBatch
-from codedfl_lab.planning.planner import Plan, Planning
+from codedfl_lab.planning.planner import Planning
 from codedfl_lab.report.page import Card, Line, cards, definitions, figure, page, paragraph, section, table
-from codedfl_lab.report.plan_table import SEES, left_out_cells, plan_name, tie_words
+from codedfl_lab.report.plan_table import SEES, left_out_cells, tie_words
 from codedfl_lab.report.rows import amount, number, percent, seconds, span, target_text
 
 _MOST_PLANS = 40
@@ -46,7 +48,7 @@ def _first_screen(planning: Planning) -> list[Card]:
     alone = f"the server alone exposes {_devices(best.exposed_to_server)}"
     found = [
         Card(
-            f"Take {plan_name(best)}",
+            f"Take {full_name(best)}",
             seconds(best.seconds_mean),
             (
                 f"{seconds(best.sharing_seconds)} before training, then"
@@ -77,7 +79,7 @@ def _first_screen(planning: Planning) -> list[Card]:
         if rivals:
             rival = min(rivals, key=lambda made: made.seconds_mean)
             ratio = f"{number(rival.seconds_mean / best.seconds_mean)} times as long; shows {rival.server_sees}"
-            found.append(Card(f"{who}: {plan_name(rival)}", seconds(rival.seconds_mean), (ratio,)))
+            found.append(Card(f"{who}: {full_name(rival)}", seconds(rival.seconds_mean), (ratio,)))
     return found
 
 
@@ -94,9 +96,9 @@ def _left_out(planning: Planning) -> str:
     return section("Left out, and why", table(("plan", "mean, s", "why"), rows, caption, text_columns=(0, 2)))
 
 
-def _cells(made: Plan) -> list[str]:
+def _cells(made: TimedScheme) -> list[str]:
     return [
-        plan_name(made),
+        full_name(made),
         number(made.seconds_mean),
         span(made.seconds_p5, made.seconds_p95),
         str(made.epochs),

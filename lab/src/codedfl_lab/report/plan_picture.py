@@ -13,11 +13,12 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from codedfl.errors import InvalidInput
-from codedfl_lab.planning.planner import CurveKey, Plan, Planning, time_against_alpha
+from codedfl_lab.comparing.names import full_name
+from codedfl_lab.comparing.timed_scheme import TimedScheme
+from codedfl_lab.planning.planner import CurveKey, Planning, time_against_alpha
 from codedfl_lab.report import canvas
 from codedfl_lab.report.canvas import INK, PAPER, Pictures, look_of
 from codedfl_lab.report.end_labels import EndLabel, write_end_labels
-from codedfl_lab.report.plan_table import plan_name
 from codedfl_lab.report.rows import seconds, target_text
 
 Points = list[tuple[int, float]]
@@ -36,7 +37,7 @@ def plan_figure(planning: Planning, *, title: str = "", score_name: str = "accur
     """Draw every plan that was tried; the height is logarithmic."""
     everything = _thinned(time_against_alpha(planning))
     kept = time_against_alpha(Planning(planning.target, planning.plans))
-    uncoded = _fastest_of_each([made for made in _all_plans(planning) if not made.is_coded])
+    uncoded = _fastest_of_each([made for made in _all_plans(planning) if made.alpha is None])
     if not everything and not uncoded:
         raise InvalidInput("planning must hold at least one plan, got none")
     groups = sorted({curve.groups for curve in everything}) or [1]
@@ -80,19 +81,19 @@ def _thinned(curves: Curves) -> Curves:
     return {curve: points for curve, points in curves.items() if curve.solver == "gd" or curve in fastest.values()}
 
 
-def _fastest_of_each(plans: list[Plan]) -> list[Plan]:
+def _fastest_of_each(plans: list[TimedScheme]) -> list[TimedScheme]:
     """The fastest plan of each scheme without an alpha."""
-    found: dict[str, Plan] = {}
+    found: dict[str, TimedScheme] = {}
     for made in sorted(plans, key=lambda one: one.seconds_mean):
         found.setdefault(made.scheme, made)
     return list(found.values())
 
 
-def _all_plans(planning: Planning) -> list[Plan]:
+def _all_plans(planning: Planning) -> list[TimedScheme]:
     return [*planning.plans, *(made for made, _ in planning.left_out)]
 
 
-def _draw(axes: Axes, curves: Curves, kept: Curves, uncoded: list[Plan]) -> list[EndLabel]:
+def _draw(axes: Axes, curves: Curves, kept: Curves, uncoded: list[TimedScheme]) -> list[EndLabel]:
     """The curves and lines of one panel; returns the names to be written at their ends."""
     last = max((alpha for points in curves.values() for alpha, _ in points), default=1)
     axes.set_yscale("log")
@@ -109,7 +110,7 @@ def _draw(axes: Axes, curves: Curves, kept: Curves, uncoded: list[Plan]) -> list
         look = look_of(made.scheme, made.solver)
         line = np.array([(1.0, made.seconds_mean), (last, made.seconds_mean)])
         axes.plot(*line.T, color=look.color, linestyle=look.dashes, linewidth=look.width)
-        labels.append(EndLabel(plan_name(made), look.color, line))
+        labels.append(EndLabel(full_name(made), look.color, line))
     axes.set_xlim(1 - 0.03 * last, last * (1 + ROOM))
     canvas.fixed_ticks(axes, _ticks(last))
     canvas.log_ticks(axes.yaxis)
@@ -117,16 +118,16 @@ def _draw(axes: Axes, curves: Curves, kept: Curves, uncoded: list[Plan]) -> list
     return labels
 
 
-def _mark(axes: Axes, best: Plan, curves: Curves) -> None:
+def _mark(axes: Axes, best: TimedScheme, curves: Curves) -> None:
     """A ring around the winner, in the panel it belongs to; one that is not coded is marked where its line begins."""
-    if not best.is_coded or any((best.alpha, best.seconds_mean) in points for points in curves.values()):
-        axes.plot([best.alpha], [best.seconds_mean], **_WINNER)
+    if best.alpha is None or any((best.alpha, best.seconds_mean) in points for points in curves.values()):
+        axes.plot([best.alpha or 1], [best.seconds_mean], **_WINNER)
 
 
-def _marks(best: Plan | None, *, has_left_out: bool) -> list[Line2D]:
+def _marks(best: TimedScheme | None, *, has_left_out: bool) -> list[Line2D]:
     found = []
     if best is not None:
-        found.append(Line2D([], [], label=f"the winner: {plan_name(best)}, {seconds(best.seconds_mean)}", **_WINNER))
+        found.append(Line2D([], [], label=f"the winner: {full_name(best)}, {seconds(best.seconds_mean)}", **_WINNER))
     if has_left_out:
         found.append(Line2D([], [], color=INK, label="keeps to the limits", **_KEPT))
         found.append(Line2D([], [], color=INK, label="left out by a limit", **_LEFT_OUT))

@@ -11,12 +11,13 @@ from collections.abc import Iterable
 from rich.table import Table
 from rich.text import Text
 
-from codedfl_lab.planning.planner import Plan, Planning
-from codedfl_lab.report.rows import QUALIFIERS, SCHEME_NAMES, SOLVER_NAMES, amount, number, score, span, target_text
+from codedfl_lab.comparing.names import full_name
+from codedfl_lab.comparing.timed_scheme import TimedScheme
+from codedfl_lab.planning.planner import Planning
+from codedfl_lab.report.rows import amount, number, score, span, target_text
 from codedfl_lab.report.tables import terminal_table
 
 FURTHER = 4  # more variants of alpha and groups below the best of each scheme and solver
-SOLVERS = {"gd": "descent", **SOLVER_NAMES}
 SEES = {
     "the total only": "total only",
     "the total Gram matrix": "total Gram",
@@ -33,11 +34,10 @@ def plan_table(planning: Planning, *, title: str = "", score_name: str = "accura
     goal = f"time to {target_text(planning.target, score_name)}"
     table = terminal_table(
         f"{title}: {goal}" if title else goal.capitalize(),
-        "Virtual seconds; bytes, MACs and memory of a device for the whole training. Late: how many devices need not be"
-        " waited for; fail: whichever so many are gone for good, it goes on. Of Gram: how many directions of the total"
-        " Gram matrix the server learns. Exposed: how many other devices' data the server learns alone, with one"
-        " colluding device, and with two."
-        f"{tie_words(planning)}",
+        "Virtual seconds; gradient descent unless a solver is named. Bytes, MACs and memory of a device for the whole"
+        " training. Late: how many devices need not be waited for; fail: whichever so many are gone for good, it goes"
+        " on. Of Gram: how many directions of the total Gram matrix the server learns. Exposed: how many other devices'"
+        f" data the server learns alone, with one colluding device, and with two.{tie_words(planning)}",
     )
     table.add_column("plan", min_width=15)
     for heading in ("mean, s\np5–p95", "bytes up\nand down", "MACs\nmemory", "late\nfail"):
@@ -89,21 +89,21 @@ def left_out_cells(planning: Planning) -> list[tuple[str, str, str, str]]:
     found = []
     for made in fastest_of_each(plans):
         variants = sum((other.scheme, other.solver) == (made.scheme, made.solver) for other in plans)
-        found.append((plan_name(made), number(made.seconds_mean), str(variants), "; ".join(reasons[id(made)])))
+        found.append((full_name(made), number(made.seconds_mean), str(variants), "; ".join(reasons[id(made)])))
     return [*found, *(("–", "never", "–", sentence) for sentence in planning.unreached)]
 
 
-def fastest_of_each(plans: Iterable[Plan]) -> list[Plan]:
+def fastest_of_each(plans: Iterable[TimedScheme]) -> list[TimedScheme]:
     """The first of each scheme and solver; plans come fastest first."""
-    found: dict[tuple[str, str], Plan] = {}
+    found: dict[tuple[str, str], TimedScheme] = {}
     for made in plans:
         found.setdefault((made.scheme, made.solver), made)
     return list(found.values())
 
 
-def _cells(made: Plan) -> list[Text]:
+def _cells(made: TimedScheme) -> list[Text]:
     cells = (
-        plan_name(made, "\n"),
+        full_name(made, "\n"),
         f"{number(made.seconds_mean)}\n{span(made.seconds_p5, made.seconds_p95)}",
         f"{amount(made.upload_bytes, 'B')}\n{amount(made.download_bytes, 'B')}",
         f"{amount(made.macs, '')}\n{amount(made.memory_bytes, 'B')}",
@@ -114,20 +114,9 @@ def _cells(made: Plan) -> list[Text]:
     return [Text(cell) for cell in cells]  # not markup
 
 
-def _noisy(planning: Planning, made: Plan, score_name: str) -> list[str]:
+def _noisy(planning: Planning, made: TimedScheme, score_name: str) -> list[str]:
     """The score that noise leaves; no cell where none was asked for."""
     if not planning.noisy_scores:
         return []
     found = planning.noisy_scores.get(made.scheme)
     return ["–" if found is None else score(found, score_name)]
-
-
-def plan_name(made: Plan, separator: str = ", ") -> str:
-    """The scheme, then its parameters and the solver."""
-    scheme = SCHEME_NAMES.get(made.scheme, made.scheme)
-    parameters = [QUALIFIERS[made.scheme]] if made.scheme in QUALIFIERS else []
-    parameters += [f"α = {made.alpha}"] if made.is_coded else []
-    parameters += [f"δ = {made.parameters['delta']:g}"] if "delta" in made.parameters else []
-    parameters += [f"z = {made.parameters['z']:g}"] if "z" in made.parameters else []
-    parameters += [f"{made.groups} groups"] if made.groups > 1 else []
-    return f"{scheme}{separator}{', '.join([*parameters, SOLVERS.get(made.solver, made.solver)])}"

@@ -7,32 +7,16 @@ that did; seeds are never left out of a statistic (see ``comparison``).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
-from codedfl_lab.comparing.results import SchemeResult, TraceRow
+from codedfl_lab.comparing.names import FAIR_RIVAL, full_name, name_and_variant, name_in_sentence
+from codedfl_lab.comparing.results import SchemeResult
 
 NEVER = "never"
 NOTHING = "–"
 TINY, HUGE = 1e-3, 1e6  # beyond them numbers are shown with a power of ten
 THIN = "\u202f"  # between thousands: narrow and never broken
 
-SOLVER_NAMES = {"nesterov": "Nesterov", "cg": "CG", "block-krylov": "block Krylov", "closed-form": "closed form"}
-SCHEME_NAMES = {
-    "conventional": "conventional FL",
-    "conventional-full-batch": "conventional FL",
-    "coded-fedl": "CodedFedL",
-}
-FAIR_RIVAL = "conventional-full-batch"
-QUALIFIERS = {FAIR_RIVAL: "full batch"}
-PARAMETER_WORDS = {
-    "alpha": "α = {:g}",
-    "delta": "δ = {:g}",
-    "groups": "{:g} groups",
-    "spare": "{:g} spare",
-    "holders": "{:g} holders",
-    "dropped": "",  # a label says how many already
-}
-UNSAID = {"groups": 1, "spare": 0, "holders": 0}
 STEP_WORDS = {
     "derived": "the step that follows from the data",
     "paper": "the paper's step, 12",
@@ -52,7 +36,7 @@ class Row:
     def __init__(self, entry: SchemeResult, score_name: str, *, first: bool) -> None:
         ran, seconds = entry.reason is None, entry.time_to_target_s
         self.entry = entry
-        self.name = series_name(entry)
+        self.name = full_name(entry)
         self.title, self.variant = name_and_variant(entry)
         self.epochs = count(entry.epochs_to_target.median) if ran else NOTHING
         self.time = number(seconds.median) if ran else NOTHING
@@ -97,50 +81,6 @@ def kinds(schemes: Iterable[SchemeResult]) -> list[tuple[str, str]]:
 def targets_of(schemes: Iterable[SchemeResult]) -> list[float]:
     """Each target once, lowest first."""
     return sorted({e.target_accuracy for e in schemes})
-
-
-def series_name(entry: SchemeResult | TraceRow) -> str:
-    """The scheme's label, and the solver where it is not gradient descent."""
-    return ", ".join(filter(None, (entry.label, solver_name(entry.solver))))
-
-
-def solver_name(solver: str) -> str:
-    """As people write it, empty for gradient descent; names that are not ours stay as they are."""
-    return "" if solver == "gd" else SOLVER_NAMES.get(solver, solver)
-
-
-def variant_name(scheme: str, parameters: Mapping[str, float], solver: str = "gd") -> str:
-    """What sets a scheme apart from others of its name: "α = 23, 5 groups, CG". Empty where there is nothing."""
-    words = [
-        PARAMETER_WORDS.get(name, f"{name} = {{:g}}").format(value)
-        for name, value in parameters.items()
-        if value != UNSAID.get(name)
-    ]
-    words = [QUALIFIERS.get(scheme, ""), *words, solver_name(solver)]
-    return ", ".join(word for word in words if word)
-
-
-def name_and_variant(entry: SchemeResult) -> tuple[str, str]:
-    """Such as "coded-keys" and "α = 23, CG"."""
-    variant = variant_name(entry.scheme, entry.parameters, entry.solver)
-    return (SCHEME_NAMES.get(entry.scheme, entry.scheme), variant) if variant else (entry.label, "")
-
-
-def name_in_sentence(entry: SchemeResult) -> str:
-    """Such as "coded-keys (α = 23, CG)": commas of a label would be lost among those of a sentence."""
-    name, variant = name_and_variant(entry)
-    return f"{name} ({variant})" if variant else name
-
-
-def method_name(scheme: str, solver: str, joint: str = ", ") -> str:
-    """A scheme whatever its alpha, and the solver where it is not gradient descent; in a sentence, joined by "with".
-
-    Conventional FL with another solver is on the full batch always, so that need not be said.
-    """
-    name = SCHEME_NAMES.get(scheme, scheme)
-    if solver_name(solver):
-        return f"{name}{joint}{solver_name(solver)}"
-    return f"{name}, {QUALIFIERS[scheme]}" if scheme in QUALIFIERS else name
 
 
 def best_variants(entries: Iterable[SchemeResult]) -> list[SchemeResult]:

@@ -10,14 +10,14 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from codedfl.errors import InvalidInput
-from codedfl_lab.comparing.results import ScalingRow
+from codedfl_lab.comparing.results import AtSize
 from codedfl_lab.report import canvas
 from codedfl_lab.report.canvas import Pictures, look_of
 from codedfl_lab.report.end_labels import EndLabel, write_end_labels
 from codedfl_lab.report.journal import JOURNAL
 from codedfl_lab.report.rows import count, dataset_name
 
-Scaling = Sequence[ScalingRow]
+Scaling = Sequence[AtSize]
 
 _HEIGHT = "times faster than conventional FL"
 ROOM = 5.0  # how far right of the last size the names may reach, as a factor
@@ -73,11 +73,9 @@ def _draw(axes: Axes, dataset: str, scaling: Scaling, scale: float = 1.0) -> lis
     """The curves of one data set; returns the names to be written at their ends. ``scale`` is of lines and marks."""
     labels = []
     rows = [row for row in scaling if row.dataset == dataset]
-    for method in dict.fromkeys((row.scheme, row.solver) for row in rows):
+    for method in dict.fromkeys(row.method for row in rows):
         look = look_of(*method)
-        points = np.array(
-            sorted((row.devices, row.speedup) for row in rows if (row.scheme, row.solver) == method), dtype=float
-        )
+        points = np.array(sorted((row.devices, row.gain) for row in rows if row.method == method), dtype=float)
         axes.plot(
             *points.T,
             color=look.color,
@@ -88,7 +86,7 @@ def _draw(axes: Axes, dataset: str, scaling: Scaling, scale: float = 1.0) -> lis
             label=look.name,
         )
         labels.append(EndLabel(look.name, look.color, points))
-    chosen = np.array([(row.devices, row.speedup) for row in rows if row.chosen], dtype=float)
+    chosen = np.array([(row.devices, row.gain) for row in rows if row.chosen], dtype=float)
     axes.plot(*chosen.T, **_RING)
     if dataset == JOURNAL.dataset:
         axes.plot([JOURNAL.devices], [JOURNAL.speedup], **_DIAMOND)

@@ -39,7 +39,7 @@ from codedfl_lab.costs.central import CentralTotals
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.paper import Integers, PaperFixedPoint, PaperSystem, TandonCode
 from codedfl_lab.paper.system import whole_matrix
-from codedfl_lab.reproduce.reproduce import software_versions
+from codedfl_lab.reproduce.scope import software_versions
 
 DATATYPES = (PaperFixedPoint(48, 24), PaperFixedPoint(62, 24))
 TINY = PaperFixedPoint(8, 4)  # small enough to try every secret, key and factor

@@ -10,31 +10,18 @@ import itertools
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-
-import numpy as np
 
 from codedfl.solve.registry import BLOCK_KRYLOV
 from codedfl.typing import Progress
-from codedfl_lab import datasets
 from codedfl_lab.comparing import paper
-from codedfl_lab.comparing.comparison import (
-    Entry,
-    Settings,
-    Timed,
-    Trained,
-    draw_latencies,
-    timed_latencies,
-    train_seeds,
-)
+from codedfl_lab.comparing.comparison import Entry, Trained, draw_latencies, train_seeds
 from codedfl_lab.comparing.paired import times_faster
-from codedfl_lab.comparing.paper import EXPERIMENTS, Experiment
+from codedfl_lab.comparing.paper import EXPERIMENTS
 from codedfl_lab.comparing.parallel import jobs_at_once
 from codedfl_lab.comparing.results import (
+    AtSize,
     Goal,
-    PeerRow,
     Results,
-    ScalingRow,
     SchemeResult,
     Sensitivity,
     Took,
@@ -42,33 +29,19 @@ from codedfl_lab.comparing.results import (
     Verdict,
     finite,
 )
+from codedfl_lab.comparing.timed_scheme import gram_directions
 from codedfl_lab.costs import (
     CodedKeys,
     CodedPadded,
-    Conditions,
     Conventional,
     ConventionalFullBatch,
     OneShot,
     RoleKeys,
-    Scheme,
     WorkShape,
-    epoch_end_times,
 )
-from codedfl_lab.fleet.fleet import Fleet
-from codedfl_lab.planning.planner import gram_directions
-from codedfl_lab.reproduce.peers import peer_rows
-from codedfl_lab.reproduce.reproduce import (
-    as_the_paper,
-    experiment_settings,
-    problem_maker,
-    software_versions,
-    thinned,
-    with_crypto_cost,
-)
-
-CHUNK_BITS = 12_000  # a packet of 1 500 bytes, each with its own retransmissions
-FLEET_SIZES = (25, 50, 120, 250, 500, 1000)
-GROUP_SIZE = 25
+from codedfl_lab.reproduce.reproduce import as_the_paper
+from codedfl_lab.reproduce.scope import Scope, software_versions, with_crypto_cost
+from codedfl_lab.reproduce.sizes import CHUNK_BITS, peers_at_sizes, speedups_against_devices
 
 
 @dataclass(frozen=True)
@@ -133,92 +106,59 @@ def beyond_entries(n_devices: int) -> list[Entry]:
     return [*entries, *(as_the_paper(OneShot(alpha)) for alpha in alphas[-2:])]
 
 
-def sensitivity(
-    name: str, trained: Trained, settings: Settings, entries: Sequence[Entry]
-) -> dict[tuple[float, bool], tuple[SchemeResult, ...]]:
-    """The rows of a few entries, by the first sharing convention, at other prices of pads and sealing."""
-    return {
-        (factor, own_pads): draw_latencies(
-            name,
-            trained,
-            entries,
-            replace(
-                settings,
-                fleet=with_crypto_cost(settings.fleet, factor),
-                conventions=settings.conventions[:1],
-                own_pads_charged=own_pads,
-            ),
-        )[0]
-        for factor, own_pads in SENSITIVITY
-    }
+def _racers(n_devices: int) -> list[Entry]:
+    """Who is timed at other prices of pads and sealing."""
+    solving = (ConventionalFullBatch(), CodedKeys(n_devices), RoleKeys(1))
+    return [as_the_paper(Conventional()), *(as_the_paper(one, BLOCK_KRYLOV) for one in solving)]
 
 
-def reproduce_beyond(
-    *,
-    seeds: Sequence[int] = range(5),
-    draws: int = 200,
-    data_dir: Path | None = None,
-    n_features: int = paper.FEATURES,
-    rows: int | None = None,
-    fleet: Fleet | None = None,
-    command: str = "",
-    progress: Progress | None = None,
-) -> Results:
+def reproduce_beyond(scope: Scope, progress: Progress | None = None) -> Results:
     """Run the study."""
     began = time.perf_counter()
-    fleet = fleet or Fleet.load(paper.FLEET)
-    entries = beyond_entries(fleet.n_devices)
-    timed: list[Timed] = []
+    entries, racers = beyond_entries(scope.fleet.n_devices), _racers(scope.fleet.n_devices)
+    rows: list[SchemeResult] = []
     traces: list[TraceRow] = []
-    scaling: list[ScalingRow] = []
-    peers: list[PeerRow] = []
+    scaling: list[AtSize] = []
+    peers: list[AtSize] = []
     at_prices: dict[tuple[float, bool], tuple[SchemeResult, ...]] = dict.fromkeys(SENSITIVITY, ())
-    racers = [
-        as_the_paper(Conventional()),
-        *(
-            as_the_paper(one, BLOCK_KRYLOV)
-            for one in (ConventionalFullBatch(), CodedKeys(fleet.n_devices), RoleKeys(1))
-        ),
-    ]
     algebra = 0.0
     for index, (name, experiment) in enumerate(EXPERIMENTS.items()):
-        data = thinned(datasets.load(experiment.dataset, data_dir), rows)
-        settings = replace(experiment_settings(experiment, fleet, draws), targets=(experiment.headline_target,))
-        problem = problem_maker(data, fleet.n_devices, n_features, experiment.gamma, "sorted")
-        parts = list(train_seeds(problem, seeds, entries, settings, _part(progress, index, len(EXPERIMENTS))))
+        settings = scope.settings(experiment, (experiment.headline_target,))
+        problem = scope.problems(scope.data(experiment), experiment, "sorted")
+        parts = list(train_seeds(problem, scope.seeds, entries, settings, _part(progress, index, len(EXPERIMENTS))))
         trained = Trained.joined(parts)
         algebra += trained.seconds / jobs_at_once(len(parts))
         for chunk_bits in (None, CHUNK_BITS):
-            found, curves = timed_latencies(name, trained, entries, replace(settings, chunk_bits=chunk_bits))
-            timed += [
-                replace(one, row=replace(one.row, gram_directions=_gram_directions(one.row, trained.shape)))
-                for one in found
-            ]
+            packed = replace(settings, at=replace(settings.at, chunk_bits=chunk_bits))
+            found, curves = draw_latencies(name, trained, entries, packed)
+            rows += [replace(row, gram_directions=_gram_directions(row, trained.shape)) for row in found]
             traces += curves if chunk_bits is None else ()
-        for price, found_rows in sensitivity(name, trained, settings, racers).items():
-            at_prices[price] += found_rows
-        scaling += speedup_against_devices(name, experiment, trained, settings)
-        peers += peer_rows(name, experiment.headline_target, trained, settings)
+        once = replace(settings, conventions=settings.conventions[:1])
+        for factor, own_pads in SENSITIVITY:
+            priced = with_crypto_cost(once, factor, own_pads=own_pads)
+            at_prices[factor, own_pads] += draw_latencies(name, trained, racers, priced)[0]
+        scaling += speedups_against_devices(name, trained, settings)
+        peers += peers_at_sizes(name, trained, settings)
     return Results(
         name="beyond",
         title="Beyond the paper: MNIST and Fashion-MNIST",
         dataset=", ".join(EXPERIMENTS),
-        command=command,
-        fleet=fleet.name,
-        n_devices=fleet.n_devices,
-        n_features=n_features,
-        seeds=tuple(seeds),
-        draws=draws,
+        command=scope.command,
+        fleet=scope.fleet.name,
+        n_devices=scope.fleet.n_devices,
+        n_features=scope.n_features,
+        seeds=tuple(scope.seeds),
+        draws=scope.draws,
         score_name="accuracy",
-        schemes=tuple(one.row for one in timed),
-        claims=tuple(judge_goals(timed)),
-        sensitivity=tuple(Sensitivity(factor, rows, own) for (factor, own), rows in at_prices.items()),
+        schemes=tuple(rows),
+        claims=tuple(judge_goals(rows)),
+        sensitivity=tuple(Sensitivity(factor, found, own) for (factor, own), found in at_prices.items()),
         scaling=tuple(scaling),
         peers=tuple(peers),
         notes=NOTES,
         seconds=Took(time.perf_counter() - began, algebra),
         versions=software_versions(),
-        quick=n_features < paper.FEATURES or rows is not None,
+        quick=scope.quick,
         traces=tuple(traces),
     )
 
@@ -230,31 +170,27 @@ def _part(progress: Progress | None, index: int, count: int) -> Progress | None:
     return lambda what, fraction: progress(what, (index + fraction) / count)
 
 
-def judge_goals(schemes: Sequence[Timed]) -> list[Goal]:
+def judge_goals(schemes: Sequence[SchemeResult]) -> list[Goal]:
     """Each aim under each convention of the results, by the best alpha; judged as the paper's claims are."""
-    sharings = dict.fromkeys(one.row.sharing for one in schemes)
+    sharings = dict.fromkeys(one.sharing for one in schemes)
     judged = []
     for aim in AIMS:
         for sharing, chunked in itertools.product(sharings, (False, True)):
             here = [
-                one
-                for one in schemes
-                if (one.row.dataset, one.row.sharing, one.row.chunked) == (aim.dataset, sharing, chunked)
+                one for one in schemes if (one.dataset, one.sharing, one.chunked) == (aim.dataset, sharing, chunked)
             ]
-            mine = [
-                one for one in here if (one.row.scheme, one.row.solver, one.row.z) == (aim.scheme, aim.solver, aim.z)
-            ]
-            theirs = [one for one in here if (one.row.scheme, one.row.solver) == (aim.rival, aim.rival_solver)]
-            best = max(mine, key=lambda one: one.row.speedup_over_conventional.median or 0.0, default=None)
+            mine = [one for one in here if (one.scheme, one.solver, one.z) == (aim.scheme, aim.solver, aim.z)]
+            theirs = [one for one in here if (one.scheme, one.solver) == (aim.rival, aim.rival_solver)]
+            best = max(mine, key=lambda one: one.speedup_over_conventional.median or 0.0, default=None)
             if best is not None and theirs:
                 judged.append(_judge(aim, best, theirs[0]))
     return judged
 
 
-def _judge(aim: _Aim, best: Timed, rival: Timed) -> Goal:
+def _judge(aim: _Aim, row: SchemeResult, rival: SchemeResult) -> Goal:
     """It holds where the whole interval reaches the goal, and fails where the whole interval falls short of it."""
-    faster = times_faster(best.seconds, rival.seconds)
-    row, ratio = best.row, None if faster.median is None else finite(faster.median)
+    faster = times_faster(row.seconds, rival.seconds)
+    ratio = None if faster.median is None else finite(faster.median)
     evidence = f"{aim.rival} with {aim.rival_solver} does not reach the target"
     verdict: Verdict = "not judged"
     if ratio is not None:
@@ -287,69 +223,3 @@ def _gram_directions(row: SchemeResult, shape: WorkShape) -> int | None:
     """What the median seed gives away; None if it never gets there."""
     epochs = row.epochs_to_target.median
     return None if epochs is None else gram_directions(shape, round(epochs), reveals_gram=row.scheme == OneShot.name)
-
-
-def speedup_against_devices(
-    name: str, experiment: Experiment, trained: Trained, settings: Settings
-) -> list[ScalingRow]:
-    """Seconds, and times faster than conventional FL, on the fleet's mix at other sizes.
-
-    For every scheme and solver the fastest of a few alphas is taken, as the planner would; ``chosen`` marks the
-    fastest of all.
-    """
-    per_device = int(trained.shape.samples.max())
-    rows: list[ScalingRow] = []
-    for size in FLEET_SIZES:
-        at = Conditions(settings.fleet.scaled_to(size), "multicast", settings.policy, CHUNK_BITS)
-        shape = replace(trained.shape, samples=np.full(size, per_device))
-        best: dict[tuple[str, str], tuple[float, Scheme]] = {}
-        for scheme, entry in _scaled_schemes(size):
-            epochs = trained.median_epochs(entry, experiment.headline_target)
-            if epochs is None:
-                continue
-            _, ends = epoch_end_times(scheme, shape, at, epochs, 20, np.random.default_rng([size, 3]))
-            seconds, method = float(ends[:, -1].mean()), (scheme.name, entry.solver_name)
-            if method not in best or seconds < best[method][0]:
-                best[method] = seconds, scheme
-        conventional = best.get((Conventional.name, "gd"))
-        if conventional is None:
-            continue  # it never gets there, so nothing is so many times faster
-        # One-shot is the floor: it shows the server the whole total Gram matrix.
-        fastest = min((method for method in best if method[0] != OneShot.name), key=lambda method: best[method][0])
-        rows += [
-            ScalingRow(
-                dataset=name,
-                devices=size,
-                scheme=scheme.name,
-                solver=method[1],
-                label=scheme.label,
-                parameters=scheme.parameters,
-                sharing=at.sharing,
-                chunked=at.chunk_bits is not None,
-                seconds=seconds,
-                speedup=conventional[0] / seconds,
-                chosen=method == fastest,
-            )
-            for method, (seconds, scheme) in best.items()
-        ]
-    return rows
-
-
-def _scaled_schemes(size: int) -> list[tuple[Scheme, Entry]]:
-    """(scheme at this size, the entry whose trajectory it shares)."""
-    groups = 1 if size <= 2 * GROUP_SIZE else round(size / GROUP_SIZE)
-    members = size // groups
-    found: list[tuple[Scheme, Entry]] = [
-        (Conventional(), as_the_paper(Conventional())),
-        *((ConventionalFullBatch(), as_the_paper(ConventionalFullBatch(), solver)) for solver in ("cg", BLOCK_KRYLOV)),
-    ]
-    found += [(RoleKeys.default_for(size), as_the_paper(RoleKeys(1), solver)) for solver in ("gd", BLOCK_KRYLOV)]
-    for alpha in sorted({max(1, round(part * members)) for part in (0.4, 0.64, 0.8, 0.92, 1.0)}):
-        found += [
-            (CodedPadded(alpha, groups), as_the_paper(CodedPadded(1))),
-            (CodedKeys(alpha, groups), as_the_paper(CodedKeys(1))),
-            (CodedKeys(alpha, groups), as_the_paper(CodedKeys(1), "cg")),
-            (CodedKeys(alpha, groups), as_the_paper(CodedKeys(1), BLOCK_KRYLOV)),
-            (OneShot(alpha, groups), as_the_paper(OneShot(1))),
-        ]
-    return found

@@ -18,16 +18,15 @@ from dataclasses import dataclass, replace
 
 from codedfl.errors import InvalidInput
 from codedfl_lab.comparing import paper
-from codedfl_lab.comparing.comparison import Timed
 from codedfl_lab.comparing.paired import Interval, difference, times_faster
 from codedfl_lab.comparing.paper import Experiment
-from codedfl_lab.comparing.results import Claim, Verdict
+from codedfl_lab.comparing.results import Claim, SchemeResult, Verdict
 
 THIN = "\u202f"  # before a unit: never broken
 SHUFFLED = " (shuffled)"
 """Suffix of the data set's name where the rows were spread over the devices at random instead of sorted."""
 
-HEADLINE_TOLERANCE = 0.15  # of the paper's speed-up, which is "approximately" so and for one seed
+HEADLINE_TOLERANCE = 0.15  # as a part of the paper's speed-up, which is "approximately" so and for one seed
 SLIGHTLY = 1.5  # "slightly worse training time" is read as at most this many times as long
 ACCURACY_TOLERANCE = 0.005  # half a point; less is not called a loss
 
@@ -49,11 +48,11 @@ class _Found:
 
     @property
     def denied(self) -> _Found:
-        """The same numbers, for the claim that it is not so."""
+        """These numbers, for the claim that it is not so."""
         return replace(self, verdict=_denied(self.verdict))
 
 
-def paper_claims(dataset: str, schemes: Sequence[Timed], shuffled: Sequence[Timed] = ()) -> list[Claim]:
+def paper_claims(dataset: str, schemes: Sequence[SchemeResult], shuffled: Sequence[SchemeResult] = ()) -> list[Claim]:
     """Every claim of section V about the times on one of the paper's data sets; the rows are of one convention."""
     if dataset not in paper.EXPERIMENTS:
         raise InvalidInput(f"dataset must be one of {', '.join(paper.EXPERIMENTS)} (the paper's), got {dataset!r}")
@@ -79,7 +78,9 @@ def paper_claims(dataset: str, schemes: Sequence[Timed], shuffled: Sequence[Time
     ]
 
 
-def accuracy_claims(dataset: str, schemes: Sequence[Timed], shuffled: Sequence[Timed] = ()) -> list[Claim]:
+def accuracy_claims(
+    dataset: str, schemes: Sequence[SchemeResult], shuffled: Sequence[SchemeResult] = ()
+) -> list[Claim]:
     """What section V implies of dropping, whatever anything takes: no convention of time is in it."""
     return [
         dropping_loses_accuracy_on_sorted(schemes, dataset, paper.DROPPED),
@@ -87,7 +88,7 @@ def accuracy_claims(dataset: str, schemes: Sequence[Timed], shuffled: Sequence[T
     ]
 
 
-def headline_speedup(schemes: Iterable[Timed], dataset: str, headline: Experiment) -> Claim:
+def headline_speedup(schemes: Iterable[SchemeResult], dataset: str, headline: Experiment) -> Claim:
     """The whole interval lies within 15 % of the paper's value; it fails where the whole interval lies outside."""
     statement = (
         f"coded-padded with α = {headline.alpha} is about {headline.speedup:g} times faster than conventional FL"
@@ -110,7 +111,7 @@ def headline_speedup(schemes: Iterable[Timed], dataset: str, headline: Experimen
     return Claim(statement, dataset, target, _all(_above(faster, low), _denied(_above(faster, high))), evidence)
 
 
-def conventional_wins_below(schemes: Iterable[Timed], dataset: str, limit: float) -> Claim:
+def conventional_wins_below(schemes: Iterable[SchemeResult], dataset: str, limit: float) -> Claim:
     """Conventional FL takes less time than coded-padded with any alpha, at every target below ``limit``."""
     statement = f"conventional FL is faster than coded-padded with any α at targets below {_percent(limit)}"
     results = _Results(schemes, dataset)
@@ -124,7 +125,7 @@ def conventional_wins_below(schemes: Iterable[Timed], dataset: str, limit: float
     return _at_every(below, judge, statement, dataset, limit, missing)
 
 
-def beats_coded_fedl(schemes: Iterable[Timed], dataset: str, target: float, alpha: int, delta: float) -> Claim:
+def beats_coded_fedl(schemes: Iterable[SchemeResult], dataset: str, target: float, alpha: int, delta: float) -> Claim:
     """Coded-padded takes less time than CodedFedL with little parity data."""
     statement = f"coded-padded with α = {alpha} is faster than CodedFedL with δ = {delta:g}"
     coded, fedl = _coded_and_fedl(schemes, dataset, target, alpha, delta)
@@ -137,7 +138,7 @@ def beats_coded_fedl(schemes: Iterable[Timed], dataset: str, target: float, alph
 
 
 def slightly_slower_than_coded_fedl(
-    schemes: Iterable[Timed], dataset: str, target: float, alpha: int, delta: float
+    schemes: Iterable[SchemeResult], dataset: str, target: float, alpha: int, delta: float
 ) -> Claim:
     """Coded-padded takes more time than CodedFedL with much parity data, but not much more."""
     statement = (
@@ -153,7 +154,7 @@ def slightly_slower_than_coded_fedl(
 
 
 def smaller_alpha_wins_between(
-    schemes: Iterable[Timed], dataset: str, low: float, high: float, replication: int
+    schemes: Iterable[SchemeResult], dataset: str, low: float, high: float, replication: int
 ) -> Claim:
     """Some alpha < D takes less time than alpha = D and than conventional FL at every target in [low, high)."""
     statement = (
@@ -175,7 +176,7 @@ def smaller_alpha_wins_between(
     return _at_every(between, judge, statement, dataset, high, missing)
 
 
-def alpha_is_never_fastest(schemes: Iterable[Timed], dataset: str, alpha: int) -> Claim:
+def alpha_is_never_fastest(schemes: Iterable[SchemeResult], dataset: str, alpha: int) -> Claim:
     """At every target some other scheme of the paper's figure takes less time than this alpha."""
     statement = f"coded-padded with α = {alpha} is the fastest scheme at no target"
     results = _Results(schemes, dataset)
@@ -188,7 +189,7 @@ def alpha_is_never_fastest(schemes: Iterable[Timed], dataset: str, alpha: int) -
     return _at_every(results.targets, judge, statement, dataset, None, f"coded-padded, α = {alpha} and another scheme")
 
 
-def alpha_never_beats_conventional(schemes: Iterable[Timed], dataset: str, alpha: int) -> Claim:
+def alpha_never_beats_conventional(schemes: Iterable[SchemeResult], dataset: str, alpha: int) -> Claim:
     """The paper's own words, and more than the above: this alpha is at no target faster than conventional FL."""
     statement = f"coded-padded with α = {alpha} is faster than conventional FL at no target"
     results = _Results(schemes, dataset)
@@ -203,7 +204,7 @@ def alpha_never_beats_conventional(schemes: Iterable[Timed], dataset: str, alpha
     return _at_every(results.targets, judge, statement, dataset, None, f"coded-padded, α = {alpha} and conventional FL")
 
 
-def best_alpha_changes(schemes: Iterable[Timed], dataset: str) -> Claim:
+def best_alpha_changes(schemes: Iterable[SchemeResult], dataset: str) -> Claim:
     """Holds where of two alphas one is faster at one target and the other at another.
 
     It fails where one alpha is faster than every other at every target.
@@ -211,7 +212,7 @@ def best_alpha_changes(schemes: Iterable[Timed], dataset: str) -> Claim:
     statement = "the fastest α changes with the target"
     results = _Results(schemes, dataset)
     leads: dict[tuple[int, int], set[float]] = {}  # (a, b): the targets at which a is faster than b
-    fastest: dict[float, Timed] = {}
+    fastest: dict[float, SchemeResult] = {}
     verdicts: set[Verdict] = set()
     alphas: set[int] = set()
     for target in results.targets:
@@ -237,7 +238,7 @@ def best_alpha_changes(schemes: Iterable[Timed], dataset: str) -> Claim:
     return Claim(statement, dataset, None, outcome, evidence)
 
 
-def dropping_loses_accuracy_on_sorted(schemes: Iterable[Timed], dataset: str, dropped: int) -> Claim:
+def dropping_loses_accuracy_on_sorted(schemes: Iterable[SchemeResult], dataset: str, dropped: int) -> Claim:
     """On data sorted by label, training without the slowest devices ends below conventional FL."""
     statement = f"{_dropping(dropped)} loses accuracy on sorted data (more than {100 * ACCURACY_TOLERANCE:g} points)"
     lost = _loss(schemes, dataset, dropped)
@@ -246,7 +247,7 @@ def dropping_loses_accuracy_on_sorted(schemes: Iterable[Timed], dataset: str, dr
     return Claim(statement, dataset, None, _above(lost[0], ACCURACY_TOLERANCE), lost[1])
 
 
-def dropping_keeps_accuracy_on_shuffled(shuffled: Iterable[Timed], dataset: str, dropped: int) -> Claim:
+def dropping_keeps_accuracy_on_shuffled(shuffled: Iterable[SchemeResult], dataset: str, dropped: int) -> Claim:
     """On shuffled data it ends as high as conventional FL."""
     statement = f"{_dropping(dropped)} loses no accuracy on shuffled data (at most {100 * ACCURACY_TOLERANCE:g} points)"
     lost = _loss(shuffled, dataset + SHUFFLED, dropped)
@@ -255,7 +256,7 @@ def dropping_keeps_accuracy_on_shuffled(shuffled: Iterable[Timed], dataset: str,
     return Claim(statement, dataset + SHUFFLED, None, _denied(_above(lost[0], ACCURACY_TOLERANCE)), lost[1])
 
 
-def coding_gains_over_dropping(schemes: Iterable[Timed], dataset: str, dropped: int) -> Claim:
+def coding_gains_over_dropping(schemes: Iterable[SchemeResult], dataset: str, dropped: int) -> Claim:
     """Some alpha takes less time to the highest target both reach, and ends at least as high.
 
     Where dropping reaches no target that coding reaches, coding gains: never is later than any time.
@@ -263,7 +264,7 @@ def coding_gains_over_dropping(schemes: Iterable[Timed], dataset: str, dropped: 
     where = "shuffled" if dataset.endswith(SHUFFLED) else "sorted"
     statement = f"on {where} data coding gains over {_dropping(dropped)}, in time and without losing accuracy"
     results = _Results(schemes, dataset)
-    pairs: list[tuple[float, list[Timed], Timed]] = []
+    pairs: list[tuple[float, list[SchemeResult], SchemeResult]] = []
     for target in results.targets:
         drop, coded = results.find("drop-slowest", target, dropped=dropped), results.of("coded-padded", target)
         if drop is not None and coded:
@@ -271,7 +272,7 @@ def coding_gains_over_dropping(schemes: Iterable[Timed], dataset: str, dropped: 
     if not pairs:
         return _missing(statement, dataset, None, "drop-slowest and coded-padded")
 
-    def reached(pair: tuple[float, list[Timed], Timed]) -> tuple[int, float]:
+    def reached(pair: tuple[float, list[SchemeResult], SchemeResult]) -> tuple[int, float]:
         target, coded, drop = pair
         return math.isfinite(min(map(_median, coded))) + math.isfinite(_median(drop)), target
 
@@ -288,33 +289,33 @@ def coding_gains_over_dropping(schemes: Iterable[Timed], dataset: str, dropped: 
 class _Results:
     """The rows of one data set that descended by the step "paper"."""
 
-    def __init__(self, schemes: Iterable[Timed], dataset: str) -> None:
+    def __init__(self, schemes: Iterable[SchemeResult], dataset: str) -> None:
         self._rows = [
             one
             for one in schemes
-            if (one.row.dataset, one.row.step, one.row.solver) == (dataset, paper.STEP, "gd") and one.row.reason is None
+            if (one.dataset, one.step, one.solver) == (dataset, paper.STEP, "gd") and one.reason is None
         ]
-        if len({one.row.sharing for one in self._rows}) > 1:
+        if len({one.sharing for one in self._rows}) > 1:
             raise InvalidInput("schemes must be of one sharing convention, got several")
-        self.targets = sorted({one.row.target_accuracy for one in self._rows})
+        self.targets = sorted({one.target_accuracy for one in self._rows})
 
-    def of(self, names: str | tuple[str, ...], target: float) -> list[Timed]:
+    def of(self, names: str | tuple[str, ...], target: float) -> list[SchemeResult]:
         wanted = (names,) if isinstance(names, str) else names
-        return [one for one in self._rows if one.row.scheme in wanted and math.isclose(one.row.target_accuracy, target)]
+        return [one for one in self._rows if one.scheme in wanted and math.isclose(one.target_accuracy, target)]
 
-    def find(self, name: str, target: float, **parameters: float) -> Timed | None:
+    def find(self, name: str, target: float, **parameters: float) -> SchemeResult | None:
         wanted = parameters.items()
-        return next((e for e in self.of(name, target) if all(e.row.parameters.get(k) == v for k, v in wanted)), None)
+        return next((e for e in self.of(name, target) if all(e.parameters.get(k) == v for k, v in wanted)), None)
 
 
 def _coded_and_fedl(
-    schemes: Iterable[Timed], dataset: str, target: float, alpha: int, delta: float
-) -> tuple[Timed | None, Timed | None]:
+    schemes: Iterable[SchemeResult], dataset: str, target: float, alpha: int, delta: float
+) -> tuple[SchemeResult | None, SchemeResult | None]:
     results = _Results(schemes, dataset)
     return results.find("coded-padded", target, alpha=alpha), results.find("coded-fedl", target, delta=delta)
 
 
-def _loss(schemes: Iterable[Timed], dataset: str, dropped: int) -> tuple[Interval, str] | None:
+def _loss(schemes: Iterable[SchemeResult], dataset: str, dropped: int) -> tuple[Interval, str] | None:
     """Accuracy that dropping loses against conventional FL, seed by seed, and the sentence that says so."""
     results = _Results(schemes, dataset)
     for target in reversed(results.targets):
@@ -322,8 +323,8 @@ def _loss(schemes: Iterable[Timed], dataset: str, dropped: int) -> tuple[Interva
         if drop is not None and conventional is not None:
             evidence = (
                 f"final accuracy {_points(drop)}, conventional FL {_points(conventional)};"
-                f" {_percent(target)} reached in {drop.row.seeds_reached} and {conventional.row.seeds_reached}"
-                f" of {drop.row.seeds} seeds"
+                f" {_percent(target)} reached in {drop.seeds_reached} and {conventional.seeds_reached}"
+                f" of {drop.seeds} seeds"
             )
             return difference(conventional.final, drop.final), evidence
     return None
@@ -332,7 +333,7 @@ def _loss(schemes: Iterable[Timed], dataset: str, dropped: int) -> tuple[Interva
 # -- verdicts
 
 
-def _faster(mine: Timed, theirs: Timed) -> _Found | None:
+def _faster(mine: SchemeResult, theirs: SchemeResult) -> _Found | None:
     """None where no seed of either gets there: that says nothing."""
     found = times_faster(mine.seconds, theirs.seconds)
     if found.median is None:
@@ -348,7 +349,7 @@ def _above(found: Interval, limit: float) -> Verdict:
 
 
 def _denied(verdict: Verdict) -> Verdict:
-    """Of the opposite claim."""
+    """The verdict on the opposite claim."""
     opposite: dict[Verdict, Verdict] = {"holds": "fails", "fails": "holds"}
     return opposite.get(verdict, verdict)
 
@@ -390,24 +391,24 @@ def _missing(statement: str, dataset: str, target: float | None, what: str) -> C
 # -- words
 
 
-def _median(one: Timed) -> float:
-    median = one.row.time_to_target_s.median
+def _median(one: SchemeResult) -> float:
+    median = one.time_to_target_s.median
     return math.inf if median is None else median
 
 
-def _alpha(one: Timed) -> int:
-    assert one.row.alpha is not None
-    return one.row.alpha
+def _alpha(one: SchemeResult) -> int:
+    assert one.alpha is not None
+    return one.alpha
 
 
 def _seconds(value: float) -> str:
     return f"{value:.0f}{THIN}s" if value >= 100 else f"{value:.3g}{THIN}s"
 
 
-def _seconds_of(*rows: Timed) -> str:
+def _seconds_of(*rows: SchemeResult) -> str:
     """Such as "conventional FL in 9034 s, coded-padded, α = 6 never"."""
     return ", ".join(
-        f"{one.row.label} {'never' if math.isinf(_median(one)) else f'in {_seconds(_median(one))}'}" for one in rows
+        f"{one.label} {'never' if math.isinf(_median(one)) else f'in {_seconds(_median(one))}'}" for one in rows
     )
 
 
@@ -423,10 +424,10 @@ def _ratio(found: Interval, unit: float = 1.0) -> str:
     )
 
 
-def _points(one: Timed) -> str:
+def _points(one: SchemeResult) -> str:
     """Median over seeds; a row that ran has one."""
-    assert one.row.final_accuracy.median is not None
-    return f"{100 * one.row.final_accuracy.median:.1f}{THIN}%"
+    assert one.final_accuracy.median is not None
+    return f"{100 * one.final_accuracy.median:.1f}{THIN}%"
 
 
 def _percent(fraction: float) -> str:

@@ -12,22 +12,20 @@ import hashlib
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from codedfl.data.problem import Problem, make_problem
+from codedfl.data.problem import Problem
 from codedfl.privacy.budget import DELTA, Budget
 from codedfl.privacy.calibration import advantage
 from codedfl.typing import Floats, Progress
-from codedfl_lab import datasets
 from codedfl_lab.comparing import paper
 from codedfl_lab.comparing.paper import EXPERIMENTS
 from codedfl_lab.planning.noisy_totals import NoisyTotals, plain_ridge
 from codedfl_lab.reproduce.noise_audit import FAULTS, AuditRow, audit
-from codedfl_lab.reproduce.reproduce import software_versions, thinned
+from codedfl_lab.reproduce.scope import Scope, software_versions
 
 EPSILONS = (1.0, 3.0, 8.0)
 HONEST = 20
@@ -123,25 +121,22 @@ class NoiseResults:
 
 
 def reproduce_noise(
-    *,
-    seeds: Sequence[int] = range(3),
-    data_dir: Path | None = None,
-    features: Sequence[int] = FEATURES,
-    rows: int | None = None,
-    audit_runs: int = 200_000,
-    command: str = "",
+    scope: Scope,
     progress: Progress | None = None,
+    *,
+    features: Sequence[int] = FEATURES,
+    audit_runs: int = 200_000,
 ) -> NoiseResults:
-    """Run the study; ``features`` and ``rows`` other than the usual make a quick look."""
+    """Run the study; ``features`` other than the usual, or fewer rows, make a quick look."""
     began, say = time.perf_counter(), progress or (lambda *_: None)
-    steps = len(EXPERIMENTS) * len(seeds) * len(features)
+    steps = len(EXPERIMENTS) * len(scope.seeds) * len(features)
     found: list[_Measured] = []
     for name, experiment in EXPERIMENTS.items():
-        data = thinned(datasets.load(experiment.dataset, data_dir), rows)
-        for seed in seeds:
+        data = scope.data(experiment)
+        for seed in scope.seeds:
             for d in features:
                 say(f"{name}, {d} features, seed {seed}", len(found) / (steps + 1))
-                problem = make_problem(data, n_devices=paper.DEVICES, n_features=d, gamma=experiment.gamma, seed=seed)
+                problem = replace(scope, n_features=d).problems(data, experiment, "sorted")(seed)
                 found.append(_measured(name, problem, seed))
     say("audit", steps / (steps + 1))
     budget = Budget(AUDITED, honest=2)
@@ -150,10 +145,10 @@ def reproduce_noise(
         audits=tuple(audit(budget, fault, audit_runs) for fault in FAULTS),
         delta=DELTA,
         honest=HONEST,
-        n_devices=paper.DEVICES,
-        seeds=tuple(seeds),
-        quick=tuple(features) != FEATURES or rows is not None,
-        command=command,
+        n_devices=scope.fleet.n_devices,
+        seeds=tuple(scope.seeds),
+        quick=tuple(features) != FEATURES or scope.rows is not None,
+        command=scope.command,
         seconds=time.perf_counter() - began,
         versions=software_versions(),
     )
@@ -186,7 +181,7 @@ def _measured(name: str, problem: Problem, seed: int) -> _Measured:
 
 
 def membership(problem: Problem, theta: Floats) -> float:
-    """Of the best threshold on the squared error of a row: members found less others taken for members."""
+    """Advantage of the best threshold on the squared error of a row: members found less others taken for members."""
     model = theta.astype(np.float32)
     targets = problem.recipe.labels.encode(problem.y_test)
     errors = [

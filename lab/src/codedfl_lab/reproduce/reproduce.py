@@ -9,38 +9,26 @@ in the report's notes and in docs/methods.md); everything measured is measured.
 from __future__ import annotations
 
 import functools
-import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from importlib.metadata import version
-from pathlib import Path
-from typing import get_args
 
-import numpy as np
-
-from codedfl.data.dataset import Dataset
-from codedfl.data.problem import Problem, make_problem
 from codedfl.errors import InvalidInput
 from codedfl.solve.registry import DEFAULT_SOLVER
 from codedfl.typing import Progress
-from codedfl.version import __version__
-from codedfl_lab import datasets
 from codedfl_lab.comparing import paper
-from codedfl_lab.comparing.comparison import CENTRAL_MODELS, Entry, Settings, Timed, Trained, seed_job, timed_latencies
+from codedfl_lab.comparing.comparison import CENTRAL_MODELS, Entry, Trained, draw_latencies, seed_job
 from codedfl_lab.comparing.paired import LEAST_SEEDS
-from codedfl_lab.comparing.paper import EXPERIMENTS, Experiment
+from codedfl_lab.comparing.paper import EXPERIMENTS
 from codedfl_lab.comparing.parallel import in_parallel, jobs_at_once
-from codedfl_lab.comparing.results import Claim, PaperValue, Results, Sensitivity, Took
+from codedfl_lab.comparing.results import Claim, PaperValue, Results, SchemeResult, Sensitivity, Took
 from codedfl_lab.costs import CodedFedL, CodedKeys, CodedPadded, Conventional, ConventionalFullBatch, DropSlowest
-from codedfl_lab.fleet.fleet import Fleet
-from codedfl_lab.fleet.latency import SharingConvention
 from codedfl_lab.reproduce.claims import SHUFFLED, accuracy_claims, paper_claims
+from codedfl_lab.reproduce.scope import CONVENTIONS, Scope, software_versions, with_crypto_cost
 
 as_the_paper = functools.partial(Entry, step=paper.STEP)
 """An entry whose descent takes the paper's step, not one that follows from the data."""
 
-CONVENTIONS: tuple[SharingConvention, ...] = get_args(SharingConvention)
 SENSITIVITY = (0.0, 1.0, 4.0)  # times the fleet's cost of pads and sealing
 
 NOTES = (
@@ -50,82 +38,66 @@ NOTES = (
 )
 
 
-def reproduce(
-    name: str,
-    *,
-    seeds: Sequence[int] = range(5),
-    draws: int = 200,
-    data_dir: Path | None = None,
-    n_features: int = paper.FEATURES,
-    rows: int | None = None,
-    fleet: Fleet | None = None,
-    command: str = "",
-    progress: Progress | None = None,
-) -> Results:
-    """Run one figure (``report`` writes it down).
-
-    ``n_features`` and ``rows`` (of the training data) below the paper's make a quick look; the report then says so.
-    """
+def reproduce(name: str, scope: Scope, progress: Progress | None = None) -> Results:
+    """Run one figure (``report`` writes it down)."""
     if name not in EXPERIMENTS:
         raise InvalidInput(f"experiment must be one of {', '.join(EXPERIMENTS)}, got {name!r}")
     experiment = EXPERIMENTS[name]
-    target = experiment.headline_target
-    fleet = fleet or Fleet.load(paper.FLEET)
+    target, n_devices, seeds = experiment.headline_target, scope.fleet.n_devices, scope.seeds
     began = time.perf_counter()
-    data = thinned(datasets.load(experiment.dataset, data_dir), rows)
-    settings = experiment_settings(experiment, fleet, draws)
-    entries = paper_entries(fleet.n_devices)
-    spread = _shuffled_entries(fleet.n_devices)
-    in_order, at_random = (
-        problem_maker(data, fleet.n_devices, n_features, experiment.gamma, partition)
-        for partition in ("sorted", "random")
-    )
+    data = scope.data(experiment)
+    settings = scope.settings(experiment, experiment.targets)
+    entries, spread = paper_entries(n_devices), _shuffled_entries(n_devices)
+    in_order, at_random = (scope.problems(data, experiment, partition) for partition in ("sorted", "random"))
     jobs = [seed_job(in_order, seed, entries, settings) for seed in seeds]
     # The rows dealt out at random: no client drift to be seen. As many seeds as a verdict needs.
     jobs += [seed_job(at_random, seed, spread, settings) for seed in seeds[:LEAST_SEEDS]]
     parts = list(in_parallel(jobs, progress))
     trained, trained_spread = Trained.joined(parts[: len(seeds)]), Trained.joined(parts[len(seeds) :])
-    at_cost = {factor: replace(settings, fleet=with_crypto_cost(fleet, factor)) for factor in SENSITIVITY}
-    timed, traces = timed_latencies(name, trained, entries, settings)
-    timed_spread, _ = timed_latencies(name + SHUFFLED, trained_spread, spread, settings)
-    free, _ = timed_latencies(name, trained, entries, at_cost[0.0])
-    free_spread, _ = timed_latencies(name + SHUFFLED, trained_spread, spread, at_cost[0.0])
-    dear, _ = timed_latencies(name, trained, entries, replace(at_cost[SENSITIVITY[-1]], conventions=("authors",)))
+    without = with_crypto_cost(settings, 0.0)
+    rows, traces = draw_latencies(name, trained, entries, settings)
+    rows_spread, _ = draw_latencies(name + SHUFFLED, trained_spread, spread, settings)
+    free, _ = draw_latencies(name, trained, entries, without)
+    free_spread, _ = draw_latencies(name + SHUFFLED, trained_spread, spread, without)
+    once = replace(settings, conventions=("authors",))
+    dear, _ = draw_latencies(name, trained, entries, with_crypto_cost(once, SENSITIVITY[-1]))
     return Results(
         name=name,
         title=experiment.title,
         dataset=experiment.dataset,
-        command=command,
-        fleet=fleet.name,
-        n_devices=fleet.n_devices,
-        n_features=n_features,
+        command=scope.command,
+        fleet=scope.fleet.name,
+        n_devices=n_devices,
+        n_features=scope.n_features,
         n_samples=len(data.y_train),
         seeds=tuple(seeds),
-        draws=draws,
+        draws=scope.draws,
         targets=experiment.targets,
         headline_target=target,
         score_name="accuracy",
         paper=PaperValue(experiment.speedup, experiment.alpha),
-        schemes=tuple(one.row for one in timed),
-        shuffled=tuple(one.row for one in _of(timed_spread, "authors")),
+        schemes=rows,
+        shuffled=tuple(_of(rows_spread, "authors")),
         sensitivity=tuple(
-            Sensitivity(factor, tuple(one.row for one in _of(found, "authors") if one.row.target_accuracy == target))
-            for factor, found in zip(SENSITIVITY, (free, timed, dear), strict=True)
+            Sensitivity(factor, tuple(one for one in _of(found, "authors") if one.target_accuracy == target))
+            for factor, found in zip(SENSITIVITY, (free, rows, dear), strict=True)
         ),
         claims=(
             *_judged(name, free, free_spread, charged=False),
-            *_judged(name, timed, timed_spread, charged=True),
-            *accuracy_claims(name, _of(timed, "authors"), _of(timed_spread, "authors")),
+            *_judged(name, rows, rows_spread, charged=True),
+            *accuracy_claims(name, _of(rows, "authors"), _of(rows_spread, "authors")),
         ),
         notes=NOTES,
         seconds=Took(time.perf_counter() - began, (trained.seconds + trained_spread.seconds) / jobs_at_once(len(jobs))),
         versions=software_versions(),
-        quick=n_features < paper.FEATURES or rows is not None,
+        quick=scope.quick,
         traces=traces,
     )
 
 
-def _judged(name: str, schemes: Sequence[Timed], shuffled: Sequence[Timed], *, charged: bool) -> list[Claim]:
+def _judged(
+    name: str, schemes: Sequence[SchemeResult], shuffled: Sequence[SchemeResult], *, charged: bool
+) -> list[Claim]:
     """The paper's claims under each sharing convention, one for all schemes at a time."""
     return [
         replace(claim, sharing=sharing, charged=charged)
@@ -134,28 +106,8 @@ def _judged(name: str, schemes: Sequence[Timed], shuffled: Sequence[Timed], *, c
     ]
 
 
-def _of(timed: Sequence[Timed], sharing: SharingConvention) -> list[Timed]:
-    return [one for one in timed if one.row.sharing == sharing]
-
-
-def experiment_settings(experiment: Experiment, fleet: Fleet, draws: int) -> Settings:
-    """The paper's experiment on a fleet, by all three conventions of sharing."""
-    return Settings(
-        fleet,
-        experiment.targets,
-        conventions=CONVENTIONS,
-        draws=draws,
-        max_epochs=experiment.max_epochs,
-    )
-
-
-def problem_maker(
-    data: Dataset, n_devices: int, n_features: int, gamma: float, partition: str
-) -> Callable[[int], Problem]:
-    """From a feature seed to its problem, made when it is asked for."""
-    return lambda seed: make_problem(
-        data, n_devices=n_devices, partition_name=partition, n_features=n_features, gamma=gamma, seed=seed
-    )
+def _of(rows: Sequence[SchemeResult], sharing: str) -> list[SchemeResult]:
+    return [one for one in rows if one.sharing == sharing]
 
 
 def paper_entries(n_devices: int) -> list[Entry]:
@@ -178,31 +130,3 @@ def _shuffled_entries(n_devices: int) -> list[Entry]:
         as_the_paper(DropSlowest(paper.DROPPED)),
         as_the_paper(CodedPadded(n_devices - 2)),
     ]
-
-
-def with_crypto_cost(fleet: Fleet, factor: float) -> Fleet:
-    """The fleet with pads and sealing at another price."""
-    return replace(
-        fleet,
-        pad_macs_per_number=factor * fleet.pad_macs_per_number,
-        seal_macs_per_number=factor * fleet.seal_macs_per_number,
-    )
-
-
-def thinned(data: Dataset, rows: int | None) -> Dataset:
-    """Every n-th training row, about ``rows`` of them; None takes all."""
-    if rows is None or rows >= len(data.y_train):
-        return data
-    if rows < 1:
-        raise InvalidInput(f"rows must be at least 1, got {rows}")
-    keep = np.linspace(0, len(data.y_train) - 1, rows).astype(np.int64)
-    return replace(data, X_train=data.X_train[keep], y_train=data.y_train[keep])
-
-
-def software_versions() -> dict[str, str]:
-    """What the numbers were made with."""
-    return {
-        "python": platform.python_version(),
-        "codedfl": __version__,
-        **{name: version(name) for name in ("numpy", "scikit-learn")},
-    }

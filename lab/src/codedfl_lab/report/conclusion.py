@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from codedfl_lab.comparing.names import name_in_sentence
 from codedfl_lab.comparing.results import SchemeResult
 from codedfl_lab.report.leaders import BASELINE
 from codedfl_lab.report.rows import (
@@ -11,7 +12,6 @@ from codedfl_lab.report.rows import (
     entries_at,
     kinds,
     listed,
-    name_in_sentence,
     number,
     seconds,
     split_of_gain,
@@ -20,10 +20,9 @@ from codedfl_lab.report.rows import (
 )
 
 
-def conclusion(schemes: Sequence[SchemeResult], dataset: str, target: float, sharing: str, score: str) -> str:
+def conclusion(schemes: Sequence[SchemeResult], dataset: str, target: float, score: str) -> str:
     """Who is first, by how much and why, what its server sees, who never gets there; the table says who cannot run."""
-    first_step = kinds(schemes)[0][1]
-    entries = entries_at(schemes, target, sharing, first_step)
+    entries = entries_at(schemes, target, *kinds(schemes)[0])
     ranked = sorted((one for one in entries if one.reason is None), key=by_time)
     goal = f"{target_text(target, score)} on {dataset}"
     shortest = _median(ranked[0]) if ranked else None
