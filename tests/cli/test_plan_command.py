@@ -30,7 +30,7 @@ def test_it_recommends_writes_and_train_follows(run: Run):
     trained = run("train", "digits", "--devices", 8, "--n-features", 60, "--plan", "here/plan.toml", "--json", "-")
     followed = json.loads(trained.stdout)
     assert (followed["scheme"], followed["solver"]) == (best["scheme"], best["solver"])
-    assert all(followed[name] == best["parameters"][name] for name in ("alpha", "z") if name in best["parameters"])
+    assert all(followed[name] == best[name] for name in ("alpha", "z") if name in best)
 
 
 def test_a_plan_is_refused_for_other_data_and_other_fleets(run: Run):

@@ -22,7 +22,6 @@ from codedfl_lab.costs import CodedKeys, Conditions, Conventional, RoleKeys, Wor
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.planning.planner import Planning, Search, plan
 from codedfl_lab.report.plan_table import tie_words
-from codedfl_lab.reproduce.scope import with_crypto_cost
 
 Run = Callable[..., Result]
 
@@ -31,7 +30,9 @@ Run = Callable[..., Result]
 def planned() -> Planning:
     """The paper's devices where pads cost next to nothing: coded keys with alpha = D and role keys take as long."""
     problem = make_problem(datasets.load("digits"), n_devices=10, n_features=60)
-    fleet = with_crypto_cost(Fleet.load("paper").scaled_to(10), 0.05)
+    paper = Fleet.load("paper").scaled_to(10)
+    pads, sealing = 0.05 * paper.pad_macs_per_number, 0.05 * paper.seal_macs_per_number
+    fleet = replace(paper, pad_macs_per_number=pads, seal_macs_per_number=sealing)
     return plan(problem, Conditions(fleet), 0.85, search=Search(["block-krylov"], draws=40))
 
 

@@ -21,7 +21,7 @@ def test_one_run_has_the_whole_race(monkeypatch: pytest.MonkeyPatch) -> None:
     """On few rows and features, with a target that they reach: every table of the report has its rows."""
     easy = {name: replace(one, targets=(0.5,), max_epochs=60) for name, one in EXPERIMENTS.items()}
     monkeypatch.setattr(beyond, "EXPERIMENTS", easy)
-    monkeypatch.setattr(beyond, "FLEET_SIZES", (25,))
+    monkeypatch.setattr("codedfl_lab.reproduce.sizes.FLEET_SIZES", (25,))
     made = reproduce_beyond(Scope(seeds=[0], draws=3, n_features=100, rows=1000))
     assert {row.dataset for row in made.schemes} == {"mnist", "fashion-mnist"}
     assert [(case.factor, case.own_pads) for case in made.sensitivity] == list(SENSITIVITY)
