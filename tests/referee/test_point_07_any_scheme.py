@@ -11,7 +11,7 @@ import pytest
 from click.testing import Result
 
 import codedfl
-from codedfl.protocol.schemes import MACHINES
+from codedfl.protocol.schemes import SHARING_SCHEMES
 from codedfl_lab.cli.scheme_choice import RaceOptions
 from codedfl_lab.costs import SCHEMES
 
@@ -28,7 +28,7 @@ def strangers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(SCHEMES, "_known", dict(SCHEMES._known))
     codedfl.register_scheme(Strangers)
     yield
-    MACHINES.pop(Strangers.name)
+    SHARING_SCHEMES.pop(Strangers.name)
 
 
 def summary(folder: str) -> list[dict[str, str]]:

@@ -88,6 +88,6 @@ def show_privacy(
 def _promises(scheme: str, epsilon: float | None, delta: float | None, honest: int | None) -> list[str]:
     budget = Budget.asked(epsilon, delta, honest, None)
     kind = SCHEMES[scheme]
-    if budget is not None and not (issubclass(kind, CodedScheme) and kind.server_type.adds_noise):
+    if budget is not None and not (issubclass(kind, CodedScheme) and kind.sharing_scheme.adds_noise):
         raise InvalidInput(f"--epsilon must go with role-sums or role-keys, got {scheme}, whose devices add no noise")
     return [] if budget is None else [budget.sentence()]

@@ -13,7 +13,7 @@ built where a plain value is expected (``packing``). How long a message of each 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -79,6 +79,7 @@ class Message:
     body: bytes = b""
     attachment: bytes = b""  # the sender's public key (join, refusal) or bulk
     signature: bytes = b""
+    size: int = field(default=0, compare=False)  # in bytes, of one that came over the wire
 
     def context(self) -> bytes:
         """What is authenticated along with the body."""
@@ -105,8 +106,12 @@ class Message:
         return packed
 
     @classmethod
-    def decode(cls, data: bytes, most: Callable[[Kind], int] | None = None) -> Message:
-        """``most``: how many bytes a message of a kind may have; None for messages of one's own."""
+    def decode(cls, data: bytes, most: Callable[[Kind], int] | None = None, bulk: bytes = b"") -> Message:
+        """A message from the wire.
+
+        most: how many bytes a message of a kind may have; None for messages of one's own.
+        bulk: the attachment, where it travelled apart; ``data`` then must have none.
+        """
         raw = unpack_list(data, "a message")
         if len(raw) < 2 or raw[0] != MAGIC:
             raise MessageRefused("a message must start with the codedfl magic, got something else")
@@ -118,9 +123,13 @@ class Message:
         if max(name_length(fields[3]), name_length(fields[4])) > MAX_NAME:
             raise MessageRefused(f"a device's name must have at most {MAX_NAME} bytes, got more")
         kind = Kind(fields[0])
-        if most is not None and len(data) > most(kind):
-            raise MessageRefused(f"a message of kind {kind} must have at most {most(kind)} bytes here, got {len(data)}")
-        return cls(kind, *fields[1:])
+        size = len(data) + len(bulk)
+        if most is not None and size > most(kind):
+            raise MessageRefused(f"a message of kind {kind} must have at most {most(kind)} bytes here, got {size}")
+        if bulk and fields[6]:
+            raise MessageRefused("a message must have one attachment, got one inside and one beside it")
+        fields[6] = bulk or fields[6]
+        return replace(cls(kind, *fields[1:]), size=size)
 
 
 @dataclass(frozen=True)
@@ -326,7 +335,7 @@ def check_types(fields: list[Any], types: Sequence[type], what: str) -> list[Any
     """The fields, if there are as many as types and each is exactly of its type."""
     if len(fields) != len(types):
         raise MessageRefused(f"{what} must have {len(types)} fields, got {len(fields)}")
-    for field, expected in zip(fields, types, strict=True):
-        if type(field) is not expected:  # bool is an int to isinstance
-            raise MessageRefused(f"{what} must have a field of type {expected.__name__}, got {type(field).__name__}")
+    for one, expected in zip(fields, types, strict=True):
+        if type(one) is not expected:  # bool is an int to isinstance
+            raise MessageRefused(f"{what} must have a field of type {expected.__name__}, got {type(one).__name__}")
     return fields

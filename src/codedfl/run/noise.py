@@ -20,7 +20,7 @@ def noise_of_run(
     precision: int | None = None,
 ) -> tuple[RowNoise | None, NoiseLevel | None]:
     """See ``noise_and_level``; refused for a scheme whose devices add none."""
-    if budget is not None and not scheme.server_type.adds_noise:
+    if budget is not None and not scheme.sharing_scheme.adds_noise:
         raise InvalidInput(
             f"scheme must be role-sums or role-keys with epsilon, got {scheme.name}, whose devices add no noise"
         )

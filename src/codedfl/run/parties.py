@@ -8,9 +8,7 @@ from collections.abc import Callable, Sequence
 from codedfl.data.problem import Problem
 from codedfl.errors import InvalidInput
 from codedfl.exact.row_noise import RowNoise
-from codedfl.protocol import Device, Parameters, Rows, Server
-from codedfl.protocol.plan import RunPlan
-from codedfl.protocol.schemes import Machines
+from codedfl.protocol import Device, Parameters, Rows, RunPlan, Server
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats, RandomBytes
 from codedfl_lab.costs import CodedScheme
@@ -56,10 +54,10 @@ def make_parties(
         )
     names = tuple(problem.device_names[i] for i in (range(problem.n_devices) if order is None else order))
     plan = plan_of(scheme, parameters, names)
-    server = plan.server(solver, stop_when=stop_when, random_bytes=random_bytes)
+    server = Server(plan, solver, stop_when=stop_when, random_bytes=random_bytes)
     places = {name: problem.rows_of(i) for i, name in enumerate(problem.device_names)}
     devices = [
-        plan.device(name, Rows(problem.X[rows], problem.Y[rows]), random_bytes=random_bytes)
+        Device(plan, name, Rows(problem.X[rows], problem.Y[rows]), random_bytes=random_bytes)
         for name, rows in places.items()
     ]
     return server, devices
@@ -67,5 +65,4 @@ def make_parties(
 
 def plan_of(scheme: CodedScheme, parameters: Parameters, names: Sequence[str]) -> RunPlan:
     """A run of the laboratory: nobody has to agree to it."""
-    machines = Machines(scheme.device_type, scheme.server_type)
-    return RunPlan(machines, parameters, tuple(names), scheme.spare, scheme.holders_among(names))
+    return RunPlan(scheme.sharing_scheme, parameters, tuple(names), scheme.spare, scheme.holders_among(names))

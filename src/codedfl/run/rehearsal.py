@@ -27,7 +27,8 @@ from codedfl.contract.study import Study
 from codedfl.crypto.sealed import Identity
 from codedfl.data.tables import ENDINGS, RawTable, read_file
 from codedfl.errors import InvalidInput, NotEnoughDevices
-from codedfl.run.journal import Begun, begun
+from codedfl.protocol import Device, Server
+from codedfl.run.event_log import Begun, begun
 from codedfl.run.virtual_time import run_in_virtual_time
 from codedfl.run.virtual_watch import VirtualWatch
 from codedfl.solve.whole_total import TakesTotal
@@ -127,10 +128,11 @@ class Rehearsed:
         run = StudyRun(self.study, self.roster, ask)
         names = tuple(name for name in self.roster.keys if name in self.snapshots or name in self.roster.helpers)
         plan, solver = run.plan(names), run.solver()
-        server = plan.server(solver, identity=self._identities[""])
+        server = Server(plan, solver, identity=self._identities[""])
         digest = self.study.digest()
         devices = [
-            plan.device(
+            Device(
+                plan,
                 name,
                 run.contribution(self.snapshots[name]) if name in self.snapshots else None,
                 identity=self._identities[name],
@@ -165,7 +167,7 @@ def rehearse(
 
     fleet: of as many devices as take part; whose answers come first follows from it.
     gone: devices that upload and then answer nothing.
-    folder: where the journal of the run goes; None writes none.
+    folder: where the event log of the run goes; None writes none.
     """
     study = rehearsed.study
     absent = sorted(set(rehearsed.roster.owners) - set(rehearsed.snapshots))

@@ -40,11 +40,12 @@ def run_in_virtual_time(
         watch.sharing(float(shared.start[0]), dict(zip(names_in_order, shared.ready[0].tolist(), strict=True)))
 
     def arrivals(epoch: int, names: Sequence[str]) -> Sequence[str]:
+        del epoch
         durations = load.arrivals(at, 1, rng, clock.starts)
         durations[:, dead] = np.inf
         times = clock.advance(durations, load.quorum)[0]
         if watch is not None:
-            watch.asked(epoch, dict(zip(names_in_order, times.tolist(), strict=True)))
+            watch.asked(dict(zip(names_in_order, times.tolist(), strict=True)))
         arrived = np.argsort(times, kind="stable")
         arrived = arrived[np.isfinite(times[arrived])]
         counted = arrived if everyone_computes else arrived[times[arrived] <= clock.now[0]]
@@ -55,6 +56,6 @@ def run_in_virtual_time(
         now = float(clock.now[0])
         score = on_epoch(epoch, now)
         if watch is not None:
-            watch.ended(server, epoch, now, score)
+            watch.ended(epoch, now, score)
 
     return run_in_process(server, devices, arrivals, record, watch=watch)

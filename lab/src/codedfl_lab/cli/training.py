@@ -16,7 +16,7 @@ from codedfl.data.problem import Problem
 from codedfl.exact.row_noise import RowNoise
 from codedfl.files import write_bytes
 from codedfl.report.run_page import PAGE_FILE
-from codedfl.run.journal import Begun, begun
+from codedfl.run.event_log import Begun, begun
 from codedfl.run.virtual_watch import VirtualWatch
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats

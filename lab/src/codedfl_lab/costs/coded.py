@@ -1,6 +1,6 @@
 """What the schemes with state machines share beyond the protocol: the epoch's load, and models whoever straggles.
 
-Such a scheme is one file with a subclass of ``CodedScheme``, or of ``GradientCoded``, that names its device and server.
+Such a scheme is one file with a subclass of ``CodedScheme``, or of ``GradientCoded``, that names how it shares.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from codedfl.code.quorum import Quorum
 from codedfl.errors import InvalidInput
 from codedfl.exact.ring import BYTES_PER_RESIDUE, Ring
 from codedfl.privacy.exposure import Exposure, coded_exposure
-from codedfl.protocol.device import Device
-from codedfl.protocol.server import Server
+from codedfl.protocol.scheme import SharingScheme
 from codedfl_lab.costs.scheme import Conditions, DeviceCosts, EpochLoad, ExactScheme, WorkShape
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.fleet.latency import crypto_macs, ring_macs
@@ -34,14 +33,13 @@ def usual_alpha(n_devices: int, groups: int = 1) -> int:
 
 
 class CodedScheme(ExactScheme):
-    """A scheme that runs as state machines and gives exact totals: its device, its server, and what both agree on.
+    """A scheme that runs as state machines and gives exact totals: how it shares, and what the parties agree on.
 
     Subclasses are frozen dataclasses with a field ``spare``: answers beyond those that decode, to find wrong ones by.
     """
 
     spare: int
-    device_type: ClassVar[type[Device]]
-    server_type: ClassVar[type[Server]]
+    sharing_scheme: ClassVar[SharingScheme]
 
     @classmethod
     @abstractmethod

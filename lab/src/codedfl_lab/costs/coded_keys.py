@@ -7,9 +7,8 @@ from typing import ClassVar
 import numpy as np
 
 from codedfl.privacy.views import Views, coded_views
-from codedfl.protocol.device import Device
-from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
-from codedfl.protocol.server import Server
+from codedfl.protocol.scheme import SharingScheme
+from codedfl.protocol.schemes import CODED_KEYS
 from codedfl_lab.costs.coded import GradientCoded
 from codedfl_lab.costs.padded_uploads import macs_of_pad, uploads_and_pads
 from codedfl_lab.costs.scheme import Conditions, DeviceCosts, Sharing, WorkShape
@@ -18,9 +17,8 @@ from codedfl_lab.costs.scheme import Conditions, DeviceCosts, Sharing, WorkShape
 class CodedKeys(GradientCoded):
     """One upload; seeds are coded instead of data."""
 
-    name: ClassVar[str] = KeysServer.scheme
-    device_type: ClassVar[type[Device]] = KeysDevice
-    server_type: ClassVar[type[Server]] = KeysServer
+    name: ClassVar[str] = CODED_KEYS.name
+    sharing_scheme: ClassVar[SharingScheme] = CODED_KEYS
 
     def views(self, n_devices: int) -> Views:
         return coded_views(self.code(n_devices), whole_answers=self.reveals_gram)

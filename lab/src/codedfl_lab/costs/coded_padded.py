@@ -7,9 +7,8 @@ from typing import ClassVar
 import numpy as np
 
 from codedfl.privacy.views import Views, coded_views
-from codedfl.protocol.device import Device
-from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
-from codedfl.protocol.server import Server
+from codedfl.protocol.scheme import SharingScheme
+from codedfl.protocol.schemes import CODED_PADDED
 from codedfl_lab.costs.coded import GradientCoded
 from codedfl_lab.costs.scheme import Conditions, DeviceCosts, Sharing, WorkShape
 from codedfl_lab.fleet.latency import crypto_macs, ring_macs, sharing_times
@@ -18,9 +17,8 @@ from codedfl_lab.fleet.latency import crypto_macs, ring_macs, sharing_times
 class CodedPadded(GradientCoded):
     """The paper's scheme."""
 
-    name: ClassVar[str] = PaddedServer.scheme
-    device_type: ClassVar[type[Device]] = PaddedDevice
-    server_type: ClassVar[type[Server]] = PaddedServer
+    name: ClassVar[str] = CODED_PADDED.name
+    sharing_scheme: ClassVar[SharingScheme] = CODED_PADDED
 
     def views(self, n_devices: int) -> Views:
         return coded_views(self.code(n_devices), padded=True)

@@ -13,9 +13,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from codedfl.protocol.device import Device
-from codedfl.protocol.schemes.one_shot import OneShotDevice, OneShotServer
-from codedfl.protocol.server import Server
+from codedfl.protocol.scheme import SharingScheme
+from codedfl.protocol.schemes import ONE_SHOT
 from codedfl.solve.registry import CLOSED_FORM
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats
@@ -58,6 +57,5 @@ class SolvedAtOnce(CodedScheme):
 class OneShot(SolvedAtOnce, CodedKeys):
     """One epoch whose answer is the whole coded key."""
 
-    name: ClassVar[str] = OneShotServer.scheme
-    device_type: ClassVar[type[Device]] = OneShotDevice
-    server_type: ClassVar[type[Server]] = OneShotServer
+    name: ClassVar[str] = ONE_SHOT.name
+    sharing_scheme: ClassVar[SharingScheme] = ONE_SHOT

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import entry_points
 
 from codedfl.errors import InvalidInput
-from codedfl.protocol.schemes import MACHINES, PLUG_INS, Machines
+from codedfl.protocol.schemes import PLUG_INS, SHARING_SCHEMES
 from codedfl_lab.baselines.coded_fedl import CodedFedL
 from codedfl_lab.baselines.coded_secagg import CodedSecAgg
 from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBatch
@@ -60,7 +60,7 @@ class SchemeRegistry(Mapping[str, type[Scheme]]):
             raise InvalidInput(f"a scheme's name must be new, got {scheme.name!r}, which is registered")
         self._known[scheme.name] = scheme
         if issubclass(scheme, CodedScheme):
-            MACHINES.setdefault(scheme.name, Machines(scheme.device_type, scheme.server_type))
+            SHARING_SCHEMES.setdefault(scheme.name, scheme.sharing_scheme)
 
     def _look(self) -> None:
         """Once a process: what other packages offer. A broken one must not keep the others from working."""

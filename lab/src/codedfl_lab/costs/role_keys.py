@@ -14,10 +14,8 @@ from codedfl.errors import InvalidInput
 from codedfl.exact.ring import Ring
 from codedfl.privacy.exposure import Exposure
 from codedfl.privacy.views import Views, role_views
-from codedfl.protocol.device import Device
-from codedfl.protocol.schemes.role_device import RoleDevice
-from codedfl.protocol.schemes.role_server import RoleServer
-from codedfl.protocol.server import Server
+from codedfl.protocol.scheme import SharingScheme
+from codedfl.protocol.schemes import ROLE_KEYS
 from codedfl_lab.costs.coded import CodedScheme
 from codedfl_lab.costs.padded_uploads import macs_of_pad, uploads_and_pads
 from codedfl_lab.costs.scheme import Conditions, DeviceCosts, Sharing, WorkShape
@@ -46,9 +44,8 @@ class RoleKeys(CodedScheme):
     colluders: int = 1
     holders: int = 0
     spare: int = 0
-    name: ClassVar[str] = RoleServer.scheme
-    device_type: ClassVar[type[Device]] = RoleDevice
-    server_type: ClassVar[type[Server]] = RoleServer
+    name: ClassVar[str] = ROLE_KEYS.name
+    sharing_scheme: ClassVar[SharingScheme] = ROLE_KEYS
 
     @classmethod
     def from_options(cls, *, alpha: int, groups: int, colluders: int, spare: int) -> RoleKeys:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from codedfl.protocol.device import Device
-from codedfl.protocol.schemes.role_sums import SumsDevice, SumsServer
-from codedfl.protocol.server import Server
+from codedfl.protocol.scheme import SharingScheme
+from codedfl.protocol.schemes import ROLE_SUMS
 from codedfl_lab.costs.one_shot import SolvedAtOnce
 from codedfl_lab.costs.role_keys import RoleKeys
 
@@ -16,6 +15,5 @@ from codedfl_lab.costs.role_keys import RoleKeys
 class RoleSums(SolvedAtOnce, RoleKeys):
     """One epoch: the first answer of each role is its whole sum of pads."""
 
-    name: ClassVar[str] = SumsServer.scheme
-    device_type: ClassVar[type[Device]] = SumsDevice
-    server_type: ClassVar[type[Server]] = SumsServer
+    name: ClassVar[str] = ROLE_SUMS.name
+    sharing_scheme: ClassVar[SharingScheme] = ROLE_SUMS
