@@ -86,7 +86,7 @@ class Rehearsed:
     """A study with made-up keys and the rows of real tables, ready to be asked for totals.
 
     study: its roster and its server's key are replaced by made-up ones.
-    roster: of all devices; its keys are replaced by made-up ones.
+    roster: all devices; its keys are replaced by made-up ones.
     snapshots: the rows of each device that takes part, by its name. ``approve`` puts them there.
     """
 

@@ -33,7 +33,7 @@ LARGEST = 2.0**_FRACTION_BITS  # about 1.5e54: an entry must be smaller, also a 
 def secure_sum_in_process(vectors: Sequence[Floats], colluders: int = 1) -> Floats:
     """The sum of at least two vectors of one length, exact but for the last bit of each float.
 
-    colluders: so many devices together with the server learn the sum of the others only, and one in any case.
+    colluders: how many devices, together with the server, learn only the sum of the others; never fewer than one.
     """
     n_devices = len(vectors)
     if n_devices < 2:
