@@ -143,7 +143,7 @@ class LiveTable:
         if watch.score is not None:
             parts.append(f"score {watch.score:.4f}")
         if watch.seconds_an_epoch is not None:
-            parts.append(f"{1000 * watch.seconds_an_epoch:.0f} ms an epoch")
+            parts.append(f"{1000 * watch.seconds_an_epoch:.0f} ms per epoch")
         if watch.seconds_left is not None:
             parts.append(f"{timedelta(seconds=round(watch.seconds_left))} left")
         return Text(", ".join(parts))

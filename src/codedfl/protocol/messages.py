@@ -3,7 +3,7 @@
 A message is ``[magic, version, kind, run, agreement, sender, receiver, body, attachment, signature]``. The first
 seven fields are its *context*: they are authenticated with the body, whether it is sealed (to one receiver) or
 signed (by the server to all, by a device for the shares it gives to the relay). Sizes are what the latency model
-counts: 6 bytes a number for two primes, the upper triangle of a symmetric matrix, plus ``ENVELOPE_BYTES`` at most
+counts: 6 bytes per number for two primes, the upper triangle of a symmetric matrix, plus ``ENVELOPE_BYTES`` at most
 (and for bulk the cipher's 16 bytes a MiB).
 
 Decoders trust nothing: every type and length is checked, nothing is allocated from a declared size, and no list is
