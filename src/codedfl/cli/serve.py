@@ -16,7 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 from codedfl.cli import broker_options
-from codedfl.cli.screen import INTERRUPTED, Screen
+from codedfl.cli.exit_codes import INTERRUPTED
+from codedfl.cli.screen import Screen
 from codedfl.cli.study_result import show_findings
 from codedfl.contract.roster import load_roster
 from codedfl.contract.toml_file import load_study

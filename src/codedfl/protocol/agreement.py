@@ -61,7 +61,7 @@ class Parameters:
 
     Attributes
     ----------
-    scheme: name of the coded scheme (``codedfl_lab.costs``).
+    scheme: name of the coded scheme (``protocol.schemes``).
     alpha: how many devices' data each device can answer for. 1 is uncoded, D is replication.
     n_features, n_outputs: d and c, at least 1 each.
     bounds: public bounds on the data.

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from codedfl.errors import InvalidInput
 from codedfl.privacy.rows import PrivacyRow
-from codedfl_lab.report.tables import terminal_table
+from codedfl.report.text import terminal_table
 
 
 def privacy_table(rows: Sequence[PrivacyRow], title: str = "") -> Table:

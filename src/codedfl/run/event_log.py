@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import IO, ClassVar, Literal
 
 from codedfl.protocol.events import Complained, Disputed, Event, LiarFound, Mended, OfDevice, RefusedToJoin
+from codedfl.protocol.schemes.descriptor import CodedScheme
 from codedfl.version import __version__
-from codedfl_lab.costs import CodedScheme
 
 EVENTS_FILE = "events.jsonl"
 EVENTS_FORMAT = "codedfl-events-1"

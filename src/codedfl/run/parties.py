@@ -9,9 +9,9 @@ from codedfl.data.problem import Problem
 from codedfl.errors import InvalidInput
 from codedfl.exact.row_noise import RowNoise
 from codedfl.protocol import Device, Parameters, Rows, RunPlan, Server
+from codedfl.protocol.schemes.descriptor import CodedScheme
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats, RandomBytes
-from codedfl_lab.costs import CodedScheme
 
 
 def make_parties(

@@ -19,10 +19,10 @@ from codedfl.errors import InvalidInput
 from codedfl.exact.fixed_point import Bounds
 from codedfl.exact.ring import Ring
 from codedfl.protocol import Device, Parameters, RunPlan, Server, WholeNumbers
+from codedfl.protocol.schemes.described import RoleKeys
 from codedfl.run.in_process import run_in_process
 from codedfl.solve.whole_total import TakesTotal
 from codedfl.typing import Floats, Planes
-from codedfl_lab.costs import RoleKeys
 
 _DIGITS = 10
 _DIGIT_BITS = 36  # two primes hold the total of 500 devices
