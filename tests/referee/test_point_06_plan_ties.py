@@ -14,11 +14,13 @@ from click.testing import Result
 
 from codedfl.code.quorum import Quorum, QuorumPart
 from codedfl.data.problem import make_problem
+from codedfl.protocol.schemes.described import CodedKeys, RoleKeys
 from codedfl_lab import datasets
+from codedfl_lab.baselines.conventional import Conventional
 from codedfl_lab.comparing.names import full_name
 from codedfl_lab.comparing.paired import mean_gap
 from codedfl_lab.comparing.timed_scheme import TimedScheme, Workload
-from codedfl_lab.costs import CodedKeys, Conditions, Conventional, RoleKeys, WorkShape
+from codedfl_lab.costs import Conditions, WorkShape
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.planning.planner import Planning, Search, plan
 from codedfl_lab.report.plan_table import tie_words

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from codedfl.protocol.schemes.descriptor import Scheme
 from codedfl.solve.registry import solver_kind
 from codedfl.solve.solver import Solver
 from codedfl.typing import Seconds
-from codedfl_lab.costs import Conditions, Scheme, WorkShape, epoch_end_times
+from codedfl_lab.costs import Conditions, WorkShape, device_costs, epoch_end_times, failures_survived, stragglers
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ class TimedScheme:
             seconds_p95=float(np.quantile(total, 0.95)),
             sharing_seconds=float(start.mean()),
             epoch_seconds=float((total - start).mean() / epochs),
-            stragglers=scheme.stragglers(shape, at.fleet),
+            stragglers=stragglers(scheme, shape, at.fleet),
             server_sees=scheme.server_sees,
             gram_directions=gram_directions(shape, epochs, reveals_gram=scheme.reveals_gram),
             n_features=shape.n_features,
@@ -98,8 +99,8 @@ class TimedScheme:
             exposed_by_two=exposure.two_colluders,
             colluders=exposure.colluders,
             parameters=scheme.parameters,
-            failures_survived=scheme.failures_survived(shape, at.fleet),
-            **vars(scheme.device_costs(shape, at, epochs)),
+            failures_survived=failures_survived(scheme, shape, at.fleet),
+            **vars(device_costs(scheme, shape, at, epochs)),
         )
 
     @property
