@@ -32,11 +32,10 @@ from codedfl.engine.state_journal import StateJournal
 from codedfl.errors import CodedFLError, InvalidInput, NotEnoughDevices
 from codedfl.private_files import make_private_folder, sole_user, write_private
 from codedfl.protocol import Server
-from codedfl.run.journal import begun
+from codedfl.run.rehearsal import begun_study
 from codedfl.solve.whole_total import TakesTotal
 from codedfl.statistics import Ask
 from codedfl.version import __version__
-from codedfl_lab.costs import RoleKeys
 
 log = logging.getLogger("codedfl.engine.server")
 
@@ -176,20 +175,8 @@ class _Served:
         return ""
 
     def _server(self, run: StudyRun, introduced: Mapping[str, bytes]) -> Server:
-        names, study = tuple(introduced), self._study
-        self._watch.begun(
-            begun(
-                study.name,
-                RoleKeys(study.colluders, study.holders or 0),
-                len(names),
-                solver=study.solver,
-                epochs=run.parameters.epochs,
-                target=None,
-                score_name="accuracy" if study.task == "classification" else "R^2",
-                n_features=study.feature_count,
-                n_outputs=study.target.labels().n_outputs,
-            )
-        )
+        names = tuple(introduced)
+        self._watch.begun(begun_study(self._study, len(names), run.parameters.epochs))
         return run.plan(names).server(run.solver(), identity=self._identity)
 
     def _epoch_ended(self, epoch: int) -> None:
