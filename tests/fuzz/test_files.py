@@ -27,7 +27,7 @@ from codedfl.contract.policy import load_policy
 from codedfl.contract.snapshot import RowTags
 from codedfl.data.columns import Columns
 from codedfl.data.model import TrainedModel
-from codedfl.data.table_file import load_file
+from codedfl.data.table_file import TableReading, load_file
 from codedfl.data.tables import read_file
 from codedfl.engine.keys import load_identity
 from codedfl.engine.state_folder import StateFolder
@@ -181,7 +181,7 @@ def test_models(tmp_path: Path):
 
 
 def test_csv_tables(tmp_path: Path):
-    fuzz_file(lambda path: load_file(path, device="device"), [CSV], tmp_path / "data.csv")
+    fuzz_file(lambda path: load_file(path, TableReading(device="device")), [CSV], tmp_path / "data.csv")
     fuzz_file(lambda path: Columns.of_numbers(("b", "a")).matrix(read_file(path)), [CSV], tmp_path / "predict.csv")
 
 

@@ -5,20 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from codedfl.protocol.schemes.described import CodedKeys, CodedPadded, OneShot
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.descent import STEP_LITERAL, STEP_PAPER, GradientDescent, Nesterov, StepSchedule
 from codedfl.solve.krylov import BlockKrylov, ConjugateGradient
+from codedfl_lab.baselines.conventional import Conventional
 from codedfl_lab.comparing.simulator import simulate, trajectory
-from codedfl_lab.costs import (
-    CodedKeys,
-    CodedPadded,
-    Conditions,
-    Conventional,
-    Descent,
-    OneShot,
-    WorkShape,
-    epoch_end_times,
-)
+from codedfl_lab.costs import Conditions, Descent, WorkShape, epoch_end_times
+from codedfl_lab.costs import models as models_of
 from codedfl_lab.fleet.fleet import Fleet
 from scenario import repeatable
 from small_problems import digits, totals
@@ -43,7 +37,9 @@ def solvers():
 def test_fast_mode_is_the_protocol_bit_for_bit(scheme, solver):
     make = solvers()[solver]
     real = simulate(scheme, digits(), make(), AT, np.random.default_rng(1))
-    fast = trajectory(scheme, totals(), make(), DESCENT, AT, np.random.default_rng(2), max_epochs=50, target=2.0)
+    fast = trajectory(
+        models_of(scheme, totals(), make(), DESCENT, AT, np.random.default_rng(2)), totals(), max_epochs=50, target=2.0
+    )
     assert np.array_equal(real.model, fast.model)
     assert np.array_equal(real.scores, fast.scores)
     assert np.array_equal(real.epochs, fast.epochs)
@@ -94,18 +90,23 @@ def test_a_seed_repeats_everything():
 
 def test_trajectory_stops_past_the_target():
     run = trajectory(
-        CodedKeys(8), totals(), ConjugateGradient(50, 1e-4), DESCENT, AT, np.random.default_rng(0),
-        max_epochs=50, target=0.8, beyond_target=1.0,
-    )  # fmt: skip
+        CodedKeys(8).models(totals(), ConjugateGradient(50, 1e-4), DESCENT, AT, np.random.default_rng(0)),
+        totals(),
+        max_epochs=50,
+        target=0.8,
+        beyond_target=1.0,
+    )
     assert run.epochs_to(0.8) == run.epochs[-1]
     assert run.epochs_to(2.0) is None
 
 
 def test_every_epoch_is_scored_and_several_at_once_as_one_by_one():
     run = trajectory(
-        CodedKeys(8), totals(), GradientDescent(40, 1e-4, STEP_PAPER), DESCENT, AT, np.random.default_rng(0),
-        max_epochs=40, target=2.0,
-    )  # fmt: skip
+        CodedKeys(8).models(totals(), GradientDescent(40, 1e-4, STEP_PAPER), DESCENT, AT, np.random.default_rng(0)),
+        totals(),
+        max_epochs=40,
+        target=2.0,
+    )
     assert run.epochs.tolist() == list(range(1, 41))
     models = totals().train(GradientDescent(40, 1e-4, STEP_PAPER))
     assert run.scores.tolist() == [digits().score(theta) for theta in models]
@@ -113,7 +114,12 @@ def test_every_epoch_is_scored_and_several_at_once_as_one_by_one():
 
 def test_the_first_crossing_is_found_whichever_mini_batch_it_falls_on():
     """Conventional FL cycles through five mini-batches and its score swings: every fifth epoch misses the crossing."""
-    run = trajectory(Conventional(), totals(), None, DESCENT, AT, np.random.default_rng(0), max_epochs=200, target=2.0)
+    run = trajectory(
+        Conventional().models(totals(), None, DESCENT, AT, np.random.default_rng(0)),
+        totals(),
+        max_epochs=200,
+        target=2.0,
+    )
     targets = np.unique(run.scores)
     crossings = [run.epochs_to(target) for target in targets]
     assert crossings == [int(np.flatnonzero(run.scores >= target)[0]) + 1 for target in targets]
@@ -122,21 +128,21 @@ def test_the_first_crossing_is_found_whichever_mini_batch_it_falls_on():
 
 def test_a_training_that_overflows_ends_with_the_scores_it_had():
     run = trajectory(
-        Conventional(), totals(), None, Descent(StepSchedule(1e6), 1e-4), AT, np.random.default_rng(0),
-        max_epochs=400, target=2.0,
-    )  # fmt: skip
+        Conventional().models(totals(), None, Descent(StepSchedule(1e6), 1e-4), AT, np.random.default_rng(0)),
+        totals(),
+        max_epochs=400,
+        target=2.0,
+    )
     assert 1 < len(run.scores) < 400
     assert np.isfinite(run.model).all()
 
 
 def test_a_diverging_training_ends_where_its_updates_no_longer_fit():
     run = trajectory(
-        CodedKeys(8),
+        CodedKeys(8).models(
+            totals(), GradientDescent(400, 1e-4, StepSchedule(50.0)), DESCENT, AT, np.random.default_rng(0)
+        ),
         totals(),
-        GradientDescent(400, 1e-4, StepSchedule(50.0)),
-        DESCENT,
-        AT,
-        np.random.default_rng(0),
         max_epochs=400,
         target=2.0,
     )

@@ -10,14 +10,16 @@ import pytest
 
 from codedfl.data.problem import make_problem
 from codedfl.errors import InvalidInput
+from codedfl.protocol.schemes.described import CodedKeys, CodedPadded
+from codedfl.protocol.schemes.registry import coded_scheme
 from codedfl.solve.krylov import ConjugateGradient
 from codedfl_lab import datasets
 from codedfl_lab.comparing.names import full_name
 from codedfl_lab.comparing.simulator import simulate
-from codedfl_lab.costs import CodedKeys, CodedPadded, Conditions, coded_scheme
+from codedfl_lab.costs import Conditions
 from codedfl_lab.costs.central import CentralTotals
 from codedfl_lab.fleet.fleet import Fleet
-from codedfl_lab.planning.planner import Limits, Planning, plan, time_against_alpha
+from codedfl_lab.planning.planner import Limits, Planning, Search, plan, time_against_alpha
 from small_problems import digits, totals
 
 PAPER = Fleet.load("paper").scaled_to(10)
@@ -27,7 +29,7 @@ D = 200
 
 def planned(fleet: Fleet = PAPER, limits: Limits | None = None, **options) -> Planning:
     at = Conditions(fleet, "multicast")
-    return plan(totals(n_features=D), at, TARGET, limits, regularisation=1e-4, **({"draws": 60} | options))
+    return plan(totals(n_features=D), at, TARGET, limits, Search(regularisation=1e-4, **({"draws": 60} | options)))
 
 
 @pytest.fixture(scope="module")
@@ -158,7 +160,7 @@ def test_a_scheme_that_cannot_run_is_named_and_the_others_are_planned():
     data = datasets.load("digits")
     few = replace(data, X_train=data.X_train[:40], y_train=data.y_train[:40])
     problem = make_problem(few, n_devices=10, n_features=100, partition_name="random")
-    made = plan(CentralTotals(problem), Conditions(PAPER), 0.2, solvers=("cg",), draws=3)
+    made = plan(CentralTotals(problem), Conditions(PAPER), 0.2, search=Search(solvers=("cg",), draws=3))
     assert made.best.is_private
     assert "CodedFedL, δ = 0.1 cannot run: points must be at least one per mini-batch (5), got 4" in made.unreached
 

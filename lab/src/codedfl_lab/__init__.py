@@ -21,6 +21,7 @@ __all__ = [  # noqa: RUF022 (data-flow order, not the alphabet)
     "Settings",
     "compare",
     "Limits",
+    "Search",
     "plan",
 ]
 
@@ -30,22 +31,22 @@ if TYPE_CHECKING:
     from codedfl_lab.baselines.drop_slowest import DropSlowest
     from codedfl_lab.comparing.comparison import Entry, Settings, compare
     from codedfl_lab.comparing.simulator import simulate
-    from codedfl_lab.costs.scheme import Conditions
+    from codedfl_lab.costs.times import Conditions
     from codedfl_lab.fleet.fleet import Fleet
     from codedfl_lab.fleet.latency import FleetLatency, LatencyModel
-    from codedfl_lab.planning.planner import Limits, plan
+    from codedfl_lab.planning.planner import Limits, Search, plan
 else:  # hidden from type checkers, which would take every name for a good one
     __getattr__, __dir__ = names_on_demand(
         __name__,
         {
             "codedfl_lab.fleet.fleet": ["Fleet"],
             "codedfl_lab.fleet.latency": ["LatencyModel", "FleetLatency"],
-            "codedfl_lab.costs.scheme": ["Conditions"],
+            "codedfl_lab.costs": ["Conditions"],
             "codedfl_lab.baselines.conventional": ["Conventional", "ConventionalFullBatch"],
             "codedfl_lab.baselines.drop_slowest": ["DropSlowest"],
             "codedfl_lab.baselines.coded_fedl": ["CodedFedL"],
             "codedfl_lab.comparing.simulator": ["simulate"],
             "codedfl_lab.comparing.comparison": ["Entry", "Settings", "compare"],
-            "codedfl_lab.planning.planner": ["Limits", "plan"],
+            "codedfl_lab.planning.planner": ["Limits", "Search", "plan"],
         },
     )

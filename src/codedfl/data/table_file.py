@@ -5,6 +5,7 @@ one may. Devices that share a training take it from the study file instead.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,36 +19,45 @@ from codedfl.data.tables.npz_file import NpzFile, matrix_table
 from codedfl.errors import InvalidInput
 
 
-def load_file(
-    path: Path,
-    label: str | None = None,
-    device: str | None = None,
-    task: Task | None = None,
-    test_fraction: float = 0.2,
-    seed: int = 0,
-    columns: Sequence[str] | None = None,
-    drop: Sequence[str] = (),
-) -> Dataset:
-    """Read a data set from a file.
+@dataclass(frozen=True)
+class TableReading:
+    """How a file becomes a data set; None is the usual way.
 
     label: the label column, "label" unless named ("y" in an .npz with a matrix X).
     device: the column that says who holds each row; None if the rows are still to be split.
     task: None decides by the labels, see `as_labels`.
-    test_fraction, seed: how many rows to set apart for testing and how to draw them; an .npz with X_test and
-        y_test has its own test part, and these are not used.
-    columns, drop: exactly these columns, or all but these.
+    test_fraction: the part of the rows that is set apart for testing, a fifth unless said; an .npz with X_test and
+        y_test has its own test part, and neither this nor the seed is used.
+    seed: how these rows are drawn, 0 unless said.
+    columns: exactly these columns.
+    drop: all but these columns.
     """
+
+    label: str | None = None
+    device: str | None = None
+    task: Task | None = None
+    test_fraction: float | None = None
+    seed: int | None = None
+    columns: Sequence[str] | None = None
+    drop: Sequence[str] | None = None
+
+
+def load_file(path: Path, reading: TableReading | None = None) -> Dataset:
+    """Read a data set from a file."""
+    reading = reading or TableReading()
+    device = reading.device
     table = read_file(path)
-    label = label or ("y" if table.positional else "label")
-    y, task = _labels(table, label, task)
+    label = reading.label or ("y" if table.positional else "label")
+    y, task = _labels(table, label, reading.task)
     ids = None if device is None else _no_gaps(table, device, "device")
     used = [name for name in (label, device) if name is not None]
-    guess = guess_columns(table.without(used), keep=columns, drop=drop)
+    guess = guess_columns(table.without(used), keep=reading.columns, drop=reading.drop or ())
     X = guess.columns.matrix(table)
     check_rows(path.name, X)
     test = _test_part(path) if table.positional else None
     if test is None:
-        train_rows, test_rows = split_rows(y, task, test_fraction, np.random.default_rng(seed))
+        fraction = 0.2 if reading.test_fraction is None else reading.test_fraction
+        train_rows, test_rows = split_rows(y, task, fraction, np.random.default_rng(reading.seed or 0))
         X_test, y_test = X[test_rows], y[test_rows]
     else:
         train_rows = np.arange(len(y))

@@ -7,6 +7,7 @@ import pytest
 
 from codedfl.data.columns import Columns
 from codedfl.data.dataset import Dataset, as_labels, split_rows
+from codedfl.data.table_file import TableReading
 from codedfl_lab.datasets import load
 
 
@@ -128,7 +129,7 @@ def test_digits_are_the_same_for_everyone() -> None:
 
 def test_a_named_data_set_refuses_options_of_files() -> None:
     with pytest.raises(ValueError, match=r"^label must be left out for the data set 'digits', got 'kind'$"):
-        load("digits", label="kind")
+        load("digits", reading=TableReading(label="kind"))
     with pytest.raises(
         ValueError, match=r"^data set must be one of digits, digits-shifted, mnist, fashion-mnist or a file, got 'dig'$"
     ):

@@ -10,6 +10,7 @@ import pyarrow.parquet
 import pytest
 
 from codedfl.data.columns import Columns
+from codedfl.data.table_file import TableReading
 from codedfl.data.tables import read_file
 from codedfl.data.tables.csv_file import BLOCK
 from codedfl.typing import Floats
@@ -43,12 +44,12 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 def refused(message: str, path: Path, **options: Any) -> None:
     with pytest.raises(ValueError) as raised:  # noqa: PT011, the whole message is compared
-        load(path, **options)
+        load(path, reading=TableReading(**options))
     assert str(raised.value) == message
 
 
 def test_the_same_table_in_every_format(path: Path) -> None:
-    data = load(write(path, COLUMNS), device="site")
+    data = load(write(path, COLUMNS), reading=TableReading(device="site"))
     assert repr(data) == "<Dataset patients: 16 + 4 rows, 2 columns, 2 classes>"
     assert data.columns is not None and data.columns.names == ("height", "weight")
     assert data.task == "classification"
@@ -63,17 +64,19 @@ def test_the_same_table_in_every_format(path: Path) -> None:
 
 def test_seed_and_fraction_choose_the_test_rows(path: Path) -> None:
     write(path, COLUMNS)
-    first, same, other = (load(path, device="site", seed=seed, test_fraction=0.5) for seed in (1, 1, 2))
+    first, same, other = (
+        load(path, reading=TableReading(device="site", seed=seed, test_fraction=0.5)) for seed in (1, 1, 2)
+    )
     assert len(first.X_test) == 10
     assert np.array_equal(first.X_test, same.X_test)
     assert not np.array_equal(first.X_test, other.X_test)
 
 
 def test_a_number_can_be_the_target(path: Path) -> None:
-    data = load(write(path, {k: COLUMNS[k] for k in ("height", "weight")}), label="height")
+    data = load(write(path, {k: COLUMNS[k] for k in ("height", "weight")}), reading=TableReading(label="height"))
     assert data.task == "regression"
     assert data.y_train.dtype == np.float64
-    assert load(path, label="weight").task == "regression"
+    assert load(path, reading=TableReading(label="weight")).task == "regression"
 
 
 def numbers_of(path: Path, *names: str) -> Floats:
@@ -126,9 +129,9 @@ def test_text_and_gaps_are_taken_as_they_are(path: Path) -> None:
 
 def test_columns_are_chosen_and_dropped(path: Path) -> None:
     write(path, COLUMNS)
-    data = load(path, columns=["weight"])
+    data = load(path, reading=TableReading(columns=["weight"]))
     assert data.columns is not None and data.columns.names == ("weight",)
-    data = load(path, drop=["site", "height"])
+    data = load(path, reading=TableReading(drop=["site", "height"]))
     assert data.columns is not None and data.columns.names == ("weight",)
     refused(f"a column to drop must be a column of {path.name} ('height', 'site', 'weight'), got 'x'", path, drop=["x"])
 
@@ -210,7 +213,7 @@ def test_npz_with_a_matrix(tmp_path: Path) -> None:
     path = tmp_path / "m.npz"
     X, y = np.arange(30).reshape(10, 3), np.arange(10) % 2
     np.savez(path, X=X, y=y, who=np.arange(10))
-    data = load(path, device="who")
+    data = load(path, reading=TableReading(device="who"))
     assert repr(data) == "<Dataset m: 8 + 2 rows, 3 columns, 2 classes>"
     assert np.array_equal(data.X_train[:, 0], 3 * data.device)
     assert numbers_of(path, "a", "b", "c").shape == (10, 3)

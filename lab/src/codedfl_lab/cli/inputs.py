@@ -9,13 +9,14 @@ from typing import cast
 
 import numpy as np
 
-from codedfl.cli.options import DataOptions, FleetOptions, ModelOptions
 from codedfl.cli.screen import Screen
 from codedfl.data.dataset import Dataset, Task
 from codedfl.data.problem import Problem, make_problem
+from codedfl.data.table_file import TableReading
 from codedfl.errors import InvalidInput
 from codedfl.run.secure_sum import secure_moments_in_process
 from codedfl_lab import datasets
+from codedfl_lab.cli.options import DataOptions, FleetOptions, ModelOptions
 from codedfl_lab.comparing import paper
 from codedfl_lab.datasets.shifted_digits import SHIFTED_DIGITS
 from codedfl_lab.fleet.fleet import Fleet
@@ -90,17 +91,15 @@ class Inputs:
 def load_data(screen: Screen, name: str, options: DataOptions) -> Dataset:
     """The data set or table of this name, with progress while it is fetched."""
     with screen.fetching() as progress:
-        found = datasets.load(
-            name,
-            options.data_dir,
+        reading = TableReading(
             label=options.label,
             device=options.device,
             task=cast("Task | None", options.task),
             test_fraction=options.test_fraction,
             columns=options.columns_to_use,
-            drop=options.columns_to_drop,
-            progress=progress,
+            drop=options.columns_to_drop or None,
         )
+        found = datasets.load(name, options.data_dir, reading=reading, progress=progress)
     for note in found.notes:
         screen.remark(f"note: {note}")
     if name not in datasets.NAMED and options.task is None:

@@ -10,21 +10,20 @@ from typing import Annotated, cast, get_args
 import click
 import typer
 
-from codedfl.cli import options
 from codedfl.cli.screen import Screen, make_folder, score_name
 from codedfl.files import write_bytes
 from codedfl.privacy.budget import Budget
 from codedfl.version import __version__
-from codedfl_lab.cli import inputs
+from codedfl_lab.cli import inputs, options
 from codedfl_lab.cli.inputs import Inputs
 from codedfl_lab.comparing.results import plain
 from codedfl_lab.comparing.timed_scheme import TimedScheme
 from codedfl_lab.costs import Conditions
 from codedfl_lab.costs.central import CentralTotals
-from codedfl_lab.costs.scheme import Grouping
+from codedfl_lab.costs.times import Grouping
 from codedfl_lab.fleet.latency import SharingConvention
 from codedfl_lab.planning.plan_file import MadeFor, PlanFile, scheme_of
-from codedfl_lab.planning.planner import Limits
+from codedfl_lab.planning.planner import Limits, Search
 from codedfl_lab.planning.planner import plan as search
 from codedfl_lab.report.plan_page import plan_page
 from codedfl_lab.report.plan_picture import plan_figure
@@ -118,11 +117,8 @@ def make_plan(
             conditions,
             target,
             limits,
-            regularisation=chosen.regularisation,
-            draws=draws,
-            seed=seed,
-            budget=budget,
-            progress=lambda what, part: bar.update(task, description=what, completed=1 + part),
+            Search(regularisation=chosen.regularisation, draws=draws, seed=seed, budget=budget),
+            lambda what, part: bar.update(task, description=what, completed=1 + part),
         )
     title = f"{dataset.name} on the fleet {chosen.fleet.name!r}"
     score = score_name(dataset.task)

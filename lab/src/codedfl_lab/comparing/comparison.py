@@ -20,23 +20,18 @@ import numpy as np
 
 from codedfl.data.problem import PAPER_REGULARISATION, Problem
 from codedfl.errors import CodedFLError, InvalidInput
+from codedfl.protocol.schemes.descriptor import Scheme
 from codedfl.solve.descent import DERIVED, STEPS
 from codedfl.solve.registry import make_solver, solver_kind
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats, Progress
+from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBatch
 from codedfl_lab.comparing.paired import times_faster
 from codedfl_lab.comparing.parallel import Job, in_parallel
 from codedfl_lab.comparing.results import Exposure, Gain, SchemeResult, Speedups, Times, Took, TraceRow, finite, summary
 from codedfl_lab.comparing.simulator import Trajectory, trajectory
-from codedfl_lab.costs import (
-    Conditions,
-    Conventional,
-    ConventionalFullBatch,
-    Descent,
-    Scheme,
-    WorkShape,
-    epoch_end_times,
-)
+from codedfl_lab.costs import Conditions, Descent, WorkShape, epoch_end_times, models_key
+from codedfl_lab.costs import models as models_of
 from codedfl_lab.costs.central import CentralTotals
 from codedfl_lab.fleet.latency import SharingConvention
 
@@ -66,6 +61,13 @@ class Entry:
 
     The solver is a name, or an object that was never started. The step is "derived", from the data, or the name of one
     that the paper has (``STEPS``).
+
+    Examples
+    --------
+    >>> from codedfl import RoleKeys
+    >>> from codedfl_lab import Entry
+    >>> Entry(RoleKeys(1), solver="block-krylov").step
+    'derived'
     """
 
     scheme: Scheme
@@ -82,7 +84,7 @@ class Entry:
     @property
     def models_key(self) -> tuple[object, ...]:
         """Entries with the same key have the same models."""
-        return (self.scheme.models_key, self.solver, self.step)
+        return (models_key(self.scheme), self.solver, self.step)
 
     @property
     def solver_name(self) -> str:
@@ -102,6 +104,14 @@ class Settings:
     at: the fleet, and by which conventions it is timed.
     targets: ascending; training goes on until the last.
     conventions: of sharing, each in place of the one that ``at`` has; none is that one alone.
+
+    Examples
+    --------
+    >>> from codedfl_lab import Conditions, Fleet, Settings
+    >>> at = Conditions(Fleet.load("paper"))
+    >>> settings = Settings(at, targets=(0.9, 0.95), conventions=("authors", "multicast"), draws=20)
+    >>> [one.sharing for one in settings.conditions]
+    ['authors', 'multicast']
     """
 
     at: Conditions
@@ -180,7 +190,21 @@ def compare(
     settings: Settings,
     progress: Progress | None = None,
 ) -> Comparison:
-    """Train every entry on every problem (one per feature seed), then draw latencies."""
+    """Train every entry on every problem (one per feature seed), then draw latencies.
+
+    Examples
+    --------
+    >>> from codedfl import RoleKeys, make_problem
+    >>> from codedfl_lab import Conditions, Conventional, Entry, Fleet, Settings, compare
+    >>> from codedfl_lab.datasets import load
+    >>> problem = make_problem(load("digits"), n_devices=10, n_features=50)
+    >>> at = Conditions(Fleet.load("paper").scaled_to(10))
+    >>> settings = Settings(at, targets=(0.7,), draws=10, max_epochs=100)
+    >>> entries = [Entry(Conventional()), Entry(RoleKeys(1), "block-krylov")]
+    >>> slow, fast = compare("digits", [(0, problem)], entries, settings).schemes
+    >>> fast.time_to_target_s.median < slow.time_to_target_s.median
+    True
+    """
     began = time.perf_counter()
     trained = train_all(problems, entries, settings, progress)
     rows, traces = draw_latencies(dataset, trained, entries, settings)
@@ -248,16 +272,15 @@ def train_one(
             limit = min(limit, math.ceil(1.5 * reference[entry.step]))
         try:
             entry.scheme.check(settings.at.fleet.n_devices)
-            run = trajectory(
+            models = models_of(
                 entry.scheme,
                 totals,
                 entry.make_solver(limit, settings.regularisation),
                 Descent(STEPS.get(entry.step), settings.regularisation),
                 conditions,
                 np.random.default_rng([settings.latency_seed, seed]),
-                max_epochs=limit,
-                target=settings.targets[-1],
             )
+            run = trajectory(models, totals, max_epochs=limit, target=settings.targets[-1])
         except CANNOT_RUN as error:
             failed[key] = Failure(str(error))
             continue

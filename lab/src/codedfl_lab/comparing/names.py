@@ -24,7 +24,7 @@ class Named(Protocol):
 
 
 def solver_name(solver: str) -> str:
-    """As people write it, empty for gradient descent; names that are not ours stay as they are."""
+    """A solver as people write it, empty for gradient descent; names that are not ours stay as they are."""
     return "" if solver == "gd" else SOLVER_NAMES.get(solver, solver)
 
 

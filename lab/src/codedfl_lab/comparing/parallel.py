@@ -1,4 +1,4 @@
-"""Feature seeds side by side: a thread each, a share of the cores for the linear algebra of each.
+"""Feature seeds side by side: each has a thread, and a share of the cores for its linear algebra.
 
 Most of the time goes to products that release Python's lock; two threads with one core each keep both cores busier
 than one thread whose products use two. Nothing depends on how many run at once: every job draws from its own seed.
@@ -29,7 +29,7 @@ class _Stopped(Exception):
 
 
 def jobs_at_once(count: int) -> int:
-    """How many of so many jobs run side by side."""
+    """How many of ``count`` jobs run side by side."""
     return max(1, min(count, MOST_AT_ONCE, os.cpu_count() or 1))
 
 

@@ -26,11 +26,11 @@ from codedfl.typing import Floats, JsonObject
 from codedfl_lab.comparing.timed_scheme import TimedScheme
 
 SCHEMA = 4
-NOT_WRITTEN = {"written": False}  # of a field that is not in results.json
+NOT_WRITTEN = {"written": False}  # marks a field that is not in results.json
 
 
 Verdict = Literal["holds", "fails", "tie", "not judged"]
-"""Of a claim: *holds* or *fails* where the whole interval says so, *tie* where the interval lies on both sides.
+"""What is said of a claim: *holds* or *fails* where the whole interval says so, *tie* where it lies on both sides.
 
 *Not judged* is a claim without the rows it needs, or with fewer than three seeds.
 """
@@ -38,7 +38,7 @@ Verdict = Literal["holds", "fails", "tie", "not judged"]
 
 @dataclass(frozen=True)
 class Summary:
-    """Of one number over seeds.
+    """One number over seeds.
 
     median: over the seeds; None where half of them or more never get there.
     mean: over the seeds; None where one never gets there.
@@ -70,8 +70,8 @@ class Speedups(Summary):
 
     Median None: the rival reaches it in no seed, or was not run.
 
-    seeds_compared: in so many the rival reaches the target.
-    low: where the 95 % interval of the median begins, by the bootstrap over seeds and draws (``study.paired``); None
+    seeds_compared: the number of seeds in which the rival reaches the target.
+    low: where the 95 % interval of the median begins, by the bootstrap over seeds and draws (``paired``); None
         with fewer than three seeds.
     high: where it ends; None too where it has no end.
     """
@@ -121,8 +121,8 @@ class SchemeResult:
     parameters: the scheme's own (alpha, groups, spare, delta, dropped, z, ...).
     chunked: messages travel in packets of 1500 bytes, each repeated by itself.
     private: the server sees no single device's gradient or data.
-    seeds: so many feature seeds were tried.
-    seeds_reached: in so many the target was reached.
+    seeds: the number of feature seeds that were tried.
+    seeds_reached: the number of those in which the target was reached.
     epochs_to_target: over the seeds.
     time_to_target_s: virtual seconds, the sharing phase included.
     speedup_over_conventional: conventional FL's time over this one's, seed by seed.
@@ -187,8 +187,8 @@ class TraceRow:
     label: scheme and parameters in words.
     scheme: its name.
     solver: its name.
-    step: of gradient descent.
-    seed: of the random features.
+    step: the step of gradient descent.
+    seed: the seed of the random features.
     epoch: counted from 1.
     seconds: virtual, when the epoch ends; the mean over latencies.
     accuracy: the score then.
@@ -229,7 +229,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Goal(Claim):
-    """A claim that a scheme is so many times faster than a rival.
+    """A claim about how many times faster a scheme is than a rival.
 
     scheme: the one that is to be faster.
     solver: its solver.
@@ -288,7 +288,7 @@ class AtSize:
 
     @property
     def gain(self) -> float:
-        """The speed-up, of a row that has one."""
+        """The speed-up; only for a row that has one."""
         assert self.speedup is not None
         return self.speedup
 
@@ -329,16 +329,16 @@ class Took:
 
 @dataclass(frozen=True)
 class Results:
-    """All that a study found and how; ``traces`` go to traces.csv, the rest to results.json.
+    """All that a comparison found and how; ``traces`` go to traces.csv, the rest to results.json.
 
-    name: of the study, and of its folder.
+    name: the name of the comparison, and of its folder.
     title: what the page is called.
     dataset: the name of the data.
     command: what was typed.
     fleet: the fleet's name.
     n_devices: how many devices.
     n_features: d.
-    seeds: of the random features.
+    seeds: the seeds of the random features.
     draws: latencies drawn for each scheme.
     score_name: "accuracy" or "R^2".
     schemes: a row for each scheme, solver, target and convention.

@@ -23,13 +23,15 @@ from numpy.typing import NDArray
 from codedfl.data.problem import Problem
 from codedfl.errors import RangeExceeded
 from codedfl.exact.row_noise import RowNoise
+from codedfl.protocol.schemes.descriptor import CodedScheme
 from codedfl.run.parties import make_parties
 from codedfl.run.virtual_time import run_in_virtual_time
 from codedfl.run.virtual_watch import VirtualWatch
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats, RandomBytes
-from codedfl_lab.costs import CodedScheme, Conditions, Descent, Scheme, WorkShape
+from codedfl_lab.costs import Conditions, WorkShape, order_of_devices
 from codedfl_lab.costs.central import CentralTotals
+from codedfl_lab.costs.timing import FleetTiming
 
 SCORED_AT_ONCE = 16
 RUN_AWAY = 10.0  # times the training error of predicting nothing, from which a model is not one that learns slowly
@@ -81,9 +83,21 @@ def simulate(
 
     ``everyone_computes`` also lets the devices compute and send that cannot be in time; it changes nothing but the
     time the simulation takes. ``gone`` are devices that die when they have uploaded: they answer no epoch.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from codedfl import BlockKrylov, RoleKeys, make_problem
+    >>> from codedfl_lab import Conditions, Fleet, simulate
+    >>> from codedfl_lab.datasets import load
+    >>> problem = make_problem(load("digits"), n_devices=10, n_features=50)
+    >>> at = Conditions(Fleet.load("paper").scaled_to(10))
+    >>> trace = simulate(RoleKeys(1), problem, BlockKrylov(epochs=4, regularisation=1e-4), at, np.random.default_rng(0))
+    >>> len(trace.seconds), bool(trace.scores[-1] > 0.7)
+    (4, True)
     """
     shape = WorkShape.of(problem, precision)
-    order = scheme.order(shape, at, rng)
+    order = order_of_devices(scheme, shape, at, rng)
     server, devices = make_parties(
         scheme,
         problem,
@@ -110,10 +124,7 @@ def simulate(
     model = run_in_virtual_time(
         server,
         devices,
-        scheme,
-        shape,
-        at.in_order(order),
-        rng,
+        FleetTiming(scheme, shape, at.in_order(order), rng),
         on_epoch=record,
         everyone_computes=everyone_computes,
         gone=gone,
@@ -132,18 +143,14 @@ def until_diverged(models: Iterator[Floats]) -> Iterator[Floats]:
 
 
 def trajectory(
-    scheme: Scheme,
+    models: Iterator[Floats],
     totals: CentralTotals,
-    solver: Solver | None,
-    descent: Descent,
-    at: Conditions,
-    rng: np.random.Generator,
     *,
     max_epochs: int,
     target: float = 1.0,
     beyond_target: float = 1.1,
 ) -> Trajectory:
-    """Score every model until ``max_epochs``, or a little past the target (for the figure).
+    """Score the models of ``Scheme.models`` until ``max_epochs``, or a little past the target (for the figure).
 
     Models are scored several at a time, so a few may be computed past the end. A training that diverges ends there,
     with the scores it had.
@@ -151,7 +158,7 @@ def trajectory(
     scores: list[float] = []
     model = np.zeros((totals.problem.n_features, totals.problem.n_outputs))
     last = max_epochs
-    models = until_diverged(scheme.models(totals, solver, descent, at, rng))
+    models = until_diverged(models)
     while len(scores) < last:
         # Few at first: the fast solvers are there after a few epochs.
         count = min(SCORED_AT_ONCE, max(1, len(scores)), last - len(scores))

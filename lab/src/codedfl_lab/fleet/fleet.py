@@ -29,9 +29,9 @@ from codedfl.files import write_text
 MeasuredKind = Literal["compute", "uplink", "downlink"]
 
 RATED_BITS = 48
-"""A fleet's MAC rates and crypto costs are for ring numbers of so many bits, two primes, as in the paper (V).
+"""Bits of the ring numbers that a fleet's MAC rates and crypto costs are for: two primes, as in the paper (V).
 
-What a run really sends and multiplies follows from its ring (``schemes.WorkShape``); longer numbers cost in proportion.
+What a run really sends and multiplies follows from its ring (``WorkShape``); longer numbers cost in proportion.
 """
 PAD_MACS_PER_NUMBER = 13.0
 """ChaCha20 on the six bytes of a number over one MAC of our ring product, on a core with AVX2.
@@ -40,7 +40,7 @@ PAD_MACS_PER_NUMBER = 13.0
 ratio rises. Reports show 0, 1 and 4 times this cost.
 """
 SEAL_MACS_PER_NUMBER = 13.0
-"""The same for sealing or opening one number."""
+"""What sealing or opening one number costs, as for a pad number."""
 
 DEFAULT_LATENCY = 0.025
 """Seconds from a message's first bit sent to its first bit received, where a fleet does not say: half of the some 50 ms
@@ -132,9 +132,9 @@ def _parsed(key: str, text: str | None) -> float:
 class DeviceClass:
     """Devices alike, with the symbols of Section III-B. With a trace, draws ignore what it measures.
 
-    name: of the class, in tables.
-    count: so many devices.
-    mac_rate: tau, multiply-adds a second.
+    name: the name of the class, in tables.
+    count: the number of its devices.
+    mac_rate: tau, multiply-adds per second.
     setup_factor: mean setup time over the deterministic compute time, tau / (eta rho); 0 makes computing deterministic.
     uplink_rate: gamma towards the server, bit/s.
     downlink_rate: gamma from the server, bit/s.
@@ -181,6 +181,13 @@ class Fleet:
     ``header_overhead`` and ``latency`` are read-only arrays of length D. ``pad_macs_per_number`` and
     ``seal_macs_per_number`` are what expanding one pad number and sealing (or opening) one number cost a device; 0
     charges nothing, as in the paper. Vary them with ``dataclasses.replace``.
+
+    Examples
+    --------
+    >>> from codedfl_lab import Fleet
+    >>> fleet = Fleet.load("paper").scaled_to(10)
+    >>> len(fleet.mac_rate), float(fleet.mac_rate.max() / fleet.mac_rate.min())  # the fastest against the slowest
+    (10, 20.0)
     """
 
     name: str
@@ -223,7 +230,7 @@ class Fleet:
     latency = _per_device("latency")
 
     def scaled_to(self, n_devices: int) -> Fleet:
-        """The same mix of classes at another D, by largest remainders; classes left empty are dropped."""
+        """A fleet with this mix of classes at another D, by largest remainders; classes left empty are dropped."""
         _whole("n_devices", n_devices)
         # Integer arithmetic: two classes of equal share must tie exactly, whatever D is.
         quotas = [divmod(c.count * n_devices, self.n_devices) for c in self.classes]

@@ -39,6 +39,14 @@ class LatencyModel(Protocol):
 
     Amounts are one number or one per device. ``now`` is when it begins, in virtual seconds since the start of the
     run, and broadcasts to (draws, D): a model may know the time of day. All draws come from ``rng``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from codedfl_lab import Fleet, FleetLatency, LatencyModel
+    >>> model: LatencyModel = FleetLatency(Fleet.load("paper"))
+    >>> model.compute_times(1e6, draws=3, rng=np.random.default_rng(0)).shape  # one time per draw and device
+    (3, 25)
     """
 
     def compute_times(
@@ -70,7 +78,14 @@ class LatencyModel(Protocol):
 
 @dataclass(frozen=True)
 class FleetLatency:
-    """The fleet's own model, of its classes' parameters and measured times. The time of day changes nothing."""
+    """The fleet's own model, of its classes' parameters and measured times. The time of day changes nothing.
+
+    Examples
+    --------
+    >>> from codedfl_lab import Fleet, FleetLatency
+    >>> FleetLatency(Fleet.load("paper")).mean_compute_times(25e6)[[0, -1]].tolist()  # seconds, fastest and slowest
+    [1.5, 30.0]
+    """
 
     fleet: Fleet
 

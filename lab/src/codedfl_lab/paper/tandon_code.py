@@ -51,7 +51,7 @@ class TandonCode:
             self.B[i, support[1:]] = -np.linalg.solve(H[:, support[1:]], H[:, support[0]])
 
     def rounded(self, datatype: PaperFixedPoint) -> TandonCode:
-        """The same in Q<k,f> (II-B); refused (InvalidInput) where a coefficient is out of its range."""
+        """The code in Q<k,f> (II-B); refused (InvalidInput) where a coefficient is out of its range."""
         code = copy(self)
         code.datatype, code.B = datatype, _on_grid(self.B, datatype)
         return code

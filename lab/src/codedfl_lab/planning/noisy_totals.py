@@ -66,7 +66,7 @@ class NoisyTotals:
                 progress((device + 1) / problem.n_devices)
 
     def scales(self, noise: RowNoise) -> FixedPoint:
-        """Of a run with this noise; the grid depends on the clip norm alone, so that the exact sums serve them all."""
+        """The scales of a run with this noise. The grid depends on the clip norm alone, so the exact sums serve all."""
         p = self.problem
         return FixedPoint.derive(p.bounds, p.n_features, p.n_devices, noise=noise, n_outputs=p.n_outputs)
 
@@ -74,7 +74,7 @@ class NoisyTotals:
         return self._reals(self._gram, self._cross)
 
     def of_devices(self, noise: RowNoise, seeds: Sequence[bytes], run: bytes, label: str) -> Sums:
-        """With the noise of these devices, each from its own seed."""
+        """The sums with the noise of these devices, each from its own seed."""
         format_ = self.scales(noise)
         gram, cross = self._gram.copy(), self._cross.copy()
         for seed in seeds:
@@ -83,7 +83,7 @@ class NoisyTotals:
         return self._reals(gram, cross)
 
     def drawn_at_once(self, noise: RowNoise, seed: bytes, devices: int) -> Sums:
-        """With noise of the variance of so many devices."""
+        """The sums with noise that has the variance of that of ``devices`` devices."""
         format_ = self.scales(noise)
         one = format_.noise
         assert one is not None

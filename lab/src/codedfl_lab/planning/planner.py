@@ -17,25 +17,20 @@ import numpy as np
 from codedfl.data.problem import PAPER_REGULARISATION, Problem
 from codedfl.errors import InvalidInput
 from codedfl.privacy.budget import Budget
+from codedfl.protocol.schemes.described import RoleKeys, RoleSums
+from codedfl.protocol.schemes.descriptor import Scheme
+from codedfl.protocol.schemes.registry import SCHEMES
 from codedfl.solve.descent import DERIVED, STEPS
 from codedfl.solve.registry import solver_kind, solver_kinds
 from codedfl.solve.solver import Solver
 from codedfl.typing import Progress
+from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBatch
 from codedfl_lab.comparing.comparison import Entry
 from codedfl_lab.comparing.names import full_name, solver_name
 from codedfl_lab.comparing.simulator import trajectory
 from codedfl_lab.comparing.timed_scheme import TimedScheme, Workload
-from codedfl_lab.costs import (
-    SCHEMES,
-    Conditions,
-    Conventional,
-    ConventionalFullBatch,
-    Descent,
-    RoleKeys,
-    RoleSums,
-    Scheme,
-    WorkShape,
-)
+from codedfl_lab.costs import Conditions, Descent, WorkShape, models_key
+from codedfl_lab.costs import models as models_of
 from codedfl_lab.costs.central import CentralTotals
 from codedfl_lab.planning.noisy_totals import NoisyTotals
 
@@ -50,6 +45,12 @@ class Limits:
     total_only: the server by itself must see no single device.
     colluders: so many devices may collude with the server, and no other one is exposed. 0 says what total_only says.
     allow_gram: also plans that show the server the whole total of X'X.
+
+    Examples
+    --------
+    >>> from codedfl_lab import Limits
+    >>> Limits(colluders=1, max_upload=20e6).allow_gram
+    False
     """
 
     max_exposure: int | None = None
@@ -148,25 +149,58 @@ def _epochs(made: TimedScheme) -> str:
     return f"{made.epochs} epoch{'s' * (made.epochs != 1)}"
 
 
+@dataclass(frozen=True)
+class Search:
+    """How plans are searched for.
+
+    solvers: names or objects that were never started; None tries all that are known.
+    step: of every descent, as in ``Entry``. ``codedfl train`` derives it, so another is for comparisons only.
+    regularisation: the ridge parameter.
+    draws: latencies drawn for each plan.
+    seed: of the latencies and the noise.
+    budget: what a run may cost a row; the outcome then says what score noise leaves to the schemes that can add it.
+
+    Examples
+    --------
+    >>> from codedfl_lab import Search
+    >>> Search(solvers=["cg"], draws=20).solvers_tried
+    ['cg']
+    """
+
+    solvers: Sequence[str | Solver] | None = None
+    step: str = DERIVED
+    regularisation: float = PAPER_REGULARISATION
+    draws: int = 100
+    seed: int = 0
+    budget: Budget | None = None
+
+    @property
+    def solvers_tried(self) -> Sequence[str | Solver]:
+        if self.solvers is not None:
+            return self.solvers
+        return [name for name, kind in solver_kinds().items() if not kind.needs_gram]
+
+
 def plan(
     problem: Problem | CentralTotals,
     at: Conditions,
     target: float,
     limits: Limits | None = None,
-    *,
-    solvers: Sequence[str | Solver] | None = None,
-    step: str = DERIVED,
-    regularisation: float = PAPER_REGULARISATION,
-    draws: int = 100,
-    seed: int = 0,
-    budget: Budget | None = None,
+    search: Search | None = None,
     progress: Progress | None = None,
 ) -> Planning:
     """Search all schemes that are known; see ``Planning`` for the outcome.
 
-    solvers: names or objects that were never started; None tries all that are known.
-    step: of every descent, as in ``Entry``. ``codedfl train`` derives it, so another is for comparisons only.
-    budget: what a run may cost a row; the outcome then says what score noise leaves to the schemes that can add it.
+    Examples
+    --------
+    >>> from codedfl import make_problem
+    >>> from codedfl_lab import Conditions, Fleet, Limits, Search, plan
+    >>> from codedfl_lab.datasets import load
+    >>> problem = make_problem(load("digits"), n_devices=10, n_features=50)
+    >>> at = Conditions(Fleet.load("paper").scaled_to(10))
+    >>> found = plan(problem, at, target=0.7, limits=Limits(colluders=1), search=Search(["block-krylov"], draws=5))
+    >>> found.best.scheme
+    'role-keys'
     """
     if not 0 < target <= 1:
         raise InvalidInput(f"target must be between 0 and 1, got {target}")
@@ -176,27 +210,24 @@ def plan(
             f"the fleet must have as many devices as the problem ({totals.problem.n_devices}), got {at.fleet.n_devices}"
         )
     say = progress or (lambda _what, _fraction: None)
-    limits = limits or Limits()
+    limits, search = limits or Limits(), search or Search()
     outcome = Planning(target)
-    work = Workload(WorkShape.of(totals.problem, totals.precision), at, draws)
-    if solvers is None:
-        solvers = [name for name, kind in solver_kinds().items() if not kind.needs_gram]
-    candidates = list(_candidates(at.fleet.n_devices, limits.colluders, solvers, outcome))
-    descent = Descent(STEPS.get(step), regularisation)
-    kinds = dict.fromkeys((scheme.models_key, solver) for scheme, solver in candidates)
-    samples = {(scheme.models_key, solver): scheme for scheme, solver in reversed(candidates)}
+    work = Workload(WorkShape.of(totals.problem, totals.precision), at, search.draws)
+    candidates = list(_candidates(at.fleet.n_devices, limits.colluders, search.solvers_tried, outcome))
+    kinds = dict.fromkeys((models_key(scheme), solver) for scheme, solver in candidates)
+    samples = {(models_key(scheme), solver): scheme for scheme, solver in reversed(candidates)}
     epochs: dict[tuple[Hashable, str | Solver], int] = {}
     for done, kind in enumerate(kinds):
         scheme, solver = samples[kind], kind[1]
         say(f"training with {solver_kind(solver).name}", done / len(kinds) / 2)
-        reached = _epochs_to_target(scheme, solver, totals, at, target, descent, step, seed, outcome)
+        reached = _epochs_to_target(Entry(scheme, solver, search.step), totals, at, search, outcome)
         if reached is not None:
             epochs[kind] = reached
-    trained = [(scheme, solver) for scheme, solver in candidates if (scheme.models_key, solver) in epochs]
+    trained = [(scheme, solver) for scheme, solver in candidates if (models_key(scheme), solver) in epochs]
     for done, (scheme, solver) in enumerate(trained):
         say(f"{scheme.label}, {solver_kind(solver).name}", 0.5 + done / len(trained) / 2)
-        rng = np.random.default_rng([seed, 2])
-        made = TimedScheme.on(scheme, solver, epochs[scheme.models_key, solver], work, rng)
+        rng = np.random.default_rng([search.seed, 2])
+        made = TimedScheme.on(scheme, solver, epochs[models_key(scheme), solver], work, rng)
         why = limits.objections(made)
         if why:
             outcome.left_out.append((made, why))
@@ -204,8 +235,8 @@ def plan(
             outcome.plans.append(made)
     outcome.plans.sort(key=_mean)
     outcome.left_out.sort(key=lambda pair: pair[0].seconds_mean)
-    if budget is not None:
-        outcome.noisy_scores = noisy_scores(totals.problem, budget, seed)
+    if search.budget is not None:
+        outcome.noisy_scores = noisy_scores(totals.problem, search.budget, search.seed)
     return outcome
 
 
@@ -230,37 +261,28 @@ def _candidates(
 
 
 def _epochs_to_target(
-    scheme: Scheme,
-    solver: str | Solver,
-    totals: CentralTotals,
-    at: Conditions,
-    target: float,
-    descent: Descent,
-    step: str,
-    seed: int,
-    outcome: Planning,
+    entry: Entry, totals: CentralTotals, at: Conditions, search: Search, outcome: Planning
 ) -> int | None:
     """Epochs to the target; None for a scheme that cannot run here or never gets there, which is then named."""
+    scheme, solver, target = entry.scheme, entry.solver, outcome.target
     takes_solver = scheme.exact and not scheme.reveals_gram
     limit = EPOCHS_TRIED * solver_kind(solver).default_epochs if takes_solver or not scheme.exact else 1
     try:
-        run = trajectory(
+        models = models_of(
             scheme,
             totals,
-            Entry(scheme, solver, step).make_solver(limit, descent.regularisation) if takes_solver else None,
-            descent,
+            entry.make_solver(limit, search.regularisation),
+            Descent(STEPS.get(search.step), search.regularisation),
             at,
-            np.random.default_rng(seed),
-            max_epochs=limit,
-            target=target,
-            beyond_target=1.0,
+            np.random.default_rng(search.seed),
         )
+        run = trajectory(models, totals, max_epochs=limit, target=target, beyond_target=1.0)
     except InvalidInput as error:
         outcome.unreached.append(f"{scheme.label} cannot run: {error}")
         return None
     reached = run.epochs_to(target)
     if reached is None:
-        name = f"{scheme.models_key} gradients" if scheme.models_key == "exact" else scheme.label
+        name = f"{models_key(scheme)} gradients" if models_key(scheme) == "exact" else scheme.label
         with_ = solver_kind(solver).name
         if run.diverged:
             outcome.unreached.append(f"{name} with {with_} diverges")

@@ -33,7 +33,7 @@ def write_noise_report(folder: Path, results: NoiseResults) -> dict[str, Path]:
 
 
 def noise_cells(rows: Sequence[NoiseRow]) -> list[Cells]:
-    """One line a row, as people read it."""
+    """One line per row, as people read it."""
     return [
         (
             dataset_name(row.dataset),

@@ -26,7 +26,7 @@ THIN = "\u202f"  # before a unit: never broken
 SHUFFLED = " (shuffled)"
 """Suffix of the data set's name where the rows were spread over the devices at random instead of sorted."""
 
-HEADLINE_TOLERANCE = 0.15  # of the paper's speed-up, which is "approximately" so and for one seed
+HEADLINE_TOLERANCE = 0.15  # as a part of the paper's speed-up, which is "approximately" so and for one seed
 SLIGHTLY = 1.5  # "slightly worse training time" is read as at most this many times as long
 ACCURACY_TOLERANCE = 0.005  # half a point; less is not called a loss
 
@@ -48,7 +48,7 @@ class _Found:
 
     @property
     def denied(self) -> _Found:
-        """The same numbers, for the claim that it is not so."""
+        """These numbers, for the claim that it is not so."""
         return replace(self, verdict=_denied(self.verdict))
 
 
@@ -349,7 +349,7 @@ def _above(found: Interval, limit: float) -> Verdict:
 
 
 def _denied(verdict: Verdict) -> Verdict:
-    """Of the opposite claim."""
+    """The verdict on the opposite claim."""
     opposite: dict[Verdict, Verdict] = {"holds": "fails", "fails": "holds"}
     return opposite.get(verdict, verdict)
 

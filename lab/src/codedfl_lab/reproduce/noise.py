@@ -181,7 +181,7 @@ def _measured(name: str, problem: Problem, seed: int) -> _Measured:
 
 
 def membership(problem: Problem, theta: Floats) -> float:
-    """Of the best threshold on the squared error of a row: members found less others taken for members."""
+    """Advantage of the best threshold on the squared error of a row: members found less others taken for members."""
     model = theta.astype(np.float32)
     targets = problem.recipe.labels.encode(problem.y_test)
     errors = [

@@ -82,7 +82,7 @@ def audit(budget: Budget, fault: str = "none", runs: int = 100_000, seed: int = 
 
 
 def shown_epsilon(true_positives: float, false_positives: float, runs: int, delta: float) -> float:
-    """The epsilon that error rates on so many runs prove: of either kind of error, each with half of the doubt."""
+    """The epsilon that error rates over ``runs`` prove, from either kind of error, each with half of the doubt."""
     doubt = (1 - _CONFIDENCE) / 4
     found = 0.0
     for hits, misses in ((true_positives, false_positives), (1 - false_positives, 1 - true_positives)):

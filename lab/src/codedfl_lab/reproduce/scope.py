@@ -30,7 +30,7 @@ CONVENTIONS: tuple[SharingConvention, ...] = get_args(SharingConvention)
 class Scope:
     """How much is run, on which devices and files. Fewer features or rows than the paper's make a quick look.
 
-    seeds: of the random features.
+    seeds: the seeds of the random features.
     draws: latencies drawn for each scheme.
     n_features: d.
     rows: about how many training rows are taken; None takes all.
@@ -85,7 +85,7 @@ class Scope:
 
 
 def with_crypto_cost(settings: Settings, factor: float, *, own_pads: bool = False) -> Settings:
-    """The same with pads and sealing at another price; ``own_pads`` charges those too that are drawn before a run."""
+    """Settings with pads and sealing at another price; ``own_pads`` charges those too that are drawn before a run."""
     fleet = settings.at.fleet
     dearer = replace(
         fleet,
