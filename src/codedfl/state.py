@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 from codedfl.errors import CodedFLError, InvalidInput
+from codedfl.typing import Unchecked
 
 State = dict[str, Any]
 
@@ -55,7 +56,7 @@ class Resumable:
         kept = {name: kept.save(getattr(self, name, None)) for name, kept in self._kept.items()}
         return {"owner": self._owner, **kept}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: Unchecked) -> None:
         """Go on from a state of an object of the same class, made with the same arguments."""
         if not isinstance(state, Mapping):
             raise InvalidInput(f"state must be a table, got {type(state).__name__}")
