@@ -30,7 +30,7 @@ from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.data.tables import as_raw_table
 from codedfl.files import write_text
 from codedfl.privacy.budget import Budget
-from codedfl.run import journal
+from codedfl.run import event_log
 from codedfl_lab.comparing import results
 from codedfl_lab.fleet import fleet
 
@@ -47,7 +47,7 @@ def pages() -> dict[str, str]:
         "reference/study-file.md": study_file(),
         "reference/policy-file.md": policy_file(),
         "reference/results-json.md": results_json(),
-        "reference/journal.md": journal_file(),
+        "reference/event_log.md": event_log_file(),
     }
 
 
@@ -77,8 +77,10 @@ def command_line() -> str:
 
 def _commands(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], click.Command]]:
     if isinstance(command, click.Group):
-        for name, below in command.commands.items():
-            yield from _commands(below, (*path, name))
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            if (below := command.get_command(context, name)) is not None:
+                yield from _commands(below, (*path, name))
     else:
         yield path, command
 
@@ -239,10 +241,10 @@ def results_json() -> str:
     return "\n".join(lines)
 
 
-def journal_file() -> str:
-    """Every event of a run's journal."""
-    lines = ["# The journal of a run", "", _markdown(inspect.getdoc(journal) or ""), ""]
-    for kind in journal.Event.known:
+def event_log_file() -> str:
+    """Every event of a run's log."""
+    lines = ["# The event log of a run", "", _markdown(inspect.getdoc(event_log) or ""), ""]
+    for kind in event_log.Event.known:
         lines += [f"## {kind.event}", "", *_dataclass_table(kind), ""]
     return "\n".join(lines)
 

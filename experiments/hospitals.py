@@ -30,9 +30,11 @@ from codedfl.contract import Study, parse_study
 from codedfl.contract.draft import draft_study
 from codedfl.contract.policy import Policy
 from codedfl.data.tables import RawTable, as_raw_table
-from codedfl.run.journal import JOURNAL_FILE, Answered, Finished, Uploaded
+from codedfl.protocol.events import Answered
+from codedfl.run.event_log import EVENTS_FILE, Finished, Uploaded
 from codedfl.run.rehearsal import Rehearsal, Rehearsed, made_up_roster, read_folder, rehearse
 from codedfl.typing import Floats
+from codedfl_lab.costs.timing import fleet_timing
 from codedfl_lab.fleet.fleet import Fleet
 from experiments.mpyc_ridge import PARTIES, PeerRidge, mpyc_ridge
 
@@ -154,12 +156,11 @@ def rehearsed(table: Partitioned, folder: Path, seed: int = 0) -> Outcome:
     ready, refusals = approved(study_for(table, pooled, len(tables)), tables)
     n_devices = len(ready.snapshots)
     gone = rng.choice(sorted(ready.snapshots), math.ceil(GONE * n_devices), replace=False).tolist()
-    fleet = Fleet.load("paper").scaled_to(n_devices)
     began, busy = time.perf_counter(), time.process_time()
     with tempfile.TemporaryDirectory() as journal:
-        done = rehearse(ready, fleet, rng, gone=gone, folder=Path(journal))
+        done = rehearse(ready, rng, fleet_timing(Fleet.load("paper")), gone=gone, folder=Path(journal))
         seconds, busy_seconds = time.perf_counter() - began, time.process_time() - busy
-        upload_bytes, sent_bytes = _bytes_told((Path(journal) / JOURNAL_FILE).read_text(encoding="utf-8"))
+        upload_bytes, sent_bytes = _bytes_told((Path(journal) / EVENTS_FILE).read_text(encoding="utf-8"))
     inference = done.findings.inference
     assert inference is not None, done.findings.no_inference
     numbers = (seconds, busy_seconds, upload_bytes, sent_bytes)
@@ -173,11 +174,11 @@ def rehearsed(table: Partitioned, folder: Path, seed: int = 0) -> Outcome:
     )
 
 
-def _bytes_told(journal: str) -> tuple[int, int]:
-    """The most that one device sent, and what all sent and got: of a run's journal."""
+def _bytes_told(log: str) -> tuple[int, int]:
+    """The most that one device sent, and what all sent and got: of a run's event log."""
     sent: dict[str, int] = {}
     in_all = 0
-    for event in map(json.loads, journal.splitlines()):
+    for event in map(json.loads, log.splitlines()):
         if event["event"] in (Uploaded.event, Answered.event):
             sent[event["device"]] = sent.get(event["device"], 0) + event["bytes"]
         elif event["event"] == Finished.event:

@@ -29,10 +29,11 @@ from rich.console import Console
 from rich.table import Table
 
 from codedfl.exact.fixed_point import Bounds
-from codedfl.protocol import Device, Parameters, Rows
+from codedfl.protocol import Device, Parameters, Rows, RunPlan, Server, Turn
+from codedfl.protocol.schemes.described import CodedKeys, CodedPadded, RoleKeys
+from codedfl.protocol.schemes.descriptor import CodedScheme
 from codedfl.run.in_process import run_in_process
 from codedfl.solve.descent import GradientDescent
-from codedfl_lab.costs import CodedKeys, CodedPadded, CodedScheme, RoleKeys
 
 SAMPLES = 2400
 CLASSES = 10
@@ -56,22 +57,19 @@ class _Traced:
         self.peak = 0.0
         self.holds = 0.0
 
-    def receive(self, data: bytes) -> list[bytes]:
+    def receive(self, data: bytes, bulk: bytes = b"") -> Turn:
         tracemalloc.start()
         held = _held(self._device)
-        replies = self._receive(data)
+        turn = type(self._device).receive(self._device, data, bulk)
         self.peak = max(self.peak, held + tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
         self.holds = max(self.holds, _held(self._device))
-        return replies
-
-    def _receive(self, data: bytes) -> list[bytes]:
-        return type(self._device).receive(self._device, data)
+        return turn
 
 
 def _held(device: Device) -> float:
     """Bytes of the arrays a device keeps, its raw data aside."""
-    arrays = [value for value in vars(device).values() if isinstance(value, np.ndarray)]
+    arrays = [value for value in vars(device.sharing).values() if isinstance(value, np.ndarray)]
     return float(sum(array.nbytes for array in arrays))
 
 
@@ -82,12 +80,13 @@ def measure(scheme: CodedScheme, d: int, n_devices: int, seed: int = 0) -> Measu
     names = [f"device-{i}" for i in range(n_devices)]
     bounds = Bounds(bound, 1.0, SAMPLES * n_devices, SAMPLES)
     parameters = Parameters(scheme.name, n_features=d, n_outputs=CLASSES, bounds=bounds, **scheme.agreed)
-    server = scheme.server_type(parameters, names, GradientDescent(1))
+    plan = RunPlan(scheme.sharing_scheme, parameters, tuple(names))
+    server = Server(plan, GradientDescent(1))
     labels = np.eye(CLASSES)
     devices = []
     for name in names:
         X = rng.uniform(-bound, bound, (SAMPLES, d))
-        devices.append(scheme.device_type(name, Rows(X, labels[rng.integers(0, CLASSES, SAMPLES)])))
+        devices.append(Device(plan, name, Rows(X, labels[rng.integers(0, CLASSES, SAMPLES)])))
     traced = _Traced(devices[0])
     devices[0].receive = traced.receive  # type: ignore[method-assign]
     run_in_process(server, devices)

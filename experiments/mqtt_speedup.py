@@ -17,7 +17,6 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,14 +27,14 @@ from rich.table import Table
 
 from codedfl.analyses import StudyFindings
 from codedfl.engine.conductor import Patience
-from codedfl.engine.directory import Contact
 from codedfl.engine.run_watch import RunWatch
 from codedfl.engine.study_run import Serving, serve_study
 from codedfl.mqtt.address import BrokerAddress
 from codedfl.mqtt.broker_folder import SERVER_NAME, Party
 from codedfl.mqtt.link import BrokerLink
 from codedfl.mqtt.post import MqttPost
-from codedfl.protocol import Server
+from codedfl.protocol import Event
+from codedfl.protocol.events import PhaseBegun
 from codedfl.run.rehearsal import Rehearsed, rehearse
 from codedfl.typing import Floats
 from codedfl_lab.fleet.fleet import Fleet
@@ -94,10 +93,10 @@ class _Times(RunWatch):
         self.began = 0.0
         self.times: list[float] = []
 
-    def look(self, server: Server | None, contacts: Mapping[str, Contact]) -> None:
-        if server is not None and not self.began:
+    def take(self, event: Event) -> None:
+        if isinstance(event, PhaseBegun) and not self.began:
             self.began = time.time()
-        super().look(server, contacts)
+        super().take(event)
 
     def ended(self, epoch: int, score: float | None) -> None:
         super().ended(epoch, score)
@@ -205,7 +204,6 @@ def rehearsed_epochs(made: LocalStudy) -> tuple[float, Floats]:
     moments: list[float] = []
     done = rehearse(
         Rehearsed(made.study, made.roster, made.snapshots()),
-        Fleet.load("paper").scaled_to(len(made.names)),
         np.random.default_rng(0),
         on_epoch=lambda _epoch, _seconds: moments.append(time.perf_counter()),
     )

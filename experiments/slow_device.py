@@ -15,7 +15,7 @@ import numpy as np
 from codedfl.cli import main as codedfl
 from codedfl.engine.device_host import DeviceHost
 from codedfl.engine.letters import Line, Parcel
-from codedfl.protocol import Device
+from codedfl.protocol import Device, Event
 from codedfl.protocol.messages import Kind, Message
 
 
@@ -24,10 +24,10 @@ def slow_down(delay: float, mean: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
     deliver = DeviceHost._deliver
 
-    def slowly(self: DeviceHost, device: Device, line: Line, parcel: Parcel) -> Parcel:
+    def slowly(self: DeviceHost, device: Device, line: Line, parcel: Parcel, events: list[Event]) -> Parcel:
         if parcel.newest and Message.decode(parcel.newest).kind is Kind.UPDATE:
             time.sleep(delay + mean * rng.standard_exponential())
-        return deliver(self, device, line, parcel)
+        return deliver(self, device, line, parcel, events)
 
     setattr(DeviceHost, "_deliver", slowly)  # noqa: B010  mypy knows no other way to replace a method
 

@@ -34,14 +34,15 @@ from codedfl.code.answer_check import Verdict
 from codedfl.crypto import sealed
 from codedfl.crypto.sealed import Identity, RunKey
 from codedfl.exact.fixed_point import Bounds
-from codedfl.protocol import Agreement, Parameters
+from codedfl.protocol import Agreement, Parameters, Phase, RunPlan, Server
 from codedfl.protocol.agreement import NONCE_BYTES, Member
-from codedfl.protocol.answers import AnswerBook
+from codedfl.protocol.epoch import Epoch
 from codedfl.protocol.messages import SERVER, Answer, Kind, Message, Update
-from codedfl.protocol.schemes.coded_keys import KeysServer
+from codedfl.protocol.schemes import CODED_KEYS
+from codedfl.protocol.schemes.described import CodedKeys
 from codedfl.solve.descent import STEP_PAPER, GradientDescent
 from codedfl.typing import Planes
-from codedfl_lab.costs import CodedKeys, Conditions, WorkShape, epoch_end_times
+from codedfl_lab.costs import Conditions, WorkShape, epoch_end_times
 from codedfl_lab.fleet.fleet import Fleet
 
 DEVICES, FEATURES, CLASSES, SAMPLES = 25, 2000, 10, 60_000
@@ -83,30 +84,24 @@ class _Bench:
         bounds = Bounds((2 / FEATURES) ** 0.5, 1.0, SAMPLES, SAMPLES // DEVICES)
         parameters = Parameters("coded-keys", alpha, FEATURES, CLASSES, bounds, samples=SAMPLES)
         names = [f"device-{i}" for i in range(DEVICES)]
-        self.server = KeysServer(parameters, names, GradientDescent(1000, 9e-6, STEP_PAPER), spare=spare)
+        plan = RunPlan(CODED_KEYS, parameters, tuple(names), spare)
+        self.server = Server(plan, GradientDescent(1000, 9e-6, STEP_PAPER))
         self.keys = {name: RunKey.generate() for name in names}
         members = [self._joined(name) for name in names]
         self.agreed = Agreement.freeze(self.server.invitation, members)
         self.ring = self.agreed.fixed_point.ring
         linear = self.ring.from_integers(rng.integers(-(2**40), 2**40, (FEATURES, FEATURES)))
-        self.server.restore(
-            self.server.state()
-            | {
-                "agreement": self.agreed.encoded,
-                "phase": "sharing",
-                "_shared": list(range(DEVICES)),
-                "_upload_sum": self.ring.zeros(0),
-                "pad_constant": self._random(rng),
-            }
-        )
-        self.server._can_start = lambda: True  # type: ignore[method-assign]  # the uploads are made up
-        self.server.pad_linear = linear
+        session, sharing = self.server._session, self.server.sharing
+        session.agreement, session.phase = self.agreed, Phase.SHARING
+        sharing.shared = set(range(DEVICES))
+        sharing.offset_matrix, sharing.offset_constant = linear, self._random(rng)
+        sharing.can_start = lambda: True  # type: ignore[method-assign]  # the uploads are made up
         self.rng = rng
         self.update = b""
         self.parts = [self._random(rng) for _ in range(DEVICES - 1)]
         for name in names:
             header = Message(Kind.READY, self.server.run, self.agreed.hash, name, SERVER)
-            sent = self.server.receive(header.with_body(self._sealed(name, header, b"")).encode())
+            sent = self.server.receive(header.with_body(self._sealed(name, header, b"")).encode()).outgoing
             self.update = sent[0].data if sent else self.update
 
     def _random(self, rng: np.random.Generator) -> Planes:
@@ -126,20 +121,20 @@ class _Bench:
         ring, code, server = self.ring, self.agreed.code, self.server
         body = Message.decode(self.update).body
         update = Update.decode(body)
-        assert server.pad_linear is not None and server.pad_constant is not None
+        assert server.sharing.offset_matrix is not None and server.sharing.offset_constant is not None
         one = [[1]] * len(ring.primes)
         total = ring.zeros(FEATURES * CLASSES)
         if update.epoch == 1:  # the pads of G^(1), less a G^(1) of some size
             data = self.rng.integers(-(2**20), 2**20, FEATURES * CLASSES)
-            ring.add_scaled(total, one, [ring.add(server.pad_constant, ring.from_integers(data), -1)])
+            ring.add_scaled(total, one, [ring.add(server.sharing.offset_constant, ring.from_integers(data), -1)])
         if update.packed:  # the pads of X'X e, less e itself
             e = ring.unpack(update.packed, FEATURES, CLASSES)
             scale = [[-(2**self.agreed.fixed_point.gram_bits)]] * len(ring.primes)
-            ring.add_scaled(total, one, [ring.product(server.pad_linear, e).reshape(total.shape)])
+            ring.add_scaled(total, one, [ring.product(server.sharing.offset_matrix, e).reshape(total.shape)])
             ring.add_scaled(total, scale, [e.reshape(total.shape)])
         ring.add_scaled(total, [[-1] * len(self.parts)] * len(ring.primes), self.parts)
         matrix, digest, wire = code.matrix(), hashlib.sha256(body).digest(), []
-        for i in self.rng.permutation(DEVICES)[: code.answers_needed + server._book.spare]:
+        for i in self.rng.permutation(DEVICES)[: code.answers_needed + server.epochs.spare]:
             answer = ring.zeros(FEATURES * CLASSES)
             ring.add_scaled(answer, matrix[:, i].tolist(), [*self.parts, total])
             name = self.agreed.names[i]
@@ -152,23 +147,24 @@ class _Bench:
 def computing(alpha: int, spare: int, rounds: int) -> Computing:
     bench = _Bench(alpha, spare)
     checking: list[float] = []
-    honest_check = AnswerBook.check
+    honest_check = Epoch.check
 
     def timed_check(*arguments: Any) -> Verdict:
         begin = time.process_time()
-        verdict = honest_check(bench.server._book, *arguments)
+        verdict = honest_check(*arguments)
         checking.append(time.process_time() - begin)
         return verdict
 
-    bench.server._book.check = timed_check  # type: ignore[assignment, method-assign]
+    Epoch.check = timed_check  # type: ignore[assignment, method-assign]
     epochs = []
     for _ in range(rounds + 1):
         wire = bench.answers()
         begin = time.process_time()
         for message in wire:
-            sent = bench.server.receive(message)
+            sent = bench.server.receive(message).outgoing
         epochs.append(time.process_time() - begin)
         bench.update = sent[0].data
+    Epoch.check = honest_check  # type: ignore[method-assign]
     # The first epoch may compile.
     return Computing(alpha, spare, len(wire), 1e3 * median(checking[1:]), 1e3 * median(epochs[1:]))
 

@@ -1,9 +1,9 @@
 """What each party of a coded run sees: every byte it receives and every secret it draws or is given.
 
-``recorded`` turns a scheme into the same scheme whose server and devices keep a record; the state machines are not
-changed, and every driver that makes its parties from a scheme (``simulator.make_parties``, ``simulator.simulate``)
-records without knowing it. A ``View`` then opens all that its owner can open, and no more: it works with the owner's
-keys alone. Attacks are written on views (``experiments/attacks``), so an attacker has what a party has, to the byte.
+Inside ``with recorded(...)`` every server and device that is made keeps a record; the state machines are not changed,
+and whoever drives them (``run_in_process``, ``simulate``) records without knowing it. A ``View`` then opens all that
+its owner can open, and no more: it works with the owner's keys alone. Attacks are written on views
+(``experiments/attacks``), so an attacker has what a party has, to the byte.
 
 A record holds secrets in plain. It is for experiments and tests; nothing in the library writes one to a file.
 The schemes without state machines are in ``baseline_views``.
@@ -14,8 +14,10 @@ from __future__ import annotations
 import hashlib
 import secrets as system_random
 from collections.abc import Collection, Iterator
-from dataclasses import asdict, dataclass, field
-from typing import Any, TypeVar
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,14 +25,12 @@ from numpy.typing import NDArray
 from codedfl.crypto import sealed
 from codedfl.crypto.sealed import Identity, RunKey
 from codedfl.errors import InvalidInput
-from codedfl.protocol import Agreement, Device, Server
-from codedfl.protocol.coded_device import CodedDevice
+from codedfl.protocol import Agreement, Device, Server, Turn
+from codedfl.protocol.device_sharing import CodedDeviceSharing
 from codedfl.protocol.messages import SERVER, Answer, Kind, Message, Secrets, Share, Shares, Update
 from codedfl.typing import Planes, RandomBytes
-from codedfl_lab.costs import CodedScheme
 
 Floats = NDArray[np.float64]
-Party = TypeVar("Party", Server, Device)
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,57 +196,50 @@ class Recording:
         return self.views[name]
 
 
-def recorded(scheme: CodedScheme, recording: Recording) -> CodedScheme:
-    """The same scheme; what its parties see is kept in ``recording``. One recording is for one run."""
-    plain: Any = scheme  # a dataclass, as all schemes are
-    kind: Any = type(scheme)
-
-    class Recorded(kind):
-        device_type = _recorded_party(scheme.device_type, recording)
-        server_type = _recorded_party(scheme.server_type, recording)
-
-    watched: CodedScheme = Recorded(**asdict(plain))
-    return watched
+@contextmanager
+def recorded(recording: Recording) -> Iterator[None]:
+    """Whoever makes and drives a run inside has it written down, and nothing of it is changed. One run each."""
+    with ExitStack() as patches:
+        for kind in (Server, Device):
+            patches.enter_context(patch.object(kind, "__init__", _noting_draws(kind.__init__, recording)))
+            patches.enter_context(patch.object(kind, "receive", _noting_messages(kind.receive, recording)))
+        yield
 
 
-def _recorded_party(party_type: type[Party], recording: Recording) -> type[Party]:
-    """A subclass that writes down what it draws and receives, and otherwise is the same."""
-    base: Any = party_type
+def _noting_draws(init: Any, recording: Recording) -> Any:
+    def noted(self: Any, *args: Any, random_bytes: RandomBytes = system_random.token_bytes, **options: Any) -> None:
+        drawn: list[bytes] = []
 
-    class Recorded(base):
-        def __init__(self, *args: Any, random_bytes: RandomBytes = system_random.token_bytes, **options: Any) -> None:
-            drawn: list[bytes] = []
+        def draw(count: int) -> bytes:
+            drawn.append(random_bytes(count))
+            return drawn[-1]
 
-            def draw(count: int) -> bytes:
-                drawn.append(random_bytes(count))
-                return drawn[-1]
+        init(self, *args, random_bytes=draw, **options)
+        name = _name_of(self)
+        if name in recording.views:
+            raise InvalidInput(f"a recording must be of one run, got {name or 'the server'!r} a second time")
+        if recording.only is None or name in recording.only:
+            recording.views[name] = View(name, self.identity, drawn=drawn, run_key=self._session.key)
 
-            super().__init__(*args, random_bytes=draw, **options)
-            name = _name_of(self)
-            if name in recording.views:
-                raise InvalidInput(f"a recording must be of one run, got {name or 'the server'!r} a second time")
-            if recording.only is None or name in recording.only:
-                recording.views[name] = View(name, self.identity, drawn=drawn, run_key=self._key)
+    return noted
 
-        def receive(self, data: bytes) -> Any:
-            view = recording.views.get(_name_of(self))
-            if view is None:
-                return super().receive(data)
+
+def _noting_messages(receive: Any, recording: Recording) -> Any:
+    def noted(self: Any, data: bytes, *more: Any) -> Turn:
+        view = recording.views.get(_name_of(self))
+        if view is not None:
             view.received.append(data)
-            try:
-                return super().receive(data)
-            finally:
-                if isinstance(self, Server):
-                    view.agreement = self.agreement
-                    if self._update and self._update not in view.sent_updates[-1:]:
-                        view.sent_updates.append(self._update)
-                else:
-                    view.agreement = self._agreement
-                    if isinstance(self, CodedDevice):
-                        view.mask_seeds |= self._mask_seeds
-                view.run_key = self._key or view.run_key
+        turn: Turn = receive(self, data, *more)
+        if view is not None:
+            view.agreement = self._session.agreement
+            view.run_key = self._session.key or view.run_key
+            if isinstance(self, Server):
+                view.sent_updates += [out.data for out in turn.outgoing if out.kind is Kind.UPDATE]
+            elif isinstance(self.sharing, CodedDeviceSharing):
+                view.mask_seeds |= self.sharing.mask_seeds
+        return turn
 
-    return Recorded
+    return noted
 
 
 def _name_of(party: Device | Server) -> str:

@@ -16,8 +16,9 @@ import numpy as np
 
 from codedfl import RoleKeys
 from codedfl.data.problem import make_problem
+from codedfl.protocol.events import Answered
 from codedfl.report.run_state import RunState
-from codedfl.run.journal import JOURNAL_FILE, Answered, RunJournal, begun
+from codedfl.run.event_log import EVENTS_FILE, EventLog, begun
 from codedfl.run.virtual_watch import VirtualWatch
 from codedfl.solve.krylov import ConjugateGradient
 from codedfl_lab import Fleet, datasets
@@ -53,18 +54,18 @@ def main() -> None:
             if turn > 1:  # the first two warm up
                 taken[watched].append(time.process_time() - began)
         plain, seen = (statistics.median(taken[watched]) for watched in (False, True))
-        lines = len((folder / JOURNAL_FILE).read_text(encoding="utf-8").splitlines())
-        journal = RunJournal(folder / JOURNAL_FILE, "virtual", 0.0, anew=True)
+        lines = len((folder / EVENTS_FILE).read_text(encoding="utf-8").splitlines())
+        log = EventLog(folder / EVENTS_FILE, "virtual", 0.0, anew=True)
         began = time.process_time()
         for index in range(EVENTS):
-            journal.note(float(index), Answered("device-1", index, 1000))
+            log.note(float(index), Answered("device-1", index, 1000))
         each = (time.process_time() - began) / EVENTS
-        journal.close()
+        log.close()
         state = RunState(folder)
         began = time.process_time()
         state.look()
         look = time.process_time() - began
-    print(f"without a journal {plain:.3f} s, with one of {lines} lines {seen:.3f} s: {seen / plain:.4f} times as long")
+    print(f"without a log {plain:.3f} s, with one of {lines} lines {seen:.3f} s: {seen / plain:.4f} times as long")
     print(f"one event {1e6 * each:.1f} µs, {lines} of them {100 * lines * each / plain:.2f} % of the run")
     print(f"a first look at {EVENTS} events {1e3 * look:.0f} ms, in the process of codedfl watch")
 

@@ -143,8 +143,8 @@ def make_conductor(
 
     def make_server(introduced: Mapping[str, bytes]) -> Server:
         assert sorted(introduced) == list(introduced)
-        about = {"identity": identity, "spare": spare, "roster": introduced}
-        return scenario.server_type(scenario.parameters, list(introduced), make_solver(), **about)
+        plan = replace(scenario.plan, names=tuple(introduced), spare=spare)
+        return Server(plan, make_solver(), identity=identity, roster=introduced)
 
     patience = options.pop("patience", Patience(scenario.n_devices, scenario.n_devices, 600.0, 30.0, 30.0))
     checkpoint = StateFolder(folder / "server" / "checkpoint")

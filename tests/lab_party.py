@@ -30,7 +30,7 @@ class LabParty:
         del ask
         self.asked.append("used" if used else "rows")
         rows = None if used else Rows(*self.scenario.data[self.index])
-        return self.scenario.device_type(self.scenario.names[self.index], rows, identity=self.identity)
+        return Device(self.scenario.plan, self.scenario.names[self.index], rows, identity=self.identity)
 
     def keep(self, ask: bytes, device: Device) -> None:
         del ask, device

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from fractions import Fraction
 from functools import cached_property
@@ -20,14 +20,17 @@ import oracle
 from codedfl.crypto import sealed
 from codedfl.crypto.sealed import Identity, RunKey
 from codedfl.exact.fixed_point import Bounds, FixedPoint
-from codedfl.protocol import Agreement, Device, Parameters, Rows, Server, Terms
+from codedfl.protocol import Agreement, Device, Event, Parameters, Rows, RunPlan, Server, Terms, Turn
 from codedfl.protocol.agreement import NONCE_BYTES, Invitation, Member, seated
-from codedfl.protocol.messages import SERVER, Kind, Message, Share
+from codedfl.protocol.events import AnsweredLate, Ignored, RunFailed
+from codedfl.protocol.messages import SERVER, Kind, Message, Share, Update
 from codedfl.protocol.owner_list import OwnerList
-from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
+from codedfl.protocol.scheme import SharingScheme
+from codedfl.protocol.schemes import CODED_PADDED
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.descent import GradientDescent, StepSchedule
 from codedfl.solve.solver import Solver
+from codedfl.typing import Planes
 
 Floats = NDArray[np.float64]
 RandomBytes = Callable[[int], bytes]
@@ -68,8 +71,7 @@ class Scenario:
     owners: int = 0  # for how many the scales are made; 0 is those of the agreement
     bounds: Bounds | None = None
     seed: int = 7
-    server_type: type[Server] = PaddedServer
-    device_type: type[Device] = PaddedDevice
+    scheme: SharingScheme = CODED_PADDED
     data: list[tuple[Floats, Floats]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -90,7 +92,7 @@ class Scenario:
     def parameters(self) -> Parameters:
         assert self.bounds is not None
         return Parameters(
-            scheme=self.server_type.scheme,
+            scheme=self.scheme.name,
             alpha=self.alpha,
             n_features=self.d,
             n_outputs=self.c,
@@ -101,7 +103,7 @@ class Scenario:
             groups=self.groups,
             colluders=self.colluders,
             owners=self.owners,
-            reveals_gram=self.device_type.reveals_gram,
+            reveals_gram=self.scheme.reveals_gram,
         )
 
     @cached_property
@@ -124,13 +126,21 @@ class Scenario:
         source = repeatable(f"{party} {self.seed}")
         return source(32) + source(16)
 
+    @property
+    def plan(self) -> RunPlan:
+        return RunPlan(self.scheme, self.parameters, tuple(self.names))
+
     def server(self, solver: Solver | None = None, **options: Any) -> Server:
+        """With options of the server, or of its plan."""
         usual: dict[str, Any] = {"initial_model": self.initial, "random_bytes": repeatable(f"server {self.seed}")}
-        return self.server_type(self.parameters, self.names, solver or descent(), **usual | options)
+        plan, rest = changed(self.plan, options)
+        return Server(plan, solver or descent(), **usual | rest)
 
     def device(self, index: int, **options: Any) -> Device:
+        """With options of the device, or of its plan."""
         usual: dict[str, Any] = {"random_bytes": self.source(index)}
-        return self.device_type(self.names[index], self.rows(index), **usual | options)
+        plan, rest = changed(self.plan, options)
+        return Device(plan, self.names[index], rest.pop("contribution", self.rows(index)), **usual | rest)
 
     def rows(self, index: int) -> Rows:
         return Rows(*self.data[index])
@@ -198,6 +208,36 @@ class Scenario:
             solver.receive(np.array(oracle.reals(integers, bits)), np.array(product))
 
 
+def changed(plan: RunPlan, options: dict[str, Any]) -> tuple[RunPlan, dict[str, Any]]:
+    """A plan with those of the options that are its own, and the others."""
+    own = {one.name for one in fields(RunPlan)}
+    return (
+        replace(plan, **{name: value for name, value in options.items() if name in own}),
+        {name: value for name, value in options.items() if name not in own},
+    )
+
+
+def wire(turn: Turn) -> list[bytes]:
+    """What a party sends, as it travels."""
+    return [outgoing.data for outgoing in turn.outgoing]
+
+
+def kinds(turn: Turn) -> list[Kind]:
+    return [outgoing.kind for outgoing in turn.outgoing]
+
+
+def tamper(device: Device, change: Callable[[Update, Planes], object]) -> None:
+    """From now on this happens to every answer of a device before it is sealed."""
+    honest = device.epochs._answer
+
+    def answer(update: Update, digest: bytes) -> Planes:
+        planes = honest(update, digest)
+        change(update, planes)
+        return planes
+
+    device.epochs._answer = answer  # type: ignore[method-assign]
+
+
 def joined(invitation: Invitation, name: str, seed: object = "") -> Member:
     """A device's join, properly signed."""
     draw = repeatable(f"{name} {seed}")
@@ -224,6 +264,7 @@ class Network:
         self.down: dict[str, deque[bytes]] = {name: deque() for name in self.devices}
         self.up: dict[str, deque[bytes]] = {name: deque() for name in self.devices}
         self.server_saw: list[bytes] = []
+        self.events: list[Event] = []  # of the server
         self.device_saw: dict[str, list[bytes]] = {name: [] for name in self.devices}
         self.before: Callable[[Server | Device, bytes], None] = lambda _receiver, _data: None
         self.run_keys: dict[str, RunKey] = {}  # of all parties; a machine forgets its own when the run ends
@@ -234,10 +275,21 @@ class Network:
         network.send(network.server.invite())
         return network
 
-    def send(self, outgoing: Any) -> None:
-        for receivers, data in outgoing:
-            for name in receivers:
-                self.down[name].append(data)
+    def send(self, turn: Turn) -> None:
+        """Take a turn of the server; raises what it failed of, as drivers do."""
+        self.events += turn.events
+        for outgoing in turn.outgoing:
+            for name in outgoing.receivers:
+                self.down[name].append(outgoing.data)
+        for event in turn.events:
+            if isinstance(event, RunFailed):
+                raise event.error
+
+    @property
+    def ignored(self) -> Counter[str]:
+        """Why the server ignored messages, and how often."""
+        ignored = Counter(event.reason for event in self.events if isinstance(event, Ignored))
+        return ignored + Counter("late answer" for event in self.events if isinstance(event, AnsweredLate))
 
     def pending(self) -> list[tuple[str, str]]:
         """Links with something on them, as ("down" or "up", device)."""
@@ -256,7 +308,7 @@ class Network:
         if direction == "down":
             self.before(self.devices[name], data)
             self.device_saw[name].append(data)
-            self.up[name].extend(self.devices[name].receive(data))
+            self.up[name].extend(wire(self.devices[name].receive(data)))
             self._note_key(name, self.devices[name])
         else:
             self.before(self.server, data)
@@ -264,8 +316,8 @@ class Network:
             self.send(self.server.receive(data))
 
     def _note_key(self, name: str, party: Server | Device) -> None:
-        if party._key is not None:
-            self.run_keys[name] = party._key
+        if party._session.key is not None:
+            self.run_keys[name] = party._session.key
 
     def opened(self, message: Message, receiver: str = SERVER) -> bytes:
         """What a sealed message, or the envelope of a share, says to its receiver; opened with the receiver's key."""

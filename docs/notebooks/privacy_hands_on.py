@@ -60,9 +60,9 @@ heard = []
 receive = server.receive
 
 
-def listening(wire):
+def listening(wire, *more):
     heard.append(bytes(wire))
-    return receive(wire)
+    return receive(wire, *more)
 
 
 server.receive = listening

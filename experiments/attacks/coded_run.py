@@ -9,7 +9,7 @@ the answers off the uploads; in later epochs both are multiplied by e first.
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from functools import lru_cache
 from typing import ClassVar
 
@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 from codedfl.crypto import pads
 from codedfl.data.problem import Problem
 from codedfl.protocol.schemes.coded_padded import CONSTANT, GRAM
+from codedfl.protocol.schemes.descriptor import CodedScheme
 from codedfl.run.in_process import run_in_process
 from codedfl.run.parties import make_parties
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.descent import STEP_PAPER, GradientDescent
-from codedfl.state import PLAIN, Kept, Resumable
+from codedfl.state import PLAIN, Checkpointed, CheckpointFields
 from codedfl.typing import Planes, RandomBytes
-from codedfl_lab.costs import CodedScheme
 from experiments.views import Recording, Statistics, View, recorded
 
 Floats = NDArray[np.float64]
@@ -34,13 +34,13 @@ Residues = NDArray[np.int64]
 EPOCHS = 2  # the constant, and one update with its product
 
 
-class SingleColumns(Resumable):
+class SingleColumns(Checkpointed):
     """A curious server's "solver": one request with a single 1 per output, which asks for columns of X'X.
 
     Of all e these leave the attacker the shortest numbers: X'X e is X'X itself on a coarser grid.
     """
 
-    _kept: ClassVar[Mapping[str, Kept]] = {"model": PLAIN, "_request": PLAIN}
+    checkpoint_fields: ClassVar[CheckpointFields] = {"model": PLAIN, "_request": PLAIN}
 
     def __init__(self, n_features: int, n_outputs: int) -> None:
         self.epochs = EPOCHS
@@ -79,8 +79,9 @@ def run_recorded(
     honest = ClosedForm(9e-6) if scheme.reveals_gram else GradientDescent(EPOCHS, 9e-6, STEP_PAPER)
     solver = curious if curious_requests and not scheme.reveals_gram else honest
     source = _secrets(scheme, masks)
-    server, devices = make_parties(recorded(scheme, recording), problem, solver, masks=masks, random_bytes=source)
-    run_in_process(server, devices)
+    with recorded(recording):
+        server, devices = make_parties(scheme, problem, solver, masks=masks, random_bytes=source)
+        run_in_process(server, devices)
     return recording
 
 
@@ -92,10 +93,10 @@ def seats(scheme: CodedScheme, problem: Problem) -> tuple[str, ...]:
     """The devices in the code's order, as ``run_recorded`` is going to seat them: nonces decide, from the same seed."""
     solver = ClosedForm() if scheme.reveals_gram else GradientDescent(EPOCHS)
     server, devices = make_parties(scheme, problem, solver, random_bytes=_secrets(scheme, True))
-    (invitation,) = server.invite()
+    (invitation,) = server.invite().outgoing
     for device in devices:
-        for join in device.receive(invitation.data):
-            server.receive(join)
+        for join in device.receive(invitation.data).outgoing:
+            server.receive(join.data)
     assert server.agreement is not None
     return server.agreement.names
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -29,14 +29,16 @@ from scipy import stats
 
 from codedfl.crypto.sealed import Identity
 from codedfl.exact.fixed_point import Bounds
-from codedfl.protocol import Device, Parameters, Rows
+from codedfl.protocol import Device, Parameters, Rows, RunPlan, Server
 from codedfl.protocol.agreement import NONCE_BYTES
-from codedfl.protocol.coded_device import CodedDevice
+from codedfl.protocol.device_sharing import CodedDeviceSharing
+from codedfl.protocol.scheme import SharingScheme
+from codedfl.protocol.schemes.described import RoleKeys
+from codedfl.protocol.schemes.descriptor import CodedScheme
 from codedfl.run.in_process import run_in_process
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.descent import STEP_PAPER, GradientDescent
 from codedfl.typing import Planes
-from codedfl_lab.costs import CodedScheme, RoleKeys
 from experiments.attacks.coded_run import EPOCHS, coded_sums, epochs_of
 from experiments.attacks.roles import uploads_less_answers
 from experiments.views import Recording, View, recorded
@@ -107,8 +109,6 @@ def _run(
     scheme: CodedScheme, data: list[tuple[Floats, Floats]], fresh: Callable[[int], bytes], fault: Fault
 ) -> Recording:
     recording = Recording(["", OBSERVER])
-    watched = recorded(scheme, recording)
-    device_type = _broken(watched.device_type, fault)
     names = [f"device-{i}" for i in range(len(data))]
     samples = len(data) * ROWS
     parameters = Parameters(
@@ -131,34 +131,37 @@ def _run(
         return lambda count: bytes([party % 256]) * count if count == NONCE_BYTES else draw(count)
 
     solver = ClosedForm(9e-6) if scheme.reveals_gram else GradientDescent(EPOCHS, 9e-6, STEP_PAPER)
-    server = watched.server_type(parameters, names, solver, random_bytes=source(-1))
-    devices = [
-        device_type(name, Rows(X, Y), identity=Identity(bytes([i]) * 32), random_bytes=source(i))
-        for i, (name, (X, Y)) in enumerate(zip(names, data, strict=True))
-    ]
-    run_in_process(server, devices)
+    plan = RunPlan(_broken(scheme.sharing_scheme, fault), parameters, tuple(names))
+    with recorded(recording):
+        server = Server(plan, solver, random_bytes=source(-1))
+        devices = [
+            Device(plan, name, Rows(X, Y), identity=Identity(bytes([i]) * 32), random_bytes=source(i))
+            for i, (name, (X, Y)) in enumerate(zip(names, data, strict=True))
+        ]
+        run_in_process(server, devices)
     return recording
 
 
-def _broken(device_type: type[Device], fault: Fault) -> type[Device]:
-    """A device whose masks go wrong from the second epoch on, if that is the fault."""
-    if not issubclass(device_type, CodedDevice):
-        return device_type
-    masked = device_type
+def _broken(scheme: SharingScheme, fault: Fault) -> SharingScheme:
+    """A scheme whose devices' masks go wrong from the second epoch on, if that is the fault."""
+    masked: Any = scheme.device
+    if not issubclass(masked, CodedDeviceSharing):
+        return scheme
 
-    def unmasked(self: CodedDevice, digest: bytes, count: int) -> Planes:
-        return masked._mask(self, digest, count) if self._answered[0] == 0 else self._ring.zeros(count)
+    def unmasked(self: Any, digest: bytes, count: int) -> Planes:
+        self.masked = getattr(self, "masked", 0) + 1
+        mask: Planes = masked.mask(self, digest, count) if self.masked == 1 else self._session.ring.zeros(count)
+        return mask
 
-    def repeated(self: CodedDevice, digest: bytes, count: int) -> Planes:
+    def repeated(self: Any, digest: bytes, count: int) -> Planes:
         del digest
-        return masked._mask(self, bytes(32), count)
+        mask: Planes = masked.mask(self, bytes(32), count)
+        return mask
 
     methods = {"masks off after epoch 1": unmasked, "same masks every epoch": repeated}
     if fault not in methods:
-        return device_type
-    broken: Any = type(device_type.__name__, (device_type,), {"_mask": methods[fault]})
-    made: type[Device] = broken
-    return made
+        return scheme
+    return replace(scheme, device=type(masked.__name__, (masked,), {"mask": methods[fault]}))
 
 
 def _server_numbers(view: View) -> Floats:

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codedfl.exact.fixed_point import FixedPoint
-from codedfl.protocol import Parameters, Rows
+from codedfl.protocol import Device, Parameters, Rows, RunPlan, Server
+from codedfl.protocol.schemes.descriptor import CodedScheme
 from codedfl.run.in_process import run_in_process
 from codedfl.solve.descent import GradientDescent
-from codedfl_lab.costs import CodedScheme
 
 Floats = NDArray[np.float64]
 Data = tuple[Floats, Floats]
@@ -37,8 +37,9 @@ def total_constant(scheme: CodedScheme, parameters: Parameters, rows: Sequence[D
     """What the server learns in the first epoch of a run with these devices: -X'Y in all, since Theta^(1) = 0."""
     names = [f"device-{i}" for i in range(len(rows))]
     solver = _Listening(2, 1e-3)
-    server = scheme.server_type(parameters, names, solver)
-    run_in_process(server, [scheme.device_type(name, Rows(*part)) for name, part in zip(names, rows, strict=True)])
+    plan = RunPlan(scheme.sharing_scheme, parameters, tuple(names))
+    devices = [Device(plan, name, Rows(*part)) for name, part in zip(names, rows, strict=True)]
+    run_in_process(Server(plan, solver), devices)
     return solver.constant
 
 

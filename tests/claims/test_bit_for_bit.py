@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codedfl.protocol import Server
-from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
+from codedfl.protocol.schemes import CODED_KEYS
 from codedfl.run.in_process import run_in_process
 from codedfl.solve.descent import Nesterov, StepSchedule
 from codedfl.solve.krylov import BlockKrylov, ConjugateGradient
@@ -45,7 +45,7 @@ SCENARIOS = {
     "one feature, one output": Scenario(sizes=(1, 1, 1), alpha=2, d=1, c=1),
     "more outputs than features": Scenario(sizes=(2, 3, 2), alpha=2, d=2, c=7),
     "masks off": Scenario(sizes=(2, 1, 7, 3, 1), alpha=3, masks=False),
-    "coded keys": Scenario(sizes=(2, 1, 7, 3, 1), alpha=3, server_type=KeysServer, device_type=KeysDevice),
+    "coded keys": Scenario(sizes=(2, 1, 7, 3, 1), alpha=3, scheme=CODED_KEYS),
 }
 
 

@@ -13,10 +13,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from codedfl.protocol import Device, Server
-from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
-from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
-from codedfl.protocol.schemes.one_shot import OneShotDevice, OneShotServer
+from codedfl.protocol.scheme import SharingScheme
+from codedfl.protocol.schemes import CODED_KEYS, CODED_PADDED, ONE_SHOT
 from codedfl.run.in_process import run_in_process
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.descent import GradientDescent, Nesterov, StepSchedule
@@ -25,10 +23,10 @@ from codedfl.solve.solver import Solver
 from scenario import Scenario
 
 STEP = StepSchedule(0.3, 0.5, (6,))
-SCHEMES: dict[str, tuple[type[Server], type[Device]]] = {
-    "coded-padded": (PaddedServer, PaddedDevice),
-    "coded-keys": (KeysServer, KeysDevice),
-    "one-shot": (OneShotServer, OneShotDevice),
+SCHEMES: dict[str, SharingScheme] = {
+    "coded-padded": CODED_PADDED,
+    "coded-keys": CODED_KEYS,
+    "one-shot": ONE_SHOT,
 }
 SOLVERS: dict[str, Callable[[], Solver]] = {
     "gd": lambda: GradientDescent(9, 1e-3, STEP),
@@ -48,10 +46,7 @@ BEFORE = {
 
 
 def trained(scheme: str, solver: str) -> np.ndarray:
-    server_type, device_type = SCHEMES[scheme]
-    scenario = Scenario(
-        sizes=(4, 9, 2, 6, 3), alpha=3, d=7, c=3, seed=11, server_type=server_type, device_type=device_type
-    )
+    scenario = Scenario(sizes=(4, 9, 2, 6, 3), alpha=3, d=7, c=3, seed=11, scheme=SCHEMES[scheme])
     return run_in_process(scenario.server(SOLVERS[solver]()), scenario.devices())
 
 

@@ -9,7 +9,7 @@ same power, finds nothing but numbers that add up to the total.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import ClassVar
 
 import flint
@@ -21,7 +21,7 @@ from codedfl.code.gradient_code import GradientCode, GroupedCode
 from codedfl.code.masks import mask_coefficients, mask_senders
 from codedfl.exact.ring import Ring
 from codedfl.protocol.messages import Answer, Kind
-from codedfl.state import PLAIN, Kept, Resumable
+from codedfl.state import PLAIN, Checkpointed, CheckpointFields
 from scenario import Network, Scenario, decoded, repeatable
 
 # -- by linear algebra
@@ -68,10 +68,10 @@ def test_with_groups_the_server_learns_no_groups_total_either(n_devices: int, al
 # -- by attack
 
 
-class OneColumn(Resumable):
+class OneColumn(Checkpointed):
     """A curious server's "solver": one request with a single 1, which asks for one column of X'X."""
 
-    _kept: ClassVar[Mapping[str, Kept]] = {"model": PLAIN, "_request": PLAIN}
+    checkpoint_fields: ClassVar[CheckpointFields] = {"model": PLAIN, "_request": PLAIN}
 
     def __init__(self, column: int, shape: tuple[int, int]) -> None:
         self.epochs = 2

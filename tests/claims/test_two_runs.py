@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from experiments.attacks.two_runs import difference_of_runs, true_cross
 
-from codedfl_lab.costs import CodedKeys, CodedPadded, CodedScheme
+from codedfl.protocol.schemes.described import CodedKeys, CodedPadded
+from codedfl.protocol.schemes.descriptor import CodedScheme
 from scenario import Scenario
 
 
@@ -15,8 +16,7 @@ def test_the_difference_of_two_totals_is_one_device(scheme: CodedScheme):
     scenario = Scenario(
         sizes=(3, 5, 2, 4),
         alpha=scheme.alpha,
-        server_type=scheme.server_type,
-        device_type=scheme.device_type,
+        scheme=scheme.sharing_scheme,
         public_samples=False,
     )
     found = difference_of_runs(scheme, scenario.parameters, scenario.data)

@@ -19,15 +19,12 @@ from codedfl.engine.keys import load_identity
 from codedfl.engine.state_folder import StateFolder
 from codedfl.errors import CodedFLError
 from codedfl.protocol import Device, Server
-from codedfl.protocol.joiner import Joiner
-from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
-from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
+from codedfl.protocol.scheme import SharingScheme
+from codedfl.protocol.schemes import CODED_KEYS, CODED_PADDED
 from fake_post import FakePost, make_conductor, make_hosts
 from scenario import Network, Scenario, descent
 
-SCHEMES = pytest.mark.parametrize(
-    ("server_type", "device_type"), [(PaddedServer, PaddedDevice), (KeysServer, KeysDevice)]
-)
+SCHEMES = pytest.mark.parametrize("scheme", [CODED_PADDED, CODED_KEYS])
 
 
 class Recorder:
@@ -62,9 +59,9 @@ def everything_below(value: Any, depth: int = 0) -> Iterator[Any]:
 
 
 @SCHEMES
-def test_no_repr_and_no_error_shows_a_secret(server_type: type[Server], device_type: type[Device]):
+def test_no_repr_and_no_error_shows_a_secret(scheme: SharingScheme):
     recorder = Recorder()
-    scenario = Scenario(server_type=server_type, device_type=device_type)
+    scenario = Scenario(scheme=scheme)
     server = scenario.server(descent(2), random_bytes=recorder)
     network = Network(server, scenario.devices(random_bytes=recorder))
     network.send(server.invite())
@@ -95,18 +92,17 @@ def test_the_search_finds_a_secret_where_there_is_one():
 
 @SCHEMES
 def test_logs_of_real_machines_show_no_secret(
-    server_type: type[Server],
-    device_type: type[Device],
+    scheme: SharingScheme,
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ):
     recorder = Recorder()
     monkeypatch.setattr(os, "fsync", lambda _: None)
-    for kind in (Server, Joiner):
+    for kind in (Server, Device):
         monkeypatch.setitem(kind.__init__.__kwdefaults__, "random_bytes", recorder)
     caplog.set_level(logging.DEBUG)
-    scenario = Scenario(server_type=server_type, device_type=device_type)
+    scenario = Scenario(scheme=scheme)
     draw = random.Random(1)
     kinds = ["", "", "", "", "damage call", "damage reply"]
     post = FakePost(make_hosts(scenario, tmp_path), fault=lambda *_: draw.choice(kinds))
@@ -118,7 +114,7 @@ def test_logs_of_real_machines_show_no_secret(
 
 
 def test_secrets_are_drawn_from_the_system():
-    for party in (Server, Joiner):
+    for party in (Server, Device):
         assert party.__init__.__kwdefaults__["random_bytes"] is secrets.token_bytes
     assert inspect.signature(Identity.generate).parameters["random_bytes"].default is secrets.token_bytes
 

@@ -1,19 +1,14 @@
 """A coded scheme from outside: coded keys in pairs. A device's partner can answer for it, and nobody else."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from codedfl import CodedKeys, Device, Server
-from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
+from codedfl import CodedKeys
+from codedfl.protocol.scheme import SharingScheme
+from codedfl.protocol.schemes import CODED_KEYS
 
-
-class PairsDevice(KeysDevice):
-    scheme = "pairs"
-
-
-class PairsServer(KeysServer):
-    scheme = "pairs"
+PAIRS = replace(CODED_KEYS, name="pairs")
 
 
 @dataclass(frozen=True)
@@ -21,9 +16,8 @@ class Pairs(CodedKeys):
     """The least that survives a failure: one in each pair. One colluder exposes one device."""
 
     alpha: int = 2
-    name: ClassVar[str] = "pairs"
-    device_type: ClassVar[type[Device]] = PairsDevice
-    server_type: ClassVar[type[Server]] = PairsServer
+    name: ClassVar[str] = PAIRS.name
+    sharing_scheme: ClassVar[SharingScheme] = PAIRS
 
     @classmethod
     def default_for(cls, n_devices: int) -> "Pairs":

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from daily_rhythm import DailyRhythm
 from heavy_ball import HeavyBall
-from pairs import Pairs, PairsDevice, PairsServer
+from pairs import PAIRS, Pairs
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -23,15 +23,14 @@ import codedfl_lab
 from codedfl import CodedKeys, CodedRidge
 from codedfl.cli.app import app
 from codedfl.errors import InvalidInput
-from codedfl.protocol import Rows
-from codedfl.protocol.schemes import MACHINES, machines_of
+from codedfl.protocol import Device, Rows, Server
+from codedfl.protocol.schemes import SHARING_SCHEMES, registry, sharing_scheme
+from codedfl.protocol.schemes.registry import SCHEMES, SchemeRegistry, scheme_type
 from codedfl.report.privacy_table import privacy_table
 from codedfl.solve import registry as solvers
 from codedfl.solve.descent import GradientDescent
 from codedfl_lab import Conditions, Conventional, Entry, Fleet, FleetLatency, Limits, Search, Settings
 from codedfl_lab.comparing.simulator import simulate
-from codedfl_lab.costs import SCHEMES, registry, scheme_type
-from codedfl_lab.costs.registry import SchemeRegistry
 from scenario import Network, Scenario, descent
 from small_problems import digits, totals
 
@@ -44,7 +43,7 @@ def pairs_known(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(SCHEMES, "_known", dict(SCHEMES._known))
     codedfl.register_scheme(Pairs)
     yield
-    MACHINES.pop("pairs")
+    SHARING_SCHEMES.pop("pairs")
 
 
 @pytest.fixture
@@ -83,7 +82,7 @@ def test_a_registered_scheme_is_planned_and_judged():
     console = Console(width=100, record=True, file=io.StringIO())
     console.print(privacy_table(rows, "pairs"))
     assert "server and one device" in console.export_text()
-    assert machines_of("pairs").device_type is PairsDevice, "a node finds its machine too"
+    assert sharing_scheme("pairs") is PAIRS, "a node finds its machine too"
 
 
 def table() -> tuple[np.ndarray, np.ndarray]:
@@ -108,7 +107,7 @@ def test_the_command_line_takes_the_variant_that_the_scheme_takes():
 
 
 def test_its_parties_are_saved_and_go_on():
-    scenario = Scenario(sizes=(3, 5, 2, 4), alpha=2, groups=2, server_type=PairsServer, device_type=PairsDevice)
+    scenario = Scenario(sizes=(3, 5, 2, 4), alpha=2, groups=2, scheme=PAIRS)
     straight = Network.of(scenario)
     straight.run()
     broken = Network.of(scenario)
@@ -118,11 +117,11 @@ def test_its_parties_are_saved_and_go_on():
         steps += 1
         if steps % 7 == 0:
             old = broken.server
-            broken.server = PairsServer(scenario.parameters, scenario.names, descent(), identity=old.identity)
+            broken.server = Server(scenario.plan, descent(), identity=old.identity)
             broken.server.restore(old.state())
             for name, device in broken.devices.items():
                 rows = None if device.data_used else Rows(*scenario.data[scenario.names.index(name)])
-                fresh = PairsDevice(name, rows, identity=device.identity)
+                fresh = Device(scenario.plan, name, rows, identity=device.identity)
                 fresh.restore(device.state())
                 broken.devices[name] = fresh
     assert np.array_equal(broken.server.model, straight.server.model)
@@ -134,7 +133,7 @@ def test_its_parties_are_saved_and_go_on():
 def plugged_in(monkeypatch: pytest.MonkeyPatch, *entries: EntryPoint) -> SchemeRegistry:
     fresh = SchemeRegistry(*SCHEMES.values())
     monkeypatch.setattr(registry, "SCHEMES", fresh)
-    monkeypatch.setattr(registry, "entry_points", lambda group: entries)
+    monkeypatch.setattr(registry, "additions", lambda _group: {entry.name: entry for entry in entries})
     return fresh
 
 
@@ -142,7 +141,7 @@ def test_another_package_adds_a_scheme_by_its_entry_point(monkeypatch: pytest.Mo
     found = plugged_in(monkeypatch, EntryPoint("pairs", "pairs:Pairs", "codedfl.schemes"))
     assert found["coded-keys"] is CodedKeys and not found._looked, "looked for only when needed"
     assert found["pairs"] is Pairs and list(found)[-1] == "pairs"
-    MACHINES.pop("pairs")
+    SHARING_SCHEMES.pop("pairs")
 
 
 @pytest.mark.parametrize(
@@ -150,8 +149,8 @@ def test_another_package_adds_a_scheme_by_its_entry_point(monkeypatch: pytest.Mo
     [
         ("nowhere:Pairs", "ModuleNotFoundError: No module named 'nowhere'"),
         (
-            "pairs:PairsDevice",
-            "InvalidInput: a scheme must be a subclass of codedfl.Scheme, got <class 'pairs.PairsDevi",
+            "pairs:PAIRS",
+            "InvalidInput: a scheme must be a subclass of codedfl.Scheme, got SharingScheme(name='pairs'",
         ),
         ("codedfl:CodedKeys", ""),
     ],
@@ -201,7 +200,7 @@ def test_the_solver_is_saved_and_goes_on():
         broken.deliver(links[0])
         if step % 9 == 0:
             old = broken.server
-            fresh = type(old)(scenario.parameters, scenario.names, HeavyBall(6, 1e-3, 0.1), identity=old.identity)
+            fresh = Server(scenario.plan, HeavyBall(6, 1e-3, 0.1), identity=old.identity)
             fresh.restore(old.state())
             broken.server = fresh
     assert np.array_equal(broken.server.model, straight.server.model)

@@ -16,7 +16,7 @@ from codedfl.engine.calls import Step
 from codedfl.engine.device_host import DeviceHost
 from codedfl.engine.letters import Letter, Line, Parcel
 from codedfl.engine.resident_host import ResidentHost
-from codedfl.protocol import Phase, Server
+from codedfl.protocol import Phase, Server, Turn
 from codedfl.protocol.messages import Kind, Message
 from codedfl.run.rehearsal import rehearsal_key
 from codedfl.statistics import Ask
@@ -41,20 +41,20 @@ class Called:
     def __post_init__(self) -> None:
         run = StudyRun(self.of.study, self.of.roster, self.ask)
         names = tuple(self.hosts)
-        self.server = run.plan(names).server(run.solver(), identity=self.key)
+        self.server = Server(run.plan(names), run.solver(), identity=self.key)
         self.change(self.server)
         self.lines = {name: Line() for name in names}
         self._put(self.server.invite())
 
-    def _put(self, outgoing: Any) -> None:
-        for receivers, data in outgoing:
-            if Message.decode(data).kind not in (Kind.UPDATE, Kind.FINISH):
-                for name in receivers:
-                    self.lines[name].put(Letter.of(data))
+    def _put(self, turn: Turn) -> None:
+        for outgoing in turn.outgoing:
+            if outgoing.kind not in (Kind.UPDATE, Kind.FINISH):
+                for name in outgoing.receivers:
+                    self.lines[name].put(Letter.of(outgoing.message))
 
     def step(self, name: str) -> Step:
         """The next call of a device."""
-        newest = {one: data for receivers, data in self.server.repeat() for one in receivers}
+        newest = {one: out.data for out in self.server.resend().outgoing for one in out.receivers}
         parcel = self.lines[name].parcel(newest.get(name, b""))
         return Step(self.server.run, name, parcel, ask=b"" if parcel.first else self.ask.encode())
 
@@ -64,7 +64,7 @@ class Called:
         self.replies.append((name, reply))
         if isinstance(reply, Parcel) and not self.over:
             for letter in self.lines[name].take(reply):
-                self._put(self.server.receive(letter.wire()))
+                self._put(self.server.receive(letter.head, letter.bulk))
             if reply.newest:
                 self._put(self.server.receive(reply.newest))
         return reply
@@ -102,7 +102,7 @@ class Called:
 
 
 def kinds_in(call: Step) -> set[Kind]:
-    wires = [letter.wire() for letter in call.parcel.letters]
+    wires = [letter.head for letter in call.parcel.letters]
     return {Message.decode(wire).kind for wire in (*wires, *filter(None, [call.parcel.newest]))}
 
 

@@ -31,8 +31,7 @@ def run_without_the_last(scenario: Scenario, post: FakePost, tmp_path: Path, **o
         alpha=scenario.alpha,
         d=scenario.d,
         bounds=scenario.bounds,
-        server_type=scenario.server_type,
-        device_type=scenario.device_type,
+        scheme=scenario.scheme,
     )
     rest.data = scenario.data[:-1]
     rest.public_samples = scenario.public_samples

@@ -17,10 +17,9 @@ from codedfl.engine.conductor import Patience
 from codedfl.engine.device_host import DeviceHost
 from codedfl.engine.state_folder import StateFolder
 from codedfl.errors import NotEnoughDevices
-from codedfl.protocol import Phase
+from codedfl.protocol import Phase, Server
 from codedfl.protocol.messages import Kind, Message
-from codedfl.protocol.schemes.role_device import RoleDevice
-from codedfl.protocol.schemes.role_server import RoleServer
+from codedfl.protocol.schemes import ROLE_KEYS
 from fake_post import FakePost, Killed, epoch_of, leftovers, make_conductor, make_hosts, without_nodes
 from scenario import Scenario, descent
 
@@ -29,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("no_power_cuts")
 
 @pytest.fixture
 def scenario() -> Scenario:
-    types: Any = {"server_type": RoleServer, "device_type": RoleDevice}
+    types: Any = {"scheme": ROLE_KEYS}
     return Scenario((3, 5, 2, 4, 3, 2), 1, d=40, colluders=1, public_samples=False, **types)
 
 
@@ -43,10 +42,10 @@ def exact(scenario: Scenario, owners: list[str] | None = None, epochs: int = 4) 
 
 def kinds_in(call: Call) -> list[Kind]:
     letters = call.parcel.letters if isinstance(call, Step) else ()
-    return [Message.decode(letter.wire()).kind for letter in letters]
+    return [Message.decode(letter.head).kind for letter in letters]
 
 
-def holders_of(server: RoleServer, role: int) -> list[int]:
+def holders_of(server: Server, role: int) -> list[int]:
     """The nodes of a role."""
     agreed = server.agreement
     assert agreed is not None
@@ -86,7 +85,7 @@ def test_a_server_app_killed_anywhere_tells_one_list(scenario: Scenario, tmp_pat
         if host is gone and Kind.AGREEMENT in kinds_in(call):
             return "lose call"
         for letter in call.parcel.letters if isinstance(call, Step) else ():
-            message = Message.decode(letter.wire())
+            message = Message.decode(letter.head)
             if message.kind is Kind.OWNERS:
                 lists.add(message.body)
         return ""
@@ -140,8 +139,8 @@ def test_what_the_deadline_decides_is_on_the_disk_before_anybody_is_told(
     def checked(calls: list[tuple[int, Call]]) -> list[str | None]:
         for kind in {kind for _, call in calls for kind in kinds_in(call)} & {Kind.ROLL_CALL, Kind.OWNERS}:
             saved = StateFolder(tmp_path / "server" / "checkpoint").load()
-            assert saved is not None and saved["server"]["_closed"]
-            assert kind is Kind.ROLL_CALL or saved["server"]["owners"]
+            assert saved is not None and saved["server"]["sharing"]["_closed"]
+            assert kind is Kind.ROLL_CALL or saved["server"]["sharing"]["owners"]
             told.add(kind)
         return push(calls)
 
@@ -170,7 +169,7 @@ def test_owners_that_have_uploaded_and_all_of_a_role_but_one_may_die(scenario: S
 
     def tick() -> None:
         server = conductor.server
-        if isinstance(server, RoleServer) and server.epoch >= 2:
+        if server is not None and server.epoch >= 2:
             for role in (0, 1):
                 for node in holders_of(server, role)[1:]:
                     post.hosts.pop(node, None)
@@ -188,7 +187,7 @@ def test_a_dead_role_ends_the_run_by_name_with_the_model_so_far_and_can_be_resum
 
     def tick() -> None:
         server = conductor.server
-        if isinstance(server, RoleServer) and server.epoch >= 3:
+        if server is not None and server.epoch >= 3:
             dead[:] = holders_of(server, 1)
             for node in dead:
                 post.hosts.pop(node, None)

@@ -12,10 +12,10 @@ import pytest
 import oracle
 from codedfl.errors import CodedFLError, RangeExceeded, SolverFailed, WrongAnswers
 from codedfl.protocol import Phase
+from codedfl.protocol.device_epochs import DeviceEpochs
 from codedfl.protocol.epoch_total import read_total
 from codedfl.protocol.messages import Update
-from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
-from codedfl.protocol.schemes.one_shot import OneShotDevice, OneShotServer
+from codedfl.protocol.schemes import CODED_KEYS, ONE_SHOT
 from codedfl.run.in_process import run_in_process
 from codedfl.solve.closed_form import ClosedForm
 from fake_post import FakePost, Killed, leftovers, make_conductor, make_hosts
@@ -25,19 +25,19 @@ from scenario import Scenario, descent
 @pytest.fixture
 def lied_to(monkeypatch: pytest.MonkeyPatch, no_power_cuts: None) -> Scenario:
     """One redundant answer shows that somebody lies from epoch 3 on, but not who."""
-    honest = KeysDevice._answer
+    honest = DeviceEpochs._answer
 
-    def answer(self: KeysDevice, update: Update, digest: bytes) -> Any:
+    def answer(self: DeviceEpochs, update: Update, digest: bytes) -> Any:
         planes = honest(self, update, digest)
-        if self.name == "device-1" and update.epoch >= 3:
-            code = self._agreed.code
+        if self._session.name == "device-1" and update.epoch >= 3:
+            code = self._session.agreed.code
             for k, p in enumerate(code.primes):  # one unit of the total, where it is decoded from the first three
                 factor = int(code.decoding_vector([0, 1, 2])[k, 1])
                 planes[k, 0] = oracle.centred(int(planes[k, 0]) + pow(factor, -1, p), p)
         return planes
 
-    monkeypatch.setattr(KeysDevice, "_answer", answer)
-    return Scenario(sizes=(3, 5, 2, 4), alpha=2, d=40, server_type=KeysServer, device_type=KeysDevice)
+    monkeypatch.setattr(DeviceEpochs, "_answer", answer)
+    return Scenario(sizes=(3, 5, 2, 4), alpha=2, d=40, scheme=CODED_KEYS)
 
 
 def test_when_answers_contradict_each_other_the_devices_are_told_and_the_good_model_stays(
@@ -60,7 +60,7 @@ def test_when_a_total_breaks_its_bound_the_devices_are_told_and_the_good_model_s
             raise RangeExceeded("the total must be within its bound, got another")
         return read_total(*arguments)
 
-    monkeypatch.setattr("codedfl.protocol.trainer.read_total", read)
+    monkeypatch.setattr("codedfl.protocol.server_epochs.read_total", read)
     conductor = make_conductor(scenario, FakePost(make_hosts(scenario, tmp_path)), tmp_path, descent)
     with pytest.raises(RangeExceeded, match=r"^the total must be within its bound, got another$"):
         conductor.run()
@@ -71,7 +71,7 @@ def test_when_a_total_breaks_its_bound_the_devices_are_told_and_the_good_model_s
 
 def test_when_the_solver_fails_the_devices_are_told_and_nothing_is_resumed(tmp_path: Path):
     """Fewer samples than features, and no regularisation: X'X cannot be inverted, now or later."""
-    scenario = Scenario(sizes=(1, 1), alpha=1, d=4, server_type=OneShotServer, device_type=OneShotDevice)
+    scenario = Scenario(sizes=(1, 1), alpha=1, d=4, scheme=ONE_SHOT)
     post = FakePost(make_hosts(scenario, tmp_path))
     conductor = make_conductor(scenario, post, tmp_path, lambda: ClosedForm(0.0))
     with pytest.raises(SolverFailed, match=r"^the solver must make a model of the totals of epoch 1, it cannot: "):

@@ -22,7 +22,6 @@ from codedfl.errors import InvalidInput
 from codedfl.exact.fixed_point import Bounds
 from codedfl.protocol import Server
 from codedfl.protocol.messages import VERSION, Kind, Message, Update
-from codedfl.protocol.schemes.role_server import RoleServer
 from codedfl.protocol.terms import DOES_NOT_TAKE_PART
 from codedfl.run.rehearsal import rehearsal_key
 from codedfl.statistics import Ask
@@ -45,7 +44,7 @@ def refused_text(reply: object) -> str:
     assert isinstance(reply, Parcel)
     texts = [reply.refusal] if reply.refusal else []
     for letter in reply.letters:
-        message = Message.decode(letter.wire())
+        message = Message.decode(letter.head, bulk=letter.bulk)
         assert message.kind is Kind.REFUSAL
         texts.append(message.body.decode())
     (text,) = texts
@@ -169,7 +168,7 @@ def test_parameters_of_the_servers_own_are_refused(
     caplog: pytest.LogCaptureFixture,
 ):
     def lie(server: Server) -> None:
-        server.parameters = replace(server.parameters, **change)
+        server._session.parameters = replace(server.parameters, **change)
 
     run, before = called(of, Ask("gram"), kind, change=lie), memory_of(of, NAME)
     assert refused_text(run.hosts[NAME].handle(run.step(NAME))) == DOES_NOT_TAKE_PART
@@ -189,8 +188,7 @@ def test_a_list_that_is_no_union_of_pods_is_not_signed(tmp_path: Path, caplog: p
     of = federation("linear", tmp_path / "x")
 
     def forget_pods(server: Server) -> None:
-        assert isinstance(server, RoleServer)
-        server._pods = ()
+        server.sharing._pods = ()
 
     names = tuple(name for name in of.roster.keys if name != "clinic-5")
     run = called(of, Ask("gram"), names=names, change=forget_pods)

@@ -21,7 +21,7 @@ from codedfl.engine.resident_host import ResidentHost
 from codedfl.engine.state_folder import INDEX, StateFolder
 from codedfl.mqtt import joining
 from codedfl.protocol.messages import VERSION, Commitments, Kind, Message, Update
-from codedfl.protocol.schemes.role_device import RoleDevice
+from codedfl.protocol.schemes.role_device import RoleDeviceSharing
 from codedfl.protocol.terms import DOES_NOT_TAKE_PART
 from codedfl.statistics import Ask
 
@@ -34,18 +34,18 @@ HOSTS = pytest.mark.parametrize("kind", [DeviceHost, ResidentHost], ids=["each c
 def seeds(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[bytes]]:
     """Every seed and run key that a device has ever held, by its name."""
     held: dict[str, set[bytes]] = defaultdict(set)
-    take, generate = RoleDevice._take_seed, RunKey.generate.__func__
+    take, generate = RoleDeviceSharing._take_seed, RunKey.generate.__func__
 
-    def noted(self: RoleDevice, owner: int, seed: bytes, commitments: Commitments) -> None:
+    def noted(self: RoleDeviceSharing, owner: int, seed: bytes, commitments: Commitments) -> None:
         take(self, owner, seed, commitments)
-        held[self.name].add(seed)
+        held[self._session.name].add(seed)
 
     def drawn(cls: type[RunKey], *args: Any) -> RunKey:
         key = generate(cls, *args)
         held["keys"].add(key.secret)
         return key
 
-    monkeypatch.setattr(RoleDevice, "_take_seed", noted)
+    monkeypatch.setattr(RoleDeviceSharing, "_take_seed", noted)
     monkeypatch.setattr(RunKey, "generate", classmethod(drawn))
     return held
 
@@ -121,7 +121,7 @@ def test_seeds_of_owners_that_are_left_out_go_with_the_list(
     for _ in range(6):
         run.turn()
     assert on_disk(of, NAME, seeds[NAME]) == len(seeds[NAME]) == 6
-    run._put(run.server.check_enough(["clinic-5"]))
+    run._put(run.server.go_on_without(["clinic-5"]))
     run.until_step(Kind.UPDATE, NAME)
     assert on_disk(of, NAME, seeds[NAME]) == 4
     run.finish()
@@ -164,7 +164,7 @@ def test_a_process_that_stays_looks_once_a_day(
     of = pod_of_three("linear", tmp_path / "x")
     run = left_alone(of)
     host = run.hosts[NAME]
-    assert isinstance(host, ResidentHost) and host._residence.lodging is not None
+    assert isinstance(host, ResidentHost) and host._memory.run is not None
     now = [1000.0]
     monkeypatch.setattr(joining.time, "monotonic", lambda: now[0])
     done = joining._until(host, lambda: False)
@@ -174,7 +174,7 @@ def test_a_process_that_stays_looks_once_a_day(
         now[0] = 1000.0 + hours * EXPIRY_SECONDS / 24
         assert done() is False
         assert (on_disk(of, NAME, seeds[NAME] | seeds["keys"]) == 0) is gone
-        assert (host._residence.lodging is None) is gone
+        assert (host._memory.run is None) is gone
     # The server that comes back after all is refused: it would get answers that nobody remembers.
     assert host.handle(run.step(NAME)) == Refused(DOES_NOT_TAKE_PART)
 

@@ -18,12 +18,12 @@ from codedfl.engine.device_host import DeviceHost
 from codedfl.engine.directory import Contact, Directory
 from codedfl.engine.letters import Parcel
 from codedfl.errors import MessageRefused
-from codedfl.protocol import Rows, Server
+from codedfl.protocol import Device, Rows, Server
 from codedfl.protocol.messages import Kind, Message
 from codedfl.protocol.terms import DOES_NOT_TAKE_PART
 from codedfl.run.in_process import run_in_process
 from fake_post import FakePost, make_conductor, make_hosts, party_of
-from scenario import Scenario, descent, repeatable
+from scenario import Scenario, descent, repeatable, wire
 
 VICTIM, THIEF = "device-0", "device-4"
 
@@ -36,11 +36,12 @@ class Impostor(DeviceHost):
         if not isinstance(call, Step) or not isinstance(reply, Parcel):
             return reply
         for letter in call.parcel.letters:
-            if Message.decode(letter.wire()).kind is Kind.INVITATION:
+            if Message.decode(letter.head).kind is Kind.INVITATION:
                 identity = Identity.generate(repeatable("a key of the thief's own"))
                 lab = party_of(self)
-                puppet = lab.scenario.device_type(VICTIM, Rows(*lab.scenario.data[lab.index]), identity=identity)
-                (join,) = puppet.receive(letter.wire())
+                rows = Rows(*lab.scenario.data[lab.index])
+                puppet = Device(lab.scenario.plan, VICTIM, rows, identity=identity)
+                (join,) = wire(puppet.receive(letter.head))
                 return replace(reply, newest=join)
         return reply
 
@@ -58,8 +59,13 @@ def with_impostor(scenario: Scenario, folder: Path) -> FakePost:
 class TakesAnyName(Conductor):
     """The rule as it was: whoever brings a message may bring it in any name, and the first key of a name counts."""
 
-    def _hand_over(self, server: Server, contact: Contact, wire: bytes) -> None:
-        super()._hand_over(server, replace(contact, name=Message.decode(wire).sender), wire)
+    def _unpack(self, server: Server, contact: Contact, reply: Parcel) -> None:
+        receive = server.receive
+        server.receive = lambda data, bulk=b"", sender=None: receive(data, bulk)  # type: ignore[method-assign]
+        try:
+            super()._unpack(server, contact, reply)
+        finally:
+            del server.receive
 
 
 def conductor_without_rules(scenario: Scenario, post: FakePost, folder: Path) -> Conductor:
@@ -68,7 +74,7 @@ def conductor_without_rules(scenario: Scenario, post: FakePost, folder: Path) ->
 
     def trusting(introduced: Mapping[str, bytes]) -> Server:
         server = make_server(introduced)
-        server._roster = None
+        server.joining._roster = None
         return server
 
     made.__class__ = TakesAnyName
@@ -88,7 +94,7 @@ def test_under_the_old_rule_a_peer_joins_in_anothers_name(scenario: Scenario, tm
     with pytest.raises(InterruptedError):
         conductor.run()
     assert conductor.server is not None
-    joined = conductor.server._joined[VICTIM]
+    joined = conductor.server.joining._joined[VICTIM]
     assert post.hosts[100].identity.public not in (joined, getattr(joined, "identity", None))
 
 
@@ -110,7 +116,7 @@ def test_the_keys_of_the_introductions_are_the_roster_of_the_run(scenario: Scena
     conductor = make_conductor(scenario, post, tmp_path, descent)
     conductor.run()
     assert conductor.server is not None
-    assert conductor.server._roster == {host.name: host.identity.public for host in post.hosts.values()}
+    assert conductor.server.joining._roster == {host.name: host.identity.public for host in post.hosts.values()}
 
 
 # -- what is signed

@@ -17,13 +17,19 @@ def letter(number: int) -> Letter:
 
 
 def test_a_letter_splits_a_message_and_puts_it_together_again():
-    wire = Message(Kind.SHARES, bytes(16), bytes(32), "a", "", b"body", b"bulk" * 1000, b"signature").encode()
-    split = Letter.of(wire)
+    message = Message(Kind.SHARES, bytes(16), bytes(32), "a", "", b"body", b"bulk" * 1000, b"signature")
+    split = Letter.of(message)
     assert split.bulk == b"bulk" * 1000
     assert len(split.head) < 200
-    assert split.wire() == wire
-    (outgoing,) = Scenario().server().invite()
-    assert Letter.of(outgoing.data) == Letter(outgoing.data)
+    assert Message.decode(split.head, bulk=split.bulk) == message
+    (outgoing,) = Scenario().server().invite().outgoing
+    assert Letter.of(outgoing.message) == Letter(outgoing.data)
+
+
+def test_a_message_has_its_bulk_inside_or_beside_it():
+    message = Message(Kind.SHARES, bytes(16), bytes(32), "a", "", b"body", b"bulk")
+    with pytest.raises(MessageRefused, match=r"^a message must have one attachment, got one inside and one beside it$"):
+        Message.decode(message.encode(), bulk=b"bulk")
 
 
 def test_everything_arrives_once_and_in_order_over_a_line_that_loses_half():

@@ -11,18 +11,17 @@ import pytest
 from codedfl.engine.calls import Call, Failed
 from codedfl.engine.device_host import DeviceHost
 from codedfl.engine.resident_host import ResidentHost
-from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
-from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
+from codedfl.protocol.schemes import CODED_KEYS, CODED_PADDED
 from codedfl.run.in_process import run_in_process
 from fake_post import FakePost, make_conductor, make_hosts
 from scenario import Scenario, descent
 
 
-@pytest.fixture(params=[(KeysServer, KeysDevice), (PaddedServer, PaddedDevice)], ids=["coded-keys", "coded-padded"])
+@pytest.fixture(params=[CODED_KEYS, CODED_PADDED], ids=["coded-keys", "coded-padded"])
 def scenario(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Scenario:
     monkeypatch.setattr("os.fsync", lambda handle: None)
     monkeypatch.setattr("os.fdatasync", lambda handle: None)
-    return Scenario((3, 5, 2, 4, 3), alpha=3, d=40, server_type=request.param[0], device_type=request.param[1])
+    return Scenario((3, 5, 2, 4, 3), alpha=3, d=40, scheme=request.param)
 
 
 def residents(scenario: Scenario, folder: Path) -> dict[int, DeviceHost]:
@@ -82,11 +81,11 @@ def test_what_could_not_be_saved_is_not_remembered_either(
     handle = ResidentHost.handle
 
     def filling(self: ResidentHost, call: Call) -> object:
-        full[0] = self.name == "device-2" and len(failures) < 3 and self._residence.lodging is not None
+        full[0] = self.name == "device-2" and len(failures) < 3 and self._memory.run is not None
         try:
             return handle(self, call)
         except OSError:
-            assert self._residence.lodging is None
+            assert self._memory.run is None
             return Failed("the disk is full")
         finally:
             full[0] = False

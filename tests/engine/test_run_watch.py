@@ -12,9 +12,9 @@ from rich.console import Console
 
 from codedfl.cli.serve import LiveTable
 from codedfl.engine.run_watch import RunWatch
-from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
+from codedfl.protocol.events import Event
+from codedfl.protocol.schemes import CODED_KEYS
 from codedfl.run.in_process import run_in_process
-from codedfl.run.journal import Event
 from fake_post import FakePost, make_conductor, make_hosts
 from scenario import Scenario, descent
 
@@ -22,7 +22,7 @@ from scenario import Scenario, descent
 @pytest.fixture
 def scenario(monkeypatch: pytest.MonkeyPatch) -> Scenario:
     monkeypatch.setattr("os.fsync", lambda handle: None)
-    return Scenario((3, 5, 2, 4), alpha=2, d=40, server_type=KeysServer, device_type=KeysDevice)
+    return Scenario((3, 5, 2, 4), alpha=2, d=40, scheme=CODED_KEYS)
 
 
 def shown(watch: RunWatch) -> str:

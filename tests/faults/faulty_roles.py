@@ -9,6 +9,7 @@ must be able to say why.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any, ClassVar, NamedTuple
 
@@ -18,15 +19,14 @@ from numpy.typing import NDArray
 
 from codedfl.crypto.sealed import Identity
 from codedfl.errors import MessageRefused, NotEnoughDevices, WrongAnswers
-from codedfl.protocol import Device, Phase, Rows
+from codedfl.protocol import Device, Phase, Rows, RunPlan, Server
 from codedfl.protocol.messages import Kind, Message
 from codedfl.protocol.owner_list import OwnerList
-from codedfl.protocol.schemes.role_device import RoleDevice
-from codedfl.protocol.schemes.role_server import RoleServer
-from codedfl.protocol.schemes.role_sums import SumsDevice, SumsServer
+from codedfl.protocol.schemes import ROLE_KEYS, ROLE_SUMS
+from codedfl.protocol.schemes.role_device import RoleDeviceSharing
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.solver import Solver
-from scenario import Scenario, descent
+from scenario import Scenario, descent, wire
 
 STRIKES = ("nobody", "owners before they upload", "owners that have uploaded", "all but one of each role", "a role")
 
@@ -65,10 +65,8 @@ SETTINGS = [
 @cache
 def scenario_of(setting: RoleSetting) -> Scenario:
     sizes = (2, 3, 1, 2, 2, 1, 3, 1, 2)[: setting.n_devices - setting.helpers]
-    kinds: Any = (SumsServer, SumsDevice) if setting.sums else (RoleServer, RoleDevice)
-    return Scenario(
-        sizes, 1, d=2, c=1, colluders=setting.z, public_samples=False, server_type=kinds[0], device_type=kinds[1]
-    )
+    scheme = ROLE_SUMS if setting.sums else ROLE_KEYS
+    return Scenario(sizes, 1, d=2, c=1, colluders=setting.z, public_samples=False, scheme=scheme)
 
 
 def solver_of(setting: RoleSetting) -> Solver:
@@ -85,9 +83,7 @@ class FaultyRoles(FaultyRun):
     """``strike`` is who is killed on purpose, besides what happens at random."""
 
     settings: ClassVar[Sequence[Any]] = SETTINGS
-    device_type: ClassVar[type[RoleDevice] | None] = None  # mutants of the tests
-    server: RoleServer
-    devices: dict[str, RoleDevice]  # type: ignore[assignment]
+    device_sharing: ClassVar[type[RoleDeviceSharing]] = RoleDeviceSharing  # or mutants of the tests
 
     def _prepare(self) -> None:
         self.scenario = scenario_of(self.setting)
@@ -98,22 +94,25 @@ class FaultyRoles(FaultyRun):
         self.closed = False  # a deadline that was not due
         self.fooled: set[str] = set()  # signed a list that the server never made
 
-    def _new_server(self) -> RoleServer:
-        options: dict[str, Any] = {"random_bytes": self.secrets, "spare": self.setting.spare}
-        if self.setting.holders:
-            options["holders"] = [*self.helpers, *self.scenario.names][: self.setting.holders]
-        if hasattr(self, "server"):
-            options["identity"] = self.server.identity
-        kind: Any = self.scenario.server_type
-        server = kind(self.scenario.parameters, self.names, solver_of(self.setting), helpers=self.helpers, **options)
-        assert isinstance(server, RoleServer)
-        return server
+    @property
+    def plan(self) -> RunPlan:
+        holders = [*self.helpers, *self.scenario.names][: self.setting.holders]
+        return RunPlan(
+            replace(self.scenario.scheme, device=self.device_sharing),
+            self.scenario.parameters,
+            tuple(self.names),
+            self.setting.spare,
+            tuple(holders),
+            frozenset(self.helpers),
+        )
+
+    def _new_server(self) -> Server:
+        identity = self.server.identity if hasattr(self, "server") else None
+        return Server(self.plan, solver_of(self.setting), identity=identity, random_bytes=self.secrets)
 
     def _new_device(self, name: str, identity: Identity | None = None, data_used: bool = False) -> Device:
-        kind: Any = self.device_type or self.scenario.device_type
-        helper = name in self.helpers
-        rows = None if data_used or helper else Rows(*self.scenario.data[self.names.index(name)])
-        device: Device = kind(name, rows, helper=helper, identity=identity, random_bytes=self.secrets)
+        rows = None if data_used or name in self.helpers else Rows(*self.scenario.data[self.names.index(name)])
+        device = Device(self.plan, name, rows, identity=identity, random_bytes=self.secrets)
         if name in self.liars:
             make_liar(device, self.lies_from)
         return device
@@ -134,7 +133,7 @@ class FaultyRoles(FaultyRun):
         before = self.server.state()
         try:
             self._send(self.server.close_uploads())
-            self.closed = self.closed or self.server._closed
+            self.closed = self.closed or self.server.sharing._closed
         except NotEnoughDevices:
             assert self.server.state() == before
 
@@ -146,14 +145,14 @@ class FaultyRoles(FaultyRun):
     def _equivocate(self, name: str, data: bytes) -> None:
         """A device gets a list without one owner, signed by the server, as if the server had made two."""
         del data
-        owners = self.server.owners
+        owners = self.server.sharing.owners
         if name == SERVER or owners is None or len(owners.owners) < self.setting.z + 3:
             return
         left_out = self.rng.randrange(len(owners.owners))
         lie = OwnerList(tuple(one for i, one in enumerate(owners.owners) if i != left_out))
-        message = self.server._broadcast(Kind.OWNERS, lie.encoded, (name,))
+        message = self.server._session.signed(Kind.OWNERS, lie.encoded)
         try:
-            (reply,) = self.devices[name].receive(message.data)
+            (reply,) = wire(self.devices[name].receive(message.encode()))
         except MessageRefused:
             return
         self.fooled.add(name)
@@ -174,7 +173,7 @@ class FaultyRoles(FaultyRun):
             victims = self.rng.sample(server.unshared, min(len(server.unshared), self.rng.randint(1, 2)))
         elif self.strike == "owners that have uploaded":
             victims = [name for name in server.answered if server.phase is Phase.SHARING][:1]
-        elif server._certificate:
+        elif server.sharing._certificate:
             for role in range(self.setting.z + 1):
                 holders = [name for name, one in roles.items() if one == role]
                 ready = [name for name in holders if name in server.ready_devices]
@@ -195,10 +194,15 @@ class FaultyRoles(FaultyRun):
 
     def _progress(self) -> tuple[object, ...]:
         server = self.server
-        seeds = [len(device._seeds) for device in self.devices.values()]
-        told = server.owners is None, len(server._signatures), len(server._holds), server._certificate
+        seeds = [len(device.sharing.seeds) for device in self.devices.values()]
+        told = (
+            server.sharing.owners is None,
+            len(server.sharing._signatures),
+            len(server.sharing._holds),
+            server.sharing._certificate,
+        )
         answered = server.answered if server.agreement is not None else server.joined
-        return server.phase, server.epoch, len(server._shared), len(server._ready), answered, seeds, told
+        return server.phase, server.epoch, len(server.sharing.shared), len(server.sharing.ready), answered, seeds, told
 
     @property
     def gone(self) -> list[str]:
@@ -207,15 +211,14 @@ class FaultyRoles(FaultyRun):
 
     def _ask_for_enough(self) -> bool:
         """Whether the server had something to say; an error ends the run."""
-        before = (self.server.phase, self.server.epoch, self.server.owners is None)
         try:
-            outgoing = self.server.check_enough(self.gone)
-        except (NotEnoughDevices, WrongAnswers) as error:
+            turn = self.server.go_on_without(self.gone)
+        except NotEnoughDevices as error:
             self.log.append(f"{type(error).__name__}: {error}")
             self.error = error
             return True
-        self._send(outgoing)
-        return bool(outgoing) or before != (self.server.phase, self.server.epoch, self.server.owners is None)
+        self._send(turn)
+        return bool(turn.outgoing or turn.events)
 
     def _give_up(self) -> None:
         assert self._ask_for_enough(), f"the run hangs: {self.server!r}, {self.gone} are gone"
@@ -223,11 +226,11 @@ class FaultyRoles(FaultyRun):
     # -- what must hold
 
     def _check_model(self) -> None:
-        lists = {device._owners for device in self.devices.values() if device._certified}
+        lists = {device.sharing.owners for device in self.devices.values() if device.sharing.certified}
         assert len(lists) <= 1, "two lists were certified"
         if self.server.model is not None:
-            assert self.server.owners is not None
-            self.models = models_of(self.setting, self.server.owners.names)
+            assert self.server.sharing.owners is not None
+            self.models = models_of(self.setting, self.server.sharing.owners.names)
             super()._check_model()
 
     def _check_end(self) -> None:
@@ -237,7 +240,7 @@ class FaultyRoles(FaultyRun):
             assert np.array_equal(self.server.model, self.models[-1])
             assert set(self.server.liars) <= set(self.liars), "an honest device was called a liar"
             if not self.dead and not self.closed:
-                owners = self.server.owners
+                owners = self.server.sharing.owners
                 assert owners is not None and set(owners.names) == set(self.scenario.names), "somebody was left out"
             return
         assert self._explanation(), f"an error that nothing explains: {self.error!r}"
@@ -258,10 +261,10 @@ class FaultyRoles(FaultyRun):
         uploads = len(self.scenario.names) - len(server.unshared)
         if uploads < setting.z + 2 and set(server.unshared) <= gone:
             return "too few owners"
-        if len(server._covered()) < setting.z + 2 and self._seeds_on_their_way():
+        if len(server.sharing._whole(server.sharing._usable())) < setting.z + 2 and self._seeds_on_their_way():
             return "too early"  # a deadline that overtakes shares, which real engines deliver in order
-        signed = {server.agreement.names[i] for i in server._signatures}
-        if not server._certificate and 2 * len(set(self.names) - gone | signed) <= len(self.names) + setting.z:
+        signed = {server.agreement.names[i] for i in server.sharing._signatures}
+        if not server.sharing._certificate and 2 * len(set(self.names) - gone | signed) <= len(self.names) + setting.z:
             return "too few to sign"
         for role in range(setting.z + 1):
             honest = {name for name, one in roles.items() if one == role} - gone - set(server.liars)

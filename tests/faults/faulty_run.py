@@ -12,7 +12,6 @@ import copy
 import random
 from collections.abc import Callable, Sequence
 from functools import cache
-from types import MethodType
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -20,14 +19,17 @@ from numpy.typing import NDArray
 
 from codedfl.crypto.sealed import Identity
 from codedfl.errors import CodedFLError, MessageRefused, NotEnoughDevices, WrongAnswers
-from codedfl.protocol import Device, Phase, Rows, Server
+from codedfl.protocol import Device, Phase, Rows, Server, Turn
+from codedfl.protocol.device import used_data
+from codedfl.protocol.events import RunFailed
 from codedfl.protocol.messages import Kind, Message, Update
+from codedfl.protocol.schemes.described import CodedKeys, CodedPadded, OneShot
+from codedfl.protocol.schemes.descriptor import CodedScheme
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.solver import Solver
 from codedfl.state import State
 from codedfl.typing import Planes
-from codedfl_lab.costs import CodedKeys, CodedPadded, CodedScheme, OneShot
-from scenario import Scenario, descent, repeatable
+from scenario import Scenario, descent, repeatable, tamper
 
 SERVER = ""
 EPOCHS = 3
@@ -67,7 +69,7 @@ SETTINGS = [
 @cache
 def scenario_of(setting: Setting) -> Scenario:
     sizes = (2, 3, 1, 2, 2, 1)[: setting.n_devices]
-    types: Any = {"server_type": setting.scheme.server_type, "device_type": setting.scheme.device_type}
+    types: Any = {"scheme": setting.scheme.sharing_scheme}
     return Scenario(sizes, setting.alpha, d=2, c=1, groups=setting.groups, **types)
 
 
@@ -91,7 +93,7 @@ class FaultyRun:
         self._prepare()
         self.secrets = repeatable(f"secrets {seed}")
         self.liars = self.rng.sample(self.names, self.setting.n_liars)
-        self.lies_from = 1 if self.scenario.device_type.reveals_gram else self.rng.randint(1, EPOCHS)
+        self.lies_from = 1 if self.scenario.scheme.reveals_gram else self.rng.randint(1, EPOCHS)
         self.server = self._new_server()
         self.devices = {name: self._new_device(name) for name in self.names}
         self.dead: set[str] = set()
@@ -116,7 +118,7 @@ class FaultyRun:
 
     def _new_device(self, name: str, identity: Identity | None = None, data_used: bool = False) -> Device:
         rows = None if data_used else Rows(*self.scenario.data[self.names.index(name)])
-        device = self.scenario.device_type(name, rows, identity=identity, random_bytes=self.secrets)
+        device = Device(self.scenario.plan, name, rows, identity=identity, random_bytes=self.secrets)
         if name in self.liars:
             make_liar(device, self.lies_from)
         return device
@@ -127,7 +129,7 @@ class FaultyRun:
             self.server = self._new_server()
             self.server.restore(copy.deepcopy(state))
         else:
-            self.devices[name] = self._new_device(name, self.devices[name].identity, state["data_used"])
+            self.devices[name] = self._new_device(name, self.devices[name].identity, used_data(state))
             self.devices[name].restore(copy.deepcopy(state))
 
     def _state(self, name: str) -> State:
@@ -135,12 +137,17 @@ class FaultyRun:
 
     # -- messages
 
-    def _send(self, outgoing: Sequence[tuple[Sequence[str], bytes]]) -> None:
-        for receivers, data in outgoing:
-            for name in receivers:
-                if Message.decode(data).kind in NEWEST_ONLY:
-                    self._forget_older(name, Message.decode(data))
-                self.kept[name].append(data)
+    def _send(self, turn: Turn) -> None:
+        """Keep what a party sends until it is taken; a run that failed ends the story."""
+        for outgoing in turn.outgoing:
+            for name in outgoing.receivers:
+                if outgoing.kind in NEWEST_ONLY:
+                    self._forget_older(name, outgoing.message)
+                self.kept[name].append(outgoing.data)
+        for event in turn.events:
+            if isinstance(event, RunFailed):
+                self.log.append(f"{type(event.error).__name__}: {event.error}")
+                self.error = event.error
 
     def _forget_older(self, name: str, newest: Message) -> None:
         """Only the newest update, answer or end is worth repeating."""
@@ -153,13 +160,10 @@ class FaultyRun:
     def _hand_over(self, name: str, data: bytes) -> bool:
         """Give bytes to a party; whether it took them. Its replies are kept for delivery."""
         try:
-            if name == SERVER:
-                self._send(self.server.receive(data))
-            else:
-                self._send([((SERVER,), reply) for reply in self.devices[name].receive(data)])
+            self._send((self.server if name == SERVER else self.devices[name]).receive(data))
         except MessageRefused:
             return False
-        except CodedFLError as error:
+        except NotEnoughDevices as error:
             self.log.append(f"{type(error).__name__}: {error}")
             self.error = error
         return True
@@ -252,7 +256,7 @@ class FaultyRun:
                 break
             before = self._progress()
             if self.server.phase in (Phase.TRAINING, Phase.FINISHED):
-                self._send(self.server.repeat())
+                self._send(self.server.resend())
             for name in list(self.kept):
                 for data in list(self.kept[name]):
                     if name not in self.dead and self.error is None:
@@ -267,15 +271,15 @@ class FaultyRun:
 
     def _progress(self) -> tuple[object, ...]:
         server = self.server
-        taken = [len(device._mask_seeds) for device in self.devices.values()]
+        taken = [len(device.sharing.mask_seeds) for device in self.devices.values()]
         answered = server.answered if server.agreement is not None else server.joined
-        return server.phase, server.epoch, len(server._shared), len(server._ready), answered, taken
+        return server.phase, server.epoch, len(server.sharing.shared), len(server.sharing.ready), answered, taken
 
     def _give_up(self) -> None:
         """Nothing moves any more: the server must be able to say why."""
         before = self.server.epoch
         try:
-            self._send(self.server.check_enough([name for name in self.names if name in self.dead]))
+            self._send(self.server.go_on_without([name for name in self.names if name in self.dead]))
         except CodedFLError as error:
             self.error = error
         hangs = self.error is None and self.server.epoch == before and self.server.phase is not Phase.FINISHED
@@ -309,12 +313,9 @@ class FaultyRun:
 
 def make_liar(device: Device, first_epoch: int) -> None:
     """From some epoch on, one number of its answers is wrong."""
-    honest = type(device)._answer
 
-    def answer(self: Device, update: Update, digest: bytes) -> Planes:
-        planes = honest(self, update, digest)
+    def change(update: Update, planes: Planes) -> None:
         if update.epoch >= first_epoch:
             planes[0, 0] += 1 if planes[0, 0] < 0 else -1
-        return planes
 
-    device._answer = MethodType(answer, device)  # type: ignore[method-assign]
+    tamper(device, change)

@@ -13,8 +13,7 @@ import pytest
 from faulty_roles import STRIKES, FaultyRoles
 
 from codedfl.errors import RangeExceeded
-from codedfl.protocol.messages import Message
-from codedfl.protocol.schemes.role_device import RoleDevice
+from codedfl.protocol.schemes.role_device import RoleDeviceSharing
 
 SCHEDULES = int(os.environ.get("CODEDFL_FAULT_SCHEDULES", "304"))
 BLOCKS = 8  # as many tests, so that both cores have some
@@ -44,10 +43,10 @@ def test_the_schedules_do_what_they_say():
         strike = run.strike
         ends[run.run()] += 1
         faults.update([*(line.split()[0] for line in run.log), strike])
-        owners = run.server.owners
+        owners = run.server.sharing.owners
         shorter += owners is not None and len(owners.owners) < len(run.scenario.names)
         fooled += bool(run.fooled)
-        asked_again += bool(run.server._asked_for)
+        asked_again += bool(run.server.sharing._asked_for)
         if run.error is not None:
             explanations.add(run._explanation().split(" ")[0])
     assert set(ends) == {"exact", "NotEnoughDevices"}
@@ -56,31 +55,31 @@ def test_the_schedules_do_what_they_say():
     assert explanations == {"too", "role"}
 
 
-class LeavesPadsOn(RoleDevice):
+class LeavesPadsOn(RoleDeviceSharing):
     """Forgets to take off the pads of owners that were left out."""
 
-    def _announce_if_ready(self) -> list[Message]:
-        if self._owners and self._certified:
-            listed = {self._agreed.position(name) for name in self._listed.names}
-            self._seeds = {owner: seed for owner, seed in self._seeds.items() if owner in listed}
-        return super()._announce_if_ready()
+    def _announce_if_ready(self) -> None:
+        if self.owners and self.certified:
+            listed = {self._session.agreed.position(name) for name in self.owner_names}
+            self.seeds = {owner: seed for owner, seed in self.seeds.items() if owner in listed}
+        super()._announce_if_ready()
 
 
-class SumsTheFirst(RoleDevice):
+class SumsTheFirst(RoleDeviceSharing):
     """Says that it is ready although a seed is missing."""
 
-    def _announce_if_ready(self) -> list[Message]:
-        if self._owners and self._certified:
-            for name in self._listed.names:
-                self._seeds.setdefault(self._agreed.position(name), bytes(32))
-        return super()._announce_if_ready()
+    def _announce_if_ready(self) -> None:
+        if self.owners and self.certified:
+            for name in self.owner_names:
+                self.seeds.setdefault(self._session.agreed.position(name), bytes(32))
+        super()._announce_if_ready()
 
 
 @pytest.mark.parametrize("mutant", [LeavesPadsOn, SumsTheFirst])
-def test_the_schedules_find_rules_that_are_missing(mutant: type[RoleDevice]):
+def test_the_schedules_find_rules_that_are_missing(mutant: type[RoleDeviceSharing]):
     class Mutated(FaultyRoles):
         settings = tuple(setting for setting in FaultyRoles.settings if not (setting.sums or setting.n_liars))
-        device_type = mutant
+        device_sharing = mutant
 
     def is_caught(seed: int) -> bool:
         try:

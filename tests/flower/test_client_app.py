@@ -78,8 +78,10 @@ def newest_messages() -> tuple[bytes, bytes, bytes]:
     scenario = Scenario()
     server = scenario.server()
     updates: list[bytes] = []
-    run_in_process(server, scenario.devices(), on_epoch=lambda _: updates.extend(out.data for out in server.repeat()))
-    (end,) = {out.data for out in server.repeat()}
+    run_in_process(
+        server, scenario.devices(), on_epoch=lambda _: updates.extend(out.data for out in server.resend().outgoing)
+    )
+    (end,) = {out.data for out in server.resend().outgoing}
     return updates[0], end, b"?"
 
 

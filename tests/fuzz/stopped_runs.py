@@ -7,14 +7,13 @@ from typing import Any
 
 from codedfl.protocol import Device, Server
 from codedfl.protocol.messages import Kind
-from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
-from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
-from scenario import Network, Scenario, descent
+from codedfl.protocol.schemes import CODED_KEYS, CODED_PADDED
+from scenario import Network, Scenario, descent, wire
 
 
 def scenario_of(padded: bool) -> Scenario:
-    types = (PaddedServer, PaddedDevice) if padded else (KeysServer, KeysDevice)
-    return Scenario(public_samples=False, server_type=types[0], device_type=types[1])
+    types = CODED_PADDED if padded else CODED_KEYS
+    return Scenario(public_samples=False, scheme=types)
 
 
 def stopped_at(padded: bool, kind: Kind) -> Network:
@@ -31,12 +30,12 @@ class Frozen:
         self.party = party
 
     def __call__(self, data: bytes) -> Any:
-        # What is not part of the state (the data of a device) is replaced, never changed in place.
-        before, state = dict(self.party.__dict__), copy.deepcopy(self.party.state())
+        # What is not part of the state (the data of a device) is put back by hand.
+        party, state = self.party, copy.deepcopy(self.party.state())
+        contribution = party._own.contribution if isinstance(party, Device) else None
         try:
-            return self.party.receive(data)
+            return wire(party.receive(data))
         finally:
-            restored = type(self.party).__new__(type(self.party))
-            restored.__dict__.update(before)
-            restored.restore(state)
-            self.party = restored
+            if isinstance(party, Device):
+                party._own.contribution = contribution
+            party.restore(state)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,6 @@ import msgpack
 import pytest
 from stopped_runs import scenario_of, stopped_at
 
-from codedfl.engine.letters import Letter
 from codedfl.engine.state_folder import StateFolder
 from codedfl.errors import CodedFLError, MessageRefused
 from codedfl.protocol.agreement import Agreement, Invitation, Parameters
@@ -75,7 +75,7 @@ DECODERS: dict[str, Callable[[bytes], Any]] = {
     "invitation": lambda data: Invitation.decode(bytes(16), data),
     "parameters": Parameters.decode,
     "agreement": Agreement.decode,
-    "letter": lambda data: Letter(data, b"bulk").wire(),
+    "letter": lambda data: Message.decode(data, bulk=b"bulk"),
 }
 
 
@@ -131,7 +131,8 @@ def test_a_message_longer_than_its_kind_can_be_is_refused_before_its_keys_are_lo
     server, device = network.server, network.devices["device-0"]
     assert server.agreement is not None
     for place in ("body", "attachment"):
-        message = Message(kind, server.run, server.agreement.hash, "device-1", SERVER, **{place: bytes(40 << 20)})
+        header = Message(kind, server.run, server.agreement.hash, "device-1", SERVER)
+        message = replace(header, **{place: bytes(40 << 20)})  # type: ignore[arg-type]
         for party in (server, device):
             rule = rf"^a message of kind {kind} must have at most \d+ bytes here, got \d+$"
             with pytest.raises(MessageRefused, match=rule):

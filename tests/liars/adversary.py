@@ -33,19 +33,19 @@ from stage import Stage, decoded
 from codedfl.code.gradient_code import make_code
 from codedfl.errors import CodedFLError, MessageRefused
 from codedfl.privacy.views import THE_SERVER, coded_views
-from codedfl.protocol import Agreement, Device, Parameters, Rows, Server, Terms, WholeNumbers
+from codedfl.protocol import Agreement, Device, Parameters, Rows, RunPlan, Server, Terms, Turn, WholeNumbers
 from codedfl.protocol.agreement import MOST_EPOCHS, Invitation
 from codedfl.protocol.contribution import Contribution
+from codedfl.protocol.events import RunFailed
 from codedfl.protocol.messages import SERVER, Kind, Message, Update
-from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
-from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
-from codedfl.protocol.schemes.one_shot import OneShotDevice, OneShotServer
+from codedfl.protocol.scheme import SharingScheme
+from codedfl.protocol.schemes import CODED_KEYS, CODED_PADDED, ONE_SHOT
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.solver import Solver
 from codedfl.solve.whole_total import TakesTotal
 from codedfl.state import State
 from codedfl.typing import Floats
-from scenario import Scenario, descent
+from scenario import Scenario, descent, wire
 
 # For an agreement, the positions of the adversary's devices in it and a prime: the functionals of the members that an
 # honest run on it would show, as rows along the members.
@@ -78,17 +78,16 @@ class Attacked:
     by_pods: whether a contract entitles to the totals of its pods, whatever agreements there were.
     """
 
-    server_type: type[Server]
-    device_type: type[Device]
+    scheme: SharingScheme
     entitled: Entitlement = entitled_by_code
     face_type: type[Face] | None = None  # None is Face
     by_pods: bool = False
 
 
 SCHEMES = {
-    "coded-padded": Attacked(PaddedServer, PaddedDevice),
-    "coded-keys": Attacked(KeysServer, KeysDevice),
-    "one-shot": Attacked(OneShotServer, OneShotDevice),
+    "coded-padded": Attacked(CODED_PADDED),
+    "coded-keys": Attacked(CODED_KEYS),
+    "one-shot": Attacked(ONE_SHOT),
 }
 
 
@@ -130,6 +129,7 @@ class Party:
         self.actor = actor or self.name
         self.adverse = adverse
         self.rows = scenario.data[index]
+        self._scenario = scenario
         self.identity = stage.identity(self.actor)
         self._stage, self._scheme = stage, scheme
         self._random_bytes = stage.source(self.actor)
@@ -186,16 +186,16 @@ class Party:
         terms = None if contract is None else self._terms(contract, invited)
         parameters = invited if terms is None else terms.parameters
         scheme = self._scheme if parameters is None else parameters.scheme
-        device_type = ALL_SCHEMES[scheme].device_type
+        attacked, helpers = ALL_SCHEMES[scheme], frozenset[str]()
         options: dict[str, Any] = {}
         if contract is not None:
             options = {"answered": self._answered(contract), "noise_seed": self._noise_seed(contract)}
         contribution: Contribution | None = self._contribution(contract, parameters)
-        if contract is not None and not contract.pod_of(self.name) and ALL_SCHEMES[scheme].by_pods:
-            contribution, options["helper"] = None, True
-        return device_type(
-            self.name, contribution, terms, identity=self.identity, random_bytes=self._random_bytes, **options
-        )
+        if contract is not None and not contract.pod_of(self.name) and attacked.by_pods:
+            contribution, helpers = None, frozenset({self.name})
+        known = self._scenario.parameters if parameters is None else parameters
+        plan = RunPlan(attacked.scheme, known, (), helpers=helpers, terms=terms)
+        return Device(plan, self.name, contribution, identity=self.identity, random_bytes=self._random_bytes, **options)
 
     def _answered(self, contract: Contract) -> Collection[bytes]:
         return self.answered[contract.digest]
@@ -227,7 +227,7 @@ class Party:
     def roll_back(self, snapshot: int = -1) -> None:
         """The machine goes on from a state of before, as after a crash or with an old copy of its folder."""
         self.machine = self.remembered(snapshot)
-        back_in = [] if self.machine._invitation is None else [self.machine._invitation.run]
+        back_in = [self.machine.run] if self.machine.run else []
         self.rolled_back |= {*self._agreement_of, *back_in}
         _, self.contract, self._invited = self.snapshots[snapshot]
         self._agreement_of.clear()
@@ -241,11 +241,11 @@ class Party:
     def receive(self, data: bytes) -> list[bytes]:
         """The machine's replies, all of which the adversary sees; none if it refuses."""
         message = decoded(data)
-        if message.kind is Kind.INVITATION and self.machine._invitation is None:
+        if message.kind is Kind.INVITATION and not self.machine.run:
             self._take_up(message)
         with self._stage.acting(self.actor, self.actor, data):
             try:
-                replies = self.machine.receive(data)
+                replies = wire(self.machine.receive(data))
             except MessageRefused as error:
                 self.refusals.append(str(error))
                 return []
@@ -316,10 +316,18 @@ class Face:
                 raise RuntimeError("a server machine must draw the same things in the same order")
             return first[-1]
 
-        server_type = ALL_SCHEMES[parameters.scheme].server_type
-        options: dict[str, Any] = {"identity": adversary.identity, "random_bytes": draw, **dealt}
-        self.server = server_type(parameters, list(self.cast), solver_for(parameters), **options)
-        self.server.parameters = parameters  # all of the epochs, whatever its solver wants
+        options = dict(dealt)
+        initial, pods = options.pop("initial_model", None), options.pop("pods", ())
+        holders, helpers = tuple(options.pop("holders", ())), frozenset(options.pop("helpers", ()))
+        scheme = ALL_SCHEMES[parameters.scheme].scheme
+        plan = RunPlan(scheme, parameters, tuple(self.cast), 0, holders, helpers)
+        assert not options, options
+        self.server = Server(
+            plan, solver_for(parameters), initial_model=initial, identity=adversary.identity, random_bytes=draw
+        )
+        if pods:
+            self.server.sharing._pods = pods
+        self.server._session.parameters = parameters  # all of the epochs, whatever its solver wants
         self._first_draws: tuple[bytes, ...] = tuple(first)  # the run and its keys
         self.tray: list[Letter] = []
         self.keeps_back: Collection[Kind] = (Kind.ANSWER,)
@@ -406,10 +414,12 @@ class Face:
             self._frozen = copy.deepcopy(self.server.state())
             self.adversary.agreements[self.agreement.hash] = self.agreement
 
-    def _lay_out(self, outgoing: Sequence[tuple[Sequence[str], bytes]]) -> None:
-        for receivers, data in outgoing:
-            kind = decoded(data).kind
-            self.tray += [Letter(name, kind, data) for name in receivers]
+    def _lay_out(self, turn: Turn) -> None:
+        for event in turn.events:
+            if isinstance(event, RunFailed):  # nobody is told: a liar would not
+                raise event.error
+        for outgoing in turn.outgoing:
+            self.tray += [Letter(name, outgoing.kind, outgoing.data) for name in outgoing.receivers]
 
 
 class Adversary:
@@ -438,7 +448,7 @@ class Adversary:
         self.laboratory = laboratory
         self.parties = [
             (Party if i in colluders else party_type)(
-                stage, scenario, i, adverse=i in colluders, scheme=scheme.server_type.scheme
+                stage, scenario, i, adverse=i in colluders, scheme=scheme.scheme.name
             )
             for i in range(scenario.n_devices)
         ]
@@ -504,7 +514,7 @@ class Adversary:
     def puppet(self, index: int) -> Party:
         """A device that the adversary invents, in the name of a real one."""
         actor = f"puppet {len(self.puppets)} as {self.scenario.names[index]}"
-        scheme = self.scheme.server_type.scheme
+        scheme = self.scheme.scheme.name
         self.puppets.append(Party(self.stage, self.scenario, index, adverse=True, actor=actor, scheme=scheme))
         return self.puppets[-1]
 
@@ -679,7 +689,7 @@ def world(
     """
     attacked = ALL_SCHEMES[scheme] if isinstance(scheme, str) else scheme
     of_adversary = {name: options.pop(name) for name in _OF_ADVERSARY if name in options}
-    types = {"server_type": attacked.server_type, "device_type": attacked.device_type}
+    types = {"scheme": attacked.scheme}
     usual = {"d": 2, "c": 1, "public_samples": False, "claimed_samples": sum(sizes), "colluders": options.pop("z", 0)}
     scenario = Scenario(sizes, alpha, **usual | types | options)
     if "bounds" not in options:

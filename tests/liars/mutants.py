@@ -135,7 +135,7 @@ class AnswersAnyNumber(Party):
 
     def receive(self, data: bytes) -> list[bytes]:
         if decoded(data).kind is Kind.UPDATE:
-            self.machine._questions = []
+            self.machine.epochs.questions = []
         return super().receive(data)
 
 
@@ -164,12 +164,12 @@ class SealedToForGood(Party):
     def _new_machine(self, contract: Contract | None, invited: Parameters | None) -> Device:
         secret = [self._stage.secret_of(self.identity.public)]
         machine = super()._new_machine(contract, invited)
-        draw = machine._random_bytes
+        draw = machine._session.random_bytes
 
         def long_term_key_first(count: int) -> bytes:
             return secret.pop() if secret and count == KEY_BYTES else draw(count)
 
-        machine._random_bytes = long_term_key_first
+        machine._session.random_bytes = long_term_key_first
         return machine
 
 
@@ -185,11 +185,11 @@ class SignsAnyList(Party):
 
     def receive(self, data: bytes) -> list[bytes]:
         if decoded(data).kind is Kind.OWNERS and not self.machine.ready and self.machine.agreed:
-            before = self.machine._owners
-            self.machine._owners = b""
+            sharing = self.machine.sharing
+            before, sharing.owners = sharing.owners, b""
             replies = super().receive(data)
             if before:  # its own list stays the first
-                self.machine._owners = before
+                sharing.owners = before
             return replies
         return super().receive(data)
 
@@ -199,7 +199,7 @@ class SignsShortLists(Party):
 
     def _new_machine(self, contract: Contract | None, invited: Parameters | None) -> Device:
         machine = super()._new_machine(contract, invited)
-        machine._check_owners = lambda _owners: None
+        machine.sharing._check_owners = lambda _owners: None
         return machine
 
 
@@ -208,11 +208,11 @@ class ReadyWithWhatItHas(Party):
 
     def receive(self, data: bytes) -> list[bytes]:
         replies = super().receive(data)
-        machine = self.machine
-        told = decoded(data).kind is Kind.CERTIFICATE and not machine.ready
-        if told and machine._certified and machine._gram_sum is not None:
+        sharing = self.machine.sharing
+        told = decoded(data).kind is Kind.CERTIFICATE and not sharing.ready
+        if told and sharing.certified and sharing.gram_sum is not None:
             with self._stage.acting(self.actor, self.actor, data):
-                machine._finish_sums()
+                sharing._finish_sums()
         return replies
 
 
@@ -220,16 +220,16 @@ class GivesSeedsToAnybody(Party):
     """Gives a seed of its role to a holder of another."""
 
     def receive(self, data: bytes) -> list[bytes]:
-        message, machine, agreed = decoded(data), self.machine, self.machine._agreement
+        message, machine, agreed = decoded(data), self.machine, self.machine._session.agreement
         if message.kind is not Kind.SEED_WANTED or agreed is None or message.agreement != agreed.hash:
             return super().receive(data)
         owner, receiver = unpack_list(message.body, "a wish")
-        if agreed.position(owner) not in machine._seeds:
+        if agreed.position(owner) not in machine.sharing.seeds:
             return []
         header = Message(Kind.SEED, message.run, agreed.hash, self.name, receiver)
         with self._stage.acting(self.actor, self.actor, data):
-            seed = machine._seeds[agreed.position(owner)]
-            envelope = machine._seal(agreed.member(receiver).run_key, header, seed)
+            seed = machine.sharing.seeds[agreed.position(owner)]
+            envelope = machine._session.seal(agreed.member(receiver).run_key, header, seed)
         reply = header.with_body(envelope).encode()
         self._stage.wire.append(reply)
         return [reply]

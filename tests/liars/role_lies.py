@@ -17,13 +17,13 @@ from typing import Any, NamedTuple
 from adversary import ALL_SCHEMES, Adversary, Attacked, Face, Party
 from stage import decoded
 
-from codedfl.protocol import Agreement
+from codedfl.protocol import Agreement, Turn
 from codedfl.protocol.agreement import Member
 from codedfl.protocol.messages import Commitments, Kind, Message, pack_list, unpack_list
 from codedfl.protocol.owner_list import Certificate, OwnerList
-from codedfl.protocol.schemes.role_device import RoleDevice
-from codedfl.protocol.schemes.role_server import RoleServer
-from codedfl.protocol.schemes.role_sums import SumsDevice, SumsServer
+from codedfl.protocol.schemes import ROLE_KEYS, ROLE_SUMS
+from codedfl.protocol.schemes.role_device import RoleDeviceSharing
+from codedfl.typing import Floats
 
 
 class KnownSeed(NamedTuple):
@@ -41,13 +41,12 @@ def known_seeds(adversary: Adversary) -> list[KnownSeed]:
     honest, found = {party.name for party in adversary.honest}, []
     for party in adversary.parties:
         machine = party.machine
-        if party.adverse and isinstance(machine, RoleDevice) and machine._agreement is not None:
-            for owner, seed in machine._seeds.items():
-                name = machine._agreement.names[owner]
+        sharing, agreed = machine.sharing, machine._session.agreement
+        if party.adverse and isinstance(sharing, RoleDeviceSharing) and agreed is not None:
+            for owner, seed in sharing.seeds.items():
+                name = agreed.names[owner]
                 if name in honest:
-                    found.append(
-                        KnownSeed(machine._agreement.run, name, machine._role, seed, machine._commitments[owner])
-                    )
+                    found.append(KnownSeed(agreed.run, name, sharing._role, seed, sharing._commitments[owner]))
     return found
 
 
@@ -66,16 +65,17 @@ class RoleFace(Face):
 
     def _freezes_any_set(self) -> None:
         """A server machine does not freeze a set without whole pods; a liar's does."""
-        server, freeze = self.server, self.server._frozen
+        sharing = self.server.sharing
+        agree = sharing.agree
 
-        def frozen(members: Sequence[Member]) -> Agreement:
-            pods, server._pods = server._pods, ()
+        def agreed(members: Sequence[Member], initial_model: Floats | None) -> Agreement:
+            pods, sharing._pods = sharing._pods, ()
             try:
-                return freeze(members)
+                return agree(members, initial_model)
             finally:
-                server._pods = pods
+                sharing._pods = pods
 
-        server._frozen = frozen  # type: ignore[method-assign]
+        sharing.agree = agreed  # type: ignore[method-assign]
 
     @property
     def holders(self) -> list[str]:
@@ -87,11 +87,11 @@ class RoleFace(Face):
     def owners(self, names: Iterable[str]) -> OwnerList:
         """A list of some that have uploaded, in the agreement's order."""
         places = sorted(self.agreement.position(name) for name in names)
-        return OwnerList(tuple(self.server._listed_as[j] for j in places))
+        return OwnerList(tuple(self.server.sharing._listed_as[j] for j in places))
 
     @property
     def uploaded(self) -> list[str]:
-        return [self.agreement.names[j] for j in sorted(self.server._listed_as)]
+        return [self.agreement.names[j] for j in sorted(self.server.sharing._listed_as)]
 
     def tell(self, owners: OwnerList, devices: Iterable[str]) -> None:
         """Ask devices to sign; what they sign is kept."""
@@ -119,7 +119,7 @@ class RoleFace(Face):
         agreed, machine = self.agreement, giver.machine
         header = Message(Kind.SEED, agreed.run, agreed.hash, giver.name, receiver)
         with self.adversary.stage.acting(giver.actor, giver.actor):
-            envelope = machine._seal(agreed.member(receiver).run_key, header, known.seed)
+            envelope = machine._session.seal(agreed.member(receiver).run_key, header, known.seed)
         body = pack_list([known.owner, receiver, known.commitments.fields(), envelope])
         self.adversary.hand_over(
             self.cast[receiver], header.with_body(body).signed_by(self.adversary.identity).encode()
@@ -141,13 +141,12 @@ class RoleFace(Face):
             self.signatures.setdefault(digest, {})[message.sender] = signature
         super().take(data)
 
-    def _lay_out(self, outgoing: Sequence[tuple[Sequence[str], bytes]]) -> None:
-        for _, data in outgoing:
-            message = decoded(data)
-            if message.kind is Kind.OWNERS:
-                made = OwnerList.decode(message.body, self.agreement)
+    def _lay_out(self, turn: Turn) -> None:
+        for outgoing in turn.outgoing:
+            if outgoing.kind is Kind.OWNERS:
+                made = OwnerList.decode(outgoing.message.body, self.agreement)
                 self.lists.setdefault(made.digest, made)
-        super()._lay_out(outgoing)
+        super()._lay_out(turn)
         if self.keeps_lists:
             self.tray = [one for one in self.tray if one.kind not in (Kind.OWNERS, Kind.CERTIFICATE)]
 
@@ -185,7 +184,7 @@ def certified(adversary: Adversary, agreement: Agreement, adverse: frozenset[int
 
 
 ROLE_SCHEMES = {
-    "role-keys": Attacked(RoleServer, RoleDevice, entitled_by_roles, RoleFace, by_pods=True),
-    "role-sums": Attacked(SumsServer, SumsDevice, entitled_by_roles, RoleFace, by_pods=True),
+    "role-keys": Attacked(ROLE_KEYS, entitled_by_roles, RoleFace, by_pods=True),
+    "role-sums": Attacked(ROLE_SUMS, entitled_by_roles, RoleFace, by_pods=True),
 }
 ALL_SCHEMES |= ROLE_SCHEMES

@@ -228,7 +228,7 @@ def a_seed_of_before(scheme: str, stage: Stage, *, rolled_back: bool) -> Leak | 
             party.remember()
         again = adversary.face(holders=[*names[1:], names[0]], like=first)  # the joins go to both if it is the same run
         if rolled_back:
-            again.server._joined = dict(first.server._joined)
+            again.server.joining._joined = dict(first.server.joining._joined)
         first.deliver_all(Kind.UPDATE)
         known = next(one for one in known_seeds(adversary) if one.owner == VICTIM)
         first.ask_everything()

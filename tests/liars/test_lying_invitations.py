@@ -16,6 +16,7 @@ from role_lies import ROLE_SCHEMES, RoleFace
 from stage import Stage
 
 from codedfl.exact.fixed_point import Bounds
+from codedfl.protocol import Outgoing, Turn
 from codedfl.protocol.agreement import Member
 from codedfl.protocol.messages import Kind
 
@@ -140,10 +141,10 @@ def two_invitations_to_one_run(ranges: TwoRanges) -> None:
         face.invite()
         face.tray = [letter for letter in face.tray if letter.receiver in ranges.invited(contract)]
         face.deliver_all()
-    members = [member for face in faces.values() for member in face.server._joined.values()]
+    members = [member for face in faces.values() for member in face.server.joining.members]
     assert {member.name for member in members} == set(adversary.scenario.names)
     for face in faces.values():
-        face.server._joined = {member.name: member for member in members}
+        face.server.joining._joined = {member.name: member for member in members}
         face.freeze()
         face.deliver_all(Kind.UPDATE)
 
@@ -238,13 +239,13 @@ def test_terms_say_how_many_directions_of_x_x_roles_show(z: int, n_devices: int)
 
 def deal_to_colluders(face: RoleFace, z: int) -> None:
     """A role for each of the first z devices, the last one for all others; told instead of what the machine dealt."""
-    joined = face.server._joined
     roles = {name: min(place, z) for place, name in enumerate(face.cast)}
-    agreement = type(face.agreement).freeze(face.server.invitation, list(joined.values()), roles=roles)
-    face.server.agreement = agreement
+    agreement = type(face.agreement).freeze(face.server.invitation, face.server.joining.members, roles=roles)
+    face.server._session.agreement = agreement
     face.adversary.agreements[agreement.hash] = agreement
     face.tray = []
-    face._lay_out([face.server._broadcast(Kind.AGREEMENT, agreement.encoded, agreement.names)])
+    told = face.server._session.signed(Kind.AGREEMENT, agreement.encoded)
+    face._lay_out(Turn([Outgoing(agreement.names, told)]))
 
 
 @pytest.mark.parametrize("scheme", ALL_SCHEMES)

@@ -23,7 +23,7 @@ from stage import Stage, decoded
 from codedfl.errors import InvalidInput
 from codedfl.exact.fixed_point import Bounds
 from codedfl.exact.row_noise import RowNoise
-from codedfl.protocol import Rows, Terms
+from codedfl.protocol import Device, Rows, RunPlan, Terms
 from codedfl.protocol.messages import Kind
 from codedfl.protocol.terms import DOES_NOT_TAKE_PART
 
@@ -184,7 +184,7 @@ def test_two_servers_with_one_key_are_one_adversary(scheme: str):
 
 def with_several_contracts(adversary: Adversary) -> None:
     """Other schemes, bounds, pods missing, whole numbers, helpers, another edition: on each, every union of pods."""
-    other = next(one for one in ROLE_SCHEMES if one != adversary.scheme.server_type.scheme)
+    other = next(one for one in ROLE_SCHEMES if one != adversary.scheme.scheme.name)
     pods = pods_of([3, 3])
     whole = {"scheme": "role-keys", "reveals_gram": False, "total_limit": 1000, "epochs": 1}
     contracts = [
@@ -384,6 +384,6 @@ def test_noise_of_a_contract_has_a_seed_of_its_own():
         adversary = divided(stage, "role-keys", [6], 1, noise=RowNoise(1.0, 2, 1.0))
         party = adversary.parties[0]
         rows = Rows(np.ones((1, 1)), np.ones((1, 1)))
-        device_type = adversary.scheme.device_type
+        plan = RunPlan(adversary.scheme.scheme, adversary.parameters, (), terms=adversary.contract.terms())
         with pytest.raises(InvalidInput, match=r"^noise_seed must be given with terms"):
-            device_type(party.name, rows, adversary.contract.terms(), identity=party.identity)
+            Device(plan, party.name, rows, identity=party.identity)

@@ -51,7 +51,7 @@ def test_a_training_on_forms_gives_the_model_of_plain_integers(
         adversary = world(stage, scheme, laboratory=True, **options)
         model = trained(adversary)
     scenario = adversary.scenario
-    solver = ClosedForm(1e-3) if scenario.device_type.reveals_gram else descent()
+    solver = ClosedForm(1e-3) if scenario.scheme.reveals_gram else descent()
     assert np.array_equal(model, scenario.expected_models(solver)[-1])
     assert len(scenario.agreement().fixed_point.ring.primes) == (2 if precision is None else 3)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -216,9 +216,8 @@ class Fleet:
         scenario = self.scenario
 
         def make_server(introduced: Mapping[str, bytes]) -> Server:
-            return scenario.server_type(
-                scenario.parameters, sorted(introduced), make_solver(), identity=identity, roster=introduced
-            )
+            plan = replace(scenario.plan, names=tuple(sorted(introduced)))
+            return Server(plan, make_solver(), identity=identity, roster=introduced)
 
         count = scenario.n_devices
         patience = self.patience or Patience(count, count, 600.0, 60.0, 60.0)

@@ -13,8 +13,7 @@ from fake_broker import FakeBroker, Fleet
 
 from codedfl.engine.conductor import Patience
 from codedfl.errors import NotEnoughDevices
-from codedfl.protocol.schemes.role_device import RoleDevice
-from codedfl.protocol.schemes.role_server import RoleServer
+from codedfl.protocol.schemes import ROLE_KEYS
 from scenario import Scenario, descent
 
 
@@ -26,7 +25,7 @@ def no_power_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def scenario() -> Scenario:
-    types: Any = {"server_type": RoleServer, "device_type": RoleDevice}
+    types: Any = {"scheme": ROLE_KEYS}
     return Scenario((3, 5, 2, 4, 3, 2), 1, d=30, colluders=1, public_samples=False, **types)
 
 

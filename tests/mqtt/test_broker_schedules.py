@@ -18,17 +18,17 @@ from codedfl.engine.state_folder import INDEX
 from codedfl.errors import NotEnoughDevices
 from codedfl.mqtt import topics
 from codedfl.mqtt.frames import Envelope, Fetch, Piece, read_frame
-from codedfl.protocol import Device, Phase, Server
+from codedfl.protocol import Phase
 from codedfl.protocol.messages import VERSION
-from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
-from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
+from codedfl.protocol.scheme import SharingScheme
+from codedfl.protocol.schemes import CODED_KEYS, CODED_PADDED
 from codedfl.run.in_process import run_in_process
 from lab_party import LabParty
 from scenario import Scenario, descent
 
-SCHEMES: dict[str, tuple[type[Server], type[Device]]] = {
-    "coded-padded": (PaddedServer, PaddedDevice),
-    "coded-keys": (KeysServer, KeysDevice),
+SCHEMES: dict[str, SharingScheme] = {
+    "coded-padded": CODED_PADDED,
+    "coded-keys": CODED_KEYS,
 }
 
 
@@ -45,8 +45,8 @@ def no_power_cuts(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixt
 
 @pytest.fixture(params=SCHEMES)
 def scenario(request: pytest.FixtureRequest) -> Scenario:
-    server_type, device_type = SCHEMES[request.param]
-    return Scenario(sizes=(3, 5, 2, 4, 3), alpha=3, d=40, server_type=server_type, device_type=device_type)
+    scheme = SCHEMES[request.param]
+    return Scenario(sizes=(3, 5, 2, 4, 3), alpha=3, d=40, scheme=scheme)
 
 
 @pytest.fixture
@@ -173,7 +173,7 @@ def pieces_sent(broker: FakeBroker, device: str) -> list[int]:
 
 @pytest.mark.usefixtures("small_pieces")
 def test_an_upload_cut_in_the_middle_goes_on_where_it_stopped(tmp_path: Path):
-    scenario = Scenario((3, 5, 2, 4, 3), alpha=3, d=60, server_type=KeysServer, device_type=KeysDevice)
+    scenario = Scenario((3, 5, 2, 4, 3), alpha=3, d=60, scheme=CODED_KEYS)
     broker = FakeBroker()
     fleet = Fleet(scenario, tmp_path, broker)
     cut = False
@@ -198,7 +198,7 @@ def test_an_upload_cut_in_the_middle_goes_on_where_it_stopped(tmp_path: Path):
 
 @pytest.mark.usefixtures("small_pieces")
 def test_no_more_pieces_are_on_the_way_than_agreed(tmp_path: Path):
-    scenario = Scenario((2,) * 12, alpha=3, d=60, server_type=KeysServer, device_type=KeysDevice)
+    scenario = Scenario((2,) * 12, alpha=3, d=60, scheme=CODED_KEYS)
     broker = FakeBroker()
     fleet = Fleet(scenario, tmp_path, broker)
     on_the_way: dict[str, int] = {}

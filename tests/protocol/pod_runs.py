@@ -13,18 +13,16 @@ from codedfl.exact.row_noise import RowNoise
 from codedfl.protocol import Device, Parameters, Phase, Server, Terms
 from codedfl.protocol.contribution import Contribution
 from codedfl.protocol.plan import RunPlan
-from codedfl.protocol.schemes import machines_of
-from codedfl.protocol.schemes.role_device import RoleDevice
-from codedfl.protocol.schemes.role_server import RoleServer
-from codedfl.protocol.schemes.role_sums import SumsDevice, SumsServer
+from codedfl.protocol.scheme import SharingScheme
+from codedfl.protocol.schemes import ROLE_KEYS, ROLE_SUMS
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.solver import Solver
 from scenario import Network, Scenario, descent, repeatable
 
 SERVERS_IDENTITY = Identity(bytes([7]) * 32)
 KINDS: dict[str, Any] = {
-    "role-keys": {"server_type": RoleServer, "device_type": RoleDevice},
-    "role-sums": {"server_type": SumsServer, "device_type": SumsDevice},
+    "role-keys": {"scheme": ROLE_KEYS},
+    "role-sums": {"scheme": ROLE_SUMS},
 }
 
 
@@ -36,8 +34,7 @@ class PodScenario(Scenario):
     alpha: int = 1
     colluders: int = 1
     public_samples: bool = False
-    server_type: type[Server] = RoleServer
-    device_type: type[Device] = RoleDevice
+    scheme: SharingScheme = ROLE_KEYS
     pod_sizes: Sequence[int] = (3, 3, 3)
     least_owners: int = 3
     helpers: tuple[str, ...] = ()
@@ -75,9 +72,8 @@ class PodScenario(Scenario):
 
     @property
     def plan(self) -> RunPlan:
-        machines = machines_of(self.parameters.scheme)
         helpers = frozenset(self.helpers)
-        return RunPlan(machines, self.parameters, tuple(self.everybody), helpers=helpers, terms=self.agreed_to)
+        return RunPlan(self.scheme, self.parameters, tuple(self.everybody), helpers=helpers, terms=self.agreed_to)
 
     def contribution(self, name: str) -> Contribution | None:
         return None if name in self.helpers else super().rows(self.names.index(name))
@@ -87,15 +83,15 @@ class PodScenario(Scenario):
         source = repeatable(f"{name} {salt}")
         seed = f"noise of {name:>23}".encode() if self.noise else b""
         usual: dict[str, Any] = {"identity": self.identity(name), "random_bytes": source, "noise_seed": seed}
-        return self.plan.device(name, options.pop("contribution", self.contribution(name)), **usual | options)
+        return Device(self.plan, name, options.pop("contribution", self.contribution(name)), **usual | options)
 
     def solver(self) -> Solver:
-        return ClosedForm(1e-3) if self.device_type.reveals_gram else descent(self.epochs)
+        return ClosedForm(1e-3) if self.scheme.reveals_gram else descent(self.epochs)
 
     def network(self, salt: object = "", solver: Solver | None = None, **options: Any) -> Network:
         """Everybody has been invited."""
         source = repeatable(f"server {salt}")
-        server = self.plan.server(solver or self.solver(), identity=SERVERS_IDENTITY, random_bytes=source)
+        server = Server(self.plan, solver or self.solver(), identity=SERVERS_IDENTITY, random_bytes=source)
         network = Network(server, [self.party(name, salt, **options) for name in self.everybody])
         network.send(server.invite())
         return network
@@ -103,7 +99,7 @@ class PodScenario(Scenario):
     def expected(self, listed: Collection[str]) -> Any:
         """The oracle's model of these owners, on the scales of all."""
         kept = Scenario(self.sizes, 1, self.d, self.c, public_samples=False, bounds=self.bounds, seed=self.seed)
-        kept.server_type, kept.device_type = self.server_type, self.device_type
+        kept.scheme = self.scheme
         return kept.only(listed).expected_models(self.solver())[-1]
 
 
@@ -126,5 +122,5 @@ def drive(network: Network, silent: Callable[[], Collection[str]] = tuple, joine
         if server.phase is Phase.FINISHED:
             return
         gone = set(silent()) | (set(names) - set(joined or names))
-        network.send(server.check_enough([name for name in names if name in gone]))
+        network.send(server.go_on_without([name for name in names if name in gone]))
     raise AssertionError(f"the run stopped: {server!r}")

@@ -8,15 +8,14 @@ from typing import Any
 import numpy as np
 
 from codedfl.protocol import Server
-from codedfl.protocol.schemes.role_device import RoleDevice
-from codedfl.protocol.schemes.role_server import RoleServer
+from codedfl.protocol.schemes import ROLE_KEYS
 from scenario import Network, Scenario, descent
 
 SIZES = (2, 1, 7, 3, 1, 4)
 
 
 def scenario_of(colluders: int = 1, sizes: Sequence[int] = SIZES, **options: Any) -> Scenario:
-    types = {"server_type": RoleServer, "device_type": RoleDevice} | options
+    types = {"scheme": ROLE_KEYS} | options
     return Scenario(sizes=sizes, alpha=1, colluders=colluders, public_samples=False, **types)
 
 

@@ -11,17 +11,19 @@ from crafted import refused
 
 from codedfl.errors import MessageRefused, NotEnoughDevices
 from codedfl.protocol import Phase
-from codedfl.protocol.coded_device import CodedDevice
+from codedfl.protocol.device_session import DeviceSession
+from codedfl.protocol.device_sharing import CodedDeviceSharing
+from codedfl.protocol.events import Ignored
 from codedfl.protocol.messages import SERVER, Complaint, Kind, Message, Secrets, Unusable
-from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
-from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
+from codedfl.protocol.scheme import SharingScheme
+from codedfl.protocol.schemes import CODED_KEYS, CODED_PADDED
 from codedfl.run.in_process import run_in_process
 from scenario import Network, Scenario, descent
 from wording import exactly
 
-SCHEMES: dict[str, tuple[Any, Any]] = {
-    "coded-padded": (PaddedServer, PaddedDevice),
-    "coded-keys": (KeysServer, KeysDevice),
+SCHEMES: dict[str, SharingScheme] = {
+    "coded-padded": CODED_PADDED,
+    "coded-keys": CODED_KEYS,
 }
 pytestmark = pytest.mark.usefixtures("no_power_cuts")
 GUILTY = "device-1"
@@ -29,41 +31,36 @@ GUILTY = "device-1"
 
 @pytest.fixture(params=SCHEMES)
 def scenario(request: pytest.FixtureRequest) -> Scenario:
-    server_type, device_type = SCHEMES[request.param]
-    return Scenario(sizes=(3, 2, 4, 2), alpha=3, server_type=server_type, device_type=device_type)
+    scheme = SCHEMES[request.param]
+    return Scenario(sizes=(3, 2, 4, 2), alpha=3, scheme=scheme)
 
 
 @pytest.fixture
 def spoilt(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> Scenario:
     """device-1 seals nothing at all to everybody."""
-    honest = CodedDevice._shares
+    honest = DeviceSession.seal_for
 
-    def shares(self: CodedDevice, *arguments: Any, **options: Any) -> Message:
-        if self.name != GUILTY:
-            return honest(self, *arguments, **options)
-        with monkeypatch.context() as patch:
-            patch.setattr(Secrets, "encode", lambda _: EMPTY)
-            return honest(self, *arguments, **options)
+    def seal_for(self: DeviceSession, position: int, plaintext: bytes, kind: Kind = Kind.SHARE) -> bytes:
+        return honest(self, position, Secrets().encode() if self.name == GUILTY else plaintext, kind)
 
-    EMPTY = Secrets().encode()
-    monkeypatch.setattr(CodedDevice, "_shares", shares)
+    monkeypatch.setattr(DeviceSession, "seal_for", seal_for)
     return scenario
 
 
-def refuse(self: CodedDevice, sender: str, reason: Unusable) -> Message:
+def refuse(self: Complaint) -> bytes:
     """The rule as it was."""
-    raise MessageRefused(f"the share of {sender!r} must be usable, got {reason}")
+    raise MessageRefused(f"the share of {self.accused!r} must be usable, got {self.reason}")
 
 
 def test_under_the_old_rule_honest_receivers_look_lost(spoilt: Scenario, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(CodedDevice, "_complain", refuse)
+    monkeypatch.setattr(Complaint, "encode", refuse)
     network = Network.of(spoilt)
     while links := network.pending():
         with suppress(MessageRefused):
             network.deliver(links[0])
     lost = [name for name in spoilt.names if name not in network.server.ready_devices]
     with pytest.raises(NotEnoughDevices) as caught:
-        network.server.check_enough(lost)
+        network.server.go_on_without(lost)
     assert GUILTY not in caught.value.missing
     assert set(caught.value.missing) == {"device-0", "device-2", "device-3"}
 
@@ -77,23 +74,24 @@ def test_the_sender_is_named(spoilt: Scenario):
     with pytest.raises(NotEnoughDevices, match=exactly(message)) as caught:
         run_in_process(server, spoilt.devices())
     assert caught.value.missing == (GUILTY,)
-    assert server.complaints == {GUILTY: dict.fromkeys(["device-0", "device-2", "device-3"], "no mask seed")}
+    assert server.sharing.complaints == {GUILTY: dict.fromkeys(["device-0", "device-2", "device-3"], "no mask seed")}
 
 
 def test_where_enough_others_are_ready_a_complaint_stops_nothing(scenario: Scenario, monkeypatch: pytest.MonkeyPatch):
     """device-3 alone cannot use what it got: the run goes on without its answers."""
-    honest = CodedDevice._on_share
+    honest = CodedDeviceSharing._take
 
-    def on_share(self: CodedDevice, message: Message) -> list[Message]:
-        if self.name == "device-3" and message.sender == GUILTY:
-            return [self._complain(GUILTY, Unusable.NO_DATA)]
-        return honest(self, message)
+    def take(self: CodedDeviceSharing, sender: int, *arguments: Any) -> Unusable | None:
+        session = self._session
+        if session.name == "device-3" and session.agreed.names[sender] == GUILTY:
+            return Unusable.NO_DATA
+        return honest(self, sender, *arguments)
 
-    monkeypatch.setattr(CodedDevice, "_on_share", on_share)
+    monkeypatch.setattr(CodedDeviceSharing, "_take", take)
     server = scenario.server(descent())
     model = run_in_process(server, scenario.devices())
     assert np.array_equal(model, scenario.expected_models(descent())[-1])
-    assert list(server.complaints) == [GUILTY]
+    assert list(server.sharing.complaints) == [GUILTY]
     assert "device-3" not in server.ready_devices
 
 
@@ -102,17 +100,17 @@ def test_who_gets_ready_after_all_takes_the_complaint_back(sharing: Network):
     server = sharing.server
     accuse(sharing, "device-0", "device-1")
     accuse(sharing, "device-3", "device-1")
-    assert list(server.complaints["device-1"]) == ["device-0", "device-3"]
+    assert list(server.sharing.complaints["device-1"]) == ["device-0", "device-3"]
     sharing.run_until(Kind.UPDATE, Kind.FINISH)
-    assert server.complaints == {}
+    assert server.sharing.complaints == {}
     assert server.phase is Phase.TRAINING
-    accuse(sharing, "device-0", "device-1")
-    assert server.complaints == {}
-    assert server.ignored["complaint of a device that is ready"] == 1
+    turn = server.receive(complaint(sharing, "device-0", "device-1"))
+    assert turn.events == [Ignored("device-0", "complaint of a device that is ready")]
+    assert server.sharing.complaints == {}
 
 
 def accuse(network: Network, accuser: str, accused: str) -> None:
-    assert network.server.receive(complaint(network, accuser, accused)) == []
+    assert network.server.receive(complaint(network, accuser, accused)).outgoing == []
 
 
 def complaint(network: Network, accuser: str, accused: str, signer: str = "") -> bytes:
@@ -133,4 +131,4 @@ def test_complaints_are_authentic_and_about_shares_that_were_relayed(sharing: Ne
     refused(sharing.server, complaint(sharing, "device-0", "mallory"), stranger)
     with pytest.raises(MessageRefused, match=r"^a sealed message must open with the key of its sender"):
         sharing.server.receive(complaint(sharing, "device-0", "device-1", signer="device-2"))
-    assert sharing.server.complaints == {}
+    assert sharing.server.sharing.complaints == {}

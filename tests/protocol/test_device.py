@@ -10,11 +10,11 @@ from crafted import EVE, from_server, pad_seeds, padded_gram, refused
 
 import oracle
 from codedfl.crypto.sealed import Identity, fingerprint
-from codedfl.protocol import Device, Server
+from codedfl.protocol import Device
 from codedfl.protocol.messages import SERVER, Answer, Kind, Message, Update
-from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
-from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
-from scenario import Network, Scenario, repeatable, snapshot
+from codedfl.protocol.scheme import SharingScheme
+from codedfl.protocol.schemes import CODED_KEYS, CODED_PADDED
+from scenario import Network, Scenario, repeatable, snapshot, wire
 
 # -- phase 2
 
@@ -32,7 +32,7 @@ def direction(network: Network, *values: int) -> bytes:
 
 def answer_of(network: Network, name: str, data: bytes) -> Answer:
     device = network.devices[name]
-    (reply,) = map(Message.decode, device.receive(data))
+    (reply,) = map(Message.decode, wire(device.receive(data)))
     assert reply.kind is Kind.ANSWER
     return Answer.decode(network.opened(reply))
 
@@ -66,7 +66,7 @@ def test_an_answer_is_coded_data_times_e_plus_masks_of_this_very_update(ready: N
     e = [3, -1, 0, 2, 5, 0, 0, -4]
     scenario, server = Scenario(), ready.server
     ring, code = server.agreement.fixed_point.ring, server.agreement.code
-    seeds = {j: device._mask_seeds[j] for j, device in enumerate(ready.devices.values())}
+    seeds = {j: device.sharing.mask_seeds[j] for j, device in enumerate(ready.devices.values())}
     device = ready.devices["device-2"]
     device.receive(update_for(ready, 1))
     update = update_for(ready, 2, direction(ready, *e))
@@ -142,7 +142,7 @@ def test_after_the_end_all_secrets_of_the_run_are_forgotten(ready: Network):
         # Played again, nothing of the run brings anything back.
         before = snapshot(device)
         for data in seen:
-            assert device.receive(data) == []
+            assert device.receive(data).outgoing == []
         assert snapshot(device) == before
 
 
@@ -157,7 +157,7 @@ def repeatable_mask_seed(index: int, device: Device) -> bytes:
 
 def test_the_mask_seed_of_the_test_above_is_the_true_one(ready: Network):
     for j, device in enumerate(ready.devices.values()):
-        assert device._mask_seeds[j] == repeatable_mask_seed(j, device)
+        assert device.sharing.mask_seeds[j] == repeatable_mask_seed(j, device)
 
 
 def test_a_finish_by_somebody_else_is_refused(ready: Network):
@@ -179,26 +179,27 @@ def test_repr_shows_the_state_and_no_secret():
     network.run()
     shown.append(repr(device))
     assert shown == [
-        "<PaddedDevice 'device-0', idle, answered epoch 0>",
-        "<PaddedDevice 'device-0', sharing, answered epoch 0>",
-        "<PaddedDevice 'device-0', ready, answered epoch 0>",
-        "<PaddedDevice 'device-0', finished, answered epoch 4>",
+        "<Device 'device-0', idle, answered epoch 0>",
+        "<Device 'device-0', sharing, answered epoch 0>",
+        "<Device 'device-0', ready, answered epoch 0>",
+        "<Device 'device-0', finished, answered epoch 4>",
     ]
 
 
 # -- the end
 
 
-@pytest.mark.parametrize("types", [(PaddedServer, PaddedDevice), (KeysServer, KeysDevice)], ids=["padded", "keys"])
-def test_an_end_in_the_middle_of_phase_1_leaves_no_secrets(types: tuple[type[Server], type[Device]]):
-    network = Network.of(Scenario(server_type=types[0], device_type=types[1]))
+@pytest.mark.parametrize("types", [CODED_PADDED, CODED_KEYS], ids=["padded", "keys"])
+def test_an_end_in_the_middle_of_phase_1_leaves_no_secrets(types: SharingScheme):
+    network = Network.of(Scenario(scheme=types))
     network.run_until(Kind.SHARE)
     device = network.devices["device-0"]
-    assert device._mask_seeds and device._key and not device.ready
+    assert device.sharing.mask_seeds and device._session.key and not device.ready
     server = network.server
     end = Message(Kind.FINISH, server.run, server.agreement.hash, "", "").signed_by(server.identity)
-    assert device.receive(end.encode()) == []
-    left = device.state()
-    secrets = ("_key", "_mask_seeds", "_pad_seeds", "_gram_sum", "_constant_sum", "linear", "constant")
-    assert not any(left.get(name) for name in secrets)
-    assert device._contribution is None
+    assert device.receive(end.encode()).outgoing == []
+    left = {**device.state()["session"], **device.state()["own"], **device.state()["sharing"]}
+    secrets = ("key", "noise_seed", "mask_seeds", "gram_sum", "constant_sum", "answer_matrix", "answer_constant")
+    assert set(secrets) <= set(left)
+    assert not any(left.get(name) for name in (*secrets, "_pad_seeds"))
+    assert device._own.contribution is None

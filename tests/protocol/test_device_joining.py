@@ -12,10 +12,9 @@ from crafted import EVE, EVES_KEY, from_server, refused
 from codedfl.crypto.sealed import fingerprint
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.exact.fixed_point import Bounds
-from codedfl.protocol import Agreement, Phase, Rows, Server
+from codedfl.protocol import Agreement, Device, Phase, Rows, Server
 from codedfl.protocol.messages import SERVER, Kind, Message, pack_list
-from codedfl.protocol.schemes.coded_padded import PaddedDevice
-from scenario import Network, Scenario, descent, joined, repeatable, snapshot
+from scenario import Network, Scenario, descent, joined, repeatable, snapshot, wire
 from wording import exactly
 
 X, Y = np.full((3, 4), 0.5), np.full((3, 2), 0.25)
@@ -23,7 +22,7 @@ X, Y = np.full((3, 4), 0.5), np.full((3, 2), 0.25)
 
 def invitation(server: Server, **changes: Any) -> Message:
     """What the server would send to all, with changes, signed by the server."""
-    message = Message.decode(server.invite()[0].data)
+    message = Message.decode(server.invite().outgoing[0].data)
     return replace(message, **changes).signed_by(server.identity)
 
 
@@ -49,7 +48,7 @@ def test_bad_data_are_refused(X: np.ndarray, Y: np.ndarray, message: str):
 @pytest.mark.parametrize(("name", "length"), [("", 0), ("x" * 65, 65), ("é" * 33, 66)])
 def test_a_bad_name_is_refused(name: str, length: int):
     with pytest.raises(InvalidInput, match=exactly(f"name must have 1 to 64 bytes, got {length}")):
-        PaddedDevice(name, Rows(X, Y))
+        Device(Scenario().plan, name, Rows(X, Y))
 
 
 def test_lists_and_float32_are_welcome():
@@ -73,7 +72,7 @@ def test_the_first_key_is_kept_for_the_run():
     scenario = Scenario()
     server = scenario.server()
     device = scenario.device(0)
-    device.receive(server.invite()[0].data)
+    device.receive(server.invite().outgoing[0].data)
     body = pack_list([EVE.public, EVES_KEY.public, scenario.parameters.encode()])
     message = (
         f"the server's key must stay that of the first invitation, {fingerprint(server.identity.public)},"
@@ -86,9 +85,9 @@ def test_a_device_is_in_one_run():
     scenario = Scenario()
     server, other = scenario.server(), scenario.server(random_bytes=repeatable("other"))
     device = scenario.device(0)
-    device.receive(server.invite()[0].data)
+    device.receive(server.invite().outgoing[0].data)
     message = f"this device is in run {server.run.hex()} already: one run each, got {other.run.hex()}"
-    refused(device, other.invite()[0].data, message)
+    refused(device, other.invite().outgoing[0].data, message)
 
 
 @pytest.mark.parametrize("run", [b"", b"short", bytes(17)])
@@ -111,13 +110,13 @@ def test_a_server_key_that_nothing_can_be_sealed_to_is_refused():
 
 def test_an_invitation_repeated_is_joined_again_until_the_set_is_frozen(invited: Network):
     device = invited.devices["device-0"]
-    data = invited.server.invite()[0].data
+    data = invited.server.invite().outgoing[0].data
     before = snapshot(device)
-    assert [Message.decode(reply).kind for reply in device.receive(data)] == [Kind.JOIN]
+    assert [Message.decode(reply).kind for reply in wire(device.receive(data))] == [Kind.JOIN]
     assert snapshot(device) == before
     invited.run_until(Kind.PAD_SEED)
     before = snapshot(device)
-    assert device.receive(data) == []
+    assert device.receive(data).outgoing == []
     assert snapshot(device) == before
 
 
@@ -132,7 +131,7 @@ def test_one_set_of_parameters_a_run():
     scenario = Scenario()
     server = scenario.server()
     device = scenario.device(0)
-    device.receive(server.invite()[0].data)
+    device.receive(server.invite().outgoing[0].data)
     other = replace(server.invitation, parameters=replace(scenario.parameters, bounds=Bounds(0.5, 1.0, 14, 5)))
     message = "a run has one invitation: a second one with other parameters or keys is refused"
     refused(device, invitation(server, body=other.encoded).encode(), message)
@@ -144,7 +143,7 @@ def test_whether_a_device_joins_says_nothing_of_its_rows(bounds: Bounds):
     scenario = Scenario(bounds=bounds, public_samples=False)
     network = Network.of(scenario)
     network.run()
-    assert network.server.refusals == {}
+    assert network.server.joining.refusals == {}
     assert network.server.phase is Phase.FINISHED
     for (X, Y), device in zip(scenario.data, network.devices.values(), strict=True):
         kept = slice(0, bounds.samples_per_device)
@@ -176,10 +175,10 @@ def test_a_second_agreement_is_refused_and_the_same_one_changes_nothing(agreed: 
     device = agreed.devices["device-0"]
     first = agreed.server.agreement
     without = agreement_of(agreed, members=first.members[:3])
-    message = "a device accepts one agreement a run: a second, different one is refused"
+    message = "a device accepts one agreement per run: a second, different one is refused"
     refused(device, from_server(agreed, Kind.AGREEMENT, without.encoded), message)
     before = snapshot(device)
-    assert device.receive(from_server(agreed, Kind.AGREEMENT, first.encoded)) == []
+    assert device.receive(from_server(agreed, Kind.AGREEMENT, first.encoded)).outgoing == []
     assert snapshot(device) == before
 
 
@@ -232,9 +231,9 @@ def test_a_set_of_one_is_never_accepted():
     scenario = Scenario(alpha=1)
     device = scenario.device(0)
     server = scenario.server()
-    (join,) = map(Message.decode, device.receive(server.invite()[0].data))
+    (join,) = map(Message.decode, wire(device.receive(server.invite().outgoing[0].data)))
     server.receive(join.encode())
-    alone = Agreement(server.invitation, (server._joined["device-0"],), np.zeros((4, 2)))
+    alone = Agreement(server.invitation, tuple(server.joining.members), np.zeros((4, 2)))
     data = Message(Kind.AGREEMENT, server.run, b"", SERVER, SERVER, alone.encoded).signed_by(server.identity).encode()
     before = snapshot(device)
     with pytest.raises(MessageRefused, match=r"^the agreement breaks a rule: .* got 1$"):

@@ -14,7 +14,7 @@ from codedfl.crypto.sealed import fingerprint
 from codedfl.protocol import Device
 from codedfl.protocol.agreement import Member
 from codedfl.protocol.messages import SERVER, Kind, Message, Secrets, Shares
-from scenario import Network, Scenario, decoded, descent
+from scenario import Network, Scenario, decoded, descent, wire
 
 
 class Relay:
@@ -64,7 +64,7 @@ def test_without_a_roster_a_lying_relay_reads_the_data():
     pad_seed = bytes(32)
     header = Message(Kind.PAD_SEED, server.run, relay.lie.hash, SERVER, "device-0")
     seal = relay.network.sealed(header, "device-0", pad_seed)
-    (shares,) = decoded(victim.receive(header.with_body(seal).encode()), Kind.SHARES)
+    (shares,) = decoded(wire(victim.receive(header.with_body(seal).encode())), Kind.SHARES)
     envelope = Shares.decode(shares.body).envelopes["device-3"]
     context = replace(shares, kind=Kind.SHARE, receiver="device-3").context()
     victims_key = relay.network.run_keys["device-0"].public

@@ -11,7 +11,7 @@ from crafted import pad_seeds, padded_gram, refused
 from codedfl.crypto import sealed
 from codedfl.crypto.sealed import fingerprint
 from codedfl.protocol.messages import SERVER, Commitments, Complaint, Kind, Message, Secrets, Share, Unusable
-from scenario import Network, Scenario, decoded, snapshot
+from scenario import Network, Scenario, decoded, snapshot, wire
 
 
 def pad_seed_for(network: Network, name: str, seed: bytes) -> bytes:
@@ -27,7 +27,7 @@ def test_a_pad_is_used_once(sharing: Network):
     (first,) = decoded(sharing.device_saw["device-0"], Kind.PAD_SEED)
     for data in (first.encode(), pad_seed_for(sharing, "device-0", bytes(32))):
         before = snapshot(device)
-        assert device.receive(data) == []
+        assert device.receive(data).outgoing == []
         assert snapshot(device) == before
 
 
@@ -84,14 +84,14 @@ def test_a_share_that_its_sender_made_unusable_is_complained_of(sharing: Network
         (share_from(sharing, replace(good, digest=b""), good_bulk), Unusable.NO_DATA),
     ):
         before = snapshot(device)
-        assert complaint_of(sharing, device.receive(data)) == Complaint("device-1", reason)
+        assert complaint_of(sharing, wire(device.receive(data))) == Complaint("device-1", reason)
         assert snapshot(device) == before
 
 
 def test_shares_of_those_who_should_not_are_refused(sharing: Network):
     device = sharing.devices["device-0"]
     data = share_from(sharing, Secrets(bytes(32)), sender="device-3")
-    refused(device, data, "'device-3' must not share with 'device-0' under this code, but did")
+    refused(device, data, "'device-3' must not share with 'device-0' in this run, but did")
     stranger = Message(Kind.SHARE, sharing.server.run, sharing.server.agreement.hash, "mallory", "device-0")
     refused(device, stranger.encode(), "the device must be one of the 4 of this run, got 'mallory'")
 
@@ -115,20 +115,20 @@ def test_a_bulk_that_was_damaged_on_the_way_is_refused_and_may_come_again(sharin
     rule = f"the signature must be by key {fingerprint(sharing.server.identity.public)}: it is not, or was damaged"
     refused(sharing.devices["device-0"], replace(true, attachment=true.attachment[:-1]).encode(), rule)
     sharing.devices["device-0"].receive(true.encode())
-    assert 1 in sharing.devices["device-0"]._mask_seeds
+    assert 1 in sharing.devices["device-0"].sharing.mask_seeds
 
 
 def test_ready_is_announced_once_with_the_last_share(sharing: Network):
     device = sharing.devices["device-0"]
     shares = list(sharing.down["device-0"])
     assert len(shares) == 2  # the data and seed of device-1, the mask seed of device-2
-    assert device.receive(shares[0]) == []
+    assert device.receive(shares[0]).outgoing == []
     assert not device.ready
-    assert [Message.decode(reply).kind for reply in device.receive(shares[1])] == [Kind.READY]
+    assert [Message.decode(reply).kind for reply in wire(device.receive(shares[1]))] == [Kind.READY]
     assert device.ready
     for share in shares:
         before = snapshot(device)
-        assert device.receive(share) == []
+        assert device.receive(share).outgoing == []
         assert snapshot(device) == before
 
 
@@ -145,4 +145,4 @@ def test_what_a_device_holds_is_coded_padded_data(ready: Network):
             for a in range(4):
                 for b in range(4):
                     expected = sum(row[j] * grams[j][a][b] for j in range(4)) % prime
-                    assert int(device.linear[k, a, b]) % prime == expected
+                    assert int(device.sharing.answer_matrix[k, a, b]) % prime == expected

@@ -3,43 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from types import MethodType
 
 import numpy as np
 import pytest
 
 import oracle
 from codedfl.errors import RangeExceeded, WrongAnswers
-from codedfl.protocol import Device, Outgoing, Phase, Server
+from codedfl.protocol import Device, Phase, Server
 from codedfl.protocol.messages import Kind, Update
-from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
-from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
-from codedfl.protocol.schemes.one_shot import OneShotDevice, OneShotServer
+from codedfl.protocol.schemes import CODED_KEYS, CODED_PADDED, ONE_SHOT
+from codedfl.protocol.server_epochs import ServerEpochs
 from codedfl.run.in_process import run_in_process
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.typing import Planes
-from scenario import Network, Scenario, descent
+from scenario import Network, Scenario, descent, tamper
 from wording import exactly
 
 EPOCHS = 4
-SCHEMES = pytest.mark.parametrize(
-    ("server_type", "device_type"), [(PaddedServer, PaddedDevice), (KeysServer, KeysDevice)]
-)
+SCHEMES = pytest.mark.parametrize("scheme", [CODED_PADDED, CODED_KEYS])
 
 
 def spoil(device: Device, epochs: Iterable[int]) -> None:
     """Every number of its answers to these epochs is another one."""
-    honest = type(device)._answer
 
-    def answer(self: Device, update: Update, digest: bytes) -> Planes:
-        planes = honest(self, update, digest)
+    def change(update: Update, planes: Planes) -> None:
         if update.epoch in epochs:
-            for k, prime in enumerate(self._agreed.fixed_point.ring.primes):
+            for k, prime in enumerate(device._session.ring.primes):
                 for x in range(planes.shape[1]):
                     planes[k, x] = oracle.centred(int(planes[k, x]) + 12345 + 6789 * (x + k), prime)
-        return planes
 
-    device._answer = MethodType(answer, device)  # type: ignore[method-assign]
+    tamper(device, change)
 
 
 def train(
@@ -52,23 +45,23 @@ def train(
     return server, lambda: run_in_process(server, devices, lambda _, names: names[:heard])
 
 
-class EndsAtABadTotal(PaddedServer):
+class EndsAtABadTotal(ServerEpochs):
     """The rule as it was: the first D - alpha + 1 answers are decoded, and a total out of its bounds is the end."""
 
-    def _settle(self, alive: Iterable[int] | None = None) -> list[Outgoing]:
-        book, code = self._book, self._agreed.code
-        if book.shortfall(code, book.answers):
-            return []
-        book.check(self._ring, code, self.run, self._random_bytes(32))
+    def _settle(self, alive: Iterable[int] | None = None) -> None:
+        session, epoch, code = self._session, self.current, self._code
+        if self.shortfall(epoch.answers):
+            return
+        epoch.check(session.ring, code, session.run, session.random_bytes(32))
         try:
-            return self._finish_epoch(self._read(book.decode(self._ring, code)), ())
-        except RangeExceeded:
-            self.phase = Phase.FINISHED
-            raise
+            self._finish_epoch(self._read(epoch.decode(session.ring, code)), ())
+        except RangeExceeded as error:
+            self._fail(error)
 
 
 def test_under_the_old_rule_one_device_ends_the_run():
-    server, run = train(Scenario(sizes=(3, 2, 4, 2), alpha=3, server_type=EndsAtABadTotal), ["device-1"], [3])
+    server, run = train(Scenario(sizes=(3, 2, 4, 2), alpha=3), ["device-1"], [3])
+    server.epochs.__class__ = EndsAtABadTotal
     with pytest.raises(RangeExceeded, match=r"^decoded X'X e must stay within"):
         run()
     assert (server.phase, server.liars) == (Phase.FINISHED, {})
@@ -77,9 +70,9 @@ def test_under_the_old_rule_one_device_ends_the_run():
 @SCHEMES
 @pytest.mark.parametrize("epoch", [1, 3])
 @pytest.mark.parametrize("alpha", [2, 3, 4])
-def test_the_device_is_named_and_the_run_goes_on(server_type, device_type, epoch: int, alpha: int):
+def test_the_device_is_named_and_the_run_goes_on(scheme, epoch: int, alpha: int):
     """With two answers more the code tells who it is; with one, what the total may be does."""
-    scenario = Scenario(sizes=(3, 2, 4, 2), alpha=alpha, server_type=server_type, device_type=device_type)
+    scenario = Scenario(sizes=(3, 2, 4, 2), alpha=alpha, scheme=scheme)
     for liar in scenario.names[: 5 - alpha]:  # those whose answers are used
         server, run = train(scenario, [liar], [epoch])
         assert np.array_equal(run(), scenario.expected_models(descent(EPOCHS))[-1])
@@ -94,7 +87,7 @@ def test_two_are_named_where_enough_others_answer():
 
 
 def test_in_groups_the_guilty_group_is_found():
-    scenario = Scenario(groups=2, sizes=(2, 3, 1, 4, 2, 3), alpha=3, server_type=KeysServer, device_type=KeysDevice)
+    scenario = Scenario(groups=2, sizes=(2, 3, 1, 4, 2, 3), alpha=3, scheme=CODED_KEYS)
     server, run = train(scenario, ["device-3"], [2])
     assert np.array_equal(run(), scenario.expected_models(descent(EPOCHS))[-1])
     assert server.liars == {"device-3": 2}
@@ -108,7 +101,7 @@ def test_a_summed_sample_count_out_of_its_bounds_is_a_disagreement_too():
 
 
 def test_one_shot_goes_on_as_well():
-    scenario = Scenario(sizes=(3, 2, 4, 2), alpha=3, server_type=OneShotServer, device_type=OneShotDevice)
+    scenario = Scenario(sizes=(3, 2, 4, 2), alpha=3, scheme=ONE_SHOT)
     honest = run_in_process(scenario.server(ClosedForm(1e-3)), scenario.devices())
     server, devices = scenario.server(ClosedForm(1e-3)), scenario.devices()
     spoil(devices[1], [1])

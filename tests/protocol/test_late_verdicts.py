@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from types import MethodType
 
 import numpy as np
 import pytest
@@ -12,16 +11,16 @@ from test_lying_devices import SCHEMES, make_liar
 from test_state import plain
 
 import oracle
-from codedfl.code.answer_check import Projection, judge
+from codedfl.code.answer_check import judge
 from codedfl.code.gradient_code import GradientCode
 from codedfl.errors import WrongAnswers
-from codedfl.protocol import Device, Outgoing, Phase, Server
+from codedfl.protocol import Device, Phase, Server
 from codedfl.protocol.messages import Answer, Kind, Update
-from codedfl.protocol.schemes.coded_padded import PaddedServer
+from codedfl.protocol.server_epochs import ServerEpochs
 from codedfl.run.in_process import everyone_in_order, run_in_process
 from codedfl.solve.krylov import ConjugateGradient
 from codedfl.typing import Planes
-from scenario import Network, Scenario, descent
+from scenario import Network, Scenario, descent, tamper
 
 EPOCHS = 4
 SIZES = (3, 2, 4, 2, 3, 2)
@@ -30,51 +29,46 @@ Arrivals = Callable[[int, Sequence[str]], Sequence[str]]
 
 def conspire(device: Device, epochs: Collection[int]) -> None:
     """Answer as one of several who agree with device-0 on another codeword, on which device-1 is the odd one out."""
-    honest = type(device)._answer
 
-    def answer(self: Device, update: Update, digest: bytes) -> Planes:
-        planes = honest(self, update, digest)
+    def change(update: Update, planes: Planes) -> None:
         if update.epoch in epochs:
-            code = self._agreed.code
+            code = device._session.agreed.code
             assert isinstance(code, GradientCode)
             for k, p in enumerate(code.primes):
-                offset = code.points[k][self._position] - code.points[k][0]
+                offset = code.points[k][device._session.position] - code.points[k][0]
                 planes[k, -1] = oracle.centred(int(planes[k, -1]) + offset, p)
-        return planes
 
-    device._answer = MethodType(answer, device)  # type: ignore[method-assign]
+    tamper(device, change)
 
 
-class StopsAtALateVerdict(PaddedServer):
+class StopsAtALateVerdict(ServerEpochs):
     """The rule as it was: late answers are judged along with those used, and the verdict is carried out at once."""
 
-    def _on_late_answer(self, sender: int, answer: Answer) -> list[Outgoing]:
-        book, agreed = self._book, self._agreed
-        if (answer.epoch, answer.update_digest) != book.last:
-            return []
-        planes = self._ring.unpack(answer.packed, self.parameters.answer_length(answer.epoch))
-        project = Projection(self._ring, book._last_seed, self.run, planes.shape[1])
-        (book._last_projected[sender],) = project([planes])
-        verdict = judge(agreed.code, book._last_projected)
-        used = [agreed.names[i] for i in verdict.liars if i in book._last_used]
+    def _on_late_answer(self, sender: int, answer: Answer) -> None:
+        session, last = self._session, self.last
+        if last is None or (answer.epoch, answer.update_digest) != (last.number, last.update_digest):
+            return
+        planes = session.ring.unpack(answer.packed, session.parameters.answer_length(answer.epoch))
+        last.take_late(session.ring, session.run, sender, planes)
+        verdict = judge(self._code, last.projected)
+        used = [session.agreed.names[i] for i in verdict.liars if i in last.used]
         if used:
-            book.exclude(verdict.liars, answer.epoch)
-            self.phase = Phase.FINISHED
-            raise WrongAnswers(f"decoded from that of {', '.join(used)}", used, self.model)
-        return []
+            self._exclude(verdict.liars, answer.epoch)
+            self._fail(WrongAnswers(f"decoded from that of {', '.join(used)}", used, self.solver.model))
 
 
 def train(
     n_devices: int,
     alpha: int,
     epochs: Collection[int],
-    server_type: type[Server] = PaddedServer,
+    rule: type[ServerEpochs] = ServerEpochs,
     arrivals: Arrivals = everyone_in_order,
     liars: Collection[int] = (2, 3),
 ) -> tuple[Scenario, Server]:
     """Two decode: device-0 and device-1 answer first, then the two who conspire against device-1."""
-    scenario = Scenario(sizes=SIZES[:n_devices], alpha=alpha, server_type=server_type)
+    scenario = Scenario(sizes=SIZES[:n_devices], alpha=alpha)
     server, devices = scenario.server(descent(EPOCHS)), scenario.devices()
+    server.epochs.__class__ = rule
     for i in liars:
         conspire(devices[i], epochs)
     run_in_process(server, devices, arrivals)
@@ -94,13 +88,13 @@ def test_they_reach_nothing(n_devices: int):
     assert np.array_equal(server.model, scenario.expected_models(descent(EPOCHS))[-1])
     assert "device-1" not in server.liars
     assert server.epoch == EPOCHS + 2  # epoch 4 was put off, epoch 3 asked again as epoch 5
-    assert server.mended == []
+    assert server.epochs.mended == []
     if n_devices == 6:  # four beside the two used: enough to tell who they are
         assert server.liars == {"device-2": 3, "device-3": 3}
-        assert server.disputed == []
+        assert sorted(server.epochs.disputed) == []
     else:
         assert server.liars == {}
-        assert server.disputed == [3]
+        assert sorted(server.epochs.disputed) == [3]
 
 
 def test_who_lies_again_is_found_out_by_the_rest():
@@ -114,17 +108,17 @@ def test_who_was_refuted_once_is_not_listened_to_when_late():
     scenario, server = train(4, 3, [2, 5, 6, 7, 8, 9])
     assert np.array_equal(server.model, scenario.expected_models(descent(EPOCHS))[-1])
     assert server.epoch == EPOCHS + 2
-    assert server.disputed == [2]
+    assert sorted(server.epochs.disputed) == [2]
 
 
 @SCHEMES
 @pytest.mark.parametrize("epoch", [1, 3])
-def test_an_epoch_that_rests_on_a_wrong_answer_is_mended(server_type, device_type, epoch: int):
-    scenario = Scenario(sizes=SIZES[:4], alpha=3, server_type=server_type, device_type=device_type)
+def test_an_epoch_that_rests_on_a_wrong_answer_is_mended(scheme, epoch: int):
+    scenario = Scenario(sizes=SIZES[:4], alpha=3, scheme=scheme)
     server, devices = scenario.server(descent(EPOCHS)), scenario.devices()
     make_liar(devices[1], lambda e: e == epoch, used_with=[0, 1])
     assert np.array_equal(run_in_process(server, devices), scenario.expected_models(descent(EPOCHS))[-1])
-    assert (server.liars, server.mended, server.disputed) == ({"device-1": epoch}, [epoch], [])
+    assert (server.liars, server.epochs.mended, sorted(server.epochs.disputed)) == ({"device-1": epoch}, [epoch], [])
 
 
 def test_a_question_put_in_vain_counts_among_those_agreed_on():
@@ -142,9 +136,9 @@ def test_a_question_put_in_vain_counts_among_those_agreed_on():
     for name in scenario.names:
         network.deliver(("down", name))  # answered in vain
     network.deliver(("up", "device-2"))
-    assert network.server._book.confirming
+    assert network.server.epochs.current.confirms
     network.run()
-    assert network.server.mended == [2]
+    assert network.server.epochs.mended == [2]
     assert network.server.phase is Phase.FINISHED
     assert np.array_equal(network.server.model, scenario.expected_models(descent(EPOCHS))[-2])
 
@@ -155,21 +149,20 @@ def test_a_mended_epoch_is_undone_in_a_solver_that_remembers_much():
     server, devices = scenario.server(solvers[0]), scenario.devices()
     make_liar(devices[1], lambda e: e == 5, used_with=[0, 1])
     assert np.array_equal(run_in_process(server, devices), scenario.expected_models(solvers[1])[-1])
-    assert server.mended == [5]
+    assert server.epochs.mended == [5]
 
 
 def test_after_the_last_epoch_nothing_late_is_read_any_more():
     """The run's keys are forgotten: whoever wants the last epoch checked takes spare answers."""
     scenario, server = train(6, 5, [EPOCHS])
     assert np.array_equal(server.model, scenario.expected_models(descent(EPOCHS))[-1])
-    assert (server.liars, server.disputed, server.epoch) == ({}, [], EPOCHS)
-    assert server.ignored["message after the end"] > 0
+    assert (server.liars, sorted(server.epochs.disputed), server.epoch) == ({}, [], EPOCHS)
 
 
 def test_with_one_answer_beyond_those_needed_nothing_could_be_confirmed():
     scenario, server = train(3, 2, [2], liars=(2,))
     assert np.array_equal(server.model, scenario.expected_models(descent(EPOCHS))[-1])
-    assert (server.liars, server.disputed, server.epoch) == ({}, [2], EPOCHS)
+    assert (server.liars, sorted(server.epochs.disputed), server.epoch) == ({}, [2], EPOCHS)
 
 
 def test_who_cannot_be_waited_for_does_not_hold_the_run_up():
@@ -178,7 +171,7 @@ def test_who_cannot_be_waited_for_does_not_hold_the_run_up():
         4, 3, [2], liars=(2,), arrivals=lambda epoch, names: [name for name in names if epoch < 3 or name != "device-2"]
     )
     assert np.array_equal(server.model, scenario.expected_models(descent(EPOCHS))[-1])
-    assert (server.liars, server.disputed) == ({}, [2])
+    assert (server.liars, sorted(server.epochs.disputed)) == ({}, [2])
 
 
 def test_without_the_silent_the_others_confirm():
@@ -186,7 +179,7 @@ def test_without_the_silent_the_others_confirm():
         5, 4, [2], liars=(2,), arrivals=lambda epoch, names: [name for name in names if epoch < 3 or name != "device-2"]
     )
     assert np.array_equal(server.model, scenario.expected_models(descent(EPOCHS))[-1])
-    assert (server.liars, server.disputed) == ({"device-2": 2}, [])
+    assert (server.liars, sorted(server.epochs.disputed)) == ({"device-2": 2}, [])
 
 
 def test_a_confirmation_that_is_torn_beyond_repair_ends_with_the_model_before_the_dispute():
@@ -212,10 +205,10 @@ def test_a_server_that_restarts_before_every_message_goes_on_with_the_confirmati
         link = min(links, key=lambda link: served[link])  # in turn, so that what is late comes before what is later
         served[link] += 1
         old = network.server
-        confirmed += old._book.confirming
+        confirmed += old.epochs.current.confirms
         network.server = scenario.server(descent(EPOCHS), identity=old.identity)
         network.server.restore(plain(old.state()))
         network.deliver(link)
     assert confirmed > 3
     assert np.array_equal(network.server.model, scenario.expected_models(descent(EPOCHS))[-1])
-    assert (network.server.mended, network.server.liars) == ([2], {"device-1": 2})
+    assert (network.server.epochs.mended, network.server.liars) == ([2], {"device-1": 2})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Sequence
-from types import MethodType
 
 import numpy as np
 import pytest
@@ -13,18 +12,14 @@ import oracle
 from codedfl.errors import InvalidInput, NotEnoughDevices, WrongAnswers
 from codedfl.protocol import Device, Phase, Server
 from codedfl.protocol.messages import Kind, Update
-from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
-from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
-from codedfl.protocol.schemes.one_shot import OneShotDevice, OneShotServer
+from codedfl.protocol.schemes import CODED_KEYS, CODED_PADDED, ONE_SHOT
 from codedfl.run.in_process import everyone_in_order, run_in_process
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.typing import Planes
-from scenario import Network, Scenario, descent
+from scenario import Network, Scenario, descent, tamper
 from wording import exactly
 
-SCHEMES = pytest.mark.parametrize(
-    ("server_type", "device_type"), [(PaddedServer, PaddedDevice), (KeysServer, KeysDevice)]
-)
+SCHEMES = pytest.mark.parametrize("scheme", [CODED_PADDED, CODED_KEYS])
 EPOCHS = 4
 Lie = Callable[[int], bool]
 
@@ -34,21 +29,18 @@ def make_liar(
 ) -> None:
     """The last number of the answer is off: by one modulo one prime, or, for a liar that knows with whom it is going to
     be decoded, so that the total is off by so many units and within every bound."""
-    honest = type(device)._answer
 
-    def answer(self: Device, update: Update, digest: bytes) -> Planes:
-        planes = honest(self, update, digest)
+    def change(update: Update, planes: Planes) -> None:
         if lies_in(update.epoch):
-            code = self._agreed.code
+            code, position = device._session.agreed.code, device._session.position
             offsets = [0, 1]
             if used_with:
-                factors = code.decoding_vector(list(used_with))[:, list(used_with).index(self._position)]
+                factors = code.decoding_vector(list(used_with))[:, list(used_with).index(position)]
                 offsets = [units * pow(int(a), -1, p) for a, p in zip(factors, code.primes, strict=True)]
             for k, p in enumerate(code.primes):
                 planes[k, -1] = oracle.centred(int(planes[k, -1]) + offsets[k], p)
-        return planes
 
-    device._answer = MethodType(answer, device)  # type: ignore[method-assign]
+    tamper(device, change)
 
 
 def parties(
@@ -75,20 +67,20 @@ def train(
 
 @SCHEMES
 @pytest.mark.parametrize("spare", [2, 3])
-def test_a_liar_is_named_left_out_and_changes_nothing(server_type, device_type, spare: int):
-    scenario = Scenario(sizes=(3, 2, 4, 2, 3), alpha=4, server_type=server_type, device_type=device_type)
+def test_a_liar_is_named_left_out_and_changes_nothing(scheme, spare: int):
+    scenario = Scenario(sizes=(3, 2, 4, 2, 3), alpha=4, scheme=scheme)
     expected = scenario.expected_models(descent(EPOCHS))[-1]
     for liar in scenario.names:
         server = train(scenario, [liar], spare)
         assert np.array_equal(server.model, expected)
         # Among the first answers it is found out in time; otherwise its late answer shows it all the same.
         assert server.liars == {liar: 2}
-        assert server.disputed == []
+        assert sorted(server.epochs.disputed) == []
 
 
 @SCHEMES
-def test_two_liars_need_four_spare_answers(server_type, device_type):
-    scenario = Scenario(sizes=(3, 2, 4, 2, 3, 2), alpha=5, server_type=server_type, device_type=device_type)
+def test_two_liars_need_four_spare_answers(scheme):
+    scenario = Scenario(sizes=(3, 2, 4, 2, 3, 2), alpha=5, scheme=scheme)
     expected = scenario.expected_models(descent(EPOCHS))[-1]
     for liars in (["device-0", "device-1"], ["device-2", "device-5"]):
         server = train(scenario, liars, 4)
@@ -119,7 +111,7 @@ def test_a_liar_from_the_first_answer_on_is_found():
 
 
 def test_one_shot_answers_are_checked_too():
-    scenario = Scenario(sizes=(3, 2, 4, 2), alpha=3, server_type=OneShotServer, device_type=OneShotDevice)
+    scenario = Scenario(sizes=(3, 2, 4, 2), alpha=3, scheme=ONE_SHOT)
     honest = run_in_process(scenario.server(ClosedForm(1e-3)), scenario.devices())
     server, devices = scenario.server(ClosedForm(1e-3), spare=2), scenario.devices()
     make_liar(devices[1], lambda epoch: epoch == 1)
@@ -128,7 +120,7 @@ def test_one_shot_answers_are_checked_too():
 
 
 def test_groups_are_checked_each_on_its_own():
-    scenario = Scenario(groups=2, sizes=(2, 3, 1, 4, 2, 3), alpha=3, server_type=KeysServer, device_type=KeysDevice)
+    scenario = Scenario(groups=2, sizes=(2, 3, 1, 4, 2, 3), alpha=3, scheme=CODED_KEYS)
     server = train(scenario, ["device-0", "device-3"], 2)  # one in each group of three
     assert server.liars == {"device-0": 2, "device-3": 2}
     assert np.array_equal(server.model, scenario.expected_models(descent(EPOCHS))[-1])
@@ -154,14 +146,14 @@ def test_one_spare_answer_detects_and_the_next_one_tells_who():
         network.deliver(("up", name))
     assert server.epoch == 2  # four answers are in, and they disagree
     assert server.liars == {}
-    server.check_enough([])
+    server.go_on_without([])
     network.deliver(("up", "device-4"))
     assert server.epoch == 3
     assert server.liars == {"device-1": 2}
-    (update,) = server.repeat()
+    (update,) = server.resend().outgoing
     assert "device-1" not in update.receivers  # it is not asked again
     network.run()
-    assert server.ignored["answer of an excluded device"] == 0
+    assert network.ignored["answer of an excluded device"] == 0
     assert np.array_equal(server.model, scenario.expected_models(descent(EPOCHS))[-1])
 
 
@@ -210,16 +202,20 @@ def test_a_late_lie_is_named_without_waiting_for_it():
 def test_a_late_answer_that_disagrees_without_telling_who_is_on_record():
     scenario = Scenario(sizes=(3, 2, 4), alpha=2)  # 2 decode, 1 comes late: who lies cannot be known
     server = train(scenario, ["device-2"], 0, lies_in=lambda epoch: epoch == 3)
-    assert server.disputed == [3]
+    assert sorted(server.epochs.disputed) == [3]
     assert server.liars == {}
 
 
 def test_honest_late_answers_raise_no_alarm():
-    server = train(Scenario(sizes=(3, 2, 4, 2, 3), alpha=4), [], 0)
+    network = Network.of(Scenario(sizes=(3, 2, 4, 2, 3), alpha=4), descent(EPOCHS))
+    for kind in (Kind.UPDATE, *[Kind.ANSWER, Kind.UPDATE] * EPOCHS):  # everybody answers every epoch
+        network.run_until(kind)
+    network.run()
+    server = network.server
+    assert server.phase is Phase.FINISHED
     assert server.liars == {}
-    assert server.disputed == []
-    # Those of the last epoch come when the run is over and its keys are forgotten.
-    assert server.ignored == {"late answer": 3 * (EPOCHS - 1), "message after the end": 3}
+    assert sorted(server.epochs.disputed) == []
+    assert network.ignored == {"late answer": 3 * EPOCHS}
 
 
 def test_a_lie_gets_through_unchecked():

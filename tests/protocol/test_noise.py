@@ -13,16 +13,15 @@ from crafted import from_server, refused
 from codedfl.errors import InvalidInput, MessageRefused, NotEnoughDevices
 from codedfl.exact.row_noise import RowNoise
 from codedfl.privacy.calibration import noise_for
-from codedfl.protocol import Device, Parameters, Phase, Server
+from codedfl.protocol import Parameters, Phase
+from codedfl.protocol.device_sharing import DeviceSharing
 from codedfl.protocol.hiding_rows import cross_noise, gram_noise, noise_label
 from codedfl.protocol.messages import Kind, unpack_list
 from codedfl.protocol.owner_list import OwnerList
-from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
-from codedfl.protocol.schemes.role_device import RoleDevice
-from codedfl.protocol.schemes.role_server import RoleServer
-from codedfl.protocol.schemes.role_sums import SumsDevice, SumsServer
+from codedfl.protocol.scheme import SharingScheme
+from codedfl.protocol.schemes import CODED_KEYS, ROLE_KEYS, ROLE_SUMS
 from codedfl.solve.closed_form import ClosedForm
-from scenario import Network, Scenario, descent, repeatable
+from scenario import Network, Scenario, descent, repeatable, wire
 from wording import exactly
 
 SIZES = (2, 1, 7, 3, 1, 4)
@@ -39,8 +38,7 @@ class NoisyScenario(Scenario):
     alpha: int = 1
     colluders: int = 1
     public_samples: bool = False
-    server_type: type[Server] = SumsServer
-    device_type: type[Device] = SumsDevice
+    scheme: SharingScheme = ROLE_SUMS
     noise: RowNoise | None = NOISE
 
     @property
@@ -85,7 +83,7 @@ def joined(scenario: Scenario, solver: Any) -> tuple[Network, dict[str, bytes]]:
     """Everybody has joined and has drawn the seed of its noise; agreements are on their way."""
     network = Network.of(scenario, solver)
     network.run_until(Kind.AGREEMENT)
-    return network, {name: device._noise_seed for name, device in network.devices.items()}
+    return network, {name: device._own.noise_seed for name, device in network.devices.items()}
 
 
 # -- in the total
@@ -105,7 +103,7 @@ def test_the_total_is_that_of_exact_integers_and_every_owners_noise():
 
 
 def test_products_are_of_the_same_noisy_total():
-    scenario = NoisyScenario(server_type=RoleServer, device_type=RoleDevice)
+    scenario = NoisyScenario(scheme=ROLE_KEYS)
     network, seeds = joined(scenario, descent(4))
     network.run()
     agreed = network.server.agreement
@@ -137,7 +135,7 @@ def test_noise_is_drawn_with_the_join_and_forgotten_with_the_upload():
     network, seeds = joined(NoisyScenario(), ClosedForm(REGULARISATION))
     assert all(len(seed) == 32 for seed in seeds.values())
     network.run_until(Kind.SHARES)
-    assert all(device._noise_seed == b"" for device in network.devices.values())
+    assert all(device._own.noise_seed == b"" for device in network.devices.values())
 
 
 def test_a_device_that_comes_back_has_the_same_noise(monkeypatch: pytest.MonkeyPatch):
@@ -146,19 +144,19 @@ def test_a_device_that_comes_back_has_the_same_noise(monkeypatch: pytest.MonkeyP
     network, _ = joined(scenario, ClosedForm(REGULARISATION))
     device, agreement = network.devices["device-2"], network.down["device-2"][0]
     under_pads: list[bytes] = []
-    statistics = Device._own_statistics
+    statistics = DeviceSharing._own_statistics
 
-    def seen(self: Device) -> Any:
+    def seen(self: DeviceSharing) -> Any:
         found = statistics(self)
         under_pads.append(b"".join(part.tobytes() for part in found))
         return found
 
-    monkeypatch.setattr(Device, "_own_statistics", seen)
+    monkeypatch.setattr(DeviceSharing, "_own_statistics", seen)
     uploads = []
     for source in ("one", "other"):
         again = scenario.device(2, identity=device.identity, random_bytes=repeatable(source))
         again.restore(copy.deepcopy(device.state()))
-        uploads.append(again.receive(agreement)[0])
+        uploads.append(wire(again.receive(agreement))[0])
     assert uploads[0] != uploads[1]
     assert under_pads[0] == under_pads[1]
 
@@ -195,11 +193,11 @@ def test_no_device_signs_a_list_of_fewer_owners_than_the_honest_ones_and_z():
     scenario = NoisyScenario()
     network = Network.of(scenario, ClosedForm(REGULARISATION))
     network.run_until(Kind.OWNERS)
-    listed = network.server.owners
+    listed = network.server.sharing.owners
     short = from_server(network, Kind.OWNERS, OwnerList(listed.owners[:4]).encoded)
     refused(network.devices["device-0"], short, "at least 5 owners must be in the total, got 4")
     enough = from_server(network, Kind.OWNERS, OwnerList(listed.owners[:5]).encoded)
-    assert len(network.devices["device-0"].receive(enough)) == 1
+    assert len(network.devices["device-0"].receive(enough).outgoing) == 1
 
 
 def test_the_server_does_not_even_ask_for_it():
@@ -215,21 +213,21 @@ def test_the_server_does_not_even_ask_for_it():
         " missing are device-3, device-4"
     )
     with pytest.raises(NotEnoughDevices, match=exactly(message)):
-        network.server.check_enough(gone)
+        network.server.go_on_without(gone)
 
 
 # -- who may have it
 
 
 def test_schemes_without_it_refuse():
-    scenario = NoisyScenario(server_type=KeysServer, device_type=KeysDevice, colluders=0)
+    scenario = NoisyScenario(scheme=CODED_KEYS, colluders=0)
     message = (
         f"noise must be left out with coded-keys, whose devices add none, got {NOISE}: take role-sums or role-keys"
     )
     with pytest.raises(InvalidInput, match=exactly(message)):
         scenario.server()
     device = scenario.device(0)
-    assert device._objection(scenario.parameters) == message.partition(":")[0]
+    assert device._joining._objection(scenario.parameters) == message.partition(":")[0]
 
 
 def test_a_public_row_count_is_refused():

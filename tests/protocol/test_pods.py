@@ -17,7 +17,7 @@ from codedfl.privacy.calibration import noise_for
 from codedfl.protocol import Device, Phase, Terms
 from codedfl.protocol.messages import Kind, Message
 from codedfl.protocol.owner_list import OwnerList
-from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
+from codedfl.protocol.schemes import CODED_KEYS
 from scenario import Network, decoded
 from wording import exactly
 
@@ -37,7 +37,7 @@ def is_whole(scenario: PodScenario, names: Collection[str]) -> bool:
 def test_every_list_that_is_no_union_of_whole_pods_is_refused_by_every_device(scenario: PodScenario):
     network = scenario.network()
     network.run_until(Kind.OWNERS)
-    owners = network.server.owners.owners
+    owners = network.server.sharing.owners.owners
     subsets = chain.from_iterable(combinations(owners, size) for size in range(3, len(owners)))
     lists = [OwnerList(subset) for subset in subsets]
     broken = [one for one in lists if not is_whole(scenario, one.names)]
@@ -55,7 +55,7 @@ def test_every_list_that_is_no_union_of_whole_pods_is_refused_by_every_device(sc
                 MessageRefused, match=r"^a list of owners must have whole pods, got one without 'device-"
             ):
                 device.receive(from_server(network, Kind.OWNERS, one.encoded))
-        assert device.state()["_owners"] == before["_owners"] == b""
+        assert device.state()["sharing"]["owners"] == before["sharing"]["owners"] == b""
     network.run()
     assert np.array_equal(network.server.model, scenario.expected(scenario.names))
 
@@ -88,9 +88,7 @@ def test_a_pod_has_as_many_owners_as_its_noise_is_made_for():
 
 def test_where_nobody_can_be_left_out_the_agreement_itself_must_have_whole_pods():
     """Totals of coded schemes are over everybody who joined."""
-    scenario = PodScenario(
-        sizes=(2, 1, 3, 1, 2, 2), pod_sizes=(3, 3), colluders=0, server_type=KeysServer, device_type=KeysDevice
-    )
+    scenario = PodScenario(sizes=(2, 1, 3, 1, 2, 2), pod_sizes=(3, 3), colluders=0, scheme=CODED_KEYS)
     network = scenario.network()
     for name in ("device-2", "device-4", "device-5"):
         network.down[name].clear()
@@ -104,7 +102,7 @@ def test_fewer_owners_than_agreed_on_are_refused_in_whole_pods_too(scenario: Pod
     scenario.least_owners = 6
     network = scenario.network()
     network.run_until(Kind.OWNERS)
-    owners = network.server.owners.owners
+    owners = network.server.sharing.owners.owners
     pod = OwnerList(tuple(owner for owner in owners if owner.name in scenario.pods[0]))
     data = from_server(network, Kind.OWNERS, pod.encoded)
     for device in network.devices.values():
@@ -116,12 +114,12 @@ def test_fewer_owners_than_agreed_on_are_refused_in_whole_pods_too(scenario: Pod
 
 def spoil_shares(device: Device) -> None:
     """What it seals to holders cannot be read."""
-    honest = device._seal
+    honest = device._session.seal
 
     def seal(receiver: bytes, header: Message, plaintext: bytes) -> bytes:
         return honest(receiver, header, plaintext[:-1] if header.kind is Kind.SHARE else plaintext)
 
-    device._seal = seal  # type: ignore[method-assign]
+    device._session.seal = seal  # type: ignore[method-assign]
 
 
 @pytest.mark.parametrize("how", ["never joins", "is silent after its join", "gives seeds that do not fit"])
@@ -137,15 +135,15 @@ def test_a_missing_owner_takes_its_pod_out_and_nobody_else(scenario: PodScenario
         drive(network)
     server = network.server
     assert server.phase is Phase.FINISHED
-    assert set(server.owners.names) == set(scenario.names) - scenario.pod_of(missing)
-    assert np.array_equal(server.model, scenario.expected(server.owners.names))
+    assert set(server.sharing.owners.names) == set(scenario.names) - scenario.pod_of(missing)
+    assert np.array_equal(server.model, scenario.expected(server.sharing.owners.names))
 
 
 def test_who_is_gone_after_its_upload_is_in_the_total_with_its_pod(scenario: PodScenario):
     network = scenario.network()
     network.run_until(Kind.OWNERS)
     drive(network, lambda: ["device-0"])
-    assert set(network.server.owners.names) == set(scenario.names)
+    assert set(network.server.sharing.owners.names) == set(scenario.names)
     assert np.array_equal(network.server.model, scenario.expected(scenario.names))
 
 
@@ -161,7 +159,7 @@ def test_with_too_few_whole_pods_the_run_ends_and_says_who_is_missing(scenario: 
     with pytest.raises(NotEnoughDevices, match=exactly(message)) as caught:
         drive(network, lambda: [] if never or network.server.phase is Phase.JOINING else gone, joined)
     assert caught.value.missing == tuple(gone)
-    assert network.server.owners is None
+    assert network.server.sharing.owners is None
     assert not any(list(decoded(seen, Kind.OWNERS)) for seen in network.device_saw.values())
 
 
@@ -188,9 +186,9 @@ def test_whoever_is_lost_whenever_the_list_has_whole_pods(scenario: PodScenario,
     try:
         drive(network, lambda: lost, joined=joining)
     except NotEnoughDevices:
-        assert network.server.owners is None or lost
+        assert network.server.sharing.owners is None or lost
     else:
-        assert np.array_equal(network.server.model, scenario.expected(network.server.owners.names))
+        assert np.array_equal(network.server.model, scenario.expected(network.server.sharing.owners.names))
     assert len({one.encoded for one in lists}) <= 1
     assert all(is_whole(scenario, one.names) for one in lists)
 
@@ -200,13 +198,14 @@ def test_what_two_runs_tell_is_a_sum_over_a_pod(scenario: PodScenario):
     first, second = scenario.network("first"), scenario.network("second")
     drive(first)
     drive(second, joined=[name for name in scenario.names if name != "device-3"])
-    left = set(first.server.owners.names) - set(second.server.owners.names)
+    left = set(first.server.sharing.owners.names) - set(second.server.sharing.owners.names)
     assert left == scenario.pod_of("device-3")
 
 
 def test_without_terms_owners_are_left_out_one_by_one(scenario: PodScenario):
     """As simulations do; then a list of other devices than the plan's would be signed."""
-    network = Network(scenario.server(scenario.solver()), scenario.devices())
+    free = [scenario.device(i, terms=None) for i in range(scenario.n_devices)]
+    network = Network(scenario.server(scenario.solver(), terms=None), free)
     network.send(network.server.invite())
     drive(network, lambda: ["device-3"] if network.server.phase is not Phase.JOINING else [])
-    assert set(network.server.owners.names) == set(scenario.names) - {"device-3"}
+    assert set(network.server.sharing.owners.names) == set(scenario.names) - {"device-3"}

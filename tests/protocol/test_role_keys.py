@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from types import MethodType
 from typing import Any
 
 import numpy as np
@@ -13,18 +12,15 @@ from crafted import from_server, refused
 from role_runs import deaf, first_of_each_role, holders_of, scenario_of, without
 
 from codedfl.errors import InvalidInput, NotEnoughDevices
-from codedfl.protocol import Agreement, Device, Phase, Rows
+from codedfl.protocol import Agreement, Device, Phase, Server
 from codedfl.protocol.messages import Kind, Message, Update
 from codedfl.protocol.owner_list import signatures_needed
-from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
-from codedfl.protocol.schemes.role_device import RoleDevice
-from codedfl.protocol.schemes.role_server import RoleServer
-from codedfl.protocol.schemes.role_sums import SumsDevice, SumsServer
+from codedfl.protocol.schemes import CODED_KEYS, ROLE_SUMS
 from codedfl.run.in_process import run_in_process
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.krylov import BlockKrylov
 from codedfl.solve.solver import Solver
-from scenario import Network, descent
+from scenario import Network, descent, tamper
 from wording import exactly
 
 # -- the model
@@ -44,14 +40,14 @@ def test_one_answer_of_each_role_gives_the_model_of_plain_integers(
 
 
 def test_it_is_the_model_of_every_other_scheme():
-    keys = scenario_of(server_type=KeysServer, device_type=KeysDevice, colluders=0)
+    keys = scenario_of(scheme=CODED_KEYS, colluders=0)
     model = run_in_process(keys.server(descent(4)), keys.devices())
     roles = scenario_of()
     assert np.array_equal(run_in_process(roles.server(descent(4)), roles.devices()), model)
 
 
 def test_role_sums_solve_at_once():
-    scenario = scenario_of(server_type=SumsServer, device_type=SumsDevice)
+    scenario = scenario_of(scheme=ROLE_SUMS)
     server = scenario.server(ClosedForm(1e-3))
     model = run_in_process(server, scenario.devices(), first_of_each_role(server, np.random.default_rng(1)))
     assert np.array_equal(model, scenario.expected_models(ClosedForm(1e-3))[-1])
@@ -70,10 +66,9 @@ def test_keys_may_be_held_by_some_devices_or_by_helpers_without_data():
         "device-2",
     }
     names = [*scenario.names, "helper-0", "helper-1"]
-    server = RoleServer(
-        scenario.parameters, names, descent(3), holders=["helper-0", "helper-1"], helpers=["helper-0", "helper-1"]
-    )
-    helpers = [RoleDevice(name, None, helper=True) for name in ("helper-0", "helper-1")]
+    plan = replace(scenario.plan, names=tuple(names), holders=tuple(names[-2:]), helpers=frozenset(names[-2:]))
+    server = Server(plan, descent(3))
+    helpers = [Device(plan, name, None) for name in names[-2:]]
     assert np.array_equal(run_in_process(server, [*scenario.devices(), *helpers]), expected)
 
 
@@ -81,7 +76,7 @@ def test_a_helper_has_no_data():
     with pytest.raises(
         InvalidInput, match=exactly("the contribution must be None for a helper, which has no data, got one")
     ):
-        RoleDevice("a", Rows([[1.0]], [[1.0]]), helper=True)
+        scenario_of().device(0, helpers=frozenset({"device-0"}))
 
 
 # -- who may be missing
@@ -94,11 +89,11 @@ def test_an_owner_that_never_uploads_is_left_out_at_the_deadline():
     run = deaf(network, "device-3")
     run()
     assert network.server.phase is Phase.SHARING
-    network.send(network.server.check_enough(["device-3"]))
+    network.send(network.server.go_on_without(["device-3"]))
     run()
     server = network.server
     assert server.phase is Phase.FINISHED
-    assert "device-3" not in server.owners.names
+    assert "device-3" not in server.sharing.owners.names
     assert np.array_equal(server.model, without(scenario, 3))
 
 
@@ -111,7 +106,7 @@ def test_an_owner_that_has_uploaded_may_die_and_so_may_all_holders_of_a_role_but
     deaf(network, *dead)()
     server = network.server
     assert server.phase is Phase.FINISHED
-    assert len(server.owners.names) == 6
+    assert len(server.sharing.owners.names) == 6
     assert np.array_equal(server.model, scenario.expected_models(descent())[-1])
 
 
@@ -126,7 +121,7 @@ def test_a_dead_role_ends_the_run_by_name_with_the_model_so_far():
         network.deliver(("up", name))
     deaf(network, *role)()
     with pytest.raises(NotEnoughDevices) as caught:
-        network.server.check_enough(role)
+        network.server.go_on_without(role)
     assert str(caught.value).startswith(
         "epoch 2 needs 2 answers (one of each role) but only 3 devices are alive: 1 more"
     )
@@ -144,7 +139,7 @@ def test_too_few_holders_for_a_list_end_the_run_before_it_begins():
     with pytest.raises(
         NotEnoughDevices, match=r"^the list of owners must be signed by 4 of 6 devices, only 3 are there"
     ):
-        network.server.check_enough(gone)
+        network.server.go_on_without(gone)
 
 
 def test_a_missing_seed_comes_from_a_co_holder():
@@ -171,15 +166,12 @@ def test_a_missing_seed_comes_from_a_co_holder():
 
 
 def make_liar(device: Device, first_epoch: int = 2) -> None:
-    honest = type(device)._answer
 
-    def answer(self: Device, update: Update, digest: bytes) -> Any:
-        planes = honest(self, update, digest)
+    def change(update: Update, planes: Any) -> None:
         if update.epoch >= first_epoch:
             planes[0, 0] += 1 if planes[0, 0] < 0 else -1
-        return planes
 
-    device._answer = MethodType(answer, device)  # type: ignore[method-assign]
+    tamper(device, change)
 
 
 def test_two_spare_answers_outvote_a_liar_and_name_it():
@@ -205,21 +197,21 @@ def test_a_wrong_seed_is_complained_of_and_its_owner_left_out():
     network = Network.of(scenario)
     network.run_until(Kind.AGREEMENT)
     guilty = network.devices["device-2"]
-    honest = guilty._seal
+    honest = guilty._session.seal
 
-    def seal(self: Device, receiver: bytes, header: Message, plaintext: bytes) -> bytes:
+    def seal(receiver: bytes, header: Message, plaintext: bytes) -> bytes:
         agreement = network.server.agreement
         if header.kind is Kind.SHARE and agreement.roles[agreement.position(header.receiver)] == 0:
             plaintext = plaintext[:-40] + bytes(40)
         return honest(receiver, header, plaintext)
 
-    guilty._seal = MethodType(seal, guilty)  # type: ignore[method-assign]
+    guilty._session.seal = seal  # type: ignore[method-assign]
     network.run()
     if network.server.phase is not Phase.FINISHED:
         network.send(network.server.close_uploads())
         network.run()
     server = network.server
-    assert set(server.complaints) <= {"device-2"}
+    assert set(server.sharing.complaints) <= {"device-2"}
     assert server.liars == {}
     assert server.phase is Phase.FINISHED
 
@@ -228,7 +220,7 @@ def test_public_sample_counts_are_refused():
     parameters = replace(scenario_of().parameters, samples=18)
     message = "samples must be None for role-keys, whose owners may be left out, got 18"
     with pytest.raises(InvalidInput, match=exactly(message)):
-        RoleServer(parameters, scenario_of().names, descent())
+        scenario_of().server(parameters=parameters)
 
 
 def test_the_agreement_says_who_holds_what_and_is_checked():

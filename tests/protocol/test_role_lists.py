@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import MethodType
 
 import numpy as np
 import pytest
@@ -11,12 +10,10 @@ from crafted import from_server, refused
 from role_runs import holders_of, scenario_of, without
 
 from codedfl.errors import MessageRefused, NotEnoughDevices
-from codedfl.protocol import Device, Phase
+from codedfl.protocol import Device, Phase, Server
 from codedfl.protocol.messages import Commitments, Kind, Message, Secrets, Share, Update, pack_list
 from codedfl.protocol.owner_list import Certificate, OwnerList
-from codedfl.protocol.schemes.role_device import RoleDevice
-from codedfl.protocol.schemes.role_server import RoleServer
-from scenario import Network, descent
+from scenario import Network, descent, wire
 from wording import exactly
 
 
@@ -33,18 +30,18 @@ def listed() -> Network:
 
 def test_a_holder_signs_one_list_a_run(listed: Network):
     device, server = listed.devices["device-0"], listed.server
-    owners = server.owners
+    owners = server.sharing.owners
     first = listed.down["device-0"][-1]
-    (signature,) = map(Message.decode, device.receive(first))
+    (signature,) = map(Message.decode, wire(device.receive(first)))
     assert signature.kind is Kind.SIGNATURE
-    assert device.receive(first) == [signature.encode()]
+    assert wire(device.receive(first)) == [signature.encode()]
     shorter = OwnerList(owners.owners[1:])
-    message = "a device signs one list of owners a run: a second, different one is refused"
+    message = "a device signs one list of owners per run: a second, different one is refused"
     refused(device, from_server(listed, Kind.OWNERS, shorter.encoded), message)
 
 
 def test_lists_that_are_none_are_refused(listed: Network):
-    device, owners = listed.devices["device-0"], listed.server.owners.owners
+    device, owners = listed.devices["device-0"], listed.server.sharing.owners.owners
     names = "a list must name owners of this run, each once and in its order: it does not"
     for lie, message in (
         (OwnerList(owners[:2]), "at least 3 owners must be in the total, got 2"),
@@ -73,7 +70,7 @@ def test_nothing_made_of_the_sums_leaves_before_the_certificate(listed: Network)
         from_server(listed, Kind.CERTIFICATE, stranger.encode()),
         "the device must be one of the 6 of this run, got 'mallory'",
     )
-    other = OwnerList(listed.server.owners.owners[1:])
+    other = OwnerList(listed.server.sharing.owners.owners[1:])
     agreement = listed.server.agreement
     forged = {name: other.signed_by(listed.devices[name].identity, agreement) for name in certificate.signatures}
     before = device.ready
@@ -88,7 +85,7 @@ def test_a_seed_goes_to_a_holder_of_the_same_role_only(listed: Network):
     for other in agreement.names[1:]:
         wish = from_server(listed, Kind.SEED_WANTED, pack_list([agreement.names[2], other]))
         if agreement.roles[agreement.position(other)] == agreement.roles[0]:
-            (sent,) = map(Message.decode, device.receive(wish))
+            (sent,) = map(Message.decode, wire(device.receive(wish)))
             assert sent.kind is Kind.SEED
         else:
             refused(device, wish, f"a seed goes to a holder of the same role only, got {other!r}")
@@ -98,9 +95,9 @@ def test_seeds_are_wiped_when_the_first_epoch_is_decoded_and_everything_at_the_e
     network = Network.of(scenario_of())
     network.run_until(Kind.UPDATE)
     device = network.devices["device-0"]
-    assert device._seeds
+    assert device.sharing.seeds
     network.run_until(Kind.FINISH)
-    assert not device._seeds
+    assert not device.sharing.seeds
     assert device.ready
     network.run()
     for one in network.devices.values():
@@ -124,10 +121,10 @@ def test_whole_roles_that_reported_first_do_not_end_the_run():
     server = network.server
     network.send(server.close_uploads())
     reported(network, *holders_of(server, 0), *holders_of(server, 1))
-    assert server.owners is None
+    assert server.sharing.owners is None
     network.run()
     assert server.phase is Phase.FINISHED
-    assert len(server.owners.names) == 9
+    assert len(server.sharing.owners.names) == 9
 
 
 def test_uploads_stay_open_while_there_are_too_few():
@@ -155,7 +152,7 @@ def test_owners_whose_seeds_no_role_has_are_too_few_in_the_end():
     network.send(server.close_uploads())
     network.run()
     with pytest.raises(NotEnoughDevices, match=r"^the data of at least 3 owners \(z \+ 2\) must be .*, got 0"):
-        server.check_enough()
+        server.go_on_without()
 
 
 def lacking(network: Network) -> tuple[str, str, list[str]]:
@@ -182,10 +179,10 @@ def test_another_co_holder_is_asked_when_the_first_is_gone():
     victim, _, others = lacking(network)
     (first,) = asked(network)
     network.down[first].clear()
-    network.send(network.server.check_enough([first]))
+    network.send(network.server.go_on_without([first]))
     assert asked(network) == [name for name in others if name != first]
     network.run()
-    assert network.devices[victim]._owners and network.server.phase is Phase.FINISHED
+    assert network.devices[victim].owner_names and network.server.phase is Phase.FINISHED
 
 
 def test_another_co_holder_is_asked_when_the_first_gives_rubbish():
@@ -194,7 +191,7 @@ def test_another_co_holder_is_asked_when_the_first_gives_rubbish():
     victim, _, _ = lacking(network)
     (first,) = asked(network)
     giver = network.devices[first]
-    giver._seeds = {owner: bytes(32) for owner in giver._seeds}
+    giver.sharing.seeds = {owner: bytes(32) for owner in giver.sharing.seeds}
     network.run_until(Kind.UPDATE)
     assert network.devices[victim].ready
     network.run()
@@ -207,7 +204,7 @@ def test_a_seed_that_nobody_asked_for_is_not_relayed(listed: Network):
     agreement = listed.server.agreement
     giver, receiver = holders_of(listed.server, 0)[:2]
     wish = from_server(listed, Kind.SEED_WANTED, pack_list([agreement.names[2], receiver]))
-    (seed,) = listed.devices[giver].receive(wish)
+    (seed,) = wire(listed.devices[giver].receive(wish))
     refused(listed.server, seed, f"a seed must be one that {giver!r} was asked for: it was not")
 
 
@@ -223,9 +220,9 @@ def test_a_seed_for_other_commitments_than_the_listed_is_not_summed():
     header = Message(Kind.SHARE, agreement.run, agreement.hash, owner, victim)
     envelope = network.sealed(header, victim, Secrets(pad=seed).encode())
     share = replace(header, body=Share(others, envelope).encode()).signed_by(network.server.identity)
-    (complaint,) = map(Message.decode, device.receive(share.encode()))
+    (complaint,) = map(Message.decode, wire(device.receive(share.encode())))
     assert complaint.kind is Kind.COMPLAINT
-    assert agreement.position(owner) not in device._seeds
+    assert agreement.position(owner) not in device.sharing.seeds
 
 
 def test_an_owner_that_nobody_can_use_is_left_out_without_a_deadline():
@@ -233,18 +230,17 @@ def test_an_owner_that_nobody_can_use_is_left_out_without_a_deadline():
     network = Network.of(scenario)
     network.run_until(Kind.AGREEMENT)
     guilty = network.devices["device-2"]
-    honest = guilty._seal
+    honest = guilty._session.seal
 
-    def seal(self: Device, receiver: bytes, header: Message, plaintext: bytes) -> bytes:
-        del self
+    def seal(receiver: bytes, header: Message, plaintext: bytes) -> bytes:
         return honest(receiver, header, Secrets().encode() if header.kind is Kind.SHARE else plaintext)
 
-    guilty._seal = MethodType(seal, guilty)  # type: ignore[method-assign]
+    guilty._session.seal = seal  # type: ignore[method-assign]
     network.run()
     server = network.server
     assert server.phase is Phase.FINISHED
-    listed = set(server.owners.names)
-    covered = all(len(holders_of(server, role)) > (guilty._role == role) for role in (0, 1))
+    listed = set(server.sharing.owners.names)
+    covered = all(len(holders_of(server, role)) > (guilty.sharing._role == role) for role in (0, 1))
     assert covered
     assert listed == set(scenario.names) - {"device-2"}
     assert np.array_equal(server.model, without(scenario, 2))
@@ -253,14 +249,15 @@ def test_an_owner_that_nobody_can_use_is_left_out_without_a_deadline():
 def test_a_helper_goes_on_from_its_state():
     names = [*scenario_of().names, "helper-0", "helper-1"]
     scenario = scenario_of()
-    server = RoleServer(scenario.parameters, names, descent(3), holders=names[-2:], helpers=names[-2:])
-    parties = [RoleDevice(name, None, helper=True) for name in names[-2:]]
+    plan = replace(scenario.plan, names=tuple(names), holders=tuple(names[-2:]), helpers=frozenset(names[-2:]))
+    server = Server(plan, descent(3))
+    parties = [Device(plan, name, None) for name in names[-2:]]
     network = Network(server, [*scenario.devices(), *parties])
     network.send(server.invite())
     for kind in (Kind.AGREEMENT, Kind.SHARE, Kind.OWNERS, Kind.CERTIFICATE, Kind.UPDATE):
         network.run_until(kind)
         for old in parties:
-            again = RoleDevice(old.name, None, helper=True, identity=old.identity)
+            again = Device(plan, old.name, None, identity=old.identity)
             again.restore(network.devices[old.name].state())
             network.devices[old.name] = again
     network.run()

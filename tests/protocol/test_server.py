@@ -13,9 +13,9 @@ from crafted import EVE, EVES_KEY, not_opened, refused
 import oracle
 from codedfl.crypto.sealed import fingerprint
 from codedfl.errors import InvalidInput, NotEnoughDevices
-from codedfl.protocol import Phase
+from codedfl.protocol import Phase, Server, Turn
+from codedfl.protocol.events import AnsweredLate, Ignored
 from codedfl.protocol.messages import SERVER, Answer, Kind, Message, Shares, Update
-from codedfl.protocol.schemes.coded_padded import PaddedServer
 from codedfl.protocol.terms import DOES_NOT_TAKE_PART
 from scenario import Network, Scenario, decoded, descent, gram_limit, names_of, snapshot
 from wording import exactly
@@ -34,7 +34,7 @@ def answer_from(network: Network, name: str, answer: Answer) -> bytes:
 def test_the_scheme_must_be_the_servers_own():
     parameters = replace(Scenario().parameters, scheme="coded-keys")
     with pytest.raises(InvalidInput, match=exactly("parameters.scheme must be 'coded-padded', got 'coded-keys'")):
-        PaddedServer(parameters, names_of(4), descent())
+        Server(replace(Scenario().plan, parameters=parameters), descent())
 
 
 @pytest.mark.parametrize(
@@ -47,11 +47,11 @@ def test_the_scheme_must_be_the_servers_own():
 )
 def test_device_names_are_checked(names: list[str], message: str):
     with pytest.raises(InvalidInput, match=exactly(message)):
-        PaddedServer(Scenario().parameters, names, descent())
+        Server(replace(Scenario().plan, names=tuple(names)), descent())
 
 
 def test_every_run_has_its_own_id():
-    runs = {PaddedServer(Scenario().parameters, names_of(4), descent()).run for _ in range(3)}
+    runs = {Server(Scenario().plan, descent()).run for _ in range(3)}
     assert len(runs) == 3
     assert {len(run) for run in runs} == {16}
 
@@ -132,9 +132,8 @@ def test_a_late_join_is_counted_and_changes_nothing():
     network.run()
     network.send(network.server.freeze())
     before = network.server.agreement
-    assert network.server.receive(late) == []
+    assert network.server.receive(late) == Turn([], [Ignored("device-2", "repeated or late join")])
     assert network.server.agreement is before
-    assert network.server.ignored == {"repeated or late join": 1}
 
 
 @pytest.mark.parametrize(("alpha", "joined"), [(4, 3), (3, 2)])
@@ -159,7 +158,7 @@ def test_refusals_are_kept_by_name():
     scenario.data[3] = np.zeros((2, 4)), np.zeros((2, 7))
     network = Network.of(scenario)
     network.run()
-    assert network.server.refusals == {"device-3": DOES_NOT_TAKE_PART}
+    assert network.server.joining.refusals == {"device-3": DOES_NOT_TAKE_PART}
     assert network.devices["device-3"].objection == (
         "n_features and n_outputs must be 4 and 7 as this device's recipe makes them, got 4 and 2"
     )
@@ -215,7 +214,7 @@ def test_shares_for_somebody_outside_the_set_are_refused_whole(shares_sent: Netw
         return true.with_body(replace(shares, envelopes=envelopes).encode()).signed_by(author).encode()
 
     data = with_envelopes({"device-3": b"x", "mallory": b"y"})
-    rule = "the shares of 'device-0' must be for those who need its seeds under this code: missing or too many are "
+    rule = "the shares of 'device-0' must be for those who need its seeds in this run: missing or too many are "
     refused(shares_sent.server, data, f"{rule}'device-2', 'mallory'")
     data = with_envelopes(dict.fromkeys(list(shares.envelopes)[1:], b"x"))
     refused(shares_sent.server, data, f"{rule}'device-2'")
@@ -227,7 +226,7 @@ def test_shares_are_relayed_along_the_column_and_bulk_to_nobody_else():
     """alpha = 2 of D = 5: device-2's data go to devices 2 and 1; its mask seed also to device 0."""
     network = Network.of(Scenario(sizes=(2,) * 5))
     network.run_until(Kind.SHARES)
-    relayed = network.server.receive(network.up["device-2"].popleft())
+    relayed = network.server.receive(network.up["device-2"].popleft()).outgoing
     shares = {outgoing.receivers: Message.decode(outgoing.data) for outgoing in relayed}
     assert set(shares) == {("device-0",), ("device-1",)}
     assert shares["device-1",].attachment
@@ -239,13 +238,13 @@ def test_training_starts_when_enough_are_ready_and_late_ones_get_the_update():
     network = Network.of(Scenario(alpha=3))
     network.run_until(Kind.READY)
     server = network.server
-    assert server.receive(network.up["device-3"].popleft()) == []
+    assert server.receive(network.up["device-3"].popleft()).outgoing == []
     assert server.phase is Phase.SHARING
-    (broadcast,) = server.receive(network.up["device-1"].popleft())
+    (broadcast,) = server.receive(network.up["device-1"].popleft()).outgoing
     assert server.phase is Phase.TRAINING  # type: ignore[comparison-overlap]  # receiving changes it
     assert broadcast.receivers == ("device-1", "device-3")
-    (late,) = server.receive(network.up["device-0"].popleft())
-    assert late == (("device-0",), broadcast.data)
+    (late,) = server.receive(network.up["device-0"].popleft()).outgoing
+    assert (late.receivers, late.data) == (("device-0",), broadcast.data)
     assert server.ready_devices == ["device-0", "device-1", "device-3"]
 
 
@@ -255,21 +254,19 @@ def test_training_starts_when_enough_are_ready_and_late_ones_get_the_update():
 def test_late_repeated_and_stale_answers_are_counted(training: Network):
     server = training.server
     answers = {name: queue.popleft() for name, queue in training.up.items()}
-    assert server.receive(answers["device-0"]) == []
+    assert server.receive(answers["device-0"]).outgoing == []
     assert server.answered == ["device-0"]
     for _ in range(2):
-        assert server.receive(answers["device-0"]) == []
-    assert server.ignored == {"repeated answer": 2}
-    assert server.receive(answers["device-2"]) == []
-    (update,) = server.receive(answers["device-1"])
+        assert server.receive(answers["device-0"]) == Turn([], [Ignored("device-0", "repeated answer")])
+    assert server.receive(answers["device-2"]).outgoing == []
+    (update,) = server.receive(answers["device-1"]).outgoing
     assert Message.decode(update.data).kind is Kind.UPDATE
     assert server.epoch == 2
     # The straggler of epoch 1, and a replay, are late now.
     for name in ("device-3", "device-0"):
-        before = snapshot(server._book.answers)
-        assert server.receive(answers[name]) == []
-        assert snapshot(server._book.answers) == before
-    assert server.ignored == {"repeated answer": 2, "late answer": 2}
+        before = snapshot(server.epochs.current.answers)
+        assert server.receive(answers[name]) == Turn([], [AnsweredLate(name, 1, len(answers[name]))])
+        assert snapshot(server.epochs.current.answers) == before
 
 
 def test_an_answer_to_another_update_is_refused(training: Network):
@@ -290,7 +287,7 @@ def test_an_answer_to_another_update_is_refused(training: Network):
         answer_from(training, "device-0", Answer(1, digest, b"\xff" * 48)),
         f"ring numbers must be residues below {server.agreement.fixed_point.ring.primes[0]}, got a larger one",
     )
-    assert server.receive(answer_from(training, "device-0", Answer(1, digest, packed))) == []
+    assert server.receive(answer_from(training, "device-0", Answer(1, digest, packed))).outgoing == []
     assert server.answered == ["device-0"]
 
 
@@ -336,9 +333,9 @@ def test_one_epoch_sends_no_update_at_all():
 
 def test_in_training_the_error_names_how_many_and_which(training: Network):
     server = training.server
-    server.check_enough(["device-3"])  # three of four are enough
+    server.go_on_without(["device-3"])  # three of four are enough
     with pytest.raises(NotEnoughDevices) as caught:
-        server.check_enough(["device-3", "device-1"])
+        server.go_on_without(["device-3", "device-1"])
     assert str(caught.value) == (
         "epoch 1 needs 3 answers (D - alpha + 1) but only 2 devices are alive:"
         " 1 more needed, missing are device-1, device-3"
@@ -347,15 +344,15 @@ def test_in_training_the_error_names_how_many_and_which(training: Network):
     assert caught.value.model is None
     # An answer that is in counts, whatever became of its device.
     server.receive(training.up["device-1"].popleft())
-    server.check_enough(["device-3", "device-1"])
+    server.go_on_without(["device-3", "device-1"])
 
 
 def test_while_sharing_everybody_is_needed_until_his_shares_are_in(shares_sent: Network):
     server = shares_sent.server
     server.receive(shares_sent.up["device-2"].popleft())
-    server.check_enough(["device-2"])
+    server.go_on_without(["device-2"])
     with pytest.raises(NotEnoughDevices) as caught:
-        server.check_enough(["device-1", "device-2", "device-3"])
+        server.go_on_without(["device-1", "device-2", "device-3"])
     assert str(caught.value) == "all 4 devices must share before training: 2 missing (device-1, device-3)"
     assert caught.value.missing == ("device-1", "device-3")
 
@@ -372,8 +369,8 @@ def test_repr_shows_the_state():
     network.run()
     shown.append(repr(network.server))
     assert shown == [
-        "<PaddedServer joining, epoch 0, 0 devices ready>",
-        "<PaddedServer sharing, epoch 0, 0 devices ready>",
-        "<PaddedServer training, epoch 1, 4 devices ready>",
-        "<PaddedServer finished, epoch 4, 4 devices ready>",
+        "<Server joining, epoch 0, 0 devices ready>",
+        "<Server sharing, epoch 0, 0 devices ready>",
+        "<Server training, epoch 1, 4 devices ready>",
+        "<Server finished, epoch 4, 4 devices ready>",
     ]

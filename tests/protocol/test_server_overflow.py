@@ -69,10 +69,11 @@ def test_a_corrupted_device_is_noticed(epoch: int):
     network = Network.of(Scenario(alpha=1))
     network.run_until(Kind.UPDATE, Kind.FINISH)
     kept = Scenario().expected_models(descent())[0] if epoch == 2 else None
-    network.devices["device-0"].constant[0, :] += 1
+    held = network.devices["device-0"].sharing
+    held.answer_constant[0, :] += 1
     if epoch == 2:
-        network.devices["device-0"].constant[0, :] -= 1
-        network.devices["device-0"].linear[0] += 1
+        held.answer_constant[0, :] -= 1
+        held.answer_matrix[0] += 1
     message = r"^decoded (G\^\(1\)|X'X e) must stay within \+-\d+ ring units, got \d+: an overflow or a corrupted"
     with pytest.raises(RangeExceeded, match=message + " answer, not used$"):
         network.run()

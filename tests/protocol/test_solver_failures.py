@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from codedfl.errors import InvalidInput, RangeExceeded, SolverFailed
-from codedfl.protocol import Outgoing, Phase
+from codedfl.protocol import Phase
+from codedfl.protocol.epoch import Epoch
 from codedfl.protocol.epoch_total import EpochTotal, tell_solver
 from codedfl.protocol.messages import Kind, Message
-from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
-from codedfl.protocol.schemes.one_shot import OneShotDevice, OneShotServer
+from codedfl.protocol.schemes import CODED_KEYS, ONE_SHOT
+from codedfl.protocol.server_epochs import ServerEpochs
 from codedfl.run.in_process import run_in_process
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.descent import GradientDescent, StepSchedule
@@ -23,26 +24,27 @@ from wording import exactly
 ADVICE = "; change the solver's settings (a larger regularisation, a smaller step) and start anew"
 
 
-def singular(server_type: type[OneShotServer] = OneShotServer) -> Scenario:
+def singular() -> Scenario:
     """Fewer samples than features: without regularisation X'X cannot be inverted."""
-    return Scenario(sizes=(1, 1), alpha=1, d=4, server_type=server_type, device_type=OneShotDevice)
+    return Scenario(sizes=(1, 1), alpha=1, d=4, scheme=ONE_SHOT)
 
 
-class LetsTheSolverFail(OneShotServer):
+class LetsTheSolverFail(ServerEpochs):
     """The rule as it was: whatever the solver raises passes through, and the server is where it was."""
 
-    def _go_on(self, total: EpochTotal, before: State) -> list[Outgoing]:
-        tell_solver(self.solver, self._agreed, self._question, total)
+    def _go_on(self, epoch: Epoch, total: EpochTotal, before: State) -> None:
+        tell_solver(self.solver, self._session.agreed, epoch.question, total)
         assert self.solver.request() is None
-        return self._finish()
+        self.finish()
 
 
 def test_under_the_old_rule_nothing_ends_and_nothing_is_wiped():
-    network = Network.of(singular(LetsTheSolverFail), ClosedForm(0.0))
+    network = Network.of(singular(), ClosedForm(0.0))
+    network.server.epochs.__class__ = LetsTheSolverFail
     with pytest.raises(InvalidInput, match=r"^regularisation must be large enough"):
         network.run()
     assert network.server.phase is Phase.TRAINING
-    assert Message.decode(network.server.repeat()[0].data).kind is Kind.UPDATE  # and asks for ever
+    assert Message.decode(network.server.resend().outgoing[0].data).kind is Kind.UPDATE  # and asks for ever
     assert not any(device.finished for device in network.devices.values())
 
 
@@ -56,9 +58,9 @@ def test_a_singular_one_shot_run_ends_and_says_what_to_change():
         network.run()
     assert caught.value.model is None and network.server.model is None
     assert network.server.phase is Phase.FINISHED
-    network.send(network.server.repeat())
+    network.send(network.server.resend())
     network.run()
-    assert all(device.finished and device.constant is None for device in network.devices.values())
+    assert all(device.finished and device.sharing.answer_constant is None for device in network.devices.values())
 
 
 class Failing(GradientDescent):
@@ -91,7 +93,7 @@ ERRORS = [
 @pytest.mark.parametrize("when", ["request", "receive"])
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 def test_any_error_of_a_solver_ends_the_run_with_the_last_good_model(error: Exception, when: str):
-    scenario = Scenario(server_type=KeysServer, device_type=KeysDevice)
+    scenario = Scenario(scheme=CODED_KEYS)
     server, devices = scenario.server(Failing(error, when)), scenario.devices()
     epoch = {"request": 2, "receive": 3}[when]
     message = f"the solver must make a model of the totals of epoch {epoch}, it cannot: {error}{ADVICE}"

@@ -13,17 +13,13 @@ from codedfl.crypto.sealed import Identity
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.protocol import Device, Phase, Rows, Server
 from codedfl.protocol.messages import SERVER, Kind, Message, Update
-from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
-from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
-from codedfl.protocol.schemes.one_shot import OneShotDevice, OneShotServer
-from codedfl.protocol.schemes.role_device import RoleDevice
-from codedfl.protocol.schemes.role_server import RoleServer
-from codedfl.protocol.schemes.role_sums import SumsDevice, SumsServer
+from codedfl.protocol.scheme import SharingScheme
+from codedfl.protocol.schemes import CODED_KEYS, CODED_PADDED, ONE_SHOT, ROLE_KEYS, ROLE_SUMS
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.descent import GradientDescent, Nesterov
 from codedfl.solve.krylov import BlockKrylov, ConjugateGradient
 from codedfl.solve.solver import Solver
-from scenario import STEP, Network, Scenario, descent, repeatable, snapshot
+from scenario import STEP, Network, Scenario, descent, repeatable, snapshot, wire
 from wording import exactly
 
 REGULARISATION = 1e-3
@@ -34,12 +30,12 @@ SOLVERS: dict[str, Callable[[], Solver]] = {
     "block-krylov": lambda: BlockKrylov(9, REGULARISATION),
     "derived step": lambda: GradientDescent(9, REGULARISATION),
 }
-SCHEMES: dict[str, tuple[type[Server], type[Device], Callable[[], Solver]]] = {
-    "coded-padded": (PaddedServer, PaddedDevice, descent),
-    "coded-keys": (KeysServer, KeysDevice, descent),
-    "one-shot": (OneShotServer, OneShotDevice, lambda: ClosedForm(REGULARISATION)),
-    "role-keys": (RoleServer, RoleDevice, descent),
-    "role-sums": (SumsServer, SumsDevice, lambda: ClosedForm(REGULARISATION)),
+SCHEMES: dict[str, tuple[SharingScheme, Callable[[], Solver]]] = {
+    "coded-padded": (CODED_PADDED, descent),
+    "coded-keys": (CODED_KEYS, descent),
+    "one-shot": (ONE_SHOT, lambda: ClosedForm(REGULARISATION)),
+    "role-keys": (ROLE_KEYS, descent),
+    "role-sums": (ROLE_SUMS, lambda: ClosedForm(REGULARISATION)),
 }
 
 
@@ -60,24 +56,31 @@ def plain(state: Any) -> Any:
 
 def restored_device(scenario: Scenario, old: Device) -> Device:
     rows = None if old.data_used else Rows(*scenario.data[scenario.names.index(old.name)])
-    fresh = type(old)(old.name, rows, identity=old.identity)
+    fresh = Device(scenario.plan, old.name, rows, identity=old.identity)
     fresh.restore(plain(old.state()))
     return fresh
 
 
 def restored_server(scenario: Scenario, old: Server, solver: Solver) -> Server:
-    fresh = type(old)(scenario.parameters, scenario.names, solver, identity=old.identity)
+    fresh = Server(scenario.plan, solver, identity=old.identity)
     fresh.restore(plain(old.state()))
     return fresh
 
 
+GIVEN = {"random_bytes", "outbox", "handlers", "solver", "helper", "parameters"}
+GIVEN |= {"_session", "_sharing", "_own", "_plan", "_terms", "_scheme", "_roster", "_stop_when"}
+
+
 def remembered(party: Server | Device) -> dict[str, Any]:
-    """All attributes but those that a restored party gets from its arguments, or computes again."""
-    given = {"_random_bytes", "_initial_model", "_roster", "_stop_when"}
-    found = {name: value for name, value in vars(party).items() if name not in given}
+    """All attributes of its parts but those that a restored party gets from its arguments, or computes again."""
+    found = {
+        name: {one: snapshot(value) for one, value in vars(part).items() if one not in GIVEN}
+        for name, part in party._parts.items()
+    }
     if isinstance(party, Server):  # what a solver does not have before its start is None after
-        found["solver"] = {name: value for name, value in vars(party.solver).items() if value is not None}
-    return {name: snapshot(value) for name, value in found.items()}
+        solver = vars(party.epochs.solver)
+        found["solver"] = {name: snapshot(value) for name, value in solver.items() if value is not None}
+    return found
 
 
 @pytest.fixture(params=SCHEMES)
@@ -86,15 +89,14 @@ def scheme(request: pytest.FixtureRequest) -> str:
 
 
 def scenario_of(scheme: str) -> Scenario:
-    server_type, device_type, _ = SCHEMES[scheme]
-    roles = issubclass(server_type, RoleServer)
+    sharing, _ = SCHEMES[scheme]
+    roles = sharing.lists_owners
     return Scenario(
         sizes=(3, 5, 2, 4),
         alpha=1 if roles else 2,
         colluders=int(roles),
         public_samples=False,
-        server_type=server_type,
-        device_type=device_type,
+        scheme=sharing,
     )
 
 
@@ -120,7 +122,7 @@ def run_with_crashes(scenario: Scenario, make_solver: Callable[[], Solver], cras
 
 
 def test_a_party_that_ends_before_every_message_changes_nothing(scheme: str):
-    scenario, make_solver = scenario_of(scheme), SCHEMES[scheme][2]
+    scenario, make_solver = scenario_of(scheme), SCHEMES[scheme][1]
     undisturbed = run_with_crashes(scenario, make_solver, lambda _: False)
     crashed = run_with_crashes(scenario, make_solver, lambda _: True)
     assert undisturbed.model is not None and crashed.model is not None
@@ -129,7 +131,7 @@ def test_a_party_that_ends_before_every_message_changes_nothing(scheme: str):
 
 
 def test_a_single_crash_at_each_message_changes_nothing(scheme: str):
-    scenario, make_solver = scenario_of(scheme), SCHEMES[scheme][2]
+    scenario, make_solver = scenario_of(scheme), SCHEMES[scheme][1]
     undisturbed = run_with_crashes(scenario, make_solver, lambda _: False).model
     for message in range(0, 60, 7):
         crashed = run_with_crashes(scenario, make_solver, message.__eq__).model
@@ -168,24 +170,24 @@ def test_a_restored_device_refuses_a_second_update_of_an_epoch_it_answered():
 
 def test_a_restored_device_answers_the_same_update_with_the_same_numbers():
     scenario, network, device = trained_device()
-    (outgoing,) = network.server.repeat()
-    again = restored_device(scenario, device).receive(outgoing.data)
+    (outgoing,) = network.server.resend().outgoing
+    again = wire(restored_device(scenario, device).receive(outgoing.data))
     for data in [*network.up["device-1"], *again]:
-        network.server.receive(data)
-    assert network.server.ignored["repeated answer"] == 1
+        network.send(network.server.receive(data))
+    assert network.ignored["repeated answer"] == 1
 
 
 def test_repeat_asks_those_who_have_not_answered():
     _, network, _ = trained_device()
     network.server.receive(network.up["device-1"].popleft())
-    (outgoing,) = network.server.repeat()
+    (outgoing,) = network.server.resend().outgoing
     assert outgoing.receivers == ("device-0", "device-2", "device-3")
     assert Message.decode(outgoing.data).kind is Kind.UPDATE
 
 
 def test_repeat_after_the_end_says_so():
     server = run_with_crashes(scenario_of("coded-keys"), descent, lambda _: False)
-    (outgoing,) = server.repeat()
+    (outgoing,) = server.resend().outgoing
     assert outgoing.receivers == server.expected
     assert Message.decode(outgoing.data).kind is Kind.FINISH
 
@@ -193,13 +195,13 @@ def test_repeat_after_the_end_says_so():
 def test_a_state_is_refused_by_any_other_party():
     scenario, network, device = trained_device()
     for other in (
-        KeysDevice("device-2", Rows(*scenario.data[2]), identity=device.identity),
-        KeysDevice("device-1", Rows(*scenario.data[1]), identity=Identity.generate(repeatable("another"))),
-        PaddedDevice("device-1", Rows(*scenario.data[1]), identity=device.identity),
+        scenario.device(2, identity=device.identity),
+        scenario.device(1, identity=Identity.generate(repeatable("another"))),
+        scenario.device(1, identity=device.identity, scheme=CODED_PADDED),
     ):
         with pytest.raises(InvalidInput, match=r"^state must be that of \['coded-"):
             other.restore(device.state())
-    another = KeysServer(scenario.parameters, scenario.names[::-1], descent(), identity=network.server.identity)
+    another = scenario.server(names=tuple(scenario.names[::-1]), identity=network.server.identity)
     with pytest.raises(InvalidInput, match=r"^state must be that of \['coded-keys', \['device-3'"):
         another.restore(network.server.state())
 
@@ -217,7 +219,7 @@ def test_data_must_come_with_a_state_from_before_their_use():
     network = Network.of(scenario)
     network.run_until(Kind.PAD_SEED)
     old = network.devices["device-0"]
-    fresh = PaddedDevice("device-0", None, identity=old.identity)
+    fresh = Device(scenario.plan, "device-0", None, identity=old.identity)
     message = "the contribution of 'device-0' must be given, it was not used yet, got None"
     with pytest.raises(InvalidInput, match=exactly(message)):
         fresh.restore(old.state())

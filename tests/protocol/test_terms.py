@@ -27,11 +27,11 @@ from codedfl.protocol import Agreement, Device, Parameters, Phase, WholeNumbers
 from codedfl.protocol.agreement import Invitation, Member, seated
 from codedfl.protocol.messages import SERVER, Commitments, Kind, Message, Share, Update, pack_list, unpack_list
 from codedfl.protocol.owner_list import Certificate, OwnerList
-from codedfl.protocol.schemes.role_sums import SumsDevice, SumsServer
+from codedfl.protocol.schemes import ROLE_SUMS
 from codedfl.protocol.terms import DOES_NOT_TAKE_PART
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.descent import GradientDescent, StepSchedule
-from scenario import Network, joined, snapshot
+from scenario import Network, joined, snapshot, wire
 from wording import exactly
 
 NOISE = noise_for(2.0, 1e-5, 2, clip_norm=1.5)
@@ -114,7 +114,7 @@ def told(device: Device, message: Message) -> bool:
     device = copy.deepcopy(device)
     before = snapshot(device)
     try:
-        replies = [Message.decode(reply) for reply in device.receive(message.encode())]
+        replies = [Message.decode(reply) for reply in wire(device.receive(message.encode()))]
     except MessageRefused:
         assert snapshot(device) == before
         return False
@@ -253,7 +253,7 @@ def shares() -> Iterator[tuple[str, Message]]:
 
 def lists() -> Iterator[tuple[str, Message]]:
     network = stopped(Kind.OWNERS)
-    owners = network.server.owners.owners
+    owners = network.server.sharing.owners.owners
     mine = next(i for i, one in enumerate(owners) if one.name == ME)
     pod = tuple(one for one in owners if one.name in SCENARIO.pods[0])
     upload = replace(owners[0], upload=bytes(32))
@@ -279,7 +279,7 @@ def certificates() -> Iterator[tuple[str, Message]]:
     network = stopped(Kind.CERTIFICATE)
     agreed, true = network.server.agreement, Certificate.decode(waiting(network, Kind.CERTIFICATE).body)
     first, *rest = true.signatures
-    others = OwnerList(tuple(one for one in network.server.owners.owners if one.name in SCENARIO.pods[0]))
+    others = OwnerList(tuple(one for one in network.server.sharing.owners.owners if one.name in SCENARIO.pods[0]))
     elsewhere = {name: others.signed_by(SCENARIO.identity(name), agreed) for name in true.signatures}
     for label, signatures in {
         "one less": {name: true.signatures[name] for name in rest},
@@ -370,7 +370,7 @@ def after_two_updates() -> Network:
     while any(Message.decode(network.next_on(link)).kind is Kind.ANSWER for link in network.pending()):
         network.deliver(next(link for link in network.pending() if link[0] == "up"))
     network.deliver(("down", ME))
-    assert network.devices[ME]._answered[0] == 2 and len(network.devices[ME].questions) == 1
+    assert network.devices[ME].epochs.last_answer[0] == 2 and len(network.devices[ME].questions) == 1
     return network
 
 
@@ -465,7 +465,7 @@ def test_the_operator_reads_the_reason_and_the_server_does_not():
         ({"owners": 6, "recipe": b"r" * 32}, f"recipe must be {b'r' * 32!r:.80} as it follows from the study, got b''"),
     ):
         device = replace(SCENARIO, changes=changes).party(ME)
-        (reply,) = map(Message.decode, device.receive(SCENARIO.network().server.invite()[0].data))
+        (reply,) = map(Message.decode, wire(device.receive(SCENARIO.network().server.invite().outgoing[0].data)))
         assert (reply.kind, reply.body) == (Kind.REFUSAL, DOES_NOT_TAKE_PART.encode())
         assert device.objection == reason
         assert not told(device, waiting(stopped(Kind.AGREEMENT), Kind.AGREEMENT)), "who refused is in no agreement"
@@ -476,7 +476,7 @@ def test_a_stranger_hears_nothing_and_keeps_nobody_from_the_true_server():
     lie = dict(invitations(SCENARIO))["invitation server_public"]
     keys = f"{fingerprint(SERVERS_IDENTITY.public)}, got {fingerprint(EVE.public)}"
     refused(device, lie.encode(), f"the server's key must be {keys}")
-    (reply,) = map(Message.decode, device.receive(SCENARIO.network().server.invite()[0].data))
+    (reply,) = map(Message.decode, wire(device.receive(SCENARIO.network().server.invite().outgoing[0].data)))
     assert reply.kind is Kind.JOIN
 
 
@@ -485,7 +485,7 @@ def test_a_stranger_hears_nothing_and_keeps_nobody_from_the_true_server():
 
 def noisy() -> PodScenario:
     """Two pods, each with as many owners as the noise is made for."""
-    changes: dict[str, Any] = {"server_type": SumsServer, "device_type": SumsDevice}
+    changes: dict[str, Any] = {"scheme": ROLE_SUMS}
     return PodScenario(sizes=(2, 1, 3, 3, 1, 2), pod_sizes=(3, 3), noise=NOISE, **changes)
 
 
@@ -508,7 +508,7 @@ class Keeps(ClosedForm):
 def learned(scenario: PodScenario, salt: str, joined: Sequence[str] = (), **options: Any) -> list[bytes]:
     network = scenario.network(salt, Keeps(), **options)
     drive(network, joined=joined)
-    solver = network.server.solver
+    solver = network.server.epochs.solver
     assert isinstance(solver, Keeps) and len(solver.told) == 2
     return solver.told
 

@@ -19,14 +19,14 @@ from test_state import plain
 import oracle
 from codedfl.errors import InvalidInput, MessageRefused, NotEnoughDevices, RangeExceeded
 from codedfl.exact.ring import Ring
-from codedfl.protocol import Parameters, Phase, WholeNumbers
+from codedfl.protocol import Parameters, Phase, Server, WholeNumbers
 from codedfl.protocol.agreement import ring_of_totals
 from codedfl.protocol.messages import Kind, Message, Update, pack_list, unpack_list
 from codedfl.protocol.terms import DOES_NOT_TAKE_PART
 from codedfl.run.in_process import run_in_process
 from codedfl.solve.whole_total import TakesTotal
 from codedfl.typing import Planes
-from scenario import Network
+from scenario import Network, wire
 from wording import exactly
 
 TWO_PRIMES = Ring.for_group_sizes((1,), 2).modulus // 8  # the largest limit that they hold
@@ -86,7 +86,7 @@ def test_the_total_is_pythons_up_to_the_limit_itself(limit: int):
     network.run()
     server = network.server
     assert len(server.agreement.ring.primes) == (2 if limit <= TWO_PRIMES else 3)
-    assert server.solver.numbers == scenario.total() == wanted
+    assert server.epochs.solver.numbers == scenario.total() == wanted
     assert server.epoch == 1 and server.phase is Phase.FINISHED
 
 
@@ -97,7 +97,7 @@ def test_any_total_within_any_limit(limit: int, data: st.DataObject):
     scenario = Totals(limit=limit, vectors=spread(wanted, limit, data.draw(st.integers(0, 99))))
     network = scenario.network()
     network.run()
-    assert network.server.solver.numbers == wanted
+    assert network.server.epochs.solver.numbers == wanted
 
 
 @pytest.mark.parametrize("limit", LIMITS.values(), ids=LIMITS)
@@ -121,7 +121,7 @@ def test_one_answer_of_each_role_is_enough_whoever_gives_it():
         server = scenario.network(seed).server
         arrivals = first_of_each_role(server, np.random.default_rng(seed))
         run_in_process(server, [scenario.party(name, seed) for name in scenario.names], arrivals)
-        assert server.solver.numbers == [LARGEST, -5]
+        assert server.epochs.solver.numbers == [LARGEST, -5]
 
 
 @pytest.mark.parametrize("role", [0, 1])
@@ -131,7 +131,7 @@ def test_killed_holders_change_nothing_as_long_as_one_of_each_role_is_left(role:
     network.run_until(Kind.UPDATE)
     dead = holders_of(network.server, role)[1:]
     drive(network, lambda: dead)
-    assert network.server.solver.numbers == scenario.total()
+    assert network.server.epochs.solver.numbers == scenario.total()
 
 
 @pytest.mark.parametrize("role", [0, 1])
@@ -150,9 +150,9 @@ def test_owners_lost_on_the_way_leave_the_total_of_the_other_pods(seed: int):
     scenario = Totals(limit=LARGEST, vectors=spread([3, 2**66], LARGEST // 9, seed))
     network, lost = scenario.network(seed), random.Random(seed).sample(scenario.names, 2)
     drive(network, lambda: lost if network.server.phase is not Phase.JOINING else [])
-    listed = network.server.owners.names
+    listed = network.server.sharing.owners.names
     assert set(listed) == set(scenario.names).difference(*map(scenario.pod_of, lost))
-    assert network.server.solver.numbers == scenario.total(listed)
+    assert network.server.epochs.solver.numbers == scenario.total(listed)
 
 
 # -- states
@@ -168,11 +168,11 @@ def test_everybody_may_come_back_from_its_state_at_any_message(limit: int):
         if steps % 13 == 0:
             _restart_all(scenario, network)
     _restart_all(scenario, network)  # the total is in the state too
-    assert network.server.solver.numbers == [limit, -limit]
+    assert network.server.epochs.solver.numbers == [limit, -limit]
 
 
 def _restart_all(scenario: Totals, network: Network) -> None:
-    server = scenario.plan.server(TakesTotal(), identity=network.server.identity)
+    server = Server(scenario.plan, TakesTotal(), identity=network.server.identity)
     server.restore(plain(network.server.state()))
     network.server = server
     for name, old in network.devices.items():
@@ -198,7 +198,7 @@ def test_a_device_with_something_else_to_bring_does_not_take_part(contribution: 
     scenario = Totals()
     other = PodScenario(d=1, c=3).contribution("device-0") if contribution == "rows" else WholeNumbers(4, on_ring([0]))
     device = scenario.party("device-0", contribution=other)
-    (reply,) = map(Message.decode, device.receive(scenario.network().server.invite()[0].data))
+    (reply,) = map(Message.decode, wire(device.receive(scenario.network().server.invite().outgoing[0].data)))
     assert (reply.kind, reply.body.decode()) == (Kind.REFUSAL, DOES_NOT_TAKE_PART)
     assert device.objection == (
         "the run must be one of rows, got a total of whole numbers"
@@ -210,7 +210,7 @@ def test_a_device_with_something_else_to_bring_does_not_take_part(contribution: 
 def test_whole_numbers_are_not_brought_where_rows_are_wanted():
     scenario = PodScenario(d=1, c=3)
     device = scenario.party("device-0", contribution=WholeNumbers(3, on_ring([1, 2, 3])))
-    device.receive(scenario.network().server.invite()[0].data)
+    device.receive(scenario.network().server.invite().outgoing[0].data)
     assert device.objection == "the run must be a total of 3 whole numbers, got another"
 
 
@@ -232,7 +232,7 @@ def test_numbers_that_could_not_be_made_may_be_made_when_the_agreement_comes_aga
         device.receive(data)
     assert not device.agreed and not device.data_used
     network.run()
-    assert network.server.solver.numbers == scenario.total()
+    assert network.server.epochs.solver.numbers == scenario.total()
 
 
 def test_parameters_of_totals_travel_and_keep_their_rules():

@@ -16,7 +16,7 @@ from click.testing import Result
 
 from codedfl.data.model import TrainedModel
 from codedfl.files import sole_user, write_bytes
-from codedfl.run.journal import JOURNAL_FILE, RunJournal
+from codedfl.run.event_log import EVENTS_FILE, EventLog
 
 Run = Callable[..., Result]
 TRAIN = ("train", "digits", "--n-features", "40", "--devices", "4", "--epochs", "4")
@@ -97,17 +97,17 @@ def test_a_model_that_has_no_room_is_kept_elsewhere(run: Run, monkeypatch: pytes
 
 
 def test_a_journal_that_has_no_room_costs_neither_run_nor_model(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    usual = RunJournal.note
+    usual = EventLog.note
 
-    def note(journal: RunJournal, time: float, event: Any) -> None:
+    def note(journal: EventLog, time: float, event: Any) -> None:
         usual(journal, time, event) if event.event != "epoch" else no_room()
 
-    monkeypatch.setattr(RunJournal, "note", note)
+    monkeypatch.setattr(EventLog, "note", note)
     result = run(*TRAIN, "--out", "here")
     assert result.exit_code == 0, result.stderr
     assert "the journal ends early: [Errno 28] No space left on device" in result.stderr
     TrainedModel.load(Path("here/model.safetensors"))
-    assert Path("here", JOURNAL_FILE).exists()
+    assert Path("here", EVENTS_FILE).exists()
 
 
 def test_half_a_file_is_taken_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,34 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from codedfl.run.journal import (
-    JOURNAL_FILE,
+from codedfl.protocol.events import (
     Answered,
     AnsweredLate,
-    Begun,
-    Connected,
     DeviceState,
-    Disconnected,
-    EpochEnded,
     Event,
-    Finished,
-    Lied,
+    LiarFound,
     Members,
     PhaseBegun,
-    RunJournal,
-    Uploaded,
+    QuorumPart,
 )
+from codedfl.run.event_log import EVENTS_FILE, Begun, Connected, Disconnected, EpochScored, EventLog, Finished, Uploaded
 
 NAMES = tuple(f"clinic-{i}" for i in range(1, 6))
-ROLES = (Members.Part(("clinic-1", "clinic-3", "clinic-5"), 1), Members.Part(("clinic-2", "clinic-4"), 1))
+ROLES = (QuorumPart(("clinic-1", "clinic-3", "clinic-5"), 1), QuorumPart(("clinic-2", "clinic-4"), 1))
 SCORES = (0.5, 0.7, 0.8, 0.84, 0.86, 0.87)
 
 
 class GrowingRun:
-    """Its journal is in ``folder``. clinic-1 and 2 are fast, clinic-3 is late, clinic-4 silent, clinic-5 lies."""
+    """Its event log is in ``folder``. clinic-1 and 2 are fast, clinic-3 is late, clinic-4 silent, clinic-5 lies."""
 
     def __init__(self, folder: Path, title: str = "days in hospital") -> None:
-        self._journal = RunJournal(folder / JOURNAL_FILE, "wall", 1000.0, anew=False)
+        self._log = EventLog(folder / EVENTS_FILE, "wall", 1000.0, anew=False)
         self._now = 1000.0
         self._epoch = 0
         self.tell(
@@ -53,7 +47,7 @@ class GrowingRun:
 
     def tell(self, event: Event, after: float = 0.1) -> None:
         self._now += after
-        self._journal.note(self._now, event)
+        self._log.note(self._now, event)
 
     def share(self) -> None:
         self.tell(PhaseBegun("sharing"))
@@ -74,9 +68,9 @@ class GrowingRun:
             self.tell(Answered("clinic-1", epoch, 300))
             if epoch == 2:
                 self.tell(Answered("clinic-5", epoch, 300))
-                self.tell(Lied("clinic-5", epoch))
+                self.tell(LiarFound("clinic-5", epoch))
             self.tell(Answered("clinic-2", epoch, 300))
-            self.tell(EpochEnded(epoch, 2, SCORES[epoch - 1], 25_000 + 900 * epoch, 1500 * epoch), after=0.5)
+            self.tell(EpochScored(epoch, 2, SCORES[epoch - 1], 25_000 + 900 * epoch, 1500 * epoch), after=0.5)
 
     def finish(self, outcome: str = "complete") -> None:
         self.tell(PhaseBegun("finished"))
@@ -84,7 +78,7 @@ class GrowingRun:
         self.close()
 
     def close(self) -> None:
-        self._journal.close()
+        self._log.close()
 
 
 NewRun = Callable[..., GrowingRun]

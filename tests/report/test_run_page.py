@@ -13,10 +13,11 @@ from growing_run import NewRun
 from page_reader import Page
 
 from codedfl.errors import InvalidInput
+from codedfl.protocol.events import Answered, Members, QuorumPart
 from codedfl.report.run_page import kept_page, live_page, write_run_page
 from codedfl.report.run_state import MOST_CURVE_POINTS, RunState
 from codedfl.report.watch_server import WatchServer
-from codedfl.run.journal import Answered, EpochEnded, Members, Scored, StageBegun
+from codedfl.run.event_log import EpochScored, Scored, StageBegun
 
 
 def test_a_run_folded_while_it_goes_on(tmp_path: Path, new_run: NewRun):
@@ -68,7 +69,7 @@ def test_a_resumed_run_and_another_one_in_the_same_folder(tmp_path: Path, new_ru
 def test_the_stages_of_a_study_are_told_apart(tmp_path: Path, new_run: NewRun):
     run = new_run()
     run.tell(StageBegun("cells"))
-    run.tell(Members(("clinic-1",), "group", (Members.Part(("clinic-1",), 1),)))
+    run.tell(Members(("clinic-1",), "group", (QuorumPart(("clinic-1",), 1),)))
     run.tell(Answered("clinic-1", 1, 50))
     run.tell(StageBegun("products"))
     run.share()
@@ -105,7 +106,7 @@ def test_long_curves_are_thinned_and_it_is_said(tmp_path: Path, new_run: NewRun)
     run.share()
     count = 2 * MOST_CURVE_POINTS + 2
     for epoch in range(1, count + 1):
-        run.tell(EpochEnded(epoch, 2, epoch / count, 0, 0))
+        run.tell(EpochScored(epoch, 2, epoch / count, 0, 0))
     view = RunState(tmp_path).look()
     assert view.curve_every == 3 and len(view.curve) <= MOST_CURVE_POINTS
     assert [view.curve[0][2], view.curve[1][2], view.curve[-1][2]] == [1, 4, count]
@@ -115,7 +116,7 @@ def test_long_curves_are_thinned_and_it_is_said(tmp_path: Path, new_run: NewRun)
 def test_what_cannot_be_read_is_said(tmp_path: Path, new_run: NewRun):
     with pytest.raises(InvalidInput) as error:
         RunState(tmp_path)
-    assert str(error.value) == f"the folder must hold the journal of a run (events.jsonl), got {str(tmp_path)!r}"
+    assert str(error.value) == f"the folder must hold the event log of a run (events.jsonl), got {str(tmp_path)!r}"
     path = tmp_path / "events.jsonl"
     path.write_text("[1]\n")
     with pytest.raises(InvalidInput) as error:
@@ -124,7 +125,7 @@ def test_what_cannot_be_read_is_said(tmp_path: Path, new_run: NewRun):
     path.write_text('{"time": 1, "event": "journal", "format": "codedfl-events-9"}\n')
     with pytest.raises(InvalidInput) as error:
         RunState(tmp_path).look()
-    assert str(error.value) == "the journal must have the format codedfl-events-1, got 'codedfl-events-9'"
+    assert str(error.value) == "the event log must have the format codedfl-events-1, got 'codedfl-events-9'"
 
 
 def test_a_page_for_keeps_holds_its_run_whatever_it_is_called(tmp_path: Path, new_run: NewRun):

@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 
 from codedfl.errors import InvalidInput, MessageRefused, NotEnoughDevices
-from codedfl.protocol import Device, Phase, Rows
+from codedfl.protocol import Device, Event, Phase, Turn
+from codedfl.protocol.events import AnsweredLate, Ignored
 from codedfl.protocol.messages import Kind, Message
-from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
-from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
+from codedfl.protocol.scheme import SharingScheme
+from codedfl.protocol.schemes import CODED_KEYS, CODED_PADDED
 from codedfl.run.in_process import everyone_in_order, run_in_process
-from scenario import Scenario, descent, names_of
+from scenario import Scenario, descent, kinds, names_of
 from wording import exactly
 
 SCHEMES = pytest.mark.parametrize(
-    ("server_type", "device_type"),
-    [(PaddedServer, PaddedDevice), (KeysServer, KeysDevice)],
+    "scheme",
+    [CODED_PADDED, CODED_KEYS],
     ids=["coded-padded", "coded-keys"],
 )
 
 
 @SCHEMES
-def test_without_stragglers_the_model_is_the_centralised_one(server_type: type, device_type: type):
-    scenario = Scenario(server_type=server_type, device_type=device_type)
+def test_without_stragglers_the_model_is_the_centralised_one(scheme: SharingScheme):
+    scenario = Scenario(scheme=scheme)
     model = run_in_process(scenario.server(), scenario.devices())
     assert np.array_equal(model, scenario.expected_models(descent())[-1])
 
@@ -52,10 +54,21 @@ def test_only_those_who_arrive_answer_and_the_first_ones_count():
         del names
         return ["device-3", "device-0", "device-2"] if epoch == 1 else ["device-1", "device-3", "device-2", "device-0"]
 
+    events: list[Event] = []
+    receive = server.receive
+
+    def noted(*arguments: Any) -> Turn:
+        turn = receive(*arguments)
+        events.extend(turn.events)
+        return turn
+
+    server.receive = noted  # type: ignore[method-assign, assignment]
     model = run_in_process(server, devices, arrivals)
     assert np.array_equal(model, scenario.expected_models(descent())[-1])
     # The fourth answer of epochs 2 to 4 came too late each time; in epoch 1 device-1 was never asked again.
-    assert server.ignored == {"late answer": 2, "message after the end": 1}
+    late = [event for event in events if isinstance(event, AnsweredLate)]
+    assert [(event.device, event.epoch) for event in late] == [("device-0", epoch) for epoch in (2, 3, 4)]
+    assert not any(isinstance(event, Ignored) for event in events)
 
 
 def test_epochs_are_reported_once_each_with_their_model():
@@ -110,10 +123,10 @@ class Changed(Scenario):
 
 @pytest.mark.parametrize(("X", "Y"), [(np.zeros((3, 5)), np.zeros((3, 2))), (np.zeros((3, 4)), np.zeros((3, 1)))])
 @SCHEMES
-def test_data_of_another_shape_are_refused(server_type: type, device_type: type, X: np.ndarray, Y: np.ndarray):
+def test_data_of_another_shape_are_refused(scheme: SharingScheme, X: np.ndarray, Y: np.ndarray):
     shape = f"{X.shape[1]} and {Y.shape[1]}"
     reason = f"n_features and n_outputs must be {shape} as this device's recipe makes them, got 4 and 2"
-    scenario = Changed(server_type=server_type, device_type=device_type).with_data(X, Y)
+    scenario = Changed(scheme=scheme).with_data(X, Y)
     with pytest.raises(InvalidInput, match=exactly(f"device 'device-1' cannot take part: {reason}")):
         run_in_process(scenario.server(), scenario.devices())
 
@@ -139,7 +152,7 @@ def test_names_must_be_distinct_and_expected():
 
 def test_a_device_of_another_scheme_is_refused():
     scenario = Scenario()
-    devices: list[Device] = [*scenario.devices()[:3], KeysDevice("device-3", Rows(*scenario.data[3]))]
+    devices: list[Device] = [*scenario.devices()[:3], scenario.device(3, scheme=CODED_KEYS)]
     message = "device 'device-3' cannot take part: scheme must be 'coded-keys' for this device, got 'coded-padded'"
     with pytest.raises(InvalidInput, match=exactly(message)):
         run_in_process(scenario.server(), devices)
@@ -161,16 +174,21 @@ def test_bulk_is_delivered_before_the_next_is_made():
     """At d = 2000 and alpha = 23 of 25 all padded shares at once would be 6.6 GB; one sender's are 0.3 GB."""
     log: list[tuple[str, str]] = []
 
-    class Logging(PaddedDevice):
-        def receive(self, data: bytes) -> list[bytes]:
+    def logged(device: Device) -> Device:
+        receive = device.receive
+
+        def noted(data: bytes, bulk: bytes = b"") -> Turn:
             message = Message.decode(data)
             if message.kind is Kind.SHARE:
                 log.append(("received from", message.sender))
-            replies = super().receive(data)
-            log.extend(("made by", self.name) for r in replies if Message.decode(r).kind is Kind.SHARES)
-            return replies
+            turn = receive(data, bulk)
+            log.extend(("made by", device.name) for kind in kinds(turn) if kind is Kind.SHARES)
+            return turn
 
-    scenario = Scenario(alpha=3, device_type=Logging)
-    run_in_process(scenario.server(), scenario.devices())
+        device.receive = noted  # type: ignore[method-assign]
+        return device
+
+    scenario = Scenario(alpha=3)
+    run_in_process(scenario.server(), list(map(logged, scenario.devices())))
     expected = [entry for name in scenario.names for entry in [("made by", name), *[("received from", name)] * 3]]
     assert log == expected

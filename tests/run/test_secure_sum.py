@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codedfl.errors import InvalidInput
-from codedfl.protocol.schemes.role_server import RoleServer
+from codedfl.protocol import Server, Turn
 from codedfl.run.secure_sum import secure_moments_in_process, secure_sum_in_process
 
 
@@ -28,13 +28,13 @@ def test_more_colluders_are_withstood_by_role_keys(monkeypatch: pytest.MonkeyPat
     vectors = list(np.random.default_rng(1).normal(size=(6, 3)))
     plain = secure_sum_in_process(vectors)
     agreed: list[int] = []
-    begin = RoleServer.freeze
+    begin = Server.invite
 
-    def frozen(server: RoleServer) -> object:
+    def invite(server: Server) -> Turn:
         agreed.append(server.parameters.colluders)
         return begin(server)
 
-    monkeypatch.setattr(RoleServer, "freeze", frozen)
+    monkeypatch.setattr(Server, "invite", invite)
     assert np.array_equal(secure_sum_in_process(vectors, colluders=3), plain)
     assert agreed == [3]
 

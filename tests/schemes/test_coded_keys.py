@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from codedfl.crypto import pads
 from codedfl.errors import MessageRefused, NotEnoughDevices
 from codedfl.protocol.messages import ENVELOPE_BYTES, Kind, Message
-from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
+from codedfl.protocol.schemes import CODED_KEYS
 from codedfl.protocol.schemes.coded_padded import CONSTANT, GRAM
 from codedfl.run.in_process import run_in_process
 from codedfl.solve.krylov import ConjugateGradient
@@ -18,7 +18,7 @@ from scenario import Network, Scenario, descent
 
 
 def keys(**options) -> Scenario:
-    return Scenario(server_type=KeysServer, device_type=KeysDevice, **options)
+    return Scenario(scheme=CODED_KEYS, **options)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_a_missing_upload_holds_up_the_start():
     assert network.server.phase.value == "sharing"
     message = "all 4 devices must share before training: 1 missing (device-1)"
     with pytest.raises(NotEnoughDevices) as caught:
-        network.server.check_enough(["device-1"])
+        network.server.go_on_without(["device-1"])
     assert str(caught.value) == message
     assert caught.value.missing == ("device-1",)
 
@@ -149,7 +149,9 @@ def oracle_gram_bytes(scenario: Scenario, device: int, ring) -> bytes:
 def test_server_keeps_the_sum_of_the_uploads_only():
     network = Network.of(keys(alpha=2))
     network.run_until(Kind.UPDATE)
-    held = [value for value in vars(network.server).values() if isinstance(value, np.ndarray) and value.ndim >= 2]
+    held = [
+        value for value in vars(network.server.sharing).values() if isinstance(value, np.ndarray) and value.ndim >= 2
+    ]
     d = 4
     sizes = sorted(value.shape[1:] for value in held if value.size)
     assert sizes == sorted([(d, d), (8,)]), "one d x d matrix and one constant"

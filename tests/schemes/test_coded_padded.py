@@ -99,10 +99,10 @@ def test_the_server_keeps_the_sums_of_the_pads():
         for a in range(4):
             for b in range(a, 4):
                 expected = next(sums)
-                assert int(server.pad_linear[k, a, b]) % prime == expected
-                assert int(server.pad_linear[k, b, a]) % prime == expected
+                assert int(server.sharing.offset_matrix[k, a, b]) % prime == expected
+                assert int(server.sharing.offset_matrix[k, b, a]) % prime == expected
         constants = [pad(network, name, "constant", k, prime, 8) for name in names_of(4)]
-        assert [int(x) % prime for x in server.pad_constant[k]] == [
+        assert [int(x) % prime for x in server.sharing.offset_constant[k]] == [
             sum(v) % prime for v in zip(*constants, strict=True)
         ]
 

@@ -14,7 +14,7 @@ from codedfl.code.masks import mask_coefficients, mask_senders
 from codedfl.errors import InvalidInput, NotEnoughDevices
 from codedfl.exact.ring import Ring
 from codedfl.protocol import Parameters
-from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
+from codedfl.protocol.schemes import CODED_KEYS
 from codedfl.run.in_process import run_in_process
 from scenario import Network, Scenario, descent
 
@@ -77,7 +77,7 @@ def test_one_group_is_the_plain_code():
 
 
 def grouped() -> Scenario:
-    return Scenario(groups=2, sizes=(2, 3, 1, 4, 2, 3), alpha=2, server_type=KeysServer, device_type=KeysDevice)
+    return Scenario(groups=2, sizes=(2, 3, 1, 4, 2, 3), alpha=2, scheme=CODED_KEYS)
 
 
 def test_the_model_is_the_oracles_whoever_straggles():

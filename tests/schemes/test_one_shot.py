@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from codedfl.errors import InvalidInput, SolverFailed
-from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
-from codedfl.protocol.schemes.one_shot import OneShotDevice, OneShotServer
+from codedfl.protocol.schemes import CODED_KEYS, ONE_SHOT
 from codedfl.solve.closed_form import ClosedForm
 from scenario import Network, Scenario, descent
 
@@ -18,7 +17,7 @@ LAMBDA = 1e-2
 
 
 def one_shot(**options) -> Scenario:
-    return Scenario(server_type=OneShotServer, device_type=OneShotDevice, **options)
+    return Scenario(scheme=ONE_SHOT, **options)
 
 
 @pytest.mark.parametrize("options", [{"alpha": 1}, {"alpha": 3}, {"alpha": 4, "public_samples": False}], ids=str)
@@ -59,15 +58,15 @@ def test_a_singular_matrix_is_refused():
 
 def test_a_device_of_another_scheme_never_gives_the_gram_matrix_away():
     """A coded-keys device asked to reveal X'X refuses to join."""
-    scenario = Scenario(server_type=KeysServer, device_type=KeysDevice)
+    scenario = Scenario(scheme=CODED_KEYS)
     parameters = replace(scenario.parameters, reveals_gram=True)
-    network = Network(KeysServer(parameters, scenario.names, ClosedForm(LAMBDA)), scenario.devices())
+    network = Network(scenario.server(ClosedForm(LAMBDA), parameters=parameters), scenario.devices())
     network.send(network.server.invite())
     network.run()
     assert {device.objection for device in network.devices.values()} == {
         "reveals_gram must be False for this device, got True"
     }
-    assert set(network.server.refusals) == set(scenario.names)
+    assert set(network.server.joining.refusals) == set(scenario.names)
 
 
 def test_solver_and_scheme_must_agree():

@@ -14,13 +14,13 @@ from codedfl.data.problem import Problem, make_problem
 from codedfl.errors import InvalidInput
 from codedfl.privacy.budget import Budget
 from codedfl.protocol.hiding_rows import noise_label
+from codedfl.protocol.schemes.described import RoleSums
 from codedfl.run.in_process import run_in_process
 from codedfl.run.noise import noise_of_run
 from codedfl.run.parties import make_parties
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.noise_level import NoiseLevel
 from codedfl_lab import datasets
-from codedfl_lab.costs import RoleSums
 from codedfl_lab.planning.noisy_totals import NoisyTotals
 from codedfl_lab.planning.planner import noisy_scores
 from codedfl_lab.report.noise_page import noise_figure, write_noise_report
@@ -61,7 +61,7 @@ def test_the_totals_of_the_study_are_those_that_the_protocol_decodes():
     assert noise is not None
     solver = Keeps(10.0)
     server, devices = make_parties(scheme, problem, solver, noise=noise, random_bytes=repeatable("a run"))
-    invitation = server.invite()[0].data
+    invitation = server.invite().outgoing[0].data
     joins = [device.receive(invitation) for device in devices]
     seeds = [device._noise_seed for device in devices]
     assert all(joins) and len(set(seeds)) == 6

@@ -20,7 +20,7 @@ from codedfl.exact.row_noise import RowNoise
 from codedfl.protocol import Parameters, Rows, Terms, WholeNumbers
 from codedfl.protocol.contribution import Contribution
 from codedfl.protocol.plan import RunPlan
-from codedfl.protocol.schemes import machines_of
+from codedfl.protocol.schemes import sharing_scheme
 from codedfl.solve.noise_level import NoiseLevel, noise_and_level
 from codedfl.solve.registry import make_solver
 from codedfl.solve.solver import Solver
@@ -110,7 +110,7 @@ class StudyRun:
         """The run with these devices, in the server's order; none is the whole roster."""
         names = names or tuple(self.roster.keys)
         return RunPlan(
-            machines_of(self.parameters.scheme),
+            sharing_scheme(self.parameters.scheme),
             self.parameters,
             names,
             holders=names[: self._n_holders(len(names))],

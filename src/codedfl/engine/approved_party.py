@@ -77,7 +77,8 @@ class ApprovedParty:
             answered = [question for contract, question in ledger.questions if contract == digest]
         contribution = None if used or self._helps else run.contribution(self.folder.frozen(digest))
         noise_seed = self.identity.tag(b"codedfl noise|" + digest)
-        return run.plan().device(
+        return Device(
+            run.plan(),
             self.name,
             contribution,
             identity=self.identity,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 import tomllib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
@@ -21,18 +21,11 @@ from codedfl.engine.letters import Letter, Parcel
 from codedfl.engine.logs import one_line
 from codedfl.engine.run_watch import RunWatch
 from codedfl.engine.state_folder import StateFolder
-from codedfl.errors import (
-    CodedFLError,
-    InvalidInput,
-    MessageRefused,
-    NotEnoughDevices,
-    RangeExceeded,
-    SolverFailed,
-    WrongAnswers,
-)
-from codedfl.protocol import Outgoing, Phase, Server
-from codedfl.protocol.messages import Kind, Message
-from codedfl.run.liar_log import LiarLog
+from codedfl.errors import CodedFLError, InvalidInput, MessageRefused, NotEnoughDevices
+from codedfl.protocol import Event, Outgoing, Phase, Server, Turn
+from codedfl.protocol.events import Answered, DeviceState, EpochEnded, EpochStarted, LiarFound, PhaseBegun, RunFailed
+from codedfl.protocol.messages import Kind
+from codedfl.run.event_log import Connected, log_event
 from codedfl.typing import Floats, Planes
 
 log = logging.getLogger("codedfl.engine.server")
@@ -45,13 +38,13 @@ MOST_BYTES = 64 << 20  # letters in one call
 class Patience:
     """How long to wait for whom.
 
-    devices: how many to wait for; the run starts as soon as so many are there.
-    min_devices: with so many it starts after ``join_seconds`` without the others.
-    gone_seconds: a device without a sign of life for so long counts as gone, until it comes back.
+    devices: how many to wait for; the run starts as soon as they are there.
+    min_devices: with at least this number it starts after ``join_seconds`` without the others.
+    gone_seconds: a device without a sign of life for this long counts as gone, until it comes back.
     farewell_seconds: at the end, how long to wait for those who have not heard of it.
     call_seconds: while a call is out for longer, its node must reply: being connected is no sign of life then.
-    upload_seconds: a device that has not uploaded so long after the participants were fixed is left out, if the scheme
-        can do without it.
+    upload_seconds: a device that has not uploaded this long after the participants were fixed is left out, if the
+        scheme can do without it.
     message_seconds: when Flower itself gives a call up.
     """
 
@@ -125,9 +118,8 @@ class Conductor:
         self._on_epoch = on_epoch
         self._watch = watch or RunWatch()
         self._clock = clock
-        self._directory = Directory(post, roster, clock, patience.call_seconds, server_public)
-        self._liars = LiarLog(log)
-        self._bulk = b""  # of the last letter: those to many devices share one object
+        self._directory = Directory(post, roster, clock, patience.call_seconds, server_public, self._tell)
+        self._unsaved = False  # something has changed that must be on the disk before anything else leaves
         self._join_until = 0.0
         self._upload_until: float | None = None  # set when sharing begins, in this process
         self._failure: CodedFLError | None = None  # what ended the run for good
@@ -171,7 +163,6 @@ class Conductor:
 
     def _turn(self, server: Server) -> None:
         self._directory.look()
-        self._watch.look(server, self._directory.contacts)
         self._send(server)
         if not self._receive(server):
             self._post.wait(WAIT_SECONDS)
@@ -196,6 +187,9 @@ class Conductor:
             contact.line.restore(line)
         self._directory.closed = True
         self._failure = CodedFLError(state["failure"]) if state["failure"] else None
+        for event in server.standing():
+            self._watch.take(event)
+        self._follow(server.resend())
         log.info("run %s goes on from its checkpoint, %s, epoch %d", server.run.hex(), server.phase.value, server.epoch)
         return server
 
@@ -207,7 +201,6 @@ class Conductor:
         self._watch.wanted = wanted
         while len(contacts.keys() - self._absent) < wanted and self._clock() < until:
             self._directory.look()
-            self._watch.look(None, contacts)
             self._pull({})
             self._post.wait(WAIT_SECONDS)
         objection = self._objection_to(contacts, self._directory.declined)
@@ -216,20 +209,19 @@ class Conductor:
         self._directory.closed = True
         server = self._make_server(self._directory.keys)
         log.info("run %s with %d devices", server.run.hex(), len(contacts))
-        self._post_all(server.invite())
+        self._follow(server.invite())
         return server
 
     def _freeze_if_joined(self, server: Server) -> None:
         """Fix the participants without those who refused or are gone; ``Server`` does it by itself when all are in."""
-        open_ = [name for name in server.expected if name not in server.joined and name not in server.refusals]
+        open_ = [name for name in server.expected if name not in server.joined and name not in server.joining.refusals]
         waiting = [name for name in open_ if not self._gone(self._directory.contacts[name])]
         if waiting and self._clock() < self._join_until:
             return
-        objection = self._objection_to(server.joined, {*self._directory.declined, *server.refusals})
+        objection = self._objection_to(server.joined, {*self._directory.declined, *server.joining.refusals})
         if objection:
             raise NotEnoughDevices(objection, [name for name in server.expected if name not in server.joined])
-        self._post_all(server.freeze())
-        self._save(server)
+        self._follow(server.freeze())
 
     def _too_few(self, names: Collection[str], declined: Collection[str]) -> str:
         del declined
@@ -238,39 +230,67 @@ class Conductor:
         here = ", ".join(sorted(names)) or "none"
         return f"at least {self._patience.min_devices} devices must take part, got {len(names)} ({here})"
 
-    # -- sending
+    # -- what the server's machine says
 
-    def _post_all(self, outgoing: Sequence[Outgoing]) -> None:
-        """Put letters on the lines. Updates and the end are not letters: ``Server.repeat`` has the newest."""
-        now = self._clock()
-        for receivers, data in outgoing:
-            kind = Message.decode(data).kind
-            if kind in (Kind.UPDATE, Kind.FINISH):
-                continue
-            letter = Letter.of(data)
-            if letter.bulk and letter.bulk == self._bulk:
-                letter = letter._replace(bulk=self._bulk)
-            self._bulk = letter.bulk
-            for name in receivers:
-                hold = now + self._post.linger_seconds if kind is Kind.SHARE else now
-                self._directory.contacts[name].put(letter, hold)
+    def _follow(self, turn: Turn) -> None:
+        """Tell what happened, and put what is to be sent where ``_send`` finds it."""
+        for event in turn.events:
+            self._tell(event)
+        for outgoing in turn.outgoing:
+            self._put(outgoing)
+
+    def _tell(self, event: Event) -> None:
+        log_event(log, event)
+        self._watch.take(event)
+        contacts = self._directory.contacts
+        match event:
+            case EpochStarted():
+                for contact in contacts.values():
+                    contact.newest = b""
+                self._unsaved = True
+            case Answered(name) | LiarFound(name):
+                contacts[name].newest = b""
+            case EpochEnded(epoch):
+                self._on_epoch(epoch)
+            case PhaseBegun():
+                self._unsaved = True
+            case RunFailed(error):
+                self._failure = error
+            case Connected(name) if self.server is not None:  # it may have been given up
+                for state in self.server.standing():
+                    if isinstance(state, DeviceState) and state.device == name:
+                        self._watch.take(state)
+
+    def _put(self, outgoing: Outgoing) -> None:
+        """A letter on the line, or the newest update or end, which takes the place of an older one."""
+        contacts = [self._directory.contacts[name] for name in outgoing.receivers]
+        if outgoing.kind in (Kind.UPDATE, Kind.FINISH):
+            for contact in contacts:
+                contact.newest = outgoing.data
+            return
+        letter = Letter.of(outgoing.message)
+        hold = self._clock() + (self._post.linger_seconds if outgoing.kind is Kind.SHARE else 0.0)
+        for contact in contacts:
+            contact.put(letter, hold)
+        self._unsaved = True
+
+    # -- sending
 
     def _send(self, server: Server) -> None:
         now = self._clock()
-        newest = {name: data for receivers, data in server.repeat() for name in receivers}
         over = server.phase is Phase.FINISHED
         together = server.phase is Phase.SHARING and bool(server.unshared)
         calls: list[tuple[int, Call]] = []
         called: list[Contact] = []
         for contact in self._directory.contacts.values():
             waits = bool(contact.line.waiting) and not (together and now < contact.hold_until)
-            if not contact.is_idle(now) or contact.parted or not (waits or contact.name in newest):
+            if not contact.is_idle(now) or contact.parted or not (waits or contact.newest):
                 continue
             if contact.lost and not over:
                 continue
             assert contact.node is not None
             contact.parting, contact.called = over, now
-            parcel = contact.line.parcel(newest.get(contact.name, b""), most_bytes=MOST_BYTES)
+            parcel = contact.line.parcel(contact.newest, most_bytes=MOST_BYTES)
             if contact.lost:  # it may be lost because it refuses these letters: the end must not wait behind them
                 parcel = replace(parcel, letters=())
             ask = b"" if parcel.first else self._ask
@@ -286,15 +306,13 @@ class Conductor:
 
     def _receive(self, server: Server) -> bool:
         """Take what has come in; returns whether anything has."""
-        before = (server.phase, server.epoch, self._letters_taken(), self._failure)
         at_work = {contact.call: contact for contact in self._directory.contacts.values() if contact.call is not None}
         replies = self._pull(at_work)
         for contact, reply in replies:
             self._take(server, contact, reply)
         if server.phase is Phase.JOINING:
             self._freeze_if_joined(server)
-        if (server.phase, server.epoch, self._letters_taken(), self._failure) != before:
-            self._save(server)
+        self._save_if_changed(server)
         return bool(replies)
 
     def _pull(self, at_work: Mapping[str, Contact]) -> list[tuple[Contact, Reply]]:
@@ -312,9 +330,10 @@ class Conductor:
         if contact.parting and isinstance(reply, Parcel) and not reply.refusal:
             contact.replied(now)
             contact.parted = True
+            self._tell(DeviceState(contact.name, "done"))
         elif isinstance(reply, Refused):
             log.error("%s refuses: %s", contact.name, one_line(reply.reason))
-            contact.refused(now, reply.reason)
+            self._refused(contact, reply.reason)
         elif not isinstance(reply, Parcel):
             reason = reply.reason if isinstance(reply, Failed) else "the reply must be a parcel, got something else"
             log.warning("%s did not reply: %s", contact.name, one_line(reason))
@@ -324,60 +343,36 @@ class Conductor:
                 self._unpack(server, contact, reply)
             except MessageRefused as error:
                 log.error("a message of %s is refused: %s", contact.name, one_line(error))
-                contact.refused(now, str(error))
-            except (WrongAnswers, RangeExceeded, SolverFailed) as error:
-                # The replies behind it are still taken: they end calls.
-                contact.replied(now)
-                self._failure = error
-                self._liars.look(server)
+                self._refused(contact, str(error))
 
     def _unpack(self, server: Server, contact: Contact, reply: Parcel) -> None:
-        now = self._clock()
+        """What a device replied, in the name under which it introduced itself, or not at all."""
         for letter in contact.line.take(reply):
-            self._tell(self._hand_over(server, contact, letter.wire()))
+            self._follow(server.receive(letter.head, letter.bulk, sender=contact.name))
+            self._unsaved = True
         if reply.newest:
-            epoch, ignored = server.epoch, server.ignored.total()
-            ended = self._hand_over(server, contact, reply.newest)
-            in_time = server.ignored.total() == ignored
-            self._watch.answered(contact.name, epoch, in_time, len(reply.newest))
-            self._tell(ended)  # after the answer that ended it
+            self._follow(server.receive(reply.newest, sender=contact.name))
         if reply.refusal:
             log.error("%s refuses a message: %s", contact.name, one_line(reply.refusal))
-            contact.refused(now, reply.refusal)
+            self._refused(contact, reply.refusal)
         else:
-            contact.replied(now)
+            contact.replied(self._clock())
 
-    def _hand_over(self, server: Server, contact: Contact, wire: bytes) -> int | None:
-        """One message of the device that introduced itself as ``contact``; in its own name, or not at all.
-
-        Returns the epoch that it ended, if any.
-        """
-        sender = Message.decode(wire).sender
-        if sender != contact.name:
-            raise MessageRefused(
-                f"a message must be in the name under which its device introduced itself ({contact.name!r}),"
-                f" got {sender[:80]!r}"
-            )
-        before, refused = (server.phase, server.epoch), set(server.refusals)
-        self._post_all(server.receive(wire))
-        for name in set(server.refusals) - refused:
-            log.error("%s cannot take part: %s", name, one_line(server.refusals[name]))
-        self._liars.look(server)
-        return before[1] if before[0] is Phase.TRAINING and (server.phase, server.epoch) != before else None
-
-    def _tell(self, ended: int | None) -> None:
-        if ended is not None:
-            self._on_epoch(ended)
+    def _refused(self, contact: Contact, reason: str) -> None:
+        contact.refused(self._clock(), reason)
+        if contact.lost:
+            self._tell(DeviceState(contact.name, "gone"))
 
     # -- what is kept, and who is gone
 
-    def _letters_taken(self) -> int:
-        return sum(contact.line.received for contact in self._directory.contacts.values())
+    def _save_if_changed(self, server: Server) -> None:
+        """Before anything leaves that follows from it: a list of owners that was told is never another.
 
-    def _save(self, server: Server) -> None:
-        """Nothing before the participants are fixed: who was refused then can mend it, and the run be started anew."""
-        if server.phase is Phase.JOINING:
+        Nothing before the participants are fixed: who was refused then can mend it, and the run be started anew.
+        """
+        if not self._unsaved or server.phase is Phase.JOINING:
             return
+        self._unsaved = False
         contacts = self._directory.contacts
         self._checkpoint.save(
             {
@@ -397,32 +392,22 @@ class Conductor:
         if server.phase is Phase.JOINING:
             return
         gone = [name for name, contact in self._directory.contacts.items() if self._gone(contact)]
-        before = (server.phase, server.epoch)
-        outgoing = self._closed_if_due(server)
-        try:
-            outgoing += server.check_enough(gone)
-        except (WrongAnswers, RangeExceeded, SolverFailed) as error:
-            self._failure = error
-        self._post_all(outgoing)
-        if outgoing or (server.phase, server.epoch) != before:
-            self._liars.look(server)
-            self._save(server)  # before it leaves: a list of owners that was told is never another
-        if before[0] is Phase.TRAINING and (server.phase, server.epoch) != before:
-            self._on_epoch(before[1])
+        self._close_uploads_if_due(server)
+        self._follow(server.go_on_without(gone))
+        self._save_if_changed(server)
 
-    def _closed_if_due(self, server: Server) -> list[Outgoing]:
+    def _close_uploads_if_due(self, server: Server) -> None:
         """The deadline for uploads; after a restart the time begins anew."""
         if server.phase is not Phase.SHARING:
-            return []
+            return
         if self._upload_until is None:
             self._upload_until = self._clock() + self._patience.upload_seconds
         if self._clock() < self._upload_until:
-            return []
-        late = server.unshared
-        outgoing = server.close_uploads()
-        if outgoing and late:
+            return
+        late, turn = server.unshared, server.close_uploads()
+        if turn.outgoing and late:
             log.warning("left out, since they have not uploaded in time: %s", ", ".join(late))
-        return outgoing
+        self._follow(turn)
 
     def _untold(self, server: Server) -> list[Contact]:
         """Who has not heard yet that the run is over, and so still keeps its secrets."""
@@ -433,5 +418,6 @@ class Conductor:
 
 def _matrices(server: Server) -> list[Planes]:
     """What nobody writes to once training has begun."""
-    held = (server.pad_linear, server.pad_constant) if server.phase is Phase.TRAINING else ()
+    sharing = server.sharing
+    held = (sharing.offset_matrix, sharing.offset_constant) if server.phase is Phase.TRAINING else ()
     return [planes for planes in held if planes is not None]

@@ -19,14 +19,22 @@ from codedfl.engine.letters import Letter, Line, Parcel
 from codedfl.engine.logs import one_line
 from codedfl.engine.state_folder import INDEX, StateFolder
 from codedfl.errors import CodedFLError, MessageRefused
-from codedfl.protocol import Device
+from codedfl.protocol import Device, Event
+from codedfl.protocol.device import used_data
+from codedfl.protocol.events import (
+    InvitationAccepted,
+    InvitationRefused,
+    QuestionAnswered,
+    RowsFitted,
+    SecretsForgotten,
+)
 from codedfl.protocol.messages import VERSION, Kind, Message
 from codedfl.protocol.terms import DOES_NOT_TAKE_PART
 
 log = logging.getLogger("codedfl.engine.device")
 
 PENDING = "pending"
-KEEP_SECONDS = 30 * 24 * 3600.0  # a run that was not heard of for so long is over: its secrets are wiped
+KEEP_SECONDS = 30 * 24 * 3600.0  # a run that was not heard of for this long is over: its secrets are wiped
 EXPIRY_SECONDS = 24 * 3600.0  # how often a process that stays looks for such runs
 
 
@@ -50,8 +58,8 @@ class Party(Protocol):
         ...
 
 
-class Lodging(NamedTuple):
-    """A device, its line to the server, and the folders that keep them."""
+class HostedRun(NamedTuple):
+    """A device in one run, its line to the server, and the folders that keep them."""
 
     run: bytes
     ask: bytes
@@ -118,8 +126,7 @@ class DeviceHost:
             state = home.load()
             if state is None and (waiting := pending.load()) is not None and waiting["run"] == call.run:
                 state = waiting
-            ending = bool(call.parcel.newest) and Message.decode(call.parcel.newest).kind is Kind.FINISH
-            if state is None and ending:
+            if state is None and call.parcel.newest and Message.decode(call.parcel.newest).kind is Kind.FINISH:
                 home.wipe()
                 return Parcel(0, (), 0)  # the end once more: everything is forgotten already
             if state is None and call.parcel.first > 0:
@@ -129,47 +136,47 @@ class DeviceHost:
                 )
             ask: bytes = call.ask if state is None else state["ask"]
             self.party.check_approved()
-            device, line = self.party.device(ask, used=state is not None and state["device"]["data_used"]), Line()
+            device, line = self.party.device(ask, used=state is not None and used_data(state["device"])), Line()
             if state is not None:
                 device.restore(state["device"])
                 line.restore(state["line"])
-            lodging = Lodging(call.run, ask, home, pending, device, line)
-            return self._serve(lodging, call)
+            return self._serve(HostedRun(call.run, ask, home, pending, device, line), call)
 
-    def _serve(self, lodging: Lodging, call: Step) -> Parcel:
+    def _serve(self, hosted: HostedRun, call: Step) -> Parcel:
         """Deliver, judge and record, save, and only then reply.
 
         A step itself is not signed: what the server signed is in its letters. So nothing is recorded before those have
         led to a join, or whoever can write to the network could use up what the study allows the server.
         """
-        device = lodging.device
-        if call.ask and call.ask != lodging.ask:
+        device, events = hosted.device, list[Event]()
+        if call.ask and call.ask != hosted.ask:
             raise MessageRefused("a run must be for one total, got a request for another one")
-        secrets, questions, invited = device.secrets_held, device.questions, device.invited
-        reply = self._deliver(device, lodging.line, call.parcel)
+        reply = self._deliver(device, hosted.line, call.parcel, events)
         if device.run not in (b"", call.run):
             raise MessageRefused(f"letters must be of run {call.run.hex()}, got some of {device.run.hex()}")
-        if device.invited and not invited:
-            self.party.begin(lodging.ask, lodging.run)
-        if device.questions != questions:
-            self.party.keep(lodging.ask, device)
-        self._keep(lodging, forgot=not secrets <= device.secrets_held)
+        kinds = set(map(type, events))
+        if InvitationAccepted in kinds:
+            self.party.begin(hosted.ask, hosted.run)
+        if QuestionAnswered in kinds:
+            self.party.keep(hosted.ask, device)
+        self._keep(hosted, forgot=SecretsForgotten in kinds)
         return reply
 
     def _home(self, path: Path) -> StateFolder:
         """Where a run's state is kept."""
         return StateFolder(path)
 
-    def _keep(self, lodging: Lodging, *, forgot: bool) -> None:
+    def _keep(self, hosted: HostedRun, *, forgot: bool) -> None:
         """Save what the device has become, or wipe it when its run is over."""
-        run, ask, home, pending, device, line = lodging
+        run, ask, home, pending, device, line = hosted
         saved = {"run": run, "ask": ask, "device": device.state(), "line": line.state()}
         if device.finished:
             home.wipe()
             pending.wipe()
             log.info("%s: the run is over, its secrets are wiped", self.name)
         elif device.agreed:
-            settled = [planes for planes in (device.linear, device.constant) if device.ready and planes is not None]
+            held = (device.sharing.answer_matrix, device.sharing.answer_constant)
+            settled = [planes for planes in held if planes is not None]
             home.save(saved, settled, anew=forgot)
             pending.wipe()
         elif device.invited:
@@ -190,21 +197,31 @@ class DeviceHost:
                 log.warning("%s: a run not heard of for %.0f days is wiped", self.name, self.keep_seconds / 86400)
                 StateFolder(path).wipe()
 
-    def _deliver(self, device: Device, line: Line, parcel: Parcel) -> Parcel:
+    def _deliver(self, device: Device, line: Line, parcel: Parcel, events: list[Event]) -> Parcel:
         """Up to the first message that the device refuses; it changes nothing and is noted."""
         answers: list[bytes] = []
         try:
             for letter in line.take(parcel):
-                for reply in device.receive(letter.wire()):
-                    line.put(Letter.of(reply))
-            if device.fit.clipped or device.fit.dropped:
-                words = "%s: %d values were clipped to the public bounds, %d rows left out"
-                log.warning(words, self.name, device.fit.clipped, device.fit.dropped)
-            if device.objection:
-                log.error("%s cannot take part: %s", self.name, one_line(device.objection))
+                turn = device.receive(letter.head, letter.bulk)
+                events += turn.events
+                for reply in turn.outgoing:
+                    line.put(Letter.of(reply.message))
             if parcel.newest:
-                answers = device.receive(parcel.newest)
+                turn = device.receive(parcel.newest)
+                events += turn.events
+                answers = [answer.data for answer in turn.outgoing]
         except MessageRefused as error:
             log.error("%s refuses a message: %s", device.name, one_line(error))
             return line.parcel(refusal=DOES_NOT_TAKE_PART)
+        finally:
+            for event in events:
+                self._log(event)
         return line.parcel(b"".join(answers))
+
+    def _log(self, event: Event) -> None:
+        match event:
+            case RowsFitted(clipped, dropped):
+                words = "%s: %d values were clipped to the public bounds, %d rows left out"
+                log.warning(words, self.name, clipped, dropped)
+            case InvitationRefused(reason):
+                log.error("%s cannot take part: %s", self.name, one_line(reason))

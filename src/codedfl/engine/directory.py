@@ -17,7 +17,9 @@ from codedfl.engine.calls import Dismissal, Hello, Introduction, Post, Refused, 
 from codedfl.engine.letters import Letter, Line
 from codedfl.engine.logs import one_line
 from codedfl.errors import MessageRefused
+from codedfl.protocol.events import Event
 from codedfl.protocol.messages import MAX_NAME, name_length
+from codedfl.run.event_log import Connected, Disconnected
 
 Clock = Callable[[], float]
 
@@ -44,6 +46,7 @@ class Contact:
     refusals: int = 0
     not_before: float = 0.0
     heard: float = 0.0  # when it was last known to be there
+    newest: bytes = b""  # the update or the end that it has not replied to
     hold_until: float = 0.0  # letters that are better sent together wait until then
     lost: str = ""  # why it is not asked any more, unless it comes back at another node
     parting: bool = False  # the call it is at work on tells it that the run is over
@@ -82,6 +85,7 @@ class Directory:
     """The devices known so far. ``closed`` turns newcomers away, once the participants are fixed.
 
     server_public: the key of the server that asks.
+    tell: is told who can be reached, and who cannot any more.
     call_seconds: a node that is at work on one call for longer must reply before it counts as alive again.
     """
 
@@ -92,6 +96,7 @@ class Directory:
         clock: Clock,
         call_seconds: float = float("inf"),
         server_public: bytes = b"",
+        tell: Callable[[Event], None] = lambda _: None,
     ) -> None:
         self.contacts: dict[str, Contact] = {}
         self.closed = False
@@ -101,6 +106,7 @@ class Directory:
         self._clock = clock
         self._call_seconds = call_seconds
         self._server_public = server_public
+        self._tell = tell
         self._looked = float("-inf")
         self._greeted: dict[int, float] = {}  # node -> when to greet it again
         self._hellos: dict[str, tuple[int, Hello | None]] = {}  # call -> node, question; none in a dismissal
@@ -130,6 +136,7 @@ class Directory:
                 if not contact.parted:
                     log.warning("%s is not connected any more", contact.name)
                 contact.node, contact.call = None, None
+                self._tell(Disconnected(contact.name))
         known = {contact.node for contact in self.contacts.values()}
         self._greeted = {node: when for node, when in self._greeted.items() if node in nodes}
         for node in sorted(nodes - known):
@@ -191,5 +198,6 @@ class Directory:
             contact.node, contact.call = node, None
             contact.lost, contact.refusals = "", 0
             log.info("%s is at node %d, key %s", name, node, fingerprint(public))
+            self._tell(Connected(name))
         contact.heard = contact.not_before = self._clock()
         contact.failures = 0

@@ -10,30 +10,27 @@ Nothing here does I/O. A ``Line`` is part of its party's saved state.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 from codedfl.errors import MessageRefused
 from codedfl.protocol.messages import Message
-from codedfl.state import PLAIN, Kept, Resumable
+from codedfl.state import PLAIN, Checkpointed, CheckpointFields, Codec
 
 
 class Letter(NamedTuple):
-    """A wire message in two parts: the bulk travels as a record of its own, so that one upload serves many."""
+    """A wire message in two parts: the bulk travels as a record of its own, so that one upload serves many.
+
+    Whoever receives it hands both to its machine: ``receive(head, bulk)``.
+    """
 
     head: bytes
     bulk: bytes = b""
 
     @classmethod
-    def of(cls, wire: bytes) -> Letter:
-        message = Message.decode(wire)
-        if not message.attachment:
-            return cls(wire)
+    def of(cls, message: Message) -> Letter:
         return cls(replace(message, attachment=b"").encode(), message.attachment)
-
-    def wire(self) -> bytes:
-        return replace(Message.decode(self.head), attachment=self.bulk).encode() if self.bulk else self.head
 
     @property
     def size(self) -> int:
@@ -62,13 +59,13 @@ class Parcel:
         return sum(letter.size for letter in self.letters) + len(self.newest)
 
 
-class Line(Resumable):
+class Line(Checkpointed):
     """One party's end of the line to another."""
 
-    _kept: ClassVar[Mapping[str, Kept]] = {
+    checkpoint_fields: ClassVar[CheckpointFields] = {
         "first": PLAIN,
         "received": PLAIN,
-        "waiting": Kept(
+        "waiting": Codec(
             lambda letters: [list(letter) for letter in letters], lambda pairs: [Letter(*pair) for pair in pairs]
         ),
     }

@@ -12,25 +12,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from codedfl.engine.calls import Step
-from codedfl.engine.device_host import DeviceHost, Lodging
+from codedfl.engine.device_host import DeviceHost, HostedRun
 from codedfl.engine.letters import Parcel
 from codedfl.engine.state_folder import StateFolder
 from codedfl.engine.state_journal import StateJournal
 
 
 @dataclass
-class _Residence:
-    lodging: Lodging | None = None
+class _Memory:
+    run: HostedRun | None = None  # the one that lives here
 
 
 @dataclass(frozen=True)
 class ResidentHost(DeviceHost):
     """A ``DeviceHost`` for a daemon. Nobody else may use its folder meanwhile (``sole_user``)."""
 
-    _residence: _Residence = field(default_factory=_Residence, repr=False, compare=False)
+    _memory: _Memory = field(default_factory=_Memory, repr=False, compare=False)
 
     def _step(self, call: Step) -> Parcel:
-        here, self._residence.lodging = self._residence.lodging, None
+        here, self._memory.run = self._memory.run, None
         # If the state cannot be saved, nobody is at home any more, and the next call finds what was saved.
         if here is None or here.run != call.run or call.name != self.name:
             return super()._step(call)
@@ -39,14 +39,14 @@ class ResidentHost(DeviceHost):
     def expire(self, but: Container[Path] = ()) -> None:
         """See ``DeviceHost``; what is gone from the disk is gone from memory."""
         super().expire(but)
-        here = self._residence.lodging
+        here = self._memory.run
         if here is not None and not here.home.path.exists():
-            self._residence.lodging = None
+            self._memory.run = None
 
     def _home(self, path: Path) -> StateFolder:
         return StateJournal(path)
 
-    def _keep(self, lodging: Lodging, *, forgot: bool) -> None:
-        super()._keep(lodging, forgot=forgot)
-        if lodging.device.owner_keys and not lodging.device.finished:
-            self._residence.lodging = lodging
+    def _keep(self, hosted: HostedRun, *, forgot: bool) -> None:
+        super()._keep(hosted, forgot=forgot)
+        if hosted.device.owner_names and not hosted.device.finished:
+            self._memory.run = hosted

@@ -1,40 +1,30 @@
 """What can be seen of a run while it goes on: who is there, who has shared, who answers, how far it is.
 
-The conductor tells; a ``RunWatch`` keeps it for a live table, and writes it to the run's journal (``run.journal``) for
-whoever looks on, or later.
+A fold of events: those of the server's machine, of the directory and of the conductor. A ``RunWatch`` keeps what they
+add up to for a live table, and writes them to the run's event log (``run.event_log``) for whoever looks on, or later.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from codedfl.engine.directory import Contact
 from codedfl.private_files import make_private_folder
-from codedfl.protocol import Phase, Server
-from codedfl.run.journal import (
-    JOURNAL_FILE,
-    Answered,
-    AnsweredLate,
-    Begun,
+from codedfl.protocol.events import Answered, AnsweredLate, DeviceState, Event, Members, PhaseBegun
+from codedfl.run.event_log import (
+    EVENTS_FILE,
     Connected,
-    DeviceState,
     Disconnected,
-    EpochEnded,
-    Event,
+    EpochScored,
+    EventLog,
     Finished,
-    PhaseBegun,
-    RunJournal,
     Scored,
     StageBegun,
     Uploaded,
-    members_of,
-    new_liars,
 )
 
-_LOOK_SECONDS = 0.2
 _EPOCHS_TO_JUDGE_BY = 5
 
 
@@ -55,13 +45,14 @@ class RunWatch:
     """Keeps what was seen last; with a file, every event is a line in it.
 
     epochs: how many there will be at most, to tell the time that is left. 0 if nobody knows.
-    title: what the run is called in its journal.
+    events_file: where the event log goes; None writes none.
+    title: what the run is called in its log.
     """
 
     def __init__(
         self,
         epochs: int = 0,
-        journal: Path | None = None,
+        events_file: Path | None = None,
         clock: Callable[[], float] = time.time,
         title: str = "",
     ) -> None:
@@ -75,17 +66,14 @@ class RunWatch:
         self.answers: dict[int, int] = {}  # epoch -> answers that came in time
         self._ended: list[float] = []  # when the last epochs ended
         self._clock = clock
-        self._looked = float("-inf")
         self._traffic: Callable[[], tuple[int, int]] = lambda: (0, 0)
-        self._members_told = False
-        self._liars: set[str] = set()
-        self._journal_file = journal
-        self._journal: RunJournal | None = None  # opened by the first event: whoever is refused the folder writes none
+        self._events_file = events_file
+        self._log: EventLog | None = None  # opened by the first event: whoever is refused the folder writes none
 
     @classmethod
     def in_folder(cls, output: Path, epochs: int, title: str = "") -> RunWatch:
-        """With the journal in the output folder of the run."""
-        return cls(epochs, make_private_folder(output) / JOURNAL_FILE, title=title)
+        """A watch with its event log in the output folder of the run."""
+        return cls(epochs, make_private_folder(output) / EVENTS_FILE, title=title)
 
     def measure(self, traffic: Callable[[], tuple[int, int]]) -> None:
         """Ask this for the bytes received and sent so far, at the end of each epoch."""
@@ -93,7 +81,7 @@ class RunWatch:
 
     @property
     def seconds_an_epoch(self) -> float | None:
-        """Of the last few; None before the second has ended."""
+        """Seconds per epoch over the last few; None before the second has ended."""
         ended = self._ended[-_EPOCHS_TO_JUDGE_BY - 1 :]
         return (ended[-1] - ended[0]) / (len(ended) - 1) if len(ended) > 1 else None
 
@@ -103,63 +91,39 @@ class RunWatch:
         pace = self.seconds_an_epoch
         return None if pace is None or not self.epochs else pace * max(0, self.epochs - self.epoch)
 
-    # -- what the conductor tells
+    # -- what happens
 
-    def begun(self, what: Begun) -> None:
-        """The run begins, or goes on."""
-        self._note(what)
+    def take(self, event: Event) -> None:
+        """Something happened: remember what it comes to, and write it down."""
+        match event:
+            case Connected(name) | Disconnected(name):
+                self._seen(name).connected = isinstance(event, Connected)
+            case DeviceState(name, state):
+                self._seen(name).state = state
+            case PhaseBegun(phase):
+                self.phase = phase
+            case Answered(name, epoch):
+                seen = self._seen(name)
+                seen.answers, seen.answered = seen.answers + 1, epoch
+                self.answers[epoch] = self.answers.get(epoch, 0) + 1
+            case AnsweredLate(name):
+                seen = self._seen(name)
+                seen.answers, seen.late = seen.answers + 1, seen.late + 1
+            case StageBegun():  # epochs are counted anew
+                self.answers = {}
+            case Scored(score):
+                self.score = score
+        self._note(event)
+        if isinstance(event, Members):  # who is not among them is not waited for
+            for name in set(self.devices) - set(event.names):
+                self.take(DeviceState(name, "gone"))
 
-    def stage(self, kind: str) -> None:
-        """A stage of a study begins: epochs and members are counted anew."""
-        self.answers, self._members_told = {}, False
-        self._note(StageBegun(kind))
-
-    def look(self, server: Server | None, contacts: Mapping[str, Contact]) -> None:
-        """See what has changed. Often called: it looks a few times a second."""
-        now = self._clock()
-        if now - self._looked < _LOOK_SECONDS:
-            return
-        self._looked = now
-        states = _States(server)
-        for name, contact in contacts.items():
-            seen = self.devices.setdefault(name, Seen())
-            connected = contact.node is not None
-            if connected != seen.connected:
-                self._note(Connected(name) if connected else Disconnected(name))
-            seen.connected = connected
-            state = states.of(name, contact)
-            if state != seen.state:
-                self._note(DeviceState(name, state))
-            seen.state = state
-        if server is not None and server.phase.value != self.phase:
-            self.phase = server.phase.value
-            self._note(PhaseBegun(self.phase))
-        self._look_at_members(server)
-
-    def _look_at_members(self, server: Server | None) -> None:
-        if server is None or server.agreement is None:
-            return
-        if not self._members_told:
-            self._members_told = True
-            self._note(members_of(server))
-        for lied in new_liars(server, self._liars):
-            self._liars.add(lied.device)
-            self._note(lied)
-
-    def answered(self, name: str, epoch: int, in_time: bool, size: int) -> None:
-        """A device's answer has come in: to this epoch, or late."""
-        seen = self.devices.setdefault(name, Seen())
-        seen.answers += 1
-        if in_time:
-            seen.answered = epoch
-            self.answers[epoch] = self.answers.get(epoch, 0) + 1
-        else:
-            seen.late += 1
-        self._note(Answered(name, epoch, size) if in_time else AnsweredLate(name, epoch, size))
+    def _seen(self, name: str) -> Seen:
+        return self.devices.setdefault(name, Seen())
 
     def progress(self, name: str, here: int, in_all: int) -> None:
         """A piece of a device's bulk has come in."""
-        seen = self.devices.setdefault(name, Seen())
+        seen = self._seen(name)
         seen.uploaded, seen.upload = here, in_all
         if here == in_all:
             self._note(Uploaded(name, in_all))
@@ -169,52 +133,21 @@ class RunWatch:
         self.epoch, self.score = epoch, score
         self._ended = [*self._ended[-_EPOCHS_TO_JUDGE_BY:], self._clock()]
         received, sent = self._traffic()
-        self._note(EpochEnded(epoch, self.answers.get(epoch, 0), score, received, sent))
-
-    def scored(self, score: float, rows: int) -> None:
-        """The devices have scored the last model, on so many rows of theirs."""
-        self.score = score
-        self._note(Scored(score, rows))
+        self._note(EpochScored(epoch, self.answers.get(epoch, 0), score, received, sent))
 
     def finished(self, outcome: str) -> None:
         self._note(Finished(outcome, *self._traffic()))
         self.close()
 
     def close(self) -> None:
-        """Whatever ends the run; what is told afterwards opens the journal again."""
-        if self._journal is not None:
-            self._journal.close()
-            self._journal = None
+        """Whatever ends the run; what is told afterwards opens the log again."""
+        if self._log is not None:
+            self._log.close()
+            self._log = None
 
     def _note(self, event: Event) -> None:
-        if self._journal_file is None:
+        if self._events_file is None:
             return
-        if self._journal is None:
-            self._journal = RunJournal(self._journal_file, "wall", self._clock(), anew=False)
-        self._journal.note(self._clock(), event)
-
-
-class _States:
-    """How far each device is: the server's lists looked up once for all of them."""
-
-    def __init__(self, server: Server | None) -> None:
-        self._joined: set[str] = set()
-        self._members: set[str] | None = None  # once they are fixed
-        self._ready: set[str] = set()
-        self._unshared: set[str] = set()
-        if server is not None:
-            self._joined = set(server.joined)
-        if server is not None and server.agreement is not None:
-            self._members, self._ready = set(server.agreement.names), set(server.ready_devices)
-            self._unshared = set(server.unshared) if server.phase is Phase.SHARING else set()
-
-    def of(self, name: str, contact: Contact) -> str:
-        if contact.parted:
-            return "done"
-        if contact.lost or (self._members is not None and name not in self._members):
-            return "gone"
-        if self._members is None:
-            return "joined" if name in self._joined else "waiting"
-        if name in self._ready:
-            return "ready"
-        return "joined" if name in self._unshared else "shared"
+        if self._log is None:
+            self._log = EventLog(self._events_file, "wall", self._clock(), anew=False)
+        self._log.note(self._clock(), event)

@@ -30,11 +30,11 @@ MOST_BYTES = 64 << 20
 _CHECK_BYTES = 16
 _LENGTH_BYTES = 8
 
-_Entries = dict[tuple[str, ...], bytes]  # (key,) or (key, key below) -> its packed value
+_Entries = dict[tuple[str, ...], bytes]  # keys down to a value -> the value, packed
 
 
 class StateJournal(StateFolder):
-    """As a ``StateFolder``, for a process that stays: saving costs what has changed."""
+    """A ``StateFolder`` for a process that stays: saving costs what has changed."""
 
     _large: ClassVar[int] = 1 << 22  # what is smaller can be written anew a few times
 
@@ -120,11 +120,11 @@ def _check(before: bytes, packed: bytes) -> bytes:
     return hashlib.sha256(before + packed).digest()[:_CHECK_BYTES]
 
 
-def _entries(split: Any) -> _Entries:
+def _entries(split: Any, above: tuple[str, ...] = ()) -> _Entries:
     found: _Entries = {}
     for key, value in split.items():
-        if isinstance(value, dict) and not any(name.startswith("$") for name in value):
-            found |= {(key, below): msgpack.packb(entry) for below, entry in value.items()}
+        if isinstance(value, dict) and value and not any(name.startswith("$") for name in value):
+            found |= _entries(value, (*above, key))
         else:
-            found[(key,)] = msgpack.packb(value)
+            found[(*above, key)] = msgpack.packb(value)
     return found

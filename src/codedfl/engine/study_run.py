@@ -32,11 +32,11 @@ from codedfl.engine.state_journal import StateJournal
 from codedfl.errors import CodedFLError, InvalidInput, NotEnoughDevices
 from codedfl.private_files import make_private_folder, sole_user, write_private
 from codedfl.protocol import Server
-from codedfl.run.journal import begun
+from codedfl.protocol.schemes.described import RoleKeys
+from codedfl.run.event_log import Scored, StageBegun, begun
 from codedfl.solve.whole_total import TakesTotal
 from codedfl.statistics import Ask
 from codedfl.version import __version__
-from codedfl_lab.costs import RoleKeys
 
 log = logging.getLogger("codedfl.engine.server")
 
@@ -88,18 +88,19 @@ class _Served:
         self._absent: set[str] = set()  # from the last total of this process
         self._told = ""
         self._identity = serving.identity_for(study)
-        self._kept = StateFolder(serving.output / _ANSWERS)
-        self._state: dict[str, Any] = self._kept.load() or {"study": study.digest(), "owners": {}, "found": {}}
+        self._checkpoint = StateFolder(serving.output / _ANSWERS)
+        self._state: dict[str, Any] = self._checkpoint.load() or {"study": study.digest(), "owners": {}, "found": {}}
         if self._state["study"] != study.digest():
             raise InvalidInput(
-                f"output-dir must not hold the answers to another study: choose another or delete {self._kept.path}"
+                "output-dir must not hold the answers to another study: choose another or delete"
+                f" {self._checkpoint.path}"
             )
 
     def run(self) -> StudyFindings:
         try:
             findings = drive(self._study, self._answer)
             if findings.score is not None:
-                self._watch.scored(findings.score.value, findings.score.rows)
+                self._watch.take(Scored(findings.score.value, findings.score.rows))
             self._watch.finished("complete")
         except CodedFLError as error:
             log.error("the run ends early: %s", one_line(error))
@@ -119,7 +120,7 @@ class _Served:
             write_private(output / TOTAL_FILE, [json.dumps(total_json(self._study, findings)).encode() + b"\n"])
         for path in output.glob("checkpoint-*"):  # of a run after which the server was killed
             StateJournal(path).wipe()
-        self._kept.wipe()
+        self._checkpoint.wipe()
 
     # -- one total
 
@@ -128,21 +129,21 @@ class _Served:
         found: dict[str, Any] = self._state["found"]
         if key not in found:
             found[key] = self._conduct(ask)
-            self._kept.save(self._state)
+            self._checkpoint.save(self._state)
         saved = found[key]
         return [int(one) for one in saved] if isinstance(saved, list) else saved
 
     def _conduct(self, ask: Ask) -> Any:
         run = StudyRun(self._study, self._roster, ask)
-        self._watch.stage(ask.statistic)
+        self._watch.take(StageBegun(ask.statistic))
         log.info("asking for %s", ask.statistic)
-        kept: list[Any] = []
+        taken: list[Any] = []
 
         def keep(server: Server) -> None:
-            solver, there = server.solver, {*(server.agreement.names if server.agreement else ())}
-            self._state["owners"][ask.statistic] = sorted(server.owner_keys)
+            solver, there = server.epochs.solver, {*(server.agreement.names if server.agreement else ())}
+            self._state["owners"][ask.statistic] = sorted(server.owner_names)
             self._absent = set(self._roster.keys) - there
-            kept.append([str(one) for one in solver.numbers] if isinstance(solver, TakesTotal) else solver.model)
+            taken.append([str(one) for one in solver.numbers] if isinstance(solver, TakesTotal) else solver.model)
 
         conductor = Conductor(
             self._post,
@@ -163,7 +164,7 @@ class _Served:
             conductor.run()
         except NotEnoughDevices as error:
             raise NotEnoughDevices(f"{error}. {_GO_ON}", error.missing, error.model) from None
-        return kept[0]
+        return taken[0]
 
     def _objection_to(self, names: Collection[str], declined: Collection[str]) -> str:
         """Who is absent or declines, which pods that costs, and what helps."""
@@ -177,7 +178,7 @@ class _Served:
 
     def _server(self, run: StudyRun, introduced: Mapping[str, bytes]) -> Server:
         names, study = tuple(introduced), self._study
-        self._watch.begun(
+        self._watch.take(
             begun(
                 study.name,
                 RoleKeys(study.colluders, study.holders or 0),
@@ -190,7 +191,7 @@ class _Served:
                 n_outputs=study.target.labels().n_outputs,
             )
         )
-        return run.plan(names).server(run.solver(), identity=self._identity)
+        return Server(run.plan(names), run.solver(), identity=self._identity)
 
     def _epoch_ended(self, epoch: int) -> None:
         self._watch.ended(epoch, None)

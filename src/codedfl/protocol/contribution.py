@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from codedfl.errors import InvalidInput
+from codedfl.crypto.pads import SEED_BYTES
+from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.exact.fixed_point import Bounds
 from codedfl.exact.ring import Ring
 from codedfl.exact.row_noise import RowNoise
 from codedfl.protocol.agreement import Agreement, Parameters
 from codedfl.protocol.hiding_rows import add_noise
-from codedfl.typing import Floats, Planes
+from codedfl.state import PLAIN, CheckpointFields, Codec
+from codedfl.typing import Floats, Planes, RandomBytes
 
 # A norm in floats is off by less than this part for any number of features that is allowed.
 _FLOAT_PART = 2.0**-30
@@ -162,3 +164,54 @@ def _shortened(rows: Floats, norm: float) -> tuple[Floats, NDArray[np.bool_]]:
     factors = np.ones(len(rows))
     factors[near] = norm * (1 - _FLOAT_PART) / lengths[near]
     return rows * factors[:, None], long
+
+
+class OwnData:
+    """A device's contribution until it is used, which is once; then it is dropped, as is the seed of its noise.
+
+    helper: the device has no data, and needs none.
+    noise_seed: seed of the noise that hides rows; empty until it is drawn.
+    """
+
+    checkpoint_fields: ClassVar[CheckpointFields] = {
+        "used": PLAIN,
+        "noise_seed": PLAIN,
+        "fit": Codec(list, lambda saved: Fit(*saved)),
+    }
+
+    def __init__(self, contribution: Contribution | None, noise_seed: bytes, *, helper: bool) -> None:
+        if helper and contribution is not None:
+            raise InvalidInput("the contribution must be None for a helper, which has no data, got one")
+        self.contribution = contribution
+        self.helper = helper
+        self.noise_seed = noise_seed
+        self.used = False
+        self.fit = Fit()  # what did not fit the public bounds; for the device's own log
+
+    def draw_noise_seed(self, random_bytes: RandomBytes) -> None:
+        """Unless there is one; kept from then on, with the join that it is drawn for."""
+        self.noise_seed = self.noise_seed or random_bytes(SEED_BYTES)
+
+    def objection(self, parameters: Parameters) -> str:
+        """Why it cannot be brought into such a run; empty when it can."""
+        if self.contribution is not None:
+            return self.contribution.objection(parameters)
+        return "" if self.helper else "the device's data were used in an earlier run: make a new device"
+
+    def on_ring(self, agreed: Agreement) -> tuple[Planes, Planes]:
+        """See ``Contribution``; once."""
+        if self.contribution is None:
+            raise MessageRefused(self.objection(agreed.parameters))
+        gram, constant, self.fit = self.contribution.on_ring(agreed, self.noise_seed)
+        self.drop()
+        return gram, constant
+
+    def drop(self) -> None:
+        self.contribution, self.noise_seed, self.used = None, b"", True
+
+    def check_restored(self, name: str) -> None:
+        """Data that were used are not needed any more; others must be there."""
+        if self.used:
+            self.contribution = None
+        elif self.contribution is None and not self.helper:
+            raise InvalidInput(f"the contribution of {name!r} must be given, it was not used yet, got None")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,12 +16,12 @@ from codedfl.exact.ring import Ring
 from codedfl.protocol.agreement import Agreement, Parameters
 from codedfl.protocol.messages import Update
 from codedfl.solve.solver import GramSolver, Solver
-from codedfl.state import Kept, State
+from codedfl.state import Codec
 from codedfl.typing import Floats, Planes
 
 
 class Question(NamedTuple):
-    """X'X e for this e, in integers with so many fraction bits; or, with e = 0, the constant part."""
+    """X'X e for this e, in integers with ``fraction_bits`` bits after the point; or, with e = 0, the constant part."""
 
     constant: bool
     integers: Floats
@@ -29,7 +29,7 @@ class Question(NamedTuple):
 
     @property
     def digest(self) -> bytes:
-        """The same for the same question, whenever it is asked."""
+        """Equal for equal questions, whenever they are asked."""
         return hashlib.sha256(b"" if self.constant else self.integers.tobytes()).digest()
 
     def update(self, ring: Ring, epoch: int) -> Update:
@@ -40,7 +40,7 @@ class Question(NamedTuple):
         return parameters.answer_length(1 if self.constant else 2)
 
 
-QUESTION = Kept(list, lambda fields: Question(*fields))
+QUESTION = Codec(list, lambda fields: Question(*fields))
 
 
 @dataclass(frozen=True)
@@ -51,41 +51,22 @@ class EpochTotal:
     """
 
     numbers: Floats
-    digest: bytes  # of the same on the ring
+    digest: bytes  # of the total on the ring
     samples: int = 0
     gram: Floats | None = None
 
 
-class FinishedEpoch(NamedTuple):
-    """What it takes to ask an epoch's question again, see whether the total is the same, and undo it if it is not.
-
-    ``solver_before`` is None when the epoch was confirmed as it is, or never could be.
-    """
-
-    question: Question
-    total_digest: bytes
-    solver_before: State | None
-
-
-def _finished_epoch(fields: list[Any]) -> FinishedEpoch:
-    question, digest, before = fields
-    return FinishedEpoch(QUESTION.load(question), digest, before)
-
-
-FINISHED_EPOCH = Kept(lambda last: [list(last.question), last.total_digest, last.solver_before], _finished_epoch)
-
-
-def unpad(
-    ring: Ring, decoded: Planes, constant: Planes | None, linear: Planes, integers: Floats, pad_sign: int
+def without_offset(
+    ring: Ring, decoded: Planes, constant: Planes | None, matrix: Planes, integers: Floats, sign: int
 ) -> Planes:
-    """pad_sign * (decoded - constant - linear e); e in ``integers``, the constant where it was asked for."""
+    """sign * (decoded - constant - matrix e); e in ``integers``, the constant where it was asked for."""
     total = ring.zeros(decoded.shape[1])
-    ring.add_scaled(total, [[pad_sign]] * len(ring.primes), [decoded])
+    ring.add_scaled(total, [[sign]] * len(ring.primes), [decoded])
     if constant is not None:
-        ring.add_scaled(total, [[-pad_sign]] * len(ring.primes), [constant])
+        ring.add_scaled(total, [[-sign]] * len(ring.primes), [constant])
     if np.any(integers):
-        product = ring.product(linear, ring.from_integers(integers))
-        ring.add_scaled(total, [[-pad_sign]] * len(ring.primes), [product.reshape(len(ring.primes), -1)])
+        product = ring.product(matrix, ring.from_integers(integers))
+        ring.add_scaled(total, [[-sign]] * len(ring.primes), [product.reshape(len(ring.primes), -1)])
     return total
 
 

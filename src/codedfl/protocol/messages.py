@@ -3,7 +3,7 @@
 A message is ``[magic, version, kind, run, agreement, sender, receiver, body, attachment, signature]``. The first
 seven fields are its *context*: they are authenticated with the body, whether it is sealed (to one receiver) or
 signed (by the server to all, by a device for the shares it gives to the relay). Sizes are what the latency model
-counts: 6 bytes a number for two primes, the upper triangle of a symmetric matrix, plus ``ENVELOPE_BYTES`` at most
+counts: 6 bytes per number for two primes, the upper triangle of a symmetric matrix, plus ``ENVELOPE_BYTES`` at most
 (and for bulk the cipher's 16 bytes a MiB).
 
 Decoders trust nothing: every type and length is checked, nothing is allocated from a declared size, and no list is
@@ -13,7 +13,7 @@ built where a plain value is expected (``packing``). How long a message of each 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -30,7 +30,7 @@ MAX_NAME = 64  # bytes
 # An upper bound on what a message adds to its payload: magic, version, kind, run, agreement hash, two names,
 # seal or signature, epoch, scale, and msgpack's own lengths.
 ENVELOPE_BYTES = 512
-_MOST_FIELDS = 64  # of a flat list, and itself: none has as many
+_MOST_FIELDS = 64  # objects of a flat list, itself included: none has as many
 _MOST_SHARE_FIELDS = 16 + 3 * 256  # a commitment for every role
 
 
@@ -79,6 +79,7 @@ class Message:
     body: bytes = b""
     attachment: bytes = b""  # the sender's public key (join, refusal) or bulk
     signature: bytes = b""
+    size: int = field(default=0, compare=False)  # in bytes, of one that came over the wire
 
     def context(self) -> bytes:
         """What is authenticated along with the body."""
@@ -105,8 +106,12 @@ class Message:
         return packed
 
     @classmethod
-    def decode(cls, data: bytes, most: Callable[[Kind], int] | None = None) -> Message:
-        """``most``: how many bytes a message of a kind may have; None for messages of one's own."""
+    def decode(cls, data: bytes, most: Callable[[Kind], int] | None = None, bulk: bytes = b"") -> Message:
+        """A message from the wire.
+
+        most: how many bytes a message of a kind may have; None for messages of one's own.
+        bulk: the attachment, where it travelled apart; ``data`` then must have none.
+        """
         raw = unpack_list(data, "a message")
         if len(raw) < 2 or raw[0] != MAGIC:
             raise MessageRefused("a message must start with the codedfl magic, got something else")
@@ -118,9 +123,13 @@ class Message:
         if max(name_length(fields[3]), name_length(fields[4])) > MAX_NAME:
             raise MessageRefused(f"a device's name must have at most {MAX_NAME} bytes, got more")
         kind = Kind(fields[0])
-        if most is not None and len(data) > most(kind):
-            raise MessageRefused(f"a message of kind {kind} must have at most {most(kind)} bytes here, got {len(data)}")
-        return cls(kind, *fields[1:])
+        size = len(data) + len(bulk)
+        if most is not None and size > most(kind):
+            raise MessageRefused(f"a message of kind {kind} must have at most {most(kind)} bytes here, got {size}")
+        if bulk and fields[6]:
+            raise MessageRefused("a message must have one attachment, got one inside and one beside it")
+        fields[6] = bulk or fields[6]
+        return replace(cls(kind, *fields[1:]), size=size)
 
 
 @dataclass(frozen=True)
@@ -220,7 +229,7 @@ class Commitments:
 
     @classmethod
     def to(cls, seeds: Mapping[str, bytes], owner: str, agreement: bytes, identity: Identity) -> Commitments:
-        """Of the seeds that are there; an empty one is not shared. ``agreement`` is its hash."""
+        """Commitments to the seeds that are there; an empty one is not shared. ``agreement`` is a hash."""
         digests = {purpose: commitment(seed, agreement, owner, purpose) for purpose, seed in seeds.items() if seed}
         return cls(digests, identity.sign(_commitment_statement(digests, owner, agreement)))
 
@@ -301,7 +310,7 @@ def _table(pairs: list[Any], what: str) -> dict[str, bytes]:
 
 
 def name_length(name: str) -> int:
-    """As a name travels: in bytes of UTF-8, so that ``ENVELOPE_BYTES`` holds for every alphabet."""
+    """The length of a name as it travels: in bytes of UTF-8, so that ``ENVELOPE_BYTES`` holds for every alphabet."""
     return len(name.encode(errors="replace"))
 
 
@@ -326,7 +335,7 @@ def check_types(fields: list[Any], types: Sequence[type], what: str) -> list[Any
     """The fields, if there are as many as types and each is exactly of its type."""
     if len(fields) != len(types):
         raise MessageRefused(f"{what} must have {len(types)} fields, got {len(fields)}")
-    for field, expected in zip(fields, types, strict=True):
-        if type(field) is not expected:  # bool is an int to isinstance
-            raise MessageRefused(f"{what} must have a field of type {expected.__name__}, got {type(field).__name__}")
+    for one, expected in zip(fields, types, strict=True):
+        if type(one) is not expected:  # bool is an int to isinstance
+            raise MessageRefused(f"{what} must have a field of type {expected.__name__}, got {type(one).__name__}")
     return fields

@@ -1,1 +1,1 @@
-"""A run for people: the fold of its journal, its page, and the server that shows it live."""
+"""A run for people: the fold of its event log, its page, and the server that shows it live."""

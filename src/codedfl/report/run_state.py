@@ -1,4 +1,4 @@
-"""A run's journal, folded: where it stands now, and who answered which epoch. What the run page shows.
+"""A run's event log, folded: where it stands now, and who answered which epoch. What the run page shows.
 
 Reads only what is new in the file each time, so looking on costs a long run nothing and the reader little.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from codedfl.errors import InvalidInput
-from codedfl.run.journal import JOURNAL_FILE, JOURNAL_FORMAT
+from codedfl.run.event_log import EVENTS_FILE, EVENTS_FORMAT
 
 MOST_LANE_EPOCHS = 400  # the newest epochs of each device; counts are over all epochs
 MOST_CURVE_POINTS = 600  # then every second, every third, ... and the last
@@ -88,12 +88,12 @@ class RunView:
 
 
 class RunState:
-    """Follows the journal of one run in a folder."""
+    """Follows the event log of one run in a folder."""
 
     def __init__(self, folder: Path) -> None:
-        self.path = folder / JOURNAL_FILE
+        self.path = folder / EVENTS_FILE
         if not self.path.is_file():
-            raise InvalidInput(f"the folder must hold the journal of a run ({JOURNAL_FILE}), got {str(folder)!r}")
+            raise InvalidInput(f"the folder must hold the event log of a run ({EVENTS_FILE}), got {str(folder)!r}")
         self.version = 0
         self._begin_anew()
 
@@ -141,11 +141,11 @@ class RunState:
         try:
             event = json.loads(line)
             kind, _ = str(event["event"]), float(event["time"])
-            written_as = event["format"] if kind == "journal" else JOURNAL_FORMAT
+            written_as = event["format"] if kind == "journal" else EVENTS_FORMAT
         except (ValueError, KeyError, TypeError):
             raise InvalidInput(f"every line of {self.path} must be an event, got {line[:80]!r}") from None
-        if written_as != JOURNAL_FORMAT:
-            raise InvalidInput(f"the journal must have the format {JOURNAL_FORMAT}, got {written_as!r}")
+        if written_as != EVENTS_FORMAT:
+            raise InvalidInput(f"the event log must have the format {EVENTS_FORMAT}, got {written_as!r}")
         assert isinstance(event, dict)
         return event
 

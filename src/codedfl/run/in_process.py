@@ -1,24 +1,23 @@
 """Runs server and devices in one process on real arrays, with any straggler pattern.
 
 The simplest driver of the state machines: a queue instead of a network. Virtual time is the simulator's business
-(``simulator``), real machines are ``flower``'s.
+(``simulator``), real machines are the engines' (``engine``).
 """
 
 from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Sequence
-from functools import partial
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from codedfl.errors import CodedFLError, InvalidInput
-from codedfl.protocol import Outgoing, Phase, Server
-from codedfl.protocol.device import Device
-from codedfl.protocol.messages import Kind, Message
-from codedfl.run.liar_log import LiarLog
+from codedfl.protocol import Device, Event, Outgoing, Phase, Server, Turn
+from codedfl.protocol.events import EpochEnded, EpochStarted, RefusedToJoin, RunFailed
+from codedfl.protocol.messages import Kind
+from codedfl.run.event_log import log_event
 from codedfl.run.virtual_watch import VirtualWatch
 
 log = logging.getLogger("codedfl.server")
@@ -59,11 +58,24 @@ def run_in_process(
 ) -> NDArray[np.float64]:
     """Train to the end and return the model.
 
-    ``arrivals`` is asked once an epoch who answers it, and in which order; the answers behind the first
+    ``arrivals`` is asked once per epoch who answers it, and in which order; the answers behind the first
     D - alpha + 1 are delivered all the same and must change nothing. Raises ``NotEnoughDevices`` (with the model so
-    far) when too few answer, ``InvalidInput`` when a device refuses to join, and what ``Server.receive`` raises at the
-    end of a run, after the devices were told of it. ``silent`` devices join and are not heard of again.
-    ``watch`` is told who answers, and how many bytes travel.
+    far) when too few answer, ``InvalidInput`` when a device refuses to join, and what a run failed of, after the
+    devices were told of its end. ``silent`` devices join and are not heard of again. ``watch`` is told what happens,
+    and how many bytes travel.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from codedfl import BlockKrylov, Dataset, RoleKeys, make_parties, make_problem, run_in_process
+    >>> X, y = np.arange(24.0).reshape(12, 2), np.arange(12) % 2
+    >>> rows = Dataset("made up", X, y, X, y, "classification", public_range=(0.0, 24.0))
+    >>> problem = make_problem(rows, n_devices=4, features="linear")
+    >>> exact = run_in_process(*make_parties(RoleKeys(colluders=1), problem, BlockKrylov(epochs=5)))
+    >>> parties = make_parties(RoleKeys(colluders=1), problem, BlockKrylov(epochs=5))
+    >>> slowest_missing = run_in_process(*parties, arrivals=lambda epoch, names: names[:-1])
+    >>> np.array_equal(exact, slowest_missing)
+    True
     """
     by_name = {device.name: device for device in devices}
     if len(by_name) != len(devices):
@@ -91,85 +103,78 @@ class _Run:
         self._on_epoch = on_epoch
         self._mute = silent
         self._watch = watch
-        self._liars = LiarLog(log)
         self._queue: deque[Outgoing] = deque()
         # The newest update waits until nothing else is on its way: then everybody is ready.
-        self._update = b""
+        self._update: Outgoing | None = None
         self._asked: set[str] = set()
+        self._failure: CodedFLError | None = None
 
     def to_the_end(self) -> NDArray[np.float64]:
         server = self._server
-        self._send(server.invite())
+        self._follow(server.invite())
         while server.phase is not Phase.FINISHED or self._queue:
             if self._queue:
-                receivers, data = self._queue.popleft()
-                if self._watch is not None:
-                    self._watch.sent(data, len(receivers))
-                for name in receivers:
-                    self._deliver(name, data)
+                self._deliver_all(self._queue.popleft())
             elif self._asked:
                 self._ask()
-            else:
-                self._go_on_without_the_silent()
-            if server.refusals:
-                name = next(iter(server.refusals))
-                raise InvalidInput(f"device {name!r} cannot take part: {self._devices[name].objection}")
-        self._on_epoch(server.epoch)
+            elif not self._follow(server.go_on_without(self._silent())):
+                raise AssertionError(f"the run stopped although enough devices are there: {server!r}")
+        if self._failure is not None:  # raised when the devices have been told to forget their secrets
+            raise self._failure
         assert server.model is not None
         return server.model
 
-    def _send(self, outgoing: Iterable[Outgoing]) -> None:
-        for receivers, data in outgoing:
-            kind = Message.decode(data).kind
-            if kind is Kind.UPDATE:
-                self._asked = {*receivers, *(self._asked if data == self._update else ())}
-                self._update = data
-            elif kind is Kind.SHARE:  # bulky: delivered at once, so that one sender's at most are in memory
-                self._queue.appendleft(Outgoing(receivers, data))
+    def _follow(self, turn: Turn) -> bool:
+        """Tell what happened and queue what is to be sent; whether there was anything."""
+        for event in turn.events:
+            self._tell(event)
+        for outgoing in turn.outgoing:
+            if outgoing.kind is Kind.UPDATE:
+                self._update = outgoing
+                self._asked |= set(outgoing.receivers)
+            elif outgoing.kind is Kind.SHARE:  # bulky: delivered at once, so that one sender's at most are in memory
+                self._queue.appendleft(outgoing)
             else:
-                self._queue.append(Outgoing(receivers, data))
+                self._queue.append(outgoing)
+        return bool(turn.outgoing or turn.events)
+
+    def _tell(self, event: Event) -> None:
+        log_event(log, event)
+        if self._watch is not None:
+            self._watch.take(event)
+        match event:
+            case EpochStarted():
+                self._asked = set()
+            case EpochEnded(epoch):
+                self._on_epoch(epoch)
+            case RefusedToJoin(name):
+                raise InvalidInput(f"device {name!r} cannot take part: {self._devices[name].objection}")
+            case RunFailed(error):
+                self._failure = error
 
     def _ask(self) -> None:
-        update, names = self._update, [name for name in self._server.expected if name in self._asked]
-        self._asked = set()
+        assert self._update is not None
+        names = [name for name in self._server.expected if name in self._asked]
+        update, self._asked = self._update, set()
         if self._watch is not None:
-            self._watch.sent(update, len(names))
+            self._watch.sent(len(update.data) * len(names))
         for name in self._arrivals(self._server.epoch, names):
             self._deliver(name, update)
 
-    def _deliver(self, name: str, data: bytes) -> None:
+    def _deliver_all(self, outgoing: Outgoing) -> None:
+        if self._watch is not None:
+            self._watch.sent(len(outgoing.data) * len(outgoing.receivers))
+        for name in outgoing.receivers:
+            self._deliver(name, outgoing)
+
+    def _deliver(self, name: str, outgoing: Outgoing) -> None:
         if name in self._mute and self._server.phase is not Phase.JOINING:
             return
-        replies = self._devices[name].receive(data)
+        replies = [reply.data for reply in self._devices[name].receive(outgoing.data).outgoing]
         if self._watch is not None:
-            self._watch.replied(name, replies)
+            self._watch.replied(name, sum(map(len, replies)))
         for reply in replies:
-            if self._watch is not None:
-                self._watch.answered(self._server, name, reply)
-            self._advance(partial(self._server.receive, reply))
-
-    def _go_on_without_the_silent(self) -> None:
-        """Nothing moves any more: the epoch must end without those who did not answer it."""
-        server = self._server
-        before = (server.phase, server.epoch)
-        self._advance(partial(server.check_enough, self._silent()))
-        if (server.phase, server.epoch) == before and not self._queue:
-            raise AssertionError(f"the run stopped although enough devices are there: {server!r}")
-
-    def _advance(self, server_turn: Callable[[], Iterable[Outgoing]]) -> None:
-        server, before = self._server, self._server.epoch
-        try:
-            self._send(server_turn())
-        except CodedFLError:
-            if server.phase is Phase.FINISHED:  # for good: the devices must forget their secrets
-                for receivers, data in server.repeat():
-                    for name in receivers:
-                        self._devices[name].receive(data)
-            raise
-        finally:
-            self._liars.look(server)
-        if server.epoch > before and before:
-            self._on_epoch(before)
+            self._follow(self._server.receive(reply))
 
     def _silent(self) -> list[str]:
         """Who did not answer the current epoch; before training, who has not shared, or else is not ready."""

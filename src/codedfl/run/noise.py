@@ -7,8 +7,8 @@ from codedfl.errors import InvalidInput
 from codedfl.exact.fixed_point import Bounds
 from codedfl.exact.row_noise import RowNoise
 from codedfl.privacy.budget import Budget
+from codedfl.protocol.schemes.descriptor import CodedScheme
 from codedfl.solve.noise_level import NoiseLevel, noise_and_level
-from codedfl_lab.costs.coded import CodedScheme
 
 
 def noise_of_run(
@@ -20,7 +20,7 @@ def noise_of_run(
     precision: int | None = None,
 ) -> tuple[RowNoise | None, NoiseLevel | None]:
     """See ``noise_and_level``; refused for a scheme whose devices add none."""
-    if budget is not None and not scheme.server_type.adds_noise:
+    if budget is not None and not scheme.sharing_scheme.adds_noise:
         raise InvalidInput(
             f"scheme must be role-sums or role-keys with epsilon, got {scheme.name}, whose devices add no noise"
         )

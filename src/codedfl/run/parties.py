@@ -8,12 +8,10 @@ from collections.abc import Callable, Sequence
 from codedfl.data.problem import Problem
 from codedfl.errors import InvalidInput
 from codedfl.exact.row_noise import RowNoise
-from codedfl.protocol import Device, Parameters, Rows, Server
-from codedfl.protocol.plan import RunPlan
-from codedfl.protocol.schemes import Machines
+from codedfl.protocol import Device, Parameters, Rows, RunPlan, Server
+from codedfl.protocol.schemes.descriptor import CodedScheme
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats, RandomBytes
-from codedfl_lab.costs import CodedScheme
 
 
 def make_parties(
@@ -34,6 +32,17 @@ def make_parties(
     order: which device takes which position of the code; None takes them as the problem lists them.
     noise: what each device adds to X'X and X'Y; None adds nothing.
     random_bytes: replaces the system's randomness.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from codedfl import BlockKrylov, Dataset, RoleKeys, make_parties, make_problem
+    >>> X, y = np.arange(24.0).reshape(12, 2), np.arange(12) % 2
+    >>> rows = Dataset("made up", X, y, X, y, "classification", public_range=(0.0, 24.0))
+    >>> problem = make_problem(rows, n_devices=4, features="linear")
+    >>> server, devices = make_parties(RoleKeys(colluders=1), problem, BlockKrylov(epochs=5))
+    >>> server.expected, len(devices)
+    (('device-0', 'device-1', 'device-2', 'device-3'), 4)
     """
     scheme.check(problem.n_devices)
     parameters = Parameters(
@@ -56,10 +65,10 @@ def make_parties(
         )
     names = tuple(problem.device_names[i] for i in (range(problem.n_devices) if order is None else order))
     plan = plan_of(scheme, parameters, names)
-    server = plan.server(solver, stop_when=stop_when, random_bytes=random_bytes)
+    server = Server(plan, solver, stop_when=stop_when, random_bytes=random_bytes)
     places = {name: problem.rows_of(i) for i, name in enumerate(problem.device_names)}
     devices = [
-        plan.device(name, Rows(problem.X[rows], problem.Y[rows]), random_bytes=random_bytes)
+        Device(plan, name, Rows(problem.X[rows], problem.Y[rows]), random_bytes=random_bytes)
         for name, rows in places.items()
     ]
     return server, devices
@@ -67,5 +76,4 @@ def make_parties(
 
 def plan_of(scheme: CodedScheme, parameters: Parameters, names: Sequence[str]) -> RunPlan:
     """A run of the laboratory: nobody has to agree to it."""
-    machines = Machines(scheme.device_type, scheme.server_type)
-    return RunPlan(machines, parameters, tuple(names), scheme.spare, scheme.holders_among(names))
+    return RunPlan(scheme.sharing_scheme, parameters, tuple(names), scheme.spare, scheme.holders_among(names))

@@ -18,13 +18,11 @@ from codedfl.data.preprocessing import Moments, secure_moments
 from codedfl.errors import InvalidInput
 from codedfl.exact.fixed_point import Bounds
 from codedfl.exact.ring import Ring
-from codedfl.protocol import Parameters, WholeNumbers
-from codedfl.protocol.plan import RunPlan
-from codedfl.protocol.schemes import machines_of
+from codedfl.protocol import Device, Parameters, RunPlan, Server, WholeNumbers
+from codedfl.protocol.schemes.described import RoleKeys
 from codedfl.run.in_process import run_in_process
 from codedfl.solve.whole_total import TakesTotal
 from codedfl.typing import Floats, Planes
-from codedfl_lab.costs import RoleKeys
 
 _DIGITS = 10
 _DIGIT_BITS = 36  # two primes hold the total of 500 devices
@@ -35,7 +33,7 @@ LARGEST = 2.0**_FRACTION_BITS  # about 1.5e54: an entry must be smaller, also a 
 def secure_sum_in_process(vectors: Sequence[Floats], colluders: int = 1) -> Floats:
     """The sum of at least two vectors of one length, exact but for the last bit of each float.
 
-    colluders: so many devices together with the server learn the sum of the others only, and one in any case.
+    colluders: how many devices, together with the server, learn only the sum of the others; never fewer than one.
     """
     n_devices = len(vectors)
     if n_devices < 2:
@@ -53,13 +51,13 @@ def secure_sum_in_process(vectors: Sequence[Floats], colluders: int = 1) -> Floa
         total_limit=n_devices << _DIGIT_BITS,
     )
     names = tuple(f"device-{i}" for i in range(n_devices))
-    plan = RunPlan(machines_of(scheme.name), parameters, names, holders=scheme.holders_among(names))
+    plan = RunPlan(scheme.sharing_scheme, parameters, names, holders=scheme.holders_among(names))
     devices = [
-        plan.device(name, WholeNumbers(one.size, partial(_on_ring, one)))
+        Device(plan, name, WholeNumbers(one.size, partial(_on_ring, one)))
         for name, one in zip(names, digits, strict=True)
     ]
     solver = TakesTotal()
-    run_in_process(plan.server(solver), devices)
+    run_in_process(Server(plan, solver), devices)
     totals = np.reshape(np.array(solver.numbers, dtype=object), digits[0].shape)
     weights = [2 ** (_DIGIT_BITS * place) for place in range(_DIGITS)]
     return np.array([whole / 2**_FRACTION_BITS for whole in np.array(weights, dtype=object) @ totals])

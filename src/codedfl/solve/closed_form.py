@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
 
 from codedfl.errors import InvalidInput
 from codedfl.solve.solver import FromGram, _check
-from codedfl.state import MAP, PLAIN, Kept
+from codedfl.state import MAP, PLAIN, CheckpointFields
 from codedfl.typing import Floats
 
 
@@ -30,7 +30,7 @@ class ClosedForm(FromGram):
     ([[1.0], [2.0]], [[0.875], [1.375]])
     """
 
-    _kept: ClassVar[Mapping[str, Kept]] = {"_triangle": PLAIN, "model": PLAIN, "path": MAP}
+    checkpoint_fields: ClassVar[CheckpointFields] = {"_triangle": PLAIN, "model": PLAIN, "path": MAP}
 
     def __init__(self, regularisation: float = 0.0, regularisations: Sequence[float] = ()) -> None:
         for value in (regularisation, *regularisations):

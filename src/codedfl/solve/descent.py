@@ -6,7 +6,7 @@ follows from the largest eigenvalue. The paper has its step given; that one is a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from codedfl.errors import InvalidInput
 from codedfl.solve.solver import _check
-from codedfl.state import PLAIN, Kept, Resumable
+from codedfl.state import PLAIN, Checkpointed, CheckpointFields
 from codedfl.typing import Floats
 
 
@@ -67,10 +67,10 @@ POWER_ITERATIONS = 5
 EIGENVALUE_MARGIN = 1.25
 _POWER_SEED = 0
 
-_DESCENT: Mapping[str, Kept] = dict.fromkeys(("model", "_epoch", "_initial", "_constant", "_samples"), PLAIN)
+_DESCENT: CheckpointFields = dict.fromkeys(("model", "_epoch", "_initial", "_constant", "_samples"), PLAIN)
 
 
-class GradientDescent(Resumable):
+class GradientDescent(Checkpointed):
     """Theta <- Theta - mu gradient (paper eq. 5), one step per epoch.
 
     Parameters
@@ -102,7 +102,7 @@ class GradientDescent(Resumable):
     3.0
     """
 
-    _kept: ClassVar[Mapping[str, Kept]] = {
+    checkpoint_fields: ClassVar[CheckpointFields] = {
         **_DESCENT,
         **dict.fromkeys(("_point", "_norm", "_first_norm", "_steps"), PLAIN),
         **dict.fromkeys(("_probe", "_largest", "_last_sent", "_last_product"), PLAIN),

@@ -6,7 +6,7 @@ a class's directions for that class; block Krylov uses all of them for all class
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -16,13 +16,13 @@ from codedfl.errors import InvalidInput
 from codedfl.solve.descent import _DESCENT
 from codedfl.solve.solver import _check
 from codedfl.solve.subspace import Subspace
-from codedfl.state import PAIRS, PLAIN, Kept, Resumable
+from codedfl.state import PAIRS, PLAIN, Checkpointed, CheckpointFields, Codec
 from codedfl.typing import Floats
 
 TOLERANCE = 1e-6
 
 
-class _Krylov(Resumable):
+class _Krylov(Checkpointed):
     """What both solvers share: Theta^(1), its residual, and when a class has converged."""
 
     def __init__(self, epochs: int, regularisation: float, tolerance: float) -> None:
@@ -90,7 +90,7 @@ class ConjugateGradient(_Krylov):
     ([[1.0], [2.0]], 2, True)
     """
 
-    _kept: ClassVar[Mapping[str, Kept]] = {
+    checkpoint_fields: ClassVar[CheckpointFields] = {
         **_DESCENT,
         **dict.fromkeys(("_residual", "_direction", "_refreshing", "_asked"), PLAIN),
         "_conjugate": PAIRS,
@@ -195,10 +195,10 @@ class BlockKrylov(_Krylov):
     ([[1.0, 1.0], [2.0, -1.0]], True)
     """
 
-    _kept: ClassVar[Mapping[str, Kept]] = {
+    checkpoint_fields: ClassVar[CheckpointFields] = {
         **_DESCENT,
         **dict.fromkeys(("_residual", "_asked"), PLAIN),
-        "_span": Kept(
+        "_span": Codec(
             lambda span: [list(span.basis), list(span.images), list(span.inner)],
             lambda lists: Subspace(*(tuple(blocks) for blocks in lists)),
         ),

@@ -13,7 +13,7 @@ from typing import Protocol, runtime_checkable
 
 from codedfl.errors import InvalidInput
 from codedfl.exact.gram import symmetric
-from codedfl.state import Resumable, State
+from codedfl.state import Checkpointed, State
 from codedfl.typing import Floats, Unchecked
 
 
@@ -85,7 +85,7 @@ class Converging(Protocol):
         ...
 
 
-class AtOnce(Resumable):
+class AtOnce(Checkpointed):
     """The common part of solvers that ask for nothing: the first total is all they need. ``start`` sets ``model``."""
 
     epochs = 1

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
 
 from codedfl.solve.solver import AtOnce
-from codedfl.state import Kept, optional
+from codedfl.state import CheckpointFields, Codec, optional
 from codedfl.typing import Floats
 
 # Whole numbers of any size, as text: a state holds no integers beyond 64 bits.
-_INTEGERS = Kept(lambda total: [str(one) for one in total.ravel()], lambda saved: _as_row([int(one) for one in saved]))
+_INTEGERS = Codec(lambda total: [str(one) for one in total.ravel()], lambda saved: _as_row([int(one) for one in saved]))
 
 
 def _as_row(numbers: list[int]) -> Floats:
@@ -30,7 +29,7 @@ class TakesTotal(AtOnce):
     True
     """
 
-    _kept: ClassVar[Mapping[str, Kept]] = {"model": optional(_INTEGERS)}
+    checkpoint_fields: ClassVar[CheckpointFields] = {"model": optional(_INTEGERS)}
 
     @property
     def numbers(self) -> list[int]:

@@ -1,57 +1,45 @@
-"""What the coded schemes do differently: the device's and the server's machine of each, by the scheme's name.
+"""What the schemes do differently: how data are shared, at a device and at the server, by the scheme's name.
 
-Neither fleets nor times nor planning: this is what a device process loads (``codedfl_lab.costs`` has the rest).
+Neither fleets nor times nor planning: this is what a device process loads.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib.metadata import entry_points
 
 from codedfl.errors import InvalidInput
-from codedfl.protocol.device import Device
-from codedfl.protocol.schemes.coded_keys import KeysDevice, KeysServer
-from codedfl.protocol.schemes.coded_padded import PaddedDevice, PaddedServer
-from codedfl.protocol.schemes.one_shot import OneShotDevice, OneShotServer
-from codedfl.protocol.schemes.role_device import RoleDevice
-from codedfl.protocol.schemes.role_server import RoleServer
-from codedfl.protocol.schemes.role_sums import SumsDevice, SumsServer
-from codedfl.protocol.server import Server
+from codedfl.protocol.scheme import SharingScheme
+from codedfl.protocol.schemes.coded_keys import CODED_KEYS, ONE_SHOT
+from codedfl.protocol.schemes.coded_padded import CODED_PADDED
+from codedfl.protocol.schemes.role_keys import ROLE_KEYS, ROLE_SUMS
 
-__all__ = ["MACHINES", "PLUG_INS", "Machines", "machines_of"]
+__all__ = [
+    "CODED_KEYS",
+    "CODED_PADDED",
+    "ONE_SHOT",
+    "PLUG_INS",
+    "ROLE_KEYS",
+    "ROLE_SUMS",
+    "SHARING_SCHEMES",
+    "sharing_scheme",
+]
 
 PLUG_INS = "codedfl.schemes"  # entry points that name a ``CodedScheme``
-
-
-@dataclass(frozen=True)
-class Machines:
-    """The two parties of one coded scheme."""
-
-    device_type: type[Device]
-    server_type: type[Server]
-
-
-MACHINES: dict[str, Machines] = {
-    pair.server_type.scheme: pair
-    for pair in (
-        Machines(PaddedDevice, PaddedServer),
-        Machines(KeysDevice, KeysServer),
-        Machines(OneShotDevice, OneShotServer),
-        Machines(RoleDevice, RoleServer),
-        Machines(SumsDevice, SumsServer),
-    )
+SHARING_SCHEMES: dict[str, SharingScheme] = {
+    scheme.name: scheme for scheme in (CODED_PADDED, CODED_KEYS, ONE_SHOT, ROLE_KEYS, ROLE_SUMS)
 }
 
 
-def machines_of(scheme: str) -> Machines:
-    """The machines of a coded scheme, by its name; those of other packages by the entry points of ``PLUG_INS``."""
-    for entry in () if scheme in MACHINES else entry_points(group=PLUG_INS, name=scheme):
+def sharing_scheme(name: str) -> SharingScheme:
+    """A scheme by its name; those of other packages by the entry points of ``PLUG_INS``."""
+    for entry in () if name in SHARING_SCHEMES else entry_points(group=PLUG_INS, name=name):
         try:
             kind = entry.load()
-            MACHINES[scheme] = Machines(kind.device_type, kind.server_type)
+            if hasattr(kind, "sharing_scheme"):  # a scheme may also be one that is compared and cannot be run
+                SHARING_SCHEMES[name] = kind.sharing_scheme
         except Exception as error:  # a stranger's import may raise anything
             why = " ".join(f"{type(error).__name__}: {error}".split())
-            raise InvalidInput(f"the scheme {scheme} ({entry.value}) could not be loaded: {why}") from None
-    if scheme not in MACHINES:
-        raise InvalidInput(f"scheme must be one of {', '.join(MACHINES)}, got {scheme!r}")
-    return MACHINES[scheme]
+            raise InvalidInput(f"the scheme {name} ({entry.value}) could not be loaded: {why}") from None
+    if name not in SHARING_SCHEMES:
+        raise InvalidInput(f"scheme must be one of {', '.join(SHARING_SCHEMES)}, got {name!r}")
+    return SHARING_SCHEMES[name]

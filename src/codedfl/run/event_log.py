@@ -1,9 +1,11 @@
-"""The journal of a run: what can be seen of it from outside, one JSON object a line, the same on every engine.
+"""The event log of a run: what can be seen of it from outside, one JSON object per line, the same on every engine.
 
-Flower and MQTT servers (``codedfl.engine``) write it in wall-clock time, simulations in virtual time. The events below
-are its whole schema: a line is ``{"time": seconds, "event": name, ...}`` with the fields of one of them. Nothing secret
-can be in it, because there is no field for it: names, epochs, bytes, seconds and scores, never a row, a key, a seed, an
-answer, an update or a model. ``codedfl watch`` makes a page of it (``codedfl.report.run_state``).
+Flower and MQTT servers (``codedfl.engine``) write it in wall-clock time, simulations in virtual time. Its schema are
+the events that have a name: those of the server's machine (``protocol.events``) and those of its driver, below. A line
+is ``{"time": seconds, "event": name, ...}`` with the fields of one of them. Nothing secret can be in it, because there
+is no field for it: names, epochs, bytes, seconds and scores, never a row, a key, a seed, an answer, an update or a
+model.
+``codedfl watch`` makes a page of it (``codedfl.report.run_state``).
 
 A server that goes on from its checkpoint appends: a second ``journal`` line marks the place.
 """
@@ -11,46 +13,19 @@ A server that goes on from its checkpoint appends: a second ``journal`` line mar
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+import logging
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any, ClassVar, Literal
+from typing import IO, ClassVar, Literal
 
-from codedfl.protocol.server import Server
+from codedfl.protocol.events import Complained, Disputed, Event, LiarFound, Mended, OfDevice, RefusedToJoin
+from codedfl.protocol.schemes.descriptor import CodedScheme
 from codedfl.version import __version__
-from codedfl_lab.costs import CodedScheme
 
-JOURNAL_FILE = "events.jsonl"
-JOURNAL_FORMAT = "codedfl-events-1"
+EVENTS_FILE = "events.jsonl"
+EVENTS_FORMAT = "codedfl-events-1"
 
 Clock = Literal["wall", "virtual"]
-
-
-@dataclass(frozen=True)
-class Event:
-    """What can be told; ``event`` is its name in the file, ``known`` are all kinds that have one."""
-
-    event: ClassVar[str]
-    known: ClassVar[list[type[Any]]] = []
-
-    def __init_subclass__(cls) -> None:
-        if "event" in vars(cls):
-            Event.known.append(cls)
-
-
-@dataclass(frozen=True)
-class OfDevice(Event):
-    """Something that happens to one device."""
-
-    device: str
-
-
-@dataclass(frozen=True)
-class Answer(OfDevice):
-    """Of so many bytes, when this epoch was being asked for."""
-
-    epoch: int
-    bytes: int
 
 
 @dataclass(frozen=True)
@@ -59,7 +34,7 @@ class Opened(Event):
 
     event: ClassVar[str] = "journal"
     clock: Clock
-    format: str = JOURNAL_FORMAT
+    format: str = EVENTS_FORMAT
     codedfl: str = __version__
 
 
@@ -99,31 +74,6 @@ class StageBegun(Event):
 
 
 @dataclass(frozen=True)
-class Members(Event):
-    """The participants are fixed. ``parts``: whose answers end an epoch, so many ``needed`` of these ``members``."""
-
-    @dataclass(frozen=True)
-    class Part:
-        """A role of role keys, a group of a gradient code, or everybody."""
-
-        members: tuple[str, ...]
-        needed: int
-
-    event: ClassVar[str] = "members"
-    names: tuple[str, ...]
-    kind: Literal["role", "group"]
-    parts: tuple[Part, ...]
-
-
-@dataclass(frozen=True)
-class PhaseBegun(Event):
-    """joining, sharing, training, finished."""
-
-    event: ClassVar[str] = "phase"
-    phase: str
-
-
-@dataclass(frozen=True)
 class Connected(OfDevice):
     """A device can be reached."""
 
@@ -138,14 +88,6 @@ class Disconnected(OfDevice):
 
 
 @dataclass(frozen=True)
-class DeviceState(OfDevice):
-    """waiting, joined, shared, ready, done; gone if it is not waited for any more."""
-
-    event: ClassVar[str] = "state"
-    state: str
-
-
-@dataclass(frozen=True)
 class Uploaded(OfDevice):
     """The whole bulk of a device's sharing phase has come in."""
 
@@ -154,29 +96,7 @@ class Uploaded(OfDevice):
 
 
 @dataclass(frozen=True)
-class Answered(Answer):
-    """An answer that came in time: before its epoch ended."""
-
-    event: ClassVar[str] = "answer"
-
-
-@dataclass(frozen=True)
-class AnsweredLate(Answer):
-    """An answer that came when ``epoch`` was being asked for already: it is to an earlier one, and not used."""
-
-    event: ClassVar[str] = "late answer"
-
-
-@dataclass(frozen=True)
-class Lied(OfDevice):
-    """A device was found to have answered ``epoch`` wrongly, and is excluded."""
-
-    event: ClassVar[str] = "liar"
-    epoch: int
-
-
-@dataclass(frozen=True)
-class EpochEnded(Event):
+class EpochScored(Event):
     """An epoch is over. ``received`` and ``sent`` are bytes since the run began; ``score`` is None if nobody scores."""
 
     event: ClassVar[str] = "epoch"
@@ -189,7 +109,7 @@ class EpochEnded(Event):
 
 @dataclass(frozen=True)
 class Scored(Event):
-    """The devices have scored the last model of a study: on so many ``rows`` that they held out, summed over them."""
+    """The devices have scored the last model of a study on the ``rows`` that they held out, summed over them."""
 
     event: ClassVar[str] = "scored"
     score: float
@@ -206,7 +126,7 @@ class Finished(Event):
     sent: int = 0
 
 
-class RunJournal:
+class EventLog:
     """Writes events to a file, each whole at once: whoever reads on the way sees whole lines but for the last.
 
     anew: begin an empty file; otherwise it goes on behind what is there.
@@ -217,8 +137,8 @@ class RunJournal:
         self.note(now, Opened(clock))
 
     def note(self, time: float, event: Event) -> None:
-        """Write one line; nothing once it is closed."""
-        if self._stream is not None:
+        """Write one line; nothing of an event without a name, and nothing once it is closed."""
+        if self._stream is not None and event.event:
             told = {name: value for name, value in asdict(event).items() if value is not None}
             self._stream.write(json.dumps({"time": round(time, 6), "event": event.event, **told}) + "\n")
             self._stream.flush()
@@ -228,6 +148,21 @@ class RunJournal:
         if self._stream is not None:
             self._stream.close()
             self._stream = None
+
+
+def log_event(log: logging.Logger, event: Event) -> None:
+    """What the operator of a server should know: who refuses, shares or answers wrongly."""
+    match event:
+        case RefusedToJoin(name, reason):
+            log.error("%s cannot take part: %s", name, " ".join(reason.split()))
+        case Complained(name, accused, reason):
+            log.error("%s complains of the share of %s: %s", name, accused, reason)
+        case LiarFound(name, epoch):
+            log.error("%s answered wrongly in epoch %d and is excluded", name, epoch)
+        case Mended(epoch):
+            log.error("epoch %d was decoded from a wrong answer: it was asked again and is mended", epoch)
+        case Disputed(epoch):
+            log.error("the answers of epoch %d contradict each other, and cannot show who lies", epoch)
 
 
 def begun(
@@ -242,7 +177,7 @@ def begun(
     n_features: int,
     n_outputs: int,
 ) -> Begun:
-    """What a scheme on so many devices has to say of itself."""
+    """What a scheme on ``n_devices`` has to say of itself."""
     exposure = scheme.exposure(n_devices)
     return Begun(
         title=title,
@@ -257,18 +192,3 @@ def begun(
         server_sees=scheme.server_sees,
         exposed=(exposure.server_alone, exposure.one_colluder, exposure.two_colluders),
     )
-
-
-def members_of(server: Server) -> Members:
-    """Who takes part in a server's run, and whose answers end an epoch. Only once the participants are fixed."""
-    assert server.agreement is not None
-    names = server.agreement.names
-    parts = tuple(Members.Part(tuple(names[i] for i in part.members), part.needed) for part in server.quorum.parts)
-    return Members(tuple(names), "role" if server.agreement.roles else "group", parts)
-
-
-def new_liars(server: Server, known: Collection[str]) -> list[Lied]:
-    """Those the server has found out beside the ``known`` ones."""
-    if server.agreement is None:
-        return []
-    return [Lied(name, epoch) for name, epoch in server.liars.items() if name not in known]

@@ -13,14 +13,16 @@ import numpy as np
 import pytest
 
 from codedfl import CodedKeys, CodedPadded, OneShot, RoleKeys
-from codedfl.run import journal
-from codedfl.run.journal import JOURNAL_FILE, Event, begun
+from codedfl.protocol.events import Event
+from codedfl.protocol.schemes.descriptor import CodedScheme
+from codedfl.run import event_log
+from codedfl.run.event_log import EVENTS_FILE, begun
 from codedfl.run.virtual_watch import VirtualWatch
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.krylov import ConjugateGradient
 from codedfl_lab import Fleet
 from codedfl_lab.comparing.simulator import simulate
-from codedfl_lab.costs import CodedScheme, Conditions
+from codedfl_lab.costs import Conditions
 from small_problems import digits
 
 SCHEMES = [RoleKeys(1), CodedKeys(4), CodedKeys(3, groups=2), CodedPadded(4), OneShot(4)]
@@ -48,7 +50,7 @@ def journal_of(scheme: CodedScheme, folder: Path, random_bytes: Any) -> tuple[li
     )
     with VirtualWatch(folder, what) as watch:
         trace = simulate(scheme, problem, solver, AT, np.random.default_rng(1), random_bytes=random_bytes, watch=watch)
-    return [json.loads(line) for line in (folder / JOURNAL_FILE).read_text().splitlines()], trace.seconds
+    return [json.loads(line) for line in (folder / EVENTS_FILE).read_text().splitlines()], trace.seconds
 
 
 def texts(value: Any) -> Iterator[str]:
@@ -81,7 +83,7 @@ def test_a_simulated_run_tells_what_can_be_seen_and_nothing_secret(scheme: Coded
     assert ends[-1]["received"] >= sum(event["bytes"] for event in events if event["event"] == "answer") > 0
     assert events[-1]["outcome"] == "complete"
 
-    whole = (tmp_path / JOURNAL_FILE).read_text()
+    whole = (tmp_path / EVENTS_FILE).read_text()
     assert len(drawn.given) > 20, "keys, nonces and seeds were drawn"
     for secret in drawn.given:
         assert secret.hex() not in whole and base64.b64encode(secret).decode().rstrip("=") not in whole
@@ -93,7 +95,7 @@ def test_a_simulated_run_tells_what_can_be_seen_and_nothing_secret(scheme: Coded
 def test_every_field_is_a_number_a_name_or_a_list_of_names():
     """What could hold a secret is not even a type of the schema: no bytes, no arrays, no bag of anything."""
     allowed = ("str", "int", "bool", "float", "float | None", "tuple[str, ...]", "tuple[int, int, int]")
-    closed = ("Clock", "Literal['role', 'group']", "tuple[Part, ...]", 'Literal["role", "group"]')
+    closed = ("Clock", "Literal['role', 'group']", "tuple[QuorumPart, ...]", 'Literal["role", "group"]')
     for kind in Event.known:
         assert {one.type for one in fields(kind)} <= {*allowed, *closed}, kind
 
@@ -101,4 +103,4 @@ def test_every_field_is_a_number_a_name_or_a_list_of_names():
 def test_every_event_says_what_it_is():
     assert all(kind.__doc__ for kind in Event.known)
     assert len(SCHEMA) == len(Event.known), "no two of one name"
-    assert journal.JOURNAL_FORMAT == "codedfl-events-1"
+    assert event_log.EVENTS_FORMAT == "codedfl-events-1"
