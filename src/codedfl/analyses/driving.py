@@ -13,6 +13,7 @@ from codedfl.analyses.study_analysis import Answer, StudyFindings, conduct
 from codedfl.contract.study import Study
 from codedfl.errors import InvalidInput
 from codedfl.statistics import Ask
+from codedfl.typing import JsonObject
 
 TOTAL_FILE = "total.json"
 
@@ -47,18 +48,17 @@ def drive(study: Study, answer: Callable[[Ask], Answer]) -> StudyFindings:
             return findings
 
 
-def findings_json(study: Study, findings: StudyFindings) -> dict[str, Any]:
+def findings_json(study: Study, findings: StudyFindings) -> JsonObject:
     """All that a paper needs, as plain values.
 
     Examples
     --------
     See ``drive``, which makes the findings.
     """
-    about = {"study": study.name, "edition": study.edition, "digest": study.digest().hex()}
-    return {**about, **findings.to_dict()}
+    return {"study": study.name, "edition": study.edition, "digest": study.digest().hex(), **findings.to_dict()}
 
 
-def total_json(study: Study, findings: StudyFindings) -> dict[str, Any]:
+def total_json(study: Study, findings: StudyFindings) -> JsonObject:
     """The total that further linear analyses are made of, with no owner asked again (``refit``).
 
     Examples

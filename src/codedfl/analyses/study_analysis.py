@@ -18,7 +18,7 @@ from codedfl.contract.study import Merged, Study
 from codedfl.data.model import TrainedModel
 from codedfl.errors import InvalidInput
 from codedfl.statistics.statistic import Ask
-from codedfl.typing import Floats
+from codedfl.typing import Floats, JsonObject
 
 Answer = list[int] | Floats
 """Integers of a total; for ``products`` Theta as its solver found it."""
@@ -50,7 +50,7 @@ class LinearFinding:
     inference: Inference | None
     no_inference: str
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """For JSON; a model has a file of its own."""
         return {
             "name": self.name,
@@ -90,7 +90,7 @@ class StudyFindings:
     total: list[int]
     merged: Merged
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """For JSON, without counts that people are not shown; model and total have files of their own."""
         return {
             "rows": self.rows,
