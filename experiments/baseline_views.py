@@ -14,18 +14,12 @@ from numpy.typing import NDArray
 
 from codedfl.data.problem import MINI_BATCHES, Problem
 from codedfl.errors import InvalidInput
-from codedfl_lab.baselines.coded_fedl import processed_rows
+from codedfl.protocol.schemes.descriptor import Scheme
+from codedfl_lab.baselines.coded_fedl import CodedFedL, processed_rows
+from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBatch
+from codedfl_lab.baselines.drop_slowest import DropSlowest
 from codedfl_lab.baselines.load_allocation import LoadAllocation
-from codedfl_lab.costs import (
-    CodedFedL,
-    Conditions,
-    Conventional,
-    ConventionalFullBatch,
-    Descent,
-    DropSlowest,
-    Scheme,
-    WorkShape,
-)
+from codedfl_lab.costs import Conditions, Descent, WorkShape, epoch_load
 from codedfl_lab.fleet.fleet import Fleet
 
 Singles = NDArray[np.float32]
@@ -60,7 +54,7 @@ def sent_gradients(
     if not isinstance(scheme, Conventional | ConventionalFullBatch | DropSlowest):
         raise InvalidInput(f"scheme must be one whose devices send gradients, got {scheme.name!r}")
     batches = 1 if isinstance(scheme, ConventionalFullBatch) else MINI_BATCHES
-    load = scheme.epoch_load(WorkShape.of(problem), fleet)
+    load = epoch_load(scheme, WorkShape.of(problem), fleet)
     theta = np.zeros((problem.n_features, problem.n_outputs))
     assert descent.step is not None
     for epoch in range(1, epochs + 1):

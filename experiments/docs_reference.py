@@ -77,8 +77,10 @@ def command_line() -> str:
 
 def _commands(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], click.Command]]:
     if isinstance(command, click.Group):
-        for name, below in command.commands.items():
-            yield from _commands(below, (*path, name))
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            if (below := command.get_command(context, name)) is not None:
+                yield from _commands(below, (*path, name))
     else:
         yield path, command
 

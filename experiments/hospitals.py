@@ -34,6 +34,7 @@ from codedfl.protocol.events import Answered
 from codedfl.run.event_log import EVENTS_FILE, Finished, Uploaded
 from codedfl.run.rehearsal import Rehearsal, Rehearsed, made_up_roster, read_folder, rehearse
 from codedfl.typing import Floats
+from codedfl_lab.costs.timing import fleet_timing
 from codedfl_lab.fleet.fleet import Fleet
 from experiments.mpyc_ridge import PARTIES, PeerRidge, mpyc_ridge
 
@@ -155,10 +156,9 @@ def rehearsed(table: Partitioned, folder: Path, seed: int = 0) -> Outcome:
     ready, refusals = approved(study_for(table, pooled, len(tables)), tables)
     n_devices = len(ready.snapshots)
     gone = rng.choice(sorted(ready.snapshots), math.ceil(GONE * n_devices), replace=False).tolist()
-    fleet = Fleet.load("paper").scaled_to(n_devices)
     began, busy = time.perf_counter(), time.process_time()
     with tempfile.TemporaryDirectory() as journal:
-        done = rehearse(ready, fleet, rng, gone=gone, folder=Path(journal))
+        done = rehearse(ready, rng, fleet_timing(Fleet.load("paper")), gone=gone, folder=Path(journal))
         seconds, busy_seconds = time.perf_counter() - began, time.process_time() - busy
         upload_bytes, sent_bytes = _bytes_told((Path(journal) / EVENTS_FILE).read_text(encoding="utf-8"))
     inference = done.findings.inference

@@ -25,7 +25,6 @@ from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.engine.keys import DEVICE_KEY, load_identity
 from codedfl.run.rehearsal import Rehearsal, Rehearsed, rehearse
 from codedfl_lab import datasets
-from codedfl_lab.fleet.fleet import Fleet
 
 DIGITS_STEP = 1 / 16  # scikit-learn's pixels have 17 values
 _DEVICES_PER_CLASS = 3
@@ -78,7 +77,7 @@ class LocalStudy:
     def rehearsed(self) -> Rehearsal:
         """The same study by the same protocol in this process, in virtual time."""
         ready = Rehearsed(self.study, self.roster, self.snapshots())
-        return rehearse(ready, Fleet.load("paper").scaled_to(len(self.names)), np.random.default_rng(0))
+        return rehearse(ready, np.random.default_rng(0))
 
     def secrets_left(self, but: Sequence[str] = ()) -> list[Path]:
         """Files of runs on the devices; empty when all were told of the end."""

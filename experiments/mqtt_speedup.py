@@ -204,7 +204,6 @@ def rehearsed_epochs(made: LocalStudy) -> tuple[float, Floats]:
     moments: list[float] = []
     done = rehearse(
         Rehearsed(made.study, made.roster, made.snapshots()),
-        Fleet.load("paper").scaled_to(len(made.names)),
         np.random.default_rng(0),
         on_epoch=lambda _epoch, _seconds: moments.append(time.perf_counter()),
     )

@@ -13,11 +13,10 @@ from codedfl.contract.study import Merged, Study
 from codedfl.data.model import TrainedModel
 from codedfl.protocol import Rows
 from codedfl.run.rehearsal import Rehearsed
+from codedfl.run.virtual_time import AlikeDevices
 from codedfl.statistics import Ask
 from codedfl.typing import Floats
 from codedfl_lab import datasets
-from codedfl_lab.costs import Conditions
-from codedfl_lab.fleet.fleet import Fleet
 from experiments.local_study import LocalStudy, pixels_table
 
 MOST_ROUNDS = 400
@@ -33,8 +32,7 @@ class PlainRows:
     def merged(self) -> Merged:
         """What the counts leave out, found as the server finds it."""
         ready = Rehearsed(self.made.study, self.made.roster, self.made.snapshots())
-        at = Conditions(Fleet.load("paper").scaled_to(len(self.made.names)))
-        counts = ready.answer(Ask("cells"), at, np.random.default_rng(0))
+        counts = ready.answer(Ask("cells"), AlikeDevices, np.random.default_rng(0))
         return merge_rare(self.made.study, counts)  # type: ignore[arg-type]  # whole numbers of a total
 
     @cached_property

@@ -39,9 +39,10 @@ from codedfl.protocol.agreement import NONCE_BYTES, Member
 from codedfl.protocol.epoch import Epoch
 from codedfl.protocol.messages import SERVER, Answer, Kind, Message, Update
 from codedfl.protocol.schemes import CODED_KEYS
+from codedfl.protocol.schemes.described import CodedKeys
 from codedfl.solve.descent import STEP_PAPER, GradientDescent
 from codedfl.typing import Planes
-from codedfl_lab.costs import CodedKeys, Conditions, WorkShape, epoch_end_times
+from codedfl_lab.costs import Conditions, WorkShape, epoch_end_times
 from codedfl_lab.fleet.fleet import Fleet
 
 DEVICES, FEATURES, CLASSES, SAMPLES = 25, 2000, 10, 60_000

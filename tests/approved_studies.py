@@ -29,7 +29,6 @@ from codedfl.engine.membership import Membership
 from codedfl.privacy.budget import Budget
 from codedfl.private_files import make_private_folder, write_private
 from codedfl.run.rehearsal import Rehearsed, rehearsal_key, rehearse
-from codedfl_lab.fleet.fleet import Fleet
 
 NAMES = tuple(f"clinic-{i}" for i in range(7))  # two pods: clinic-0 to 3, and clinic-4 to 6
 LINEAR = Study(
@@ -171,8 +170,7 @@ class Federation:
     def rehearsed(self, names: tuple[str, ...] | None = None) -> StudyFindings:
         """What a rehearsal on the same rows finds, with these owners."""
         rows = self.snapshots(names)
-        fleet = Fleet.load("paper").scaled_to(len(rows) + len(self.helpers))
-        return rehearse(Rehearsed(self.plain, self.roster, rows), fleet, np.random.default_rng(1)).findings
+        return rehearse(Rehearsed(self.plain, self.roster, rows), np.random.default_rng(1)).findings
 
 
 def federation(kind: str, folder: Path, **options: Any) -> Federation:

@@ -11,7 +11,6 @@ from codedfl.contract.snapshot import Snapshot, take_snapshot
 from codedfl.contract.study import Study
 from codedfl.data.tables import RawTable
 from codedfl.run.rehearsal import Rehearsal, Rehearsed, dealt_out, made_up_roster, rehearsal_key, rehearse
-from codedfl_lab.fleet.fleet import Fleet
 
 
 def snapshots_of(study: Study, tables: Mapping[str, RawTable]) -> dict[str, Snapshot]:
@@ -20,9 +19,8 @@ def snapshots_of(study: Study, tables: Mapping[str, RawTable]) -> dict[str, Snap
 
 def rehearsed(study: Study, tables: Mapping[str, RawTable], seed: int = 0, **options: Any) -> Rehearsal:
     """All devices have a table."""
-    fleet = Fleet.load("paper").scaled_to(len(tables))
     ready = Rehearsed(study, made_up_roster(study, tables), snapshots_of(study, tables))
-    return rehearse(ready, fleet, np.random.default_rng(seed), **options)
+    return rehearse(ready, np.random.default_rng(seed), **options)
 
 
 def parts_of(table: RawTable, n_devices: int) -> dict[str, RawTable]:

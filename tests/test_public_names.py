@@ -13,10 +13,10 @@ import pytest
 import codedfl
 import codedfl.flower
 import codedfl_lab
+from codedfl.protocol.schemes.descriptor import CodedScheme, Scheme
 from codedfl.solve.solver import Solver
 from codedfl.version import __version__
 from codedfl_lab.comparing.comparison import compare
-from codedfl_lab.costs import CodedScheme, Scheme
 from codedfl_lab.fleet.latency import LatencyModel
 from codedfl_lab.planning.planner import plan
 from wording import exactly

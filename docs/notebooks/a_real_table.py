@@ -23,6 +23,7 @@ from codedfl.statistics import words_of
 from codedfl.data.tables import read_file
 from codedfl.run.rehearsal import Rehearsed, made_up_roster, read_folder, rehearse
 from codedfl_lab import Fleet
+from codedfl_lab.costs.timing import fleet_timing
 
 folder = Path(tempfile.mkdtemp())
 found = load_diabetes(scaled=False)
@@ -91,7 +92,7 @@ for name, table in tables.items():
 ready = Rehearsed(study, made_up_roster(study, tables))
 refusals = ready.approve(tables, Policy())
 print(f"in pods of {[len(pod) for pod in ready.roster.pods]}; who would refuse: {refusals}")
-done = rehearse(ready, Fleet.load("paper").scaled_to(len(tables)), np.random.default_rng(0))
+done = rehearse(ready, np.random.default_rng(0), fleet_timing(Fleet.load("paper")))
 findings = done.findings
 print(f"{findings.rows} rows, R^2 on held-out rows: {findings.score.r_squared if findings.score else findings.no_score}")
 print(f"{1000 * done.seconds:.1f} ms on the paper's devices")

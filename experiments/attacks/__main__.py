@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from codedfl_lab.costs import CodedKeys, CodedPadded, GradientCoded, OneShot, RoleKeys
+from codedfl.protocol.schemes.described import CodedKeys, CodedPadded, GradientCoded, OneShot, RoleKeys
 from codedfl_lab.costs.central import CentralTotals
 from experiments.attacks import curious_device, one_device, roles
 from experiments.attacks.collusion import collude

@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 from codedfl.crypto import pads
 from codedfl.data.problem import Problem
 from codedfl.protocol.schemes.coded_padded import CONSTANT, GRAM
+from codedfl.protocol.schemes.descriptor import CodedScheme
 from codedfl.run.in_process import run_in_process
 from codedfl.run.parties import make_parties
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.descent import STEP_PAPER, GradientDescent
 from codedfl.state import PLAIN, Checkpointed, CheckpointFields
 from codedfl.typing import Planes, RandomBytes
-from codedfl_lab.costs import CodedScheme
 from experiments.views import Recording, Statistics, View, recorded
 
 Floats = NDArray[np.float64]

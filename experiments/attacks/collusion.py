@@ -21,8 +21,8 @@ from codedfl.data.problem import Problem
 from codedfl.privacy.row_reduction import reduced
 from codedfl.privacy.views import THE_SERVER, coded_views
 from codedfl.protocol.messages import SERVER
+from codedfl.protocol.schemes.descriptor import CodedScheme
 from codedfl.typing import Planes
-from codedfl_lab.costs import CodedScheme
 from experiments.attacks.coded_run import (
     answered_part,
     coded_sums,

@@ -33,11 +33,12 @@ from codedfl.protocol import Device, Parameters, Rows, RunPlan, Server
 from codedfl.protocol.agreement import NONCE_BYTES
 from codedfl.protocol.device_sharing import CodedDeviceSharing
 from codedfl.protocol.scheme import SharingScheme
+from codedfl.protocol.schemes.described import RoleKeys
+from codedfl.protocol.schemes.descriptor import CodedScheme
 from codedfl.run.in_process import run_in_process
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.descent import STEP_PAPER, GradientDescent
 from codedfl.typing import Planes
-from codedfl_lab.costs import CodedScheme, RoleKeys
 from experiments.attacks.coded_run import EPOCHS, coded_sums, epochs_of
 from experiments.attacks.roles import uploads_less_answers
 from experiments.views import Recording, View, recorded

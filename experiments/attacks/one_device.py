@@ -26,21 +26,13 @@ from numpy.typing import NDArray
 
 from codedfl.data.problem import Problem
 from codedfl.protocol.messages import SERVER
+from codedfl.protocol.schemes.described import CodedKeys, CodedPadded, OneShot, RoleKeys
+from codedfl.protocol.schemes.descriptor import CodedScheme, Scheme
 from codedfl.solve.descent import STEP_PAPER
-from codedfl_lab.costs import (
-    CodedFedL,
-    CodedKeys,
-    CodedPadded,
-    CodedScheme,
-    Conventional,
-    ConventionalFullBatch,
-    Descent,
-    DropSlowest,
-    OneShot,
-    RoleKeys,
-    Scheme,
-    WorkShape,
-)
+from codedfl_lab.baselines.coded_fedl import CodedFedL
+from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBatch
+from codedfl_lab.baselines.drop_slowest import DropSlowest
+from codedfl_lab.costs import Descent, WorkShape
 from experiments.attacks import roles
 from experiments.attacks.coded_run import class_sum, coded_sums, column, decoded_total, run_recorded, seat_of
 from experiments.attacks.collusion import unpadded

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from codedfl.data.problem import Problem
 from codedfl.protocol.messages import SERVER
+from codedfl.protocol.schemes.described import RoleKeys
 from codedfl.typing import Planes
-from codedfl_lab.costs import RoleKeys
 from experiments.attacks.coded_run import (
     answered_part,
     epochs_of,

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from codedfl.exact.fixed_point import FixedPoint
 from codedfl.protocol import Device, Parameters, Rows, RunPlan, Server
+from codedfl.protocol.schemes.descriptor import CodedScheme
 from codedfl.run.in_process import run_in_process
 from codedfl.solve.descent import GradientDescent
-from codedfl_lab.costs import CodedScheme
 
 Floats = NDArray[np.float64]
 Data = tuple[Floats, Floats]

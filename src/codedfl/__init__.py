@@ -87,6 +87,9 @@ if TYPE_CHECKING:
     from codedfl.exact.fixed_point import Bounds, FixedPoint
     from codedfl.exact.ring import Ring
     from codedfl.protocol import Agreement, Device, Parameters, Server
+    from codedfl.protocol.schemes.described import CodedKeys, CodedPadded, OneShot, RoleKeys, RoleSums
+    from codedfl.protocol.schemes.descriptor import CodedScheme, Scheme
+    from codedfl.protocol.schemes.registry import register_scheme
     from codedfl.run.in_process import run_in_process
     from codedfl.run.parties import make_parties
     from codedfl.solve.closed_form import ClosedForm
@@ -94,16 +97,6 @@ if TYPE_CHECKING:
     from codedfl.solve.krylov import BlockKrylov, ConjugateGradient
     from codedfl.solve.registry import SolverKind, SolverSettings, make_solver, register_solver
     from codedfl.solve.solver import Solver
-    from codedfl_lab.costs import (
-        CodedKeys,
-        CodedPadded,
-        CodedScheme,
-        OneShot,
-        RoleKeys,
-        RoleSums,
-        Scheme,
-        register_scheme,
-    )
 else:  # hidden from type checkers, which would take every name for a good one
     __getattr__, __dir__ = names_on_demand(
         __name__,
@@ -119,10 +112,9 @@ else:  # hidden from type checkers, which would take every name for a good one
             "codedfl.code.gradient_code": ["GradientCode", "GroupedCode"],
             "codedfl.crypto.sealed": ["Identity"],
             "codedfl.protocol": ["Parameters", "Agreement", "Device", "Server"],
-            "codedfl_lab.costs": [
-                *("Scheme", "CodedScheme", "CodedPadded", "CodedKeys", "OneShot", "RoleKeys", "RoleSums"),
-                "register_scheme",
-            ],
+            "codedfl.protocol.schemes.descriptor": ["Scheme", "CodedScheme"],
+            "codedfl.protocol.schemes.described": ["CodedPadded", "CodedKeys", "OneShot", "RoleKeys", "RoleSums"],
+            "codedfl.protocol.schemes.registry": ["register_scheme"],
             "codedfl.solve.solver": ["Solver"],
             "codedfl.solve.descent": ["GradientDescent", "Nesterov", "StepSchedule"],
             "codedfl.solve.krylov": ["BlockKrylov", "ConjugateGradient"],

@@ -24,7 +24,7 @@ def check_matrix(argument: str, X: NDArray[Any], n_columns: int | None = None) -
 
 
 def check_vector(argument: str, y: NDArray[Any]) -> None:
-    """The same for one number per row."""
+    """Refuse what is not a vector of finite numbers."""
     if y.ndim != 1 or y.dtype.kind not in "biuf":
         raise InvalidInput(f"{argument} must be a vector of numbers, got {y.ndim} dimension(s) of {y.dtype}")
     finite = np.isfinite(y)

@@ -48,6 +48,17 @@ class RangeExceeded(CodedFLError, ArithmeticError):
     """
 
 
+class DataUnavailable(CodedFLError):
+    """A data set cannot be had on this machine; ``attempts`` are what was tried and why it failed, in order.
+
+    The first line of the message says all that is needed; the lines after it are the attempts and the advice.
+    """
+
+    def __init__(self, message: str, attempts: Sequence[tuple[str, str]] = ()) -> None:
+        super().__init__(message)
+        self.attempts = tuple(attempts)
+
+
 class MessageRefused(CodedFLError):
     """A message is damaged, forged, misdirected or out of protocol; the receiver's state is unchanged.
 

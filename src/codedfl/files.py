@@ -27,12 +27,12 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """The same for bytes."""
+    """Write bytes, whole or not at all."""
     write_whole(path, lambda partial: partial.write_bytes(content))
 
 
 def write_text(path: Path, text: str) -> None:
-    """The same for text, in UTF-8."""
+    """Write text in UTF-8, whole or not at all."""
     write_whole(path, lambda partial: partial.write_text(text, encoding="utf-8"))
 
 

@@ -23,7 +23,7 @@ class Codec(NamedTuple):
 
 
 def optional(codec: Codec) -> Codec:
-    """The same for an attribute that may be None."""
+    """The codec for an attribute that may be None."""
     return Codec(
         lambda value: None if value is None else codec.save(value),
         lambda value: None if value is None else codec.load(value),

@@ -272,7 +272,9 @@ def test_without_scipy_there_is_one_line(made: tuple[LinearTotal, list[Snapshot]
         return true_import(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", no_scipy)
-    with pytest.raises(InvalidInput, match=exactly("scipy must be installed for p values: pip install scipy")):
+    with pytest.raises(
+        InvalidInput, match=exactly("scipy must be installed for p values: pip install 'codedfl[inference]'")
+    ):
         made[0].ols()
     assert made[0].model().theta.shape == (11, 1)
 

@@ -15,16 +15,10 @@ from experiments.attacks.one_device import Case, Finding, score_attempt, server_
 from experiments.attacks.scoring import Score, residual_correlation
 from experiments.attacks.setting import Setting, Size, Target, make_setting
 
-from codedfl_lab.costs import (
-    CodedFedL,
-    CodedKeys,
-    CodedPadded,
-    CodedScheme,
-    ConventionalFullBatch,
-    GradientCoded,
-    OneShot,
-    RoleKeys,
-)
+from codedfl.protocol.schemes.described import CodedKeys, CodedPadded, OneShot, RoleKeys
+from codedfl.protocol.schemes.descriptor import CodedScheme
+from codedfl_lab.baselines.coded_fedl import CodedFedL
+from codedfl_lab.baselines.conventional import ConventionalFullBatch
 from codedfl_lab.costs.central import CentralTotals
 
 MASKED = pytest.mark.parametrize("scheme", [CodedPadded(3), CodedKeys(3), OneShot(3)], ids=lambda s: s.name)
@@ -132,7 +126,7 @@ def test_a_device_learns_the_total_at_most(scheme: CodedScheme):
 
 
 @MASKED
-def test_a_collusion_exposes_exactly_those_it_should(scheme: GradientCoded):
+def test_a_collusion_exposes_exactly_those_it_should(scheme: CodedKeys | CodedPadded):
     small = make_setting("digits", "shuffled", size=Size(120, 6, 8)).problem
     for alpha, who, exposed in [
         (1, [0], [0]),

@@ -13,13 +13,15 @@ from experiments.views import Recording, recorded
 from codedfl.data.problem import Problem
 from codedfl.errors import InvalidInput
 from codedfl.protocol.messages import SERVER, Kind, Message
+from codedfl.protocol.schemes.described import CodedKeys, CodedPadded, OneShot
+from codedfl.protocol.schemes.descriptor import CodedScheme
 from codedfl.run.in_process import run_in_process
 from codedfl.run.parties import make_parties
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.descent import STEP_PAPER, GradientDescent
 from codedfl.solve.solver import Solver
 from codedfl_lab.comparing.simulator import simulate
-from codedfl_lab.costs import CodedKeys, CodedPadded, CodedScheme, Conditions, OneShot
+from codedfl_lab.costs import Conditions
 from codedfl_lab.fleet.fleet import Fleet
 from small_problems import digits
 

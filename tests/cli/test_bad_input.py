@@ -66,8 +66,8 @@ CASES = {
     " got gd",
     "train digits --plan none.toml": "the plan file must exist, got 'none.toml'",
     "train digits --plan none.toml --alpha 3": "--alpha must be left out with --plan, which decides it, got 3",
-    "reproduce cifar": "Invalid value for 'NAME': 'cifar' is not one of 'mnist', 'fashion-mnist', 'beyond', 'noise',"
-    " 'all'.",
+    "reproduce cifar": "Invalid value for 'NAME': 'cifar' is not one of 'mnist', 'fashion-mnist', 'all',"
+    " 'arithmetic', 'beyond', 'noise'.",
     "data fetch cifar": "Invalid value for 'NAME': 'cifar' is not one of 'digits', 'digits-shifted', 'mnist',"
     " 'fashion-mnist'.",
     "fleet show --samples 24": "--samples must be at least the number of devices (25), got 24",

@@ -12,11 +12,13 @@ import time
 from functools import partial
 from pathlib import Path
 
+import click
 import pytest
 from command_runner import Run, invoke
 
 from codedfl.data.model import TrainedModel
 from codedfl.version import __version__
+from command_line import all_commands
 
 STARTS = {
     "console script": [str(Path(sys.executable).with_name("codedfl"))],
@@ -88,6 +90,8 @@ COMMANDS = [
     "plan",
     "privacy",
     "reproduce",
+    "study rehearse",
+    "join",
     "data list",
     "data fetch",
     "fleet show",
@@ -104,5 +108,29 @@ def test_every_command_has_help(command: str):
 
 def test_the_list_of_commands_says_what_each_does(run: Run):
     said = " ".join(run("--help").stdout.split())
-    for command in ("train", "predict", "evaluate", "compare", "plan", "privacy", "reproduce", "data", "fleet"):
-        assert f"│ {command} " in said
+    for path, command in all_commands():
+        assert f"│ {path[0]} " in said
+        if len(path) == 1:
+            assert first_sentence(command) in said.replace(" │ │ ", " ")
+
+
+def first_sentence(command: click.Command) -> str:
+    return " ".join((command.help or "").partition("\n\n")[0].split())
+
+
+def test_the_list_of_commands_loads_none_of_them():
+    code = "from codedfl.cli.app import app\nimport sys\ntry: app(['--help'])\nexcept SystemExit: pass\n"
+    listing = f"{code}print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", listing], capture_output=True, text=True, check=True)
+    assert "Laboratory" in done.stdout
+    loaded = set(done.stdout.splitlines()[-1].split())
+    assert not {"numpy", "numba", "matplotlib", "sklearn", "scipy", "cryptography"} & loaded
+    ours = {name for name in loaded if name.split(".")[0] in ("codedfl", "codedfl_lab")}
+    assert {"codedfl_lab.cli.commands", "codedfl.cli.listed"} <= ours and len(ours) < 20
+
+
+def test_commands_of_the_lab_are_named_where_it_is_not_there(run: Run, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("codedfl.cli.app.additions", lambda _group: {})
+    result = run("compare", "digits")
+    message = "compare is a command of codedfl-lab: pip install codedfl-lab"
+    assert (result.exit_code, result.stderr) == (2, f"error: {message}\n")

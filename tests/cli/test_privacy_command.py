@@ -5,7 +5,7 @@ import json
 import pytest
 from command_runner import Run
 
-from codedfl_lab.costs import SCHEMES
+from codedfl.protocol.schemes.registry import SCHEMES
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

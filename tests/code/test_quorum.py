@@ -15,7 +15,7 @@ from codedfl.errors import InvalidInput
 from codedfl.exact.ring import Ring
 from codedfl.protocol import Server
 from codedfl.protocol.schemes import CODED_KEYS
-from codedfl_lab.costs import CodedKeys
+from codedfl.protocol.schemes.described import CodedKeys
 from scenario import Scenario, descent
 from wording import exactly
 

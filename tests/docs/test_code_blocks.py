@@ -18,8 +18,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from command_line import parsed
 from pages_of_blocks import PAGES, ROOT, Block, blocks
+
+from command_line import parsed
 
 NOTEBOOKS = sorted(path.name for path in (ROOT / "docs" / "notebooks").glob("*.py"))
 CHEAP_PAGES, CHEAP_NOTEBOOKS = {"how-it-works.md"}, {"a_real_table.py"}

@@ -24,14 +24,13 @@ from codedfl import CodedKeys, CodedRidge
 from codedfl.cli.app import app
 from codedfl.errors import InvalidInput
 from codedfl.protocol import Device, Rows, Server
-from codedfl.protocol.schemes import SHARING_SCHEMES, sharing_scheme
+from codedfl.protocol.schemes import SHARING_SCHEMES, registry, sharing_scheme
+from codedfl.protocol.schemes.registry import SCHEMES, SchemeRegistry, scheme_type
 from codedfl.report.privacy_table import privacy_table
 from codedfl.solve import registry as solvers
 from codedfl.solve.descent import GradientDescent
 from codedfl_lab import Conditions, Conventional, Entry, Fleet, FleetLatency, Limits, Search, Settings
 from codedfl_lab.comparing.simulator import simulate
-from codedfl_lab.costs import SCHEMES, registry, scheme_type
-from codedfl_lab.costs.registry import SchemeRegistry
 from scenario import Network, Scenario, descent
 from small_problems import digits, totals
 
@@ -134,7 +133,7 @@ def test_its_parties_are_saved_and_go_on():
 def plugged_in(monkeypatch: pytest.MonkeyPatch, *entries: EntryPoint) -> SchemeRegistry:
     fresh = SchemeRegistry(*SCHEMES.values())
     monkeypatch.setattr(registry, "SCHEMES", fresh)
-    monkeypatch.setattr(registry, "entry_points", lambda group: entries)
+    monkeypatch.setattr(registry, "additions", lambda _group: {entry.name: entry for entry in entries})
     return fresh
 
 

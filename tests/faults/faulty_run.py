@@ -23,11 +23,12 @@ from codedfl.protocol import Device, Phase, Rows, Server, Turn
 from codedfl.protocol.device import used_data
 from codedfl.protocol.events import RunFailed
 from codedfl.protocol.messages import Kind, Message, Update
+from codedfl.protocol.schemes.described import CodedKeys, CodedPadded, OneShot
+from codedfl.protocol.schemes.descriptor import CodedScheme
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.solver import Solver
 from codedfl.state import State
 from codedfl.typing import Planes
-from codedfl_lab.costs import CodedKeys, CodedPadded, CodedScheme, OneShot
 from scenario import Scenario, descent, repeatable, tamper
 
 SERVER = ""

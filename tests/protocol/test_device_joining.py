@@ -175,7 +175,7 @@ def test_a_second_agreement_is_refused_and_the_same_one_changes_nothing(agreed: 
     device = agreed.devices["device-0"]
     first = agreed.server.agreement
     without = agreement_of(agreed, members=first.members[:3])
-    message = "a device accepts one agreement a run: a second, different one is refused"
+    message = "a device accepts one agreement per run: a second, different one is refused"
     refused(device, from_server(agreed, Kind.AGREEMENT, without.encoded), message)
     before = snapshot(device)
     assert device.receive(from_server(agreed, Kind.AGREEMENT, first.encoded)).outgoing == []

@@ -6,7 +6,7 @@ import pytest
 
 from codedfl.errors import InvalidInput
 from codedfl.protocol.schemes import SHARING_SCHEMES, sharing_scheme
-from codedfl_lab.costs import coded_scheme
+from codedfl.protocol.schemes.registry import coded_scheme
 from wording import exactly
 
 

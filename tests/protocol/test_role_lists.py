@@ -36,7 +36,7 @@ def test_a_holder_signs_one_list_a_run(listed: Network):
     assert signature.kind is Kind.SIGNATURE
     assert wire(device.receive(first)) == [signature.encode()]
     shorter = OwnerList(owners.owners[1:])
-    message = "a device signs one list of owners a run: a second, different one is refused"
+    message = "a device signs one list of owners per run: a second, different one is refused"
     refused(device, from_server(listed, Kind.OWNERS, shorter.encoded), message)
 
 

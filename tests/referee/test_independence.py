@@ -13,18 +13,11 @@ import numpy as np
 import pytest
 from second_model import Model
 
-from codedfl_lab.costs import (
-    CodedKeys,
-    CodedPadded,
-    CodedScheme,
-    Conditions,
-    Conventional,
-    DropSlowest,
-    RoleKeys,
-    Scheme,
-    WorkShape,
-    epoch_end_times,
-)
+from codedfl.protocol.schemes.described import CodedKeys, CodedPadded, RoleKeys
+from codedfl.protocol.schemes.descriptor import CodedScheme, Scheme
+from codedfl_lab.baselines.conventional import Conventional
+from codedfl_lab.baselines.drop_slowest import DropSlowest
+from codedfl_lab.costs import Conditions, WorkShape, epoch_end_times
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.fleet.latency import SharingConvention
 

@@ -14,7 +14,9 @@ import pytest
 
 from codedfl.privacy.rows import PrivacyRow, privacy_rows
 from codedfl.privacy.views import THE_SERVER, Seen, Views, unit_forms
-from codedfl_lab.costs import SCHEMES, CodedKeys, CodedPadded, OneShot, RoleKeys, RoleSums, Scheme, make_scheme
+from codedfl.protocol.schemes.described import CodedKeys, CodedPadded, OneShot, RoleKeys, RoleSums
+from codedfl.protocol.schemes.descriptor import Scheme
+from codedfl.protocol.schemes.registry import SCHEMES, make_scheme
 from conftest import Run
 
 PARTIES = [

@@ -12,8 +12,8 @@ from click.testing import Result
 
 import codedfl
 from codedfl.protocol.schemes import SHARING_SCHEMES
+from codedfl.protocol.schemes.registry import SCHEMES
 from codedfl_lab.cli.scheme_choice import RaceOptions
-from codedfl_lab.costs import SCHEMES
 
 Run = Callable[..., Result]
 QUICK = ("--targets", "0.7", "--seeds", "1", "--draws", "3", "--epochs", "60")
@@ -88,7 +88,7 @@ def test_a_sweep_is_one_command_with_a_figure(run: Run, sweep: str, column: str,
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--scheme", "nobody"), "scheme must be one of conventional, "),
+        (("--scheme", "nobody"), "scheme must be one of coded-padded, "),
         (("--alpha", "9"), "alpha must be between 1 and the number of devices (6), got 9"),
         (("--scheme", "role-keys", "--alpha", "2"), "alpha must be a parameter of one of the schemes, got role-keys"),
         (("--sweep", "alpha=1,2", "--alpha", "2"), "--alpha must be left out with --sweep alpha, got 2"),

@@ -19,7 +19,11 @@ from rich.console import Console
 
 from codedfl.data.problem import make_problem
 from codedfl.errors import InvalidInput
+from codedfl.protocol.schemes.described import CodedKeys, CodedPadded
+from codedfl.report.text import count, number
 from codedfl_lab import datasets
+from codedfl_lab.baselines.conventional import Conventional
+from codedfl_lab.baselines.drop_slowest import DropSlowest
 from codedfl_lab.comparing.comparison import Entry, Settings, compare
 from codedfl_lab.comparing.results import (
     Claim,
@@ -32,14 +36,14 @@ from codedfl_lab.comparing.results import (
     TraceRow,
     Verdict,
 )
-from codedfl_lab.costs import CodedKeys, CodedPadded, Conditions, Conventional, DropSlowest
+from codedfl_lab.costs import Conditions
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.report.canvas import Pictures
 from codedfl_lab.report.curves import curves_of
 from codedfl_lab.report.figures import accuracy_figure
 from codedfl_lab.report.files import write_report
 from codedfl_lab.report.html import headline, report_page
-from codedfl_lab.report.rows import count, number, rows_at, span
+from codedfl_lab.report.rows import rows_at, span
 from codedfl_lab.report.tables import comparison_table
 from made_up_results import entry, made_up_results, trace
 

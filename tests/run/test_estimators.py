@@ -27,8 +27,8 @@ from codedfl.estimators import ridge as estimators
 from codedfl.estimators import training_rows
 from codedfl.estimators.ridge import CodedRidge, CodedRidgeClassifier
 from codedfl.estimators.ridge_base import LEAST_REACH
+from codedfl.protocol.schemes.described import CodedKeys, RoleKeys
 from codedfl.solve.krylov import BlockKrylov
-from codedfl_lab.costs import CodedKeys, RoleKeys
 
 Floats = NDArray[np.float64]
 

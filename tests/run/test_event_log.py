@@ -14,6 +14,7 @@ import pytest
 
 from codedfl import CodedKeys, CodedPadded, OneShot, RoleKeys
 from codedfl.protocol.events import Event
+from codedfl.protocol.schemes.descriptor import CodedScheme
 from codedfl.run import event_log
 from codedfl.run.event_log import EVENTS_FILE, begun
 from codedfl.run.virtual_watch import VirtualWatch
@@ -21,7 +22,7 @@ from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.krylov import ConjugateGradient
 from codedfl_lab import Fleet
 from codedfl_lab.comparing.simulator import simulate
-from codedfl_lab.costs import CodedScheme, Conditions
+from codedfl_lab.costs import Conditions
 from small_problems import digits
 
 SCHEMES = [RoleKeys(1), CodedKeys(4), CodedKeys(3, groups=2), CodedPadded(4), OneShot(4)]

@@ -16,7 +16,6 @@ from codedfl.errors import InvalidInput
 from codedfl.estimators.ridge import CodedRidge, CodedRidgeClassifier
 from codedfl.privacy.budget import Budget, spent_sentence
 from codedfl.run.rehearsal import Rehearsed, dealt_out, made_up_roster, rehearse
-from codedfl_lab.fleet.fleet import Fleet
 from wording import exactly
 
 RNG = np.random.default_rng(3)
@@ -107,10 +106,9 @@ def test_a_study_with_noise_trains_and_says_so():
     assert study.digest() != replace(study, noise=None).digest()
     table = as_raw_table({"a": X[:, 0], "b": X[:, 1], "y": X[:, 0] - X[:, 1]}, "t.csv")
     parts = dealt_out(table, 6, np.random.default_rng(0))
-    fleet = Fleet.load("paper").scaled_to(6)
     rehearsed = Rehearsed(study, made_up_roster(study, parts))
     assert rehearsed.approve(parts, Policy()) == {}
-    findings = rehearse(rehearsed, fleet, np.random.default_rng(0)).findings
+    findings = rehearse(rehearsed, np.random.default_rng(0)).findings
     predicted = findings.model.predict(X[:, :2])
     assert np.corrcoef(predicted, X[:, 0] - X[:, 1])[0, 1] > 0.8
     said = [line for section in explain(study) for line in section.answers]

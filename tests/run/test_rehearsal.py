@@ -20,7 +20,6 @@ from codedfl.contract.draft import draft_study, drafted_grid
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.errors import InvalidInput, NotEnoughDevices
 from codedfl.run.rehearsal import Rehearsed, dealt_out, made_up_roster, no_tables, read_folder, rehearse
-from codedfl_lab.fleet.fleet import Fleet
 from rehearsals import parts_of, rehearsed, snapshots_of
 from totals import conducted
 from wording import exactly
@@ -117,9 +116,8 @@ def test_a_device_without_a_table_costs_its_pod():
     rows = snapshots_of(study, tables())
 
     def found(names: tuple[str, ...]) -> Any:
-        fleet = Fleet.load("paper").scaled_to(len(names))
         ready = Rehearsed(study, roster, {name: rows[name] for name in names})
-        return rehearse(ready, fleet, np.random.default_rng(0)).findings
+        return rehearse(ready, np.random.default_rng(0)).findings
 
     same_findings(found(tuple(name for name in NAMES if name != "clinic-5")), found(NAMES[:4]))
     message = "at least 3 owners in whole pods must take part, got 0; not taking part: clinic-2, clinic-3, clinic-6"

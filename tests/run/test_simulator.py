@@ -5,20 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from codedfl.protocol.schemes.described import CodedKeys, CodedPadded, OneShot
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.descent import STEP_LITERAL, STEP_PAPER, GradientDescent, Nesterov, StepSchedule
 from codedfl.solve.krylov import BlockKrylov, ConjugateGradient
+from codedfl_lab.baselines.conventional import Conventional
 from codedfl_lab.comparing.simulator import simulate, trajectory
-from codedfl_lab.costs import (
-    CodedKeys,
-    CodedPadded,
-    Conditions,
-    Conventional,
-    Descent,
-    OneShot,
-    WorkShape,
-    epoch_end_times,
-)
+from codedfl_lab.costs import Conditions, Descent, WorkShape, epoch_end_times
+from codedfl_lab.costs import models as models_of
 from codedfl_lab.fleet.fleet import Fleet
 from scenario import repeatable
 from small_problems import digits, totals
@@ -44,7 +38,7 @@ def test_fast_mode_is_the_protocol_bit_for_bit(scheme, solver):
     make = solvers()[solver]
     real = simulate(scheme, digits(), make(), AT, np.random.default_rng(1))
     fast = trajectory(
-        scheme.models(totals(), make(), DESCENT, AT, np.random.default_rng(2)), totals(), max_epochs=50, target=2.0
+        models_of(scheme, totals(), make(), DESCENT, AT, np.random.default_rng(2)), totals(), max_epochs=50, target=2.0
     )
     assert np.array_equal(real.model, fast.model)
     assert np.array_equal(real.scores, fast.scores)

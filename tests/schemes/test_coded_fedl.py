@@ -12,9 +12,12 @@ from codedfl.data.problem import make_problem
 from codedfl.run.secure_sum import secure_moments_in_process
 from codedfl.solve.descent import StepSchedule
 from codedfl.typing import Floats
-from codedfl_lab.baselines.coded_fedl import semidefinite_factor
+from codedfl_lab.baselines.coded_fedl import CodedFedL, semidefinite_factor
+from codedfl_lab.baselines.conventional import Conventional
 from codedfl_lab.comparing.simulator import trajectory
-from codedfl_lab.costs import CodedFedL, Conditions, Conventional, Descent, WorkShape
+from codedfl_lab.costs import Conditions, Descent, WorkShape
+from codedfl_lab.costs import models as models_of
+from codedfl_lab.costs import sharing as sharing_of
 from codedfl_lab.costs.central import CentralTotals
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.fleet.latency import SharingConvention
@@ -27,7 +30,7 @@ SHAPE = WorkShape(2000, 10, np.full(25, 2400))
 def trained(scheme, of: CentralTotals, fleet: Fleet, step: float = 6.0):
     descent = Descent(StepSchedule(step), 1e-4)
     rng = np.random.default_rng(0)
-    return trajectory(scheme.models(of, None, descent, Conditions(fleet), rng), of, max_epochs=40, target=2.0)
+    return trajectory(models_of(scheme, of, None, descent, Conditions(fleet), rng), of, max_epochs=40, target=2.0)
 
 
 @pytest.mark.parametrize("n_devices", [2, 3, 5, 7, 10, 15, 20])
@@ -90,7 +93,7 @@ def test_the_parity_upload_goes_by_the_convention_of_all_schemes(delta: float, d
     free = replace(PAPER, seal_macs_per_number=0.0)
 
     def start(sharing: SharingConvention) -> Floats:
-        return CodedFedL(delta).sharing(SHAPE, Conditions(free, sharing), 4000, np.random.default_rng(0)).start
+        return sharing_of(CodedFedL(delta), SHAPE, Conditions(free, sharing), 4000, np.random.default_rng(0)).start
 
     assert start("authors").mean() == pytest.approx(mean, rel=0.01)
     assert start("authors").std() == pytest.approx(0)

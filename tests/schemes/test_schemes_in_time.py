@@ -11,24 +11,16 @@ from codedfl.code.gradient_code import group_sizes, make_code
 from codedfl.code.masks import mask_senders
 from codedfl.errors import InvalidInput
 from codedfl.exact.ring import Ring
+from codedfl.protocol.schemes.described import CodedKeys, CodedPadded, OneShot
+from codedfl.protocol.schemes.registry import SCHEMES, coded_scheme
 from codedfl.solve.descent import GradientDescent, StepSchedule
-from codedfl_lab.baselines.coded_fedl import _wishart_root
+from codedfl_lab.baselines.coded_fedl import CodedFedL, _wishart_root
+from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBatch
+from codedfl_lab.baselines.drop_slowest import DropSlowest
 from codedfl_lab.comparing.simulator import simulate, trajectory
-from codedfl_lab.costs import (
-    SCHEMES,
-    CodedFedL,
-    CodedKeys,
-    CodedPadded,
-    Conditions,
-    Conventional,
-    ConventionalFullBatch,
-    Descent,
-    DropSlowest,
-    OneShot,
-    WorkShape,
-    coded_scheme,
-    epoch_end_times,
-)
+from codedfl_lab.costs import Conditions, Descent, WorkShape, epoch_end_times
+from codedfl_lab.costs import models as models_of
+from codedfl_lab.costs.coded import mask_macs
 from codedfl_lab.fleet.fleet import Fleet
 from small_problems import digits, totals
 
@@ -161,7 +153,7 @@ def test_an_engine_s_calls_are_part_of_a_plan_for_it():
 def test_the_masks_charged_are_those_that_a_device_expands(n, alpha, groups):
     code = make_code(n, alpha, Ring.for_group_sizes(group_sizes(n, alpha, groups)).primes, groups)
     one = 20_000 * (13 + 1)  # d c numbers, each expanded and added
-    charged = CodedKeys(alpha, groups)._mask_macs(SHAPE, PAPER.scaled_to(n)) / one
+    charged = mask_macs(CodedKeys(alpha, groups), SHAPE, PAPER.scaled_to(n)) / one
     assert charged == max(len(mask_senders(code, i)) for i in range(n))
 
 
@@ -174,7 +166,7 @@ def sixty_epochs(scheme, partition, at):
     descent = Descent(StepSchedule(6.0), 1e-4)
     rng = np.random.default_rng(0)
     of = totals(partition=partition)
-    return trajectory(scheme.models(of, None, descent, at, rng), of, max_epochs=60, target=2.0)
+    return trajectory(models_of(scheme, of, None, descent, at, rng), of, max_epochs=60, target=2.0)
 
 
 def test_dropping_the_slowest_loses_accuracy_on_sorted_data_only():

@@ -48,10 +48,8 @@ def fresh_registry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def offer(monkeypatch: pytest.MonkeyPatch, **entries: str) -> None:
-    found = [EntryPoint(name.replace("_", "-"), value, registry.ENTRY_POINTS) for name, value in entries.items()]
-    monkeypatch.setattr(
-        "importlib.metadata.entry_points", lambda group: found if group == registry.ENTRY_POINTS else []
-    )
+    found = [EntryPoint(name.replace("_", "-"), value, "codedfl.solvers") for name, value in entries.items()]
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: found if group == "codedfl.solvers" else [])
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from codedfl.protocol.schemes.described import CodedPadded
+from codedfl.protocol.schemes.descriptor import Scheme
+from codedfl_lab.baselines.coded_fedl import CodedFedL
+from codedfl_lab.baselines.conventional import Conventional
 from codedfl_lab.comparing import paper
-from codedfl_lab.costs import CodedFedL, CodedPadded, Conditions, Conventional, Scheme, WorkShape, epoch_end_times
+from codedfl_lab.costs import Conditions, WorkShape, epoch_end_times, epoch_load
 from codedfl_lab.fleet.fleet import Fleet
 
 WITHIN = 0.02
@@ -56,4 +60,4 @@ def test_sharing_takes_what_it_takes_the_authors(alpha: int) -> None:
 @pytest.mark.parametrize("delta", paper.DELTAS)
 def test_the_deadline_of_coded_fedl_is_the_authors_(delta: float) -> None:
     shape = WorkShape(paper.FEATURES, paper.OUTPUTS, np.full(25, ROWS))
-    assert CodedFedL(delta).epoch_load(shape, FREE).deadline == pytest.approx(DEADLINES[delta], rel=WITHIN)
+    assert epoch_load(CodedFedL(delta), shape, FREE).deadline == pytest.approx(DEADLINES[delta], rel=WITHIN)

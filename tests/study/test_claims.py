@@ -11,11 +11,14 @@ import pytest
 
 from codedfl.data.problem import make_problem
 from codedfl.errors import InvalidInput
+from codedfl.protocol.schemes.described import CodedPadded
 from codedfl_lab import datasets
+from codedfl_lab.baselines.conventional import Conventional
+from codedfl_lab.baselines.drop_slowest import DropSlowest
 from codedfl_lab.comparing.comparison import Settings, draw_latencies, train_all
 from codedfl_lab.comparing.paper import EXPERIMENTS
 from codedfl_lab.comparing.results import SchemeResult
-from codedfl_lab.costs import CodedPadded, Conditions, Conventional, DropSlowest
+from codedfl_lab.costs import Conditions
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.reproduce.claims import (
     accuracy_claims,

@@ -9,18 +9,13 @@ import numpy as np
 import pytest
 
 from codedfl.errors import InvalidInput
+from codedfl.protocol.schemes.described import CodedKeys, CodedPadded, OneShot
+from codedfl_lab.baselines.coded_fedl import CodedFedL
+from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBatch
+from codedfl_lab.baselines.drop_slowest import DropSlowest
 from codedfl_lab.comparing.comparison import Entry, Settings, compare, draw_latencies, train_all
 from codedfl_lab.comparing.results import Gain, Summary, summary
-from codedfl_lab.costs import (
-    CodedFedL,
-    CodedKeys,
-    CodedPadded,
-    Conditions,
-    Conventional,
-    ConventionalFullBatch,
-    DropSlowest,
-    OneShot,
-)
+from codedfl_lab.costs import Conditions
 from codedfl_lab.fleet.fleet import Fleet
 from small_problems import digits
 

@@ -14,13 +14,13 @@ from codedfl.data.problem import Problem, make_problem
 from codedfl.errors import InvalidInput
 from codedfl.privacy.budget import Budget
 from codedfl.protocol.hiding_rows import noise_label
+from codedfl.protocol.schemes.described import RoleSums
 from codedfl.run.in_process import run_in_process
 from codedfl.run.noise import noise_of_run
 from codedfl.run.parties import make_parties
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.noise_level import NoiseLevel
 from codedfl_lab import datasets
-from codedfl_lab.costs import RoleSums
 from codedfl_lab.planning.noisy_totals import NoisyTotals
 from codedfl_lab.planning.planner import noisy_scores
 from codedfl_lab.report.noise_page import noise_figure, write_noise_report

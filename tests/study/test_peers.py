@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from codedfl.protocol.schemes.described import CodedKeys
 from codedfl.solve.registry import BLOCK_KRYLOV
+from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBatch
 from codedfl_lab.comparing.comparison import Settings, train_one
-from codedfl_lab.costs import CodedKeys, Conditions, Conventional, ConventionalFullBatch
+from codedfl_lab.costs import Conditions
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.report.journal import peers_discussion
 from codedfl_lab.reproduce.reproduce import as_the_paper

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from codedfl.errors import InvalidInput
-from codedfl_lab.costs import CodedFedL, CodedKeys, CodedPadded, Conventional, OneShot, RoleKeys
+from codedfl.protocol.schemes.described import CodedKeys, CodedPadded, OneShot, RoleKeys
+from codedfl_lab.baselines.coded_fedl import CodedFedL
+from codedfl_lab.baselines.conventional import Conventional
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.planning.plan_file import MadeFor, PlanFile, fleet_digest, load_plan, scheme_of
 
@@ -113,8 +115,8 @@ NEW += 'fleet_digest = "0"\ndevices = 4\n[plan]\nscheme = "coded-keys"\nsolver =
         (NEW.replace("devices = 4", "devices = 4.0"), "devices in the plan file must be of type int, got 4.0"),
         (
             NEW.replace("coded-keys", "magic") + "[plan.parameters]\n",
-            "scheme in the plan file must be one of conventional, conventional-full-batch, drop-slowest, coded-padded,"
-            " coded-keys, one-shot, role-keys, role-sums, coded-fedl, coded-secagg, light-secagg, got 'magic'",
+            "scheme in the plan file must be one of coded-padded, coded-keys, one-shot, role-keys, role-sums,"
+            " coded-fedl, coded-secagg, conventional, conventional-full-batch, drop-slowest, light-secagg, got 'magic'",
         ),
     ],
 )

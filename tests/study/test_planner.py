@@ -10,11 +10,13 @@ import pytest
 
 from codedfl.data.problem import make_problem
 from codedfl.errors import InvalidInput
+from codedfl.protocol.schemes.described import CodedKeys, CodedPadded
+from codedfl.protocol.schemes.registry import coded_scheme
 from codedfl.solve.krylov import ConjugateGradient
 from codedfl_lab import datasets
 from codedfl_lab.comparing.names import full_name
 from codedfl_lab.comparing.simulator import simulate
-from codedfl_lab.costs import CodedKeys, CodedPadded, Conditions, coded_scheme
+from codedfl_lab.costs import Conditions
 from codedfl_lab.costs.central import CentralTotals
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.planning.planner import Limits, Planning, Search, plan, time_against_alpha

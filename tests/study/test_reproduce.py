@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from codedfl.errors import InvalidInput
+from codedfl.errors import DataUnavailable, InvalidInput
 from codedfl_lab.comparing.paper import EXPERIMENTS, Experiment
 from codedfl_lab.comparing.results import Results, SchemeResult
-from codedfl_lab.datasets import DataUnavailable, fetch_dataset
+from codedfl_lab.datasets import fetch_dataset
 from codedfl_lab.report.files import write_report
 from codedfl_lab.reproduce.reproduce import reproduce
 from codedfl_lab.reproduce.scope import Scope

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from codedfl_lab.baselines.drop_slowest import DropSlowest
     from codedfl_lab.comparing.comparison import Entry, Settings, compare
     from codedfl_lab.comparing.simulator import simulate
-    from codedfl_lab.costs.scheme import Conditions
+    from codedfl_lab.costs.times import Conditions
     from codedfl_lab.fleet.fleet import Fleet
     from codedfl_lab.fleet.latency import FleetLatency, LatencyModel
     from codedfl_lab.planning.planner import Limits, Search, plan
@@ -41,7 +41,7 @@ else:  # hidden from type checkers, which would take every name for a good one
         {
             "codedfl_lab.fleet.fleet": ["Fleet"],
             "codedfl_lab.fleet.latency": ["LatencyModel", "FleetLatency"],
-            "codedfl_lab.costs.scheme": ["Conditions"],
+            "codedfl_lab.costs": ["Conditions"],
             "codedfl_lab.baselines.conventional": ["Conventional", "ConventionalFullBatch"],
             "codedfl_lab.baselines.drop_slowest": ["DropSlowest"],
             "codedfl_lab.baselines.coded_fedl": ["CodedFedL"],

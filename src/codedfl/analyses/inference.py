@@ -129,5 +129,5 @@ def _student() -> Any:
     try:
         from scipy.stats import t
     except ImportError:
-        raise InvalidInput("scipy must be installed for p values: pip install scipy") from None
+        raise InvalidInput("scipy must be installed for p values: pip install 'codedfl[inference]'") from None
     return t

@@ -1,4 +1,4 @@
-"""The command line: one file per command, put together in ``app``."""
+"""The command line: one file per command, found in `app` and loaded when it is run."""
 
 import sys
 
@@ -6,7 +6,7 @@ import sys
 def main() -> None:
     """The entry point of ``codedfl`` and of ``python -m codedfl``."""
     try:
-        # Here and not above: loading numba and scikit-learn takes seconds, in which Ctrl-C must not print a traceback.
+        # Here and not above: while modules are loaded, Ctrl-C must not print a traceback.
         from codedfl.cli.app import app
     except KeyboardInterrupt:
         sys.exit(130)

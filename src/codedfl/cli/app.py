@@ -17,21 +17,96 @@ import click
 import typer
 from typer.core import TyperGroup
 
-from codedfl.cli import broker, join, key, ledger, predict, privacy, roster, serve, study, watch
-from codedfl.cli.option_groups import command
-from codedfl.cli.screen import INTERRUPTED
-from codedfl.errors import CodedFLError
+from codedfl.additions import COMMANDS, additions, load_addition
+from codedfl.cli.exit_codes import BAD_INPUT, INTERRUPTED, NO_DATA
+from codedfl.cli.listed import SETTINGS, Listed
+from codedfl.errors import CodedFLError, DataUnavailable
 from codedfl.version import __version__
-from codedfl_lab.cli import compare, data, fleet, plan, reproduce, train
-from codedfl_lab.datasets import DataUnavailable
 
-BAD_INPUT = 2
-NO_DATA = 3
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
+_STUDY, _MACHINES, _MODEL = "A study", "On real machines", "A model"
+_OWN = [
+    Listed("study", "Write, check, read, rehearse and approve study files.", "codedfl.cli.study:app", _STUDY),
+    Listed("roster", "Make and read rosters: devices, their keys and their pods.", "codedfl.cli.roster:app", _STUDY),
+    Listed(
+        "ledger",
+        "Show every study that this device approved, and how often it contributed to each.",
+        "codedfl.cli.ledger:show_ledger",
+        _STUDY,
+    ),
+    Listed(
+        "privacy",
+        "Say what each party sees under a scheme, what follows from it, and what a collusion adds.",
+        "codedfl.cli.privacy:show_privacy",
+        _STUDY,
+    ),
+    Listed(
+        "key",
+        "Print a device's name and its public key, which is no secret, as codedfl roster new takes them.",
+        "codedfl.cli.key:show_key",
+        _MACHINES,
+    ),
+    Listed(
+        "join",
+        "Take part in a study: a process that stays, answers the server through a broker, and survives restarts.",
+        "codedfl.cli.join:join_study",
+        _MACHINES,
+    ),
+    Listed(
+        "serve",
+        "Conduct a study: ask its devices for the totals that its analyses need, and write model and results.",
+        "codedfl.cli.serve:serve_study",
+        _MACHINES,
+    ),
+    Listed(
+        "watch",
+        "Serve a page of a run: score, devices, bytes, time left, and what the server knows by now.",
+        "codedfl.cli.watch:watch_run",
+        _MACHINES,
+    ),
+    Listed("broker", "Set up and start a broker for codedfl join and serve.", "codedfl.cli.broker:app", _MACHINES),
+    Listed(
+        "predict",
+        "Predict the label of every row, as a CSV with one prediction per row.",
+        "codedfl.cli.predict:predict",
+        _MODEL,
+    ),
+    Listed("evaluate", "Score a model on labelled rows, class by class.", "codedfl.cli.predict:evaluate", _MODEL),
+]
+_OF_THE_LAB = ("compare", "data", "fleet", "plan", "reproduce", "train")
+
+
 class Commands(TyperGroup):
-    """Turns the errors a user can mend into one line and an exit code."""
+    """Finds commands, ours and added ones, and turns the errors a user can mend into one line and an exit code."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._own = {one.name: one for one in _OWN}
+        self._lines_only = False
+
+    def list_commands(self, ctx: click.Context | None) -> list[str]:
+        del ctx
+        return [*self._own, *sorted(additions(COMMANDS).keys() - self._own.keys())]
+
+    def get_command(self, ctx: click.Context | None, cmd_name: str) -> click.Command | None:
+        found = self._own.get(cmd_name)
+        if found is None and (entry := additions(COMMANDS).get(cmd_name)):
+            found = load_addition(entry, "command")
+        if found is not None:
+            return found.line() if self._lines_only else found.load()
+        if cmd_name in _OF_THE_LAB:
+            raise click.UsageError(f"{cmd_name} is a command of codedfl-lab: pip install codedfl-lab")
+        return super().get_command(ctx, cmd_name)  # type: ignore[arg-type]  # which does not read the context
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """One line per command, of which none is loaded for it."""
+        self._lines_only = True
+        try:
+            super().format_help(ctx, formatter)
+        finally:
+            self._lines_only = False
 
     def main(
         self,
@@ -83,7 +158,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=SETTINGS,
     help="Federated learning that does not wait for its slowest devices: exact gradients from the fastest "
     "D - alpha + 1, and the server sees only the total.",
 )
@@ -103,22 +178,3 @@ def _options(
     ] = False,
 ) -> None:
     pass
-
-
-app.command("train")(command(train.train))
-app.command("predict")(predict.predict)
-app.command("evaluate")(predict.evaluate)
-app.command("compare")(command(compare.compare_schemes))
-app.command("plan")(command(plan.make_plan))
-app.command("privacy")(privacy.show_privacy)
-app.command("reproduce")(reproduce.reproduce_paper)
-app.command("key")(key.show_key)
-app.command("ledger")(ledger.show_ledger)
-app.command("join")(join.join_study)
-app.command("serve")(serve.serve_study)
-app.command("watch")(watch.watch_run)
-app.add_typer(broker.app, name="broker")
-app.add_typer(data.app, name="data")
-app.add_typer(fleet.app, name="fleet")
-app.add_typer(roster.app, name="roster")
-app.add_typer(study.app, name="study")

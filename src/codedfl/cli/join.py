@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from codedfl.cli import broker_options
-from codedfl.cli.screen import INTERRUPTED, Screen
+from codedfl.cli.exit_codes import INTERRUPTED
+from codedfl.cli.screen import Screen
 from codedfl.contract.toml_file import load_study
 from codedfl.engine.logs import use_console
 from codedfl.private_files import default_state_dir

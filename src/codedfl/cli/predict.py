@@ -12,19 +12,18 @@ import typer
 from numpy.typing import NDArray
 from rich.text import Text
 
+from codedfl.additions import DATASETS, additions, load_addition
 from codedfl.cli import options
 from codedfl.cli.screen import Screen, check_writable, score_name, table
 from codedfl.data.columns import Columns
-from codedfl.data.dataset import as_labels
+from codedfl.data.dataset import Dataset, as_labels
 from codedfl.data.labels import ClassLabels
 from codedfl.data.model import TrainedModel
 from codedfl.data.recipe import Clipped
 from codedfl.data.score import score_of
 from codedfl.data.tables import RawTable, read_file
 from codedfl.errors import InvalidInput
-from codedfl_lab import datasets
-from codedfl_lab.cli import inputs
-from codedfl_lab.report.rows import score as score_text
+from codedfl.report.text import score as score_text
 
 # Rows at a time: the bar moves, and the features of a large file are never in memory all at once.
 _BLOCK = 4096
@@ -42,8 +41,8 @@ def predict(
 ) -> None:
     """Predict the label of every row, as a CSV with one prediction per row.
 
-    MODEL is a model.safetensors that codedfl train wrote; DATA is digits, digits-shifted, mnist,
-    fashion-mnist, or a .npz, .csv or .parquet file.
+    MODEL is a model.safetensors that a study or codedfl train wrote; DATA is a .npz, .csv or .parquet file, or the name
+    of a data set of codedfl-lab (digits, digits-shifted, mnist, fashion-mnist).
 
     A file needs the columns the model was trained on, by name and in any order; others are left alone. A named
     data set is predicted on its test part.
@@ -72,8 +71,8 @@ def evaluate(
 ) -> None:
     """Score a model on labelled rows, class by class.
 
-    MODEL is a model.safetensors that codedfl train wrote; DATA is digits, digits-shifted, mnist,
-    fashion-mnist, or a .npz, .csv or .parquet file.
+    MODEL is a model.safetensors that a study or codedfl train wrote; DATA is a .npz, .csv or .parquet file, or the name
+    of a data set of codedfl-lab (digits, digits-shifted, mnist, fashion-mnist).
 
     All rows of a file count, also those the model was trained on; of a named data set only the test part.
     """
@@ -107,7 +106,7 @@ def evaluate(
         outcome["classes"] = _by_class(trained.recipe.labels.classes, y, predicted)
         screen.say()
         _show_classes(screen, outcome["classes"])
-    if trained.provenance.get("dataset") == Path(data).stem and data not in datasets.NAMED:
+    if trained.provenance.get("dataset") == Path(data).stem and data not in additions(DATASETS):
         screen.remark(
             f"note: the model was trained on a file of the name {Path(data).stem!r}; if it was this one, the score"
             " also counts the rows it was trained on"
@@ -115,9 +114,19 @@ def evaluate(
     screen.write_json(outcome)
 
 
+def _named(screen: Screen, name: str, data_dir: Path | None) -> Dataset | None:
+    """The data set of this name that another package adds; None where there is none, and the name is a file's."""
+    entry = additions(DATASETS).get(name)
+    if entry is None:
+        return None
+    with screen.fetching() as progress:
+        found: Dataset = load_addition(entry, "data set").load(data_dir, progress, True)
+    return found
+
+
 def _rows(screen: Screen, model: TrainedModel, data_name: str, data_dir: Path | None) -> NDArray[Any]:
-    if data_name in datasets.NAMED:
-        return inputs.load_data(screen, data_name, options.DataOptions(data_dir=data_dir)).X_test
+    if (named := _named(screen, data_name, data_dir)) is not None:
+        return named.X_test
     with screen.busy(f"reading {data_name}"):
         return _matrix(model, read_file(Path(data_name)), None)
 
@@ -125,11 +134,10 @@ def _rows(screen: Screen, model: TrainedModel, data_name: str, data_dir: Path | 
 def _labelled_rows(
     screen: Screen, model: TrainedModel, data_name: str, data_dir: Path | None, label: str | None
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    if data_name in datasets.NAMED:
+    if (named := _named(screen, data_name, data_dir)) is not None:
         if label is not None:
             raise InvalidInput(f"--label must be left out for the data set {data_name!r}, got {label!r}")
-        data = inputs.load_data(screen, data_name, options.DataOptions(data_dir=data_dir))
-        X, y = data.X_test, data.y_test
+        X, y = named.X_test, named.y_test
     else:
         with screen.busy(f"reading {data_name}"):
             table = read_file(Path(data_name))

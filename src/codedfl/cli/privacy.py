@@ -10,13 +10,14 @@ import click
 import typer
 
 from codedfl.cli import options
+from codedfl.cli.asked_scheme import asked_scheme
 from codedfl.cli.screen import Screen
 from codedfl.errors import InvalidInput
 from codedfl.privacy.budget import Budget
+from codedfl.protocol.schemes.described import RoleKeys
+from codedfl.protocol.schemes.descriptor import CodedScheme
+from codedfl.protocol.schemes.registry import SCHEMES, make_scheme
 from codedfl.report.privacy_table import privacy_table
-from codedfl_lab.cli.scheme_choice import asked_scheme
-from codedfl_lab.costs import SCHEMES, CodedScheme, RoleKeys, make_scheme
-from codedfl_lab.fleet.fleet import Fleet
 
 in_noise = partial(typer.Option, rich_help_panel="Noise")
 
@@ -42,10 +43,7 @@ def show_privacy(
     groups: Annotated[
         int | None, typer.Option(min=1, help="Groups with a code each.", show_default="as many as the scheme takes")
     ] = None,
-    fleet_name: options.FleetName = "paper",
-    devices: Annotated[
-        int | None, options.in_fleet(metavar="D", help="Number of devices.", show_default="the fleet's")
-    ] = None,
+    devices: Annotated[int, typer.Option(metavar="D", help="Number of devices.")] = 25,
     epsilon: Annotated[
         float | None, in_noise(metavar="E", help="With noise: how much a run may tell about a row.")
     ] = None,
@@ -64,11 +62,9 @@ def show_privacy(
     """
     screen = Screen(json)
     promised = _promises(scheme, epsilon, delta, honest)
-    fleet = Fleet.load(fleet_name)
-    count = fleet.n_devices if devices is None else devices
-    chosen = asked_scheme(make_scheme(scheme, count), count, colluders, alpha, groups)
-    rows = chosen.privacy_rows(count)
-    screen.show(privacy_table(rows, f"{chosen.label}, {count} devices"))
+    chosen = asked_scheme(make_scheme(scheme, devices), devices, colluders, alpha, groups)
+    rows = chosen.privacy_rows(devices)
+    screen.show(privacy_table(rows, f"{chosen.label}, {devices} devices"))
     for sentence in promised:
         screen.say()
         screen.sentence(sentence)
@@ -77,8 +73,8 @@ def show_privacy(
             "command": "privacy",
             "scheme": scheme,
             **chosen.parameters,
-            "devices": count,
-            "protection": chosen.exposure(count).words,
+            "devices": devices,
+            "protection": chosen.exposure(devices).words,
             "rows": [asdict(row) for row in rows],
             "noise": promised,
         }

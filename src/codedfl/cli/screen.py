@@ -29,7 +29,6 @@ from codedfl.files import sole_user
 from codedfl.typing import FileProgress
 
 STDOUT = "-"
-INTERRUPTED = 130  # the exit code after Ctrl-C
 _WIDTH_WITHOUT_TERMINAL = 120
 
 

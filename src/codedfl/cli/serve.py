@@ -16,7 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 from codedfl.cli import broker_options
-from codedfl.cli.screen import INTERRUPTED, Screen
+from codedfl.cli.exit_codes import INTERRUPTED
+from codedfl.cli.screen import Screen
 from codedfl.cli.study_result import show_findings
 from codedfl.contract.roster import load_roster
 from codedfl.contract.toml_file import load_study
@@ -143,7 +144,7 @@ class LiveTable:
         if watch.score is not None:
             parts.append(f"score {watch.score:.4f}")
         if watch.seconds_an_epoch is not None:
-            parts.append(f"{1000 * watch.seconds_an_epoch:.0f} ms an epoch")
+            parts.append(f"{1000 * watch.seconds_an_epoch:.0f} ms per epoch")
         if watch.seconds_left is not None:
             parts.append(f"{timedelta(seconds=round(watch.seconds_left))} left")
         return Text(", ".join(parts))

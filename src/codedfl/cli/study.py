@@ -1,4 +1,4 @@
-"""``codedfl study``: draft a study file, try it on a table, read it in plain words, approve it, refit its total."""
+"""``codedfl study``: draft a study file, try it on a table, read it, rehearse it, approve it, refit its total."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from codedfl.analyses.driving import TOTAL_FILE, model_json, read_total
 from codedfl.cli import options
 from codedfl.cli.key import State, own_key
 from codedfl.cli.screen import Screen, check_writable, table
+from codedfl.cli.study_rehearsal import rehearse_study
 from codedfl.cli.study_result import show_model
 from codedfl.contract import NumberTarget, load_roster, load_study
 from codedfl.contract.approval import approve
@@ -32,7 +33,7 @@ from codedfl.files import write_text
 from codedfl.private_files import default_state_dir
 from codedfl.statistics import words_of
 
-app = typer.Typer(help="Write, check, read and approve study files.", no_args_is_help=True)
+app = typer.Typer(help="Write, check, read, rehearse and approve study files.", no_args_is_help=True)
 
 StudyFile = Annotated[Path, typer.Argument(metavar="STUDY", help="A study file (TOML).")]
 
@@ -65,10 +66,10 @@ def new(
         read_file(sample),
         target,
         sample.name.partition(".")[0],
-        _names(drop),
+        options.listed(drop),
         participants,
         task,
-        keep=_names(columns) or None,
+        keep=options.listed(columns) or None,
     )
     write_text(out, text)
     screen.say(f"wrote {out}: read every line, change what is wrong, then try codedfl study check {out} {sample}")
@@ -103,6 +104,9 @@ def show(
     _show_sections(screen, sections)
     answers = [asdict(section) for section in sections]
     screen.write_json({"command": "study show", "digest": loaded.digest().hex(), "answers": answers})
+
+
+app.command("rehearse")(rehearse_study)
 
 
 @app.command("approve")
@@ -162,7 +166,7 @@ def refit_study(
     """
     screen, loaded = Screen(json), load_study(study)
     total, merged = read_total(loaded, _json_file(out / TOTAL_FILE))
-    wanted = _names(columns) or None
+    wanted = options.listed(columns) or None
     number = isinstance(loaded.target, NumberTarget)
     found = refit(loaded, total, merged, wanted, regularisation, inference=number, name="refit", level=level)
     show_model(screen, found)
@@ -195,7 +199,3 @@ def _show_sections(screen: Screen, sections: tuple[Section, ...]) -> None:
         screen.say(section.question)
         for answer in section.answers:
             screen.say(f"  - {answer}")
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())

@@ -11,7 +11,7 @@ from codedfl.contract.study import Study
 from codedfl.data.columns import CategoryColumn
 from codedfl.data.labels import ClassLabels
 from codedfl.data.recipe import Recipe
-from codedfl_lab.report.rows import score as score_text
+from codedfl.report.text import score as score_text
 
 _MOST_CLASSES = 12  # the largest matrix that fits a terminal
 

@@ -1,4 +1,4 @@
-"""What of one table a study would clip, fill, or refuse: looked at by its owner alone, before anything leaves."""
+"""What a study would clip, fill or refuse in one table: looked at by its owner alone, before anything leaves."""
 
 from __future__ import annotations
 

@@ -93,8 +93,12 @@ class TrainedModel:
         It takes a matrix of the columns in order, and clips what lies beyond the training's range as this model does,
         without a warning. Columns must be numbers without gaps.
         """
-        from codedfl.data.sklearn_export import as_pipeline  # scikit-learn takes a second to import
-
+        try:
+            from codedfl.data.sklearn_export import as_pipeline  # scikit-learn takes a second to import
+        except ImportError:
+            raise InvalidInput(
+                "scikit-learn must be installed for to_sklearn: pip install 'codedfl[estimators]'"
+            ) from None
         return as_pipeline(self.theta, self.recipe)
 
     def to_onnx(self) -> Any:

@@ -47,13 +47,13 @@ MOST_BYTES = 64 << 20  # letters in one call
 class Patience:
     """How long to wait for whom.
 
-    devices: how many to wait for; the run starts as soon as so many are there.
-    min_devices: with so many it starts after ``join_seconds`` without the others.
-    gone_seconds: a device without a sign of life for so long counts as gone, until it comes back.
+    devices: how many to wait for; the run starts as soon as they are there.
+    min_devices: with at least this number it starts after ``join_seconds`` without the others.
+    gone_seconds: a device without a sign of life for this long counts as gone, until it comes back.
     farewell_seconds: at the end, how long to wait for those who have not heard of it.
     call_seconds: while a call is out for longer, its node must reply: being connected is no sign of life then.
-    upload_seconds: a device that has not uploaded so long after the participants were fixed is left out, if the scheme
-        can do without it.
+    upload_seconds: a device that has not uploaded this long after the participants were fixed is left out, if the
+        scheme can do without it.
     message_seconds: when Flower itself gives a call up.
     """
 

@@ -34,7 +34,7 @@ from codedfl.protocol.terms import DOES_NOT_TAKE_PART
 log = logging.getLogger("codedfl.engine.device")
 
 PENDING = "pending"
-KEEP_SECONDS = 30 * 24 * 3600.0  # a run that was not heard of for so long is over: its secrets are wiped
+KEEP_SECONDS = 30 * 24 * 3600.0  # a run that was not heard of for this long is over: its secrets are wiped
 EXPIRY_SECONDS = 24 * 3600.0  # how often a process that stays looks for such runs
 
 

@@ -34,7 +34,7 @@ def load_identity(path: Path) -> Identity:
 
 
 def _make_key_file(path: Path) -> None:
-    """Of two processes that make the same one, the first wins: the other's key must not replace what is in use."""
+    """Make a key file. The first of two processes wins: the other's key must not replace what is in use."""
     make_private_folder(path.parent)
     candidate = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     write_private(candidate, [secrets.token_bytes(KEY_BYTES).hex().encode() + b"\n"])

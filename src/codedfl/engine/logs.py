@@ -8,7 +8,7 @@ import time
 from rich.console import Console
 
 _MINUTE = 60.0
-_MOST_ALIKE = 10  # lines of one kind a minute
+_MOST_ALIKE = 10  # lines of one kind per minute
 _MOST_KINDS = 10_000
 
 
@@ -27,7 +27,7 @@ def one_line(text: object) -> str:
 
 
 class RepeatLimit:
-    """Lets few lines of one kind through a minute: whoever can make us write a line must not fill the disk with them.
+    """Lets few lines of one kind through per minute: whoever can make us write a line must not fill the disk with them.
 
     Of one kind are the lines of one text about one party; warnings and errors about numbered nodes are of one kind for
     all nodes, because new numbers cost nothing.

@@ -20,7 +20,7 @@ _Host = TypeVar("_Host", bound=DeviceHost)
 class Membership:
     """A device on this machine; nobody else can change it.
 
-    name: of the device, as on the roster.
+    name: the device's name, as on the roster.
     state: the folder for keys, the ledger, snapshots, and what must survive a restart.
     roster: the file of all devices; the study has its digest.
     """
@@ -31,7 +31,7 @@ class Membership:
 
     @property
     def folder(self) -> Path:
-        """Of this device: a machine may have several."""
+        """The folder of this device: a machine may have several."""
         return self.state / self.name
 
     def host(self, study: Study, kind: type[_Host]) -> _Host:

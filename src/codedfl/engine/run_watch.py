@@ -72,7 +72,7 @@ class RunWatch:
 
     @classmethod
     def in_folder(cls, output: Path, epochs: int, title: str = "") -> RunWatch:
-        """With the event log in the output folder of the run."""
+        """A watch with its event log in the output folder of the run."""
         return cls(epochs, make_private_folder(output) / EVENTS_FILE, title=title)
 
     def measure(self, traffic: Callable[[], tuple[int, int]]) -> None:
@@ -81,7 +81,7 @@ class RunWatch:
 
     @property
     def seconds_an_epoch(self) -> float | None:
-        """Of the last few; None before the second has ended."""
+        """Seconds per epoch over the last few; None before the second has ended."""
         ended = self._ended[-_EPOCHS_TO_JUDGE_BY - 1 :]
         return (ended[-1] - ended[0]) / (len(ended) - 1) if len(ended) > 1 else None
 

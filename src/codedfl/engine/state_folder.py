@@ -34,7 +34,7 @@ from codedfl.state import State
 INDEX = "index.msgpack"
 _FORMER = "index.former"  # the last index, until it is overwritten
 _FORMAT = "codedfl-state-4"  # 4: protocol version 3
-_DEPTH = 32  # of lists and tables within each other
+_DEPTH = 32  # how deep lists and tables may lie within each other
 _ZEROS = bytes(1 << 20)
 _DIGEST_BYTES = 32
 _DTYPE = re.compile(r"[<>|][biuf][1248]")  # numpy makes a little language of these, with errors of its own
@@ -73,7 +73,7 @@ class StateFolder:
         return self.path.with_name(self.path.name + ".lock")
 
     def _take_lock(self) -> int:
-        """Of the file that has the name when it is locked: while this one waited, it may have been removed."""
+        """Lock the file that has the name when it is locked: while this one waited, it may have been removed."""
         while True:
             handle = os.open(self._lock, os.O_WRONLY | os.O_CREAT, 0o600)
             fcntl.flock(handle, fcntl.LOCK_EX)
@@ -183,7 +183,7 @@ class StateFolder:
     # -- large values beside the index
 
     def _split(self, value: Any, names: set[str], fixed: set[int], former: dict[int, tuple[object, str]]) -> Any:
-        """The same structure for msgpack, with large values written to files and named in their place."""
+        """``value`` for msgpack, with large values written to files and named in their place."""
         if isinstance(value, np.ndarray):
             about = {"$dtype": value.dtype.str, "$shape": list(value.shape)}
             if value.nbytes > self._large:

@@ -34,7 +34,7 @@ _Entries = dict[tuple[str, ...], bytes]  # keys down to a value -> the value, pa
 
 
 class StateJournal(StateFolder):
-    """As a ``StateFolder``, for a process that stays: saving costs what has changed."""
+    """A ``StateFolder`` for a process that stays: saving costs what has changed."""
 
     _large: ClassVar[int] = 1 << 22  # what is smaller can be written anew a few times
 

@@ -32,11 +32,11 @@ from codedfl.engine.state_journal import StateJournal
 from codedfl.errors import CodedFLError, InvalidInput, NotEnoughDevices
 from codedfl.private_files import make_private_folder, sole_user, write_private
 from codedfl.protocol import Server
+from codedfl.protocol.schemes.described import RoleKeys
 from codedfl.run.event_log import Scored, StageBegun, begun
 from codedfl.solve.whole_total import TakesTotal
 from codedfl.statistics import Ask
 from codedfl.version import __version__
-from codedfl_lab.costs import RoleKeys
 
 log = logging.getLogger("codedfl.engine.server")
 

@@ -1,12 +1,11 @@
 """Ridge regression and classification on devices' data, as scikit-learn estimators.
 
 ``fit(X, y, device=ids)`` deals the rows out to devices and runs the real protocol in this process: column means and
-variances by secure sums, then a coded scheme (``codedfl_lab.costs``) with its keys, pads, masks and exact ring. Nothing
-is simulated but the network: everybody answers and in order, which changes nothing, since the gradients are exact
-whoever straggles. What comes out is the ridge solution on all rows together, up to rounding.
+variances by secure sums, then a coded scheme (``codedfl.protocol.schemes``) with its keys, pads, masks and exact ring.
+Nothing is simulated but the network: everybody answers and in order, which changes nothing, since the gradients are
+exact whoever straggles. What comes out is the ridge solution on all rows together, up to rounding.
 
-It does not model time (``codedfl_lab.comparing.simulator``), nor run on real machines (``codedfl.mqtt``,
-``codedfl.flower``).
+It does not model time, nor run on real machines (``codedfl.mqtt``, ``codedfl.flower``).
 """
 
 from __future__ import annotations

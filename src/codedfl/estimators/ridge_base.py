@@ -28,6 +28,8 @@ from codedfl.errors import InvalidInput
 from codedfl.estimators.training_rows import TrainingRows, device_ids, repeated, rows_by_id
 from codedfl.exact.fixed_point import FixedPoint
 from codedfl.privacy.budget import Budget
+from codedfl.protocol.schemes.descriptor import CodedScheme
+from codedfl.protocol.schemes.registry import coded_type
 from codedfl.run.in_process import no_more_than_needed, run_in_process
 from codedfl.run.noise import noise_of_run
 from codedfl.run.parties import make_parties
@@ -36,7 +38,6 @@ from codedfl.solve.noise_level import NoiseLevel
 from codedfl.solve.registry import DEFAULT_SOLVER, make_solver, solver_kind
 from codedfl.solve.solver import Converging, Solver
 from codedfl.typing import Floats
-from codedfl_lab.costs import CodedScheme, coded_type
 
 # Columns are standardised, so that the largest eigenvalue of X'X/m is at least about 1. An error of the solution may be
 # 1/lambda times the residual: the residual is taken down to a hundredth of lambda, within these limits.

@@ -21,13 +21,13 @@ from codedfl.errors import InvalidInput
 from codedfl.estimators.ridge import CodedRidge, CodedRidgeClassifier
 from codedfl.estimators.ridge_base import RidgeBase
 from codedfl.estimators.training_rows import TrainingRows
+from codedfl.protocol.schemes.descriptor import CodedScheme
 from codedfl.run.in_process import run_in_process
 from codedfl.run.parties import make_parties
 from codedfl.run.secure_sum import secure_sum_in_process
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.krylov import BlockKrylov
 from codedfl.typing import Floats
-from codedfl_lab.costs import CodedScheme
 
 PATH = tuple(10.0**k for k in range(-6, 1))
 

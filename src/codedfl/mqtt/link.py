@@ -30,7 +30,7 @@ from codedfl.mqtt.address import BrokerAddress
 
 log = logging.getLogger("codedfl.mqtt")
 
-EXPIRY_SECONDS = 60  # a call that a broker could not deliver for so long is stale: a newer one exists
+EXPIRY_SECONDS = 60  # a call that a broker could not deliver for this long is stale: a newer one exists
 MOST_WAITING = 16 << 20  # bytes of one topic: many times what is agreed to be on the way; a flood must not fill memory
 _KEEP_ALIVE = 20
 _CONNECT_SECONDS = 30.0  # a broker may be busy with the handshakes of many
@@ -92,7 +92,7 @@ class Link(Protocol):
         ...
 
     def events(self, seconds: float) -> list[Event]:
-        """What has happened, in order; waits so long for the first."""
+        """What has happened, in order; waits for the first, no longer than ``seconds``."""
         ...
 
 
@@ -156,7 +156,7 @@ class BrokerLink:
             raise BrokerFailed(self._failure)
 
     def _start_reading(self) -> None:
-        """In a thread of its own while this one computes: at Python's 5 ms a turn, a message would wait for that."""
+        """In a thread of its own while this one computes: at 5 ms per turn of Python, a message would wait for that."""
         sys.setswitchinterval(min(sys.getswitchinterval(), _TURN_SECONDS))
         self._client.loop_start()
 

@@ -1,6 +1,6 @@
 """What all parties have agreed on before any data moves: parameters, participants, order, keys.
 
-The participant set is frozen here. Its hash is in every later message and a device accepts one agreement a run, so
+The participant set is frozen here. Its hash is in every later message and a device accepts one agreement per run, so
 nobody can make a device answer once with and once without a third one (the difference would expose that one).
 
 Each member's entry is its own join: the key it drew for this run and a nonce, signed by its identity together with
@@ -61,7 +61,7 @@ class Parameters:
 
     Attributes
     ----------
-    scheme: name of the coded scheme (``codedfl_lab.costs``).
+    scheme: name of the coded scheme (``protocol.schemes``).
     alpha: how many devices' data each device can answer for. 1 is uncoded, D is replication.
     n_features, n_outputs: d and c, at least 1 each.
     bounds: public bounds on the data.
@@ -70,12 +70,20 @@ class Parameters:
     masks: zero-sum masks on the answers. Off only to show the attack they prevent.
     groups: how many groups with a code each; alpha then counts within a group. 1 is one code for all.
     reveals_gram: the first answer also brings the total of X'X to the server (one-shot).
-    epochs: at most so many updates are answered, the first one (for the constant) included.
-    colluders: z of role-keys: so many devices may collude with the server; z + 1 roles hold the keys.
+    epochs: the largest number of updates that are answered, the first one (for the constant) included.
+    colluders: z of role-keys: how many devices may collude with the server; z + 1 roles hold the keys.
     recipe: digest of everything that turns rows into X and Y (``data.recipe``); empty where both are given as they are.
     noise: what every owner adds to X'X and X'Y; None adds nothing. No row count is then summed: it would be exact.
     owners: for how many owners the scales are made, whoever takes part in the end; 0 is those of the agreement.
-    total_limit: of a total of whole numbers (n_features = 1, no X'X): no entry is larger in size. 0 for rows.
+    total_limit: the largest size of an entry in a total of whole numbers (n_features = 1, no X'X). 0 for rows.
+
+    Examples
+    --------
+    >>> from codedfl import Bounds, Parameters
+    >>> bounds = Bounds(features=1.0, labels=1.0, samples=1000, samples_per_device=300)
+    >>> parameters = Parameters("coded-keys", alpha=3, n_features=20, n_outputs=1, bounds=bounds)
+    >>> Parameters.decode(parameters.encode()) == parameters  # as it travels in an invitation
+    True
     """
 
     scheme: str
@@ -163,7 +171,7 @@ class Parameters:
 
     @property
     def directions(self) -> int:
-        """Of how many directions of the total Gram matrix the server may learn the image: c an epoch but the first."""
+        """How many directions of the total Gram matrix the server learns the image of: c per epoch after the first."""
         return self.n_outputs * (self.epochs - 1)
 
     def answer_length(self, epoch: int) -> int:
@@ -288,6 +296,18 @@ class Agreement:
     """The frozen set: what all were invited to, the members in the code's order, and Theta^(1).
 
     ``roles`` is for role-keys: the role of each member, ``NO_ROLE`` for none; ``helpers`` are members without data.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from codedfl import BlockKrylov, Dataset, RoleKeys, make_parties, make_problem, run_in_process
+    >>> X, y = np.arange(24.0).reshape(12, 2), np.arange(12) % 2
+    >>> rows = Dataset("made up", X, y, X, y, "classification", public_range=(0.0, 24.0))
+    >>> problem = make_problem(rows, n_devices=4, features="linear")
+    >>> server, devices = make_parties(RoleKeys(colluders=1), problem, BlockKrylov(epochs=5))
+    >>> model = run_in_process(server, devices)
+    >>> sorted(server.agreement.names), server.agreement.answer_code.n_roles
+    (['device-0', 'device-1', 'device-2', 'device-3'], 2)
     """
 
     invitation: Invitation
@@ -374,7 +394,7 @@ class Agreement:
         norm = column_norm(self.initial_model)
         if not math.isfinite(norm):
             raise InvalidInput("the initial model must be finite, got NaN or infinity")
-        # The same scales as of any other scheme with so many owners, so that models are the same bit for bit.
+        # All schemes with this number of owners have these scales, so that their models agree bit for bit.
         owners = self._scale_owners
         sizes = tuple(group_sizes(owners, p.alpha, p.groups))
         return FixedPoint.derive(p.bounds, p.n_features, owners, sizes, p.precision, norm, p.noise, p.n_outputs)
@@ -401,7 +421,7 @@ class Agreement:
 
     @cached_property
     def directions(self) -> int:
-        """Of how many directions of the total Gram matrix the server may learn the image, if it lies.
+        """How many directions of the total Gram matrix the server may learn the image of, if it lies.
 
         A device answers epochs - 1 of them, and a direction takes only a quorum of answers to the same e. So a server
         that asks different devices for different e learns more of them than an honest one (``Parameters.directions``):

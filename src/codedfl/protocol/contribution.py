@@ -170,7 +170,7 @@ class OwnData:
     """A device's contribution until it is used, which is once; then it is dropped, as is the seed of its noise.
 
     helper: the device has no data, and needs none.
-    noise_seed: of the noise that hides rows; empty until it is drawn.
+    noise_seed: seed of the noise that hides rows; empty until it is drawn.
     """
 
     checkpoint_fields: ClassVar[CheckpointFields] = {

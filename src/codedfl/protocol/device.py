@@ -42,11 +42,26 @@ class Device:
     identity : Identity or None
         Long-term key; drawn anew when None.
     noise_seed : bytes
-        Of the noise that hides rows, where it must be the same in every run on these terms; empty draws one.
+        Seed of the noise that hides rows, where it must be the same in every run on these terms; empty draws one.
     answered : collection of bytes
         Digests of the updates answered in earlier runs on the same terms: they count against the number agreed on.
     random_bytes : callable
         Source of all secrets; replaced only in tests and simulations that must be repeatable.
+
+    Examples
+    --------
+    A device is made by whoever makes the run (``make_parties``), takes messages and returns messages:
+
+    >>> import numpy as np
+    >>> from codedfl import BlockKrylov, Dataset, RoleKeys, make_parties, make_problem
+    >>> X, y = np.arange(24.0).reshape(12, 2), np.arange(12) % 2
+    >>> rows = Dataset("made up", X, y, X, y, "classification", public_range=(0.0, 24.0))
+    >>> problem = make_problem(rows, n_devices=4, features="linear")
+    >>> server, devices = make_parties(RoleKeys(colluders=1), problem, BlockKrylov(epochs=5))
+    >>> devices[0].receive(b"nonsense")
+    Traceback (most recent call last):
+    ...
+    codedfl.errors.MessageRefused: a message must be well-formed msgpack: damaged or cut (ExtraData)
     """
 
     def __init__(
@@ -157,7 +172,7 @@ class Device:
         try:
             handler(message)
         finally:
-            turn = session.outbox.emptied()  # of what was refused, nothing is sent or told
+            turn = session.outbox.emptied()  # nothing of what was refused is sent or told
         return turn
 
     def _check_run(self, message: Message) -> None:

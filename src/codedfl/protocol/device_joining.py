@@ -101,7 +101,7 @@ class DeviceJoining:
         if session.agreement is not None:
             if message.body == session.agreement.encoded:
                 return False
-            raise MessageRefused("a device accepts one agreement a run: a second, different one is refused")
+            raise MessageRefused("a device accepts one agreement per run: a second, different one is refused")
         if self.objection:  # before anything of the agreement's size is allocated
             raise MessageRefused(f"the agreement breaks a rule: {self.objection}")
         if not invitation.opens(message.body):

@@ -1,7 +1,7 @@
 """One epoch as the server has it: what was asked, who answered what, whether the answers agree, and what came of it.
 
-The epoch that is being asked for and the last one that ended are two values of this type. Of the last one only a number
-per answer is left, its projection; it serves to check answers that come late (``server_epochs``).
+The epoch that is being asked for and the last one that ended are two values of this type. Only a number per answer is
+left of the last one, its projection; it serves to check answers that come late (``server_epochs``).
 
 With answers beyond the D - alpha + 1 that decode, all are checked before they are used (``answer_check``).
 """
@@ -24,7 +24,7 @@ from codedfl.state import MAP, PLAIN, SET, CheckpointFields, Codec, State, optio
 from codedfl.typing import Planes
 
 CONFIRMING = 2  # spare answers that confirm an epoch: a single liar is then found out, whoever it is
-_MOST_CHOICES = 2000  # of answers to leave out, about a second's work
+_MOST_CHOICES = 2000  # ways to leave answers out, about a second's work
 
 
 @dataclass
@@ -36,11 +36,11 @@ class Epoch:
     update_digest: SHA-256 of the update that asks it. An answer names it, so it is to this very update.
     interrupted: set when the epoch asks the last one's question again, of everybody, because a late answer disputed
         it: the question that was put off for it.
-    answers: those in so far that count; of an epoch that ended none.
+    answers: those in so far that count; an epoch that ended has none.
     seed, projected: one random number per answer, by which they are compared. The seed is drawn when the first check
         needs it, that is after the answers were sent: nobody can answer wrongly and so that it is not seen.
-    used: of an epoch that ended, whose answers its total was decoded from.
-    total_digest: of its total on the ring, to see whether it is the same when it is asked again.
+    used: once the epoch has ended, whose answers its total was decoded from.
+    total_digest: digest of its total on the ring, to see whether it is the same when it is asked again.
     solver_before: the solver's state before its total, to undo it. None where it was confirmed at once, or never could
         be.
     confirmed: whether enough spare answers agreed with those used.
@@ -83,7 +83,7 @@ class Epoch:
         return self.interrupted is not None
 
     def ended(self, code: AnswerCode, total_digest: bytes, solver_before: State | None) -> Epoch:
-        """The same once its total is known: the answers are forgotten, what late ones are checked with is kept."""
+        """The epoch once its total is known: the answers are forgotten, what late ones are checked with is kept."""
         confirmed = can_confirm(code, self.answers)
         return replace(
             self,

@@ -29,7 +29,7 @@ class Question(NamedTuple):
 
     @property
     def digest(self) -> bytes:
-        """The same for the same question, whenever it is asked."""
+        """Equal for equal questions, whenever they are asked."""
         return hashlib.sha256(b"" if self.constant else self.integers.tobytes()).digest()
 
     def update(self, ring: Ring, epoch: int) -> Update:
@@ -51,7 +51,7 @@ class EpochTotal:
     """
 
     numbers: Floats
-    digest: bytes  # of the same on the ring
+    digest: bytes  # of the total on the ring
     samples: int = 0
     gram: Floats | None = None
 

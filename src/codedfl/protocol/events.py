@@ -219,7 +219,7 @@ class Outgoing:
 
     @cached_property
     def data(self) -> bytes:
-        """As it travels."""
+        """The event as it travels."""
         return self.message.encode()
 
 

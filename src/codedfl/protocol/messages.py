@@ -3,7 +3,7 @@
 A message is ``[magic, version, kind, run, agreement, sender, receiver, body, attachment, signature]``. The first
 seven fields are its *context*: they are authenticated with the body, whether it is sealed (to one receiver) or
 signed (by the server to all, by a device for the shares it gives to the relay). Sizes are what the latency model
-counts: 6 bytes a number for two primes, the upper triangle of a symmetric matrix, plus ``ENVELOPE_BYTES`` at most
+counts: 6 bytes per number for two primes, the upper triangle of a symmetric matrix, plus ``ENVELOPE_BYTES`` at most
 (and for bulk the cipher's 16 bytes a MiB).
 
 Decoders trust nothing: every type and length is checked, nothing is allocated from a declared size, and no list is
@@ -30,7 +30,7 @@ MAX_NAME = 64  # bytes
 # An upper bound on what a message adds to its payload: magic, version, kind, run, agreement hash, two names,
 # seal or signature, epoch, scale, and msgpack's own lengths.
 ENVELOPE_BYTES = 512
-_MOST_FIELDS = 64  # of a flat list, and itself: none has as many
+_MOST_FIELDS = 64  # objects of a flat list, itself included: none has as many
 _MOST_SHARE_FIELDS = 16 + 3 * 256  # a commitment for every role
 
 
@@ -229,7 +229,7 @@ class Commitments:
 
     @classmethod
     def to(cls, seeds: Mapping[str, bytes], owner: str, agreement: bytes, identity: Identity) -> Commitments:
-        """Of the seeds that are there; an empty one is not shared. ``agreement`` is its hash."""
+        """Commitments to the seeds that are there; an empty one is not shared. ``agreement`` is a hash."""
         digests = {purpose: commitment(seed, agreement, owner, purpose) for purpose, seed in seeds.items() if seed}
         return cls(digests, identity.sign(_commitment_statement(digests, owner, agreement)))
 
@@ -310,7 +310,7 @@ def _table(pairs: list[Any], what: str) -> dict[str, bytes]:
 
 
 def name_length(name: str) -> int:
-    """As a name travels: in bytes of UTF-8, so that ``ENVELOPE_BYTES`` holds for every alphabet."""
+    """The length of a name as it travels: in bytes of UTF-8, so that ``ENVELOPE_BYTES`` holds for every alphabet."""
     return len(name.encode(errors="replace"))
 
 

@@ -1,7 +1,7 @@
-"""Whose data are in the total: one list of owners a run, signed by a majority of the devices (role-keys).
+"""Whose data are in the total: one list of owners per run, signed by a majority of the devices (role-keys).
 
 If some holders summed over J and others over J without j, the difference would be device j. So a device signs one
-list a run, and a holder answers only to a list that more than (D + z)/2 of the D devices have signed: two such lists
+list per run, and a holder answers only to a list that more than (D + z)/2 of the D devices have signed: two such lists
 would share more than z signers, hence an honest one that signed twice. The list names each owner's commitments and
 upload, so that everybody sums the same.
 
@@ -49,7 +49,7 @@ class OwnerList:
 
     @classmethod
     def from_fields(cls, fields: list[list[Any]]) -> OwnerList:
-        """As saved by ``fields``; a list from the wire is read by ``decode``."""
+        """The list as saved by ``fields``; a list from the wire is read by ``decode``."""
         return cls(tuple(ListedOwner(*one) for one in fields))
 
     @cached_property

@@ -18,7 +18,7 @@ _ERRORS = (ValueError, msgpack.UnpackException, UnicodeDecodeError, TypeError)
 
 
 def unpack_bounded(data: bytes, what: str, depth: int, most: int = MOST_OBJECTS) -> Any:
-    """What is packed in ``data``, if it is well-formed and has at most so many objects, and containers in containers.
+    """What is packed in ``data``, if it is well-formed, has at most ``most`` objects and is no deeper than ``depth``.
 
     depth: 0 is a single value, 1 a list or table of values, and so on.
     """

@@ -46,6 +46,18 @@ class Server:
     Attributes
     ----------
     joining, sharing, epochs: the three phases, with what each has come to.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from codedfl import BlockKrylov, Dataset, RoleKeys, make_parties, make_problem, run_in_process
+    >>> X, y = np.arange(24.0).reshape(12, 2), np.arange(12) % 2
+    >>> rows = Dataset("made up", X, y, X, y, "classification", public_range=(0.0, 24.0))
+    >>> problem = make_problem(rows, n_devices=4, features="linear")
+    >>> server, devices = make_parties(RoleKeys(colluders=1), problem, BlockKrylov(epochs=5))
+    >>> model = run_in_process(server, devices)
+    >>> server.phase.value, np.array_equal(model, server.model)
+    ('finished', True)
     """
 
     def __init__(
@@ -233,7 +245,7 @@ class Server:
         try:
             act()
         finally:
-            turn = session.outbox.emptied()  # of what was refused, nothing is sent or told
+            turn = session.outbox.emptied()  # nothing of what was refused is sent or told
             if self.phase is Phase.FINISHED:
                 session.key = None  # what was sealed to this server's run key stays sealed for good
         return turn

@@ -264,7 +264,7 @@ class ServerEpochs:
     def _resolve(self, disputed: Epoch, right: bool) -> None:
         """The disputed epoch's total is known to be right, or not: exclude those who are guilty beyond doubt.
 
-        Invariant: of a right total the used answers are beyond suspicion, however many late ones agree against them;
+        Invariant: the answers that made a right total are beyond suspicion, however many late ones agree against them;
         of a wrong one somebody who was used must be among the liars, or the verdict is not about this total.
         """
         verdict = judge(self._code, disputed.projected)

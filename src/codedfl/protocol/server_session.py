@@ -96,7 +96,7 @@ class ServerSession:
         return sender, sealed.open_sealed(self.sealing, run_key, message.context(), message.body)
 
     def broadcast(self, kind: Kind, body: bytes, receivers: tuple[str, ...]) -> None:
-        """The same to all, signed and not sealed."""
+        """Send one message to all receivers, signed and not sealed."""
         self.outbox.send(receivers, self.signed(kind, body))
 
     def signed(self, kind: Kind, body: bytes) -> Message:

@@ -9,7 +9,7 @@ from codedfl.crypto.sealed import bulk_size
 from codedfl.protocol.agreement import Parameters
 from codedfl.protocol.messages import ENVELOPE_BYTES, Kind
 
-MOST_PLAIN_BYTES = 2**16  # of what carries no numbers
+MOST_PLAIN_BYTES = 2**16  # limit on what carries no numbers
 MOST_DEVICES = 2**16
 _BYTES_PER_NUMBER = 9  # on a ring of three primes; of two it is 6
 

@@ -61,7 +61,7 @@ class Terms:
 
     @property
     def directions(self) -> int:
-        """Of how many directions of X'X a server can learn the image over the life of these terms, if it lies.
+        """How many directions of X'X a server can learn the image of over the life of these terms, if it lies.
 
         Every device answers epochs - 1 different questions, in whatever run. Roles are the server's to deal: colluders
         with a role each leave one role to all others, and then every answer of theirs is a direction by itself.

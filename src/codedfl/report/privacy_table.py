@@ -9,11 +9,11 @@ from rich.text import Text
 
 from codedfl.errors import InvalidInput
 from codedfl.privacy.rows import PrivacyRow
-from codedfl_lab.report.tables import terminal_table
+from codedfl.report.text import terminal_table
 
 
 def privacy_table(rows: Sequence[PrivacyRow], title: str = "") -> Table:
-    """One row a party or a collusion; ``rows`` come from ``Scheme.privacy_rows``."""
+    """One row per party or collusion; ``rows`` come from ``Scheme.privacy_rows``."""
     if not rows:
         raise InvalidInput("rows must hold at least one party, got none")
     caption = f"Exposed: single devices whose sums it learns, its own members' not counted. {_how(rows)}"

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import IO, ClassVar, Literal
 
 from codedfl.protocol.events import Complained, Disputed, Event, LiarFound, Mended, OfDevice
+from codedfl.protocol.schemes.descriptor import CodedScheme
 from codedfl.version import __version__
-from codedfl_lab.costs import CodedScheme
 
 EVENTS_FILE = "events.jsonl"
 EVENTS_FORMAT = "codedfl-events-1"
@@ -109,7 +109,7 @@ class EpochScored(Event):
 
 @dataclass(frozen=True)
 class Scored(Event):
-    """The devices have scored the last model of a study: on so many ``rows`` that they held out, summed over them."""
+    """The devices have scored the last model of a study on the ``rows`` that they held out, summed over them."""
 
     event: ClassVar[str] = "scored"
     score: float
@@ -175,7 +175,7 @@ def begun(
     n_features: int,
     n_outputs: int,
 ) -> Begun:
-    """What a scheme on so many devices has to say of itself."""
+    """What a scheme on ``n_devices`` has to say of itself."""
     exposure = scheme.exposure(n_devices)
     return Begun(
         title=title,

@@ -58,11 +58,24 @@ def run_in_process(
 ) -> NDArray[np.float64]:
     """Train to the end and return the model.
 
-    ``arrivals`` is asked once an epoch who answers it, and in which order; the answers behind the first
+    ``arrivals`` is asked once per epoch who answers it, and in which order; the answers behind the first
     D - alpha + 1 are delivered all the same and must change nothing. Raises ``NotEnoughDevices`` (with the model so
     far) when too few answer, ``InvalidInput`` when a device refuses to join, and what a run failed of, after the
     devices were told of its end. ``silent`` devices join and are not heard of again. ``watch`` is told what happens,
     and how many bytes travel.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from codedfl import BlockKrylov, Dataset, RoleKeys, make_parties, make_problem, run_in_process
+    >>> X, y = np.arange(24.0).reshape(12, 2), np.arange(12) % 2
+    >>> rows = Dataset("made up", X, y, X, y, "classification", public_range=(0.0, 24.0))
+    >>> problem = make_problem(rows, n_devices=4, features="linear")
+    >>> exact = run_in_process(*make_parties(RoleKeys(colluders=1), problem, BlockKrylov(epochs=5)))
+    >>> parties = make_parties(RoleKeys(colluders=1), problem, BlockKrylov(epochs=5))
+    >>> slowest_missing = run_in_process(*parties, arrivals=lambda epoch, names: names[:-1])
+    >>> np.array_equal(exact, slowest_missing)
+    True
     """
     by_name = {device.name: device for device in devices}
     if len(by_name) != len(devices):

@@ -7,8 +7,8 @@ from codedfl.errors import InvalidInput
 from codedfl.exact.fixed_point import Bounds
 from codedfl.exact.row_noise import RowNoise
 from codedfl.privacy.budget import Budget
+from codedfl.protocol.schemes.descriptor import CodedScheme
 from codedfl.solve.noise_level import NoiseLevel, noise_and_level
-from codedfl_lab.costs.coded import CodedScheme
 
 
 def noise_of_run(

@@ -9,9 +9,9 @@ from codedfl.data.problem import Problem
 from codedfl.errors import InvalidInput
 from codedfl.exact.row_noise import RowNoise
 from codedfl.protocol import Device, Parameters, Rows, RunPlan, Server
+from codedfl.protocol.schemes.descriptor import CodedScheme
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats, RandomBytes
-from codedfl_lab.costs import CodedScheme
 
 
 def make_parties(
@@ -32,6 +32,17 @@ def make_parties(
     order: which device takes which position of the code; None takes them as the problem lists them.
     noise: what each device adds to X'X and X'Y; None adds nothing.
     random_bytes: replaces the system's randomness.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from codedfl import BlockKrylov, Dataset, RoleKeys, make_parties, make_problem
+    >>> X, y = np.arange(24.0).reshape(12, 2), np.arange(12) % 2
+    >>> rows = Dataset("made up", X, y, X, y, "classification", public_range=(0.0, 24.0))
+    >>> problem = make_problem(rows, n_devices=4, features="linear")
+    >>> server, devices = make_parties(RoleKeys(colluders=1), problem, BlockKrylov(epochs=5))
+    >>> server.expected, len(devices)
+    (('device-0', 'device-1', 'device-2', 'device-3'), 4)
     """
     scheme.check(problem.n_devices)
     parameters = Parameters(

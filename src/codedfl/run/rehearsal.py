@@ -28,13 +28,12 @@ from codedfl.crypto.sealed import Identity
 from codedfl.data.tables import ENDINGS, RawTable, read_file
 from codedfl.errors import InvalidInput, NotEnoughDevices
 from codedfl.protocol import Device, Server
+from codedfl.protocol.schemes.described import RoleKeys
 from codedfl.run.event_log import Begun, begun
-from codedfl.run.virtual_time import run_in_virtual_time
+from codedfl.run.virtual_time import AlikeDevices, MakeTiming, RunShape, run_in_virtual_time
 from codedfl.run.virtual_watch import VirtualWatch
 from codedfl.solve.whole_total import TakesTotal
 from codedfl.statistics import Ask
-from codedfl_lab.costs import Conditions, RoleKeys, WorkShape
-from codedfl_lab.fleet.fleet import Fleet
 
 
 def read_folder(folder: Path) -> dict[str, RawTable]:
@@ -86,7 +85,7 @@ class Rehearsed:
     """A study with made-up keys and the rows of real tables, ready to be asked for totals.
 
     study: its roster and its server's key are replaced by made-up ones.
-    roster: of all devices; its keys are replaced by made-up ones.
+    roster: all devices; its keys are replaced by made-up ones.
     snapshots: the rows of each device that takes part, by its name. ``approve`` puts them there.
     """
 
@@ -118,7 +117,7 @@ class Rehearsed:
     def answer(
         self,
         ask: Ask,
-        at: Conditions,
+        timing: MakeTiming,
         rng: np.random.Generator,
         on_epoch: Callable[[int, float], None] = lambda _epoch, _seconds: None,
         gone: Collection[str] = (),
@@ -143,21 +142,22 @@ class Rehearsed:
         before, p = self.seconds, run.parameters
         if watch is not None:
             watch.stage(ask.statistic, before, run.trains)
-        shape = WorkShape(p.n_features, p.n_outputs, np.full(len(names), self.study.max_rows_per_device))
+        shape = RunShape(len(names), p.n_features, p.n_outputs, self.study.max_rows_per_device)
 
         def ended(epoch: int, seconds: float) -> None:
             self.seconds, self.epochs = before + seconds, self.epochs + 1
             on_epoch(epoch, self.seconds)
 
         scheme = RoleKeys(self.study.colluders, len(plan.holders))
-        model = run_in_virtual_time(server, devices, scheme, shape, at, rng, on_epoch=ended, gone=gone, watch=watch)
+        when = timing(scheme, shape, rng)
+        model = run_in_virtual_time(server, devices, when, on_epoch=ended, gone=gone, watch=watch)
         return solver.numbers if isinstance(solver, TakesTotal) else model
 
 
 def rehearse(
     rehearsed: Rehearsed,
-    fleet: Fleet,
     rng: np.random.Generator,
+    timing: MakeTiming = AlikeDevices,
     *,
     on_epoch: Callable[[int, float], None] = lambda _epoch, _seconds: None,
     gone: Collection[str] = (),
@@ -165,7 +165,7 @@ def rehearse(
 ) -> Rehearsal:
     """All analyses of a study on the rows of its devices.
 
-    fleet: of as many devices as take part; whose answers come first follows from it.
+    timing: whose answers come first; a fleet's times are ``codedfl_lab``'s.
     gone: devices that upload and then answer nothing.
     folder: where the event log of the run goes; None writes none.
     """
@@ -175,7 +175,7 @@ def rehearse(
         raise NotEnoughDevices(f"{objection}; not taking part: {', '.join(absent)}", absent)
     watch = None if folder is None else VirtualWatch(folder, _begun(study, len(rehearsed.snapshots)))
     with watch or nullcontext():
-        findings = drive(study, lambda ask: rehearsed.answer(ask, Conditions(fleet), rng, on_epoch, gone, watch))
+        findings = drive(study, lambda ask: rehearsed.answer(ask, timing, rng, on_epoch, gone, watch))
     return Rehearsal(findings, rehearsed.seconds, rehearsed.epochs)
 
 

@@ -19,10 +19,10 @@ from codedfl.errors import InvalidInput
 from codedfl.exact.fixed_point import Bounds
 from codedfl.exact.ring import Ring
 from codedfl.protocol import Device, Parameters, RunPlan, Server, WholeNumbers
+from codedfl.protocol.schemes.described import RoleKeys
 from codedfl.run.in_process import run_in_process
 from codedfl.solve.whole_total import TakesTotal
 from codedfl.typing import Floats, Planes
-from codedfl_lab.costs import RoleKeys
 
 _DIGITS = 10
 _DIGIT_BITS = 36  # two primes hold the total of 500 devices
@@ -33,7 +33,7 @@ LARGEST = 2.0**_FRACTION_BITS  # about 1.5e54: an entry must be smaller, also a 
 def secure_sum_in_process(vectors: Sequence[Floats], colluders: int = 1) -> Floats:
     """The sum of at least two vectors of one length, exact but for the last bit of each float.
 
-    colluders: so many devices together with the server learn the sum of the others only, and one in any case.
+    colluders: how many devices, together with the server, learn only the sum of the others; never fewer than one.
     """
     n_devices = len(vectors)
     if n_devices < 2:

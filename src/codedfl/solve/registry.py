@@ -10,7 +10,9 @@ import copy
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
+from codedfl.additions import SOLVERS, additions, load_addition
 from codedfl.errors import InvalidInput
 from codedfl.solve import krylov
 from codedfl.solve.closed_form import ClosedForm
@@ -20,7 +22,6 @@ from codedfl.solve.noise_level import NoiseLevel
 from codedfl.solve.shrunken import Shrunken
 from codedfl.solve.solver import GramSolver, Solver
 
-ENTRY_POINTS = "codedfl.solvers"
 BLOCK_KRYLOV = "block-krylov"
 CLOSED_FORM = "closed-form"
 DEFAULT_SOLVER = BLOCK_KRYLOV  # for every scheme that gives exact products
@@ -215,18 +216,18 @@ def _load_entry_points() -> None:
     if _loaded:
         return
     _loaded = True
-    from importlib.metadata import entry_points  # here: it takes 20 ms, and a device never gets here
-
-    for entry in entry_points(group=ENTRY_POINTS):
+    for name, entry in additions(SOLVERS).items():
         try:
-            kind = entry.load()
-            if not isinstance(kind, SolverKind) or kind.name != entry.name:
-                raise InvalidInput(f"it must be a SolverKind of that name, got {kind!r:.80}")
-            register_solver(kind)
-        except Exception as error:
-            why = " ".join(f"{type(error).__name__}: {error}".split())
-            _broken[entry.name] = f"the solver {entry.name} ({entry.value}) could not be loaded: {why}"
-            _log.warning("%s", _broken[entry.name])
+            load_addition(entry, "solver", partial(_add, name))
+        except InvalidInput as error:
+            _broken[name] = str(error)
+            _log.warning("%s", error)
+
+
+def _add(name: str, kind: object) -> None:
+    if not isinstance(kind, SolverKind) or kind.name != name:
+        raise InvalidInput(f"it must be a SolverKind of that name, got {kind!r:.80}")
+    register_solver(kind)
 
 
 _OURS = (

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from codedfl_lab.datasets import DataUnavailable, fetch_dataset
+from codedfl.errors import DataUnavailable
+from codedfl_lab.datasets import fetch_dataset
 from codedfl_lab.datasets import mirror as mirror_module
 from codedfl_lab.datasets.fetch import cache_folder, fetch_files
 from codedfl_lab.datasets.packages import DebianPackage, NpmPackage

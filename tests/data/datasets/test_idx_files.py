@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codedfl_lab.datasets import DataUnavailable, fetch_dataset, load
+from codedfl.errors import DataUnavailable
+from codedfl_lab.datasets import fetch_dataset, load
 from codedfl_lab.datasets.idx import read_idx
 
 

@@ -20,12 +20,26 @@ from codedfl.code.quorum import Quorum
 from codedfl.data.problem import MINI_BATCHES, Problem
 from codedfl.errors import InvalidInput
 from codedfl.privacy.views import Views, clear_views
+from codedfl.protocol.schemes.descriptor import Scheme
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats, Singles
 from codedfl_lab.baselines.conventional import mini_batch_descent, mini_batch_load
 from codedfl_lab.baselines.load_allocation import LoadAllocation, allocate_loads
 from codedfl_lab.costs.central import CentralTotals
-from codedfl_lab.costs.scheme import FLOAT_BITS, Conditions, Descent, DeviceCosts, EpochLoad, Scheme, Sharing, WorkShape
+from codedfl_lab.costs.times import (
+    FLOAT_BITS,
+    Conditions,
+    Descent,
+    DeviceCosts,
+    EpochLoad,
+    Sharing,
+    WorkShape,
+    device_costs,
+    epoch_load,
+    models,
+    raw_row_costs,
+    sharing,
+)
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.fleet.latency import crypto_macs, upload_times
 
@@ -67,10 +81,7 @@ class CodedFedL(Scheme):
         learns = "from parity each device's mean image per class, and single images of a device with few samples"
         return clear_views(n_devices, sees, learns)
 
-    def device_costs(self, shape: WorkShape, at: Conditions, epochs: int) -> DeviceCosts:
-        return super().device_costs(shape, at, epochs).plus(upload_bytes=self._parity_bits(shape) / 8)
-
-    def _parity_bits(self, shape: WorkShape) -> float:
+    def parity_bits(self, shape: WorkShape) -> float:
         """delta m rows of d + c numbers."""
         return self.delta * int(shape.samples.sum()) * (shape.n_features + shape.n_outputs) * FLOAT_BITS
 
@@ -97,56 +108,7 @@ class CodedFedL(Scheme):
             mini_batches=MINI_BATCHES,
         )
 
-    def sharing(self, shape: WorkShape, at: Conditions, draws: int, rng: np.random.Generator) -> Sharing:
-        """Every device uploads delta m rows of d + c numbers; the server needs them all.
-
-        The convention is the one of all schemes. The authors' program mixes two: it draws this upload and waits for
-        the slowest, which is "per-message" here, and takes mean times for the coded scheme (docs/methods.md).
-        """
-        bits = self._parity_bits(shape)
-        macs = crypto_macs(at.fleet, sealed_bits=bits)
-        uploaded = upload_times(at.times, bits, at.sharing, draws, rng, macs=macs, chunk_bits=at.chunk_bits)
-        return Sharing(uploaded.max(axis=1), uploaded)
-
-    def epoch_load(self, shape: WorkShape, fleet: Fleet) -> EpochLoad:
-        base = mini_batch_load(shape, fleet, Quorum.all_but(fleet.n_devices))
-        chosen = self.allocation(shape, fleet)
-        macs = chosen.loads.astype(np.float64) * (2 * shape.model_numbers)
-        return EpochLoad(macs, base.bits_down, base.bits_up, base.quorum, deadline=chosen.deadline)
-
-    def models(
-        self, totals: CentralTotals, solver: Solver | None, descent: Descent, at: Conditions, rng: np.random.Generator
-    ) -> Iterator[Floats]:
-        del solver
-        problem, fleet = totals.problem, at.fleet
-        chosen = self.allocation(WorkShape.of(problem), fleet)
-        # Everything processed, as Gram matrices; in an epoch only those who are late have to be taken off.
-        parts = []
-        for batch in range(MINI_BATCHES):
-            processed = _processed(problem, chosen, batch, np.ones(fleet.n_devices))
-            lost = _processed(problem, chosen, batch, chosen.return_probability)
-            parts.append((self._parity(totals, batch, lost, rng), processed))
-        counts = np.maximum(1, totals.batch_samples)
-        matrices = (
-            (parity[0] + processed[0]) / count for (parity, processed), count in zip(parts, counts, strict=True)
-        )
-
-        def gradient(batch: int, theta: Floats) -> Floats:
-            theta32 = theta.astype(np.float32)
-            total = np.zeros(theta.shape)
-            for gram, cross, _ in parts[batch]:
-                total += gram @ theta32 - cross
-            # P(T_i <= t*) is exact for each device's load, so who is late can be drawn from it directly.
-            late = np.flatnonzero(rng.random(fleet.n_devices) >= chosen.return_probability)
-            for device in late:
-                rows = processed_rows(problem, int(device), batch, int(chosen.loads[device]))
-                X = problem.X[rows]
-                total -= X.T @ (X @ theta32 - problem.Y[rows].astype(np.float32))
-            return np.asarray(total / totals.batch_samples[batch])
-
-        return mini_batch_descent(problem, descent, matrices, gradient)
-
-    def _parity(self, totals: CentralTotals, batch: int, returned: Statistics, rng: np.random.Generator) -> Statistics:
+    def parity(self, totals: CentralTotals, batch: int, returned: Statistics, rng: np.random.Generator) -> Statistics:
         """X~'X~ and X~'Y~ of the summed parity of one mini-batch.
 
         Summed over devices, X~ = G (W X) with one Gaussian G for all rows of the batch. With W [X Y] = Q R, G Q is
@@ -166,6 +128,72 @@ class CodedFedL(Scheme):
         root = factor @ _wishart_root(count, factor.shape[1], rng) / np.sqrt(count)
         top = root[:d].astype(np.float32)
         return top @ top.T, top @ root[d:].T.astype(np.float32), root[d:] @ root[d:].T
+
+
+@device_costs.register(CodedFedL)
+def parity_costs(scheme: CodedFedL, shape: WorkShape, at: Conditions, epochs: int) -> DeviceCosts:
+    """The parity rows go up once."""
+    return raw_row_costs(scheme, shape, at, epochs).plus(upload_bytes=scheme.parity_bits(shape) / 8)
+
+
+@sharing.register(CodedFedL)
+def parity_upload(scheme: CodedFedL, shape: WorkShape, at: Conditions, draws: int, rng: np.random.Generator) -> Sharing:
+    """Every device uploads delta m rows of d + c numbers; the server needs them all.
+
+    The convention is the one of all schemes. The authors' program mixes two: it draws this upload and waits for
+    the slowest, which is "per-message" here, and takes mean times for the coded scheme (docs/methods.md).
+    """
+    bits = scheme.parity_bits(shape)
+    macs = crypto_macs(at.fleet, sealed_bits=bits)
+    uploaded = upload_times(at.times, bits, at.sharing, draws, rng, macs=macs, chunk_bits=at.chunk_bits)
+    return Sharing(uploaded.max(axis=1), uploaded)
+
+
+@epoch_load.register(CodedFedL)
+def deadline_load(scheme: CodedFedL, shape: WorkShape, fleet: Fleet) -> EpochLoad:
+    """As many points of a mini-batch as pay before the deadline."""
+    base = mini_batch_load(shape, fleet, Quorum.all_but(fleet.n_devices))
+    chosen = scheme.allocation(shape, fleet)
+    macs = chosen.loads.astype(np.float64) * (2 * shape.model_numbers)
+    return EpochLoad(macs, base.bits_down, base.bits_up, base.quorum, deadline=chosen.deadline)
+
+
+@models.register(CodedFedL)
+def models_with_parity(
+    scheme: CodedFedL,
+    totals: CentralTotals,
+    solver: Solver | None,
+    descent: Descent,
+    at: Conditions,
+    rng: np.random.Generator,
+) -> Iterator[Floats]:
+    """Descent on what arrives by the deadline and on the parity data."""
+    del solver
+    problem, fleet = totals.problem, at.fleet
+    chosen = scheme.allocation(WorkShape.of(problem), fleet)
+    # Everything processed, as Gram matrices; in an epoch only those who are late have to be taken off.
+    parts = []
+    for batch in range(MINI_BATCHES):
+        processed = _processed(problem, chosen, batch, np.ones(fleet.n_devices))
+        lost = _processed(problem, chosen, batch, chosen.return_probability)
+        parts.append((scheme.parity(totals, batch, lost, rng), processed))
+    counts = np.maximum(1, totals.batch_samples)
+    matrices = ((parity[0] + processed[0]) / count for (parity, processed), count in zip(parts, counts, strict=True))
+
+    def gradient(batch: int, theta: Floats) -> Floats:
+        theta32 = theta.astype(np.float32)
+        total = np.zeros(theta.shape)
+        for gram, cross, _ in parts[batch]:
+            total += gram @ theta32 - cross
+        # P(T_i <= t*) is exact for each device's load, so who is late can be drawn from it directly.
+        late = np.flatnonzero(rng.random(fleet.n_devices) >= chosen.return_probability)
+        for device in late:
+            rows = processed_rows(problem, int(device), batch, int(chosen.loads[device]))
+            X = problem.X[rows]
+            total -= X.T @ (X @ theta32 - problem.Y[rows].astype(np.float32))
+        return np.asarray(total / totals.batch_samples[batch])
+
+    return mini_batch_descent(problem, descent, matrices, gradient)
 
 
 def semidefinite_factor(gram: Floats) -> Floats:

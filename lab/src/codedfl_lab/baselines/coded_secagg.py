@@ -17,13 +17,23 @@ from codedfl.errors import InvalidInput
 from codedfl.privacy.views import Views
 from codedfl.typing import Seconds
 from codedfl_lab.baselines.light_secagg import SecretShared
-from codedfl_lab.costs.scheme import Conditions, DeviceCosts, EpochLoad, ExactScheme, WorkShape
+from codedfl_lab.costs.times import (
+    Conditions,
+    DeviceCosts,
+    EpochLoad,
+    WorkShape,
+    device_costs,
+    end_times,
+    epoch_costs,
+    epoch_load,
+    stragglers,
+)
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.fleet.latency import authors_sharing_time, ring_macs
 
 
 @dataclass(frozen=True)
-class CodedSecAgg(SecretShared, ExactScheme):
+class CodedSecAgg(SecretShared):
     """z: so many devices may collude. groups: of n = D / groups devices each, which must divide D.
 
     number_bits: of a share on the wire; 72 in the authors' code, 48 to compare like with like.
@@ -34,6 +44,7 @@ class CodedSecAgg(SecretShared, ExactScheme):
     number_bits: int = 72
     awaited: int = 2
     name: ClassVar[str] = "coded-secagg"
+    exact: ClassVar[bool] = True
     shares_gram: ClassVar[bool] = True
 
     @property
@@ -61,49 +72,57 @@ class CodedSecAgg(SecretShared, ExactScheme):
         if not 0 <= self.z <= most:
             raise InvalidInput(f"z must be between 0 and a group's size less {self.awaited} ({most}), got {self.z}")
 
-    def stragglers(self, shape: WorkShape, fleet: Fleet) -> int:
-        """Whoever they are: each spoils one of the n sums."""
-        del shape
-        return fleet.n_devices // self.groups - self.z - self.awaited
 
-    def epoch_load(self, shape: WorkShape, fleet: Fleet) -> EpochLoad:
-        """d^2 c MACs on shares; a sum goes up to the server or up and down along the tree."""
-        bits = shape.model_numbers * self.number_bits
-        macs = ring_macs(shape.n_features * shape.model_numbers, self.number_bits)
-        return EpochLoad(macs, bits, bits, Quorum.all_but(fleet.n_devices, self.stragglers(shape, fleet)))
+@stragglers.register(CodedSecAgg)
+def sums_not_needed(scheme: CodedSecAgg, shape: WorkShape, fleet: Fleet) -> int:
+    """Whoever they are: each spoils one of the n sums."""
+    del shape
+    return fleet.n_devices // scheme.groups - scheme.z - scheme.awaited
 
-    def device_costs(self, shape: WorkShape, at: Conditions, epochs: int) -> DeviceCosts:
-        """n - 1 shares each way before the epochs, and one share held."""
-        others = at.fleet.n_devices // self.groups - 1
-        share = shape.bulk_numbers * self.number_bits / 8
-        held = shape.n_features**2 * self.number_bits / 8
-        costs = self._epoch_costs(shape, at, epochs, memory_bytes=held)
-        return costs.plus(upload_bytes=others * share, download_bytes=others * share)
 
-    def end_times(
-        self,
-        shape: WorkShape,
-        at: Conditions,
-        epochs: int,
-        draws: int,
-        rng: np.random.Generator,
-        epochs_rng: np.random.Generator | None = None,
-    ) -> tuple[Seconds, Seconds]:
-        """The authors' formulas, with the times of ``at``; its sharing convention and policy are not read."""
-        rng = epochs_rng or rng  # nothing is drawn before the epochs
-        times, size = at.times, at.fleet.n_devices // self.groups
-        load = self.epoch_load(shape, at.fleet)
-        start = np.full(draws, authors_sharing_time(times, shape.bulk_numbers * self.number_bits, size - 1))
-        hops = int(np.log2(self.groups)) + 1
-        both_ways = times.mean_transfer_times(load.bits_up, "up") + times.mean_transfer_times(load.bits_down, "down")
-        decoding = (
-            shape.model_numbers * size * (2 * (size - self.z - self.awaited) - 1.5 + 1.5 * np.ceil(np.log2(size)))
-        )
-        after = hops * both_ways.max() + ring_macs(decoding, self.number_bits) / at.fleet.server_mac_rate
-        slowest_of_group = [
-            times.compute_times(load.macs, draws, rng).reshape(draws, size, self.groups).max(axis=2)
-            for _ in range(epochs)
-        ]
-        wanted = self.z + self.awaited - 1
-        lengths = np.stack([np.partition(one, wanted, axis=1)[:, wanted] for one in slowest_of_group], axis=1) + after
-        return start, start[:, None] + lengths.cumsum(axis=1)
+@epoch_load.register(CodedSecAgg)
+def shares_load(scheme: CodedSecAgg, shape: WorkShape, fleet: Fleet) -> EpochLoad:
+    """d^2 c MACs on shares; a sum goes up to the server or up and down along the tree."""
+    bits = shape.model_numbers * scheme.number_bits
+    macs = ring_macs(shape.n_features * shape.model_numbers, scheme.number_bits)
+    return EpochLoad(macs, bits, bits, Quorum.all_but(fleet.n_devices, sums_not_needed(scheme, shape, fleet)))
+
+
+@device_costs.register(CodedSecAgg)
+def shares_costs(scheme: CodedSecAgg, shape: WorkShape, at: Conditions, epochs: int) -> DeviceCosts:
+    """n - 1 shares each way before the epochs, and one share held."""
+    others = at.fleet.n_devices // scheme.groups - 1
+    share = shape.bulk_numbers * scheme.number_bits / 8
+    held = shape.n_features**2 * scheme.number_bits / 8
+    costs = epoch_costs(scheme, shape, at, epochs, memory_bytes=held)
+    return costs.plus(upload_bytes=others * share, download_bytes=others * share)
+
+
+@end_times.register(CodedSecAgg)
+def shares_end_times(
+    scheme: CodedSecAgg,
+    shape: WorkShape,
+    at: Conditions,
+    epochs: int,
+    draws: int,
+    rng: np.random.Generator,
+    epochs_rng: np.random.Generator | None = None,
+) -> tuple[Seconds, Seconds]:
+    """The authors' formulas, with the times of ``at``; its sharing convention and policy are not read."""
+    rng = epochs_rng or rng  # nothing is drawn before the epochs
+    times, size = at.times, at.fleet.n_devices // scheme.groups
+    load = epoch_load(scheme, shape, at.fleet)
+    start = np.full(draws, authors_sharing_time(times, shape.bulk_numbers * scheme.number_bits, size - 1))
+    hops = int(np.log2(scheme.groups)) + 1
+    both_ways = times.mean_transfer_times(load.bits_up, "up") + times.mean_transfer_times(load.bits_down, "down")
+    decoding = (
+        shape.model_numbers * size * (2 * (size - scheme.z - scheme.awaited) - 1.5 + 1.5 * np.ceil(np.log2(size)))
+    )
+    after = hops * both_ways.max() + ring_macs(decoding, scheme.number_bits) / at.fleet.server_mac_rate
+    slowest_of_group = [
+        times.compute_times(load.macs, draws, rng).reshape(draws, size, scheme.groups).max(axis=2)
+        for _ in range(epochs)
+    ]
+    wanted = scheme.z + scheme.awaited - 1
+    lengths = np.stack([np.partition(one, wanted, axis=1)[:, wanted] for one in slowest_of_group], axis=1) + after
+    return start, start[:, None] + lengths.cumsum(axis=1)

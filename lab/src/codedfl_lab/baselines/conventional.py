@@ -16,18 +16,21 @@ import numpy as np
 from codedfl.code.quorum import Quorum
 from codedfl.data.problem import MINI_BATCHES, Problem
 from codedfl.privacy.views import Views, clear_views
+from codedfl.protocol.schemes.descriptor import Scheme
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats
 from codedfl_lab.costs.central import CentralTotals
-from codedfl_lab.costs.scheme import (
+from codedfl_lab.costs.times import (
     FLOAT_BITS,
     Conditions,
     Descent,
     DeviceCosts,
     EpochLoad,
-    ExactScheme,
-    Scheme,
     WorkShape,
+    device_costs,
+    epoch_costs,
+    epoch_load,
+    models,
 )
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.fleet.latency import crypto_macs
@@ -61,26 +64,35 @@ class Conventional(ShowsGradients):
     def label(self) -> str:
         return "conventional FL"
 
-    def epoch_load(self, shape: WorkShape, fleet: Fleet) -> EpochLoad:
-        """2 (n_i/5) d c MACs: X Theta, then X' times the residual, on one mini-batch."""
-        return mini_batch_load(shape, fleet, Quorum.all_but(fleet.n_devices))
 
-    def models(
-        self, totals: CentralTotals, solver: Solver | None, descent: Descent, at: Conditions, rng: np.random.Generator
-    ) -> Iterator[Floats]:
-        """Mini-batch descent; everybody is always in time, so the sums over devices suffice."""
-        del solver, at, rng
+@epoch_load.register(Conventional)
+def conventional_load(_scheme: Conventional, shape: WorkShape, fleet: Fleet) -> EpochLoad:
+    """2 (n_i/5) d c MACs: X Theta, then X' times the residual, on one mini-batch."""
+    return mini_batch_load(shape, fleet, Quorum.all_but(fleet.n_devices))
 
-        def gradient(batch: int, theta: Floats) -> Floats:
-            product = totals.batch_gram[batch] @ theta.astype(np.float32)
-            # Devices with fewer rows than mini-batches leave some empty: then nothing is learnt.
-            return np.asarray((product - totals.batch_cross[batch]) / max(1, totals.batch_samples[batch]))
 
-        return mini_batch_descent(totals.problem, descent, totals.batch_matrices(), gradient)
+@models.register(Conventional)
+def conventional_models(
+    _scheme: Conventional,
+    totals: CentralTotals,
+    solver: Solver | None,
+    descent: Descent,
+    at: Conditions,
+    rng: np.random.Generator,
+) -> Iterator[Floats]:
+    """Mini-batch descent; everybody is always in time, so the sums over devices suffice."""
+    del solver, at, rng
+
+    def gradient(batch: int, theta: Floats) -> Floats:
+        product = totals.batch_gram[batch] @ theta.astype(np.float32)
+        # Devices with fewer rows than mini-batches leave some empty: then nothing is learnt.
+        return np.asarray((product - totals.batch_cross[batch]) / max(1, totals.batch_samples[batch]))
+
+    return mini_batch_descent(totals.problem, descent, totals.batch_matrices(), gradient)
 
 
 @dataclass(frozen=True)
-class ConventionalFullBatch(ShowsGradients, ExactScheme):
+class ConventionalFullBatch(ShowsGradients):
     """Conventional FL on all local data with a stored Gram matrix: exact, so it can run any solver.
 
     The fair rival of a coded scheme with conjugate gradient: the same solver, but waiting for everybody. What float32
@@ -94,21 +106,26 @@ class ConventionalFullBatch(ShowsGradients, ExactScheme):
     """
 
     name: ClassVar[str] = "conventional-full-batch"
+    exact: ClassVar[bool] = True
 
     @property
     def label(self) -> str:
         return "conventional FL, full batch"
 
-    def device_costs(self, shape: WorkShape, at: Conditions, epochs: int) -> DeviceCosts:
-        """It holds its Gram matrix in float32."""
-        return self._epoch_costs(shape, at, epochs, memory_bytes=shape.n_features**2 * FLOAT_BITS / 8)
 
-    def epoch_load(self, shape: WorkShape, fleet: Fleet) -> EpochLoad:
-        """d^2 c MACs in float32, as in the coded schemes."""
-        numbers = shape.model_numbers
-        bits = numbers * FLOAT_BITS
-        macs = shape.n_features * numbers + crypto_macs(fleet, sealed_bits=bits)
-        return EpochLoad(macs, bits, bits, Quorum.all_but(fleet.n_devices))
+@device_costs.register(ConventionalFullBatch)
+def full_batch_costs(scheme: ConventionalFullBatch, shape: WorkShape, at: Conditions, epochs: int) -> DeviceCosts:
+    """It holds its Gram matrix in float32."""
+    return epoch_costs(scheme, shape, at, epochs, memory_bytes=shape.n_features**2 * FLOAT_BITS / 8)
+
+
+@epoch_load.register(ConventionalFullBatch)
+def full_batch_load(_scheme: ConventionalFullBatch, shape: WorkShape, fleet: Fleet) -> EpochLoad:
+    """d^2 c MACs in float32, as in the coded schemes."""
+    numbers = shape.model_numbers
+    bits = numbers * FLOAT_BITS
+    macs = shape.n_features * numbers + crypto_macs(fleet, sealed_bits=bits)
+    return EpochLoad(macs, bits, bits, Quorum.all_but(fleet.n_devices))
 
 
 def mini_batch_descent(

@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 from codedfl.code.quorum import Quorum
 from codedfl.data.problem import Problem
 from codedfl.errors import InvalidInput
+from codedfl.protocol.schemes.descriptor import Scheme
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats
 from codedfl_lab.baselines.conventional import ShowsGradients, mini_batch_descent, mini_batch_load
 from codedfl_lab.costs.central import CentralTotals
-from codedfl_lab.costs.scheme import Conditions, Descent, EpochLoad, Scheme, WorkShape
+from codedfl_lab.costs.times import Conditions, Descent, EpochLoad, WorkShape, epoch_load, models
 from codedfl_lab.fleet.fleet import Fleet
 
 
@@ -63,27 +64,37 @@ class DropSlowest(ShowsGradients):
         if not 0 <= self.dropped < n_devices:
             raise InvalidInput(f"dropped must be between 0 and {n_devices - 1}, got {self.dropped}")
 
-    def epoch_load(self, shape: WorkShape, fleet: Fleet) -> EpochLoad:
-        return mini_batch_load(shape, fleet, Quorum.all_but(fleet.n_devices, self.dropped))
 
-    def models(
-        self, totals: CentralTotals, solver: Solver | None, descent: Descent, at: Conditions, rng: np.random.Generator
-    ) -> Iterator[Floats]:
-        """Descent on the mini-batches of those who were in time, drawn anew each epoch."""
-        del solver
-        problem, fleet = totals.problem, at.fleet
-        load = self.epoch_load(WorkShape.of(problem), fleet)
+@epoch_load.register(DropSlowest)
+def load_without_slowest(scheme: DropSlowest, shape: WorkShape, fleet: Fleet) -> EpochLoad:
+    """One mini-batch, without waiting for the slowest."""
+    return mini_batch_load(shape, fleet, Quorum.all_but(fleet.n_devices, scheme.dropped))
 
-        def gradient(batch: int, theta: Floats) -> Floats:
-            arrivals = load.arrivals(at, 1, rng)[0]
-            dropped = np.argsort(arrivals)[fleet.n_devices - self.dropped :]
-            # All devices' gradient less that of the few dropped: the same sum with far less to read.
-            lost, lost_samples = gradient_of(problem, dropped, batch, theta)
-            everyone = totals.batch_gram[batch] @ theta.astype(np.float32) - totals.batch_cross[batch]
-            samples = int(totals.batch_samples[batch]) - lost_samples
-            return np.asarray((everyone - lost) / max(1, samples))
 
-        return mini_batch_descent(problem, descent, totals.batch_matrices(), gradient)
+@models.register(DropSlowest)
+def models_without_slowest(
+    scheme: DropSlowest,
+    totals: CentralTotals,
+    solver: Solver | None,
+    descent: Descent,
+    at: Conditions,
+    rng: np.random.Generator,
+) -> Iterator[Floats]:
+    """Descent on the mini-batches of those who were in time, drawn anew each epoch."""
+    del solver
+    problem, fleet = totals.problem, at.fleet
+    load = epoch_load(scheme, WorkShape.of(problem), fleet)
+
+    def gradient(batch: int, theta: Floats) -> Floats:
+        arrivals = load.arrivals(at, 1, rng)[0]
+        dropped = np.argsort(arrivals)[fleet.n_devices - scheme.dropped :]
+        # All devices' gradient less that of the few dropped: the same sum with far less to read.
+        lost, lost_samples = gradient_of(problem, dropped, batch, theta)
+        everyone = totals.batch_gram[batch] @ theta.astype(np.float32) - totals.batch_cross[batch]
+        samples = int(totals.batch_samples[batch]) - lost_samples
+        return np.asarray((everyone - lost) / max(1, samples))
+
+    return mini_batch_descent(problem, descent, totals.batch_matrices(), gradient)
 
 
 def gradient_of(problem: Problem, devices: NDArray[np.intp], batch: int, theta: Floats) -> tuple[Floats, int]:

@@ -19,11 +19,22 @@ from codedfl.errors import InvalidInput
 from codedfl.exact.ring import Ring
 from codedfl.privacy.exposure import Exposure
 from codedfl.privacy.views import Seen, Views, unit_forms, updates_of
+from codedfl.protocol.schemes.descriptor import Scheme
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats, Seconds
-from codedfl_lab.baselines.conventional import Conventional
+from codedfl_lab.baselines.conventional import Conventional, conventional_models
 from codedfl_lab.costs.central import CentralTotals
-from codedfl_lab.costs.scheme import FLOAT_BITS, Conditions, Descent, EpochLoad, Scheme, WorkShape
+from codedfl_lab.costs.times import (
+    FLOAT_BITS,
+    Conditions,
+    Descent,
+    EpochLoad,
+    WorkShape,
+    end_times,
+    epoch_load,
+    models,
+    models_key,
+)
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.fleet.latency import Direction
 
@@ -83,61 +94,74 @@ class LightSecAgg(SecretShared):
     def parameters(self) -> dict[str, float]:
         return {"z": self.z}
 
-    @property
-    def models_key(self) -> Hashable:
-        return Conventional().models_key
-
     def check(self, n_devices: int) -> None:
         super().check(n_devices)
         if not 0 <= self.z <= n_devices - 2:
             raise InvalidInput(f"z must be between 0 and the number of devices less 2 ({n_devices - 2}), got {self.z}")
 
-    def epoch_load(self, shape: WorkShape, fleet: Fleet) -> EpochLoad:
-        """The gradient and the coding of D mask shares; these, the gradient and one sum of shares are sent."""
-        D, numbers = fleet.n_devices, shape.model_numbers
-        share = self._share_numbers(shape, D)
-        up = ((D - 1) * share + numbers + D * share) * FLOAT_BITS
-        macs = _gradient_macs(shape) + share * D * D
-        return EpochLoad(macs, ((D - 1) * share + numbers) * FLOAT_BITS, up, Quorum.all_but(D))
-
-    def _share_numbers(self, shape: WorkShape, n_devices: int) -> float:
+    def share_numbers(self, shape: WorkShape, n_devices: int) -> float:
         """d c / (U - t), with U = D and t = z + 1."""
         return shape.model_numbers / (n_devices - self.z - 1)
 
-    def end_times(
-        self,
-        shape: WorkShape,
-        at: Conditions,
-        epochs: int,
-        draws: int,
-        rng: np.random.Generator,
-        epochs_rng: np.random.Generator | None = None,
-    ) -> tuple[Seconds, Seconds]:
-        """The authors' formulas, with the times of ``at``: gradient, coding and mask shares, of all; then their sums.
 
-        Gradient and coding have a setup time each. Mask shares are sent once, whatever fails, and the model's way down
-        is not counted, as in those formulas; the sharing convention and the policy of ``at`` are not read.
-        """
-        rng = epochs_rng or rng  # nothing is drawn before the epochs
-        times, D = at.times, at.fleet.n_devices
-        share = self._share_numbers(shape, D)
-        directions: tuple[Direction, Direction] = ("up", "down")
-        masks = sum(times.mean_transfer_times((D - 1) * share * FLOAT_BITS, direction) for direction in directions)
-        gradient = times.mean_transfer_times(shape.model_numbers * FLOAT_BITS, "up")
-        sent = masks * (1 - at.fleet.failure_probability) + gradient
-        after = float(times.mean_transfer_times(D * share * FLOAT_BITS, "up").max())
-        lengths = np.empty((draws, epochs))
-        for epoch in range(epochs):
-            computed = times.compute_times(_gradient_macs(shape), draws, rng)
-            computed = computed + times.compute_times(share * D * D, draws, rng)
-            lengths[:, epoch] = (sent + computed).max(axis=1) + after
-        return np.zeros(draws), lengths.cumsum(axis=1)
+@epoch_load.register(LightSecAgg)
+def masked_load(scheme: LightSecAgg, shape: WorkShape, fleet: Fleet) -> EpochLoad:
+    """The gradient and the coding of D mask shares; these, the gradient and one sum of shares are sent."""
+    D, numbers = fleet.n_devices, shape.model_numbers
+    share = scheme.share_numbers(shape, D)
+    up = ((D - 1) * share + numbers + D * share) * FLOAT_BITS
+    macs = _gradient_macs(shape) + share * D * D
+    return EpochLoad(macs, ((D - 1) * share + numbers) * FLOAT_BITS, up, Quorum.all_but(D))
 
-    def models(
-        self, totals: CentralTotals, solver: Solver | None, descent: Descent, at: Conditions, rng: np.random.Generator
-    ) -> Iterator[Floats]:
-        """What conventional FL learns: masks cancel."""
-        return Conventional().models(totals, solver, descent, at, rng)
+
+@end_times.register(LightSecAgg)
+def masked_end_times(
+    scheme: LightSecAgg,
+    shape: WorkShape,
+    at: Conditions,
+    epochs: int,
+    draws: int,
+    rng: np.random.Generator,
+    epochs_rng: np.random.Generator | None = None,
+) -> tuple[Seconds, Seconds]:
+    """The authors' formulas, with the times of ``at``: gradient, coding and mask shares, of all; then their sums.
+
+    Gradient and coding have a setup time each. Mask shares are sent once, whatever fails, and the model's way down
+    is not counted, as in those formulas; the sharing convention and the policy of ``at`` are not read.
+    """
+    rng = epochs_rng or rng  # nothing is drawn before the epochs
+    times, D = at.times, at.fleet.n_devices
+    share = scheme.share_numbers(shape, D)
+    directions: tuple[Direction, Direction] = ("up", "down")
+    masks = sum(times.mean_transfer_times((D - 1) * share * FLOAT_BITS, direction) for direction in directions)
+    gradient = times.mean_transfer_times(shape.model_numbers * FLOAT_BITS, "up")
+    sent = masks * (1 - at.fleet.failure_probability) + gradient
+    after = float(times.mean_transfer_times(D * share * FLOAT_BITS, "up").max())
+    lengths = np.empty((draws, epochs))
+    for epoch in range(epochs):
+        computed = times.compute_times(_gradient_macs(shape), draws, rng)
+        computed = computed + times.compute_times(share * D * D, draws, rng)
+        lengths[:, epoch] = (sent + computed).max(axis=1) + after
+    return np.zeros(draws), lengths.cumsum(axis=1)
+
+
+@models_key.register(LightSecAgg)
+def masked_models_key(_scheme: LightSecAgg) -> Hashable:
+    """That of conventional FL."""
+    return models_key(Conventional())
+
+
+@models.register(LightSecAgg)
+def masked_models(
+    _scheme: LightSecAgg,
+    totals: CentralTotals,
+    solver: Solver | None,
+    descent: Descent,
+    at: Conditions,
+    rng: np.random.Generator,
+) -> Iterator[Floats]:
+    """What conventional FL learns: masks cancel."""
+    return conventional_models(Conventional(), totals, solver, descent, at, rng)
 
 
 def _gradient_macs(shape: WorkShape) -> Floats:

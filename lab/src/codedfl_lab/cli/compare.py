@@ -12,12 +12,12 @@ from typing import Annotated, cast, get_args
 import click
 import typer
 
-from codedfl.cli import options
-from codedfl.cli.screen import INTERRUPTED, Screen, make_folder, score_name
+from codedfl.cli.exit_codes import INTERRUPTED
+from codedfl.cli.screen import Screen, make_folder, score_name
 from codedfl.data.dataset import Dataset
 from codedfl.errors import CodedFLError, InvalidInput
 from codedfl.solve.descent import DERIVED
-from codedfl_lab.cli import inputs
+from codedfl_lab.cli import inputs, options
 from codedfl_lab.cli.inputs import Inputs
 from codedfl_lab.cli.scheme_choice import DEVICES, FEATURES, RaceOptions
 from codedfl_lab.comparing import paper

@@ -8,10 +8,11 @@ from typing import Annotated, Any
 import click
 import typer
 
-from codedfl.cli import options
 from codedfl.cli.screen import Screen
+from codedfl.errors import DataUnavailable
 from codedfl_lab import datasets
-from codedfl_lab.datasets import NAMED, DataUnavailable
+from codedfl_lab.cli import options
+from codedfl_lab.datasets import NAMED
 
 app = typer.Typer(help="List and fetch the data sets that have a name.", no_args_is_help=True)
 

@@ -8,15 +8,18 @@ import numpy as np
 import typer
 from rich.text import Text
 
-from codedfl.cli import options
 from codedfl.cli.screen import Screen, table
 from codedfl.errors import InvalidInput
+from codedfl.protocol.schemes.described import CodedPadded
+from codedfl.protocol.schemes.descriptor import Scheme
+from codedfl.report.text import seconds
 from codedfl.typing import Seconds
+from codedfl_lab.baselines.conventional import Conventional
+from codedfl_lab.cli import options
 from codedfl_lab.comparing import paper
-from codedfl_lab.costs import CodedPadded, Conditions, Conventional, Scheme, WorkShape, epoch_end_times
+from codedfl_lab.costs import Conditions, WorkShape, epoch_end_times, epoch_load
 from codedfl_lab.fleet.fleet import DeviceClass, Fleet
 from codedfl_lab.fleet.latency import FleetLatency, mean_arrivals
-from codedfl_lab.report.rows import seconds
 
 app = typer.Typer(help="Look at a fleet: a mix of devices and their links.", no_args_is_help=True)
 
@@ -101,7 +104,7 @@ def _class_facts(one: DeviceClass) -> dict[str, Any]:
 
 def _mean_answers(scheme: Scheme, shape: WorkShape, fleet: Fleet) -> Seconds:
     """(D,) mean seconds from an update to the answer: download, compute, upload."""
-    load = scheme.epoch_load(shape, fleet)
+    load = epoch_load(scheme, shape, fleet)
     return mean_arrivals(FleetLatency(fleet), load.macs, load.bits_down, load.bits_up)
 
 

@@ -9,7 +9,6 @@ from typing import cast
 
 import numpy as np
 
-from codedfl.cli.options import DataOptions, FleetOptions, ModelOptions
 from codedfl.cli.screen import Screen
 from codedfl.data.dataset import Dataset, Task
 from codedfl.data.problem import Problem, make_problem
@@ -17,6 +16,7 @@ from codedfl.data.table_file import TableReading
 from codedfl.errors import InvalidInput
 from codedfl.run.secure_sum import secure_moments_in_process
 from codedfl_lab import datasets
+from codedfl_lab.cli.options import DataOptions, FleetOptions, ModelOptions
 from codedfl_lab.comparing import paper
 from codedfl_lab.datasets.shifted_digits import SHIFTED_DIGITS
 from codedfl_lab.fleet.fleet import Fleet

@@ -10,18 +10,17 @@ from typing import Annotated, cast, get_args
 import click
 import typer
 
-from codedfl.cli import options
 from codedfl.cli.screen import Screen, make_folder, score_name
 from codedfl.files import write_bytes
 from codedfl.privacy.budget import Budget
 from codedfl.version import __version__
-from codedfl_lab.cli import inputs
+from codedfl_lab.cli import inputs, options
 from codedfl_lab.cli.inputs import Inputs
 from codedfl_lab.comparing.results import plain
 from codedfl_lab.comparing.timed_scheme import TimedScheme
 from codedfl_lab.costs import Conditions
 from codedfl_lab.costs.central import CentralTotals
-from codedfl_lab.costs.scheme import Grouping
+from codedfl_lab.costs.times import Grouping
 from codedfl_lab.fleet.latency import SharingConvention
 from codedfl_lab.planning.plan_file import MadeFor, PlanFile, scheme_of
 from codedfl_lab.planning.planner import Limits, Search

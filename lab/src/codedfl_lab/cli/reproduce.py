@@ -12,11 +12,12 @@ import click
 import typer
 from rich.text import Text
 
-from codedfl.cli import options
-from codedfl.cli.screen import INTERRUPTED, Screen, make_folder, table
+from codedfl.cli.exit_codes import INTERRUPTED
+from codedfl.cli.screen import Screen, make_folder, table
 from codedfl.errors import InvalidInput
 from codedfl.typing import Progress
 from codedfl_lab import datasets
+from codedfl_lab.cli import options
 from codedfl_lab.comparing import paper
 from codedfl_lab.comparing.names import full_name
 from codedfl_lab.comparing.paper import EXPERIMENTS

@@ -12,26 +12,18 @@ from typing import Annotated, Any
 import click
 import typer
 
-from codedfl.cli.options import refuse_unread
 from codedfl.errors import InvalidInput
+from codedfl.protocol.schemes.described import CodedKeys, CodedPadded, RoleKeys
+from codedfl.protocol.schemes.descriptor import Scheme
+from codedfl.protocol.schemes.registry import make_scheme
 from codedfl.solve.descent import DERIVED, STEPS
 from codedfl.solve.registry import DEFAULT_SOLVER
+from codedfl_lab.baselines.coded_fedl import CodedFedL
+from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBatch
+from codedfl_lab.baselines.drop_slowest import DropSlowest
+from codedfl_lab.cli.options import refuse_unread
 from codedfl_lab.comparing import paper
 from codedfl_lab.comparing.comparison import Entry
-from codedfl_lab.costs import (
-    CodedFedL,
-    CodedKeys,
-    CodedPadded,
-    CodedScheme,
-    Conventional,
-    ConventionalFullBatch,
-    DropSlowest,
-    RoleKeys,
-    Scheme,
-    coded_scheme,
-    make_scheme,
-)
-from codedfl_lab.costs.coded import usual_alpha
 
 in_race = partial(typer.Option, rich_help_panel="Who takes part")
 ALPHA, COLLUDERS, DEVICES, FEATURES = "alpha", "z", "D", "d"
@@ -134,21 +126,6 @@ class RaceOptions:
             entry.scheme.check(n_devices)
         rivals = [Entry(ConventionalFullBatch(), solver, step) for solver in solvers]
         return list(dict.fromkeys([Entry(Conventional(), step=step), *rivals, *chosen]))
-
-
-def asked_scheme(usual: Scheme, n_devices: int, colluders: int | None, alpha: int | None, groups: int | None) -> Scheme:
-    """The usual variant of a scheme with what a user said otherwise; what it has no use for is refused."""
-    if isinstance(usual, RoleKeys) or not isinstance(usual, CodedScheme):
-        instead = "roles instead of a code" if isinstance(usual, RoleKeys) else "no code"
-        for option, value in (("--alpha", alpha), ("--groups", groups)):
-            refuse_unread(option, value, f"scheme {usual.name}, which has {instead}")
-    if isinstance(usual, RoleKeys):
-        return usual if colluders is None else replace(usual, colluders=colluders)
-    refuse_unread("--colluders", colluders, f"scheme {usual.name}, which has no roles")
-    if alpha is None and groups is None:
-        return usual
-    groups = groups or 1
-    return coded_scheme(usual.name, usual_alpha(n_devices, groups) if alpha is None else alpha, groups)
 
 
 def _with(scheme: Scheme, parameter: str, value: int, n_devices: int) -> Scheme:

@@ -10,21 +10,17 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from codedfl.cli import options
-from codedfl.cli.rehearse import rehearse_study
-from codedfl.cli.screen import INTERRUPTED, Screen, make_folder
+from codedfl.cli.exit_codes import INTERRUPTED
+from codedfl.cli.screen import Screen, make_folder
 from codedfl.errors import CodedFLError, InvalidInput, RangeExceeded
 from codedfl.report.run_page import write_run_page
 from codedfl.run.noise import noise_of_run
 from codedfl.run.virtual_watch import VirtualWatch
 from codedfl.version import __version__
-from codedfl_lab.cli import inputs
+from codedfl_lab.cli import inputs, options
 from codedfl_lab.cli.inputs import Inputs
 from codedfl_lab.cli.training import Training
 from codedfl_lab.cli.training_choice import Choice, TrainingOptions
-
-# What can be said beside a study file.
-_OF_A_STUDY = ("data", "tables", "gone", "roster", "policy", "seed", "out", "json", "devices", "fleet_name")
 
 
 def train(
@@ -33,35 +29,6 @@ def train(
     model: options.ModelOptions,
     training: TrainingOptions,
     fleet: options.FleetOptions,
-    tables: Annotated[
-        Path | None,
-        options.in_data(
-            metavar="PATH", help="With a study file as DATA: a folder of one table a device, or one table to deal out."
-        ),
-    ] = None,
-    gone: Annotated[
-        float,
-        options.in_fleet(
-            min=0.0,
-            max=0.9,
-            metavar="SHARE",
-            help="With a study: this share of the devices uploads and then answers nothing.",
-        ),
-    ] = 0.0,
-    roster: Annotated[
-        Path | None,
-        options.in_data(
-            metavar="FILE",
-            help="With a study: the roster whose pods are rehearsed.",
-            show_default="pods as codedfl roster new drafts them",
-        ),
-    ] = None,
-    policy: Annotated[
-        Path | None,
-        options.in_data(
-            metavar="FILE", help="With a study: the policy that every device has.", show_default="the usual one"
-        ),
-    ] = None,
     seed: options.Seed = 0,
     out: Annotated[
         Path | None,
@@ -73,30 +40,12 @@ def train(
 ) -> None:
     """Train a model with the coded protocol and save it.
 
-    DATA is digits, digits-shifted, mnist, fashion-mnist, a .csv, .csv.gz, .parquet or .npz file, or a study file
-    (.toml), which then says everything but --tables, the fleet and where the model goes.
+    DATA is digits, digits-shifted, mnist, fashion-mnist, or a .csv, .csv.gz, .parquet or .npz file. A study is run by
+    codedfl study rehearse.
 
     Server and devices run in this process, with the real arithmetic and the real messages; a latency model decides
     whose answers come first, so the times shown are those the fleet would take. Ctrl-C keeps the model so far.
     """
-    if data.lower().endswith(".toml"):
-        options.refuse_given(_OF_A_STUDY, "a study file, which says it itself")
-        rehearse_study(
-            Screen(json),
-            Path(data),
-            tables,
-            fleet_name=fleet.fleet_name,
-            devices=fleet.devices,
-            seed=seed,
-            out=out,
-            gone=gone,
-            roster_file=roster,
-            policy_file=policy,
-        )
-        return
-    for option, value in (("--tables", tables), ("--gone", gone), ("--roster", roster), ("--policy", policy)):
-        if value:
-            raise InvalidInput(f"{option} must go with a study file, got {data!r}")
     screen = Screen(json)
     choice = Choice.of(training)
     dataset = inputs.load_data(screen, data, data_options)

@@ -15,17 +15,19 @@ from codedfl.data.model import TrainedModel
 from codedfl.data.problem import Problem
 from codedfl.exact.row_noise import RowNoise
 from codedfl.files import write_bytes
+from codedfl.protocol.schemes.described import RoleKeys
+from codedfl.protocol.schemes.descriptor import CodedScheme
 from codedfl.report.run_page import PAGE_FILE
+from codedfl.report.text import score as score_text
+from codedfl.report.text import seconds as seconds_text
 from codedfl.run.event_log import Begun, begun
 from codedfl.run.virtual_watch import VirtualWatch
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats
 from codedfl_lab.comparing.results import csv_bytes
 from codedfl_lab.comparing.simulator import simulate
-from codedfl_lab.costs import CodedScheme, Conditions, RoleKeys
+from codedfl_lab.costs import Conditions
 from codedfl_lab.fleet.fleet import Fleet
-from codedfl_lab.report.rows import score as score_text
-from codedfl_lab.report.rows import seconds as seconds_text
 
 _PARTITIONS = {
     "sorted": "rows sorted by label and cut",

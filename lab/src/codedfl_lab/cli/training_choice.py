@@ -10,15 +10,17 @@ from typing import Annotated
 import click
 import typer
 
-from codedfl.cli.options import refuse_unread
+from codedfl.cli.asked_scheme import asked_scheme
 from codedfl.errors import InvalidInput
 from codedfl.privacy.budget import DELTA, Budget
+from codedfl.protocol.schemes.described import RoleKeys, RoleSums
+from codedfl.protocol.schemes.descriptor import CodedScheme
+from codedfl.protocol.schemes.registry import coded_type
 from codedfl.solve.descent import STEPS
 from codedfl.solve.noise_level import NoiseLevel
 from codedfl.solve.registry import CLOSED_FORM, DEFAULT_SOLVER, SolverKind, make_solver, solver_kind
 from codedfl.solve.solver import Solver
-from codedfl_lab.cli.scheme_choice import asked_scheme
-from codedfl_lab.costs import CodedScheme, RoleKeys, RoleSums, coded_type
+from codedfl_lab.cli.options import refuse_unread
 from codedfl_lab.planning.plan_file import PlanFile, load_plan
 
 in_training = partial(typer.Option, rich_help_panel="Training")

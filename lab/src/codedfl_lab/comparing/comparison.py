@@ -20,23 +20,18 @@ import numpy as np
 
 from codedfl.data.problem import PAPER_REGULARISATION, Problem
 from codedfl.errors import CodedFLError, InvalidInput
+from codedfl.protocol.schemes.descriptor import Scheme
 from codedfl.solve.descent import DERIVED, STEPS
 from codedfl.solve.registry import make_solver, solver_kind
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats, Progress
+from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBatch
 from codedfl_lab.comparing.paired import times_faster
 from codedfl_lab.comparing.parallel import Job, in_parallel
 from codedfl_lab.comparing.results import Exposure, Gain, SchemeResult, Speedups, Times, Took, TraceRow, finite, summary
 from codedfl_lab.comparing.simulator import Trajectory, trajectory
-from codedfl_lab.costs import (
-    Conditions,
-    Conventional,
-    ConventionalFullBatch,
-    Descent,
-    Scheme,
-    WorkShape,
-    epoch_end_times,
-)
+from codedfl_lab.costs import Conditions, Descent, WorkShape, epoch_end_times, models_key
+from codedfl_lab.costs import models as models_of
 from codedfl_lab.costs.central import CentralTotals
 from codedfl_lab.fleet.latency import SharingConvention
 
@@ -89,7 +84,7 @@ class Entry:
     @property
     def models_key(self) -> tuple[object, ...]:
         """Entries with the same key have the same models."""
-        return (self.scheme.models_key, self.solver, self.step)
+        return (models_key(self.scheme), self.solver, self.step)
 
     @property
     def solver_name(self) -> str:
@@ -277,7 +272,8 @@ def train_one(
             limit = min(limit, math.ceil(1.5 * reference[entry.step]))
         try:
             entry.scheme.check(settings.at.fleet.n_devices)
-            models = entry.scheme.models(
+            models = models_of(
+                entry.scheme,
                 totals,
                 entry.make_solver(limit, settings.regularisation),
                 Descent(STEPS.get(entry.step), settings.regularisation),

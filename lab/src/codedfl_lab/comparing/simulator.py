@@ -23,13 +23,15 @@ from numpy.typing import NDArray
 from codedfl.data.problem import Problem
 from codedfl.errors import RangeExceeded
 from codedfl.exact.row_noise import RowNoise
+from codedfl.protocol.schemes.descriptor import CodedScheme
 from codedfl.run.parties import make_parties
 from codedfl.run.virtual_time import run_in_virtual_time
 from codedfl.run.virtual_watch import VirtualWatch
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats, RandomBytes
-from codedfl_lab.costs import CodedScheme, Conditions, WorkShape
+from codedfl_lab.costs import Conditions, WorkShape, order_of_devices
 from codedfl_lab.costs.central import CentralTotals
+from codedfl_lab.costs.timing import FleetTiming
 
 SCORED_AT_ONCE = 16
 RUN_AWAY = 10.0  # times the training error of predicting nothing, from which a model is not one that learns slowly
@@ -95,7 +97,7 @@ def simulate(
     (4, True)
     """
     shape = WorkShape.of(problem, precision)
-    order = scheme.order(shape, at, rng)
+    order = order_of_devices(scheme, shape, at, rng)
     server, devices = make_parties(
         scheme,
         problem,
@@ -122,10 +124,7 @@ def simulate(
     model = run_in_virtual_time(
         server,
         devices,
-        scheme,
-        shape,
-        at.in_order(order),
-        rng,
+        FleetTiming(scheme, shape, at.in_order(order), rng),
         on_epoch=record,
         everyone_computes=everyone_computes,
         gone=gone,

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from codedfl.protocol.schemes.descriptor import Scheme
 from codedfl.solve.registry import solver_kind
 from codedfl.solve.solver import Solver
-from codedfl_lab.costs import Conditions, Scheme, WorkShape, epoch_end_times
+from codedfl_lab.costs import Conditions, WorkShape, device_costs, epoch_end_times, stragglers
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class TimedScheme:
             seconds_p95=float(np.quantile(total, 0.95)),
             sharing_seconds=float(start.mean()),
             epoch_seconds=float((total - start).mean() / epochs),
-            stragglers=scheme.stragglers(shape, at.fleet),
+            stragglers=stragglers(scheme, shape, at.fleet),
             server_sees=scheme.server_sees,
             gram_directions=gram_directions(shape, epochs, reveals_gram=scheme.reveals_gram),
             n_features=shape.n_features,
@@ -91,7 +92,7 @@ class TimedScheme:
             exposed_by_two=exposure.two_colluders,
             colluders=exposure.colluders,
             parameters=scheme.parameters,
-            **vars(scheme.device_costs(shape, at, epochs)),
+            **vars(device_costs(scheme, shape, at, epochs)),
         )
 
     @property

@@ -1,174 +1,162 @@
-"""What the schemes with state machines share beyond the protocol: the epoch's load, and models whoever straggles.
+"""What the schemes with state machines cost: an epoch's load, the one upload of each device, and pads from seeds.
 
-Such a scheme is one file with a subclass of ``CodedScheme``, or of ``GradientCoded``, that names how it shares.
+Own pads are drawn before the run, like the Gram matrix (paper V: preprocessing is offline), unless the conditions
+charge them. Seeds are 32 bytes: of their transfer only the messages' latency is counted, up with the call that asks for
+them and down to those who expand them.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from functools import singledispatch
 
 import numpy as np
 
-from codedfl.code.gradient_code import Code, coded_quorum, group_sizes, make_code
-from codedfl.code.quorum import Quorum
-from codedfl.errors import InvalidInput
-from codedfl.exact.ring import BYTES_PER_RESIDUE, Ring
-from codedfl.privacy.exposure import Exposure, coded_exposure
-from codedfl.protocol.scheme import SharingScheme
-from codedfl_lab.costs.scheme import Conditions, DeviceCosts, EpochLoad, ExactScheme, WorkShape
+from codedfl.exact.ring import BYTES_PER_RESIDUE
+from codedfl.protocol.schemes.described import CodedPadded, GradientCoded, RoleKeyed
+from codedfl.protocol.schemes.descriptor import CodedScheme
+from codedfl.typing import Seconds
+from codedfl_lab.costs.times import (
+    Conditions,
+    DeviceCosts,
+    EpochLoad,
+    Sharing,
+    WorkShape,
+    device_costs,
+    epoch_costs,
+    epoch_load,
+    sharing,
+)
 from codedfl_lab.fleet.fleet import Fleet
-from codedfl_lab.fleet.latency import crypto_macs, ring_macs
-
-_ONE_GROUP = 50  # up to so many devices one code serves all
-_GROUP_SIZE = 25
-_ALPHAS_TRIED = 14
+from codedfl_lab.fleet.latency import crypto_macs, ring_macs, sharing_times, upload_times
 
 
-def usual_alpha(n_devices: int, groups: int = 1) -> int:
-    """The devices of a group less 2, the paper's best; 1, which is no coding, where that leaves nobody."""
-    return max(1, n_devices // groups - 2)
+@epoch_load.register(CodedScheme)
+def coded_load(scheme: CodedScheme, shape: WorkShape, fleet: Fleet) -> EpochLoad:
+    """d^2 c MACs and d c numbers each way; the answer is sealed.
 
-
-class CodedScheme(ExactScheme):
-    """A scheme that runs as state machines and gives exact totals: how it shares, and what the parties agree on.
-
-    Subclasses are frozen dataclasses with a field ``spare``: answers beyond those that decode, to find wrong ones by.
+    Where the answer is X'X itself there is nothing to compute but masks, and the bulk to send: an almost empty request
+    comes down.
     """
-
-    spare: int
-    sharing_scheme: ClassVar[SharingScheme]
-
-    @classmethod
-    @abstractmethod
-    def from_options(cls, *, alpha: int, groups: int, colluders: int, spare: int) -> CodedScheme:
-        """By what a user can say on the command line; a scheme takes what it has a use for."""
-
-    @classmethod
-    @abstractmethod
-    def default_for(cls, n_devices: int) -> CodedScheme:
-        """The variant to take on so many devices when nothing else is known."""
-
-    def with_spare(self, spare: int) -> CodedScheme:
-        """The same with so many spare answers."""
-        itself: Any = self  # a dataclass, which the type of this base cannot say
-        changed: CodedScheme = replace(itself, spare=spare)
-        return changed
-
-    @property
-    @abstractmethod
-    def agreed(self) -> dict[str, Any]:
-        """What of ``protocol.Parameters`` this scheme decides, by name."""
-
-    def holders_among(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Who of the devices, in the run's order, holds keys in a scheme of roles; none is everybody."""
-        del names
-        return ()
-
-    @abstractmethod
-    def quorum(self, n_devices: int) -> Quorum:
-        """Which answers end an epoch: the server's own rule."""
-
-    def device_costs(self, shape: WorkShape, at: Conditions, epochs: int) -> DeviceCosts:
-        """A float32 plane of d x d for each prime, the shared bulk once on its way up, and what the scheme adds."""
-        planes = shape.number_bits // (8 * BYTES_PER_RESIDUE)
-        bulk = shape.bulk_bits / 8
-        memory = 4.0 * planes * shape.n_features**2 + bulk
-        return self._epoch_costs(shape, at, epochs, memory).plus(upload_bytes=bulk)
-
-    def epoch_load(self, shape: WorkShape, fleet: Fleet) -> EpochLoad:
-        """d^2 c MACs and d c numbers each way; the answer is sealed."""
-        bits = shape.model_bits
-        product = ring_macs(shape.n_features * shape.model_numbers, shape.number_bits)
-        macs = product + crypto_macs(fleet, sealed_bits=bits) + self._mask_macs(shape, fleet)
-        return EpochLoad(macs, bits, bits, self.quorum(fleet.n_devices))
-
-    def _mask_macs(self, shape: WorkShape, fleet: Fleet) -> float:
-        """What masks cost in an epoch; none unless the scheme has them."""
-        del shape, fleet
-        return 0.0
+    quorum, masks = scheme.quorum(fleet.n_devices), mask_macs(scheme, shape, fleet)
+    if scheme.reveals_gram:
+        bits = shape.bulk_bits
+        masks *= shape.bulk_numbers / shape.model_numbers
+        return EpochLoad(crypto_macs(fleet, sealed_bits=bits) + masks, 0, bits, quorum)
+    bits = shape.model_bits
+    product = ring_macs(shape.n_features * shape.model_numbers, shape.number_bits)
+    return EpochLoad(product + crypto_macs(fleet, sealed_bits=bits) + masks, bits, bits, quorum)
 
 
-@dataclass(frozen=True)
-class GradientCoded(CodedScheme):
-    """A scheme with a gradient code and masks.
+@singledispatch
+def mask_macs(_scheme: object, _shape: WorkShape, _fleet: Fleet) -> float:
+    """What masks cost in an epoch; none unless the scheme has a gradient code."""
+    return 0.0
 
-    Parameters
-    ----------
-    alpha : int
-        How many devices' data each device can answer for. 1 is uncoded, D is replication.
-    groups : int
-        That many groups with a code each; alpha then counts within a group.
-    spare : int
-        Answers beyond D - alpha + 1 that the server waits for, in each group, to find wrong ones.
+
+@mask_macs.register(GradientCoded)
+def stream_macs(scheme: GradientCoded, shape: WorkShape, fleet: Fleet) -> float:
+    """What it costs to expand and add the streams that masks are made of.
+
+    Streams of d c numbers are bound to the update, so they cannot be made ahead. There is one per
+    device answered for and one of each one's successor, who belongs to another group where there are groups.
     """
+    streams = min(scheme.alpha + 1 if scheme.groups == 1 else 2 * scheme.alpha, fleet.n_devices)
+    return streams * (crypto_macs(fleet, pad_bits=shape.model_bits) + ring_macs(shape.model_numbers, shape.number_bits))
 
-    alpha: int
-    groups: int = 1
-    spare: int = 0
 
-    @classmethod
-    def from_options(cls, *, alpha: int, groups: int, colluders: int, spare: int) -> GradientCoded:
-        del colluders
-        return cls(alpha, groups, spare)
+def pads_expanded(scheme: CodedScheme, n_devices: int) -> int:
+    """How many devices' pads one device expands from seeds: those it answers for, or everybody's in a role."""
+    return scheme.alpha if isinstance(scheme, GradientCoded) else n_devices
 
-    @property
-    def agreed(self) -> dict[str, Any]:
-        return {"alpha": self.alpha, "groups": self.groups}
 
-    @property
-    def label(self) -> str:
-        groups = f", {self.groups} groups" if self.groups > 1 else ""
-        return f"{self.name}, α = {self.alpha}" + groups + (f", {self.spare} spare" if self.spare else "")
+@device_costs.register(CodedScheme)
+def coded_costs(scheme: CodedScheme, shape: WorkShape, at: Conditions, epochs: int) -> DeviceCosts:
+    """A float32 plane of d x d for each prime, the shared bulk once on its way up, and the pads it expands."""
+    planes = shape.number_bits // (8 * BYTES_PER_RESIDUE)
+    bulk = shape.bulk_bits / 8
+    memory = 4.0 * planes * shape.n_features**2 + bulk
+    costs = epoch_costs(scheme, shape, at, epochs, memory).plus(upload_bytes=bulk)
+    if isinstance(scheme, CodedPadded):
+        return costs.plus(**_padded_costs(scheme, shape, at))
+    return costs.plus(macs=pads_expanded(scheme, at.fleet.n_devices) * macs_of_pad(shape, at))
 
-    @property
-    def parameters(self) -> dict[str, float]:
-        return {"alpha": self.alpha, "groups": self.groups, "spare": self.spare}
 
-    @property
-    def grouped(self) -> bool:
-        return self.groups > 1
+def _padded_costs(scheme: CodedPadded, shape: WorkShape, at: Conditions) -> dict[str, float]:
+    """The bulk of alpha - 1 others comes down; conventions other than multicast also pay for each upload."""
+    bulk, shares = shape.bulk_bits / 8, scheme.alpha - 1
+    more_uploads = max(0, shares - 1) if at.sharing != "multicast" else 0
+    return {"upload_bytes": more_uploads * bulk, "download_bytes": shares * bulk, "macs": macs_of_pad(shape, at)}
 
-    @classmethod
-    def default_for(cls, n_devices: int) -> GradientCoded:
-        """alpha = D - 2, the paper's best; of many devices groups of about 25: a device's work must not grow with D."""
-        groups = 1 if n_devices <= _ONE_GROUP else round(n_devices / _GROUP_SIZE)
-        return cls(usual_alpha(n_devices, groups), groups)
 
-    @classmethod
-    def candidates(cls, n_devices: int) -> Iterator[GradientCoded]:
-        """alpha from 1 to a group's size; one group for all if a device can bear D pads, else of about 25 and 50."""
-        counts = {1} if n_devices <= _ONE_GROUP else {round(n_devices / size) for size in (_GROUP_SIZE, _ONE_GROUP)}
-        for groups in sorted(counts):
-            size = n_devices // groups
-            for alpha in sorted({round(x) for x in np.linspace(1, size, min(_ALPHAS_TRIED, size))}):
-                yield cls(alpha, groups)
+def macs_of_pad(shape: WorkShape, at: Conditions) -> float:
+    """To expand the pad of one device and add it."""
+    return crypto_macs(at.fleet, pad_bits=shape.bulk_bits) + ring_macs(shape.bulk_numbers, shape.number_bits)
 
-    def exposure(self, n_devices: int) -> Exposure:
-        return coded_exposure(n_devices, self.alpha, self.groups)
 
-    def code(self, n_devices: int) -> Code:
-        """Who answers for whom."""
-        sizes = group_sizes(n_devices, self.alpha, self.groups)
-        return make_code(n_devices, self.alpha, Ring.for_group_sizes(sizes).primes, self.groups)
+@sharing.register(CodedScheme)
+def coded_sharing(
+    scheme: CodedScheme, shape: WorkShape, at: Conditions, draws: int, rng: np.random.Generator
+) -> Sharing:
+    """One sealed upload each, all of which the server needs; meanwhile devices expand the seeds they hold.
 
-    def check(self, n_devices: int) -> None:
-        group_sizes(n_devices, self.alpha, self.groups)
-        if not 0 <= self.spare < self.alpha:
-            raise InvalidInput(f"spare must be between 0 and alpha - 1 ({self.alpha - 1}), got {self.spare}")
+    In a scheme of roles the list of owners and its certificate follow, which are small: of their transfer the
+    messages' latency is counted, twice both ways.
+    """
+    n_devices, empty = at.fleet.n_devices, at.times.mean_transfer_times
+    roles = isinstance(scheme, RoleKeyed)
+    own_seeds = scheme.colluders + 1 if isinstance(scheme, RoleKeyed) else 1
+    uploaded, expanded = _uploads_and_pads(shape, at, pads_expanded(scheme, n_devices), draws, rng, own_seeds)
+    agreeing = 2 * float(np.median(empty(0, "down") + empty(0, "up"))) if roles else 0.0
+    begun = np.maximum(uploaded.max(axis=1), scheme.quorum(n_devices).time(expanded)) + agreeing
+    return Sharing(begun, expanded + agreeing)
 
-    def quorum(self, n_devices: int) -> Quorum:
-        """All but alpha - 1 stragglers in each group, and the spare answers."""
-        return coded_quorum(n_devices, self.alpha, self.groups).with_spare(self.spare)
 
-    def _mask_macs(self, shape: WorkShape, fleet: Fleet) -> float:
-        """Streams of d c numbers are expanded and added: bound to the update, they cannot be made ahead.
+def _uploads_and_pads(
+    shape: WorkShape, at: Conditions, pads: int, draws: int, rng: np.random.Generator, own_seeds: int
+) -> tuple[Seconds, Seconds]:
+    """(draws, D) each: when a device's sealed upload is here, and when it has expanded the pads of ``pads`` devices.
 
-        One a device answered for and one of each one's successor, who belongs to another group where there are groups.
-        """
-        streams = min(self.alpha + 1 if self.groups == 1 else 2 * self.alpha, fleet.n_devices)
-        return streams * (
-            crypto_macs(fleet, pad_bits=shape.model_bits) + ring_macs(shape.model_numbers, shape.number_bits)
-        )
+    ``own_seeds`` is how many seeds its own pad is the sum of.
+    """
+    own_pads = own_seeds * macs_of_pad(shape, at) if at.own_pads_charged else 0.0
+    empty = at.times.mean_transfer_times
+    asked = empty(0, "down")
+    seeds_here = (asked + empty(0, "up")).max() + empty(0, "down")
+    uploaded = asked + upload_times(
+        at.times,
+        shape.bulk_bits,
+        at.sharing,
+        draws,
+        rng,
+        macs=crypto_macs(at.fleet, sealed_bits=shape.bulk_bits) + own_pads,
+        chunk_bits=at.chunk_bits,
+    )
+    return uploaded, seeds_here + at.times.compute_times(pads * macs_of_pad(shape, at), draws, rng)
+
+
+@sharing.register(CodedPadded)
+def padded_sharing(
+    scheme: CodedPadded, shape: WorkShape, at: Conditions, draws: int, rng: np.random.Generator
+) -> Sharing:
+    """Padded data to the alpha - 1 others of the column, sealed once under a content key (the paper's scheme).
+
+    The device's own pads and their sealing come before the first byte, opening and adding up after it. Training
+    starts when enough devices are ready to decode, as the state machines do. The message with the pad's seed
+    opens the phase: its latency counts, its 32 bytes do not.
+    """
+    fleet, bits = at.fleet, shape.bulk_bits
+    shares = scheme.alpha - 1
+    one_sum = ring_macs(shape.bulk_numbers, shape.number_bits)
+    ready = at.times.mean_transfer_times(0, "down") + sharing_times(
+        at.times,
+        bits,
+        shares,
+        at.sharing,
+        draws,
+        rng,
+        macs_to_send=crypto_macs(fleet, pad_bits=bits, sealed_bits=bits if shares else 0),
+        macs_to_receive=shares * (crypto_macs(fleet, sealed_bits=bits) + one_sum),
+        chunk_bits=at.chunk_bits,
+        groups=scheme.groups,
+    )
+    return Sharing(scheme.quorum(fleet.n_devices).time(ready), ready)

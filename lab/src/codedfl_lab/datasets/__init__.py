@@ -10,14 +10,13 @@ from codedfl.data.table_file import TableReading, load_file
 from codedfl.errors import InvalidInput
 from codedfl.typing import FileProgress
 from codedfl_lab.datasets.digits import DIGITS
-from codedfl_lab.datasets.fetch import DataUnavailable, fetch_files
+from codedfl_lab.datasets.fetch import fetch_files
 from codedfl_lab.datasets.idx import FASHION_MNIST, MNIST
 from codedfl_lab.datasets.named import NamedDataset
 from codedfl_lab.datasets.shifted_digits import SHIFTED_DIGITS
 
 __all__ = [
     "NAMED",
-    "DataUnavailable",
     "NamedDataset",
     "fetch_dataset",
     "load",

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from codedfl.errors import CodedFLError
+from codedfl.errors import DataUnavailable
 from codedfl.typing import FileProgress
 from codedfl_lab.datasets.mirror import MirrorError, download
 from codedfl_lab.datasets.packages import Package, PackageError
@@ -26,23 +26,17 @@ ENVIRONMENT_VARIABLE = "CODEDFL_DATA"
 _Way = Callable[[list[SourceFile], dict[str, Path]], str]
 
 
-class DataUnavailable(CodedFLError):
-    """No way led to all files. attempts: (what was tried, why it failed), in order.
-
-    The first line of the message says all that is needed; the lines after it are the attempts and the advice.
-    """
-
-    def __init__(self, source: Source, missing: list[str], attempts: list[tuple[str, str]]) -> None:
-        self.attempts = attempts
-        count = f"{len(missing)} of {len(source.files)} files missing"
-        lines = [f"data set {source.name} is not available here: {count}"]
-        lines += [f"  {i}. {tried}: {why}" for i, (tried, why) in enumerate(attempts, start=1)]
-        wanted = ", ".join(f"{name}.gz" for name in missing)
-        lines.append(
-            f"  What helps: get {wanted} on any machine, for example from {source.mirror}, "
-            f"put them in a folder and name it by --data-dir or {ENVIRONMENT_VARIABLE}"
-        )
-        super().__init__("\n".join(lines))
+def _unavailable(source: Source, missing: list[str], attempts: list[tuple[str, str]]) -> DataUnavailable:
+    """No way led to all files."""
+    count = f"{len(missing)} of {len(source.files)} files missing"
+    lines = [f"data set {source.name} is not available here: {count}"]
+    lines += [f"  {i}. {tried}: {why}" for i, (tried, why) in enumerate(attempts, start=1)]
+    wanted = ", ".join(f"{name}.gz" for name in missing)
+    lines.append(
+        f"  What helps: get {wanted} on any machine, for example from {source.mirror}, "
+        f"put them in a folder and name it by --data-dir or {ENVIRONMENT_VARIABLE}"
+    )
+    return DataUnavailable("\n".join(lines), attempts)
 
 
 def cache_folder() -> Path:
@@ -77,7 +71,7 @@ def fetch_files(
         attempts.append((tried, way(missing, found)))
     missing_names = [file.name for file in source.files if file.name not in found]
     if missing_names:
-        raise DataUnavailable(source, missing_names, attempts)
+        raise _unavailable(source, missing_names, attempts)
     return found
 
 

@@ -18,7 +18,8 @@ import tomli_w
 
 from codedfl.errors import InvalidInput
 from codedfl.files import write_text
-from codedfl_lab.costs import SCHEMES, CodedScheme, Scheme
+from codedfl.protocol.schemes.descriptor import CodedScheme, Scheme
+from codedfl.protocol.schemes.registry import SCHEMES
 from codedfl_lab.fleet.fleet import DeviceClass, Fleet
 
 FORMAT = "codedfl-plan-2"

@@ -17,25 +17,20 @@ import numpy as np
 from codedfl.data.problem import PAPER_REGULARISATION, Problem
 from codedfl.errors import InvalidInput
 from codedfl.privacy.budget import Budget
+from codedfl.protocol.schemes.described import RoleKeys, RoleSums
+from codedfl.protocol.schemes.descriptor import Scheme
+from codedfl.protocol.schemes.registry import SCHEMES
 from codedfl.solve.descent import DERIVED, STEPS
 from codedfl.solve.registry import solver_kind, solver_kinds
 from codedfl.solve.solver import Solver
 from codedfl.typing import Progress
+from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBatch
 from codedfl_lab.comparing.comparison import Entry
 from codedfl_lab.comparing.names import full_name, solver_name
 from codedfl_lab.comparing.simulator import trajectory
 from codedfl_lab.comparing.timed_scheme import TimedScheme, Workload
-from codedfl_lab.costs import (
-    SCHEMES,
-    Conditions,
-    Conventional,
-    ConventionalFullBatch,
-    Descent,
-    RoleKeys,
-    RoleSums,
-    Scheme,
-    WorkShape,
-)
+from codedfl_lab.costs import Conditions, Descent, WorkShape, models_key
+from codedfl_lab.costs import models as models_of
 from codedfl_lab.costs.central import CentralTotals
 from codedfl_lab.planning.noisy_totals import NoisyTotals
 
@@ -219,8 +214,8 @@ def plan(
     outcome = Planning(target)
     work = Workload(WorkShape.of(totals.problem, totals.precision), at, search.draws)
     candidates = list(_candidates(at.fleet.n_devices, limits.colluders, search.solvers_tried, outcome))
-    kinds = dict.fromkeys((scheme.models_key, solver) for scheme, solver in candidates)
-    samples = {(scheme.models_key, solver): scheme for scheme, solver in reversed(candidates)}
+    kinds = dict.fromkeys((models_key(scheme), solver) for scheme, solver in candidates)
+    samples = {(models_key(scheme), solver): scheme for scheme, solver in reversed(candidates)}
     epochs: dict[tuple[Hashable, str | Solver], int] = {}
     for done, kind in enumerate(kinds):
         scheme, solver = samples[kind], kind[1]
@@ -228,11 +223,11 @@ def plan(
         reached = _epochs_to_target(Entry(scheme, solver, search.step), totals, at, search, outcome)
         if reached is not None:
             epochs[kind] = reached
-    trained = [(scheme, solver) for scheme, solver in candidates if (scheme.models_key, solver) in epochs]
+    trained = [(scheme, solver) for scheme, solver in candidates if (models_key(scheme), solver) in epochs]
     for done, (scheme, solver) in enumerate(trained):
         say(f"{scheme.label}, {solver_kind(solver).name}", 0.5 + done / len(trained) / 2)
         rng = np.random.default_rng([search.seed, 2])
-        made = TimedScheme.on(scheme, solver, epochs[scheme.models_key, solver], work, rng)
+        made = TimedScheme.on(scheme, solver, epochs[models_key(scheme), solver], work, rng)
         why = limits.objections(made)
         if why:
             outcome.left_out.append((made, why))
@@ -273,7 +268,8 @@ def _epochs_to_target(
     takes_solver = scheme.exact and not scheme.reveals_gram
     limit = EPOCHS_TRIED * solver_kind(solver).default_epochs if takes_solver or not scheme.exact else 1
     try:
-        models = scheme.models(
+        models = models_of(
+            scheme,
             totals,
             entry.make_solver(limit, search.regularisation),
             Descent(STEPS.get(search.step), search.regularisation),
@@ -286,7 +282,7 @@ def _epochs_to_target(
         return None
     reached = run.epochs_to(target)
     if reached is None:
-        name = f"{scheme.models_key} gradients" if scheme.models_key == "exact" else scheme.label
+        name = f"{models_key(scheme)} gradients" if models_key(scheme) == "exact" else scheme.label
         with_ = solver_kind(solver).name
         if run.diverged:
             outcome.unreached.append(f"{name} with {with_} diverges")

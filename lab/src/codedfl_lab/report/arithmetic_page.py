@@ -9,10 +9,10 @@ from matplotlib.figure import Figure
 from rich.table import Table
 
 from codedfl.files import write_bytes
+from codedfl.report.text import terminal_table
 from codedfl_lab.report import canvas, page
 from codedfl_lab.report.canvas import BLUE, INK, SOLID, VERMILLION, Dashes, Pictures
 from codedfl_lab.report.rows import percent
-from codedfl_lab.report.tables import terminal_table
 from codedfl_lab.reproduce.arithmetic import OURS, ArithmeticResults, ArithmeticRow
 
 ABOUT = (

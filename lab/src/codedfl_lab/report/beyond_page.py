@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 
+from codedfl.report.text import number, seconds
 from codedfl_lab.comparing.names import full_name, method_name
 from codedfl_lab.comparing.results import AtSize, Goal, Results, SchemeResult, Sensitivity
 from codedfl_lab.report import page as web
@@ -23,10 +24,8 @@ from codedfl_lab.report.rows import (
     by_time,
     dataset_name,
     kinds,
-    number,
     packing,
     rows_at,
-    seconds,
     speedup_interval,
     speedup_median,
     split_of_gain,

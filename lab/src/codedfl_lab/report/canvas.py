@@ -22,8 +22,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
+from codedfl.report.text import count
 from codedfl_lab.comparing.names import method_name
-from codedfl_lab.report.rows import count
 
 INK = "#1b1f24"
 """Text, axes and the baseline."""

@@ -4,20 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from codedfl.report.text import number, seconds
 from codedfl_lab.comparing.names import name_in_sentence
 from codedfl_lab.comparing.results import SchemeResult
 from codedfl_lab.report.leaders import BASELINE
-from codedfl_lab.report.rows import (
-    by_time,
-    entries_at,
-    kinds,
-    listed,
-    number,
-    seconds,
-    split_of_gain,
-    target_text,
-    times_faster,
-)
+from codedfl_lab.report.rows import by_time, entries_at, kinds, listed, split_of_gain, target_text, times_faster
 
 
 def conclusion(schemes: Sequence[SchemeResult], dataset: str, target: float, score: str) -> str:

@@ -18,21 +18,13 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from codedfl.errors import InvalidInput
+from codedfl.report.text import number, seconds
 from codedfl_lab.comparing.names import full_name
 from codedfl_lab.comparing.results import SchemeResult, TraceRow
 from codedfl_lab.report import canvas
 from codedfl_lab.report.canvas import COLOURS, GREY, INK, MARKERS, PAPER, SOLID, Dashes, Look, Pictures, look_of
 from codedfl_lab.report.curves import Curve, curves_of
-from codedfl_lab.report.rows import (
-    by_time,
-    entries_at,
-    kinds,
-    number,
-    percent,
-    seconds,
-    target_text,
-    targets_of,
-)
+from codedfl_lab.report.rows import by_time, entries_at, kinds, percent, target_text, targets_of
 
 LOG_FROM = 8.0  # times between the first and the last curve at the target
 VIEW_BELOW = 0.15  # how far below the target the view begins where there is no lower target

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 
+from codedfl.report.text import NEVER, number
 from codedfl_lab.comparing import paper
 from codedfl_lab.comparing.names import full_name
 from codedfl_lab.comparing.results import Claim, PaperValue, Results, SchemeResult
@@ -18,13 +19,11 @@ from codedfl_lab.report.conclusion import conclusion
 from codedfl_lab.report.leaders import leading_four
 from codedfl_lab.report.notes import notes_of
 from codedfl_lab.report.rows import (
-    NEVER,
     NOTHING,
     best_variants,
     by_time,
     entries_at,
     kinds,
-    number,
     percent,
     remarks,
     rows_at,

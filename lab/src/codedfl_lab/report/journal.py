@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from codedfl.report.text import number, seconds
 from codedfl_lab.comparing.names import method_name
 from codedfl_lab.comparing.results import AtSize
-from codedfl_lab.report.rows import dataset_name, number, packing, percent, seconds, times_faster
+from codedfl_lab.report.rows import dataset_name, packing, percent, times_faster
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from codedfl.protocol.schemes.described import CodedPadded
+from codedfl.report.text import seconds
+from codedfl_lab.baselines.conventional import Conventional
 from codedfl_lab.comparing.names import FAIR_RIVAL, name_in_sentence
 from codedfl_lab.comparing.results import SchemeResult
-from codedfl_lab.costs import CodedPadded, Conventional
-from codedfl_lab.report.rows import by_time, entries_at, seconds, split_of_gain, times_faster
+from codedfl_lab.report.rows import by_time, entries_at, split_of_gain, times_faster
 
 BASELINE, PAPER_SCHEME = Conventional.name, CodedPadded.name
 

@@ -12,9 +12,10 @@ from functools import cache
 from html import escape
 from importlib.resources import files
 
+from codedfl.report.text import seconds
 from codedfl_lab.comparing.results import Claim, Results, Verdict
 from codedfl_lab.report.canvas import INK, PAPER
-from codedfl_lab.report.rows import percent, seconds
+from codedfl_lab.report.rows import percent
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from codedfl.report.text import number, seconds
+from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBatch
 from codedfl_lab.comparing.names import full_name
 from codedfl_lab.comparing.timed_scheme import TimedScheme
-from codedfl_lab.costs import Conventional, ConventionalFullBatch
 from codedfl_lab.planning.planner import Planning
 from codedfl_lab.report.page import Card, Line, cards, definitions, figure, page, paragraph, section, table
 from codedfl_lab.report.plan_table import SEES, left_out_cells
-from codedfl_lab.report.rows import amount, number, percent, seconds, span, target_text
+from codedfl_lab.report.rows import amount, percent, span, target_text
 
 _MOST_PLANS = 40
 _HEADS = (

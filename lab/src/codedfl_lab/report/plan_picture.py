@@ -13,13 +13,14 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from codedfl.errors import InvalidInput
+from codedfl.report.text import seconds
 from codedfl_lab.comparing.names import full_name
 from codedfl_lab.comparing.timed_scheme import TimedScheme
 from codedfl_lab.planning.planner import CurveKey, Planning, time_against_alpha
 from codedfl_lab.report import canvas
 from codedfl_lab.report.canvas import INK, PAPER, Pictures, look_of
 from codedfl_lab.report.end_labels import EndLabel, write_end_labels
-from codedfl_lab.report.rows import seconds, target_text
+from codedfl_lab.report.rows import target_text
 
 Points = list[tuple[int, float]]
 Curves = dict[CurveKey, Points]

@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from rich.table import Table
 from rich.text import Text
 
+from codedfl.report.text import number, score, terminal_table
 from codedfl_lab.comparing.names import full_name
 from codedfl_lab.comparing.timed_scheme import TimedScheme
 from codedfl_lab.planning.planner import Planning
-from codedfl_lab.report.rows import amount, number, score, span, target_text
-from codedfl_lab.report.tables import terminal_table
+from codedfl_lab.report.rows import amount, span, target_text
 
 FURTHER = 4  # more variants of alpha and groups below the best of each scheme and solver
 SEES = {

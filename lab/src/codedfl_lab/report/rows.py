@@ -9,13 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
+from codedfl.report.text import THIN, count, number, score
 from codedfl_lab.comparing.names import FAIR_RIVAL, full_name, name_and_variant, name_in_sentence
 from codedfl_lab.comparing.results import SchemeResult
 
-NEVER = "never"
 NOTHING = "–"
-TINY, HUGE = 1e-3, 1e6  # beyond them numbers are shown with a power of ten
-THIN = "\u202f"  # between thousands: narrow and never broken
 
 STEP_WORDS = {
     "derived": "the step that follows from the data",
@@ -164,35 +162,6 @@ def split_of_gain(entry: SchemeResult) -> str:
     return f" ({', '.join(f'{say(factor)} {whence}' for whence, factor in factors.items())})"
 
 
-def number(value: float | None) -> str:
-    """A measured value: three digits, more from 1000 on, powers of ten where it is huge or tiny; None is "never"."""
-    if value is None:
-        return NEVER
-    if value and not TINY <= abs(value) < HUGE:
-        return _power(value)
-    return count(round(value)) if value == 0 or abs(value) >= 99.95 else f"{value:#.3g}"
-
-
-def _power(value: float) -> str:
-    """Such as 1.23e6: no column holds all digits of what may come."""
-    digits, power = f"{value:.2e}".split("e")
-    return f"{digits}e{int(power)}"
-
-
-def count(value: float | None) -> str:
-    """Epochs, and the ticks of an axis: no more digits than it has, grouped from 10 000 on; None is "never"."""
-    if value is None:
-        return NEVER
-    if abs(value) > HUGE:
-        return _power(value)
-    return f"{value:,.0f}".replace(",", THIN) if abs(value) >= 10_000 else f"{value:.4g}"
-
-
-def seconds(value: float | None) -> str:
-    """A time in three digits, or that it was never reached."""
-    return NEVER if value is None else f"{number(value)}{THIN}s"
-
-
 def amount(value: float, unit: str) -> str:
     """Three digits and a prefix: 12.2 MB."""
     size, prefix = next(((size, prefix) for size, prefix in _PREFIXES if abs(value) >= 0.9995 * size), (1.0, ""))
@@ -210,13 +179,6 @@ def span(low: float | None, high: float | None) -> str:
 def percent(fraction: float) -> str:
     """A target: as many digits as it has."""
     return f"{100 * fraction:.4g}{THIN}%"
-
-
-def score(value: float, score_name: str) -> str:
-    """Accuracy in per cent, R^2 as a number."""
-    if score_name == "accuracy":
-        return f"{100 * value:.1f}{THIN}%"
-    return f"{value:.3f}" if abs(value) < 1000 else _power(value)
 
 
 def packing(chunked: bool) -> str:

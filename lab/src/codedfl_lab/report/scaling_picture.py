@@ -10,12 +10,13 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from codedfl.errors import InvalidInput
+from codedfl.report.text import count
 from codedfl_lab.comparing.results import AtSize
 from codedfl_lab.report import canvas
 from codedfl_lab.report.canvas import Pictures, look_of
 from codedfl_lab.report.end_labels import EndLabel, write_end_labels
 from codedfl_lab.report.journal import JOURNAL
-from codedfl_lab.report.rows import count, dataset_name
+from codedfl_lab.report.rows import dataset_name
 
 Scaling = Sequence[AtSize]
 

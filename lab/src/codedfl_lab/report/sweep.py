@@ -12,13 +12,13 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
+from codedfl.report.text import number, terminal_table
 from codedfl_lab.comparing.names import method_name
 from codedfl_lab.comparing.results import Results, SchemeResult
 from codedfl_lab.report import canvas
 from codedfl_lab.report.canvas import Pictures, look_of
 from codedfl_lab.report.end_labels import EndLabel, write_end_labels
-from codedfl_lab.report.rows import best_variants, by_time, entries_at, kinds, number, target_text
-from codedfl_lab.report.tables import terminal_table
+from codedfl_lab.report.rows import best_variants, by_time, entries_at, kinds, target_text
 
 WORDS = {"alpha": "α", "z": "z, the colluders borne", "D": "D, the devices", "d": "d, the features"}
 AT_ONCE = 5  # values beside each other that fit 80 characters

@@ -1,29 +1,16 @@
-"""Tables for the terminal, and the comparison as one."""
+"""The comparison as a table for the terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
 from codedfl.errors import InvalidInput
+from codedfl.report.text import terminal_table
 from codedfl_lab.comparing.results import SchemeResult
 from codedfl_lab.report.rows import STEP_WORDS, kinds, remarks, rows_at, target_text
-
-
-def terminal_table(title: str, caption: str = "") -> Table:
-    """How every table with a title looks; columns and rows are to be added."""
-    return Table(
-        title=title or None,
-        caption=caption or None,
-        title_justify="left",
-        caption_justify="left",
-        box=SIMPLE_HEAD,
-        show_edge=False,
-        padding=(0, 1, 0, 0),
-    )
 
 
 def comparison_table(

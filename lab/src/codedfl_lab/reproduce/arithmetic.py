@@ -26,15 +26,17 @@ from threadpoolctl import threadpool_limits
 
 from codedfl.code.gradient_code import GradientCode
 from codedfl.data.problem import Problem, make_problem
+from codedfl.errors import DataUnavailable
 from codedfl.exact.fixed_point import FixedPoint
 from codedfl.exact.gram import symmetric
+from codedfl.protocol.schemes.described import CodedPadded
 from codedfl.solve.descent import STEPS, GradientDescent, StepSchedule, derived_step
 from codedfl.typing import Floats, Progress
 from codedfl_lab import datasets
 from codedfl_lab.comparing import paper
 from codedfl_lab.comparing.results import Claim
 from codedfl_lab.comparing.simulator import simulate
-from codedfl_lab.costs import CodedPadded, Conditions, WorkShape
+from codedfl_lab.costs import Conditions, WorkShape, epoch_load
 from codedfl_lab.costs.central import CentralTotals
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.paper import Integers, PaperFixedPoint, PaperSystem, TandonCode
@@ -196,7 +198,7 @@ def reproduce_arithmetic(
 def _largest(data_dir: Path | None) -> Size:
     try:
         datasets.fetch_dataset(PAPER.dataset, data_dir, use_network=False)
-    except datasets.DataUnavailable:
+    except DataUnavailable:
         return STAND_IN
     return PAPER
 
@@ -382,7 +384,7 @@ def _compare(size: Size, data_dir: Path | None, seed: int) -> tuple[list[Arithme
     problem = make_problem(data, n_devices=size.devices, partition_name="sorted", n_features=size.n_features, seed=seed)
     fleet = Fleet.load(paper.FLEET).scaled_to(size.devices)
     rng, scheme = np.random.default_rng(seed), CodedPadded(size.alpha)
-    arrivals = scheme.epoch_load(WorkShape.of(problem), fleet).arrivals(Conditions(fleet), size.epochs, rng)
+    arrivals = epoch_load(scheme, WorkShape.of(problem), fleet).arrivals(Conditions(fleet), size.epochs, rng)
     survivors = np.argsort(arrivals, axis=1)[:, : size.devices - size.alpha + 1]
     answering = sorted(set(survivors.reshape(-1).tolist()))
     plain, code = _Plain(problem, DATATYPES[0].f), TandonCode(size.devices, size.alpha, rng)

@@ -11,8 +11,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from codedfl.protocol.schemes.described import CodedKeys, CodedPadded, OneShot, RoleKeys
 from codedfl.solve.registry import BLOCK_KRYLOV
 from codedfl.typing import Progress
+from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBatch
 from codedfl_lab.comparing import paper
 from codedfl_lab.comparing.comparison import Entry, Trained, draw_latencies, train_seeds
 from codedfl_lab.comparing.paired import times_faster
@@ -30,15 +32,7 @@ from codedfl_lab.comparing.results import (
     finite,
 )
 from codedfl_lab.comparing.timed_scheme import gram_directions
-from codedfl_lab.costs import (
-    CodedKeys,
-    CodedPadded,
-    Conventional,
-    ConventionalFullBatch,
-    OneShot,
-    RoleKeys,
-    WorkShape,
-)
+from codedfl_lab.costs import WorkShape
 from codedfl_lab.reproduce.reproduce import as_the_paper
 from codedfl_lab.reproduce.scope import Scope, software_versions, with_crypto_cost
 from codedfl_lab.reproduce.sizes import CHUNK_BITS, peers_at_sizes, speedups_against_devices

@@ -14,15 +14,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from codedfl.errors import InvalidInput
+from codedfl.protocol.schemes.described import CodedKeys, CodedPadded
 from codedfl.solve.registry import DEFAULT_SOLVER
 from codedfl.typing import Progress
+from codedfl_lab.baselines.coded_fedl import CodedFedL
+from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBatch
+from codedfl_lab.baselines.drop_slowest import DropSlowest
 from codedfl_lab.comparing import paper
 from codedfl_lab.comparing.comparison import CENTRAL_MODELS, Entry, Trained, draw_latencies, seed_job
 from codedfl_lab.comparing.paired import LEAST_SEEDS
 from codedfl_lab.comparing.paper import EXPERIMENTS
 from codedfl_lab.comparing.parallel import in_parallel, jobs_at_once
 from codedfl_lab.comparing.results import Claim, PaperValue, Results, SchemeResult, Sensitivity, Took
-from codedfl_lab.costs import CodedFedL, CodedKeys, CodedPadded, Conventional, ConventionalFullBatch, DropSlowest
 from codedfl_lab.reproduce.claims import SHUFFLED, accuracy_claims, paper_claims
 from codedfl_lab.reproduce.scope import CONVENTIONS, Scope, software_versions, with_crypto_cost
 

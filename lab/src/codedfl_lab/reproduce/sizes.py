@@ -16,21 +16,15 @@ from dataclasses import replace
 
 import numpy as np
 
+from codedfl.protocol.schemes.described import CodedKeys, CodedPadded, OneShot, RoleKeys
 from codedfl.solve.registry import BLOCK_KRYLOV
+from codedfl_lab.baselines.coded_secagg import CodedSecAgg
+from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBatch
+from codedfl_lab.baselines.light_secagg import LightSecAgg
 from codedfl_lab.comparing.comparison import Entry, Settings, Trained
 from codedfl_lab.comparing.results import AtSize
 from codedfl_lab.comparing.timed_scheme import TimedScheme, Workload
-from codedfl_lab.costs import (
-    CodedKeys,
-    CodedPadded,
-    CodedSecAgg,
-    Conditions,
-    Conventional,
-    ConventionalFullBatch,
-    LightSecAgg,
-    OneShot,
-    RoleKeys,
-)
+from codedfl_lab.costs import Conditions
 from codedfl_lab.reproduce.reproduce import as_the_paper
 
 CHUNK_BITS = 12_000  # a packet of 1 500 bytes, each with its own retransmissions

@@ -1,6 +1,6 @@
 """What the schemes do differently: how data are shared, at a device and at the server, by the scheme's name.
 
-Neither fleets nor times nor planning: this is what a device process loads (``codedfl_lab.costs`` has the rest).
+Neither fleets nor times nor planning: this is what a device process loads.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ def sharing_scheme(name: str) -> SharingScheme:
     """A scheme by its name; those of other packages by the entry points of ``PLUG_INS``."""
     for entry in () if name in SHARING_SCHEMES else entry_points(group=PLUG_INS, name=name):
         try:
-            SHARING_SCHEMES[name] = entry.load().sharing_scheme
+            kind = entry.load()
+            if hasattr(kind, "sharing_scheme"):  # a scheme may also be one that is compared and cannot be run
+                SHARING_SCHEMES[name] = kind.sharing_scheme
         except Exception as error:  # a stranger's import may raise anything
             why = " ".join(f"{type(error).__name__}: {error}".split())
             raise InvalidInput(f"the scheme {name} ({entry.value}) could not be loaded: {why}") from None

@@ -44,7 +44,7 @@ from codedfl.protocol.owner_list import Certificate, OwnerList
 from codedfl.protocol.terms import Terms
 from codedfl.state import MAP, PLAIN, CheckpointFields, Codec
 
-SEED_FIELDS = 16 + 3 * (MOST_COLLUDERS + 1)  # of a message with a commitment for every role
+SEED_FIELDS = 16 + 3 * (MOST_COLLUDERS + 1)  # fields of a message with a commitment for every role
 
 
 def seed_purpose(role: int) -> str:
@@ -69,7 +69,7 @@ class RoleDeviceSharing(DeviceSharing):
 
     def __init__(self, session: DeviceSession, own: OwnData, terms: Terms | None) -> None:
         super().__init__(session, own, terms)
-        self.seeds: dict[int, bytes] = {}  # of our role, by owner; wiped once the first epoch is decoded
+        self.seeds: dict[int, bytes] = {}  # seeds of our role, by owner; wiped once the first epoch is decoded
         self._commitments: dict[int, Commitments] = {}
         self._called = False  # the server wants to know whose seeds are here, all or not
         self.owners = b""  # the list this device accepted: one per run
@@ -188,7 +188,7 @@ class RoleDeviceSharing(DeviceSharing):
         """Invariant: a device signs one list per run, whatever the server shows it and however often."""
         self._session.check_from_server(message)
         if self.owners and message.body != self.owners:
-            raise MessageRefused("a device signs one list of owners a run: a second, different one is refused")
+            raise MessageRefused("a device signs one list of owners per run: a second, different one is refused")
         if not self.owners:
             self._check_owners(OwnerList.decode(message.body, self._session.agreed))
             self.owners = message.body

@@ -8,22 +8,13 @@ be loaded is left out of the list, stands in ``SCHEMES.broken`` and says why whe
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from importlib.metadata import entry_points
 
+from codedfl.additions import SCHEMES as GROUP
+from codedfl.additions import additions, load_addition
 from codedfl.errors import InvalidInput
-from codedfl.protocol.schemes import PLUG_INS, SHARING_SCHEMES
-from codedfl_lab.baselines.coded_fedl import CodedFedL
-from codedfl_lab.baselines.coded_secagg import CodedSecAgg
-from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBatch
-from codedfl_lab.baselines.drop_slowest import DropSlowest
-from codedfl_lab.baselines.light_secagg import LightSecAgg
-from codedfl_lab.costs.coded import CodedScheme
-from codedfl_lab.costs.coded_keys import CodedKeys
-from codedfl_lab.costs.coded_padded import CodedPadded
-from codedfl_lab.costs.one_shot import OneShot
-from codedfl_lab.costs.role_keys import RoleKeys
-from codedfl_lab.costs.role_sums import RoleSums
-from codedfl_lab.costs.scheme import Scheme
+from codedfl.protocol.schemes import SHARING_SCHEMES
+from codedfl.protocol.schemes.described import CodedKeys, CodedPadded, OneShot, RoleKeys, RoleSums
+from codedfl.protocol.schemes.descriptor import CodedScheme, Scheme
 
 
 class SchemeRegistry(Mapping[str, type[Scheme]]):
@@ -67,27 +58,14 @@ class SchemeRegistry(Mapping[str, type[Scheme]]):
         if self._looked:
             return
         self._looked = True
-        for entry in entry_points(group=PLUG_INS):
+        for name, entry in additions(GROUP).items():
             try:
-                self.add(entry.load())
-            except Exception as error:  # a stranger's import may raise anything
-                why = " ".join(f"{type(error).__name__}: {error}".split())
-                self._broken[entry.name] = f"the scheme {entry.name} ({entry.value}) could not be loaded: {why}"
+                load_addition(entry, "scheme", self.add)
+            except InvalidInput as error:
+                self._broken[name] = str(error)
 
 
-SCHEMES = SchemeRegistry(
-    Conventional,
-    ConventionalFullBatch,
-    DropSlowest,
-    CodedPadded,
-    CodedKeys,
-    OneShot,
-    RoleKeys,
-    RoleSums,
-    CodedFedL,
-    CodedSecAgg,
-    LightSecAgg,
-)
+SCHEMES = SchemeRegistry(CodedPadded, CodedKeys, OneShot, RoleKeys, RoleSums)
 
 
 def register_scheme(scheme: type[Scheme]) -> None:
@@ -105,7 +83,7 @@ def scheme_type(name: str) -> type[Scheme]:
 
 
 def make_scheme(scheme: str | Scheme, n_devices: int) -> Scheme:
-    """A scheme by its name, as it is best for so many devices when nothing else is known; an object as it is."""
+    """A scheme by its name, as it is best for ``n_devices`` when nothing else is known; an object as it is."""
     return scheme if isinstance(scheme, Scheme) else scheme_type(scheme).default_for(n_devices)
 
 

@@ -1,4 +1,4 @@
-"""``codedfl train STUDY``: from a folder of tables to a model, as a new user would."""
+"""``codedfl study rehearse``: from a folder of tables to a model, as a new user would."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def clinics(run: Run) -> Path:
 def test_from_a_folder_of_tables_to_a_model(run: Run, clinics: Path):
     (clinics / "clinic-6.xlsx").touch()
     (clinics / ".hidden").touch()
-    result = run("train", "study.toml", "--tables", clinics, "--json", "-")
+    result = run("study", "rehearse", "study.toml", "--tables", clinics, "--json", "-")
     outcome = json.loads(result.stdout)
     assert outcome["devices"] == 6
     assert outcome["rows"] + outcome["score"]["rows"] == 361
@@ -48,7 +48,7 @@ def test_from_a_folder_of_tables_to_a_model(run: Run, clinics: Path):
 def test_coefficients_with_standard_errors_where_the_study_allows_them(run: Run, clinics: Path):
     text = Path("study.toml").read_text()
     Path("study.toml").write_text(text.replace("inference = false", "inference = true"))
-    result = run("train", "study.toml", "--tables", clinics, "--json", "-")
+    result = run("study", "rehearse", "study.toml", "--tables", clinics, "--json", "-")
     found = {one["name"]: one for one in json.loads(result.stdout)["coefficients"]}
     assert list(found) == ["constant", "age", "sex = m", "crp", "crp missing"]
     assert found["sex = m"]["coefficient"] == pytest.approx(3.0, abs=4 * found["sex = m"]["standard_error"])
@@ -62,7 +62,7 @@ def test_a_column_that_is_the_same_everywhere_is_named(run: Run, clinics: Path):
         path.write_text("\n".join((f"{first};ward", *(f"{row};7" for row in rows))) + "\n")
     run("study", "new", clinics / "clinic-0.csv", "--target", "days", "--out", "wards.toml")
     assert "# Noticed: the same number in all rows of the sample." in Path("wards.toml").read_text()
-    result = run("train", "wards.toml", "--tables", clinics)
+    result = run("study", "rehearse", "wards.toml", "--tables", clinics)
     assert result.exit_code == 2
     assert "error: column 'ward' must vary on at least 3 devices, got 0" in result.stderr
 
@@ -72,7 +72,7 @@ def test_classes_are_shown_with_what_they_were_taken_for(run: Run, clinics: Path
         path.write_text(path.read_text().replace(";m;", ";[m];"))
     run("study", "new", clinics / "clinic-0.csv", "--target", "sex", "--out", "classes.toml")
     outcome = Path("outcome.json")
-    shown = run("train", "classes.toml", "--tables", clinics, "--json", outcome).stdout
+    shown = run("study", "rehearse", "classes.toml", "--tables", clinics, "--json", outcome).stdout
     told = json.loads(outcome.read_text())
     lines = [line.split() for line in shown.splitlines()]
     at = lines.index(["true", "class", "as", "[m]", "as", "f"])
@@ -84,20 +84,28 @@ def test_classes_are_shown_with_what_they_were_taken_for(run: Run, clinics: Path
 
 
 def test_one_table_is_dealt_out(run: Run, clinics: Path):
-    outcome = json.loads(run("train", "study.toml", "--tables", clinics / "clinic-1.csv", "--json", "-").stdout)
+    outcome = json.loads(
+        run("study", "rehearse", "study.toml", "--tables", clinics / "clinic-1.csv", "--json", "-").stdout
+    )
     assert outcome["devices"] == 5
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("train", "study.toml"), "--tables must name a folder of one table per device, or one table, got none"),
-        (("train", "digits", "--tables", "clinics"), "--tables must go with a study file, got 'digits'"),
+        (("study", "rehearse", "study.toml"), "Missing option '--tables'."),
         (
-            ("train", "study.toml", "--tables", "clinics", "--devices", "9"),
+            ("study", "rehearse", "study.toml", "--tables", "clinics", "--devices", "9"),
             "--devices must be left out with a folder of tables, got 9",
         ),
-        (("train", "digits", "--gone", "0.4"), "--gone must go with a study file, got 'digits'"),
+        (
+            ("study", "rehearse", "study.toml", "--tables", "clinics", "--epsilon", "1"),
+            "No such option '--epsilon'. Did you mean '--json'?",
+        ),
+        (
+            ("study", "rehearse", "study.toml", "--tables", "clinics", "--fleet", "none"),
+            "fleet must be a readable TOML file or a shipped fleet (paper), got 'none'",
+        ),
     ],
 )
 def test_what_is_refused(run: Run, clinics: Path, arguments: tuple[str, ...], message: str):
@@ -116,7 +124,23 @@ def test_noise_is_promised_and_no_score_is_made_up(run: Run):
     Path("study.toml").write_text(
         f'format = "codedfl-study-2"\nname = "s"\n{columns}{protection}{end}', encoding="utf-8"
     )
-    result = run("train", "study.toml", "--tables", "t.csv", "--out", "here")
+    result = run("study", "rehearse", "study.toml", "--tables", "t.csv", "--out", "here")
     assert result.exit_code == 0, result.stderr
     assert "none: the study holds no rows out" in result.stdout
     assert "Whether any one row was there or not" in result.stdout and "(epsilon = 8)" in result.stdout
+
+
+def test_the_times_of_a_fleet_change_no_finding(run: Run, clinics: Path):
+    alike, paper = (
+        json.loads(run("study", "rehearse", "study.toml", "--tables", clinics, "--json", "-", *more).stdout)
+        for more in ((), ("--fleet", "paper"))
+    )
+    assert alike.pop("virtual_seconds") != paper.pop("virtual_seconds")
+    assert alike == paper
+
+
+def test_fleets_are_the_lab_s(run: Run, clinics: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("codedfl.cli.study_rehearsal.additions", lambda _group: {})
+    result = run("study", "rehearse", "study.toml", "--tables", clinics, "--fleet", "paper")
+    message = "--fleet must be left out without codedfl-lab (pip install codedfl-lab), got 'paper'"
+    assert (result.exit_code, result.stderr) == (2, f"error: {message}\n")

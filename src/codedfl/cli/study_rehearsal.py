@@ -1,14 +1,18 @@
-"""``codedfl train STUDY --tables PATH``: the rehearsal of a study on a folder of tables, or on one table dealt out."""
+"""``codedfl study rehearse``: a study on a folder of tables, or on one table dealt out."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+import typer
 
+from codedfl.additions import TIMINGS, additions, load_addition
 from codedfl.analyses.driving import findings_json
+from codedfl.cli import options
 from codedfl.cli.screen import Screen, make_folder, score_name
 from codedfl.cli.study_result import show_findings
 from codedfl.contract.policy import Policy, load_policy
@@ -20,28 +24,63 @@ from codedfl.data.recipe import Clipped
 from codedfl.data.tables import read_file
 from codedfl.errors import InvalidInput
 from codedfl.report.run_page import write_run_page
+from codedfl.report.text import seconds as seconds_text
 from codedfl.run.rehearsal import Rehearsed, dealt_out, made_up_roster, no_tables, read_folder, rehearse
-from codedfl_lab.fleet.fleet import Fleet
-from codedfl_lab.report.rows import seconds as seconds_text
+from codedfl.run.virtual_time import AlikeDevices, MakeTiming
 
 
 def rehearse_study(
-    screen: Screen,
-    study_file: Path,
-    tables: Path | None,
-    *,
-    fleet_name: str,
-    devices: int | None,
-    seed: int,
-    out: Path | None,
-    gone: float,
-    roster_file: Path | None,
-    policy_file: Path | None,
+    study_file: Annotated[Path, typer.Argument(metavar="STUDY", help="A study file (TOML).")],
+    tables: Annotated[
+        Path, typer.Option(metavar="PATH", help="A folder of one table per device, or one table to deal out.")
+    ],
+    devices: Annotated[
+        int | None,
+        typer.Option(metavar="D", help="How many devices one table is dealt out to.", show_default="the study's least"),
+    ] = None,
+    gone: Annotated[
+        float,
+        typer.Option(min=0.0, max=0.9, metavar="SHARE", help="This share of the devices uploads and answers nothing."),
+    ] = 0.0,
+    roster_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--roster",
+            metavar="FILE",
+            help="The roster whose pods are rehearsed.",
+            show_default="pods as codedfl roster new drafts them",
+        ),
+    ] = None,
+    policy_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--policy", metavar="FILE", help="The policy that every device has.", show_default="the usual one"
+        ),
+    ] = None,
+    fleet: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FLEET",
+            help="Whose times are taken: paper, or a fleet file (codedfl-lab).",
+            show_default="devices that are all alike",
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of the times, and of how a table is dealt out.")] = 0,
+    out: Annotated[
+        Path | None,
+        options.in_output(
+            metavar="DIR", help="Where model, journal and page go.", show_default="results/rehearse-NAME"
+        ),
+    ] = None,
+    json: options.Json = None,
 ) -> None:
-    """Every device is judged as it would judge itself; those that would refuse are named, and leave with their pods."""
+    """Run a study on tables of this machine: the findings are those of the federation, bit for bit.
+
+    Every device is judged as it would judge itself; those that would refuse are named, and leave with their pods.
+    Server and devices run the real protocol in this process, in virtual time.
+    """
+    screen = Screen(json)
     study = load_study(study_file)
-    if tables is None:
-        raise InvalidInput("--tables must name a folder of one table per device, or one table, got none")
     rng = np.random.default_rng(seed)
     if tables.is_dir():
         if devices is not None:
@@ -61,14 +100,14 @@ def rehearse_study(
             f"the study must have at least {study.least_participants} devices (least_participants) that take part, got"
             f" {len(rehearsed.snapshots)}"
         )
-    folder = make_folder("--out", out or Path("results") / f"train-{study_file.stem}")
-    fleet = Fleet.load(fleet_name).scaled_to(len(rehearsed.snapshots))
+    folder = make_folder("--out", out or Path("results") / f"rehearse-{study_file.stem}")
+    timing = AlikeDevices if fleet is None else _fleet_timing(fleet)
     with screen.busy(f"rehearsing {study.name}") as say:
 
         def on_epoch(epoch: int, seconds: float) -> None:
-            say(f"epoch {epoch}, fleet time {seconds_text(seconds)}")
+            say(f"epoch {epoch}, virtual time {seconds_text(seconds)}")
 
-        done = rehearse(rehearsed, fleet, rng, on_epoch=on_epoch, gone=_first_of(parts, gone), folder=folder)
+        done = rehearse(rehearsed, rng, timing, on_epoch=on_epoch, gone=_first_of(parts, gone), folder=folder)
     page, model_file = write_run_page(folder), folder / "model.safetensors"
     clipped = _clipped(study, rehearsed.snapshots.values())
     if clipped:
@@ -77,7 +116,7 @@ def rehearse_study(
     findings.model.save(model_file)
     screen.write_json(
         {
-            "command": "train",
+            "command": "study rehearse",
             **findings_json(study, findings),
             "devices": len(rehearsed.snapshots),
             "score_name": score_name(study.task),
@@ -92,13 +131,21 @@ def rehearse_study(
         study,
         findings,
         ("devices", f"{len(rehearsed.snapshots)} in {len(roster.pods)} pod{'s' * (len(roster.pods) != 1)}"),
-        ("fleet time", f"{seconds_text(done.seconds)}, {done.epochs} exchanges"),
+        ("virtual time", f"{seconds_text(done.seconds)}, {done.epochs} exchanges"),
         ("model", str(model_file)),
         ("page", str(page)),
     )
     if study.noise is not None:
         screen.say()
         screen.sentence(study.noise.sentence())
+
+
+def _fleet_timing(name: str) -> MakeTiming:
+    entry = additions(TIMINGS).get("fleet")
+    if entry is None:
+        raise InvalidInput(f"--fleet must be left out without codedfl-lab (pip install codedfl-lab), got {name!r}")
+    made: MakeTiming = load_addition(entry, "timing")(name)
+    return made
 
 
 def _clipped(study: Study, snapshots: Iterable[Snapshot]) -> Clipped:

@@ -1,0 +1,184 @@
+"""Options that several commands of the laboratory share, besides those of all commands: in groups, and one by one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, get_args
+
+import click
+import typer
+
+from codedfl.cli.options import Data, DataDir, Json, Label, in_data, in_output, listed, refuse_unread
+from codedfl.data.partition import PARTITIONS
+from codedfl_lab.comparing import paper
+from codedfl_lab.costs import Conditions
+from codedfl_lab.fleet.latency import SharingConvention
+
+__all__ = [
+    "ALL_SHARING",
+    "DEFAULT_SHARING",
+    "Data",
+    "DataDir",
+    "DataOptions",
+    "FleetName",
+    "FleetOptions",
+    "Json",
+    "Label",
+    "ModelOptions",
+    "Seed",
+    "Sharing",
+    "SharingOrAll",
+    "in_data",
+    "in_fleet",
+    "in_model",
+    "in_output",
+    "listed",
+    "refuse_unread",
+]
+
+# An option under a heading of the help.
+in_model = partial(typer.Option, rich_help_panel="Model")
+in_fleet = partial(typer.Option, rich_help_panel="Fleet")
+
+# -- one by one
+
+FleetName = Annotated[
+    str,
+    in_fleet("--fleet", metavar="FLEET", help="paper, or a fleet file (TOML). Its mix is scaled to D devices."),
+]
+DEFAULT_SHARING = Conditions.sharing
+"""For every command alike: what ``Conditions`` takes."""
+_SHARING_HELP = (
+    "How the sharing phase is timed: by the authors' formula, message by message, or with the bulk uploaded once and"
+    " relayed."
+)
+Sharing = Annotated[
+    str,
+    in_fleet(click_type=click.Choice(list(get_args(SharingConvention))), help=_SHARING_HELP),
+]
+ALL_SHARING = "all"
+SharingOrAll = Annotated[
+    str,
+    in_fleet(
+        click_type=click.Choice([*get_args(SharingConvention), ALL_SHARING]),
+        help=f"{_SHARING_HELP} {ALL_SHARING.capitalize()} makes a table of each.",
+    ),
+]
+Seed = Annotated[
+    int,
+    typer.Option(
+        metavar="N",
+        min=0,
+        help="Draws the features, the partition and the latencies. The test rows of a file do not depend on it.",
+    ),
+]
+
+# -- groups
+
+
+@dataclass(frozen=True)
+class DataOptions:
+    """What to read, and who holds which rows."""
+
+    label: Label = None
+    device: Annotated[str | None, in_data(help="Column of a file that names the device each row belongs to.")] = None
+    task: Annotated[
+        str | None,
+        in_data(
+            click_type=click.Choice(["classification", "regression"]),
+            help="What a file's labels are.",
+            show_default="decided by the labels",
+        ),
+    ] = None
+    test_fraction: Annotated[float | None, in_data(help="Part of a file's rows to test on.", show_default="0.2")] = None
+    partition: Annotated[
+        str | None,
+        in_data(
+            click_type=click.Choice(list(PARTITIONS)),
+            help="Who holds which rows.",
+            show_default="device if there is a device column, else sorted by label",
+        ),
+    ] = None
+    concentration: Annotated[
+        float | None,
+        in_data(help="With --partition dirichlet: a small number makes the devices differ more.", show_default="0.5"),
+    ] = None
+    data_dir: DataDir = None
+    columns: Annotated[
+        str | None, in_data(metavar="A,B", help="Columns of a file to learn from.", show_default="all")
+    ] = None
+    drop: Annotated[str | None, in_data(metavar="A,B", help="Columns of a file to leave out.")] = None
+
+    @property
+    def columns_to_use(self) -> tuple[str, ...] | None:
+        """None is all of them."""
+        return None if self.columns is None else listed(self.columns)
+
+    @property
+    def columns_to_drop(self) -> tuple[str, ...]:
+        return listed(self.drop or "")
+
+    def __post_init__(self) -> None:
+        if self.partition != "dirichlet":
+            refuse_unread("--concentration", self.concentration, "any partition but dirichlet")
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """From rows to features, and how far their weights are held back."""
+
+    features: Annotated[
+        str,
+        in_model(
+            click_type=click.Choice(["rbf", "linear", "scattering"]),
+            help="Random features of a Gaussian kernel, the columns themselves, or wavelet scattering of pictures.",
+        ),
+    ] = "rbf"
+    n_features: Annotated[
+        int | None,
+        in_model(
+            metavar="d",
+            min=1,
+            help="Random features.",
+            show_default=f"{paper.FEATURES}; 500 below 10 000 training rows; 800 for digits-shifted",
+        ),
+    ] = None
+    gamma: Annotated[
+        float | None,
+        in_model(
+            help="In the kernel exp(-gamma |x - x'|^2): a large one tells nearby rows apart.",
+            show_default="15.68 / (columns x width^2), the width being 1 for pixels and 8 for standardised columns",
+        ),
+    ] = None
+    regularisation: Annotated[
+        float | None,
+        in_model(
+            metavar="LAMBDA",
+            help="Ridge parameter.",
+            show_default=f"{paper.REGULARISATION:g} (the paper's); 1e-3 for regression, whose targets are noisy",
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.features == "linear":
+            refuse_unread("--n-features", self.n_features, "--features linear, which takes the columns")
+            refuse_unread("--gamma", self.gamma, "--features linear, which has no kernel")
+        elif self.features == "scattering":
+            refuse_unread("--n-features", self.n_features, "--features scattering, whose number the picture says")
+            refuse_unread("--gamma", self.gamma, "--features scattering, which has no kernel")
+
+
+@dataclass(frozen=True)
+class FleetOptions:
+    """Who the devices are."""
+
+    devices: Annotated[
+        int | None,
+        in_fleet(
+            metavar="D",
+            help="Number of devices the rows are dealt out to.",
+            show_default="as many as the fleet has, paper: 25; with a device column what it says",
+        ),
+    ] = None
+    fleet_name: FleetName = paper.FLEET

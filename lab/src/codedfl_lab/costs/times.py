@@ -1,0 +1,321 @@
+"""How long the phases of a scheme take, what it costs and what models it makes: functions about its descriptor.
+
+Each is a generic function of the scheme's class (``functools.singledispatch``). What holds for every scheme stands
+here, what the coded ones add in ``coded``; a baseline says its own beside its descriptor (``codedfl_lab.baselines``).
+Coded schemes give exact gradients, so their models are the centralised ones (``central``), whoever straggles; the
+baselines compute theirs from who was in time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import singledispatch
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codedfl.code.quorum import Quorum
+from codedfl.data.problem import Problem
+from codedfl.errors import InvalidInput
+from codedfl.exact.fixed_point import FixedPoint
+from codedfl.exact.ring import BYTES_PER_RESIDUE
+from codedfl.protocol.schemes.descriptor import Scheme
+from codedfl.solve.descent import StepSchedule, derived_step
+from codedfl.solve.solver import Solver
+from codedfl.typing import Floats, Seconds
+from codedfl_lab.costs.central import CentralTotals
+from codedfl_lab.fleet.clock import StragglerPolicy, TrainingClock
+from codedfl_lab.fleet.fleet import Fleet
+from codedfl_lab.fleet.latency import (
+    FleetLatency,
+    LatencyModel,
+    RunLatency,
+    SharingConvention,
+    epoch_arrivals,
+    mean_arrivals,
+)
+
+FLOAT_BITS = 32
+
+
+@dataclass(frozen=True, eq=False)
+class WorkShape:
+    """The sizes that latencies depend on: d, c, the samples of each device, and the bits of a ring number.
+
+    ``number_bits`` is 48 for two primes, which nearly every run takes, and 72 for three (a high ``precision``).
+    """
+
+    n_features: int
+    n_outputs: int
+    samples: NDArray[np.int64]
+    number_bits: int = 8 * 2 * BYTES_PER_RESIDUE
+
+    @classmethod
+    def of(cls, problem: Problem, precision: int | None = None) -> WorkShape:
+        """What a run on this problem has; ``precision`` as in ``Parameters``."""
+        ring = FixedPoint.derive(problem.bounds, problem.n_features, problem.n_devices, precision=precision).ring
+        return cls(problem.n_features, problem.n_outputs, problem.samples_of_device, 8 * ring.bytes_per_number)
+
+    @property
+    def model_numbers(self) -> int:
+        """d c."""
+        return self.n_features * self.n_outputs
+
+    @property
+    def bulk_numbers(self) -> int:
+        """d(d+1)/2 + d c: what a device of a coded scheme shares in phase 1."""
+        return self.n_features * (self.n_features + 1) // 2 + self.model_numbers
+
+    @property
+    def model_bits(self) -> int:
+        """Of an update or an answer on the ring."""
+        return self.model_numbers * self.number_bits
+
+    @property
+    def bulk_bits(self) -> int:
+        return self.bulk_numbers * self.number_bits
+
+
+Grouping = Literal["by-speed", "random"]
+"""How devices come into groups that have a code each.
+
+``by-speed``: dealt in turn from the fastest to the slowest, so that every group has its share of slow ones (ours).
+``random``: as in the authors' simulation of the journal version.
+"""
+_RANDOM_ORDERS = 32  # of random groups, over which latencies are drawn
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """How the simulation is run: on which fleet, and by which conventions.
+
+    latency: how long things take; None is the fleet's own model. The fleet then still says who the devices are and
+        what crypto costs them.
+    call_overhead: seconds that the engine itself takes for every message to a device, beside the links.
+    grouping: how schemes with groups deal out the devices; others do not read it.
+    own_pads_charged: whether coded keys and role keys pay for a device's own pads during the run. They can be drawn
+        before it, and are not charged unless asked for.
+    """
+
+    fleet: Fleet
+    sharing: SharingConvention = "authors"
+    policy: StragglerPolicy = "restart"
+    chunk_bits: float | None = None
+    latency: LatencyModel | None = None
+    call_overhead: float = 0.0
+    grouping: Grouping = "by-speed"
+    own_pads_charged: bool = False
+
+    def __post_init__(self) -> None:
+        if self.grouping not in get_args(Grouping):
+            raise InvalidInput(f"grouping must be one of {', '.join(get_args(Grouping))}, got {self.grouping!r}")
+
+    @property
+    def times(self) -> LatencyModel:
+        """The model in force."""
+        model = FleetLatency(self.fleet) if self.latency is None else self.latency
+        return RunLatency(model, call_overhead=self.call_overhead) if self.call_overhead else model
+
+    def in_order(self, order: NDArray[np.intp]) -> Conditions:
+        """The same for a run whose position i is device ``order[i]``; schemes then speak of positions."""
+        if np.array_equal(order, np.arange(len(order))):
+            return self
+        model = FleetLatency(self.fleet) if self.latency is None else self.latency
+        return replace(self, latency=RunLatency(model, order))
+
+
+@dataclass(frozen=True, eq=False)
+class Sharing:
+    """Phase 1: when the server can begin (draws,), and when each device can answer (draws, D)."""
+
+    start: Seconds
+    ready: Seconds
+
+    @classmethod
+    def none(cls, draws: int, n_devices: int) -> Sharing:
+        return cls(np.zeros(draws), np.zeros((draws, n_devices)))
+
+
+@dataclass(frozen=True, eq=False)
+class EpochLoad:
+    """What a device does in one epoch, and which answers end it.
+
+    ``deadline`` replaces ``quorum`` in schemes whose epochs have a fixed length.
+    """
+
+    macs: float | Floats
+    bits_down: float
+    bits_up: float
+    quorum: Quorum
+    deadline: float | None = None
+
+    def arrivals(self, at: Conditions, draws: int, rng: np.random.Generator, now: float | Seconds = 0.0) -> Seconds:
+        """(draws, D) times from each device's start, at ``now``, to its answer."""
+        return epoch_arrivals(at.times, self.macs, self.bits_down, self.bits_up, draws, rng, at.chunk_bits, now)
+
+
+@dataclass(frozen=True)
+class DeviceCosts:
+    """What a whole training costs one device: bytes both ways, MACs, and the memory it holds."""
+
+    upload_bytes: float
+    download_bytes: float
+    macs: float
+    memory_bytes: float
+
+    def plus(self, *, upload_bytes: float = 0.0, download_bytes: float = 0.0, macs: float = 0.0) -> DeviceCosts:
+        return replace(
+            self,
+            upload_bytes=self.upload_bytes + upload_bytes,
+            download_bytes=self.download_bytes + download_bytes,
+            macs=self.macs + macs,
+        )
+
+
+@dataclass(frozen=True)
+class Descent:
+    """Hyper-parameters that every scheme of a comparison shares; without a step each derives its own, by one rule."""
+
+    step: StepSchedule | None
+    regularisation: float
+
+    def step_on(self, matrices: Iterable[Floats]) -> StepSchedule:
+        """The step of a scheme that descends on these X'X/m, its mini-batches, one after the other."""
+        return self.step or derived_step(matrices, self.regularisation)
+
+
+@singledispatch
+def epoch_load(scheme: Scheme, shape: WorkShape, fleet: Fleet) -> EpochLoad:
+    """One epoch of phase 2."""
+    del shape, fleet
+    raise InvalidInput(f"a scheme must say what an epoch costs (codedfl_lab.costs.epoch_load), got {scheme.name}")
+
+
+@singledispatch
+def sharing(scheme: Scheme, shape: WorkShape, at: Conditions, draws: int, rng: np.random.Generator) -> Sharing:
+    """Phase 1; none unless the scheme has one."""
+    del scheme, shape, rng
+    return Sharing.none(draws, at.fleet.n_devices)
+
+
+@singledispatch
+def device_costs(scheme: Scheme, shape: WorkShape, at: Conditions, epochs: int) -> DeviceCosts:
+    """What the busiest device pays for a whole training."""
+    return raw_row_costs(scheme, shape, at, epochs)
+
+
+def raw_row_costs(scheme: Scheme, shape: WorkShape, at: Conditions, epochs: int) -> DeviceCosts:
+    """Epochs without a sharing phase, on raw rows in float32."""
+    rows = int(shape.samples.max()) * (shape.n_features + shape.n_outputs)
+    return epoch_costs(scheme, shape, at, epochs, memory_bytes=rows * FLOAT_BITS / 8)
+
+
+def epoch_costs(scheme: Scheme, shape: WorkShape, at: Conditions, epochs: int, memory_bytes: float) -> DeviceCosts:
+    """What the epochs alone cost a device that holds ``memory_bytes``."""
+    load = epoch_load(scheme, shape, at.fleet)
+    up, down = epochs * load.bits_up / 8, epochs * load.bits_down / 8
+    return DeviceCosts(up, down, epochs * float(np.max(load.macs)), memory_bytes)
+
+
+@singledispatch
+def stragglers(scheme: Scheme, shape: WorkShape, fleet: Fleet) -> int:
+    """How many devices an epoch need not wait for: all where it has a deadline."""
+    load = epoch_load(scheme, shape, fleet)
+    waited_for = 0 if load.deadline is not None else load.quorum.answers_needed
+    return fleet.n_devices - waited_for
+
+
+@singledispatch
+def models_key(scheme: Scheme) -> Hashable:
+    """Schemes with the same key make the same models, whoever straggles: all exact ones do."""
+    if scheme.reveals_gram:
+        return "closed form"
+    return "exact" if scheme.exact else scheme
+
+
+@singledispatch
+def models(
+    scheme: Scheme,
+    totals: CentralTotals,
+    solver: Solver | None,
+    descent: Descent,
+    at: Conditions,
+    rng: np.random.Generator,
+) -> Iterator[Floats]:
+    """Theta after each epoch, without end (the caller stops) or until the solver has finished.
+
+    ``solver`` is for exact schemes, whose models are the centralised ones; the others descend by ``descent``. ``rng``
+    draws what the trajectory depends on, such as who is in time.
+    """
+    del at, rng
+    if scheme.reveals_gram:
+        return iter([totals.ridge(descent.regularisation)])
+    if not scheme.exact:
+        raise InvalidInput(f"a scheme must say what its models are (codedfl_lab.costs.models), got {scheme.name}")
+    assert solver is not None
+    return totals.train(solver)
+
+
+@singledispatch
+def end_times(
+    scheme: Scheme,
+    shape: WorkShape,
+    at: Conditions,
+    epochs: int,
+    draws: int,
+    rng: np.random.Generator,
+    epochs_rng: np.random.Generator | None = None,
+) -> tuple[Seconds, Seconds]:
+    """(draws,) ends of the sharing phase and (draws, epochs) ends of the epochs.
+
+    By ``sharing``, ``epoch_load`` and the clock, unless the scheme has a formula of its own.
+    """
+    in_epochs = epochs_rng or rng
+    shared = sharing(scheme, shape, at, draws, rng)
+    load = epoch_load(scheme, shape, at.fleet)
+    clock = TrainingClock(shared.start, shared.ready, at.policy)
+    ends = np.empty((draws, epochs))
+    for epoch in range(epochs):
+        if load.deadline is not None:
+            clock.advance_by(load.deadline)
+        else:
+            clock.advance(load.arrivals(at, draws, in_epochs, clock.starts), load.quorum)
+        ends[:, epoch] = clock.now
+    return shared.start, ends
+
+
+def order_of_devices(scheme: Scheme, shape: WorkShape, at: Conditions, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Which device takes which position of the run: as the fleet lists them, unless they are dealt into groups."""
+    if not scheme.grouped:
+        return np.arange(at.fleet.n_devices)
+    if at.grouping == "random":
+        return rng.permutation(at.fleet.n_devices)
+    load = epoch_load(scheme, shape, at.fleet)
+    return np.argsort(mean_arrivals(at.times, load.macs, load.bits_down, load.bits_up), kind="stable")
+
+
+def epoch_end_times(
+    scheme: Scheme,
+    shape: WorkShape,
+    at: Conditions,
+    epochs: int,
+    draws: int,
+    rng: np.random.Generator,
+    epochs_rng: np.random.Generator | None = None,
+) -> tuple[Seconds, Seconds]:
+    """(draws,) ends of the sharing phase and (draws, epochs) ends of the epochs, from time zero.
+
+    Random groups are drawn anew for every few draws. Epochs draw from ``epochs_rng`` if there is one. With generators
+    alike the k-th epoch of a draw then finds every device in the same state under every scheme, whatever its sharing
+    phase drew: schemes can be compared draw by draw.
+    """
+    scheme.check(at.fleet.n_devices)
+    orders = min(draws, _RANDOM_ORDERS) if scheme.grouped and at.grouping == "random" else 1
+    parts = []
+    for part in np.array_split(np.arange(draws), orders):
+        ordered = at.in_order(order_of_devices(scheme, shape, at, rng))
+        parts.append(end_times(scheme, shape, ordered, epochs, len(part), rng, epochs_rng))
+    starts, ends = zip(*parts, strict=True)
+    return np.concatenate(starts), np.concatenate(ends)
