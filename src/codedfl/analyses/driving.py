@@ -13,6 +13,7 @@ from codedfl.analyses.study_analysis import Answer, LinearFinding, StudyFindings
 from codedfl.contract.study import Study
 from codedfl.errors import InvalidInput
 from codedfl.statistics import Ask
+from codedfl.typing import JsonObject
 
 TOTAL_FILE = "total.json"
 
@@ -47,7 +48,7 @@ def drive(study: Study, answer: Callable[[Ask], Answer]) -> StudyFindings:
             return findings
 
 
-def findings_json(study: Study, findings: StudyFindings) -> dict[str, Any]:
+def findings_json(study: Study, findings: StudyFindings) -> JsonObject:
     """All that a paper needs, as plain values.
 
     Examples
@@ -68,7 +69,7 @@ def findings_json(study: Study, findings: StudyFindings) -> dict[str, Any]:
     }
 
 
-def model_json(one: LinearFinding) -> dict[str, Any]:
+def model_json(one: LinearFinding) -> JsonObject:
     """One linear model, as plain values.
 
     Examples
@@ -84,7 +85,7 @@ def model_json(one: LinearFinding) -> dict[str, Any]:
     }
 
 
-def total_json(study: Study, findings: StudyFindings) -> dict[str, Any]:
+def total_json(study: Study, findings: StudyFindings) -> JsonObject:
     """The total that further linear analyses are made of, with no owner asked again (``refit``).
 
     Examples

@@ -19,7 +19,7 @@ from codedfl.data.model import TrainedModel
 from codedfl.data.recipe import Clipped
 from codedfl.errors import InvalidInput
 from codedfl.statistics.statistic import Ask
-from codedfl.typing import Floats
+from codedfl.typing import Floats, JsonObject
 
 Answer = list[int] | Floats
 """Integers of a total; for ``products`` Theta as its solver found it."""
@@ -51,7 +51,7 @@ class LinearFinding:
     inference: Inference | None
     no_inference: str
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """For JSON; a model has a file of its own."""
         return {
             "name": self.name,
@@ -93,7 +93,7 @@ class StudyFindings:
     merged: Merged
     clipped: Clipped | None = None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """For JSON, without counts that people are not shown; ``total`` and ``merged`` are as ``refit`` takes them."""
         return {
             "rows": self.rows,

@@ -7,14 +7,14 @@ unit of record (whole years, 0.1 kg) of the site that writes coarsest: a finer o
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from codedfl.data.columns import CategoryColumn, ColumnReport, NumberColumn, as_levels
 from codedfl.data.labels import ClassLabels, Labels, TargetLabels
 from codedfl.errors import InvalidInput
-from codedfl.typing import Floats, Integers, Rows
+from codedfl.typing import Floats, Integers, JsonObject, Rows
 
 GAP = -1  # the code of a missing number
 MOST_STEPS = 1 << 24
@@ -221,7 +221,7 @@ class StudyColumn:
         missing = other if self.column.missing in taken else self.column.missing
         return StudyColumn(CategoryColumn(name, kept, missing, other)), codes
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         of_number = {"range": self.range, "step": self.step, "scale": self.scale} if self.range else {}
         return {**self.column.to_dict(), **of_number}
 
@@ -276,7 +276,7 @@ class NumberTarget:
     def units(self) -> list[tuple[float, float]]:
         return [(self.grid.step, self.grid.zero)]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         return {"name": self.name, "range": self.range, "step": self.step}
 
 
@@ -330,7 +330,7 @@ class ClassTarget:
     def units(self) -> list[tuple[float, float]]:
         return [(1.0, 0.0)] * len(self.classes)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         return {"name": self.name, "classes": self.classes}
 
 

@@ -12,7 +12,7 @@ import io
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -163,10 +163,27 @@ def fixed_ticks(axes: Axes, values: Sequence[float]) -> None:
     axes.spines["bottom"].set_bounds(values[0], values[-1])
 
 
-def hollow(marker: str, size: float, width: float = 1.2) -> dict[str, Any]:
+class MarkStyle(TypedDict, total=False):
+    """How points are marked, and the line through them, in matplotlib's words."""
+
+    linestyle: Literal["-", "--", "none"]
+    marker: str
+    markersize: float
+    markerfacecolor: str
+    markeredgecolor: str
+    markeredgewidth: float
+
+
+def hollow(marker: str, size: float, width: float = 1.2) -> MarkStyle:
     """A mark around what is drawn already."""
-    shape: dict[str, Any] = {"linestyle": "none", "marker": marker, "markersize": size}
-    return {**shape, "markerfacecolor": "none", "markeredgecolor": INK, "markeredgewidth": width}
+    return {
+        "linestyle": "none",
+        "marker": marker,
+        "markersize": size,
+        "markerfacecolor": "none",
+        "markeredgecolor": INK,
+        "markeredgewidth": width,
+    }
 
 
 def title(axes: Axes, text: str) -> None:

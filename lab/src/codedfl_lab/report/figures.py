@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -104,19 +103,24 @@ def accuracy_figure(
 
 def _draw(axes: Axes, curve: Curve, look: Look, scale: float) -> Line2D:
     """``scale`` is of lines and markers."""
-    style: dict[str, Any] = {
-        "color": look.color,
+    style: canvas.MarkStyle = {
         "marker": look.marker,
         "markersize": (9.0 if look.marker == "*" else 6.5) * scale,  # a star has little area
         "markeredgecolor": PAPER,
         "markeredgewidth": 0.4 * scale,
-        "label": curve.name,
     }
     if len(curve.seconds) == 1:
         axes.vlines(curve.seconds, curve.low, curve.high, color=look.color, linewidth=scale * look.width)
-        return axes.plot(curve.seconds, curve.median, ls="none", **style)[0]
+        return axes.plot(curve.seconds, curve.median, ls="none", color=look.color, label=curve.name, **style)[0]
     axes.fill_between(curve.seconds, curve.low, curve.high, color=look.color, alpha=0.14, linewidth=0)
-    return axes.plot(curve.seconds, curve.median, linestyle=look.dashes, linewidth=scale * look.width, **style)[0]
+    return axes.plot(
+        *(curve.seconds, curve.median),
+        color=look.color,
+        label=curve.name,
+        linestyle=look.dashes,
+        linewidth=scale * look.width,
+        **style,
+    )[0]
 
 
 def _mark(axes: Axes, lines: Sequence[Line2D], curves: Sequence[Curve]) -> None:

@@ -18,7 +18,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +30,7 @@ from codedfl.exact.fixed_point import FixedPoint
 from codedfl.exact.gram import symmetric
 from codedfl.protocol.schemes.described import CodedPadded
 from codedfl.solve.descent import STEPS, GradientDescent, StepSchedule, derived_step
-from codedfl.typing import Floats, Progress
+from codedfl.typing import Floats, JsonObject, Progress
 from codedfl_lab import datasets
 from codedfl_lab.comparing import paper
 from codedfl_lab.comparing.results import Claim
@@ -157,7 +156,7 @@ class ArithmeticResults:
 
     name: str = "arithmetic"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         return asdict(self)
 
     def json_bytes(self) -> bytes:
