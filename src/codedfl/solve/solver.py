@@ -100,7 +100,7 @@ class AtOnce(Checkpointed):
         raise AssertionError(f"nothing was requested, got a product of shape {product.shape} for {sent.shape}")
 
 
-class FromGram(AtOnce):
+class FromGram:
     """The common part of solvers whose first total brings X'X itself."""
 
     def take_gram(self, triangle: Floats) -> None:
