@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from codedfl.errors import CodedFLError, InvalidInput
+from codedfl.typing import Unchecked
 
 State = dict[str, Any]
 
@@ -108,6 +109,6 @@ class Checkpointed:
         """See ``saved``."""
         return {"owner": [type(self).__name__], **saved(self)}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: Unchecked) -> None:
         """Go on from a state of an object of the same class, made with the same arguments."""
         vars(self).update(loaded(self, _of_owner([type(self).__name__], state)))

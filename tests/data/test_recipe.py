@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -172,7 +173,7 @@ class Squares:
     to_dict = definition
 
     @classmethod
-    def from_dict(cls, saved: dict[str, Any]) -> Squares:
+    def from_dict(cls, saved: Mapping[str, Any]) -> Squares:
         return cls(saved["input_dim"], saved["bound"])
 
     @classmethod
@@ -187,7 +188,7 @@ def test_a_feature_map_is_one_file(monkeypatch: pytest.MonkeyPatch):
     made = choose_features("squares", SCALING, FeatureChoice())
     assert made == Squares(2, 1.0)
     recipe = replace(LINEAR, feature_map=made)
-    assert feature_map_from_dict(recipe.to_dict()["features"]) == made
+    assert feature_map_from_dict(made.to_dict()) == made
     assert Recipe.from_dict(recipe.to_dict()).digest() == recipe.digest()
     assert choose_features(made, SCALING, FeatureChoice()) is made
     with pytest.raises(InvalidInput, match=r"^name and kind of a feature map must be new, got 'squares' again$"):

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import logging
 
-from codedfl.engine.logs import FewAlike
+from codedfl.engine.logs import RepeatLimit
 
 
-def through(few: FewAlike, when: float, level: int, text: str, *about: object) -> str | None:
+def through(few: RepeatLimit, when: float, level: int, text: str, *about: object) -> str | None:
     record = logging.LogRecord("codedfl", level, "", 0, text, about, None)
     record.created = when
     return few.line(record)
 
 
 def test_a_flood_is_ten_lines_a_minute_and_a_number():
-    few, said = FewAlike(), []
+    few, said = RepeatLimit(), []
     for number in range(1000):
         said.append(through(few, number / 100, logging.ERROR, "a message of %s is refused: %s", "h4", number))
     shown = [line for line in said if line]
@@ -27,7 +27,7 @@ def test_a_flood_is_ten_lines_a_minute_and_a_number():
 
 
 def test_nodes_are_counted_together_and_epochs_are_not():
-    few = FewAlike()
+    few = RepeatLimit()
     nodes = [through(few, 0.0, logging.WARNING, "node %d did not introduce itself", node) for node in range(100)]
     assert sum(line is not None for line in nodes) == 10
     epochs = [through(few, 0.0, logging.INFO, "epoch %d", epoch) for epoch in range(100)]
@@ -35,7 +35,7 @@ def test_nodes_are_counted_together_and_epochs_are_not():
 
 
 def test_what_is_remembered_of_lines_is_bounded():
-    few = FewAlike()
+    few = RepeatLimit()
     for number in range(30_000):
         assert through(few, float(number), logging.INFO, "%s is here", f"device-{number}") is not None
     assert len(few._begun) <= 10_001

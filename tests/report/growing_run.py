@@ -12,13 +12,13 @@ from codedfl.protocol.events import (
     Event,
     LiarFound,
     Members,
+    NamedPart,
     PhaseBegun,
-    QuorumPart,
 )
 from codedfl.run.event_log import EVENTS_FILE, Begun, Connected, Disconnected, EpochScored, EventLog, Finished, Uploaded
 
 NAMES = tuple(f"clinic-{i}" for i in range(1, 6))
-ROLES = (QuorumPart(("clinic-1", "clinic-3", "clinic-5"), 1), QuorumPart(("clinic-2", "clinic-4"), 1))
+ROLES = (NamedPart(("clinic-1", "clinic-3", "clinic-5"), 1), NamedPart(("clinic-2", "clinic-4"), 1))
 SCORES = (0.5, 0.7, 0.8, 0.84, 0.86, 0.87)
 
 

@@ -13,7 +13,7 @@ from growing_run import NewRun
 from page_reader import Page
 
 from codedfl.errors import InvalidInput
-from codedfl.protocol.events import Answered, Members, QuorumPart
+from codedfl.protocol.events import Answered, Members, NamedPart
 from codedfl.report.run_page import kept_page, live_page, write_run_page
 from codedfl.report.run_state import MOST_CURVE_POINTS, RunState
 from codedfl.report.watch_server import WatchServer
@@ -69,7 +69,7 @@ def test_a_resumed_run_and_another_one_in_the_same_folder(tmp_path: Path, new_ru
 def test_the_stages_of_a_study_are_told_apart(tmp_path: Path, new_run: NewRun):
     run = new_run()
     run.tell(StageBegun("cells"))
-    run.tell(Members(("clinic-1",), "group", (QuorumPart(("clinic-1",), 1),)))
+    run.tell(Members(("clinic-1",), "group", (NamedPart(("clinic-1",), 1),)))
     run.tell(Answered("clinic-1", 1, 50))
     run.tell(StageBegun("products"))
     run.share()

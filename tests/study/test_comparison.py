@@ -15,7 +15,7 @@ from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBat
 from codedfl_lab.baselines.drop_slowest import DropSlowest
 from codedfl_lab.comparing.comparison import Entry, Settings, compare, draw_latencies, train_all
 from codedfl_lab.comparing.results import Gain, Summary, summary
-from codedfl_lab.costs import Conditions
+from codedfl_lab.costs import Conditions, models
 from codedfl_lab.fleet.fleet import Fleet
 from small_problems import digits
 
@@ -89,8 +89,10 @@ def test_the_gain_is_the_solver_s_times_the_code_s(outcome):
 class Broken(DropSlowest):
     """Cannot be trained; the way it fails is what CodedFedL did on many tables."""
 
-    def models(self, *arguments):
-        raise np.linalg.LinAlgError("Matrix is not positive definite")
+
+@models.register(Broken)
+def fail(scheme, *arguments):
+    raise np.linalg.LinAlgError("Matrix is not positive definite")
 
 
 def test_a_scheme_that_cannot_run_is_a_row_that_says_why():

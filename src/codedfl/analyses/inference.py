@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from codedfl.errors import InvalidInput
-from codedfl.typing import Floats
+from codedfl.typing import Floats, JsonObject
 
 CONSTANT = "constant"
 _NAME = 21  # letters of a name in the table, which then fits 80 columns
@@ -97,7 +97,7 @@ class Inference:
     def __repr__(self) -> str:
         return f"<Inference of {len(self.names)} coefficients from {self.rows} rows, R^2 {self.r_squared:.4f}>"
 
-    def to_dicts(self) -> list[dict[str, object]]:
+    def to_dicts(self) -> list[JsonObject]:
         """One for each coefficient, for JSON."""
         columns = self.coefficients, self.standard_errors, self.t, self.p, self.low, self.high
         keys = ("name", "coefficient", "standard_error", "t", "p", "low", "high")

@@ -12,7 +12,7 @@ from codedfl.contract.study import ClassTarget, Merged, Study
 from codedfl.errors import InvalidInput
 from codedfl.statistics.score import BINS
 from codedfl.statistics.statistic import Ask
-from codedfl.typing import Floats, Integers
+from codedfl.typing import Floats, Integers, JsonObject
 
 
 class Band(NamedTuple):
@@ -96,7 +96,7 @@ class ClassScore:
             for one in self.calibration
         ]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """For JSON; what is not shown to people is not in it."""
         known = {"rows": self.rows, "accuracy": self.accuracy, "auc": self.auc}
         return {**known, "confusion": self.shown_confusion(), "calibration": self.shown_calibration()}
@@ -136,7 +136,7 @@ class NumberScore:
         """The one number to compare models by."""
         return self.r_squared
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """For JSON."""
         return asdict(self)
 

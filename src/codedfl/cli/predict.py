@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
@@ -24,6 +24,7 @@ from codedfl.data.score import score_of
 from codedfl.data.tables import RawTable, read_file
 from codedfl.errors import InvalidInput
 from codedfl.report.text import score as score_text
+from codedfl.typing import Json, JsonObject
 
 # Rows at a time: the bar moves, and the features of a large file are never in memory all at once.
 _BLOCK = 4096
@@ -81,7 +82,7 @@ def evaluate(
     X, y = _labelled_rows(screen, trained, data, data_dir, label)
     predicted, clipped = _predict(screen, trained, X)
     score = score_of(predicted, y, trained.task)
-    outcome: dict[str, Any] = {
+    outcome: dict[str, Json] = {
         "command": "evaluate",
         "model": str(model),
         "data": data,
@@ -103,9 +104,10 @@ def evaluate(
     if far := trained.recipe.labels.count_clipped(y):
         screen.remark(f"warning: beyond the range of the training, and scored as they are: {far} of {len(y)} targets")
     if isinstance(trained.recipe.labels, ClassLabels):
-        outcome["classes"] = _by_class(trained.recipe.labels.classes, y, predicted)
+        classes = _by_class(trained.recipe.labels.classes, y, predicted)
+        outcome["classes"] = [one.to_json() for one in classes]
         screen.say()
-        _show_classes(screen, outcome["classes"])
+        _show_classes(screen, classes)
     if trained.provenance.get("dataset") == Path(data).stem and data not in additions(DATASETS):
         screen.remark(
             f"note: the model was trained on a file of the name {Path(data).stem!r}; if it was this one, the score"
@@ -184,38 +186,51 @@ def _write_predictions(stream: Any, predicted: NDArray[Any]) -> None:
     rows.writerows([value] for value in predicted.tolist())
 
 
-def _by_class(classes: tuple[Any, ...], y: NDArray[Any], predicted: NDArray[Any]) -> list[dict[str, Any]]:
+class ClassScore(NamedTuple):
+    """How well one class is recognised: its rows, recall and precision, and what it is most often taken for."""
+
+    name: str | int | float
+    rows: int
+    recall: float | None
+    precision: float | None
+    mistaken: str | int | float | None
+
+    def to_json(self) -> JsonObject:
+        shown = {"class": self.name, "rows": self.rows, "recall": self.recall, "precision": self.precision}
+        return {**shown, "most_often_taken_for": self.mistaken}
+
+
+def _by_class(classes: tuple[str | int | float, ...], y: NDArray[Any], predicted: NDArray[Any]) -> list[ClassScore]:
     """Per class: its rows, the part recognised, the part of its predictions that is right, what it is taken for."""
-    found = []
+    found: list[ClassScore] = []
     for one in classes:
         mine, said = y == one, predicted == one
         right = int((mine & said).sum())
         names, counts = np.unique(predicted[mine & ~said], return_counts=True)
         found.append(
-            {
-                "class": one,
-                "rows": int(mine.sum()),
-                "recall": right / int(mine.sum()) if mine.any() else None,
-                "precision": right / int(said.sum()) if said.any() else None,
-                "most_often_taken_for": names[np.argmax(counts)].item() if len(names) else None,
-            }
+            ClassScore(
+                one,
+                rows=int(mine.sum()),
+                recall=right / int(mine.sum()) if mine.any() else None,
+                precision=right / int(said.sum()) if said.any() else None,
+                mistaken=names[np.argmax(counts)].item() if len(names) else None,
+            )
         )
     return found
 
 
-def _show_classes(screen: Screen, classes: list[dict[str, Any]]) -> None:
+def _show_classes(screen: Screen, classes: list[ClassScore]) -> None:
     def part(value: float | None) -> str:
         return "-" if value is None else f"{100 * value:.1f} %"
 
     shown = table("class", "rows", "recall", "precision", "most often taken for")
     for one in classes:
-        mistaken = one["most_often_taken_for"]
         shown.add_row(
-            Text(str(one["class"])),  # not markup: classes are the user's
-            str(one["rows"]),
-            part(one["recall"]),
-            part(one["precision"]),
-            Text("-" if mistaken is None else str(mistaken)),
+            Text(str(one.name)),  # not markup: classes are the user's
+            str(one.rows),
+            part(one.recall),
+            part(one.precision),
+            Text("-" if one.mistaken is None else str(one.mistaken)),
         )
     screen.show(shown)
 

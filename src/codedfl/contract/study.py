@@ -35,7 +35,7 @@ from codedfl.errors import InvalidInput
 from codedfl.exact.fixed_point import HEADROOM, Bounds, FixedPoint
 from codedfl.exact.ring import Ring
 from codedfl.privacy.budget import Budget
-from codedfl.typing import Floats, Integers
+from codedfl.typing import Floats, Integers, JsonObject
 
 __all__ = ["ClassTarget", "Merged", "NumberTarget", "Study", "StudyColumn", "SubModel"]
 
@@ -271,7 +271,7 @@ class Study:
 
     # -- identity
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """The whole meaning in plain values."""
         apart = ("columns", "target", "models", "noise")
         return {

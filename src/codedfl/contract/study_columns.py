@@ -7,14 +7,14 @@ unit of record (whole years, 0.1 kg) of the site that writes coarsest: a finer o
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from codedfl.data.columns import CategoryColumn, ColumnReport, NumberColumn, as_levels
 from codedfl.data.labels import ClassLabels, Labels, TargetLabels
 from codedfl.errors import InvalidInput
-from codedfl.typing import Floats, Integers, Rows
+from codedfl.typing import Floats, Integers, JsonObject, Rows
 
 GAP = -1  # the code of a missing number
 MOST_STEPS = 1 << 24
@@ -121,14 +121,6 @@ class StudyColumn:
         return Grid(f"range of column {self.column.name!r}", self.range, self.step)
 
     @property
-    def n_steps(self) -> int:
-        return self.grid.n_steps
-
-    @property
-    def offset(self) -> int:
-        return self.grid.offset
-
-    @property
     def width(self) -> int:
         """Design columns that it becomes."""
         return len(self.column.design_names)
@@ -160,7 +152,7 @@ class StudyColumn:
         if isinstance(self.column, CategoryColumn):
             return np.equal(codes[:, None], np.arange(1, len(self.column.levels))).astype(np.int64)
         fill = 0.0 if self.column.missing is None else self.column.missing
-        filled = np.where(codes == GAP, self.grid.codes(np.array([fill]))[0], codes) - self.offset
+        filled = np.where(codes == GAP, self.grid.codes(np.array([fill]))[0], codes) - self.grid.offset
         return np.stack([filled, codes == GAP], axis=1)[:, : self.width].astype(np.int64)
 
     def used(self, codes: Integers) -> Rows:
@@ -221,7 +213,7 @@ class StudyColumn:
         missing = other if self.column.missing in taken else self.column.missing
         return StudyColumn(CategoryColumn(name, kept, missing, other)), codes
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         of_number = {"range": self.range, "step": self.step, "scale": self.scale} if self.range else {}
         return {**self.column.to_dict(), **of_number}
 
@@ -276,7 +268,7 @@ class NumberTarget:
     def units(self) -> list[tuple[float, float]]:
         return [(self.grid.step, self.grid.zero)]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         return {"name": self.name, "range": self.range, "step": self.step}
 
 
@@ -330,7 +322,7 @@ class ClassTarget:
     def units(self) -> list[tuple[float, float]]:
         return [(1.0, 0.0)] * len(self.classes)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         return {"name": self.name, "classes": self.classes}
 
 

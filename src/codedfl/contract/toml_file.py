@@ -14,6 +14,7 @@ from codedfl.contract.study_columns import no_step
 from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.errors import InvalidInput
 from codedfl.privacy.budget import Budget
+from codedfl.typing import Unchecked
 
 FORMAT = "codedfl-study-2"
 _OLD = "codedfl-study-1"
@@ -109,7 +110,7 @@ def parse_study(text: str, where: str = "the study") -> Study:
         raise InvalidInput(f"{where}: {error}") from error
 
 
-def _study(content: dict[str, Any]) -> Study:
+def _study(content: Unchecked) -> Study:
     said_format = content.get("format")
     if said_format == _OLD:
         raise InvalidInput(
@@ -145,21 +146,21 @@ def _study(content: dict[str, Any]) -> Study:
     return Study(columns=columns, target=target, models=models, noise=noise, **said)
 
 
-def _section(content: dict[str, Any], name: str) -> dict[str, Any]:
+def _section(content: Unchecked, name: str) -> Unchecked:
     part = content.get(name)
     if not isinstance(part, dict):
         raise InvalidInput(f"[{name}] must be a section, got {'nothing' if part is None else repr(part)}")
     return part
 
 
-def _sections(content: dict[str, Any], name: str) -> list[dict[str, Any]]:
+def _sections(content: Unchecked, name: str) -> list[Unchecked]:
     parts = content[name]
     if not isinstance(parts, list) or not parts or not all(isinstance(one, dict) for one in parts):
         raise InvalidInput(f"each {name} must be listed as [[{name}]], got {parts!r:.80}")
     return parts
 
 
-def _noise(said: dict[str, Any]) -> Budget:
+def _noise(said: Unchecked) -> Budget:
     """[noise] with epsilon and honest, and delta and clip_norm if they are not to be the usual."""
     _known("[noise]", said, set(_NOISE))
     for key in ("epsilon", "honest"):
@@ -168,7 +169,7 @@ def _noise(said: dict[str, Any]) -> Budget:
     return Budget(**{key: _typed(f"noise.{key}", said[key], kind) for key, kind in _NOISE.items() if key in said})
 
 
-def _model(said: dict[str, Any]) -> SubModel:
+def _model(said: Unchecked) -> SubModel:
     name = _typed("name of a model", said.get("name"), str)
     _known(f"model {name!r}", said, set(_MODEL))
     columns = _texts(f"columns of the model {name!r}", said.get("columns"))
@@ -180,7 +181,7 @@ def _model(said: dict[str, Any]) -> SubModel:
     return SubModel(name, columns, **rest)
 
 
-def _matrix(said: dict[str, Any]) -> tuple[StudyColumn, ...]:
+def _matrix(said: Unchecked) -> tuple[StudyColumn, ...]:
     """Pixels and the like: number columns x0, x1, ... of one range and step, not scaled by their moments."""
     _known("[matrix]", said, set(_MATRIX))
     count = _typed("matrix.columns", said.get("columns"), int)
@@ -193,7 +194,7 @@ def _matrix(said: dict[str, Any]) -> tuple[StudyColumn, ...]:
     return tuple(StudyColumn(NumberColumn(f"x{place}"), ends, step, "range") for place in range(count))
 
 
-def _column(said: dict[str, Any], usual_scale: str) -> StudyColumn:
+def _column(said: Unchecked, usual_scale: str) -> StudyColumn:
     name = _typed("name of a column", said.get("name"), str)
     kind = said.get("kind")
     if not isinstance(kind, str) or kind not in COLUMN_KEYS:
@@ -211,7 +212,7 @@ def _column(said: dict[str, Any], usual_scale: str) -> StudyColumn:
     return StudyColumn(NumberColumn(name, missing, indicator), ends, step, scale)
 
 
-def _target(said: dict[str, Any]) -> NumberTarget | ClassTarget:
+def _target(said: Unchecked) -> NumberTarget | ClassTarget:
     name = _typed("name of the target", said.get("name"), str)
     _known("[target]", said, {"name", "range", "step", "classes"})
     if ("range" in said) == ("classes" in said) or {"step", "classes"} <= set(said):
@@ -239,7 +240,7 @@ def _texts(what: str, value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _optional(what: str, said: dict[str, Any], key: str, kind: type) -> Any:
+def _optional(what: str, said: Unchecked, key: str, kind: type) -> Any:
     return _typed(what, said[key], kind) if key in said else None
 
 
@@ -252,7 +253,7 @@ def _typed(what: str, value: Any, kind: type) -> Any:
     return value
 
 
-def _known(where: str, said: dict[str, Any], known: set[str]) -> None:
+def _known(where: str, said: Unchecked, known: set[str]) -> None:
     strange = sorted(set(said) - known)
     if strange:
         raise InvalidInput(f"{where} must hold only {', '.join(sorted(known))}, got {strange[0]!r}")

@@ -18,7 +18,7 @@ import numpy as np
 
 from codedfl.data.tables.table import FALSE, TRUE, RawTable
 from codedfl.errors import InvalidInput
-from codedfl.typing import Floats, Rows
+from codedfl.typing import Floats, JsonObject, Rows
 
 _ID_NAME = re.compile(r"(^|[_ .-])(id|ID|Id)$|[a-z](ID|Id)$")
 _DATE = re.compile(r"(\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[./]\d{1,2}[./](\d{4}|\d{2}))([ T]\d{1,2}:.*)?")
@@ -71,7 +71,7 @@ class NumberColumn:
             encoded[:, 1:] = gap[:, None]
         return encoded, ColumnReport(self.name, int(gap.sum()), refused=self.missing is None)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         return {"kind": "number", "name": self.name, "missing": self.missing, "indicator": self.indicator}
 
 
@@ -125,7 +125,7 @@ class CategoryColumn:
         )
         return encoded, report
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         levels = list(self.levels)
         return {"kind": "category", "name": self.name, "levels": levels, "missing": self.missing, "other": self.other}
 
@@ -227,7 +227,7 @@ class Columns:
             return numbers
         return [table.column(name) for name in self.names]
 
-    def to_list(self) -> list[dict[str, Any]]:
+    def to_list(self) -> list[JsonObject]:
         return [column.to_dict() for column in self.columns]
 
     @classmethod

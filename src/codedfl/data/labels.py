@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from codedfl.checks import check_vector
 from codedfl.errors import InvalidInput
-from codedfl.typing import Floats
+from codedfl.typing import Floats, JsonObject, Unchecked
 
 
 class Labels(ABC):
@@ -38,7 +38,7 @@ class Labels(ABC):
         return TargetLabels(float(low), float(high))
 
     @staticmethod
-    def from_dict(saved: dict[str, Any]) -> "Labels":
+    def from_dict(saved: Unchecked) -> "Labels":
         """The labels that `to_dict` described."""
         kind = saved.get("kind")
         if kind == "classes" and isinstance(saved.get("classes"), list):
@@ -65,7 +65,7 @@ class Labels(ABC):
         """How many labels `encode` clips to the public range; 0 for classes."""
 
     @abstractmethod
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Numbers, text and lists only, so that JSON carries it."""
 
     def _check_scores(self, scores: Floats) -> None:
@@ -120,7 +120,7 @@ class ClassLabels(Labels):
     def count_clipped(self, y: NDArray[Any]) -> int:  # noqa: ARG002
         return 0
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         return {"kind": "classes", "classes": list(self.classes)}
 
 
@@ -153,5 +153,5 @@ class TargetLabels(Labels):
         check_vector("y", y)
         return int(((y < self.low) | (y > self.high)).sum())
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         return {"kind": "targets", "low": self.low, "high": self.high}

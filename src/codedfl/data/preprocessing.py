@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from codedfl.checks import check_matrix
 from codedfl.errors import InvalidInput
-from codedfl.typing import Floats
+from codedfl.typing import Floats, JsonObject, Unchecked
 
 # Sums one vector per device so that nobody sees a single one of them.
 SecureSum = Callable[[list[Floats]], Floats]
@@ -185,7 +185,7 @@ class Preprocessing:
             scaled[start : start + _BLOCK] = np.clip(rows, self.low, self.high)
         return scaled, clipped
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Numbers and lists only, so that JSON carries it; floats survive that exactly."""
         return {
             "shift": self.shift.tolist(),
@@ -195,7 +195,7 @@ class Preprocessing:
         }
 
     @classmethod
-    def from_dict(cls, saved: dict[str, Any]) -> "Preprocessing":
+    def from_dict(cls, saved: Unchecked) -> "Preprocessing":
         try:
             shift, scale = (np.asarray(saved[key], dtype=np.float64) for key in ("shift", "scale"))
             low, high = (np.asarray(saved[key], dtype=np.float64) for key in ("low", "high"))

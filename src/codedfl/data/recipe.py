@@ -23,7 +23,7 @@ from codedfl.data.preprocessing import Preprocessing
 from codedfl.data.tables import as_raw_table, is_table
 from codedfl.errors import InvalidInput
 from codedfl.exact.fixed_point import Bounds
-from codedfl.typing import Floats, Integers, Rows, Singles
+from codedfl.typing import Floats, Integers, JsonObject, Rows, Singles, Unchecked
 
 _BLOCK = 4096  # rows whose features are in float64 at once: those of all of MNIST would take a gigabyte
 MOST_NAMED = 10  # columns that a message names
@@ -206,7 +206,7 @@ class Recipe:
 
     # -- files and agreements
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Numbers, text and lists only, so that JSON carries it; floats survive that exactly."""
         return {
             "columns": None if self.columns is None else self.columns.to_list(),
@@ -216,7 +216,7 @@ class Recipe:
         }
 
     @classmethod
-    def from_dict(cls, saved: dict[str, Any]) -> Recipe:
+    def from_dict(cls, saved: Unchecked) -> Recipe:
         try:
             columns = saved["columns"]
             parts = saved["preprocessing"], saved["features"], saved["labels"]

@@ -23,7 +23,16 @@ from codedfl.engine.run_watch import RunWatch
 from codedfl.engine.state_folder import StateFolder
 from codedfl.errors import CodedFLError, InvalidInput, MessageRefused, NotEnoughDevices
 from codedfl.protocol import Event, Outgoing, Phase, Server, Turn
-from codedfl.protocol.events import Answered, DeviceState, EpochEnded, EpochStarted, LiarFound, PhaseBegun, RunFailed
+from codedfl.protocol.events import (
+    Answered,
+    DeviceState,
+    EpochEnded,
+    EpochStarted,
+    LiarFound,
+    PhaseBegun,
+    RefusedToJoin,
+    RunFailed,
+)
 from codedfl.protocol.messages import Kind
 from codedfl.run.event_log import Connected, log_event
 from codedfl.typing import Floats, Planes
@@ -250,6 +259,8 @@ class Conductor:
                 self._unsaved = True
             case Answered(name) | LiarFound(name):
                 contacts[name].newest = b""
+            case RefusedToJoin(name, reason):
+                log.error("%s cannot take part: %s", name, one_line(reason))
             case EpochEnded(epoch):
                 self._on_epoch(epoch)
             case PhaseBegun():

@@ -26,7 +26,7 @@ def one_line(text: object) -> str:
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in str(text))
 
 
-class FewAlike:
+class RepeatLimit:
     """Lets few lines of one kind through per minute: whoever can make us write a line must not fill the disk with them.
 
     Of one kind are the lines of one text about one party; warnings and errors about numbered nodes are of one kind for
@@ -64,7 +64,7 @@ class ConsoleLog(logging.Handler):
     def __init__(self, console: Console) -> None:
         super().__init__(logging.INFO)
         self._console = console
-        self._few = FewAlike()
+        self._few = RepeatLimit()
 
     def emit(self, record: logging.LogRecord) -> None:
         line = self._few.line(record)

@@ -35,7 +35,7 @@ class OfDevice(Event):
 
 
 @dataclass(frozen=True)
-class QuorumPart:
+class NamedPart:
     """A role of role keys, a group of a gradient code, or everybody: ``needed`` answers of these ``members``."""
 
     members: tuple[str, ...]
@@ -75,7 +75,7 @@ class Members(Event):
     event: ClassVar[str] = "members"
     names: tuple[str, ...]
     kind: Literal["role", "group"]
-    parts: tuple[QuorumPart, ...]
+    parts: tuple[NamedPart, ...]
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from codedfl.code.quorum import Quorum
 from codedfl.crypto.sealed import Identity
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.protocol.agreement import Agreement, Invitation
-from codedfl.protocol.events import AnsweredLate, DeviceState, Event, LiarFound, Members, PhaseBegun, QuorumPart, Turn
+from codedfl.protocol.events import AnsweredLate, DeviceState, Event, LiarFound, Members, NamedPart, PhaseBegun, Turn
 from codedfl.protocol.messages import SERVER, Kind, Message
 from codedfl.protocol.plan import RunPlan
 from codedfl.protocol.server_epochs import ServerEpochs
@@ -294,7 +294,7 @@ class Server:
 
     def _members(self) -> Members:
         agreed = self._session.agreed
-        parts = (QuorumPart(tuple(agreed.names[i] for i in one.members), one.needed) for one in self.quorum.parts)
+        parts = (NamedPart(tuple(agreed.names[i] for i in one.members), one.needed) for one in self.quorum.parts)
         return Members(agreed.names, "role" if agreed.roles else "group", tuple(parts))
 
     def _start_if_possible(self) -> None:

@@ -166,6 +166,13 @@ class ServerSharing(ABC):
         session.ring.check_packed_length(upload, p.triangle_length + p.constant_length)
         return upload
 
+    def _add_upload(self, triangle: Planes, constant: Planes, upload: bytes) -> None:
+        """Add a packed upload to the two sums."""
+        ring = self._session.ring
+        view, split = memoryview(upload), self._session.parameters.triangle_length * ring.bytes_per_number
+        ring.add_scaled_packed(triangle, [[1]] * len(ring.primes), [view[:split]])
+        ring.add_scaled_packed(constant, [[1]] * len(ring.primes), [view[split:]])
+
     def _offset_by(self, triangle: Planes, constant: Planes) -> None:
         """What the answers are off by, from the sums of a triangle and of a constant part."""
         ring, p = self._session.ring, self._session.parameters

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, ClassVar, Literal
 
-from codedfl.protocol.events import Complained, Disputed, Event, LiarFound, Mended, OfDevice, RefusedToJoin
+from codedfl.protocol.events import Complained, Disputed, Event, LiarFound, Mended, OfDevice
 from codedfl.protocol.schemes.descriptor import CodedScheme
 from codedfl.version import __version__
 
@@ -151,10 +151,8 @@ class EventLog:
 
 
 def log_event(log: logging.Logger, event: Event) -> None:
-    """What the operator of a server should know: who refuses, shares or answers wrongly."""
+    """What the operator of a server should know: who shares or answers wrongly."""
     match event:
-        case RefusedToJoin(name, reason):
-            log.error("%s cannot take part: %s", name, " ".join(reason.split()))
         case Complained(name, accused, reason):
             log.error("%s complains of the share of %s: %s", name, accused, reason)
         case LiarFound(name, epoch):

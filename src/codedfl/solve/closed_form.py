@@ -8,12 +8,12 @@ from typing import ClassVar
 import numpy as np
 
 from codedfl.errors import InvalidInput
-from codedfl.solve.solver import FromGram, _check
+from codedfl.solve.solver import AtOnce, FromGram, _check
 from codedfl.state import MAP, PLAIN, CheckpointFields
 from codedfl.typing import Floats
 
 
-class ClosedForm(FromGram):
+class ClosedForm(FromGram, AtOnce):
     """The ridge solution itself, (X'X/m + lambda)^-1 X'Y/m by Cholesky, for every lambda of a path at no extra cost.
 
     ``model`` is the solution for ``regularisation``; ``path`` has those of all ``regularisations``. Refused when the

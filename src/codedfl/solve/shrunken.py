@@ -12,12 +12,12 @@ from typing import ClassVar
 import numpy as np
 
 from codedfl.solve.noise_level import NoiseLevel
-from codedfl.solve.solver import FromGram, _check
+from codedfl.solve.solver import AtOnce, FromGram, _check
 from codedfl.state import PLAIN, CheckpointFields
 from codedfl.typing import Floats
 
 
-class Shrunken(FromGram):
+class Shrunken(FromGram, AtOnce):
     """The closed form for a total of X'X with noise in it.
 
     Parameters

@@ -9,13 +9,12 @@ minimise  1/(2m) |X Theta - Y|^2 + lambda/2 |Theta|^2,   gradient (X'X Theta - X
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from codedfl.errors import InvalidInput
 from codedfl.exact.gram import symmetric
 from codedfl.state import Checkpointed, State
-from codedfl.typing import Floats
+from codedfl.typing import Floats, Unchecked
 
 
 class Solver(Protocol):
@@ -62,7 +61,7 @@ class Solver(Protocol):
         """What a fresh solver with the same arguments needs to go on; see ``codedfl.state``."""
         ...
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: Unchecked) -> None:
         """Go on from a saved ``state``."""
         ...
 
@@ -101,7 +100,7 @@ class AtOnce(Checkpointed):
         raise AssertionError(f"nothing was requested, got a product of shape {product.shape} for {sent.shape}")
 
 
-class FromGram(AtOnce):
+class FromGram:
     """The common part of solvers whose first total brings X'X itself."""
 
     def take_gram(self, triangle: Floats) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import click
 import typer
 
 from codedfl.cli.screen import Screen
 from codedfl.errors import DataUnavailable
+from codedfl.typing import JsonObject
 from codedfl_lab import datasets
 from codedfl_lab.cli import options
 from codedfl_lab.datasets import NAMED
@@ -21,7 +22,7 @@ app = typer.Typer(help="List and fetch the data sets that have a name.", no_args
 def list_data(data_dir: options.DataDir = None, json: options.Json = None) -> None:
     """Show the data sets that have a name, and whether their files are on this machine."""
     screen = Screen(json)
-    found: list[dict[str, Any]] = []
+    found: list[JsonObject] = []
     facts = []
     for entry in NAMED.values():
         where = _where(entry.name, data_dir)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import typer
@@ -13,7 +13,7 @@ from codedfl.errors import InvalidInput
 from codedfl.protocol.schemes.described import CodedPadded
 from codedfl.protocol.schemes.descriptor import Scheme
 from codedfl.report.text import seconds
-from codedfl.typing import Seconds
+from codedfl.typing import JsonObject, Seconds
 from codedfl_lab.baselines.conventional import Conventional
 from codedfl_lab.cli import options
 from codedfl_lab.comparing import paper
@@ -31,7 +31,7 @@ _EPOCHS = 100  # 20 000 epochs in all: means to a few tenths of a percent
 def show(
     fleet: Annotated[str, typer.Argument()] = paper.FLEET,
     devices: Annotated[
-        int | None, typer.Option(metavar="D", help="Scale the mix to so many devices.", show_default="as it is")
+        int | None, typer.Option(metavar="D", help="Scale the mix to D devices.", show_default="as it is")
     ] = None,
     n_features: Annotated[
         int, typer.Option("--n-features", metavar="d", min=1, help="Features of the model.")
@@ -40,7 +40,7 @@ def show(
     samples: Annotated[
         int, typer.Option(metavar="m", min=1, help="Training rows of all devices, in equal parts.")
     ] = paper.SAMPLES,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of the latencies.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Draws the latencies.")] = 0,
     toml: Annotated[
         bool, typer.Option("--toml", help="Print the fleet file instead, to change it and pass it to --fleet.")
     ] = False,
@@ -67,23 +67,20 @@ def show(
     shape = WorkShape(n_features, n_outputs, np.full(D, samples // D))
     conventional, coded = Conventional(), CodedPadded(1)
     first_of_class = np.cumsum([0, *(one.count for one in mix.classes[:-1])])
-    classes = []
-    for one, place in zip(mix.classes, first_of_class, strict=True):
-        means = {scheme.name: _mean_answers(scheme, shape, mix)[place] for scheme in (conventional, coded)}
-        classes.append(_class_facts(one) | {"answer_s": {name: float(mean) for name, mean in means.items()}})
+    answers = [_mean_answers(scheme, shape, mix)[first_of_class].tolist() for scheme in (conventional, coded)]
+    classes = [_ClassRow(*row) for row in zip(mix.classes, *answers, strict=True)]
     rng = np.random.default_rng(seed)
     schemes: list[Scheme] = [conventional, *(CodedPadded(alpha) for alpha in paper.alphas_for(D))]
     epochs = [
-        {
-            "scheme": scheme.name,
-            **scheme.parameters,
-            "waits_for": D - scheme.alpha + 1 if isinstance(scheme, CodedPadded) else D,
-            "epoch_s_mean": _mean_epoch(scheme, shape, mix, rng),
-        }
+        _EpochRow(
+            scheme,
+            waits_for=D - scheme.alpha + 1 if isinstance(scheme, CodedPadded) else D,
+            seconds=_mean_epoch(scheme, shape, mix, rng),
+        )
         for scheme in schemes
     ]
     _show_classes(screen, mix, classes)
-    _show_epochs(screen, shape, D, schemes, epochs)
+    _show_epochs(screen, shape, D, epochs)
     screen.write_json(
         {
             "command": "fleet show",
@@ -92,14 +89,40 @@ def show(
             "n_features": n_features,
             "n_outputs": n_outputs,
             "samples": samples,
-            "classes": classes,
-            "epochs": epochs,
+            "classes": [one.to_json() for one in classes],
+            "epochs": [one.to_json() for one in epochs],
         }
     )
 
 
-def _class_facts(one: DeviceClass) -> dict[str, Any]:
-    return {**vars(one), "trace": None if one.trace is None else str(one.trace.path)}
+class _ClassRow(NamedTuple):
+    """A class of devices, and how long one of them takes to answer."""
+
+    devices: DeviceClass
+    conventional: float
+    coded: float
+
+    def to_json(self) -> JsonObject:
+        trace = self.devices.trace
+        answers = {Conventional.name: self.conventional, CodedPadded.name: self.coded}
+        return {**vars(self.devices), "trace": None if trace is None else str(trace.path), "answer_s": answers}
+
+
+class _EpochRow(NamedTuple):
+    """How long an epoch of a scheme takes, and how many answers end it."""
+
+    scheme: Scheme
+    waits_for: int
+    seconds: float
+
+    def to_json(self) -> JsonObject:
+        scheme = self.scheme
+        return {
+            "scheme": scheme.name,
+            **scheme.parameters,
+            "waits_for": self.waits_for,
+            "epoch_s_mean": self.seconds,
+        }
 
 
 def _mean_answers(scheme: Scheme, shape: WorkShape, fleet: Fleet) -> Seconds:
@@ -114,49 +137,36 @@ def _mean_epoch(scheme: Scheme, shape: WorkShape, fleet: Fleet, rng: np.random.G
     return float(np.diff(ends, axis=1).mean())
 
 
-def _show_classes(screen: Screen, fleet: Fleet, classes: list[dict[str, Any]]) -> None:
+def _show_classes(screen: Screen, fleet: Fleet, classes: list[_ClassRow]) -> None:
     screen.say(f"Fleet {fleet.name!r}: {fleet.n_devices} devices; how long each takes to answer, on average")
-    shown = table(
-        "class",
-        "count",
-        "MAC/s",
-        "setup",
-        "up/down\nMbit/s",
-        "fails",
-        "header",
-        "latency",
-        "answer\nconv.",
-        "answer\ncoded",
-    )
-    for one in classes:
-        measured = "" if one["trace"] is None else " *"
+    heads = ("class", "count", "MAC/s", "setup", "up/down\nMbit/s", "fails", "header", "latency")
+    shown = table(*heads, "answer\nconv.", "answer\ncoded")
+    for one, conventional, coded in classes:
         shown.add_row(
-            Text(one["name"] + measured),  # not markup: names are the user's
-            str(one["count"]),
-            f"{one['mac_rate']:.3g}",
-            f"{one['setup_factor']:g}",
-            f"{one['uplink_rate'] / 1e6:.3g}/{one['downlink_rate'] / 1e6:.3g}",
-            f"{100 * one['failure_probability']:g} %",
-            f"{100 * one['header_overhead']:g} %",
-            f"{1000 * one['latency']:.3g} ms",
-            seconds(one["answer_s"]["conventional"]),
-            seconds(one["answer_s"]["coded-padded"]),
+            Text(one.name + (" *" if one.trace else "")),  # not markup: names are the user's
+            str(one.count),
+            f"{one.mac_rate:.3g}",
+            f"{one.setup_factor:g}",
+            f"{one.uplink_rate / 1e6:.3g}/{one.downlink_rate / 1e6:.3g}",
+            f"{100 * one.failure_probability:g} %",
+            f"{100 * one.header_overhead:g} %",
+            f"{1000 * one.latency:.3g} ms",
+            seconds(conventional),
+            seconds(coded),
         )
     screen.show(shown)
-    if any(one["trace"] for one in classes):
+    if any(row.devices.trace for row in classes):
         screen.say("* with measured times, which replace the numbers of their kind")
     screen.say()
 
 
-def _show_epochs(screen: Screen, shape: WorkShape, D: int, schemes: list[Scheme], epochs: list[dict[str, Any]]) -> None:
+def _show_epochs(screen: Screen, shape: WorkShape, D: int, epochs: list[_EpochRow]) -> None:
     screen.say(
         f"An epoch on average, with d = {shape.n_features} features, c = {shape.n_outputs} classes, "
-        f"{shape.samples[0]} rows a device"
+        f"{shape.samples[0]} rows per device"
     )
     shown = table("scheme", "ends with", "seconds", left=2)
-    for scheme, one in zip(schemes, epochs, strict=True):
-        waits = one["waits_for"]
-        which = {D: "last", 1: "first"}.get(waits, f"first {waits}")
-        ends = f"the {which} of {D} answers"
-        shown.add_row(scheme.label, ends, f"{one['epoch_s_mean']:.3g}")
+    for one in epochs:
+        which = {D: "last", 1: "first"}.get(one.waits_for, f"first {one.waits_for}")
+        shown.add_row(one.scheme.label, f"the {which} of {D} answers", f"{one.seconds:.3g}")
     screen.show(shown)

@@ -58,7 +58,7 @@ class Trajectory:
 
 @dataclass(frozen=True, eq=False)
 class Trace(Trajectory):
-    """The same with the virtual ``seconds`` at the end of each epoch."""
+    """A trajectory with the virtual ``seconds`` at the end of each epoch."""
 
     seconds: Floats
 
@@ -150,7 +150,7 @@ def trajectory(
     target: float = 1.0,
     beyond_target: float = 1.1,
 ) -> Trajectory:
-    """Score the models of ``Scheme.models`` until ``max_epochs``, or a little past the target (for the figure).
+    """Score the models that ``costs.models`` makes until ``max_epochs``, or a little past the target (for the figure).
 
     Models are scored several at a time, so a few may be computed past the end. A training that diverges ends there,
     with the scores it had.

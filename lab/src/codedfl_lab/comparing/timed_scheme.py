@@ -133,5 +133,5 @@ class Workload:
 
 
 def gram_directions(shape: WorkShape, epochs: int, *, reveals_gram: bool) -> int:
-    """Of how many directions of the total Gram matrix the server learns the image: c per epoch, never more than d."""
+    """How many directions of the total Gram matrix the server learns the image of: c per epoch, never more than d."""
     return shape.n_features if reveals_gram else min(shape.n_features, shape.n_outputs * epochs)

@@ -97,6 +97,13 @@ class Conditions:
     grouping: how schemes with groups deal out the devices; others do not read it.
     own_pads_charged: whether coded keys and role keys pay for a device's own pads during the run. They can be drawn
         before it, and are not charged unless asked for.
+
+    Examples
+    --------
+    >>> from codedfl_lab import Conditions, Fleet
+    >>> at = Conditions(Fleet.load("paper"), sharing="per-message")
+    >>> at.policy, at.call_overhead
+    ('restart', 0.0)
     """
 
     fleet: Fleet

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from codedfl.errors import InvalidInput
 from codedfl.files import write_text
+from codedfl.typing import Unchecked
 
 MeasuredKind = Literal["compute", "uplink", "downlink"]
 
@@ -325,26 +326,26 @@ def _text(key: str, value: object) -> None:
         raise InvalidInput(f"{key} must be a non-empty string, got {value!r}")
 
 
-def _known_keys(table: Mapping[str, Any], known: tuple[str, ...]) -> None:
+def _known_keys(table: Unchecked, known: tuple[str, ...]) -> None:
     for key, value in table.items():
         if key not in known:
             raise InvalidInput(f"{key} is not a known key ({', '.join(known)}), got {value!r}")
 
 
-def _required(table: Mapping[str, Any], key: str) -> Any:
+def _required(table: Unchecked, key: str) -> Any:
     if key not in table:
         raise InvalidInput(f"{key} must be given, got nothing")
     return table[key]
 
 
-def _table(data: Mapping[str, Any], key: str) -> dict[str, Any]:
+def _table(data: Unchecked, key: str) -> Unchecked:
     table = data.get(key, {})
     if not isinstance(table, dict):
         raise InvalidInput(f"{key} must be a table, got {table!r}")
     return table
 
 
-def _read_class(index: int, table: Mapping[str, Any], defaults: Mapping[str, Any], folder: Path) -> DeviceClass:
+def _read_class(index: int, table: Unchecked, defaults: Unchecked, folder: Path) -> DeviceClass:
     with _blame(f"device[{index}]."):
         _known_keys(table, _CLASS_KEYS)
         values = {**_DEFAULTS, **defaults, **table}

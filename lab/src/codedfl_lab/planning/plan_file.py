@@ -20,6 +20,7 @@ from codedfl.errors import InvalidInput
 from codedfl.files import write_text
 from codedfl.protocol.schemes.descriptor import CodedScheme, Scheme
 from codedfl.protocol.schemes.registry import SCHEMES
+from codedfl.typing import Unchecked
 from codedfl_lab.fleet.fleet import DeviceClass, Fleet
 
 FORMAT = "codedfl-plan-2"
@@ -63,16 +64,12 @@ class PlanFile:
     expected: Mapping[str, float] = field(default_factory=dict, compare=False)
 
     def save(self, path: Path) -> None:
-        content: dict[str, Any] = {"format": FORMAT}
-        if self.made_for is not None:
-            content["made_for"] = asdict(self.made_for)
-        content["plan"] = {"scheme": self.scheme.name, "solver": self.solver, "epochs": self.epochs}
-        if self.target is not None:
-            content["plan"]["target"] = self.target
-        content["plan"]["parameters"] = _parameters(self.scheme)
-        if self.expected:
-            content["expected"] = dict(self.expected)
-        write_text(path, _HEAD + tomli_w.dumps(content))
+        made_for = {} if self.made_for is None else {"made_for": asdict(self.made_for)}
+        target = {} if self.target is None else {"target": self.target}
+        made = {"scheme": self.scheme.name, "solver": self.solver, "epochs": self.epochs, **target}
+        expected = {"expected": dict(self.expected)} if self.expected else {}
+        plan = {**made, "parameters": asdict(cast(Any, self.scheme))}
+        write_text(path, _HEAD + tomli_w.dumps({"format": FORMAT, **made_for, "plan": plan, **expected}))
 
     def coded_scheme(self, spare: int = 0) -> CodedScheme:
         """The scheme as a protocol runs it; ``spare`` asks for spare answers where the plan does not."""
@@ -141,7 +138,7 @@ def load_plan(path: Path) -> PlanFile:
     return PlanFile(scheme, _checked(made, "solver", str), epochs, target, made_for)
 
 
-def _checked(table: Mapping[str, Any], key: str, kind: type) -> Any:
+def _checked(table: Unchecked, key: str, kind: type) -> Any:
     value = table.get(key)
     if type(value) is not kind and not (kind is float and type(value) is int):  # bool is an int to isinstance
         raise InvalidInput(f"{key} in the plan file must be of type {kind.__name__}, got {value!r}")
@@ -155,12 +152,7 @@ def _made_for(table: Any) -> MadeFor:
     return MadeFor(**{one.name: _checked(table, one.name, hints[one.name]) for one in fields(MadeFor)})
 
 
-def _parameters(scheme: Scheme) -> dict[str, Any]:
-    """Every field of a scheme, by its own name."""
-    return {one.name: getattr(scheme, one.name) for one in fields(cast(Any, scheme))}
-
-
-def scheme_of(name: str, parameters: Mapping[str, Any]) -> Scheme:
+def scheme_of(name: str, parameters: Unchecked) -> Scheme:
     """A scheme by its name and its own parameters, each checked; z, as results call it, is its ``colluders``."""
     if name not in SCHEMES:
         raise InvalidInput(f"scheme in the plan file must be one of {', '.join(SCHEMES)}, got {name!r}")

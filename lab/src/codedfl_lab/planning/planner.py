@@ -48,7 +48,7 @@ class Limits:
 
     max_exposure: devices that one device colluding with the server may expose beside itself.
     total_only: the server by itself must see no single device.
-    colluders: so many devices may collude with the server, and no other one is exposed. 0 says what total_only says.
+    colluders: how many devices may collude with the server without exposing another. 0 says what total_only says.
     allow_gram: also plans that show the server the whole total of X'X.
 
     Examples
@@ -186,11 +186,12 @@ class Search:
     """How plans are searched for.
 
     solvers: names or objects that were never started; None tries all that are known.
-    step: of every descent, as in ``Entry``. ``codedfl train`` derives it, so another is for comparisons only.
+    step: the step of every descent, as in ``Entry``. ``codedfl train`` derives it, so another is for comparisons only.
     regularisation: the ridge parameter.
     draws: latencies drawn for each plan.
-    seed: of the latencies and the noise.
-    budget: what a run may cost a row; the outcome then says what score noise leaves to the schemes that can add it.
+    seed: draws the latencies and the noise.
+    budget: how much a run may tell about a row; the outcome then says what score noise leaves to the schemes that
+        can add it.
 
     Examples
     --------

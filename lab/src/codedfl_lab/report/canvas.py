@@ -12,7 +12,7 @@ import io
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -118,7 +118,7 @@ def house_style(*, column: bool = False) -> AbstractContextManager[None]:
 
 
 def blank(width: float, height: float) -> Figure:
-    """A figure of so many inches that needs no display."""
+    """A figure of ``width`` by ``height`` inches that needs no display."""
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
@@ -163,10 +163,27 @@ def fixed_ticks(axes: Axes, values: Sequence[float]) -> None:
     axes.spines["bottom"].set_bounds(values[0], values[-1])
 
 
-def hollow(marker: str, size: float, width: float = 1.2) -> dict[str, Any]:
+class MarkStyle(TypedDict, total=False):
+    """How points are marked, and the line through them, in matplotlib's words."""
+
+    linestyle: Literal["-", "--", "none"]
+    marker: str
+    markersize: float
+    markerfacecolor: str
+    markeredgecolor: str
+    markeredgewidth: float
+
+
+def hollow(marker: str, size: float, width: float = 1.2) -> MarkStyle:
     """A mark around what is drawn already."""
-    shape: dict[str, Any] = {"linestyle": "none", "marker": marker, "markersize": size}
-    return {**shape, "markerfacecolor": "none", "markeredgecolor": INK, "markeredgewidth": width}
+    return {
+        "linestyle": "none",
+        "marker": marker,
+        "markersize": size,
+        "markerfacecolor": "none",
+        "markeredgecolor": INK,
+        "markeredgewidth": width,
+    }
 
 
 def title(axes: Axes, text: str) -> None:
@@ -183,7 +200,7 @@ def render(figure: Figure) -> Pictures:
 
 
 def render_pdf(figure: Figure) -> bytes:
-    """The same for print."""
+    """The figure as PDF, for print."""
     pdf = io.BytesIO()
     figure.savefig(pdf, format="pdf", metadata={"CreationDate": None, "Creator": None, "Producer": None})
     return pdf.getvalue()

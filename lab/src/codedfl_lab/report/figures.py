@@ -1,4 +1,4 @@
-"""The paper's Figure 1: accuracy against training time, one curve a scheme.
+"""The paper's Figure 1: accuracy against training time, one curve per scheme.
 
 The line is the median over feature seeds, the band their whole spread; a scheme with one epoch is a point. Each
 curve is named once, in the legend, in the order in which they meet the target; the table has the same order.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -41,10 +40,10 @@ _STYLES: dict[str, Dashes] = {
 def looks_of(shown: Sequence[SchemeResult]) -> dict[str, Look]:
     """How each curve looks: no two alike, with colours and without.
 
-    A colour and a marker a scheme, a line style a solver. Where one scheme has several curves with one solver, as in
-    the paper's figure, every curve has its own colour and marker, and a line style a scheme. More than six then begin
-    again with the colours, told apart by the others; the baselines keep theirs (dropping, which is in no figure of the
-    paper, is grey).
+    Each scheme has a colour and a marker, each solver a line style. Where one scheme has several curves with one
+    solver, as in the paper's figure, every curve has its own colour and marker, and each scheme a line style. More than
+    six then begin again with the colours, told apart by the others; the baselines keep theirs (dropping, which is in no
+    figure of the paper, is grey).
     """
     if len({(one.scheme, one.solver) for one in shown}) == len(shown):
         return {full_name(one): look_of(one.scheme, one.solver) for one in shown}
@@ -104,19 +103,24 @@ def accuracy_figure(
 
 def _draw(axes: Axes, curve: Curve, look: Look, scale: float) -> Line2D:
     """``scale`` is of lines and markers."""
-    style: dict[str, Any] = {
-        "color": look.color,
+    style: canvas.MarkStyle = {
         "marker": look.marker,
         "markersize": (9.0 if look.marker == "*" else 6.5) * scale,  # a star has little area
         "markeredgecolor": PAPER,
         "markeredgewidth": 0.4 * scale,
-        "label": curve.name,
     }
     if len(curve.seconds) == 1:
         axes.vlines(curve.seconds, curve.low, curve.high, color=look.color, linewidth=scale * look.width)
-        return axes.plot(curve.seconds, curve.median, ls="none", **style)[0]
+        return axes.plot(curve.seconds, curve.median, ls="none", color=look.color, label=curve.name, **style)[0]
     axes.fill_between(curve.seconds, curve.low, curve.high, color=look.color, alpha=0.14, linewidth=0)
-    return axes.plot(curve.seconds, curve.median, linestyle=look.dashes, linewidth=scale * look.width, **style)[0]
+    return axes.plot(
+        *(curve.seconds, curve.median),
+        color=look.color,
+        label=curve.name,
+        linestyle=look.dashes,
+        linewidth=scale * look.width,
+        **style,
+    )[0]
 
 
 def _mark(axes: Axes, lines: Sequence[Line2D], curves: Sequence[Curve]) -> None:

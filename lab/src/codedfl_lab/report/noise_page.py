@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from codedfl.errors import InvalidInput
 from codedfl.files import write_bytes
@@ -93,7 +92,11 @@ def noise_figure(rows: Sequence[NoiseRow]) -> Pictures:
             for size in sizes:
                 mine = [row for row in rows if (row.dataset, row.n_features) == (name, size)]
                 noisy = [row for row in mine if row.epsilon is not None]
-                look: dict[str, Any] = {"marker": "o", "markersize": 3, "linestyle": "-" if size == sizes[-1] else "--"}
+                look: canvas.MarkStyle = {
+                    "marker": "o",
+                    "markersize": 3,
+                    "linestyle": "-" if size == sizes[-1] else "--",
+                }
                 places = [row.epsilon or 0.0 for row in noisy]
                 for color, label, heights in (
                     (BLUE, "spectrum cleared", [row.shrunken for row in noisy]),

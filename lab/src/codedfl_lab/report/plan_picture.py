@@ -6,8 +6,6 @@ points. Fleets planned in groups have a panel for each number of groups; alpha t
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
@@ -25,12 +23,12 @@ from codedfl_lab.report.rows import target_text
 Points = list[tuple[int, float]]
 Curves = dict[CurveKey, Points]
 
-ROOM = 0.5  # of the width, for names right of the curves
+ROOM = 0.5  # part of the width, for names right of the curves
 TICKS = 7
 _STEPS = [lead * 10**power for power in range(6) for lead in (1, 2, 5)]
 
-_LEFT_OUT: dict[str, Any] = {"marker": "o", "markersize": 4, "markerfacecolor": PAPER, "linestyle": "none"}
-_KEPT: dict[str, Any] = {"marker": "o", "markersize": 4, "linestyle": "none"}
+_LEFT_OUT: canvas.MarkStyle = {"marker": "o", "markersize": 4, "markerfacecolor": PAPER, "linestyle": "none"}
+_KEPT: canvas.MarkStyle = {"marker": "o", "markersize": 4, "linestyle": "none"}
 _WINNER = canvas.hollow("o", 11, 1.4)
 
 

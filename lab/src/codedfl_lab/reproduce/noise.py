@@ -13,14 +13,13 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from codedfl.data.problem import Problem
 from codedfl.privacy.budget import DELTA, Budget
 from codedfl.privacy.calibration import advantage
-from codedfl.typing import Floats, Progress
+from codedfl.typing import Floats, JsonObject, Progress
 from codedfl_lab.comparing import paper
 from codedfl_lab.comparing.paper import EXPERIMENTS
 from codedfl_lab.planning.noisy_totals import NoisyTotals, plain_ridge
@@ -90,7 +89,7 @@ class NoiseResults:
 
     name: str = "noise"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         return asdict(self)
 
     def json_bytes(self) -> bytes:

@@ -7,11 +7,11 @@ number for number, from what its `definition` says: all devices must make the sa
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from typing import ClassVar, Protocol, Self, TypeVar
 
 from codedfl.data.preprocessing import Preprocessing
 from codedfl.errors import InvalidInput
-from codedfl.typing import Floats, Rows
+from codedfl.typing import Floats, JsonObject, Rows, Unchecked
 
 
 @dataclass(frozen=True)
@@ -67,14 +67,14 @@ class FeatureMap(Protocol):
     def transform(self, X: Rows) -> Floats:
         """Features of scaled rows, in float64 whatever X is: all devices must round alike."""
 
-    def definition(self) -> dict[str, Any]:
+    def definition(self) -> JsonObject:
         """What makes the map, exactly: numbers, text and lists. Two maps are the same if and only if these are."""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """The definition and the kind, and whatever checks that the map was made again alike."""
 
     @classmethod
-    def from_dict(cls, saved: dict[str, Any]) -> Self: ...
+    def from_dict(cls, saved: Unchecked) -> Self: ...
 
     @classmethod
     def choose(cls, inputs: Preprocessing, choice: FeatureChoice) -> Self:
@@ -112,7 +112,7 @@ def choose_features(features: str | FeatureMap, inputs: Preprocessing, choice: F
     return FEATURE_MAPS[features].choose(inputs, choice)
 
 
-def feature_map_from_dict(saved: dict[str, Any]) -> FeatureMap:
+def feature_map_from_dict(saved: Unchecked) -> FeatureMap:
     """The map that ``to_dict`` of any registered kind described."""
     kind = saved.get("kind") if isinstance(saved, dict) else None
     if not isinstance(kind, str) or kind not in _BY_KIND:

@@ -28,7 +28,7 @@ from codedfl.checks import check_matrix
 from codedfl.data.features.feature_map import FeatureChoice, register_kind
 from codedfl.data.preprocessing import Preprocessing
 from codedfl.errors import InvalidInput
-from codedfl.typing import Floats, Rows
+from codedfl.typing import Floats, JsonObject, Rows, Unchecked
 
 ENCODERS_VARIABLE = "CODEDFL_ENCODERS"
 _BLOCK = 256  # rows at a time: what an encoder of images holds of each row may be a thousand times the row
@@ -147,7 +147,7 @@ class FrozenEncoder:
             )
         return np.clip(features, -self.bound, self.bound, out=features)
 
-    def definition(self) -> dict[str, Any]:
+    def definition(self) -> JsonObject:
         """What makes the map: the file by its hash."""
         return {
             "kind": self.kind,
@@ -157,12 +157,12 @@ class FrozenEncoder:
             "encoder": self.encoder,
         }
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """The definition alone: a model file does not carry the encoder."""
         return self.definition()
 
     @classmethod
-    def from_dict(cls, saved: dict[str, Any]) -> FrozenEncoder:
+    def from_dict(cls, saved: Unchecked) -> FrozenEncoder:
         """The map that ``to_dict`` described."""
         try:
             sizes = int(saved["input_dim"]), int(saved["n_features"])

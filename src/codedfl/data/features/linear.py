@@ -1,7 +1,7 @@
 """The columns themselves as features: linear regression without a kernel."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from codedfl.checks import check_matrix
 from codedfl.data.features.feature_map import FeatureChoice, register_feature_map
 from codedfl.data.preprocessing import Preprocessing
 from codedfl.errors import InvalidInput
-from codedfl.typing import Floats, Rows
+from codedfl.typing import Floats, JsonObject, Rows, Unchecked
 
 
 @register_feature_map
@@ -67,7 +67,7 @@ class LinearFeatures:
         freed[0] *= (constant + regularisation) / constant
         return freed
 
-    def definition(self) -> dict[str, Any]:
+    def definition(self) -> JsonObject:
         return {
             "kind": self.kind,
             "input_dim": int(self.input_dim),
@@ -75,11 +75,11 @@ class LinearFeatures:
             "intercept": bool(self.intercept),
         }
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         return self.definition()
 
     @classmethod
-    def from_dict(cls, saved: dict[str, Any]) -> "LinearFeatures":
+    def from_dict(cls, saved: Unchecked) -> "LinearFeatures":
         try:
             input_dim, bound, intercept = int(saved["input_dim"]), float(saved["bound"]), bool(saved["intercept"])
         except (KeyError, TypeError, ValueError) as error:

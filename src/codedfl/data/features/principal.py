@@ -8,7 +8,7 @@ same number of random features follows the kernel more closely.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from codedfl.data.features.feature_map import FeatureChoice, register_kind
 from codedfl.data.features.random_fourier import RandomFourierFeatures
 from codedfl.data.preprocessing import Preprocessing
 from codedfl.errors import InvalidInput
-from codedfl.typing import Floats, Rows
+from codedfl.typing import Floats, JsonObject, Rows, Unchecked
 
 
 class Principal(NamedTuple):
@@ -89,17 +89,17 @@ class PrincipalFourierFeatures:
         check_matrix("X", X, self.input_dim)
         return self.random.transform((X.astype(np.float64) - self.principal.centre) @ self.principal.components)
 
-    def definition(self) -> dict[str, Any]:
+    def definition(self) -> JsonObject:
         """What makes the map: the components to the last bit."""
         centre, components = (one.tolist() for one in self.principal)
         return {"kind": self.kind, "centre": centre, "components": components, "random": self.random.definition()}
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """For the model file, whose arrays lie beside its text."""
         return {"kind": self.kind, **self.principal._asdict(), "random": self.random.to_dict()}
 
     @classmethod
-    def from_dict(cls, saved: dict[str, Any]) -> PrincipalFourierFeatures:
+    def from_dict(cls, saved: Unchecked) -> PrincipalFourierFeatures:
         """The map that ``to_dict`` described."""
         try:
             parts = (np.asarray(saved[name], dtype=np.float64) for name in ("centre", "components"))

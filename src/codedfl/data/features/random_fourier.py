@@ -5,7 +5,7 @@ The numbers are those of scikit-learn's `RBFSampler`, drawn here by numpy alone:
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from codedfl.checks import check_matrix
 from codedfl.data.features.feature_map import FeatureChoice, register_feature_map
 from codedfl.data.preprocessing import Preprocessing
 from codedfl.errors import InvalidInput
-from codedfl.typing import Floats, Rows
+from codedfl.typing import Floats, JsonObject, Rows, Unchecked
 
 # Section V: "with 5 as kernel parameter", read as sigma; at 784 columns in [0, 1].
 PAPER_KERNEL_WIDTH = 5.0
@@ -106,7 +106,7 @@ class RandomFourierFeatures:
             np.clip(rows, -self.bound, self.bound, out=rows)
         return features
 
-    def definition(self) -> dict[str, Any]:
+    def definition(self) -> JsonObject:
         return {
             "kind": self.kind,
             "input_dim": int(self.input_dim),
@@ -115,7 +115,7 @@ class RandomFourierFeatures:
             "seed": int(self.seed),
         }
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """What makes the map, and a fingerprint of the 12 MB of weights (at 784 x 2000) that it makes."""
         return {**self.definition(), "fingerprint": self._fingerprint()}
 
@@ -126,7 +126,7 @@ class RandomFourierFeatures:
         return [float(group.mean()) for group in np.array_split(cosines, min(_FINGERPRINT_LENGTH, len(cosines)))]
 
     @classmethod
-    def from_dict(cls, saved: dict[str, Any]) -> "RandomFourierFeatures":
+    def from_dict(cls, saved: Unchecked) -> "RandomFourierFeatures":
         try:
             sizes = int(saved["input_dim"]), int(saved["n_components"])
             gamma, seed = float(saved["gamma"]), int(saved["seed"])

@@ -22,7 +22,7 @@ from codedfl.checks import check_matrix
 from codedfl.data.features.feature_map import FeatureChoice, register_feature_map
 from codedfl.data.preprocessing import Preprocessing
 from codedfl.errors import InvalidInput
-from codedfl.typing import Floats, Rows
+from codedfl.typing import Floats, JsonObject, Rows, Unchecked
 
 _ANGLES = 8  # what kymatio's wavelets are made for
 _LEAST_SIDE = 4
@@ -105,7 +105,7 @@ class WaveletScattering:
         # What the ring's range is proved from, whatever the last bits of a transform are.
         return np.clip(features, -self.bound, self.bound, out=features)
 
-    def definition(self) -> dict[str, Any]:
+    def definition(self) -> JsonObject:
         return {
             "kind": self.kind,
             "input_dim": int(self.input_dim),
@@ -113,11 +113,11 @@ class WaveletScattering:
             "scales": int(self.scales),
         }
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         return self.definition()
 
     @classmethod
-    def from_dict(cls, saved: dict[str, Any]) -> WaveletScattering:
+    def from_dict(cls, saved: Unchecked) -> WaveletScattering:
         try:
             return cls(int(saved["input_dim"]), float(saved["input_bound"]), int(saved["scales"]))
         except (KeyError, TypeError, ValueError) as error:

@@ -88,11 +88,7 @@ class KeysServerSharing(CodedServerSharing):
     def _take(self, sender: int, message: Message, shares: Shares) -> Mapping[str, bytes]:
         del sender
         assert self._gram_sum is not None and self._constant_sum is not None
-        ring, p = self._session.ring, self._session.parameters
-        view = memoryview(self._opened_upload(message, shares))
-        split, one = p.triangle_length * ring.bytes_per_number, [[1]] * len(ring.primes)
-        ring.add_scaled_packed(self._gram_sum, one, [view[:split]])
-        ring.add_scaled_packed(self._constant_sum, one, [view[split:]])
+        self._add_upload(self._gram_sum, self._constant_sum, self._opened_upload(message, shares))
         return {}
 
     def can_start(self) -> bool:

@@ -226,11 +226,8 @@ class RoleServerSharing(ServerSharing):
         """Over the listed owners; single uploads are forgotten."""
         ring, p = self._session.ring, self._plan.parameters
         triangle, constant = ring.zeros(p.triangle_length), ring.zeros(p.constant_length)
-        split, one = p.triangle_length * ring.bytes_per_number, [[1]] * len(ring.primes)
         for j in sorted(covered):
-            view = memoryview(self._uploads[j])
-            ring.add_scaled_packed(triangle, one, [view[:split]])
-            ring.add_scaled_packed(constant, one, [view[split:]])
+            self._add_upload(triangle, constant, self._uploads[j])
         self._uploads = {}
         self._offset_by(triangle, constant)
 
