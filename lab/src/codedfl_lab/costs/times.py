@@ -234,6 +234,12 @@ def stragglers(scheme: Scheme, shape: WorkShape, fleet: Fleet) -> int:
     return fleet.n_devices - waited_for
 
 
+def failures_survived(scheme: Scheme, shape: WorkShape, fleet: Fleet) -> int:
+    """Whichever so many devices fail for good once training has begun, it goes on; all where it has a deadline."""
+    load = epoch_load(scheme, shape, fleet)
+    return fleet.n_devices if load.deadline is not None else load.quorum.failures_survived
+
+
 @singledispatch
 def models_key(scheme: Scheme) -> Hashable:
     """Schemes with the same key make the same models, whoever straggles: all exact ones do."""
