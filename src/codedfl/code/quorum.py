@@ -53,7 +53,7 @@ class Quorum:
 
     @property
     def failures_survived(self) -> int:
-        """Whichever so many positions are gone for good, the others can still complete it."""
+        """How many positions may be gone for good, whichever they are, and the others can still complete it."""
         return min(len(part.members) - part.needed for part in self.parts)
 
     def with_spare(self, spare: int, distrusted: Collection[int] = ()) -> Quorum:

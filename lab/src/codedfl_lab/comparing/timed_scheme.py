@@ -40,7 +40,7 @@ class TimedScheme:
     exposed_by_two: the same with the worst two.
     colluders: how many devices may collude with the server without exposing another one; -1 if the server needs none.
     parameters: the scheme's own.
-    failures_survived: whichever so many devices fail for good once training has begun, it goes on.
+    failures_survived: how many devices, whichever they are, may fail for good once training has begun.
     """
 
     scheme: str

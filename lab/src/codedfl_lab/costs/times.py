@@ -235,7 +235,7 @@ def stragglers(scheme: Scheme, shape: WorkShape, fleet: Fleet) -> int:
 
 
 def failures_survived(scheme: Scheme, shape: WorkShape, fleet: Fleet) -> int:
-    """Whichever so many devices fail for good once training has begun, it goes on; all where it has a deadline."""
+    """How many devices, whichever, may fail for good once training has begun; all where it has a deadline."""
     load = epoch_load(scheme, shape, fleet)
     return fleet.n_devices if load.deadline is not None else load.quorum.failures_survived
 

@@ -35,8 +35,8 @@ def plan_table(planning: Planning, *, title: str = "", score_name: str = "accura
     table = terminal_table(
         f"{title}: {goal}" if title else goal.capitalize(),
         "Virtual seconds; gradient descent unless a solver is named. Bytes, MACs and memory of a device for the whole"
-        " training. Late: how many devices need not be waited for; fail: whichever so many are gone for good, it goes"
-        " on. Of Gram: how many directions of the total Gram matrix the server learns. Exposed: how many other devices'"
+        " training. Late: how many devices need not be waited for; fail: how many may fail for good, whichever ones."
+        " Of Gram: how many directions of the total Gram matrix the server learns. Exposed: how many other devices'"
         f" data the server learns alone, with one colluding device, and with two.{tie_words(planning)}",
     )
     table.add_column("plan", min_width=15)
