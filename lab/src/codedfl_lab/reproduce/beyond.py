@@ -100,7 +100,7 @@ def beyond_entries(n_devices: int) -> list[Entry]:
     return [*entries, *(as_the_paper(OneShot(alpha)) for alpha in alphas[-2:])]
 
 
-def _racers(n_devices: int) -> list[Entry]:
+def racers(n_devices: int) -> list[Entry]:
     """Who is timed at other prices of pads and sealing."""
     solving = (ConventionalFullBatch(), CodedKeys(n_devices), RoleKeys(1))
     return [as_the_paper(Conventional()), *(as_the_paper(one, BLOCK_KRYLOV) for one in solving)]
@@ -109,7 +109,7 @@ def _racers(n_devices: int) -> list[Entry]:
 def reproduce_beyond(scope: Scope, progress: Progress | None = None) -> Results:
     """Run the study."""
     began = time.perf_counter()
-    entries, racers = beyond_entries(scope.fleet.n_devices), _racers(scope.fleet.n_devices)
+    entries, racers = beyond_entries(scope.fleet.n_devices), racers(scope.fleet.n_devices)
     rows: list[SchemeResult] = []
     traces: list[TraceRow] = []
     scaling: list[AtSize] = []
