@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: run test check coverage contract bench reproduce federation federation-restart fleet survival faults liars fuzz attacks audit lock \
+.PHONY: run test check coverage contract referee bench reproduce federation federation-restart fleet survival faults liars fuzz attacks audit lock \
 	docs browser dist hospitals nightly clean
 
 $(VENV)/.installed: pyproject.toml lab/pyproject.toml constraints.txt src/codedfl/version.py
@@ -34,6 +34,10 @@ check: $(VENV)/.installed
 # What the contract promises, line by line, with the tests that show it; ends with 1 where one does not hold.
 contract: $(VENV)/.installed
 	$(BIN)/python -m experiments.contract
+
+# What an outside referee found, a file a point: each test failed when it was written.
+referee: $(VENV)/.installed
+	$(BIN)/python -m pytest -n 2 tests/referee
 
 bench: $(VENV)/.installed
 	$(BIN)/python -m experiments.bench

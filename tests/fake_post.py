@@ -36,6 +36,7 @@ class FakePost:
 
     look_seconds = 2.0
     linger_seconds = 1.0
+    turned_away = ()
 
     hosts: dict[int, DeviceHost]
     delay: Callable[[DeviceHost, Call], float] = lambda host, call: 0.3

@@ -1,66 +1,146 @@
-"""What a device process imports: no scipy, scikit-learn or matplotlib, no planner and no simulator.
+"""What a device's process loads, up to the moment in which it connects: its own side, on both engines, and no more.
 
-Every call of Flower starts a process, and small machines take seconds for each of these.
+Every call of Flower starts a process, and small machines take seconds for each package.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
-from pathlib import Path
+import tomllib
+from typing import Any
 
+import numpy as np
 import pytest
+from experiments.local_study import LocalStudy, agree
 
-import codedfl
+from codedfl.contract.draft import draft_study
+from codedfl.data.tables import as_raw_table
+from codedfl.run.rehearsal import dealt_out
 
 # numba looks at scipy's version when it is installed; that package without its parts is all it loads.
-NUMBA = "import numba"
 HEAVY = ("scipy", "sklearn", "matplotlib", "pandas", "pyarrow", "ray", "onnxruntime")
-NOT_OURS_TO_RUN = ("codedfl_lab", "codedfl.run", "codedfl.estimators", "codedfl.report", "codedfl.cli")
+NOT_OURS_TO_RUN = (
+    *("codedfl_lab", "codedfl.run", "codedfl.estimators", "codedfl.report", "codedfl.mqtt.post"),
+    *("codedfl.engine.conductor", "codedfl.engine.study_run", "codedfl.protocol.schemes.registry"),
+)
+MOST_MEGABYTES = 140
+MOST_TIMES_AS_LONG = 1.5
+TIMED = 7  # starts of each kind, of which the fastest counts: the machine may be busy
 
-DEVICE_SIDE = {
-    "the public package": "import codedfl",
-    "the machines": "import codedfl.protocol.schemes",
-    "the host on a node": "import codedfl.engine.device_host",
-    "the client app": "from codedfl.flower import make_client_app",
-}
-
-
-def loaded_by(code: str) -> set[str]:
-    """Modules of a fresh interpreter after ``code``."""
-    listing = f"{code}\nimport sys; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", listing], capture_output=True, text=True, check=True, timeout=120)
-    return set(done.stdout.split())
-
-
-def within(modules: set[str], packages: tuple[str, ...]) -> list[str]:
-    return sorted(name for name in modules if name.startswith(tuple(f"{one}." for one in packages)) or name in packages)
+TELL = """
+def tell():
+    import json, os, time
+    with open("/proc/self/status") as status:
+        used = next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
+    seconds = time.perf_counter() - begun
+    print(json.dumps({"modules": sorted(sys.modules), "megabytes": used / 1024, "seconds": seconds}), flush=True)
+    os._exit(0)
+"""
+# Nobody listens there: the first attempt to connect ends the command.
+NOBODY = "mqtt://127.0.0.1:1"
+JOIN = f"""
+import sys, time
+begun = time.perf_counter()
+{TELL}
+from codedfl.cli import main
+try:
+    main()
+except SystemExit as end:
+    assert end.code == 2
+    tell()
+"""
+THIRD_PARTY = f"""
+import sys, time
+begun = time.perf_counter()
+{TELL}
+import numpy, numba, msgpack, tomli_w, safetensors, typer, rich.console, rich.progress, rich.table, paho.mqtt.client
+import cryptography.hazmat.primitives.asymmetric.ed25519, cryptography.hazmat.primitives.asymmetric.x25519
+import cryptography.hazmat.primitives.ciphers.aead, cryptography.hazmat.primitives.kdf.hkdf
+tell()
+"""
+FLOWER = f"""
+import sys, time
+begun = time.perf_counter()
+{TELL}
+from flwr.app import Context, RecordDict
+from codedfl.flower.client import make_client_app, make_host
+make_client_app()
+config = dict(zip(["study-file", "roster", "state-dir", "device-name"], sys.argv[1:]))
+make_host(Context(1, 2, config, RecordDict(), {{}}))
+tell()
+"""
 
 
 @pytest.fixture(scope="module")
-def loaded_by_numba() -> set[str]:
-    return loaded_by(NUMBA)
+def approved(tmp_path_factory: pytest.TempPathFactory) -> LocalStudy:
+    rng = np.random.default_rng(0)
+    table = as_raw_table({"age": rng.integers(20, 90, 300), "days": rng.integers(1, 30, 300)}, "table.csv")
+    tables = dealt_out(table, 5, rng)
+    content = tomllib.loads(draft_study(table, "days", "stays", task="regression"))
+    del content["format"]
+    return agree(tmp_path_factory.mktemp("study"), content, tables)
 
 
-@pytest.mark.parametrize("code", DEVICE_SIDE.values(), ids=DEVICE_SIDE)
-def test_a_device_process_loads_no_more_than_it_runs(code: str, loaded_by_numba: set[str]):
-    modules = loaded_by(code)
-    assert any(name.startswith("codedfl.") for name in modules)
-    assert within(modules - loaded_by_numba, HEAVY) == []
-    assert within(modules, NOT_OURS_TO_RUN) == []
+@pytest.fixture(scope="module")
+def bytecode(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """As installed packages have it, whatever this process was told."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, "PYTHONPYCACHEPREFIX": str(tmp_path_factory.mktemp("bytecode"))}
 
 
-def test_the_machines_of_all_coded_schemes_are_there():
-    modules = loaded_by(DEVICE_SIDE["the machines"])
-    folder = Path(codedfl.__file__).parent / "protocol" / "schemes"
-    expected = {f"codedfl.protocol.schemes.{file.stem}" for file in folder.glob("[!_]*.py")}
-    assert len(expected) >= 3 and expected <= modules
+def started(code: str, env: dict[str, str], *arguments: object) -> dict[str, Any]:
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0 and done.stdout, done.stderr
+    assert NOBODY not in arguments or f"the broker must be reachable at {NOBODY}" in done.stderr, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
 
 
-def test_the_listing_sees_what_a_simulation_loads(loaded_by_numba: set[str]):
-    """That the test above can fail."""
-    modules = loaded_by("from codedfl_lab import simulate; from codedfl import CodedRidge")
-    assert {"scipy.linalg", "sklearn.base"} <= set(within(modules - loaded_by_numba, HEAVY))
-    assert {"codedfl_lab.comparing.simulator", "codedfl_lab.costs", "codedfl.estimators"} <= set(
-        within(modules, NOT_OURS_TO_RUN)
-    )
+def join(approved: LocalStudy, env: dict[str, str]) -> dict[str, Any]:
+    name = approved.names[0]
+    given = ("--broker", NOBODY, "--name", name, "--roster", approved.roster_file, "--state", approved.state(name))
+    return started(JOIN, env, "join", approved.study_file, *given)
+
+
+def within(modules: list[str], packages: tuple[str, ...]) -> list[str]:
+    return [name for name in modules if name in packages or name.startswith(tuple(f"{one}." for one in packages))]
+
+
+def test_a_joining_device_loads_its_own_side_only(approved: LocalStudy, bytecode: dict[str, str]):
+    found = join(approved, bytecode)
+    assert {"codedfl.mqtt.daemon", "codedfl.engine.resident_host", "codedfl.protocol.device"} <= {*found["modules"]}
+    assert set(within(found["modules"], HEAVY)) <= set(within(started(THIRD_PARTY, bytecode)["modules"], HEAVY))
+    assert within(found["modules"], NOT_OURS_TO_RUN) == []
+    assert found["megabytes"] <= MOST_MEGABYTES
+    commands = {name for name in found["modules"] if name.startswith("codedfl.cli.")}
+    assert not commands & {f"codedfl.cli.{name}" for name in ("study", "serve", "predict", "privacy", "roster")}
+
+
+def test_a_node_of_flower_loads_its_own_side_only(approved: LocalStudy, bytecode: dict[str, str]):
+    name = approved.names[0]
+    found = started(FLOWER, bytecode, approved.study_file, approved.roster_file, approved.state(name), name)
+    assert {"codedfl.flower.client", "codedfl.engine.device_host"} <= {*found["modules"]}
+    ours = set(within(found["modules"], HEAVY)) - set(within(started(THIRD_PARTY, bytecode)["modules"], HEAVY))
+    assert ours == set()
+    assert within(found["modules"], (*NOT_OURS_TO_RUN, "codedfl.mqtt", "codedfl.cli")) == []
+
+
+def test_a_device_starts_nearly_as_fast_as_what_it_is_made_of(approved: LocalStudy, bytecode: dict[str, str]):
+    join(approved, bytecode)  # writes the bytecode
+    pairs = [(join(approved, bytecode), started(THIRD_PARTY, bytecode)) for _ in range(TIMED)]
+    ours, theirs = (min(one[place]["seconds"] for one in pairs) for place in (0, 1))
+    assert ours <= MOST_TIMES_AS_LONG * theirs
+
+
+def test_the_listing_sees_what_a_simulation_loads(bytecode: dict[str, str]):
+    """That the tests above can fail."""
+    code = f"import sys, time\nbegun = time.perf_counter()\n{TELL}\n"
+    code += "from codedfl_lab import simulate\nfrom codedfl import CodedRidge\nsimulate, CodedRidge\ntell()"
+    modules = started(code, bytecode)["modules"]
+    assert {"scipy.linalg", "sklearn.base"} <= set(within(modules, HEAVY))
+    seen = set(within(modules, NOT_OURS_TO_RUN))
+    assert {"codedfl_lab.comparing.simulator", "codedfl_lab.costs", "codedfl.estimators"} <= seen

@@ -142,7 +142,7 @@ def test_least_squares_is_statsmodels(made: tuple[LinearTotal, list[Snapshot]], 
     names = [*RANGES, "sex"]
     chosen = [j for j, name in enumerate(names) if columns is None or name in columns]
     expected = sm.OLS(y, sm.add_constant(X[:, chosen])).fit()
-    found = total.ols(columns)
+    found = (total if columns is None else total.only(columns)).ols()
     assert found.names == ("constant", *(total.study.design_names[j] for j in chosen))
     assert found.rows == int(expected.nobs)
     assert largest(found.coefficients, expected.params) < 1e-9
@@ -221,7 +221,7 @@ def test_columns_that_depend_on_each_other_are_named():
     message = refused.format("depend on each other: 'bmi', 'bp', 'twice'")
     with pytest.raises(InvalidInput, match=exactly(message)):
         total.ols()
-    assert total.ols(("bmi", "twice", "age")).rows == total.rows
+    assert total.only(("bmi", "twice", "age")).ols().rows == total.rows
     column = StudyColumn(NumberColumn("same"), (0.0, 400.0), 1.0)
     total, _ = totalled(study(extra=(column,)), table(same=np.full(442, 7.0)))
     with pytest.raises(InvalidInput, match=exactly(refused.format("are constant: 'same'"))):

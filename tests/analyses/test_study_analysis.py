@@ -14,6 +14,7 @@ from sklearn.linear_model import Ridge
 from sklearn.metrics import confusion_matrix, r2_score, roc_auc_score
 
 from codedfl.analyses import ClassScore, NumberScore, conduct, refit
+from codedfl.analyses.driving import read_total, total_json
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn, SubModel
 from codedfl.data.columns import CategoryColumn, NumberColumn
@@ -79,7 +80,7 @@ def test_rare_levels_are_merged_and_the_model_takes_raw_tables():
     assert (rare_too.columns, rare_too.inference) == (("ward",), None)
     assert isinstance(age.score, NumberScore)
     kept = json.loads(json.dumps(found.to_dict()))
-    again = refit(study(), kept["total"], kept["merged"], inference=True)
+    again = refit(study(), *read_total(study(), total_json(study(), found)), inference=True)
     assert again.model.theta.tobytes() == found.model.theta.tobytes()
     assert again.inference.to_dicts() == kept["coefficients"]
     assert kept["score"]["rows"] == found.score.rows

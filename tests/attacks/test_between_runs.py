@@ -156,7 +156,7 @@ def test_a_device_that_scores_any_number_of_models_tells_ages(tmp_path: Path):
     for age in range(20, 91):
         theta = np.zeros((4, 2))
         # The score of "yes" less that of "no" is above zero where age - offset > age - offset - 1/2.
-        theta[0, 0], theta[1, 1] = (age - 0.5 - study.columns[0].offset) / limit, 1.0
+        theta[0, 0], theta[1, 1] = (age - 0.5 - study.columns[0].grid.offset) / limit, 1.0
         assert asked_at(folders["hospital-0"], study, [theta[0, 0]]) == [""]
         confusion = total_of(study, Ask("score", (), theta.ravel()), snapshots)[:4]
         counts.append(confusion[1] + confusion[3])

@@ -94,7 +94,7 @@ def test_what_an_approval_refuses(run: Run, contract: Path, clinics: Path):
     )
     run("roster", "renew", "roster.toml", f"clinic-1={'cd' * 32}", "--out", "other.toml")
     assert approve(run, clinics / "clinic-1.csv", "--roster", "other.toml")[2].startswith(
-        "error: roster must be the one of the study ("
+        "error: the roster must be the one that the study names, "
     )
     (clinics / "bad.csv").write_text("patient_id;age;sex;crp;days\n1;50;x;1;2\n")
     assert approve(run, clinics / "bad.csv")[2] == (

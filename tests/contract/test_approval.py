@@ -94,7 +94,7 @@ def test_what_is_judged_in_which_order(folder: DeviceFolder):
         refusal(folder, STUDY, **options)
         == "roster and server_key must be said in a study that is approved, got nothing"
     )
-    assert refusal(folder, roster=stranger, **options).startswith("roster must be the one of the study (")
+    assert refusal(folder, roster=stranger, **options).startswith("the roster must be the one that the study names, ")
     two = Roster(tuple(replace(one, pod=i // 2) for i, one in enumerate(ROSTER.members)))
     assert refusal(folder, agreed(STUDY, two), roster=two, **options).startswith("each pod must have at least")
     crowd = agreed(replace(STUDY, least_participants=5))

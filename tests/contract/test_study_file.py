@@ -200,7 +200,7 @@ def test_a_matrix_is_so_many_number_columns():
     text = head + "[matrix]\ncolumns = 3\nrange = [0, 1]\nstep = 0.00392156862745098\n" + rest[rest.index("[target]") :]
     study = parse_study(text)
     assert [one.column.name for one in study.columns] == ["x0", "x1", "x2"]
-    assert study.columns[2].n_steps == 255 and study.columns[2].scale == "range"
+    assert study.columns[2].grid.n_steps == 255 and study.columns[2].scale == "range"
     table = as_raw_table({**{f"x{i}": [0.0, 1.0, 7 / 255] for i in range(3)}, "days": [1, 2, 3]})
     assert study.codes(table)[0][:, 0].tolist() == [0, 255, 7]
 
@@ -216,7 +216,7 @@ def test_codes_are_the_nearest_places_of_the_grid(values: list[float], step: flo
     column = StudyColumn(NumberColumn("x"), (-50.0, 100.0), step)
     codes, report = column.codes(np.array(values), "t")
     assert report.n_clipped == sum(not -50 <= one <= 100 for one in values)
-    assert codes.min() >= 0 and codes.max() <= column.n_steps
+    assert codes.min() >= 0 and codes.max() <= column.grid.n_steps
     near = np.abs(column.values(codes) - np.clip(values, -50, 100))
     assert near.max() <= column.grid.step / 2 * (1 + 1e-9)
     assert np.array_equal(column.codes(column.values(codes), "t")[0], codes), "what is on the grid stays"

@@ -165,7 +165,7 @@ def test_a_device_with_another_edition_is_named(tmp_path: Path, caplog: pytest.L
     same_findings(fleet.serve(), fleet.of.rehearsed(FIRST))
     told = [text for name, _, text in caplog.record_tuples if name == "codedfl.engine.server"]
     assert (
-        ABSENT + "clinic-6; left out with their pods (one leaves for good: docs/deploy.md, 3): clinic-4, clinic-5"
+        DECLINED + "clinic-6; left out with their pods (one leaves for good: docs/deploy.md, 3): clinic-4, clinic-5"
         in told
     )
     reason = f"the study must be {fleet.of.study.digest().hex()[:16]} as the server has it"

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from click.testing import Result
 
 from codedfl_lab.paper import PaperFixedPoint
 from codedfl_lab.reproduce import arithmetic
 from codedfl_lab.reproduce.arithmetic import ArithmeticResults, Size, reproduce_arithmetic, try_everything
-from conftest import Run
 
+Run = Callable[..., Result]
 SMALL = Size("digits", 5, 3, 60, 12)
 
 

@@ -5,20 +5,21 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import Result
 
 from codedfl.privacy.rows import PrivacyRow, privacy_rows
 from codedfl.privacy.views import THE_SERVER, Seen, Views, unit_forms
 from codedfl.protocol.schemes.described import CodedKeys, CodedPadded, OneShot, RoleKeys, RoleSums
 from codedfl.protocol.schemes.descriptor import Scheme
 from codedfl.protocol.schemes.registry import SCHEMES, make_scheme
-from conftest import Run
 
+Run = Callable[..., Result]
 PARTIES = [
     "server",
     "one device",

@@ -123,7 +123,7 @@ def test_a_row_says_what_a_plan_costs_and_what_leaks() -> None:
     first = next(index for index, line in enumerate(lines) if line.startswith("coded-keys"))
     above, below = lines[first].split(), lines[first + 1].split()
     assert above == ["coded-keys", "74.9", "13.4", "MB", "1.15", "G", "24", "total", "only", "0/24/23"]
-    assert below == ["α", "=", "25,", "CG", "64.1–91.0", "1.32", "MB", "44.1", "MB", "110", "of", "2000"]
+    assert below == ["α", "=", "25,", "CG", "64.1–91.0", "1.32", "MB", "44.1", "MB", "0", "110", "of", "2000"]
 
 
 def test_the_table_fits_eighty_characters_without_cutting_a_name() -> None:

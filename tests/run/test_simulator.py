@@ -90,7 +90,7 @@ def test_a_seed_repeats_everything():
 
 def test_trajectory_stops_past_the_target():
     run = trajectory(
-        CodedKeys(8).models(totals(), ConjugateGradient(50, 1e-4), DESCENT, AT, np.random.default_rng(0)),
+        models_of(CodedKeys(8), totals(), ConjugateGradient(50, 1e-4), DESCENT, AT, np.random.default_rng(0)),
         totals(),
         max_epochs=50,
         target=0.8,
@@ -102,7 +102,7 @@ def test_trajectory_stops_past_the_target():
 
 def test_every_epoch_is_scored_and_several_at_once_as_one_by_one():
     run = trajectory(
-        CodedKeys(8).models(totals(), GradientDescent(40, 1e-4, STEP_PAPER), DESCENT, AT, np.random.default_rng(0)),
+        models_of(CodedKeys(8), totals(), GradientDescent(40, 1e-4, STEP_PAPER), DESCENT, AT, np.random.default_rng(0)),
         totals(),
         max_epochs=40,
         target=2.0,
@@ -115,7 +115,7 @@ def test_every_epoch_is_scored_and_several_at_once_as_one_by_one():
 def test_the_first_crossing_is_found_whichever_mini_batch_it_falls_on():
     """Conventional FL cycles through five mini-batches and its score swings: every fifth epoch misses the crossing."""
     run = trajectory(
-        Conventional().models(totals(), None, DESCENT, AT, np.random.default_rng(0)),
+        models_of(Conventional(), totals(), None, DESCENT, AT, np.random.default_rng(0)),
         totals(),
         max_epochs=200,
         target=2.0,
@@ -128,7 +128,7 @@ def test_the_first_crossing_is_found_whichever_mini_batch_it_falls_on():
 
 def test_a_training_that_overflows_ends_with_the_scores_it_had():
     run = trajectory(
-        Conventional().models(totals(), None, Descent(StepSchedule(1e6), 1e-4), AT, np.random.default_rng(0)),
+        models_of(Conventional(), totals(), None, Descent(StepSchedule(1e6), 1e-4), AT, np.random.default_rng(0)),
         totals(),
         max_epochs=400,
         target=2.0,
@@ -139,8 +139,13 @@ def test_a_training_that_overflows_ends_with_the_scores_it_had():
 
 def test_a_diverging_training_ends_where_its_updates_no_longer_fit():
     run = trajectory(
-        CodedKeys(8).models(
-            totals(), GradientDescent(400, 1e-4, StepSchedule(50.0)), DESCENT, AT, np.random.default_rng(0)
+        models_of(
+            CodedKeys(8),
+            totals(),
+            GradientDescent(400, 1e-4, StepSchedule(50.0)),
+            DESCENT,
+            AT,
+            np.random.default_rng(0),
         ),
         totals(),
         max_epochs=400,

@@ -34,7 +34,7 @@ def made_up(study: Study, n: int, seed: int = 0) -> Snapshot:
     # The ends of the range among them: products are as large as they can be.
     codes = np.column_stack(
         (
-            rng.choice([0, fine.n_steps, fine.n_steps // 3, 17], n),
+            rng.choice([0, fine.grid.n_steps, fine.grid.n_steps // 3, 17], n),
             rng.integers(-1, 21, n),
             rng.integers(0, 3, n),
         )
@@ -56,7 +56,14 @@ def oracle(study: Study, rows: Snapshot) -> list[int]:
         sums: dict[tuple[int, int], int] = {}
         for (a, b, ward), y in zip(rows.codes[chosen].tolist(), rows.target[chosen].tolist(), strict=True):
             filled = 16 if b == -1 else b  # 3.0 is the 16th half from -5 on
-            z = [1, a - fine.n_steps // 2, filled - gaps.n_steps // 2, int(b == -1), int(ward == 1), int(ward == 2)]
+            z = [
+                1,
+                a - fine.grid.n_steps // 2,
+                filled - gaps.grid.n_steps // 2,
+                int(b == -1),
+                int(ward == 1),
+                int(ward == 2),
+            ]
             z.append(y - 2**15)
             for i in range(len(z)):
                 for j in range(i, len(z)):

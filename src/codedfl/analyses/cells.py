@@ -125,7 +125,7 @@ def _rare_numbers(study: Study, one: StudyColumn, cells: Sequence[Count], rows: 
     """
     gaps, above = cells
     present = rows.rows - gaps.rows, rows.held_out_rows - gaps.held_out_rows
-    lowest = (present[0] - above.rows, present[1] - above.held_out_rows) if one.n_steps == 1 else ()
+    lowest = (present[0] - above.rows, present[1] - above.held_out_rows) if one.grid.n_steps == 1 else ()
     few = any(0 < count < study.smallest_cell for count in (*present, *lowest))
     if few or (above.rows + above.held_out_rows and not _enough(study, above)):
         return (1,)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from codedfl.analyses.study_analysis import Answer, LinearFinding, StudyFindings, conduct
+from codedfl.analyses.study_analysis import Answer, StudyFindings, conduct
 from codedfl.contract.study import Study
 from codedfl.errors import InvalidInput
 from codedfl.statistics import Ask
@@ -55,34 +55,7 @@ def findings_json(study: Study, findings: StudyFindings) -> JsonObject:
     --------
     See ``drive``, which makes the findings.
     """
-    return {
-        "study": study.name,
-        "edition": study.edition,
-        "digest": study.digest().hex(),
-        "rows": findings.rows,
-        "score": None if findings.score is None else findings.score.to_dict(),
-        "no_score": findings.no_score,
-        "coefficients": None if findings.inference is None else findings.inference.to_dicts(),
-        "no_inference": findings.no_inference,
-        "models": [model_json(one) for one in findings.models],
-        "merged": [list(one) for one in findings.merged],
-    }
-
-
-def model_json(one: LinearFinding) -> JsonObject:
-    """One linear model, as plain values.
-
-    Examples
-    --------
-    See ``drive``, whose findings have them.
-    """
-    return {
-        "name": one.name,
-        "columns": list(one.columns),
-        "score": None if one.score is None else one.score.to_dict(),
-        "coefficients": None if one.inference is None else one.inference.to_dicts(),
-        "no_inference": one.no_inference,
-    }
+    return {"study": study.name, "edition": study.edition, "digest": study.digest().hex(), **findings.to_dict()}
 
 
 def total_json(study: Study, findings: StudyFindings) -> JsonObject:

@@ -123,16 +123,13 @@ class LinearTotal:
         """How raw rows become features: columns centred, and scaled as the study says for the penalty."""
         return self.study.recipe(self.moments())
 
-    def ridge(self, regularisation: float | None = None, columns: Iterable[str] | None = None) -> Floats:
+    def ridge(self, regularisation: float | None = None) -> Floats:
         """Theta of the features of ``recipe``; the constant is not penalised.
 
         It minimises the mean squared error plus ``regularisation`` times |Theta|^2. A column without variance gets 0.
 
         regularisation: None is the study's.
-        columns: those of the table that are used; then Theta is of ``only(columns).recipe``. None are all.
         """
-        if columns is not None:
-            return self.only(columns).ridge(regularisation)
         regularisation = self.study.regularisation if regularisation is None else regularisation
         if not 0 <= regularisation < np.inf:
             raise InvalidInput(f"regularisation must be at least 0 and finite, got {regularisation}")
@@ -182,14 +179,11 @@ class LinearTotal:
 
     # -- ordinary least squares
 
-    def ols(self, columns: Iterable[str] | None = None, level: float = 0.95) -> Inference:
+    def ols(self, level: float = 0.95) -> Inference:
         """Coefficients in the columns' units with standard errors and p values, without a penalty.
 
-        columns: those of the table that are used; None are all.
         level: the level of the confidence intervals.
         """
-        if columns is not None:
-            return self.only(columns).ols(level=level)
         if not isinstance(self.study.target, NumberTarget):
             raise InvalidInput("inference must have a number to predict, got classes")
         names, d, n = self.study.design_names, len(self.study.design_names), self.rows

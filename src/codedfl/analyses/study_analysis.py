@@ -16,7 +16,6 @@ from codedfl.analyses.linear import LinearTotal
 from codedfl.analyses.scoring import NumberScore, Score, ask_score
 from codedfl.contract.study import Merged, Study
 from codedfl.data.model import TrainedModel
-from codedfl.data.recipe import Clipped
 from codedfl.errors import InvalidInput
 from codedfl.statistics.statistic import Ask
 from codedfl.typing import Floats, JsonObject
@@ -70,7 +69,6 @@ class StudyFindings:
     model: the model of all columns, with the study's penalty.
     score, no_score: on held-out rows, or why there is none.
     inference, no_inference: coefficients without a penalty, or why there are none; None and "" if nobody asked.
-    clipped: how many values lay beyond their ranges, where a driver knows it.
     rows: training rows of all devices; None with noise, where nobody knows it exactly.
     models: the further linear models that the study names.
     total: the integers of ``gram``. Whoever keeps them can ``refit`` without asking an owner again; empty if none were
@@ -91,10 +89,9 @@ class StudyFindings:
     models: tuple[LinearFinding, ...]
     total: list[int]
     merged: Merged
-    clipped: Clipped | None = None
 
     def to_dict(self) -> JsonObject:
-        """For JSON, without counts that people are not shown; ``total`` and ``merged`` are as ``refit`` takes them."""
+        """For JSON, without counts that people are not shown; model and total have files of their own."""
         return {
             "rows": self.rows,
             "score": None if self.score is None else self.score.to_dict(),
@@ -102,8 +99,6 @@ class StudyFindings:
             "coefficients": None if self.inference is None else self.inference.to_dicts(),
             "no_inference": self.no_inference,
             "models": [one.to_dict() for one in self.models],
-            "clipped": None if self.clipped is None else self.clipped.total,
-            "total": self.total,
             "merged": [list(one) for one in self.merged],
         }
 

@@ -13,7 +13,7 @@ import typer
 from rich.text import Text
 
 from codedfl.analyses import refit
-from codedfl.analyses.driving import TOTAL_FILE, model_json, read_total
+from codedfl.analyses.driving import TOTAL_FILE, read_total
 from codedfl.cli import options
 from codedfl.cli.key import State, own_key
 from codedfl.cli.screen import Screen, check_writable, table
@@ -170,7 +170,7 @@ def refit_study(
     number = isinstance(loaded.target, NumberTarget)
     found = refit(loaded, total, merged, wanted, regularisation, inference=number, name="refit", level=level)
     show_model(screen, found)
-    screen.write_json({"command": "study refit", **model_json(found)})
+    screen.write_json({"command": "study refit", **found.to_dict()})
 
 
 def _json_file(path: Path) -> object:

@@ -51,6 +51,11 @@ class Quorum:
         """The least number of answers that can be enough."""
         return sum(part.needed for part in self.parts)
 
+    @property
+    def failures_survived(self) -> int:
+        """Whichever so many positions are gone for good, the others can still complete it."""
+        return min(len(part.members) - part.needed for part in self.parts)
+
     def with_spare(self, spare: int, distrusted: Collection[int] = ()) -> Quorum:
         """A quorum that waits for ``spare`` more answers in each part, as far as there are trusted members.
 

@@ -113,11 +113,7 @@ def _checked_member(study: Study, roster: Roster, name: str, key: bytes) -> bool
     """Whether this device is a helper; refuses a roster, a device or a key that is not the study's."""
     if not study.roster or not study.server_key:
         raise InvalidInput("roster and server_key must be said in a study that is approved, got nothing")
-    if roster.digest().hex() != study.roster:
-        raise InvalidInput(
-            f"roster must be the one of the study ({study.roster[:16]}), got {roster.digest().hex()[:16]}"
-        )
-    roster.check(study.colluders, study.honest)
+    roster.check_bound(study)
     if len(roster.owners) < study.least_participants:
         raise InvalidInput(
             f"owners on the roster must be at least least_participants ({study.least_participants}), got"

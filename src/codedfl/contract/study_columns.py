@@ -121,14 +121,6 @@ class StudyColumn:
         return Grid(f"range of column {self.column.name!r}", self.range, self.step)
 
     @property
-    def n_steps(self) -> int:
-        return self.grid.n_steps
-
-    @property
-    def offset(self) -> int:
-        return self.grid.offset
-
-    @property
     def width(self) -> int:
         """Design columns that it becomes."""
         return len(self.column.design_names)
@@ -160,7 +152,7 @@ class StudyColumn:
         if isinstance(self.column, CategoryColumn):
             return np.equal(codes[:, None], np.arange(1, len(self.column.levels))).astype(np.int64)
         fill = 0.0 if self.column.missing is None else self.column.missing
-        filled = np.where(codes == GAP, self.grid.codes(np.array([fill]))[0], codes) - self.offset
+        filled = np.where(codes == GAP, self.grid.codes(np.array([fill]))[0], codes) - self.grid.offset
         return np.stack([filled, codes == GAP], axis=1)[:, : self.width].astype(np.int64)
 
     def used(self, codes: Integers) -> Rows:

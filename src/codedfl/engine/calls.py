@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -80,10 +81,14 @@ class Post(Protocol):
     look_seconds: between two looks at who is connected; how much a look costs the engine.
     linger_seconds: how long letters to one device are collected before a call takes them along; 0 where a call is
         cheap.
+    turned_away: devices, by name, that the engine itself turns away, since they are there for another study.
     """
 
     look_seconds: float
     linger_seconds: float
+
+    @property
+    def turned_away(self) -> Collection[str]: ...
 
     def nodes(self) -> set[int]:
         """The nodes that are connected now."""

@@ -100,7 +100,7 @@ class Directory:
     ) -> None:
         self.contacts: dict[str, Contact] = {}
         self.closed = False
-        self.declined: set[str] = set()  # nodes that are there and do not take part, as the post calls them
+        self._declined: set[str] = set()
         self._post = post
         self._roster = roster
         self._clock = clock
@@ -115,6 +115,11 @@ class Directory:
     def keys(self) -> dict[str, bytes]:
         """Under which key each device introduced itself: the roster of the run."""
         return {name: self.contacts[name].public for name in sorted(self.contacts)}
+
+    @property
+    def declined(self) -> set[str]:
+        """Who is there and does not take part, as the post calls them."""
+        return {*self._declined, *self._post.turned_away}
 
     @property
     def calls(self) -> set[str]:
@@ -157,7 +162,7 @@ class Directory:
             return
         called = self._post.called(node)
         if isinstance(reply, Refused):
-            self.declined.add(called)
+            self._declined.add(called)
             log.error("%s cannot take part: %s", called, one_line(reply.reason))
         elif isinstance(reply, Introduction):
             try:

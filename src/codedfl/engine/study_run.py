@@ -32,8 +32,8 @@ from codedfl.engine.state_journal import StateJournal
 from codedfl.errors import CodedFLError, InvalidInput, NotEnoughDevices
 from codedfl.private_files import make_private_folder, sole_user, write_private
 from codedfl.protocol import Server
-from codedfl.protocol.schemes.described import RoleKeys
-from codedfl.run.event_log import Scored, StageBegun, begun
+from codedfl.run.event_log import Scored, StageBegun
+from codedfl.run.rehearsal import begun_study
 from codedfl.solve.whole_total import TakesTotal
 from codedfl.statistics import Ask
 from codedfl.version import __version__
@@ -177,20 +177,8 @@ class _Served:
         return ""
 
     def _server(self, run: StudyRun, introduced: Mapping[str, bytes]) -> Server:
-        names, study = tuple(introduced), self._study
-        self._watch.take(
-            begun(
-                study.name,
-                RoleKeys(study.colluders, study.holders or 0),
-                len(names),
-                solver=study.solver,
-                epochs=run.parameters.epochs,
-                target=None,
-                score_name="accuracy" if study.task == "classification" else "R^2",
-                n_features=study.feature_count,
-                n_outputs=study.target.labels().n_outputs,
-            )
-        )
+        names = tuple(introduced)
+        self._watch.take(begun_study(self._study, len(names), run.parameters.epochs))
         return Server(run.plan(names), run.solver(), identity=self._identity)
 
     def _epoch_ended(self, epoch: int) -> None:

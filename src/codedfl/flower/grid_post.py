@@ -38,6 +38,7 @@ class GridPost:
 
     look_seconds = 2.0
     linger_seconds = 1.0  # each call costs its node the start of a process
+    turned_away = ()
 
     def __init__(self, grid: Grid, seconds_to_live: float) -> None:
         self._grid = grid

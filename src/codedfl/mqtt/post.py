@@ -91,7 +91,7 @@ class MqttPost:
         self._at: dict[str, int] = {}  # device -> its node
         self._leaving: dict[int, str] = {}  # nodes that are gone, and whose last reply nobody has asked for yet
         self._replies: dict[str, Reply] = {}
-        self._turned_away: dict[str, bytes] = {}
+        self.turned_away: dict[str, bytes] = {}  # devices that are there for another study, and their sessions
         self._ids = itertools.count(1)
         self._prefix = secrets.token_hex(6)  # so that a reply to a server that was killed is not taken for ours
         self._numbers = itertools.count(1)
@@ -199,19 +199,20 @@ class MqttPost:
         if here is not None and (told is None or told.session != self._nodes[here].session):
             self._lose(here)
             here = None
-        if told is None or here is not None:
-            return
-        if told.study != self._digest:
+        if told is not None and told.study != self._digest:
             self._turn_away(device, told)
+            return
+        self.turned_away.pop(device, None)
+        if told is None or here is not None:
             return
         node = next(self._ids)
         self._nodes[node] = _Node(device, told.session)
         self._at[device] = node
 
     def _turn_away(self, device: str, told: Presence) -> None:
-        if self._turned_away.get(device) == told.session:
+        if self.turned_away.get(device) == told.session:
             return
-        self._turned_away[device] = told.session
+        self.turned_away[device] = told.session
         reason = f"the study must be {self._digest.hex()[:16]} as the server has it, got {told.study.hex()[:16]}"
         log.error("%s cannot take part: %s", device, reason)
         self._send(device, call_envelope(f"{self._prefix}-{next(self._numbers)}", Dismissal(reason), {}))

@@ -173,19 +173,20 @@ def rehearse(
     absent = sorted(set(rehearsed.roster.owners) - set(rehearsed.snapshots))
     if objection := too_few(study, rehearsed.roster, {*rehearsed.snapshots, *rehearsed.roster.helpers}):
         raise NotEnoughDevices(f"{objection}; not taking part: {', '.join(absent)}", absent)
-    watch = None if folder is None else VirtualWatch(folder, _begun(study, len(rehearsed.snapshots)))
+    watch = None if folder is None else VirtualWatch(folder, begun_study(study, len(rehearsed.snapshots)))
     with watch or nullcontext():
         findings = drive(study, lambda ask: rehearsed.answer(ask, timing, rng, on_epoch, gone, watch))
     return Rehearsal(findings, rehearsed.seconds, rehearsed.epochs)
 
 
-def _begun(study: Study, n_devices: int) -> Begun:
+def begun_study(study: Study, n_devices: int, epochs: int | None = None) -> Begun:
+    """What a run of a study has to say of itself; ``epochs`` are those of one total, else the study's."""
     return begun(
         study.name,
         RoleKeys(study.colluders, study.holders or 0),
         n_devices,
         solver=study.solver,
-        epochs=study.epochs,
+        epochs=study.epochs if epochs is None else epochs,
         target=None,
         score_name="accuracy" if study.task == "classification" else "R^2",
         n_features=study.feature_count,

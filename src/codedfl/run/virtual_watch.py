@@ -73,7 +73,7 @@ class VirtualWatch:
         self._times = times
 
     def sent(self, size: int) -> None:
-        """So many bytes go out, whether they are answered in time or not."""
+        """``size`` bytes go out, whether they are answered in time or not."""
         self._sent += size
 
     def replied(self, name: str, size: int) -> None:

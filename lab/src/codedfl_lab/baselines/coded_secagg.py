@@ -34,9 +34,9 @@ from codedfl_lab.fleet.latency import authors_sharing_time, ring_macs
 
 @dataclass(frozen=True)
 class CodedSecAgg(SecretShared):
-    """z: so many devices may collude. groups: of n = D / groups devices each, which must divide D.
+    """z: how many devices may collude. groups: how many groups of D / groups devices there are; it must divide D.
 
-    number_bits: of a share on the wire; 72 in the authors' code, 48 to compare like with like.
+    number_bits: bits of a share's number on the wire; 72 in the authors' code, 48 to compare like with like.
     awaited: sums awaited beyond z; z + 1 decode, and the authors' code takes z + 2.
     """
 
@@ -61,7 +61,7 @@ class CodedSecAgg(SecretShared):
         return self.groups > 1
 
     def views(self, n_devices: int) -> Views | None:
-        """Of one group; what sums along the tree show to whom is not worked out."""
+        """The exposure of one group; what sums along the tree show to whom is not worked out."""
         return None if self.grouped else super().views(n_devices)
 
     def check(self, n_devices: int) -> None:

@@ -43,7 +43,7 @@ from codedfl_lab.fleet.latency import Direction
 class SecretShared(Scheme):
     """What schemes by secret sharing have in common that are timed here and cannot be run.
 
-    z: so many devices may collude; the more, the larger the shares.
+    z: how many devices may collude; the more, the larger the shares.
     """
 
     z: int

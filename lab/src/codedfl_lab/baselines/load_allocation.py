@@ -64,7 +64,7 @@ class _Devices:
     transmission: Floats
     failure: Floats
     most_points: Floats
-    latency: Floats  # of both messages together
+    latency: Floats  # of both messages together together
     counts: Floats  # v = 2, 3, ..
 
     def return_probability(self, loads: Floats, deadline: float) -> Floats:

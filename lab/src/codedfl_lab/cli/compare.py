@@ -54,7 +54,9 @@ def compare_schemes(
     data: options.Data = "digits",
     seeds: Annotated[int, in_comparison(min=1, metavar="N", help="Feature seeds to repeat it over.")] = 3,
     draws: Annotated[int, in_comparison(min=1, metavar="N", help="Latencies drawn for each.")] = 200,
-    epochs: Annotated[int, in_comparison(min=1, metavar="N", help="Give a scheme up after so many.")] = 1000,
+    epochs: Annotated[
+        int, in_comparison(min=1, metavar="N", help="Give a scheme up after this number of epochs.")
+    ] = 1000,
     targets: Annotated[
         str | None,
         in_comparison(

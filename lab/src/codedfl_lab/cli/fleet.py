@@ -31,7 +31,7 @@ _EPOCHS = 100  # 20 000 epochs in all: means to a few tenths of a percent
 def show(
     fleet: Annotated[str, typer.Argument()] = paper.FLEET,
     devices: Annotated[
-        int | None, typer.Option(metavar="D", help="Scale the mix to so many devices.", show_default="as it is")
+        int | None, typer.Option(metavar="D", help="Scale the mix to D devices.", show_default="as it is")
     ] = None,
     n_features: Annotated[
         int, typer.Option("--n-features", metavar="d", min=1, help="Features of the model.")
@@ -40,7 +40,7 @@ def show(
     samples: Annotated[
         int, typer.Option(metavar="m", min=1, help="Training rows of all devices, in equal parts.")
     ] = paper.SAMPLES,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of the latencies.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Draws the latencies.")] = 0,
     toml: Annotated[
         bool, typer.Option("--toml", help="Print the fleet file instead, to change it and pass it to --fleet.")
     ] = False,

@@ -64,10 +64,12 @@ def make_plan(
     ] = False,
     colluders: Annotated[
         int | None,
-        in_limits(min=0, metavar="Z", help="So many devices may collude with the server, and no other one is exposed."),
+        in_limits(min=0, metavar="Z", help="How many devices may collude with the server without exposing another."),
     ] = None,
-    max_upload: Annotated[float | None, in_limits(metavar="BYTES", help="Per device, whole training.")] = None,
-    max_memory: Annotated[float | None, in_limits(metavar="BYTES", help="Per device.")] = None,
+    max_upload: Annotated[
+        float | None, in_limits(metavar="BYTES", help="The most a device may upload, in the whole training.")
+    ] = None,
+    max_memory: Annotated[float | None, in_limits(metavar="BYTES", help="The most memory a device may need.")] = None,
     allow_gram: Annotated[
         bool, in_limits("--allow-gram", help="Also plans that show the server the whole total of X'X.")
     ] = False,

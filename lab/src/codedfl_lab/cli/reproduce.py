@@ -65,7 +65,7 @@ def reproduce_paper(
         bool,
         typer.Option(
             "--quick",
-            help=f"A first look with {QUICK_FEATURES} features and {QUICK_ROWS} rows: not the paper's numbers. Of"
+            help=f"A first look with {QUICK_FEATURES} features and {QUICK_ROWS} rows: not the paper's numbers. With"
             " arithmetic, the small sizes only.",
         ),
     ] = False,
@@ -79,7 +79,7 @@ def reproduce_paper(
     beside ours, Propositions 1 to 3 one by one; beyond: coded keys, Krylov solvers, the one-shot floor and large
     fleets; or noise: accuracy against epsilon, membership tests and an audit.
 
-    Writes results.json, traces.csv, the figure and a report to DIR/NAME. Takes some minutes a data set; Ctrl-C keeps
+    Writes results.json, traces.csv, the figure and a report to DIR/NAME. Takes some minutes per data set; Ctrl-C keeps
     the data sets that were finished.
     """
     screen = Screen(json)

@@ -71,14 +71,20 @@ class RaceOptions:
         ),
     ] = None
     alpha: Annotated[
-        int | None, in_race(min=1, metavar="A", help="Of the schemes with a code.", show_default="each one's own")
+        int | None,
+        in_race(
+            min=1,
+            metavar="A",
+            help="Devices that can answer for each other, in schemes with a code.",
+            show_default="each one's own",
+        ),
     ] = None
     solvers: Annotated[
         list[str] | None,
         in_race(
             "--solver",
             metavar="NAME",
-            help="Of the schemes with exact gradients, conventional FL on full batches included; may be repeated.",
+            help="For the schemes with exact gradients, conventional FL on full batches included; may be repeated.",
             show_default=f"{DEFAULT_SOLVER}; gd too if no scheme is named",
         ),
     ] = None
@@ -108,7 +114,7 @@ class RaceOptions:
             refuse_unread("--alpha", self.alpha, "--sweep alpha")
 
     def entries(self, n_devices: int, step: str = DERIVED) -> list[Entry]:
-        """The curves for so many devices; parameters that do not fit so many are refused."""
+        """The curves for ``n_devices``; parameters that do not fit are refused."""
         varied: dict[str, tuple[int, ...]] = {} if self.alpha is None else {ALPHA: (self.alpha,)}
         if self.swept is not None and self.swept.of_schemes:
             varied[self.swept.name] = self.swept.values

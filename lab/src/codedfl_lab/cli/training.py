@@ -41,7 +41,7 @@ TRACE_FILE = "trace.csv"
 
 @dataclass
 class Training:
-    """One run and what it has finished so far; the lists grow together, an entry an epoch."""
+    """One run and what it has finished so far; the lists grow together, one entry per epoch."""
 
     screen: Screen
     problem: Problem

@@ -53,14 +53,14 @@ class TrainingOptions:
         in_training(
             min=0,
             metavar="Z",
-            help="Of role-keys: so many devices may collude with the server and learn the total only.",
+            help="With role-keys: how many devices may collude with the server and learn the total only.",
             show_default="1; 0 below four devices",
         ),
     ] = None
     alpha: Annotated[
         int | None,
         in_training(
-            help="Of the coded schemes: devices that can answer for each other; an epoch ends with the first "
+            help="In the coded schemes: devices that can answer for each other; an epoch ends with the first "
             "D - alpha + 1 answers. "
             "1 is uncoded, D is replication.",
             show_default="D - 2, at least 1",
@@ -91,7 +91,7 @@ class TrainingOptions:
     epochs: Annotated[
         int | None,
         in_training(
-            help="At most so many; block-krylov and cg end by themselves when they have converged.",
+            help="The largest number of epochs; block-krylov and cg end by themselves when they have converged.",
             show_default="50 for block-krylov and cg, 500 for the descents",
         ),
     ] = None
@@ -110,7 +110,7 @@ class TrainingOptions:
         int | None,
         in_training(
             metavar="BITS",
-            help="Fraction bits of X'X e to ask for; more than two primes give take a third (9 bytes a number).",
+            help="Fraction bits of X'X e to ask for; more than two primes give take a third (9 bytes per number).",
             show_default="what two primes give",
         ),
     ] = None
@@ -119,21 +119,21 @@ class TrainingOptions:
         float | None,
         in_training(
             metavar="E",
-            help="Hide single rows by noise: what the run may cost a row in differential privacy. Smaller hides more.",
+            help="Hide single rows by noise: how much the run may tell about a row (differential privacy).",
             show_default="no noise",
         ),
     ] = None
     delta: Annotated[
         float | None,
         in_training(
-            metavar="D", help="With --epsilon: the probability with which it may not hold.", show_default=f"{DELTA:g}"
+            metavar="D", help="With --epsilon: the probability with which that may fail.", show_default=f"{DELTA:g}"
         ),
     ] = None
     honest: Annotated[
         int | None,
         in_training(
             metavar="N",
-            help="With --epsilon: so many devices are assumed to add their noise; the others may leave theirs out.",
+            help="With --epsilon: how many devices are assumed to add their noise; the others may leave theirs out.",
         ),
     ] = None
     clip_norm: Annotated[
@@ -210,7 +210,7 @@ class Choice:
         return self.options.step or "derived" if self.solver.takes_step else None
 
     def scheme_for(self, n_devices: int) -> CodedScheme:
-        """The scheme, checked for so many devices; what no option says is as the scheme has it."""
+        """The scheme, checked for ``n_devices``; what no option says is as the scheme has it."""
         if self.plan is not None:
             scheme = self.plan.coded_scheme(self.options.spare)
         else:

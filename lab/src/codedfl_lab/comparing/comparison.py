@@ -103,7 +103,7 @@ class Settings:
 
     at: the fleet, and by which conventions it is timed.
     targets: ascending; training goes on until the last.
-    conventions: of sharing, each in place of the one that ``at`` has; none is that one alone.
+    conventions: conventions of sharing, each in place of the one that ``at`` has; empty takes that one alone.
 
     Examples
     --------
@@ -400,7 +400,7 @@ class _Drawn:
         )
 
     def _baseline_seconds(self, entry: Entry, target: float) -> Floats | None:
-        """Of conventional descent with the same step; None if it was not run."""
+        """The row of conventional descent with the same step; None if it was not run."""
         for other, timing in self.timings.items():
             if isinstance(other.scheme, Conventional) and other.solver == "gd" and other.step == entry.step:
                 return _seconds_to(self.trained.runs[other.models_key], timing, target)
@@ -455,7 +455,7 @@ def _speedups(own: Floats, baseline: Floats | None) -> Speedups:
 
 
 def _seconds_to(runs: Sequence[Trajectory], timing: _Timing, target: float) -> Floats:
-    """(seeds, draws), infinite in a seed that never gets there."""
+    """Times, (seeds, draws), infinite in a seed that never gets there."""
     never = np.full(len(timing.start), np.inf)
     reached = [run.epochs_to(target) for run in runs]
     return np.array([never if epoch is None else timing.ends[:, epoch - 1] for epoch in reached])

@@ -21,6 +21,7 @@ from codedfl.typing import Floats
 
 CONFIDENCE = 0.95
 RESAMPLES = 2000
+_NORMAL = 1.96  # standard errors of a mean on each side
 LEAST_SEEDS = 3
 """With fewer, an interval would say nothing."""
 
@@ -52,6 +53,13 @@ def difference(mine: Floats, theirs: Floats) -> Interval:
     """``mine`` less ``theirs``, a number for each seed."""
     gap = mine - theirs
     return _interval(gap, np.broadcast_to(gap[:, None], (len(gap), RESAMPLES)))
+
+
+def mean_gap(mine: Floats, theirs: Floats) -> tuple[float, float]:
+    """95 % interval of the mean of ``mine`` less ``theirs`` over the same draws; both ends alike for one draw."""
+    gap = mine - theirs
+    spread = float(gap.std(ddof=1)) * _NORMAL / np.sqrt(len(gap)) if len(gap) > 1 else 0.0
+    return float(gap.mean()) - spread, float(gap.mean()) + spread
 
 
 def _means(seconds: Floats, *, again: bool = False) -> Floats:

@@ -58,7 +58,7 @@ class Trajectory:
 
 @dataclass(frozen=True, eq=False)
 class Trace(Trajectory):
-    """The same with the virtual ``seconds`` at the end of each epoch."""
+    """A trajectory with the virtual ``seconds`` at the end of each epoch."""
 
     seconds: Floats
 

@@ -10,7 +10,8 @@ import numpy as np
 from codedfl.protocol.schemes.descriptor import Scheme
 from codedfl.solve.registry import solver_kind
 from codedfl.solve.solver import Solver
-from codedfl_lab.costs import Conditions, WorkShape, device_costs, epoch_end_times, stragglers
+from codedfl.typing import Seconds
+from codedfl_lab.costs import Conditions, WorkShape, device_costs, epoch_end_times, failures_survived, stragglers
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class TimedScheme:
     exposed_by_two: the same with the worst two.
     colluders: how many devices may collude with the server without exposing another one; -1 if the server needs none.
     parameters: the scheme's own.
+    failures_survived: whichever so many devices fail for good once training has begun, it goes on.
     """
 
     scheme: str
@@ -63,15 +65,20 @@ class TimedScheme:
     exposed_by_two: int
     colluders: int
     parameters: Mapping[str, float] = field(default_factory=dict)
+    failures_survived: int = 0
 
     @classmethod
     def on(
         cls, scheme: Scheme, solver: str | Solver, epochs: int, work: Workload, rng: np.random.Generator
     ) -> TimedScheme:
         """By Monte-Carlo on a fleet, for schemes with and without state machines alike."""
+        return cls.of(scheme, solver, work, *epoch_end_times(scheme, work.shape, work.at, epochs, work.draws, rng))
+
+    @classmethod
+    def of(cls, scheme: Scheme, solver: str | Solver, work: Workload, start: Seconds, ends: Seconds) -> TimedScheme:
+        """By the ends of the sharing phase, (draws,), and of the epochs, (draws, epochs)."""
         shape, at = work.shape, work.at
-        start, ends = epoch_end_times(scheme, shape, at, epochs, work.draws, rng)
-        total = ends[:, -1]
+        total, epochs = ends[:, -1], ends.shape[1]
         exposure = scheme.exposure(at.fleet.n_devices)
         return cls(
             scheme=scheme.name,
@@ -92,6 +99,7 @@ class TimedScheme:
             exposed_by_two=exposure.two_colluders,
             colluders=exposure.colluders,
             parameters=scheme.parameters,
+            failures_survived=failures_survived(scheme, shape, at.fleet),
             **vars(device_costs(scheme, shape, at, epochs)),
         )
 
@@ -125,5 +133,5 @@ class Workload:
 
 
 def gram_directions(shape: WorkShape, epochs: int, *, reveals_gram: bool) -> int:
-    """Of how many directions of the total Gram matrix the server learns the image: c per epoch, never more than d."""
+    """How many directions of the total Gram matrix the server learns the image of: c per epoch, never more than d."""
     return shape.n_features if reveals_gram else min(shape.n_features, shape.n_outputs * epochs)

@@ -97,6 +97,13 @@ class Conditions:
     grouping: how schemes with groups deal out the devices; others do not read it.
     own_pads_charged: whether coded keys and role keys pay for a device's own pads during the run. They can be drawn
         before it, and are not charged unless asked for.
+
+    Examples
+    --------
+    >>> from codedfl_lab import Conditions, Fleet
+    >>> at = Conditions(Fleet.load("paper"), sharing="per-message")
+    >>> at.policy, at.call_overhead
+    ('restart', 0.0)
     """
 
     fleet: Fleet
@@ -225,6 +232,12 @@ def stragglers(scheme: Scheme, shape: WorkShape, fleet: Fleet) -> int:
     load = epoch_load(scheme, shape, fleet)
     waited_for = 0 if load.deadline is not None else load.quorum.answers_needed
     return fleet.n_devices - waited_for
+
+
+def failures_survived(scheme: Scheme, shape: WorkShape, fleet: Fleet) -> int:
+    """Whichever so many devices fail for good once training has begun, it goes on; all where it has a deadline."""
+    load = epoch_load(scheme, shape, fleet)
+    return fleet.n_devices if load.deadline is not None else load.quorum.failures_survived
 
 
 @singledispatch

@@ -2,13 +2,14 @@
 
 Epochs to the target come from training centrally, once for every kind of model and solver (exact schemes make the same
 models); times come from Monte-Carlo on the fleet. Which variants to try, what they cost a device and whom they expose,
-the schemes say themselves. Plans that show the server single devices are listed and never recommended.
+the schemes say themselves. Plans that show the server single devices are listed and never recommended: nothing here
+runs them. Of plans as fast as the fastest, within the noise of the draws, the one that exposes fewest is taken.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -23,18 +24,22 @@ from codedfl.protocol.schemes.registry import SCHEMES
 from codedfl.solve.descent import DERIVED, STEPS
 from codedfl.solve.registry import solver_kind, solver_kinds
 from codedfl.solve.solver import Solver
-from codedfl.typing import Progress
+from codedfl.typing import Floats, Progress
 from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBatch
 from codedfl_lab.comparing.comparison import Entry
 from codedfl_lab.comparing.names import full_name, solver_name
+from codedfl_lab.comparing.paired import mean_gap
 from codedfl_lab.comparing.simulator import trajectory
 from codedfl_lab.comparing.timed_scheme import TimedScheme, Workload
-from codedfl_lab.costs import Conditions, Descent, WorkShape, models_key
+from codedfl_lab.costs import Conditions, Descent, WorkShape, epoch_end_times, models_key
 from codedfl_lab.costs import models as models_of
 from codedfl_lab.costs.central import CentralTotals
 from codedfl_lab.planning.noisy_totals import NoisyTotals
 
 EPOCHS_TRIED = 2  # times a solver's default
+AS_FAST = 0.01
+"""Part of the fastest plan's time by which another may be slower and still count as fast: two models of the same fleet
+agree no better (tests/referee)."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,7 @@ class Limits:
 
     max_exposure: devices that one device colluding with the server may expose beside itself.
     total_only: the server by itself must see no single device.
-    colluders: so many devices may collude with the server, and no other one is exposed. 0 says what total_only says.
+    colluders: how many devices may collude with the server without exposing another. 0 says what total_only says.
     allow_gram: also plans that show the server the whole total of X'X.
 
     Examples
@@ -92,11 +97,17 @@ class Planning:
     unreached: list[str] = field(default_factory=list)  # solvers that never reach the target
     highest: float | None = None  # the best score of those
     noisy_scores: dict[str, float] = field(default_factory=dict)  # with noise, of the schemes that can add it
+    tied: list[TimedScheme] = field(default_factory=list)  # private ones that the draws cannot tell from the fastest
+
+    @property
+    def fastest(self) -> TimedScheme | None:
+        """The fastest plan that shows the server no single device; None if none keeps to the limits."""
+        return next((made for made in self.plans if made.is_private), None)
 
     @property
     def recommended(self) -> TimedScheme | None:
-        """The fastest plan that shows the server no single device; None if none keeps to the limits."""
-        return next((made for made in self.plans if made.is_private), None)
+        """The fastest, or one as fast that exposes fewer devices."""
+        return min(self.tied, key=_exposing, default=self.fastest)
 
     @property
     def best(self) -> TimedScheme:
@@ -124,6 +135,7 @@ class Planning:
             f"{full_name(best)} takes {best.seconds_mean:.4g} s: {best.sharing_seconds:.3g} s before training, then"
             f" {_epochs(best)} of {best.epoch_seconds:.3g} s."
         )
+        sentence += self._why_not_the_fastest()
         everything = [*self.plans, *(made for made, _ in self.left_out)]
         for name, words in ((Conventional.name, ""), (ConventionalFullBatch.name, " on full batches")):
             rival = min((made for made in everything if made.scheme == name), key=_mean, default=None)
@@ -137,8 +149,28 @@ class Planning:
             )
         open_ = min((made for made in everything if not made.is_private), key=_mean, default=None)
         if open_ is not None and open_.seconds_mean < best.seconds_mean:
-            sentence += " Coding does not pay on this fleet in time: it buys that the server sees no single device."
+            sentence += (
+                " Coding does not pay on this fleet in time: it buys that the server sees no single device."
+                f" {full_name(open_)} is faster ({open_.seconds_mean:.4g} s) and is not chosen, because codedfl runs"
+                " only schemes whose server sees no single device: any other framework does that."
+            )
         return sentence
+
+    def _why_not_the_fastest(self) -> str:
+        best, fastest = self.best, self.fastest
+        if fastest is None or fastest is best:
+            return ""
+        return (
+            f" {full_name(fastest)} is as fast within the noise of the draws ({fastest.seconds_mean:.4g} s), and there"
+            f" one colluder exposes {fastest.exposed_by_one} devices, two {fastest.exposed_by_two}; here"
+            f" {best.exposed_by_one} and {best.exposed_by_two}."
+        )
+
+
+def _exposing(made: TimedScheme) -> tuple[float, ...]:
+    """Fewest devices first; of equals the one that bears most colluders, then the fastest."""
+    exposed = (made.exposed_to_server, made.exposed_by_one, made.exposed_by_two)
+    return (*exposed, -made.colluders, made.seconds_mean)
 
 
 def _mean(made: TimedScheme) -> float:
@@ -154,11 +186,12 @@ class Search:
     """How plans are searched for.
 
     solvers: names or objects that were never started; None tries all that are known.
-    step: of every descent, as in ``Entry``. ``codedfl train`` derives it, so another is for comparisons only.
+    step: the step of every descent, as in ``Entry``. ``codedfl train`` derives it, so another is for comparisons only.
     regularisation: the ridge parameter.
     draws: latencies drawn for each plan.
-    seed: of the latencies and the noise.
-    budget: what a run may cost a row; the outcome then says what score noise leaves to the schemes that can add it.
+    seed: draws the latencies and the noise.
+    budget: how much a run may tell about a row; the outcome then says what score noise leaves to the schemes that
+        can add it.
 
     Examples
     --------
@@ -224,20 +257,34 @@ def plan(
         if reached is not None:
             epochs[kind] = reached
     trained = [(scheme, solver) for scheme, solver in candidates if (models_key(scheme), solver) in epochs]
+    seconds: dict[int, Floats] = {}
     for done, (scheme, solver) in enumerate(trained):
         say(f"{scheme.label}, {solver_kind(solver).name}", 0.5 + done / len(trained) / 2)
-        rng = np.random.default_rng([search.seed, 2])
-        made = TimedScheme.on(scheme, solver, epochs[models_key(scheme), solver], work, rng)
+        streams = np.random.default_rng([search.seed, 2]).spawn(2)  # alike for all: compared draw by draw
+        count = epochs[models_key(scheme), solver]
+        times = epoch_end_times(scheme, work.shape, at, count, search.draws, *streams)
+        made = TimedScheme.of(scheme, solver, work, *times)
         why = limits.objections(made)
         if why:
             outcome.left_out.append((made, why))
         else:
             outcome.plans.append(made)
+            seconds[id(made)] = times[1][:, -1]
     outcome.plans.sort(key=_mean)
+    outcome.tied = _as_fast(outcome, seconds)
     outcome.left_out.sort(key=lambda pair: pair[0].seconds_mean)
     if search.budget is not None:
         outcome.noisy_scores = noisy_scores(totals.problem, search.budget, search.seed)
     return outcome
+
+
+def _as_fast(outcome: Planning, seconds: Mapping[int, Floats]) -> list[TimedScheme]:
+    """Private plans whose paired 95 % interval does not lie above the fastest one's mean time and ``AS_FAST`` of it."""
+    fastest = outcome.fastest
+    if fastest is None:
+        return []
+    own, most = seconds[id(fastest)], AS_FAST * fastest.seconds_mean
+    return [made for made in outcome.plans if made.is_private and mean_gap(seconds[id(made)], own)[0] <= most]
 
 
 def noisy_scores(problem: Problem, budget: Budget, seed: int) -> dict[str, float]:

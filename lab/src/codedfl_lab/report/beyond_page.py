@@ -312,7 +312,7 @@ def _peers_section(peers: Sequence[AtSize]) -> str:
 
 
 def _by_size(rows: Sequence[AtSize], text: Callable[[AtSize], str], caption: str = "") -> str:
-    """A line a scheme, a column a number of devices."""
+    """One line per scheme, one column per number of devices."""
     sizes = sorted({row.devices for row in rows})
     lines: list[web.Line] = []
     for method in dict.fromkeys(row.method for row in rows):

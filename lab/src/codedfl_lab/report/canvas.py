@@ -118,7 +118,7 @@ def house_style(*, column: bool = False) -> AbstractContextManager[None]:
 
 
 def blank(width: float, height: float) -> Figure:
-    """A figure of so many inches that needs no display."""
+    """A figure of ``width`` by ``height`` inches that needs no display."""
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
@@ -200,7 +200,7 @@ def render(figure: Figure) -> Pictures:
 
 
 def render_pdf(figure: Figure) -> bytes:
-    """The same for print."""
+    """The figure as PDF, for print."""
     pdf = io.BytesIO()
     figure.savefig(pdf, format="pdf", metadata={"CreationDate": None, "Creator": None, "Producer": None})
     return pdf.getvalue()

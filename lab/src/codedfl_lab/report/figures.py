@@ -1,4 +1,4 @@
-"""The paper's Figure 1: accuracy against training time, one curve a scheme.
+"""The paper's Figure 1: accuracy against training time, one curve per scheme.
 
 The line is the median over feature seeds, the band their whole spread; a scheme with one epoch is a point. Each
 curve is named once, in the legend, in the order in which they meet the target; the table has the same order.
@@ -40,10 +40,10 @@ _STYLES: dict[str, Dashes] = {
 def looks_of(shown: Sequence[SchemeResult]) -> dict[str, Look]:
     """How each curve looks: no two alike, with colours and without.
 
-    A colour and a marker a scheme, a line style a solver. Where one scheme has several curves with one solver, as in
-    the paper's figure, every curve has its own colour and marker, and a line style a scheme. More than six then begin
-    again with the colours, told apart by the others; the baselines keep theirs (dropping, which is in no figure of the
-    paper, is grey).
+    Each scheme has a colour and a marker, each solver a line style. Where one scheme has several curves with one
+    solver, as in the paper's figure, every curve has its own colour and marker, and each scheme a line style. More than
+    six then begin again with the colours, told apart by the others; the baselines keep theirs (dropping, which is in no
+    figure of the paper, is grey).
     """
     if len({(one.scheme, one.solver) for one in shown}) == len(shown):
         return {full_name(one): look_of(one.scheme, one.solver) for one in shown}

@@ -10,13 +10,13 @@ from codedfl_lab.comparing.names import full_name
 from codedfl_lab.comparing.timed_scheme import TimedScheme
 from codedfl_lab.planning.planner import Planning
 from codedfl_lab.report.page import Card, Line, cards, definitions, figure, page, paragraph, section, table
-from codedfl_lab.report.plan_table import SEES, left_out_cells
+from codedfl_lab.report.plan_table import SEES, left_out_cells, tie_words
 from codedfl_lab.report.rows import amount, percent, span, target_text
 
 _MOST_PLANS = 40
 _HEADS = (
-    "plan", "mean, s", "p5–p95", "epochs", "sent by a device", "received", "memory", "may be late", "server sees",
-    "directions of X'X", "exposed by 0 / 1 / 2 colluders",
+    "plan", "mean, s", "p5–p95", "epochs", "sent by a device", "received", "memory", "may be late", "may fail",
+    "server sees", "directions of X'X", "exposed by 0 / 1 / 2 colluders",
 )  # fmt: skip
 
 
@@ -27,7 +27,8 @@ def plan_page(planning: Planning, svg: str, *, title: str, score_name: str, prov
     shown = planning.plans[:_MOST_PLANS]
     more = len(planning.plans) - len(shown)
     rows: list[Line] = [(_cells(made), "marked" if made is best else "") for made in shown]
-    plans = [table(_HEADS, rows, "Fastest first; bytes and memory of a device for the whole training.")]
+    caption = f"Fastest first; bytes and memory of a device for the whole training.{tie_words(planning)}"
+    plans = [table(_HEADS, rows, caption)]
     if more > 0:
         plans.append(paragraph(f"{more} slower plans are in the JSON of codedfl plan --json.", "soft"))
     return page(
@@ -106,6 +107,7 @@ def _cells(made: TimedScheme) -> list[str]:
         amount(made.download_bytes, "B"),
         amount(made.memory_bytes, "B"),
         str(made.stragglers),
+        str(made.failures_survived),
         SEES.get(made.server_sees, made.server_sees),
         f"{made.gram_directions} of {made.n_features}",
         f"{made.exposed_to_server} / {made.exposed_by_one} / {made.exposed_by_two}",

@@ -23,7 +23,7 @@ from codedfl_lab.report.rows import target_text
 Points = list[tuple[int, float]]
 Curves = dict[CurveKey, Points]
 
-ROOM = 0.5  # of the width, for names right of the curves
+ROOM = 0.5  # part of the width, for names right of the curves
 TICKS = 7
 _STEPS = [lead * 10**power for power in range(6) for lead in (1, 2, 5)]
 

@@ -35,12 +35,12 @@ def plan_table(planning: Planning, *, title: str = "", score_name: str = "accura
     table = terminal_table(
         f"{title}: {goal}" if title else goal.capitalize(),
         "Virtual seconds; gradient descent unless a solver is named. Bytes, MACs and memory of a device for the whole"
-        " training. May be late: how many devices need not be waited for. Of Gram: how many directions of the total"
-        " Gram matrix the server learns. Exposed: how many other devices' data the server learns alone, with one"
-        " colluding device, and with two.",
+        " training. Late: how many devices need not be waited for; fail: whichever so many are gone for good, it goes"
+        " on. Of Gram: how many directions of the total Gram matrix the server learns. Exposed: how many other devices'"
+        f" data the server learns alone, with one colluding device, and with two.{tie_words(planning)}",
     )
     table.add_column("plan", min_width=15)
-    for heading in ("mean, s\np5–p95", "bytes up\nand down", "MACs\nmemory", "may be\nlate"):
+    for heading in ("mean, s\np5–p95", "bytes up\nand down", "MACs\nmemory", "late\nfail"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("server sees\nof Gram", no_wrap=True)
     table.add_column("exposed\nby 0/1/2", justify="right", no_wrap=True)
@@ -56,6 +56,16 @@ def plan_table(planning: Planning, *, title: str = "", score_name: str = "accura
     for made in others:
         table.add_row(*_cells(made), *_noisy(planning, made, score_name))
     return table
+
+
+def tie_words(planning: Planning) -> str:
+    """How the choice was made where more than one plan is as fast as the fastest; nothing where one is."""
+    if len(planning.tied) < 2:
+        return ""
+    return (
+        f" {len(planning.tied)} plans are as fast as the fastest private one, within the noise of the draws or 1 %: of"
+        " these the one that exposes fewest devices is chosen."
+    )
 
 
 def left_out_table(planning: Planning) -> Table | None:
@@ -97,7 +107,7 @@ def _cells(made: TimedScheme) -> list[Text]:
         f"{number(made.seconds_mean)}\n{span(made.seconds_p5, made.seconds_p95)}",
         f"{amount(made.upload_bytes, 'B')}\n{amount(made.download_bytes, 'B')}",
         f"{amount(made.macs, '')}\n{amount(made.memory_bytes, 'B')}",
-        str(made.stragglers),
+        f"{made.stragglers}\n{made.failures_survived}",
         f"{SEES.get(made.server_sees, made.server_sees)}\n{made.gram_directions} of {made.n_features}",
         f"{made.exposed_to_server}/{made.exposed_by_one}/{made.exposed_by_two}",
     )

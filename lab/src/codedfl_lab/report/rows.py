@@ -187,7 +187,7 @@ def packing(chunked: bool) -> str:
 
 
 def dataset_name(name: str) -> str:
-    """As people write it; names that are not ours stay as they are."""
+    """The name as people write it; names that are not ours stay as they are."""
     return DATASET_NAMES.get(name, name)
 
 

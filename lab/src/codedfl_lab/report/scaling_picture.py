@@ -1,4 +1,4 @@
-"""Times faster than conventional FL against the number of devices: a curve a scheme, the planner's choice marked."""
+"""Times faster than conventional FL by number of devices: one curve per scheme, the planner's choice marked."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from codedfl_lab.report.rows import best_variants, by_time, entries_at, kinds, t
 
 WORDS = {"alpha": "α", "z": "z, the colluders borne", "D": "D, the devices", "d": "d, the features"}
 AT_ONCE = 5  # values beside each other that fit 80 characters
-ROOM = 0.45  # of the picture's width, for names right of the curves
+ROOM = 0.45  # part of the picture's width, for names right of the curves
 
 Curve = dict[int, SchemeResult]
 

@@ -22,7 +22,7 @@ def comparison_table(
     step: str | None = None,
     score_name: str = "accuracy",
 ) -> Table:
-    """One row a scheme, fastest first. ``sharing`` and ``step`` choose the table; None takes the results' first."""
+    """One row per scheme, fastest first. ``sharing`` and ``step`` choose the table; None takes the results' first."""
     if not schemes:
         raise InvalidInput("schemes must hold at least one entry, got none")
     first_sharing, first_step = kinds(schemes)[0]
@@ -41,7 +41,7 @@ def comparison_table(
             )
         ),
     )
-    # Two lines a row, so that ten facts fit 80 characters and no word is broken.
+    # Two lines per row, so that ten facts fit 80 characters and no word is broken.
     table.add_column("scheme", min_width=15)  # names wrap, between words
     for heading in ("epochs\nfinal", "time\np5–p95", "faster\nsolver × code", "sharing\nepoch"):
         table.add_column(heading, justify="right", no_wrap=True)

@@ -48,8 +48,8 @@ MOST_SETS = 500
 OURS = "exact ring"
 MACHINE_EPOCHS = 5
 MACHINE_FEATURES = 500
-"""Up to so many features the first epochs are also run by the real state machines, which at the paper's size take as
-long as all the rest; ours is otherwise computed centrally, with the same bits."""
+"""Up to this number of features the first epochs are also run by the real state machines, which at the paper's size
+take as long as all the rest; ours is otherwise computed centrally, with the same bits."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class TinyResult:
 
     secrets, uniform: how many secrets there are, and for how many of them x + r is uniform over all keys r.
     triples, failed: of c, x and r with c x in range, and those for which c (x + r) - c r is more than 2^-f off.
-    failed_without_wrap: of the failed, those in which x + r did not wrap around.
+    failed_without_wrap: those of the failed in which x + r did not wrap around.
     """
 
     k: int
@@ -341,7 +341,7 @@ class _Run:
         return spoilt
 
     def row_errors(self, update: Integers, retrieved: Mapping[int, Integers]) -> tuple[Floats, float]:
-        """Of the total decoded from these answers: the largest error of each row, and what can be explained of it.
+        """For the total decoded from these answers: the largest error of each row, and what can be explained of it.
 
         That is the answers' own tolerances, a unit for each product with a weight, and what A B != 1 makes of parts.
         """

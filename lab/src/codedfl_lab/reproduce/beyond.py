@@ -48,7 +48,7 @@ class _Aim:
     rival: str
     rival_solver: str
     times: float
-    z: int | None = None  # of a scheme that bears so many colluders
+    z: int | None = None  # how many colluders the scheme bears, if it bears any
 
 
 SENSITIVITY = ((0.0, False), (1.0, False), (2.0, False), (4.0, False), (1.0, True), (2.0, True))
@@ -76,8 +76,8 @@ def _aims(dataset: str, with_cg: float) -> list[_Aim]:
 AIMS = (*_aims("mnist", 100.0), *_aims("fashion-mnist", 150.0))
 
 NOTES = (
-    "Coded keys: one padded upload a device, the pads' 32-byte seeds are coded instead of the data. Privacy is that of"
-    " the paper's scheme; the server sees the total only.",
+    "Coded keys: one padded upload per device, the pads' 32-byte seeds are coded instead of the data. Privacy is that"
+    " of the paper's scheme; the server sees the total only.",
     "Every scheme with exact gradients can run any solver, conventional FL included (full batch, stored Gram matrix).",
     "'chunked' sends every message in packets of 12 000 bits with their own retransmissions, as real links do, for all"
     " schemes alike; otherwise a failed transmission repeats the whole message.",

@@ -110,7 +110,16 @@ class GradientCoded:
 
 
 class CodedPadded(GradientCoded, CodedScheme):
-    """The paper's scheme."""
+    """The paper's scheme.
+
+    Examples
+    --------
+    >>> from codedfl import CodedPadded
+    >>> CodedPadded.default_for(25)  # the paper's best
+    CodedPadded(alpha=23, groups=1, spare=0)
+    >>> CodedPadded(alpha=23).exposure(25).words
+    'one colluder exposes 22 devices to the server'
+    """
 
     name: ClassVar[str] = CODED_PADDED.name
     sharing_scheme: ClassVar[SharingScheme] = CODED_PADDED
@@ -118,7 +127,16 @@ class CodedPadded(GradientCoded, CodedScheme):
 
 
 class CodedKeys(GradientCoded, CodedScheme):
-    """One upload; seeds are coded instead of data."""
+    """One upload; seeds are coded instead of data.
+
+    Examples
+    --------
+    >>> from codedfl import CodedKeys
+    >>> CodedKeys(alpha=3, spare=3).check(10)
+    Traceback (most recent call last):
+    ...
+    codedfl.errors.InvalidInput: spare must be between 0 and alpha - 1 (2), got 3
+    """
 
     name: ClassVar[str] = CODED_KEYS.name
     sharing_scheme: ClassVar[SharingScheme] = CODED_KEYS
@@ -129,6 +147,12 @@ class OneShot(GradientCoded, CodedScheme):
 
     For linear regression these sums are sufficient, so the server solves in closed form. The price is that it learns
     the whole total Gram matrix; block Krylov on coded keys takes about as long and shows it a few directions.
+
+    Examples
+    --------
+    >>> from codedfl import OneShot
+    >>> OneShot(alpha=3).reveals_gram  # the server learns the total of X'X itself
+    True
     """
 
     name: ClassVar[str] = ONE_SHOT.name
@@ -245,14 +269,28 @@ class RoleKeyed:
 
 
 class RoleKeys(RoleKeyed, CodedScheme):
-    """One upload per owner; z + 1 roles hold the seeds of everybody's pads."""
+    """One upload per owner; z + 1 roles hold the seeds of everybody's pads.
+
+    Examples
+    --------
+    >>> from codedfl import RoleKeys
+    >>> RoleKeys(colluders=2).exposure(10).words
+    'no device is exposed by 2 colluders'
+    """
 
     name: ClassVar[str] = ROLE_KEYS.name
     sharing_scheme: ClassVar[SharingScheme] = ROLE_KEYS
 
 
 class RoleSums(RoleKeyed, CodedScheme):
-    """Role keys with one epoch: the first answer of each role is its whole sum of pads."""
+    """Role keys with one epoch: the first answer of each role is its whole sum of pads.
+
+    Examples
+    --------
+    >>> from codedfl import RoleSums
+    >>> RoleSums(colluders=1).reveals_gram, RoleSums(colluders=1).exposure(10).words
+    (True, 'no device is exposed by one colluder')
+    """
 
     name: ClassVar[str] = ROLE_SUMS.name
     sharing_scheme: ClassVar[SharingScheme] = ROLE_SUMS

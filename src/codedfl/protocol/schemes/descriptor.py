@@ -21,7 +21,15 @@ from codedfl.solve.solver import Solver
 
 
 class Scheme(ABC):
-    """One scheme with its parameters. Subclasses are frozen dataclasses; their fields are the parameters."""
+    """One scheme with its parameters. Subclasses are frozen dataclasses; their fields are the parameters.
+
+    Examples
+    --------
+    >>> from codedfl import RoleKeys, Scheme
+    >>> scheme: Scheme = RoleKeys.default_for(25)
+    >>> scheme.name, scheme.exposure(25).words
+    ('role-keys', 'no device is exposed by one colluder')
+    """
 
     name: ClassVar[str]
     exact: ClassVar[bool] = False  # gives the exact total gradient, so any solver can be used
@@ -99,6 +107,14 @@ class CodedScheme(Scheme):
     """A scheme that runs as state machines and gives exact totals: how it shares, and what the parties agree on.
 
     Subclasses are frozen dataclasses with a field ``spare``: answers beyond those that decode, to find wrong ones by.
+
+    Examples
+    --------
+    >>> from codedfl import CodedKeys, CodedScheme
+    >>> scheme: CodedScheme = CodedKeys(alpha=3, spare=1)
+    >>> scheme.check(5)
+    >>> scheme.agreed  # what the parameters of a run say of it
+    {'alpha': 3, 'groups': 1}
     """
 
     exact: ClassVar[bool] = True

@@ -69,7 +69,17 @@ SCHEMES = SchemeRegistry(CodedPadded, CodedKeys, OneShot, RoleKeys, RoleSums)
 
 
 def register_scheme(scheme: type[Scheme]) -> None:
-    """Make a scheme known by its name, for this process: to plans, comparisons and the command line."""
+    """Make a scheme known by its name, for this process: to plans, comparisons and the command line.
+
+    Examples
+    --------
+    >>> from codedfl import CodedKeys, register_scheme
+    >>> class Pairs(CodedKeys): pass  # it has the name of coded-keys
+    >>> register_scheme(Pairs)
+    Traceback (most recent call last):
+    ...
+    codedfl.errors.InvalidInput: a scheme's name must be new, got 'coded-keys', which is registered
+    """
     SCHEMES.add(scheme)
 
 

@@ -1,0 +1,39 @@
+"""README's race was put together of cached trainings: the one command that prints it ended in a KeyError."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from codedfl_lab.comparing.paper import EXPERIMENTS
+from codedfl_lab.reproduce import beyond
+from codedfl_lab.reproduce.beyond import SENSITIVITY, reproduce_beyond
+from codedfl_lab.reproduce.scope import Scope
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.mnist
+def test_one_run_has_the_whole_race(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On few rows and features, with a target that they reach: every table of the report has its rows."""
+    easy = {name: replace(one, targets=(0.5,), max_epochs=60) for name, one in EXPERIMENTS.items()}
+    monkeypatch.setattr(beyond, "EXPERIMENTS", easy)
+    monkeypatch.setattr("codedfl_lab.reproduce.sizes.FLEET_SIZES", (25,))
+    made = reproduce_beyond(Scope(seeds=[0], draws=3, n_features=100, rows=1000))
+    assert {row.dataset for row in made.schemes} == {"mnist", "fashion-mnist"}
+    assert [(case.factor, case.own_pads) for case in made.sensitivity] == list(SENSITIVITY)
+    assert all(len(case.schemes) == 8 for case in made.sensitivity)
+    assert made.scaling and made.peers and made.claims
+
+
+def test_each_number_of_the_race_is_named_on_the_methods_page() -> None:
+    """README's section has no command that the methods page does not explain."""
+    readme, methods = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/methods.md"))
+    race = readme.split("## The race")[1].split("\n## ")[0]
+    named = methods.split("## Each number of README's race")[1].split("\n## ")[0]
+    commands = set(re.findall(r"`(codedfl reproduce \w+)`", race))
+    assert {"codedfl reproduce beyond", "codedfl reproduce arithmetic"} <= commands
+    assert commands <= set(re.findall(r"`(codedfl reproduce \w+)`", named))
