@@ -109,7 +109,7 @@ def racers(n_devices: int) -> list[Entry]:
 def reproduce_beyond(scope: Scope, progress: Progress | None = None) -> Results:
     """Run the study."""
     began = time.perf_counter()
-    entries, racers = beyond_entries(scope.fleet.n_devices), racers(scope.fleet.n_devices)
+    entries, racing = beyond_entries(scope.fleet.n_devices), racers(scope.fleet.n_devices)
     rows: list[SchemeResult] = []
     traces: list[TraceRow] = []
     scaling: list[AtSize] = []
@@ -130,7 +130,7 @@ def reproduce_beyond(scope: Scope, progress: Progress | None = None) -> Results:
         once = replace(settings, conventions=settings.conventions[:1])
         for factor, own_pads in SENSITIVITY:
             priced = with_crypto_cost(once, factor, own_pads=own_pads)
-            at_prices[factor, own_pads] += draw_latencies(name, trained, racers, priced)[0]
+            at_prices[factor, own_pads] += draw_latencies(name, trained, racing, priced)[0]
         scaling += speedups_against_devices(name, trained, settings)
         peers += peers_at_sizes(name, trained, settings)
     return Results(
