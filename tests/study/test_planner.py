@@ -87,7 +87,7 @@ def test_without_stragglers_it_says_that_coding_does_not_pay():
     assert made.plans[0].scheme == "conventional-full-batch" and not made.plans[0].is_private
     assert made.best.is_private
     assert "Coding does not pay on this fleet in time: it buys that the server sees no single device." in made.why()
-    assert f"{made.plans[0].label} is faster" in made.why()
+    assert f"{full_name(made.plans[0])} is faster" in made.why()
 
 
 def test_the_fair_rival_is_named_by_its_own_solver():

@@ -213,7 +213,7 @@ class Fleet:
         plural = "" if self.n_devices == 1 else "s"
         return f"<Fleet {self.name!r}: {self.n_devices} device{plural}, {rates} MAC/s>"
 
-    @property
+    @cached_property
     def n_devices(self) -> int:
         return sum(c.count for c in self.classes)
 

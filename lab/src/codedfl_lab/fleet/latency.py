@@ -174,7 +174,7 @@ class FleetLatency:
             raise InvalidInput(f"{name} must be one number or one per device ({count}), got shape {array.shape}")
         if not (np.isfinite(array) & (array >= 0)).all():
             raise InvalidInput(f"{name} must be zero or positive, got {array}")
-        return np.broadcast_to(array, (count,))
+        return array if array.ndim else np.full(count, array)
 
 
 @dataclass(frozen=True, eq=False)

@@ -100,7 +100,7 @@ def beyond_entries(n_devices: int) -> list[Entry]:
     return [*entries, *(as_the_paper(OneShot(alpha)) for alpha in alphas[-2:])]
 
 
-def _racers(n_devices: int) -> list[Entry]:
+def racers(n_devices: int) -> list[Entry]:
     """Who is timed at other prices of pads and sealing."""
     solving = (ConventionalFullBatch(), CodedKeys(n_devices), RoleKeys(1))
     return [as_the_paper(Conventional()), *(as_the_paper(one, BLOCK_KRYLOV) for one in solving)]
@@ -109,7 +109,7 @@ def _racers(n_devices: int) -> list[Entry]:
 def reproduce_beyond(scope: Scope, progress: Progress | None = None) -> Results:
     """Run the study."""
     began = time.perf_counter()
-    entries, racers = beyond_entries(scope.fleet.n_devices), _racers(scope.fleet.n_devices)
+    entries, racing = beyond_entries(scope.fleet.n_devices), racers(scope.fleet.n_devices)
     rows: list[SchemeResult] = []
     traces: list[TraceRow] = []
     scaling: list[AtSize] = []
@@ -130,7 +130,7 @@ def reproduce_beyond(scope: Scope, progress: Progress | None = None) -> Results:
         once = replace(settings, conventions=settings.conventions[:1])
         for factor, own_pads in SENSITIVITY:
             priced = with_crypto_cost(once, factor, own_pads=own_pads)
-            at_prices[factor, own_pads] += draw_latencies(name, trained, racers, priced)[0]
+            at_prices[factor, own_pads] += draw_latencies(name, trained, racing, priced)[0]
         scaling += speedups_against_devices(name, trained, settings)
         peers += peers_at_sizes(name, trained, settings)
     return Results(
