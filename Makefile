@@ -7,7 +7,7 @@ export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
 .PHONY: run test check coverage contract referee bench reproduce federation federation-restart fleet survival faults liars fuzz attacks audit lock \
-	docs browser dist hospitals nightly clean
+	docs browser dist hospitals house nightly clean
 
 $(VENV)/.installed: pyproject.toml lab/pyproject.toml constraints.txt src/codedfl/version.py
 	$(PYTHON) -m venv $(VENV)
@@ -79,6 +79,10 @@ audit: $(VENV)/.installed
 	-test -x $(VENV)-audit/bin/pip-audit || { $(PYTHON) -m venv $(VENV)-audit && \
 	$(VENV)-audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit; }
 	$(BIN)/python -m experiments.audit --pip-audit $(VENV)-audit/bin/pip-audit
+
+# Code lines of each distribution, long signatures, inheritance, what a joining device loads.
+house: $(VENV)/.installed
+	$(BIN)/python -m experiments.house
 
 # Versions with hashes for deployments (docs/deploy.md), for this platform. Offline: make lock WHEELS=folder
 lock: $(VENV)/.installed

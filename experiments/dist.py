@@ -1,8 +1,9 @@
-"""Wheel and source archive, and the proof that the wheel is whole: installed into an empty environment, it compares.
+"""Wheels of both distributions, the source archive of the first, and the proof that they are whole.
 
-``make dist`` runs it. Both land in dist/. What is checked: the version is the one of src/codedfl/version.py, the fleet
-and the page of a run are in the wheel, ``codedfl compare`` and ``codedfl train`` run without this checkout and write a
-page each.
+``make dist`` runs it. All land in dist/. The first wheel is installed alone into an empty environment, where neither
+matplotlib, scikit-learn nor scipy comes along, and runs a study there: drafted, checked, rehearsed, its model used.
+Then the second is installed beside it, and compares and trains. What is checked besides: the version is the one of
+src/codedfl/version.py, and the fleet and the pages are in the wheels.
 """
 
 from __future__ import annotations
@@ -18,40 +19,73 @@ from pathlib import Path
 from codedfl.version import __version__
 
 ROOT = Path(__file__).parents[1]
-NEEDED = ("codedfl/fleet/paper.toml", "codedfl/report/page.css", "codedfl/report/run_page.html", "codedfl/py.typed")
+SOURCES = {"codedfl": ROOT, "codedfl_lab": ROOT / "lab"}
+NEEDED = {
+    "codedfl": {"codedfl/report/run_page.html", "codedfl/py.typed"},
+    "codedfl_lab": {"codedfl_lab/fleet/paper.toml", "codedfl_lab/report/page.css", "codedfl_lab/py.typed"},
+}
+NOT_ALONG = ("matplotlib", "sklearn", "scipy", "codedfl_lab")
 SMALL = ("--devices", "5", "--n-features", "60")
 
 
 def main() -> int:
     dist = ROOT / "dist"
-    for old in (*dist.glob("codedfl-*.whl"), *dist.glob("codedfl-*.tar.gz")):
+    for old in (*dist.glob("codedfl*.whl"), *dist.glob("codedfl*.tar.gz")):
         old.unlink()
-    _run([sys.executable, "-m", "build", "--no-isolation", "--outdir", str(dist), str(ROOT)])
-    (wheel,) = dist.glob("codedfl-*.whl")
-    (archive,) = dist.glob("codedfl-*.tar.gz")
-    with zipfile.ZipFile(wheel) as content:
-        missing = sorted(set(NEEDED) - set(content.namelist()))
-    if missing:
-        raise SystemExit(f"the wheel must hold {', '.join(missing)}")
+    wheels = {name: _built(name, source, dist) for name, source in SOURCES.items()}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         venv.create(folder / "empty", with_pip=True)
         program = folder / "empty" / "bin"
         pip = [str(program / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        _run([*pip, "--constraint", str(ROOT / "constraints.txt"), str(wheel)], folder)
+        pip += ["--find-links", str(dist), "--constraint", str(ROOT / "constraints.txt")]
         codedfl = str(program / "codedfl")
+        _run([*pip, str(wheels["codedfl"])], folder)
         said = _run([codedfl, "--version"], folder)
         if said.split() != ["codedfl", __version__]:
             raise SystemExit(f"the wheel must be version {__version__}, got {said!r}")
+        _run_a_study(codedfl, str(program / "python"), folder)
+        print("alone in an empty environment, codedfl runs a study without matplotlib, scikit-learn and scipy")
+        _run([*pip, str(wheels["codedfl_lab"])], folder)
         _run([codedfl, "compare", "digits", *SMALL, "--seeds", "1", "--draws", "10", "--out", "race"], folder)
         _run([codedfl, "train", "digits", *SMALL, "--out", "first"], folder)
-        pages = [folder / one / "report.html" for one in ("race", "first")]
+        pages = [folder / one / "report.html" for one in ("rehearsal", "race", "first")]
         if not all(page.stat().st_size > 10_000 for page in pages):
-            raise SystemExit("compare and train must write a page from the wheel")
-    for path in (wheel, archive):
+            raise SystemExit("rehearsal, compare and train must write a page each")
+        print("with codedfl-lab beside it, codedfl compare and codedfl train run")
+    for path in sorted((*dist.glob("codedfl*.whl"), *dist.glob("codedfl*.tar.gz"))):
         print(f"{path.relative_to(ROOT)}  {path.stat().st_size / 1e3:.0f} kB")
-    print("installed into an empty environment, codedfl compare and codedfl train run there")
     return 0
+
+
+def _built(name: str, source: Path, dist: Path) -> Path:
+    # The laboratory takes its version from the first, so it is built where both are: it has no archive of its own.
+    wanted = ["--wheel"] if source != ROOT else ["--wheel", "--sdist"]
+    _run([sys.executable, "-m", "build", "--no-isolation", *wanted, "--outdir", str(dist), str(source)])
+    (wheel,) = dist.glob(f"{name}-*.whl")
+    with zipfile.ZipFile(wheel) as content:
+        missing = sorted(NEEDED[name] - set(content.namelist()))
+    if missing:
+        raise SystemExit(f"the wheel of {name} must hold {', '.join(missing)}")
+    return wheel
+
+
+def _run_a_study(codedfl: str, python: str, folder: Path) -> None:
+    """From a table to predictions, in an environment without the packages of the laboratory."""
+    look = f"from importlib.util import find_spec; print(*(one for one in {NOT_ALONG} if find_spec(one)))"
+    if found := _run([python, "-c", look], folder).split():
+        raise SystemExit(f"the product must install without {', '.join(found)}")
+    rows = "\n".join(f"{i % 17},{(7 * i) % 11},{3 * (i % 17) - (7 * i) % 11 + i % 3}" for i in range(300))
+    (folder / "t.csv").write_text(f"a,b,y\n{rows}\n", encoding="utf-8")
+    for words in (
+        "study new t.csv --target y",
+        "study check study.toml t.csv",
+        "study show study.toml",
+        "study rehearse study.toml --tables t.csv --out rehearsal",
+        "predict rehearsal/model.safetensors t.csv --out said.csv",
+        "privacy",
+    ):
+        _run([codedfl, *words.split()], folder)
 
 
 def _run(command: list[str], folder: Path = ROOT) -> str:

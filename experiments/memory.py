@@ -30,8 +30,10 @@ from rich.table import Table
 
 from codedfl.exact.fixed_point import Bounds
 from codedfl.protocol import Device, Parameters, Rows, RunPlan, Server, Turn
-from codedfl.protocol.schemes.described import CodedKeys, CodedPadded, RoleKeys
+from codedfl.protocol.schemes.coded_keys import CodedKeys
+from codedfl.protocol.schemes.coded_padded import CodedPadded
 from codedfl.protocol.schemes.descriptor import CodedScheme
+from codedfl.protocol.schemes.role_keys import RoleKeys
 from codedfl.run.in_process import run_in_process
 from codedfl.solve.descent import GradientDescent
 

@@ -38,8 +38,7 @@ from codedfl.protocol import Agreement, Parameters, Phase, RunPlan, Server
 from codedfl.protocol.agreement import NONCE_BYTES, Member
 from codedfl.protocol.epoch import Epoch
 from codedfl.protocol.messages import SERVER, Answer, Kind, Message, Update
-from codedfl.protocol.schemes import CODED_KEYS
-from codedfl.protocol.schemes.described import CodedKeys
+from codedfl.protocol.schemes.coded_keys import CODED_KEYS, CodedKeys
 from codedfl.solve.descent import STEP_PAPER, GradientDescent
 from codedfl.typing import Planes
 from codedfl_lab.costs import Conditions, WorkShape, epoch_end_times

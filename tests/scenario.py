@@ -26,7 +26,7 @@ from codedfl.protocol.events import AnsweredLate, Ignored, RunFailed
 from codedfl.protocol.messages import SERVER, Kind, Message, Share, Update
 from codedfl.protocol.owner_list import OwnerList
 from codedfl.protocol.scheme import SharingScheme
-from codedfl.protocol.schemes import CODED_PADDED
+from codedfl.protocol.schemes.coded_padded import CODED_PADDED
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.descent import GradientDescent, StepSchedule
 from codedfl.solve.solver import Solver

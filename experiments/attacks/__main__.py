@@ -16,7 +16,10 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from codedfl.protocol.schemes.described import CodedKeys, CodedPadded, GradientCoded, OneShot, RoleKeys
+from codedfl.protocol.schemes.coded_keys import CodedKeys, OneShot
+from codedfl.protocol.schemes.coded_padded import CodedPadded
+from codedfl.protocol.schemes.gradient_coded import GradientCoded
+from codedfl.protocol.schemes.role_keys import RoleKeys
 from codedfl_lab.costs.central import CentralTotals
 from experiments.attacks import curious_device, one_device, roles
 from experiments.attacks.collusion import collude

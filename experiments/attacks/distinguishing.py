@@ -33,8 +33,8 @@ from codedfl.protocol import Device, Parameters, Rows, RunPlan, Server
 from codedfl.protocol.agreement import NONCE_BYTES
 from codedfl.protocol.device_sharing import CodedDeviceSharing
 from codedfl.protocol.scheme import SharingScheme
-from codedfl.protocol.schemes.described import RoleKeys
 from codedfl.protocol.schemes.descriptor import CodedScheme
+from codedfl.protocol.schemes.role_keys import RoleKeys
 from codedfl.run.in_process import run_in_process
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.descent import STEP_PAPER, GradientDescent

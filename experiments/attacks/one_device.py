@@ -26,8 +26,10 @@ from numpy.typing import NDArray
 
 from codedfl.data.problem import Problem
 from codedfl.protocol.messages import SERVER
-from codedfl.protocol.schemes.described import CodedKeys, CodedPadded, OneShot, RoleKeys
+from codedfl.protocol.schemes.coded_keys import CodedKeys, OneShot
+from codedfl.protocol.schemes.coded_padded import CodedPadded
 from codedfl.protocol.schemes.descriptor import CodedScheme, Scheme
+from codedfl.protocol.schemes.role_keys import RoleKeys
 from codedfl.solve.descent import STEP_PAPER
 from codedfl_lab.baselines.coded_fedl import CodedFedL
 from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBatch

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from codedfl.data.problem import Problem
 from codedfl.protocol.messages import SERVER
-from codedfl.protocol.schemes.described import RoleKeys
+from codedfl.protocol.schemes.role_keys import RoleKeys
 from codedfl.typing import Planes
 from experiments.attacks.coded_run import (
     answered_part,

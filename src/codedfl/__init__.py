@@ -87,9 +87,11 @@ if TYPE_CHECKING:
     from codedfl.exact.fixed_point import Bounds, FixedPoint
     from codedfl.exact.ring import Ring
     from codedfl.protocol import Agreement, Device, Parameters, Server
-    from codedfl.protocol.schemes.described import CodedKeys, CodedPadded, OneShot, RoleKeys, RoleSums
+    from codedfl.protocol.schemes.coded_keys import CodedKeys, OneShot
+    from codedfl.protocol.schemes.coded_padded import CodedPadded
     from codedfl.protocol.schemes.descriptor import CodedScheme, Scheme
     from codedfl.protocol.schemes.registry import register_scheme
+    from codedfl.protocol.schemes.role_keys import RoleKeys, RoleSums
     from codedfl.run.in_process import run_in_process
     from codedfl.run.parties import make_parties
     from codedfl.solve.closed_form import ClosedForm
@@ -113,7 +115,9 @@ else:  # hidden from type checkers, which would take every name for a good one
             "codedfl.crypto.sealed": ["Identity"],
             "codedfl.protocol": ["Parameters", "Agreement", "Device", "Server"],
             "codedfl.protocol.schemes.descriptor": ["Scheme", "CodedScheme"],
-            "codedfl.protocol.schemes.described": ["CodedPadded", "CodedKeys", "OneShot", "RoleKeys", "RoleSums"],
+            "codedfl.protocol.schemes.coded_padded": ["CodedPadded"],
+            "codedfl.protocol.schemes.coded_keys": ["CodedKeys", "OneShot"],
+            "codedfl.protocol.schemes.role_keys": ["RoleKeys", "RoleSums"],
             "codedfl.protocol.schemes.registry": ["register_scheme"],
             "codedfl.solve.solver": ["Solver"],
             "codedfl.solve.descent": ["GradientDescent", "Nesterov", "StepSchedule"],

@@ -15,8 +15,10 @@ from experiments.attacks.one_device import Case, Finding, score_attempt, server_
 from experiments.attacks.scoring import Score, residual_correlation
 from experiments.attacks.setting import Setting, Size, Target, make_setting
 
-from codedfl.protocol.schemes.described import CodedKeys, CodedPadded, OneShot, RoleKeys
+from codedfl.protocol.schemes.coded_keys import CodedKeys, OneShot
+from codedfl.protocol.schemes.coded_padded import CodedPadded
 from codedfl.protocol.schemes.descriptor import CodedScheme
+from codedfl.protocol.schemes.role_keys import RoleKeys
 from codedfl_lab.baselines.coded_fedl import CodedFedL
 from codedfl_lab.baselines.conventional import ConventionalFullBatch
 from codedfl_lab.costs.central import CentralTotals

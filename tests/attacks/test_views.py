@@ -13,7 +13,8 @@ from experiments.views import Recording, recorded
 from codedfl.data.problem import Problem
 from codedfl.errors import InvalidInput
 from codedfl.protocol.messages import SERVER, Kind, Message
-from codedfl.protocol.schemes.described import CodedKeys, CodedPadded, OneShot
+from codedfl.protocol.schemes.coded_keys import CodedKeys, OneShot
+from codedfl.protocol.schemes.coded_padded import CodedPadded
 from codedfl.protocol.schemes.descriptor import CodedScheme
 from codedfl.run.in_process import run_in_process
 from codedfl.run.parties import make_parties

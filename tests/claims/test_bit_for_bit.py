@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codedfl.protocol import Server
-from codedfl.protocol.schemes import CODED_KEYS
+from codedfl.protocol.schemes.coded_keys import CODED_KEYS
 from codedfl.run.in_process import run_in_process
 from codedfl.solve.descent import Nesterov, StepSchedule
 from codedfl.solve.krylov import BlockKrylov, ConjugateGradient

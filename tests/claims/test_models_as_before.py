@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from codedfl.protocol.scheme import SharingScheme
-from codedfl.protocol.schemes import CODED_KEYS, CODED_PADDED, ONE_SHOT
+from codedfl.protocol.schemes.coded_keys import CODED_KEYS, ONE_SHOT
+from codedfl.protocol.schemes.coded_padded import CODED_PADDED
 from codedfl.run.in_process import run_in_process
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.descent import GradientDescent, Nesterov, StepSchedule

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from experiments.attacks.two_runs import difference_of_runs, true_cross
 
-from codedfl.protocol.schemes.described import CodedKeys, CodedPadded
+from codedfl.protocol.schemes.coded_keys import CodedKeys
+from codedfl.protocol.schemes.coded_padded import CodedPadded
 from codedfl.protocol.schemes.descriptor import CodedScheme
 from scenario import Scenario
 

@@ -14,8 +14,7 @@ from codedfl.code.quorum import Quorum, QuorumPart
 from codedfl.errors import InvalidInput
 from codedfl.exact.ring import Ring
 from codedfl.protocol import Server
-from codedfl.protocol.schemes import CODED_KEYS
-from codedfl.protocol.schemes.described import CodedKeys
+from codedfl.protocol.schemes.coded_keys import CODED_KEYS, CodedKeys
 from scenario import Scenario, descent
 from wording import exactly
 

@@ -20,7 +20,8 @@ from codedfl.engine.state_folder import StateFolder
 from codedfl.errors import CodedFLError
 from codedfl.protocol import Device, Server
 from codedfl.protocol.scheme import SharingScheme
-from codedfl.protocol.schemes import CODED_KEYS, CODED_PADDED
+from codedfl.protocol.schemes.coded_keys import CODED_KEYS
+from codedfl.protocol.schemes.coded_padded import CODED_PADDED
 from fake_post import FakePost, make_conductor, make_hosts
 from scenario import Network, Scenario, descent
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from codedfl import CodedKeys
 from codedfl.protocol.scheme import SharingScheme
-from codedfl.protocol.schemes import CODED_KEYS
+from codedfl.protocol.schemes.coded_keys import CODED_KEYS
 
 PAIRS = replace(CODED_KEYS, name="pairs")
 

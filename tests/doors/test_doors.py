@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import io
 import re
-from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -24,8 +23,8 @@ from codedfl import CodedKeys, CodedRidge
 from codedfl.cli.app import app
 from codedfl.errors import InvalidInput
 from codedfl.protocol import Device, Rows, Server
-from codedfl.protocol.schemes import SHARING_SCHEMES, registry, sharing_scheme
-from codedfl.protocol.schemes.registry import SCHEMES, SchemeRegistry, scheme_type
+from codedfl.protocol.schemes import registry
+from codedfl.protocol.schemes.registry import SCHEMES, SchemeRegistry, scheme_type, sharing_scheme
 from codedfl.report.privacy_table import privacy_table
 from codedfl.solve import registry as solvers
 from codedfl.solve.descent import GradientDescent
@@ -39,11 +38,9 @@ HERE = Path(__file__).parent
 
 
 @pytest.fixture
-def pairs_known(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def pairs_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SCHEMES, "_known", dict(SCHEMES._known))
     codedfl.register_scheme(Pairs)
-    yield
-    SHARING_SCHEMES.pop("pairs")
 
 
 @pytest.fixture
@@ -141,7 +138,6 @@ def test_another_package_adds_a_scheme_by_its_entry_point(monkeypatch: pytest.Mo
     found = plugged_in(monkeypatch, EntryPoint("pairs", "pairs:Pairs", "codedfl.schemes"))
     assert found["coded-keys"] is CodedKeys and not found._looked, "looked for only when needed"
     assert found["pairs"] is Pairs and list(found)[-1] == "pairs"
-    SHARING_SCHEMES.pop("pairs")
 
 
 @pytest.mark.parametrize(

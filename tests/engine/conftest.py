@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from codedfl.protocol import Device, Server
-from codedfl.protocol.schemes import CODED_KEYS, CODED_PADDED
+from codedfl.protocol.schemes.coded_keys import CODED_KEYS
+from codedfl.protocol.schemes.coded_padded import CODED_PADDED
 from scenario import Scenario
 
 SCHEMES: dict[str, tuple[type[Server], type[Device]]] = {

@@ -19,7 +19,7 @@ from codedfl.engine.state_folder import StateFolder
 from codedfl.errors import NotEnoughDevices
 from codedfl.protocol import Phase, Server
 from codedfl.protocol.messages import Kind, Message
-from codedfl.protocol.schemes import ROLE_KEYS
+from codedfl.protocol.schemes.role_keys import ROLE_KEYS
 from fake_post import FakePost, Killed, epoch_of, leftovers, make_conductor, make_hosts, without_nodes
 from scenario import Scenario, descent
 

@@ -11,7 +11,8 @@ import pytest
 from codedfl.engine.calls import Call, Failed
 from codedfl.engine.device_host import DeviceHost
 from codedfl.engine.resident_host import ResidentHost
-from codedfl.protocol.schemes import CODED_KEYS, CODED_PADDED
+from codedfl.protocol.schemes.coded_keys import CODED_KEYS
+from codedfl.protocol.schemes.coded_padded import CODED_PADDED
 from codedfl.run.in_process import run_in_process
 from fake_post import FakePost, make_conductor, make_hosts
 from scenario import Scenario, descent

@@ -13,7 +13,7 @@ from rich.console import Console
 from codedfl.cli.serve import LiveTable
 from codedfl.engine.run_watch import RunWatch
 from codedfl.protocol.events import Event
-from codedfl.protocol.schemes import CODED_KEYS
+from codedfl.protocol.schemes.coded_keys import CODED_KEYS
 from codedfl.run.in_process import run_in_process
 from fake_post import FakePost, make_conductor, make_hosts
 from scenario import Scenario, descent

@@ -23,7 +23,8 @@ from codedfl.protocol import Device, Phase, Rows, Server, Turn
 from codedfl.protocol.device import used_data
 from codedfl.protocol.events import RunFailed
 from codedfl.protocol.messages import Kind, Message, Update
-from codedfl.protocol.schemes.described import CodedKeys, CodedPadded, OneShot
+from codedfl.protocol.schemes.coded_keys import CodedKeys, OneShot
+from codedfl.protocol.schemes.coded_padded import CodedPadded
 from codedfl.protocol.schemes.descriptor import CodedScheme
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.solver import Solver

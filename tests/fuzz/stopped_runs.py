@@ -7,7 +7,8 @@ from typing import Any
 
 from codedfl.protocol import Device, Server
 from codedfl.protocol.messages import Kind
-from codedfl.protocol.schemes import CODED_KEYS, CODED_PADDED
+from codedfl.protocol.schemes.coded_keys import CODED_KEYS
+from codedfl.protocol.schemes.coded_padded import CODED_PADDED
 from scenario import Network, Scenario, descent, wire
 
 

@@ -39,7 +39,8 @@ from codedfl.protocol.contribution import Contribution
 from codedfl.protocol.events import RunFailed
 from codedfl.protocol.messages import SERVER, Kind, Message, Update
 from codedfl.protocol.scheme import SharingScheme
-from codedfl.protocol.schemes import CODED_KEYS, CODED_PADDED, ONE_SHOT
+from codedfl.protocol.schemes.coded_keys import CODED_KEYS, ONE_SHOT
+from codedfl.protocol.schemes.coded_padded import CODED_PADDED
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.solver import Solver
 from codedfl.solve.whole_total import TakesTotal

@@ -21,8 +21,8 @@ from codedfl.protocol import Agreement, Turn
 from codedfl.protocol.agreement import Member
 from codedfl.protocol.messages import Commitments, Kind, Message, pack_list, unpack_list
 from codedfl.protocol.owner_list import Certificate, OwnerList
-from codedfl.protocol.schemes import ROLE_KEYS, ROLE_SUMS
 from codedfl.protocol.schemes.role_device import RoleDeviceSharing
+from codedfl.protocol.schemes.role_keys import ROLE_KEYS, ROLE_SUMS
 from codedfl.typing import Floats
 
 

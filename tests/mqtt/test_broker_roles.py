@@ -13,7 +13,7 @@ from fake_broker import FakeBroker, Fleet
 
 from codedfl.engine.conductor import Patience
 from codedfl.errors import NotEnoughDevices
-from codedfl.protocol.schemes import ROLE_KEYS
+from codedfl.protocol.schemes.role_keys import ROLE_KEYS
 from scenario import Scenario, descent
 
 

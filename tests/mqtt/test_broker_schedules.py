@@ -21,7 +21,8 @@ from codedfl.mqtt.frames import Envelope, Fetch, Piece, read_frame
 from codedfl.protocol import Phase
 from codedfl.protocol.messages import VERSION
 from codedfl.protocol.scheme import SharingScheme
-from codedfl.protocol.schemes import CODED_KEYS, CODED_PADDED
+from codedfl.protocol.schemes.coded_keys import CODED_KEYS
+from codedfl.protocol.schemes.coded_padded import CODED_PADDED
 from codedfl.run.in_process import run_in_process
 from lab_party import LabParty
 from scenario import Scenario, descent

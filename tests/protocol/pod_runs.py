@@ -14,7 +14,7 @@ from codedfl.protocol import Device, Parameters, Phase, Server, Terms
 from codedfl.protocol.contribution import Contribution
 from codedfl.protocol.plan import RunPlan
 from codedfl.protocol.scheme import SharingScheme
-from codedfl.protocol.schemes import ROLE_KEYS, ROLE_SUMS
+from codedfl.protocol.schemes.role_keys import ROLE_KEYS, ROLE_SUMS
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.solver import Solver
 from scenario import Network, Scenario, descent, repeatable

@@ -16,7 +16,8 @@ from codedfl.protocol.device_sharing import CodedDeviceSharing
 from codedfl.protocol.events import Ignored
 from codedfl.protocol.messages import SERVER, Complaint, Kind, Message, Secrets, Unusable
 from codedfl.protocol.scheme import SharingScheme
-from codedfl.protocol.schemes import CODED_KEYS, CODED_PADDED
+from codedfl.protocol.schemes.coded_keys import CODED_KEYS
+from codedfl.protocol.schemes.coded_padded import CODED_PADDED
 from codedfl.run.in_process import run_in_process
 from scenario import Network, Scenario, descent
 from wording import exactly

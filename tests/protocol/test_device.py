@@ -13,7 +13,8 @@ from codedfl.crypto.sealed import Identity, fingerprint
 from codedfl.protocol import Device
 from codedfl.protocol.messages import SERVER, Answer, Kind, Message, Update
 from codedfl.protocol.scheme import SharingScheme
-from codedfl.protocol.schemes import CODED_KEYS, CODED_PADDED
+from codedfl.protocol.schemes.coded_keys import CODED_KEYS
+from codedfl.protocol.schemes.coded_padded import CODED_PADDED
 from scenario import Network, Scenario, repeatable, snapshot, wire
 
 # -- phase 2

@@ -11,7 +11,8 @@ import oracle
 from codedfl.errors import RangeExceeded, WrongAnswers
 from codedfl.protocol import Device, Phase, Server
 from codedfl.protocol.messages import Kind, Update
-from codedfl.protocol.schemes import CODED_KEYS, CODED_PADDED, ONE_SHOT
+from codedfl.protocol.schemes.coded_keys import CODED_KEYS, ONE_SHOT
+from codedfl.protocol.schemes.coded_padded import CODED_PADDED
 from codedfl.protocol.server_epochs import ServerEpochs
 from codedfl.run.in_process import run_in_process
 from codedfl.solve.closed_form import ClosedForm

@@ -12,7 +12,8 @@ import oracle
 from codedfl.errors import InvalidInput, NotEnoughDevices, WrongAnswers
 from codedfl.protocol import Device, Phase, Server
 from codedfl.protocol.messages import Kind, Update
-from codedfl.protocol.schemes import CODED_KEYS, CODED_PADDED, ONE_SHOT
+from codedfl.protocol.schemes.coded_keys import CODED_KEYS, ONE_SHOT
+from codedfl.protocol.schemes.coded_padded import CODED_PADDED
 from codedfl.run.in_process import everyone_in_order, run_in_process
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.typing import Planes

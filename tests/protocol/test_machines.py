@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from codedfl.errors import InvalidInput
-from codedfl.protocol.schemes import SHARING_SCHEMES, sharing_scheme
-from codedfl.protocol.schemes.registry import coded_scheme
+from codedfl.protocol.schemes.descriptor import CodedScheme
+from codedfl.protocol.schemes.registry import SCHEMES, coded_scheme, sharing_scheme
 from wording import exactly
+
+SHARING_SCHEMES = {name: kind.sharing_scheme for name, kind in SCHEMES.items() if issubclass(kind, CodedScheme)}
 
 
 def test_every_coded_scheme_shares_as_its_name_says():

@@ -19,7 +19,8 @@ from codedfl.protocol.hiding_rows import cross_noise, gram_noise, noise_label
 from codedfl.protocol.messages import Kind, unpack_list
 from codedfl.protocol.owner_list import OwnerList
 from codedfl.protocol.scheme import SharingScheme
-from codedfl.protocol.schemes import CODED_KEYS, ROLE_KEYS, ROLE_SUMS
+from codedfl.protocol.schemes.coded_keys import CODED_KEYS
+from codedfl.protocol.schemes.role_keys import ROLE_KEYS, ROLE_SUMS
 from codedfl.solve.closed_form import ClosedForm
 from scenario import Network, Scenario, descent, repeatable, wire
 from wording import exactly

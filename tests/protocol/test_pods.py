@@ -17,7 +17,7 @@ from codedfl.privacy.calibration import noise_for
 from codedfl.protocol import Device, Phase, Terms
 from codedfl.protocol.messages import Kind, Message
 from codedfl.protocol.owner_list import OwnerList
-from codedfl.protocol.schemes import CODED_KEYS
+from codedfl.protocol.schemes.coded_keys import CODED_KEYS
 from scenario import Network, decoded
 from wording import exactly
 

@@ -15,7 +15,8 @@ from codedfl.errors import InvalidInput, NotEnoughDevices
 from codedfl.protocol import Agreement, Device, Phase, Server
 from codedfl.protocol.messages import Kind, Message, Update
 from codedfl.protocol.owner_list import signatures_needed
-from codedfl.protocol.schemes import CODED_KEYS, ROLE_SUMS
+from codedfl.protocol.schemes.coded_keys import CODED_KEYS
+from codedfl.protocol.schemes.role_keys import ROLE_SUMS
 from codedfl.run.in_process import run_in_process
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.krylov import BlockKrylov

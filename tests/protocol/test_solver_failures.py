@@ -12,7 +12,7 @@ from codedfl.protocol import Phase
 from codedfl.protocol.epoch import Epoch
 from codedfl.protocol.epoch_total import EpochTotal, tell_solver
 from codedfl.protocol.messages import Kind, Message
-from codedfl.protocol.schemes import CODED_KEYS, ONE_SHOT
+from codedfl.protocol.schemes.coded_keys import CODED_KEYS, ONE_SHOT
 from codedfl.protocol.server_epochs import ServerEpochs
 from codedfl.run.in_process import run_in_process
 from codedfl.solve.closed_form import ClosedForm

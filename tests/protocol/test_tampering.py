@@ -21,7 +21,8 @@ from codedfl.errors import MessageRefused
 from codedfl.protocol import Device, Phase, Server
 from codedfl.protocol.messages import Kind, Message
 from codedfl.protocol.scheme import SharingScheme
-from codedfl.protocol.schemes import CODED_KEYS, CODED_PADDED
+from codedfl.protocol.schemes.coded_keys import CODED_KEYS
+from codedfl.protocol.schemes.coded_padded import CODED_PADDED
 from scenario import ROLE_KINDS, Network, Scenario, descent, snapshot, wire
 
 SCHEMES = pytest.mark.parametrize(

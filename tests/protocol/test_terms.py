@@ -27,7 +27,7 @@ from codedfl.protocol import Agreement, Device, Parameters, Phase, WholeNumbers
 from codedfl.protocol.agreement import Invitation, Member, seated
 from codedfl.protocol.messages import SERVER, Commitments, Kind, Message, Share, Update, pack_list, unpack_list
 from codedfl.protocol.owner_list import Certificate, OwnerList
-from codedfl.protocol.schemes import ROLE_SUMS
+from codedfl.protocol.schemes.role_keys import ROLE_SUMS
 from codedfl.protocol.terms import DOES_NOT_TAKE_PART
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.descent import GradientDescent, StepSchedule

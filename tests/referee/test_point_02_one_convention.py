@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codedfl.protocol.schemes.described import CodedPadded
+from codedfl.protocol.schemes.coded_padded import CodedPadded
 from codedfl.protocol.schemes.descriptor import Scheme
 from codedfl_lab.baselines.coded_fedl import CodedFedL
 from codedfl_lab.comparing.results import SchemeResult

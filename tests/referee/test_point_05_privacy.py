@@ -15,9 +15,11 @@ from click.testing import Result
 
 from codedfl.privacy.rows import PrivacyRow, privacy_rows
 from codedfl.privacy.views import THE_SERVER, Seen, Views, unit_forms
-from codedfl.protocol.schemes.described import CodedKeys, CodedPadded, OneShot, RoleKeys, RoleSums
+from codedfl.protocol.schemes.coded_keys import CodedKeys, OneShot
+from codedfl.protocol.schemes.coded_padded import CodedPadded
 from codedfl.protocol.schemes.descriptor import Scheme
 from codedfl.protocol.schemes.registry import SCHEMES, make_scheme
+from codedfl.protocol.schemes.role_keys import RoleKeys, RoleSums
 
 Run = Callable[..., Result]
 PARTIES = [

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from click.testing import Result
 
 import codedfl
-from codedfl.protocol.schemes import SHARING_SCHEMES
 from codedfl.protocol.schemes.registry import SCHEMES
 from codedfl_lab.cli.scheme_choice import RaceOptions
 
@@ -24,11 +23,9 @@ class Strangers(codedfl.CodedKeys):
 
 
 @pytest.fixture
-def strangers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def strangers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SCHEMES, "_known", dict(SCHEMES._known))
     codedfl.register_scheme(Strangers)
-    yield
-    SHARING_SCHEMES.pop(Strangers.name)
 
 
 def summary(folder: str) -> list[dict[str, str]]:

@@ -27,7 +27,8 @@ from codedfl.estimators import ridge as estimators
 from codedfl.estimators import training_rows
 from codedfl.estimators.ridge import CodedRidge, CodedRidgeClassifier
 from codedfl.estimators.ridge_base import LEAST_REACH
-from codedfl.protocol.schemes.described import CodedKeys, RoleKeys
+from codedfl.protocol.schemes.coded_keys import CodedKeys
+from codedfl.protocol.schemes.role_keys import RoleKeys
 from codedfl.solve.krylov import BlockKrylov
 
 Floats = NDArray[np.float64]

@@ -13,7 +13,8 @@ from codedfl.protocol import Device, Event, Phase, Turn
 from codedfl.protocol.events import AnsweredLate, Ignored
 from codedfl.protocol.messages import Kind, Message
 from codedfl.protocol.scheme import SharingScheme
-from codedfl.protocol.schemes import CODED_KEYS, CODED_PADDED
+from codedfl.protocol.schemes.coded_keys import CODED_KEYS
+from codedfl.protocol.schemes.coded_padded import CODED_PADDED
 from codedfl.run.in_process import everyone_in_order, run_in_process
 from scenario import Scenario, descent, kinds, names_of
 from wording import exactly

@@ -12,7 +12,8 @@ from sklearn.preprocessing import StandardScaler
 from codedfl import CodedRidge
 from codedfl.crypto import pads, sealed
 from codedfl.protocol import agreement
-from codedfl.protocol.schemes.described import CodedKeys, RoleKeys
+from codedfl.protocol.schemes.coded_keys import CodedKeys
+from codedfl.protocol.schemes.role_keys import RoleKeys
 from codedfl.run.in_process import no_more_than_needed, run_in_process
 from scenario import Scenario, descent
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from codedfl.errors import InvalidInput
-from codedfl.protocol.schemes.described import CodedKeys, CodedPadded
+from codedfl.protocol.schemes.coded_keys import CodedKeys
+from codedfl.protocol.schemes.coded_padded import CodedPadded
 from codedfl.protocol.schemes.descriptor import Scheme
 from codedfl.protocol.schemes.registry import SCHEMES
 from codedfl_lab.baselines.coded_secagg import CodedSecAgg

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from codedfl.errors import InvalidInput, SolverFailed
-from codedfl.protocol.schemes import CODED_KEYS, ONE_SHOT
+from codedfl.protocol.schemes.coded_keys import CODED_KEYS, ONE_SHOT
 from codedfl.solve.closed_form import ClosedForm
 from scenario import Network, Scenario, descent
 

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from codedfl.errors import InvalidInput
-from codedfl.protocol.schemes.described import CodedKeys, CodedPadded, OneShot, RoleKeys
+from codedfl.protocol.schemes.coded_keys import CodedKeys, OneShot
+from codedfl.protocol.schemes.coded_padded import CodedPadded
+from codedfl.protocol.schemes.role_keys import RoleKeys
 from codedfl_lab.baselines.coded_fedl import CodedFedL
 from codedfl_lab.baselines.conventional import Conventional
 from codedfl_lab.fleet.fleet import Fleet

@@ -10,7 +10,8 @@ import pytest
 
 from codedfl.data.problem import make_problem
 from codedfl.errors import InvalidInput
-from codedfl.protocol.schemes.described import CodedKeys, CodedPadded
+from codedfl.protocol.schemes.coded_keys import CodedKeys
+from codedfl.protocol.schemes.coded_padded import CodedPadded
 from codedfl.protocol.schemes.registry import coded_scheme
 from codedfl.solve.krylov import ConjugateGradient
 from codedfl_lab import datasets

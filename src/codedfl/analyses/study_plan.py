@@ -20,7 +20,7 @@ from codedfl.exact.row_noise import RowNoise
 from codedfl.protocol import Parameters, Rows, Terms, WholeNumbers
 from codedfl.protocol.contribution import Contribution
 from codedfl.protocol.plan import RunPlan
-from codedfl.protocol.schemes import sharing_scheme
+from codedfl.protocol.schemes.registry import sharing_scheme
 from codedfl.solve.noise_level import NoiseLevel, noise_and_level
 from codedfl.solve.registry import make_solver
 from codedfl.solve.solver import Solver

@@ -14,9 +14,9 @@ from codedfl.cli.asked_scheme import asked_scheme
 from codedfl.cli.screen import Screen
 from codedfl.errors import InvalidInput
 from codedfl.privacy.budget import Budget
-from codedfl.protocol.schemes.described import RoleKeys
 from codedfl.protocol.schemes.descriptor import CodedScheme
 from codedfl.protocol.schemes.registry import SCHEMES, make_scheme
+from codedfl.protocol.schemes.role_keys import RoleKeys
 from codedfl.report.privacy_table import privacy_table
 
 in_noise = partial(typer.Option, rich_help_panel="Noise")

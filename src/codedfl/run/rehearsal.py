@@ -28,7 +28,7 @@ from codedfl.crypto.sealed import Identity
 from codedfl.data.tables import ENDINGS, RawTable, read_file
 from codedfl.errors import InvalidInput, NotEnoughDevices
 from codedfl.protocol import Device, Server
-from codedfl.protocol.schemes.described import RoleKeys
+from codedfl.protocol.schemes.role_keys import RoleKeys
 from codedfl.run.event_log import Begun, begun
 from codedfl.run.virtual_time import AlikeDevices, MakeTiming, RunShape, run_in_virtual_time
 from codedfl.run.virtual_watch import VirtualWatch

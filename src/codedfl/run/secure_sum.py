@@ -19,7 +19,7 @@ from codedfl.errors import InvalidInput
 from codedfl.exact.fixed_point import Bounds
 from codedfl.exact.ring import Ring
 from codedfl.protocol import Device, Parameters, RunPlan, Server, WholeNumbers
-from codedfl.protocol.schemes.described import RoleKeys
+from codedfl.protocol.schemes.role_keys import RoleKeys
 from codedfl.run.in_process import run_in_process
 from codedfl.solve.whole_total import TakesTotal
 from codedfl.typing import Floats, Planes

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from codedfl.cli.screen import Screen, table
 from codedfl.errors import InvalidInput
-from codedfl.protocol.schemes.described import CodedPadded
+from codedfl.protocol.schemes.coded_padded import CodedPadded
 from codedfl.protocol.schemes.descriptor import Scheme
 from codedfl.report.text import seconds
 from codedfl.typing import JsonObject, Seconds

@@ -13,9 +13,11 @@ import click
 import typer
 
 from codedfl.errors import InvalidInput
-from codedfl.protocol.schemes.described import CodedKeys, CodedPadded, RoleKeys
+from codedfl.protocol.schemes.coded_keys import CodedKeys
+from codedfl.protocol.schemes.coded_padded import CodedPadded
 from codedfl.protocol.schemes.descriptor import Scheme
 from codedfl.protocol.schemes.registry import make_scheme
+from codedfl.protocol.schemes.role_keys import RoleKeys
 from codedfl.solve.descent import DERIVED, STEPS
 from codedfl.solve.registry import DEFAULT_SOLVER
 from codedfl_lab.baselines.coded_fedl import CodedFedL

@@ -15,8 +15,8 @@ from codedfl.data.model import TrainedModel
 from codedfl.data.problem import Problem
 from codedfl.exact.row_noise import RowNoise
 from codedfl.files import write_bytes
-from codedfl.protocol.schemes.described import RoleKeys
 from codedfl.protocol.schemes.descriptor import CodedScheme
+from codedfl.protocol.schemes.role_keys import RoleKeys
 from codedfl.report.run_page import PAGE_FILE
 from codedfl.report.text import score as score_text
 from codedfl.report.text import seconds as seconds_text

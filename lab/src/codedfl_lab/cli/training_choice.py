@@ -13,9 +13,9 @@ import typer
 from codedfl.cli.asked_scheme import asked_scheme
 from codedfl.errors import InvalidInput
 from codedfl.privacy.budget import DELTA, Budget
-from codedfl.protocol.schemes.described import RoleKeys, RoleSums
 from codedfl.protocol.schemes.descriptor import CodedScheme
 from codedfl.protocol.schemes.registry import coded_type
+from codedfl.protocol.schemes.role_keys import RoleKeys, RoleSums
 from codedfl.solve.descent import STEPS
 from codedfl.solve.noise_level import NoiseLevel
 from codedfl.solve.registry import CLOSED_FORM, DEFAULT_SOLVER, SolverKind, make_solver, solver_kind

@@ -12,8 +12,10 @@ from functools import singledispatch
 import numpy as np
 
 from codedfl.exact.ring import BYTES_PER_RESIDUE
-from codedfl.protocol.schemes.described import CodedPadded, GradientCoded, RoleKeyed
+from codedfl.protocol.schemes.coded_padded import CodedPadded
 from codedfl.protocol.schemes.descriptor import CodedScheme
+from codedfl.protocol.schemes.gradient_coded import GradientCoded
+from codedfl.protocol.schemes.role_keys import RoleKeyed
 from codedfl.typing import Seconds
 from codedfl_lab.costs.times import (
     Conditions,

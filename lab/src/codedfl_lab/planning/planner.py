@@ -18,9 +18,9 @@ import numpy as np
 from codedfl.data.problem import PAPER_REGULARISATION, Problem
 from codedfl.errors import InvalidInput
 from codedfl.privacy.budget import Budget
-from codedfl.protocol.schemes.described import RoleKeys, RoleSums
 from codedfl.protocol.schemes.descriptor import Scheme
 from codedfl.protocol.schemes.registry import SCHEMES
+from codedfl.protocol.schemes.role_keys import RoleKeys, RoleSums
 from codedfl.solve.descent import DERIVED, STEPS
 from codedfl.solve.registry import solver_kind, solver_kinds
 from codedfl.solve.solver import Solver

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from codedfl.protocol.schemes.described import CodedPadded
+from codedfl.protocol.schemes.coded_padded import CodedPadded
 from codedfl.report.text import seconds
 from codedfl_lab.baselines.conventional import Conventional
 from codedfl_lab.comparing.names import FAIR_RIVAL, name_in_sentence

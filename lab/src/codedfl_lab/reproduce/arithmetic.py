@@ -28,7 +28,7 @@ from codedfl.data.problem import Problem, make_problem
 from codedfl.errors import DataUnavailable
 from codedfl.exact.fixed_point import FixedPoint
 from codedfl.exact.gram import symmetric
-from codedfl.protocol.schemes.described import CodedPadded
+from codedfl.protocol.schemes.coded_padded import CodedPadded
 from codedfl.solve.descent import STEPS, GradientDescent, StepSchedule, derived_step
 from codedfl.typing import Floats, JsonObject, Progress
 from codedfl_lab import datasets

@@ -11,7 +11,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from codedfl.protocol.schemes.described import CodedKeys, CodedPadded, OneShot, RoleKeys
+from codedfl.protocol.schemes.coded_keys import CodedKeys, OneShot
+from codedfl.protocol.schemes.coded_padded import CodedPadded
+from codedfl.protocol.schemes.role_keys import RoleKeys
 from codedfl.solve.registry import BLOCK_KRYLOV
 from codedfl.typing import Progress
 from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBatch

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from codedfl.errors import InvalidInput
-from codedfl.protocol.schemes.described import CodedKeys, CodedPadded
+from codedfl.protocol.schemes.coded_keys import CodedKeys
+from codedfl.protocol.schemes.coded_padded import CodedPadded
 from codedfl.solve.registry import DEFAULT_SOLVER
 from codedfl.typing import Progress
 from codedfl_lab.baselines.coded_fedl import CodedFedL

@@ -16,7 +16,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from codedfl.protocol.schemes.described import CodedKeys, CodedPadded, OneShot, RoleKeys
+from codedfl.protocol.schemes.coded_keys import CodedKeys, OneShot
+from codedfl.protocol.schemes.coded_padded import CodedPadded
+from codedfl.protocol.schemes.role_keys import RoleKeys
 from codedfl.solve.registry import BLOCK_KRYLOV
 from codedfl_lab.baselines.coded_secagg import CodedSecAgg
 from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBatch

@@ -22,6 +22,8 @@ from codedfl.protocol.device_sharing import CodedDeviceSharing
 from codedfl.protocol.messages import Message, Secrets, Shares
 from codedfl.protocol.plan import RunPlan
 from codedfl.protocol.scheme import SharingScheme
+from codedfl.protocol.schemes.descriptor import CodedScheme
+from codedfl.protocol.schemes.gradient_coded import GradientCoded
 from codedfl.protocol.server_session import ServerSession
 from codedfl.protocol.server_sharing import CodedServerSharing
 from codedfl.protocol.terms import Terms
@@ -102,3 +104,38 @@ class KeysServerSharing(CodedServerSharing):
 
 CODED_KEYS = SharingScheme("coded-keys", KeysDeviceSharing, KeysServerSharing)
 ONE_SHOT = replace(CODED_KEYS, name="one-shot", reveals_gram=True)
+
+
+class CodedKeys(GradientCoded, CodedScheme):
+    """One upload; seeds are coded instead of data.
+
+    Examples
+    --------
+    >>> from codedfl import CodedKeys
+    >>> CodedKeys(alpha=3, spare=3).check(10)
+    Traceback (most recent call last):
+    ...
+    codedfl.errors.InvalidInput: spare must be between 0 and alpha - 1 (2), got 3
+    """
+
+    name: ClassVar[str] = CODED_KEYS.name
+    sharing_scheme: ClassVar[SharingScheme] = CODED_KEYS
+
+
+class OneShot(GradientCoded, CodedScheme):
+    """Coded keys with one epoch, whose answer is the whole coded key: X'X and X'Y summed securely once.
+
+    For linear regression these sums are sufficient, so the server solves in closed form. The price is that it learns
+    the whole total Gram matrix; block Krylov on coded keys takes about as long and shows it a few directions.
+
+    Examples
+    --------
+    >>> from codedfl import OneShot
+    >>> OneShot(alpha=3).reveals_gram  # the server learns the total of X'X itself
+    True
+    """
+
+    name: ClassVar[str] = ONE_SHOT.name
+    sharing_scheme: ClassVar[SharingScheme] = ONE_SHOT
+    reveals_gram: ClassVar[bool] = True
+    server_sees: ClassVar[str] = "the total Gram matrix"

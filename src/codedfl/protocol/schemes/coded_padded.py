@@ -19,6 +19,8 @@ from codedfl.protocol.device_session import DeviceSession
 from codedfl.protocol.device_sharing import CONSTANT, GRAM, CodedDeviceSharing, bulk_context
 from codedfl.protocol.messages import SERVER, Kind, Message, Secrets, Shares
 from codedfl.protocol.scheme import SharingScheme
+from codedfl.protocol.schemes.descriptor import CodedScheme
+from codedfl.protocol.schemes.gradient_coded import GradientCoded
 from codedfl.protocol.server_sharing import CodedServerSharing
 from codedfl.protocol.terms import Terms
 from codedfl.state import PLAIN, SET, CheckpointFields
@@ -109,3 +111,20 @@ class PaddedServerSharing(CodedServerSharing):
 
 
 CODED_PADDED = SharingScheme("coded-padded", PaddedDeviceSharing, PaddedServerSharing)
+
+
+class CodedPadded(GradientCoded, CodedScheme):
+    """The paper's scheme.
+
+    Examples
+    --------
+    >>> from codedfl import CodedPadded
+    >>> CodedPadded.default_for(25)  # the paper's best
+    CodedPadded(alpha=23, groups=1, spare=0)
+    >>> CodedPadded(alpha=23).exposure(25).words
+    'one colluder exposes 22 devices to the server'
+    """
+
+    name: ClassVar[str] = CODED_PADDED.name
+    sharing_scheme: ClassVar[SharingScheme] = CODED_PADDED
+    padded: ClassVar[bool] = True

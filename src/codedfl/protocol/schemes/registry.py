@@ -12,9 +12,11 @@ from collections.abc import Iterator, Mapping
 from codedfl.additions import SCHEMES as GROUP
 from codedfl.additions import additions, load_addition
 from codedfl.errors import InvalidInput
-from codedfl.protocol.schemes import SHARING_SCHEMES
-from codedfl.protocol.schemes.described import CodedKeys, CodedPadded, OneShot, RoleKeys, RoleSums
+from codedfl.protocol.scheme import SharingScheme
+from codedfl.protocol.schemes.coded_keys import CodedKeys, OneShot
+from codedfl.protocol.schemes.coded_padded import CodedPadded
 from codedfl.protocol.schemes.descriptor import CodedScheme, Scheme
+from codedfl.protocol.schemes.role_keys import RoleKeys, RoleSums
 
 
 class SchemeRegistry(Mapping[str, type[Scheme]]):
@@ -50,8 +52,6 @@ class SchemeRegistry(Mapping[str, type[Scheme]]):
         if self._known.get(scheme.name, scheme) is not scheme:
             raise InvalidInput(f"a scheme's name must be new, got {scheme.name!r}, which is registered")
         self._known[scheme.name] = scheme
-        if issubclass(scheme, CodedScheme):
-            SHARING_SCHEMES.setdefault(scheme.name, scheme.sharing_scheme)
 
     def _look(self) -> None:
         """Once a process: what other packages offer. A broken one must not keep the others from working."""
@@ -115,3 +115,8 @@ def coded_scheme(
     if isinstance(scheme, CodedScheme):
         return scheme
     return coded_type(scheme).from_options(alpha=alpha, groups=groups, colluders=colluders, spare=spare)
+
+
+def sharing_scheme(name: str) -> SharingScheme:
+    """How the devices and the server of a scheme share, by its name: what a party of a run needs of it."""
+    return coded_type(name).sharing_scheme

@@ -7,11 +7,157 @@ server learns the whole total Gram matrix, as in one-shot; single devices stay a
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
+from codedfl.code.quorum import Quorum, QuorumPart
+from codedfl.code.roles import NO_ROLE, RoleCode
+from codedfl.errors import InvalidInput
+from codedfl.exact.ring import Ring
+from codedfl.privacy.exposure import Exposure
+from codedfl.privacy.views import Views, role_views
 from codedfl.protocol.scheme import SharingScheme
+from codedfl.protocol.schemes.descriptor import CodedScheme
 from codedfl.protocol.schemes.role_device import RoleDeviceSharing
 from codedfl.protocol.schemes.role_server import RoleServerSharing
 
 ROLE_KEYS = SharingScheme("role-keys", RoleDeviceSharing, RoleServerSharing, lists_owners=True, adds_noise=True)
 ROLE_SUMS = replace(ROLE_KEYS, name="role-sums", reveals_gram=True)
+
+
+MANY_DEVICES = 50  # beyond this number, not everybody holds keys
+HOLDERS_PER_ROLE = 12  # then this number of the fastest hold each role
+LEAST_FOR_ONE_COLLUDER = 4  # below, a colluder leaves too few to hide among
+_COLLUDERS_TRIED = (1, 2, 4, 9)
+
+
+@dataclass(frozen=True)
+class RoleKeyed:
+    """What schemes of roles share: any ``colluders`` devices and the server together learn the total only.
+
+    Parameters
+    ----------
+    colluders : int
+        z. There are z + 1 roles, and an epoch needs one answer of each. 0 lets nobody collude: every holder has all
+        keys.
+    holders : int
+        How many devices hold keys, the first in the run's order (the fastest where times are known); 0 is all of them.
+    spare : int
+        Answers beyond the first that are waited for in each role: 1 detects a wrong one, 2t outvote t liars.
+    """
+
+    colluders: int = 1
+    holders: int = 0
+    spare: int = 0
+    name: ClassVar[str]
+    reveals_gram: ClassVar[bool]
+
+    @classmethod
+    def from_options(cls, *, alpha: int, groups: int, colluders: int, spare: int) -> Self:
+        del alpha, groups
+        return cls(colluders, spare=spare)
+
+    @classmethod
+    def default_for(cls, n_devices: int) -> Self:
+        """z = 1 where there are four devices at least; of many devices a dozen hold each role."""
+        colluders = int(n_devices >= LEAST_FOR_ONE_COLLUDER)
+        return cls(colluders, 0 if n_devices <= MANY_DEVICES else HOLDERS_PER_ROLE * (colluders + 1))
+
+    @classmethod
+    def candidates(cls, n_devices: int) -> Iterator[Self]:
+        for colluders in _COLLUDERS_TRIED:
+            yield from cls.tolerating(colluders, n_devices)
+
+    @classmethod
+    def tolerating(cls, colluders: int, n_devices: int) -> Iterator[Self]:
+        """With two holders a role at least."""
+        if 2 * (colluders + 1) <= n_devices:
+            holders = 0 if n_devices <= MANY_DEVICES else min(n_devices, HOLDERS_PER_ROLE * (colluders + 1))
+            yield cls(colluders, holders)
+
+    @property
+    def agreed(self) -> dict[str, Any]:
+        return {"alpha": 1, "colluders": self.colluders}
+
+    def holders_among(self, names: Sequence[str]) -> tuple[str, ...]:
+        return tuple(names[: self.holders])
+
+    @property
+    def label(self) -> str:
+        holders = f", {self.holders} holders" if self.holders else ""
+        return f"{self.name}, z = {self.colluders}" + holders + (f", {self.spare} spare" if self.spare else "")
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        return {"z": self.colluders, "holders": self.holders, "spare": self.spare}
+
+    @property
+    def grouped(self) -> bool:
+        """Roles are dealt by speed, and the fastest hold keys."""
+        return True
+
+    def check(self, n_devices: int) -> None:
+        if self.colluders < 0:
+            raise InvalidInput(f"colluders must be at least 0, got {self.colluders}")
+        if n_devices < self.colluders + 2:
+            raise InvalidInput(
+                f"the number of devices must be at least colluders + 2 ({self.colluders + 2}), got {n_devices}"
+            )
+        holders, roles = self._n_holders(n_devices), self.colluders + 1
+        if self.holders > n_devices:
+            raise InvalidInput(f"holders must be at most the number of devices ({n_devices}), got {self.holders}")
+        if not self.spare >= 0 or holders // roles < self.spare + 1:
+            raise InvalidInput(
+                f"every role must have {self.spare + 1} holder(s) for {self.spare} spare answers, got {holders} holders"
+                f" for {roles} roles"
+            )
+
+    def _n_holders(self, n_devices: int) -> int:
+        return self.holders or n_devices
+
+    def quorum(self, n_devices: int) -> Quorum:
+        """The first answer of each role; position i has role i mod (z + 1)."""
+        roles, holders = self.colluders + 1, self._n_holders(n_devices)
+        parts = tuple(QuorumPart(tuple(range(role, holders, roles)), 1) for role in range(roles))
+        return Quorum(parts).with_spare(self.spare)
+
+    def exposure(self, n_devices: int) -> Exposure:
+        """Nobody, up to z colluders; one of each role and the server know everything."""
+        return Exposure.beyond(self.colluders, n_devices)
+
+    def views(self, n_devices: int) -> Views:
+        roles, holders = self.colluders + 1, self._n_holders(n_devices)
+        dealt = [position % roles if position < holders else NO_ROLE for position in range(n_devices)]
+        code = RoleCode(dealt, roles, Ring.for_group_sizes([n_devices]).primes)
+        return role_views(code, whole_answers=self.reveals_gram)
+
+
+class RoleKeys(RoleKeyed, CodedScheme):
+    """One upload per owner; z + 1 roles hold the seeds of everybody's pads.
+
+    Examples
+    --------
+    >>> from codedfl import RoleKeys
+    >>> RoleKeys(colluders=2).exposure(10).words
+    'no device is exposed by 2 colluders'
+    """
+
+    name: ClassVar[str] = ROLE_KEYS.name
+    sharing_scheme: ClassVar[SharingScheme] = ROLE_KEYS
+
+
+class RoleSums(RoleKeyed, CodedScheme):
+    """Role keys with one epoch: the first answer of each role is its whole sum of pads.
+
+    Examples
+    --------
+    >>> from codedfl import RoleSums
+    >>> RoleSums(colluders=1).reveals_gram, RoleSums(colluders=1).exposure(10).words
+    (True, 'no device is exposed by one colluder')
+    """
+
+    name: ClassVar[str] = ROLE_SUMS.name
+    sharing_scheme: ClassVar[SharingScheme] = ROLE_SUMS
+    reveals_gram: ClassVar[bool] = True
+    server_sees: ClassVar[str] = "the total Gram matrix"

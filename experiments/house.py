@@ -1,0 +1,126 @@
+"""The figures of the house: code lines, untyped mappings, long signatures, inheritance, what a joining device loads.
+
+``make house`` prints them. They are thermometers: nothing is built to please them.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from experiments.code_lines import DISTRIBUTIONS, ROOT, by_folder
+
+MOST_PARAMETERS = 6
+_JOIN = """
+import json, sys
+from codedfl.cli import main
+try:
+    main()
+except SystemExit:
+    used = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmRSS"))
+    names = [name for name in sys.modules if name.split(".")[0] in ("codedfl", "codedfl_lab")]
+    print(json.dumps({"modules": len(names), "megabytes": round(used / 1024)}))
+"""
+
+
+def trees() -> Iterator[tuple[Path, ast.Module]]:
+    """Every module of both distributions."""
+    for folder in DISTRIBUTIONS:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            yield path.relative_to(ROOT), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def untyped_mappings() -> int:
+    """How often ``dict[str, Any]`` is written."""
+    return sum(
+        ast.unparse(node) == "dict[str, Any]"
+        for _, tree in trees()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Subscript)
+    )
+
+
+def long_signatures() -> list[str]:
+    """Functions with more than six parameters; commands and the constructors of estimators are not counted."""
+    found = []
+    for path, tree in trees():
+        if path.parts[-2] in ("cli", "estimators"):
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+                count = sum(one.arg not in ("self", "cls") for one in given)
+                if count > MOST_PARAMETERS:
+                    found.append(f"{path}:{node.lineno} {node.name} ({count})")
+    return found
+
+
+def longest_inheritance() -> list[str]:
+    """The longest chain of our own classes, the base first."""
+    bases: dict[str, list[str]] = {}
+    for _, tree in trees():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                bases[node.name] = [ast.unparse(base).split("[")[0].split(".")[-1] for base in node.bases]
+
+    def chain(name: str) -> list[str]:
+        longest = max((chain(base) for base in bases[name] if base in bases and base != name), key=len, default=[])
+        return [*longest, name]
+
+    return max(map(chain, bases), key=len)
+
+
+def joining_device() -> dict[str, int]:
+    """Modules and memory of ``codedfl join`` when it connects."""
+    # The study is made by a process of its own, so that only the device's is measured.
+    make = "import pathlib, sys; from experiments import house; house.small_study(pathlib.Path(sys.argv[1]))"
+    with tempfile.TemporaryDirectory() as name:
+        subprocess.run([sys.executable, "-c", make, name], check=True, cwd=ROOT)
+        state = ("--state", f"{name}/state-device-0", "--roster", f"{name}/roster.toml", "--name", "device-0")
+        command = [sys.executable, "-c", _JOIN, "join", f"{name}/study.toml", "--broker", "mqtt://127.0.0.1:1", *state]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=dict(os.environ))
+    found: dict[str, int] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def small_study(folder: Path) -> None:
+    """Five devices with two columns, approved."""
+    import tomllib
+
+    import numpy as np
+
+    from codedfl.contract.draft import draft_study
+    from codedfl.data.tables import as_raw_table
+    from codedfl.run.rehearsal import dealt_out
+    from experiments.local_study import agree
+
+    rng = np.random.default_rng(0)
+    table = as_raw_table({"age": rng.integers(20, 90, 300), "days": rng.integers(1, 30, 300)}, "table.csv")
+    content = tomllib.loads(draft_study(table, "days", "stays", task="regression"))
+    del content["format"]
+    agree(folder, content, dealt_out(table, 5, rng))
+
+
+def main() -> None:
+    """Print all of them."""
+    lines = {folder: sum(by_folder(ROOT / folder).values()) for folder in DISTRIBUTIONS}
+    for folder, count in lines.items():
+        print(f"code lines of {folder}: {count}")
+    print(f"code lines together: {sum(lines.values())}")
+    print(f"untyped mappings (dict[str, Any]): {untyped_mappings()}")
+    long = long_signatures()
+    print(f"functions with more than {MOST_PARAMETERS} parameters: {len(long)}", *long, sep="\n  ")
+    chain = longest_inheritance()
+    print(f"longest inheritance: {len(chain)} ({' < '.join(chain)})")
+    device = joining_device()
+    print(f"a joining device: {device['modules']} modules of ours, {device['megabytes']} MB")
+
+
+if __name__ == "__main__":
+    main()
