@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from command_line import parsed
 
 ROOT = Path(__file__).parents[2]
