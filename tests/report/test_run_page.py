@@ -13,11 +13,11 @@ from growing_run import NewRun
 from page_reader import Page
 
 from codedfl.errors import InvalidInput
-from codedfl.protocol.events import Answered, Members, NamedPart
+from codedfl.protocol.events import Answered, AnsweredLate, Event, Members, NamedPart, PhaseBegun
 from codedfl.report.run_page import kept_page, live_page, write_run_page
 from codedfl.report.run_state import MOST_CURVE_POINTS, RunState
 from codedfl.report.watch_server import WatchServer
-from codedfl.run.event_log import EpochScored, Scored, StageBegun
+from codedfl.run.event_log import EVENTS_FILE, Begun, EpochScored, EventLog, Scored, StageBegun, read_event
 
 
 def test_a_run_folded_while_it_goes_on(tmp_path: Path, new_run: NewRun):
@@ -195,3 +195,26 @@ def test_a_port_that_is_taken_is_refused_in_one_line(served: WatchServer, tmp_pa
         f"--host and --port must be an address of this machine that is free, got 127.0.0.1:{port}"
         " (Address already in use)"
     )
+
+
+def test_events_are_read_as_they_were_told(tmp_path: Path):
+    path = tmp_path / EVENTS_FILE
+    log = EventLog(path, "virtual", 0.0, anew=True)
+    told = [
+        Begun("stays", "role-keys", "cg", 9, None, "accuracy", 40, 2, False, "the total only", (0, 0, 3)),
+        Members(("a", "b"), "group", (NamedPart(("a",), 1), NamedPart(("b",), 1))),
+        AnsweredLate("a", 2, 300),
+        EpochScored(1, 2, None, 10, 20),
+    ]
+    for number, event in enumerate(told):
+        log.note(float(number), event)
+    log.close()
+    _, *lines = path.read_bytes().splitlines(keepends=True)
+    assert [read_event(path, line) for line in lines] == [(float(number), event) for number, event in enumerate(told)]
+    assert read_event(path, b'{"time": 7, "event": "of a newer version", "why": {}}\n') == (7.0, Event())
+    assert read_event(path, b'{"time": 7, "event": "phase", "phase": "training", "newer": 1}') == (
+        7.0,
+        PhaseBegun("training"),
+    )
+    with pytest.raises(InvalidInput, match="must be an event"):
+        read_event(path, b'{"time": 7, "event": "phase"}')

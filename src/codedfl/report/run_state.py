@@ -8,11 +8,33 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
+from functools import singledispatchmethod
 from pathlib import Path
-from typing import Any
 
 from codedfl.errors import InvalidInput
-from codedfl.run.event_log import EVENTS_FILE, EVENTS_FORMAT
+from codedfl.protocol.events import (
+    Answered,
+    AnsweredLate,
+    DeviceState,
+    Event,
+    LiarFound,
+    Members,
+    OfDevice,
+    PhaseBegun,
+)
+from codedfl.run.event_log import (
+    EVENTS_FILE,
+    Begun,
+    Connected,
+    Disconnected,
+    EpochScored,
+    Finished,
+    Opened,
+    Scored,
+    StageBegun,
+    Uploaded,
+    read_event,
+)
 
 MOST_LANE_EPOCHS = 400  # the newest epochs of each device; counts are over all epochs
 MOST_CURVE_POINTS = 600  # then every second, every third, ... and the last
@@ -117,14 +139,17 @@ class RunState:
     def look(self) -> RunView:
         """Take in what is new; ``version`` grows when anything is."""
         before = self._offset
-        for event in self._new_events():
+        for time, event in self._new_events():
+            if self._began is None:
+                self._began = time
+            self._view.seconds = max(self._view.seconds, time - self._began)
             self._take(event)
         if self._offset != before or not self.version:
             self.version += 1
             self._tell()
         return self._view
 
-    def _new_events(self) -> Iterator[dict[str, Any]]:
+    def _new_events(self) -> Iterator[tuple[float, Event]]:
         with self.path.open("rb") as stream:
             first = stream.readline()
             if self._offset and first != self._first_line:  # another run has begun in this folder
@@ -135,136 +160,133 @@ class RunState:
                     return
                 self._first_line = self._first_line or line
                 self._offset += len(line)
-                yield self._read(line)
-
-    def _read(self, line: bytes) -> dict[str, Any]:
-        try:
-            event = json.loads(line)
-            kind, _ = str(event["event"]), float(event["time"])
-            written_as = event["format"] if kind == "journal" else EVENTS_FORMAT
-        except (ValueError, KeyError, TypeError):
-            raise InvalidInput(f"every line of {self.path} must be an event, got {line[:80]!r}") from None
-        if written_as != EVENTS_FORMAT:
-            raise InvalidInput(f"the event log must have the format {EVENTS_FORMAT}, got {written_as!r}")
-        assert isinstance(event, dict)
-        return event
+                yield read_event(self.path, line)
 
     # -- events
 
-    def _take(self, event: dict[str, Any]) -> None:
-        if self._began is None:
-            self._began = event["time"]
-        self._view.seconds = max(self._view.seconds, event["time"] - self._began)
-        name = event["event"].replace(" ", "_")
-        handler = getattr(self, f"_on_{name}", None)
-        if handler is not None:  # newer versions may tell more
-            handler(event)
+    @singledispatchmethod
+    def _take(self, event: Event) -> None:
+        """Nothing on the page follows from the other kinds of events."""
 
-    def _device(self, event: dict[str, Any]) -> DeviceLane:
-        name = event["device"]
-        return self._devices.setdefault(name, DeviceLane(name))
+    def _device(self, event: OfDevice) -> DeviceLane:
+        return self._devices.setdefault(event.device, DeviceLane(event.device))
 
-    def _on_journal(self, event: dict[str, Any]) -> None:
+    @_take.register
+    def _on_journal(self, event: Opened) -> None:
         self._opened += 1
         view = self._view
-        view.clock, view.codedfl = event.get("clock", "wall"), event.get("codedfl", "")
+        view.clock, view.codedfl = event.clock, event.codedfl
         view.finished, view.outcome, view.restarts = False, "", self._opened - 1
 
-    def _on_run(self, event: dict[str, Any]) -> None:
+    @_take.register
+    def _on_run(self, event: Begun) -> None:
         view = self._view
-        view.title, view.scheme, view.solver = event["title"], event["scheme"], event["solver"]
-        view.epochs, view.target, view.score_name = event["epochs"], event.get("target"), event["score_name"]
-        view.n_features, view.server_sees = event["n_features"], event["server_sees"]
-        view.exposed = tuple(event["exposed"])
-        self._per_epoch, self._reveals_gram = event["directions"], event["reveals_gram"]
+        view.title, view.scheme, view.solver = event.title, event.scheme, event.solver
+        view.epochs, view.target, view.score_name = event.epochs, event.target, event.score_name
+        view.n_features, view.server_sees = event.n_features, event.server_sees
+        view.exposed = event.exposed
+        self._per_epoch, self._reveals_gram = event.directions, event.reveals_gram
 
-    def _on_stage(self, event: dict[str, Any]) -> None:
-        self._view.stage = event["stage"]
-        if event["stage"] in ("gram", "products"):  # the columns' whole X'X; and that of random features, by directions
-            self._shows_all = event["stage"] == "gram"
+    @_take.register
+    def _on_stage(self, event: StageBegun) -> None:
+        self._view.stage = event.stage
+        if event.stage in ("gram", "products"):  # the columns' whole X'X; and that of random features, by directions
+            self._shows_all = event.stage == "gram"
 
     @property
     def _in_training(self) -> bool:
         """Lanes, quorum and epochs are of a training; every other total of a study is one exchange."""
         return self._view.stage in ("", "products")
 
-    def _on_members(self, event: dict[str, Any]) -> None:
+    @_take.register
+    def _on_members(self, event: Members) -> None:
         if not self._in_training:
             return
-        self._parts = [(set(part["members"]), part["needed"]) for part in event["parts"]]
+        self._parts = [(set(part.members), part.needed) for part in event.parts]
         self._asked = {name for members, _ in self._parts for name in members}
-        for name in event["names"]:
+        for name in event.names:
             self._devices.setdefault(name, DeviceLane(name))
         if len(self._parts) > 1:
             for number, (members, _) in enumerate(self._parts, start=1):
                 for name in members:
-                    self._devices[name].part = f"{event['kind']} {number}"
-        if self._asked < set(event["names"]):
-            for name in set(event["names"]) - self._asked:
+                    self._devices[name].part = f"{event.kind} {number}"
+        if self._asked < set(event.names):
+            for name in set(event.names) - self._asked:
                 self._devices[name].part = "not asked"
-        labels = [f"{event['kind']} {number}" for number in range(1, len(self._parts) + 1)]
+        labels = [f"{event.kind} {number}" for number in range(1, len(self._parts) + 1)]
         self._labels = labels if len(labels) > 1 else ["everybody"]
 
-    def _on_phase(self, event: dict[str, Any]) -> None:
-        self._view.phase = event["phase"]
+    @_take.register
+    def _on_phase(self, event: PhaseBegun) -> None:
+        self._view.phase = event.phase
 
-    def _on_connected(self, event: dict[str, Any]) -> None:
+    @_take.register
+    def _on_connected(self, event: Connected) -> None:
         self._device(event).connected = True
 
-    def _on_disconnected(self, event: dict[str, Any]) -> None:
+    @_take.register
+    def _on_disconnected(self, event: Disconnected) -> None:
         self._device(event).connected = False
 
-    def _on_state(self, event: dict[str, Any]) -> None:
-        self._device(event).state = event["state"]
+    @_take.register
+    def _on_state(self, event: DeviceState) -> None:
+        self._device(event).state = event.state
 
-    def _on_uploaded(self, event: dict[str, Any]) -> None:
-        self._device(event).bytes += event["bytes"]
+    @_take.register
+    def _on_uploaded(self, event: Uploaded) -> None:
+        self._device(event).bytes += event.bytes
 
-    def _on_answer(self, event: dict[str, Any]) -> None:
+    @_take.register
+    def _on_answer(self, event: Answered) -> None:
         device = self._device(event)
-        device.bytes += event["bytes"]
+        device.bytes += event.bytes
         if not self._in_training:
             return
         device.in_time += 1
-        self._lanes.setdefault(device.name, {})[event["epoch"]] = IN_TIME
+        self._lanes.setdefault(device.name, {})[event.epoch] = IN_TIME
 
-    def _on_late_answer(self, event: dict[str, Any]) -> None:
+    @_take.register
+    def _on_late_answer(self, event: AnsweredLate) -> None:
         """It is to the last epoch of this device that ended without it."""
         device = self._device(event)
-        device.bytes += event["bytes"]
+        device.bytes += event.bytes
         if not self._in_training:
             return
         device.late += 1
         lane = self._lanes.setdefault(device.name, {})
-        missed = [epoch for epoch in range(event["epoch"], 0, -1) if lane.get(epoch) == MISSING]
+        missed = [epoch for epoch in range(event.epoch, 0, -1) if lane.get(epoch) == MISSING]
         if missed:
             lane[missed[0]] = LATE
             device.missing -= 1
 
-    def _on_liar(self, event: dict[str, Any]) -> None:
+    @_take.register
+    def _on_liar(self, event: LiarFound) -> None:
         device = self._device(event)
-        device.lied = event["epoch"]
-        self._lanes.setdefault(device.name, {})[event["epoch"]] = LIED
+        device.lied = event.epoch
+        self._lanes.setdefault(device.name, {})[event.epoch] = LIED
 
-    def _on_epoch(self, event: dict[str, Any]) -> None:
-        view, epoch = self._view, event["epoch"]
+    @_take.register
+    def _on_epoch(self, event: EpochScored) -> None:
+        view, epoch = self._view, event.epoch
         # A server that goes on from its checkpoint may end an epoch again: the newest word counts.
         self._ends = [end for end in self._ends if end[0] < epoch]
-        self._ends.append((epoch, view.seconds, event.get("score")))
-        view.epoch, view.received, view.sent = epoch, event["received"], event["sent"]
+        self._ends.append((epoch, view.seconds, event.score))
+        view.epoch, view.received, view.sent = epoch, event.received, event.sent
         for name in self._asked:
             device, lane = self._devices[name], self._lanes.setdefault(name, {})
             if epoch not in lane and (device.lied is None or device.lied > epoch):
                 lane[epoch] = MISSING
                 device.missing += 1
 
-    def _on_scored(self, event: dict[str, Any]) -> None:
-        self._scored, self._view.scored_rows = event["score"], event["rows"]
+    @_take.register
+    def _on_scored(self, event: Scored) -> None:
+        self._scored, self._view.scored_rows = event.score, event.rows
 
-    def _on_finished(self, event: dict[str, Any]) -> None:
+    @_take.register
+    def _on_finished(self, event: Finished) -> None:
         view = self._view
-        view.finished, view.outcome = True, event["outcome"]
-        view.received, view.sent = event.get("received") or view.received, event.get("sent") or view.sent
+        view.finished, view.outcome = True, event.outcome
+        view.received, view.sent = event.received or view.received, event.sent or view.sent
 
     # -- what follows from them
 

@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import json
 import logging
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import IO, ClassVar, Literal
+from typing import IO, Any, ClassVar, Literal
 
-from codedfl.protocol.events import Complained, Disputed, Event, LiarFound, Mended, OfDevice
+from codedfl.errors import InvalidInput
+from codedfl.protocol.events import Complained, Disputed, Event, LiarFound, Mended, NamedPart, OfDevice
 from codedfl.protocol.schemes.descriptor import CodedScheme
 from codedfl.version import __version__
 
@@ -34,8 +36,8 @@ class Opened(Event):
 
     event: ClassVar[str] = "journal"
     clock: Clock
-    format: str = EVENTS_FORMAT
-    codedfl: str = __version__
+    format: str
+    codedfl: str = ""
 
 
 @dataclass(frozen=True)
@@ -134,7 +136,7 @@ class EventLog:
 
     def __init__(self, path: Path, clock: Clock, now: float, *, anew: bool) -> None:
         self._stream: IO[str] | None = path.open("w" if anew else "a", encoding="utf-8")
-        self.note(now, Opened(clock))
+        self.note(now, Opened(clock, EVENTS_FORMAT, __version__))
 
     def note(self, time: float, event: Event) -> None:
         """Write one line; nothing of an event without a name, and nothing once it is closed."""
@@ -148,6 +150,34 @@ class EventLog:
         if self._stream is not None:
             self._stream.close()
             self._stream = None
+
+
+def read_event(path: Path, line: bytes) -> tuple[float, Event]:
+    """A line of the log at ``path``: when, and what. A kind that this version does not know is a plain ``Event``."""
+    try:
+        content = json.loads(line)
+        time, name = float(content["time"]), content["event"]
+        written_as = content["format"] if name == Opened.event else EVENTS_FORMAT
+        if written_as == EVENTS_FORMAT:
+            return time, _event(name, content)
+    except (ValueError, KeyError, TypeError):
+        raise InvalidInput(f"every line of {path} must be an event, got {line[:80]!r}") from None
+    raise InvalidInput(f"the event log must have the format {EVENTS_FORMAT}, got {written_as!r}")
+
+
+def _event(name: str, content: Mapping[str, object]) -> Event:
+    """What ``EventLog.note`` wrote: fields that are None are not in a line, and newer versions may write more."""
+    kind = next((kind for kind in Event.known if kind.event == name), Event)
+    may_lack = {one.name: None for one in fields(kind) if str(one.type).endswith("| None")}
+    told = {one.name: _value(content[one.name]) for one in fields(kind) if one.name in content}
+    return kind(**(may_lack | told))
+
+
+def _value(read: Any) -> Any:
+    """JSON has no tuples; the only objects within an event are the parts of a quorum."""
+    if isinstance(read, dict):
+        return NamedPart(tuple(read["members"]), read["needed"])
+    return tuple(map(_value, read)) if isinstance(read, list) else read
 
 
 def log_event(log: logging.Logger, event: Event) -> None:
