@@ -18,7 +18,7 @@ from codedfl.contract.roster import Roster
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn
 from codedfl.crypto.sealed import Identity
-from codedfl.data.columns import NumberColumn
+from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.exact.fixed_point import Bounds, FixedPoint
@@ -223,3 +223,55 @@ def test_the_exact_total_of_one_row_is_the_row_and_is_refused(tmp_path: Path):
     tiny = {name: [values[0]] for name, values in patients(0).items()}
     with pytest.raises(InvalidInput, match="rows to train on must be at least"):
         approved(tmp_path, STUDY, {"hospital-0": table(tiny)})
+
+
+# -- two studies, or a study and another edition of it, that merge a rare level with different others
+
+
+WARD = StudyColumn(CategoryColumn("ward", ("cardiology", "kawasaki", "surgery")))
+WITH_CARDIOLOGY, WITH_SURGERY = ((), (0, 1)), ((), (1, 2))
+ONE, SECOND = (replace(STUDY, name=name, columns=(COLUMNS[0], WARD)) for name in ("one", "second"))
+
+
+def wards(seed: int) -> RawTable:
+    rows = patients(seed)
+    names = ["cardiology" if i % 2 else "surgery" for i in range(60)]
+    names[7] = "kawasaki" if seed == 3 else names[7]
+    return as_raw_table({"age": rows["age"], "ward": names, "days": rows["days"]})
+
+
+def both_approved(folder: Path) -> dict[str, DeviceFolder]:
+    tables = {name: wards(i) for i, name in enumerate(NAMES)}
+    approved(folder, ONE, tables)
+    return approved(folder, SECOND, tables)
+
+
+def said_to(folder: DeviceFolder, study: Study, ask: Ask) -> str:
+    with folder.ledger() as ledger:
+        objection = ledger.may_contribute(study, ask)
+        if not objection:
+            ledger.contribute(study, ask, bytes(16), "today")
+        return objection
+
+
+def test_a_level_is_merged_in_one_way_over_all_studies(tmp_path: Path):
+    folder = both_approved(tmp_path)["hospital-3"]
+    assert said_to(folder, ONE, Ask("cells")) == said_to(folder, SECOND, Ask("cells")) == ""
+    assert said_to(folder, ONE, Ask("gram", WITH_CARDIOLOGY)) == ""
+    refused = said_to(folder, SECOND, Ask("gram", WITH_SURGERY))
+    assert refused.startswith("levels of column 'ward' must be merged as in totals given before, or those groups")
+    assert said_to(folder, SECOND, Ask("gram", WITH_CARDIOLOGY)) == ""
+
+
+def test_a_device_that_merges_differently_shows_the_one_patient_of_a_level(tmp_path: Path):
+    """The old rule, as a mutant: one merging per study. Every group has 180 rows, their difference has one."""
+    folders = both_approved(tmp_path)
+    first = total_of(ONE, Ask("gram", WITH_CARDIOLOGY), frozen(folders, ONE))
+    second = total_of(SECOND, Ask("gram", WITH_SURGERY), frozen(folders, SECOND))
+    # A triangle of 1, age, the level "other" and days, row by row: "other" is cardiology and the patient in the first
+    # total, surgery and the patient in the second.
+    n_rows, ages, others, ages_of_others = 0, 1, 2, 5
+    count = first[others] + second[others] - first[n_rows]
+    steps, zeros = ONE.design_units
+    age = zeros[0] + steps[0] * (first[ages_of_others] + second[ages_of_others] - first[ages])
+    assert (count, age) == (1, float(wards(3).columns["age"][7]))

@@ -17,6 +17,7 @@ from codedfl.contract.approval import approve
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.ledger import Approval, Ledger
 from codedfl.contract.policy import Policy
+from codedfl.contract.study import Merged
 from codedfl.contract.words import Section, explain, printable
 from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.errors import InvalidInput
@@ -198,6 +199,7 @@ def test_noise_is_counted_and_not_compared(folder: DeviceFolder):
 class Ask:
     statistic: str
     point: bytes = b""
+    merged: Merged = ()
 
     def digest(self, study: Study) -> bytes:
         return study.digest() + self.statistic.encode() + self.point

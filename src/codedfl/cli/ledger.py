@@ -13,6 +13,7 @@ from codedfl.cli.key import State
 from codedfl.cli.screen import Screen, table
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.words import printable
+from codedfl.errors import InvalidInput
 from codedfl.privacy.budget import DELTA, spent_sentence
 from codedfl.private_files import default_state_dir
 
@@ -25,6 +26,11 @@ def show_ledger(
     """Show every study that this device approved, and how often it contributed to each."""
     screen = Screen(json)
     folder = DeviceFolder.of(Path(state or default_state_dir()), name)
+    if not folder.path.exists():
+        raise InvalidInput(
+            f"name must be of a device with approvals under {folder.path.parents[1]}, got {name!r}:"
+            " --state names the folder"
+        )
     with folder.ledger() as ledger:
         pass
     shown = table("study", "edition", "approved by", "when", "rows", "contributions")

@@ -36,11 +36,11 @@ def merged_words(study: Study, findings: StudyFindings) -> list[str]:
     for one, gone in zip(study.columns, findings.merged, strict=False):
         if gone and isinstance(one.column, CategoryColumn):
             names = ", ".join(one.column.levels[index] for index in gone)
-            lines.append(f"{one.column.name}: too rare by themselves, and counted as other: {names}")
+            lines.append(f"{one.column.name}: counted as one level, since some of them are rare: {names}")
         elif gone == (0,):
             lines.append(f"{one.column.name}: its gaps are too few to be marked")
         elif gone:
-            lines.append(f"{one.column.name}: left out, since too few rows differ from all others")
+            lines.append(f"{one.column.name}: left out, since it varies in too few rows, or on too few devices")
     return lines
 
 

@@ -74,7 +74,7 @@ def draft_study(
         _say("least_participants", participants, "no device takes part with fewer; more hide each one better"),
         _say("max_rows", rows * participants, "public bound on the rows of all; room to spare costs digits"),
         _say("max_rows_per_device", rows, "public bound on the rows of one device"),
-        _say("smallest_cell", 5, "fewer rows than this are never shown by themselves"),
+        _say("smallest_cell", 5, "levels with fewer rows than this are merged first"),
         '# roster = "..."  # the line that codedfl roster show prints; devices approve nothing without it',
         '# server_key = "..."  # the line that codedfl key --server prints on the server',
         "",

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from codedfl.contract.row_rule import row_objection
+from codedfl.contract.row_rule import merge_objection, row_objection
 from codedfl.contract.snapshot import RowTags
-from codedfl.contract.study import Study
+from codedfl.contract.study import LevelGroups, Merged, Study
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.protocol.messages import check_types, pack_list, unpack_list
 
@@ -27,6 +27,10 @@ class Asked(Protocol):
     @property
     def statistic(self) -> str:
         """The statistic's name."""
+
+    @property
+    def merged(self) -> Merged:
+        """The levels that are merged for it."""
 
     def digest(self, study: Study) -> bytes:
         """Names statistic and arguments."""
@@ -59,7 +63,7 @@ class Approval:
 class Contribution:
     """That this device gave its part of a total: of which study and statistic, for which argument, in which run.
 
-    argument: the digest of the request.
+    argument: the digest of the request. groups: the levels that the total tells apart, per category column.
     """
 
     digest: bytes
@@ -67,6 +71,7 @@ class Contribution:
     argument: bytes
     run: bytes
     when: str
+    groups: Mapping[str, LevelGroups]
 
 
 class Ledger:
@@ -175,11 +180,17 @@ class Ledger:
                 f"arguments of {ask.statistic} must be at most {most} over the life of the study, got one more: what"
                 " the server asked for before it may ask for again, anything else needs a new edition of the study"
             )
-        return ""
+        return "" if approval.rho is not None else self._merge_objection(study, ask)
+
+    def _merge_objection(self, study: Study, ask: Asked) -> str:
+        """Over all exact studies, whoever asks: two different coarsenings together are finer than each."""
+        exact = {one.digest for one in self.approvals if one.rho is None}
+        given = (one.groups for one in self.contributions if one.digest in exact)
+        return merge_objection(study.told_apart(ask.merged), given)
 
     def contribute(self, study: Study, ask: Asked, run: bytes, when: str) -> None:
         """Record a contribution; it must be on the disk before anything leaves."""
-        new = Contribution(study.digest(), ask.statistic, ask.digest(study), run, when)
+        new = Contribution(study.digest(), ask.statistic, ask.digest(study), run, when, study.told_apart(ask.merged))
         known = {(one.digest, one.argument, one.run) for one in self.contributions}
         if (new.digest, new.argument, new.run) not in known:
             self.contributions.append(new)
@@ -211,7 +222,9 @@ class Ledger:
             ]
             for a in self.approvals
         ]
-        given = [[c.digest, c.statistic, c.argument, c.run, c.when] for c in self.contributions]
+        given = [
+            [c.digest, c.statistic, c.argument, c.run, c.when, _packed_groups(c.groups)] for c in self.contributions
+        ]
         return pack_list([FORMAT, approvals, given, [list(one) for one in self.questions]])
 
     @classmethod
@@ -226,7 +239,7 @@ class Ledger:
             said, approvals, given, asked = check_types(fields, (str, list, list, list), "a ledger")
             if said != FORMAT:
                 raise MessageRefused(f"its format must be {FORMAT}")
-            contributions = [Contribution(*_checked(one, (bytes, str, bytes, bytes, str))) for one in given]
+            contributions = [_contribution(one) for one in given]
             questions = [(digest, one) for digest, one in (_checked(pair, (bytes, bytes)) for pair in asked)]
             return cls([_approval(one) for one in approvals], contributions, questions, rows)
         except MessageRefused as error:
@@ -237,6 +250,21 @@ def _checked(fields: Any, types: tuple[type, ...]) -> list[Any]:
     if not isinstance(fields, list):
         raise MessageRefused("an entry must be a list")
     return check_types(fields, types, "an entry")
+
+
+def _packed_groups(groups: Mapping[str, LevelGroups]) -> bytes:
+    return pack_list([[name, sorted(map(sorted, found))] for name, found in sorted(groups.items())])
+
+
+def _contribution(fields: Any) -> Contribution:
+    digest, statistic, argument, run, when, packed = _checked(fields, (bytes, str, bytes, bytes, str, bytes))
+    groups: dict[str, LevelGroups] = {}
+    for entry in unpack_list(packed, "groups of levels", depth=4, most=_MOST):
+        name, found = _checked(entry, (str, list))
+        for group in found:
+            _checked(group, (str,) * len(group) if isinstance(group, list) else ())
+        groups[name] = frozenset(map(frozenset, found))
+    return Contribution(digest, statistic, argument, run, when, groups)
 
 
 def _approval(fields: Any) -> Approval:

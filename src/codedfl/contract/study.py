@@ -14,7 +14,7 @@ import numpy as np
 
 from codedfl.contract.study_columns import ClassTarget, NumberTarget, StudyColumn
 from codedfl.data.canonical import canonical_digest
-from codedfl.data.columns import Columns
+from codedfl.data.columns import CategoryColumn, Columns
 from codedfl.data.features import (
     FEATURE_MAPS,
     FeatureChoice,
@@ -37,9 +37,10 @@ from codedfl.exact.ring import Ring
 from codedfl.privacy.budget import Budget
 from codedfl.typing import Floats, Integers, JsonObject
 
-__all__ = ["ClassTarget", "Merged", "NumberTarget", "Study", "StudyColumn", "SubModel"]
+__all__ = ["ClassTarget", "LevelGroups", "Merged", "NumberTarget", "Study", "StudyColumn", "SubModel"]
 
 Merged = tuple[tuple[int, ...], ...]
+LevelGroups = frozenset[frozenset[str]]  # of one column: levels in one group are counted as one
 """For each column the places of the levels that become "other" (a category), or (0,) to drop the mark of gaps and (1,)
 to drop the column (a number), or () to leave it; the empty tuple leaves all."""
 
@@ -83,7 +84,7 @@ class Study:
     holders: how many devices hold seeds and answer; None is all up to 50, then a dozen per role.
     roster, server_key: SHA-256 of the roster's meaning and the server's public key, both in hex; "" is for rehearsals
         only.
-    smallest_cell: fewer rows than this are never shown by themselves.
+    smallest_cell: an honest server merges levels and gaps with fewer rows than this before it asks for sums.
     least_rows: rows that every total over a pod must have; None is ``least_alike``.
     points: how many arguments of its own choice a server may send for one statistic (a score's Theta).
     features: what a row becomes: "linear", "rbf" (random features of a Gaussian kernel), "pca-rbf" (those of the first
@@ -430,6 +431,17 @@ class Study:
             if column is not None
         ]
         return np.stack(kept, axis=1)
+
+    def told_apart(self, merged: Merged) -> dict[str, LevelGroups]:
+        """Per category column, the groups of levels that totals with this merging tell apart."""
+        groups: dict[str, LevelGroups] = {}
+        for one, (_, codes) in zip(self.columns, self._merges(merged or ((),) * len(self.columns)), strict=True):
+            if isinstance(one.column, CategoryColumn):
+                together: dict[int, set[str]] = {}
+                for level, code in zip(one.column.levels, codes.tolist(), strict=True):
+                    together.setdefault(code, set()).add(level)
+                groups[one.column.name] = frozenset(map(frozenset, together.values()))
+        return groups
 
     def _merges(self, merged: Merged) -> list[tuple[StudyColumn | None, Integers]]:
         if len(merged) != len(self.columns):

@@ -197,7 +197,11 @@ def _unprotected(study: Study, words: Words) -> tuple[str, ...]:
     ]
     lines += [f"{name}: {shows}" for name, (_, shows) in words.items()]
     if isinstance(study.target, ClassTarget) or any(isinstance(one.column, CategoryColumn) for one in study.columns):
-        lines.append(f"levels with fewer than {study.smallest_cell} rows in all are merged by the server, not by us")
+        lines.append(
+            f"levels with fewer than {study.smallest_cell} rows in all, or on fewer than {study.colluders + 2} devices,"
+            " are merged by the server; one that lies merges nothing, and then reads the patient of a level with one"
+            " patient, and the sums of the one site where a column varies"
+        )
     return tuple(lines)
 
 
