@@ -41,7 +41,7 @@ from codedfl.protocol.messages import SERVER, Answer, Kind, Message, Update
 from codedfl.protocol.schemes.coded_keys import CODED_KEYS, CodedKeys
 from codedfl.solve.descent import STEP_PAPER, GradientDescent
 from codedfl.typing import Planes
-from codedfl_lab.costs import Conditions, WorkShape, epoch_end_times
+from codedfl_lab.costs import Conditions, Draws, WorkShape, epoch_end_times
 from codedfl_lab.fleet.fleet import Fleet
 
 DEVICES, FEATURES, CLASSES, SAMPLES = 25, 2000, 10, 60_000
@@ -173,7 +173,7 @@ def waiting(alpha: int, spare: int, epochs: int = 20, draws: int = 400) -> Waiti
     shape = WorkShape(FEATURES, CLASSES, np.full(DEVICES, SAMPLES // DEVICES))
 
     def per_epoch(scheme: CodedKeys) -> float:
-        start, ends = epoch_end_times(scheme, shape, at, epochs, draws, np.random.default_rng(0))
+        start, ends = epoch_end_times(scheme, shape, at, epochs, Draws(draws, np.random.default_rng(0)))
         return float((ends[:, -1] - start).mean() / epochs)
 
     return Waiting(alpha, spare, per_epoch(CodedKeys(alpha, spare=spare)), per_epoch(CodedKeys(alpha)))

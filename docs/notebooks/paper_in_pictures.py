@@ -11,7 +11,7 @@ import numpy as np
 from codedfl import CodedKeys, CodedPadded, RoleKeys
 from codedfl_lab import Conditions, Conventional, Fleet, FleetLatency
 from codedfl_lab.comparing.paper import FEATURES
-from codedfl_lab.costs import WorkShape, epoch_end_times
+from codedfl_lab.costs import Draws, WorkShape, epoch_end_times
 
 fleet = Fleet.load("paper")
 rng = np.random.default_rng(0)
@@ -61,7 +61,7 @@ alphas = range(1, 26)
 
 
 def mean_end(scheme, epochs=300, draws=40):
-    start, ends = epoch_end_times(scheme, shape, at, epochs, draws, np.random.default_rng(1))
+    start, ends = epoch_end_times(scheme, shape, at, epochs, Draws(draws, np.random.default_rng(1)))
     return float(start.mean()), float(ends[:, -1].mean())
 
 

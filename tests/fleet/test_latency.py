@@ -14,8 +14,10 @@ from codedfl.code.quorum import Quorum
 from codedfl.errors import InvalidInput
 from codedfl_lab.fleet.fleet import DeviceClass, Fleet, MeasuredTimes
 from codedfl_lab.fleet.latency import (
+    Bulk,
     Direction,
     FleetLatency,
+    RoundTrip,
     RunLatency,
     SharingConvention,
     authors_sharing_time,
@@ -54,13 +56,13 @@ def alike(count: int, **changes: float) -> Fleet:
 
 
 def test_a_conventional_epoch_takes_33_s():
-    arrivals = epoch_arrivals(TIMES, 2 * 480 * MODEL, 32 * MODEL, 32 * MODEL, 20_000, rng())
+    arrivals = epoch_arrivals(TIMES, RoundTrip(2 * 480 * MODEL, 32 * MODEL, 32 * MODEL), 20_000, rng())
     assert arrivals.max(axis=1).mean() == pytest.approx(33, rel=0.03)
 
 
 @pytest.mark.parametrize(("alpha", "seconds"), [(6, 31.5), (16, 4.3), (23, 2.22), (25, 2.01)])
 def test_coded_epochs_take_the_papers_times(alpha: int, seconds: float):
-    arrivals = epoch_arrivals(TIMES, FEATURES**2 * CLASSES, 48 * MODEL, 48 * MODEL, 20_000, rng())
+    arrivals = epoch_arrivals(TIMES, RoundTrip(FEATURES**2 * CLASSES, 48 * MODEL, 48 * MODEL), 20_000, rng())
     assert coded_quorum(D, alpha).time(arrivals).mean() == pytest.approx(seconds, rel=0.03)
 
 
@@ -144,17 +146,17 @@ def test_devices_may_send_different_amounts_in_chunks():
 
 
 def test_mean_arrivals_are_the_means_of_arrivals():
-    load = (40e6, 96e4, 48e4)
-    drawn = epoch_arrivals(TIMES, *load, 40_000, rng())
-    np.testing.assert_allclose(drawn.mean(axis=0), mean_arrivals(TIMES, *load), rtol=0.02)
+    load = RoundTrip(40e6, 96e4, 48e4)
+    drawn = epoch_arrivals(TIMES, load, 40_000, rng())
+    np.testing.assert_allclose(drawn.mean(axis=0), mean_arrivals(TIMES, load), rtol=0.02)
 
 
 def test_the_same_generator_gives_the_same_draws():
     def draw() -> list[np.ndarray]:
         g = rng()
         return [
-            epoch_arrivals(TIMES, 1e6, 1e5, 1e5, 50, g, chunk_bits=1e4),
-            sharing_times(TIMES, 48e5, 3, "per-message", 50, g),
+            epoch_arrivals(TIMES, RoundTrip(1e6, 1e5, 1e5), 50, g, chunk_bits=1e4),
+            sharing_times(TIMES, Bulk(48e5, "per-message", 3), 50, g),
         ]
 
     for one, other in zip(draw(), draw(), strict=True):
@@ -171,8 +173,8 @@ def test_a_message_takes_its_latency_beside_its_bits():
         np.testing.assert_allclose(times[1] - times[0], 0.3)
     assert (FleetLatency(far).transfer_times(0, "down", 3, rng()) == 0.3).all()
     assert (FleetLatency(far).mean_transfer_times(0, "down") == 0.3).all()
-    load = (1e6, 1e4, 1e4)
-    difference = [epoch_arrivals(FleetLatency(fleet), *load, 50, rng()) for fleet in (quick, far)]
+    load = RoundTrip(1e6, 1e4, 1e4)
+    difference = [epoch_arrivals(FleetLatency(fleet), load, 50, rng()) for fleet in (quick, far)]
     np.testing.assert_allclose(difference[1] - difference[0], 0.6)
 
 
@@ -181,16 +183,16 @@ def test_messages_of_the_sharing_phase_have_latency_too(convention: SharingConve
     """Three recipients and hardly any bits. The authors' messages go up and down one after the other; otherwise links
     are full duplex: three up and the last one down, or one up and three down."""
     fleet = alike(5, failure_probability=0, latency=1)
-    times = sharing_times(FleetLatency(fleet), 1e-6, 3, convention, 2, rng())
+    times = sharing_times(FleetLatency(fleet), Bulk(1e-6, convention, 3), 2, rng())
     np.testing.assert_allclose(times, messages, rtol=1e-6)
 
 
 def test_an_engine_costs_something_for_each_call():
     slow = RunLatency(TIMES, call_overhead=2.5)
-    load = (1e6, 1e4, 1e4)
-    arrivals = [epoch_arrivals(model, *load, 20, rng()) for model in (TIMES, slow)]
+    load = RoundTrip(1e6, 1e4, 1e4)
+    arrivals = [epoch_arrivals(model, load, 20, rng()) for model in (TIMES, slow)]
     np.testing.assert_allclose(arrivals[1] - arrivals[0], 2.5)
-    np.testing.assert_allclose(mean_arrivals(slow, *load) - mean_arrivals(TIMES, *load), 2.5)
+    np.testing.assert_allclose(mean_arrivals(slow, load) - mean_arrivals(TIMES, load), 2.5)
 
 
 # Measured times
@@ -225,7 +227,7 @@ def test_the_authors_formula():
     expected = SHARE * 48 * 1.1 / 0.9 * 2 / 7.5e6
     assert expected == pytest.approx(31.6, rel=0.001)
     assert authors_sharing_time(TIMES, SHARE * 48, 1) == pytest.approx(expected, rel=1e-12)
-    times = sharing_times(TIMES, SHARE * 48, 22, "authors", 7, rng())
+    times = sharing_times(TIMES, Bulk(SHARE * 48, "authors", 22), 7, rng())
     assert times.shape == (7, D)
     np.testing.assert_allclose(times, 22 * expected)
 
@@ -241,7 +243,7 @@ def test_sharing_without_failures_is_a_timetable(convention: SharingConvention):
     """Up 2 s, down 1 s a share. Per message: the last of 3 goes up at 6 s and comes down at 7. Multicast: all are
     up at 2 s and come down one after the other."""
     fleet = alike(5, failure_probability=0, header_overhead=0, uplink_rate=1, downlink_rate=2)
-    times = sharing_times(FleetLatency(fleet), 2, 3, convention, 4, rng())
+    times = sharing_times(FleetLatency(fleet), Bulk(2, convention, 3), 4, rng())
     np.testing.assert_allclose(times, 7 if convention == "per-message" else 5)
 
 
@@ -259,7 +261,7 @@ def test_per_message_sharing_agrees_with_a_queue_by_hand():
             for arrival in arrivals:
                 now = max(now, arrival) + 1 / fleet.downlink_rate[i]
             expected.append(now)
-        times = sharing_times(FleetLatency(fleet), 1, recipients, "per-message", 1, rng())
+        times = sharing_times(FleetLatency(fleet), Bulk(1, "per-message", recipients), 1, rng())
         np.testing.assert_allclose(times[0], expected)
 
 
@@ -267,13 +269,13 @@ def test_one_recipient_takes_an_upload_and_a_download():
     """With one recipient each device gets one share: the mean is the mean time up plus the mean time down."""
     expected = TIMES.mean_transfer_times(1e6, "up") + TIMES.mean_transfer_times(1e6, "down")
     for convention in ("per-message", "multicast"):
-        times = sharing_times(TIMES, 1e6, 1, convention, 40_000, rng())
+        times = sharing_times(TIMES, Bulk(1e6, convention, 1), 40_000, rng())
         np.testing.assert_allclose(times.mean(axis=0), expected, rtol=0.02)
 
 
 def test_multicast_is_faster_and_chunks_take_the_chance_out():
     def phase(convention: SharingConvention, chunk_bits: float | None = None) -> np.ndarray:
-        times = sharing_times(TIMES, SHARE * 48, 22, convention, 500, rng(), chunk_bits=chunk_bits)
+        times = sharing_times(TIMES, Bulk(SHARE * 48, convention, 22, chunk_bits=chunk_bits), 500, rng())
         return times.max(axis=1)
 
     assert phase("multicast").mean() < 0.6 * phase("per-message").mean()
@@ -284,9 +286,9 @@ def test_multicast_is_faster_and_chunks_take_the_chance_out():
 
 def test_draws_in_parts_are_draws(monkeypatch: pytest.MonkeyPatch):
     """Memory bounds how many draws are held at once; the times have the same distribution."""
-    whole = sharing_times(TIMES, SHARE * 48, 5, "per-message", 2000, rng())
+    whole = sharing_times(TIMES, Bulk(SHARE * 48, "per-message", 5), 2000, rng())
     monkeypatch.setattr("codedfl_lab.fleet.latency._MESSAGES_AT_ONCE", 7 * 5 * D)
-    parts = sharing_times(TIMES, SHARE * 48, 5, "per-message", 2000, rng())
+    parts = sharing_times(TIMES, Bulk(SHARE * 48, "per-message", 5), 2000, rng())
     assert parts.shape == whole.shape
     assert parts.mean() == pytest.approx(whole.mean(), rel=0.01)
 
@@ -300,36 +302,36 @@ def test_pads_and_sealing_run_beside_the_links(convention: SharingConvention):
     assert (macs_to_send, macs_to_receive) == (13_000 + 26_000, 26_000)
 
     def share(bits: float, **work: Any) -> np.ndarray:
-        return sharing_times(FleetLatency(fleet), 1000 * bits, 2, convention, 50, rng(), **work)
+        return sharing_times(FleetLatency(fleet), Bulk(1000 * bits, convention, 2, **work), 50, rng())
 
     work = {"macs_to_send": macs_to_send, "macs_to_receive": macs_to_receive}
     np.testing.assert_allclose(share(1e-6, **work), 0.065, rtol=1e-4)  # the work alone
     slow_links = share(1e6, **work)
     np.testing.assert_allclose(slow_links, share(1e6))  # the links alone
     one_slow = np.array([macs_to_send * 100, 0, 0, 0])
-    late = sharing_times(FleetLatency(fleet), 1e-3, 3, convention, 1, rng(), macs_to_send=one_slow)
+    late = sharing_times(FleetLatency(fleet), Bulk(1e-3, convention, 3, macs_to_send=one_slow), 1, rng())
     assert (late[0] > 3.9 / 3 - 1e-9).all()  # everyone needs a share of the slow device
     assert late[0, 0] == pytest.approx(3.9)
 
 
 @pytest.mark.parametrize("convention", ["authors", "per-message", "multicast"])
 def test_alpha_1_shares_nothing(convention: SharingConvention):
-    assert not sharing_times(TIMES, SHARE * 48, 0, convention, 3, rng()).any()
+    assert not sharing_times(TIMES, Bulk(SHARE * 48, convention, 0), 3, rng()).any()
 
 
 def test_one_upload():
     """Coded keys at the paper's size: 23.7 s in the mean; one lump of the slowest of 25 takes about 47 s."""
     mean = SHARE * 48 * 1.1 / 0.9 / 5e6
-    np.testing.assert_allclose(upload_times(TIMES, SHARE * 48, "authors", 2, rng()), np.full((2, D), mean))
-    lump = upload_times(TIMES, SHARE * 48, "per-message", 4000, rng())
+    np.testing.assert_allclose(upload_times(TIMES, Bulk(SHARE * 48, "authors"), 2, rng()), np.full((2, D), mean))
+    lump = upload_times(TIMES, Bulk(SHARE * 48, "per-message"), 4000, rng())
     assert lump.mean() == pytest.approx(mean, rel=0.01)
     # E[max of n geometric counts] = sum over k >= 0 of 1 - (1 - p^k)^n.
     slowest = sum(1 - (1 - 0.1**k) ** D for k in range(20)) * 0.9 * mean
     assert lump.max(axis=1).mean() == pytest.approx(slowest, rel=0.02)
-    np.testing.assert_array_equal(lump, upload_times(TIMES, SHARE * 48, "multicast", 4000, rng()))
-    chunked = upload_times(TIMES, SHARE * 48, "per-message", 200, rng(), chunk_bits=12_000)
+    np.testing.assert_array_equal(lump, upload_times(TIMES, Bulk(SHARE * 48, "multicast"), 4000, rng()))
+    chunked = upload_times(TIMES, Bulk(SHARE * 48, "per-message", chunk_bits=12_000), 200, rng())
     assert chunked.max(axis=1).mean() == pytest.approx(mean, rel=0.02)
-    worked = upload_times(FleetLatency(alike(2, setup_factor=0)), 10, "authors", 1, rng(), macs=5e6)
+    worked = upload_times(FleetLatency(alike(2, setup_factor=0)), Bulk(10, "authors", macs_to_send=5e6), 1, rng())
     assert worked.tolist() == [[5.0, 5.0]]
 
 
@@ -356,15 +358,15 @@ def test_one_upload():
         ),
         (lambda: TIMES.transfer_times(1, "up", 1, rng(), 0), "chunk_bits must be positive, got 0"),
         (
-            lambda: sharing_times(TIMES, 1, 25, "authors", 1, rng()),
+            lambda: sharing_times(TIMES, Bulk(1, "authors", 25), 1, rng()),
             "recipients must be between 0 and the other devices (24), got 25",
         ),
         (
-            lambda: sharing_times(TIMES, -1, 2, "authors", 1, rng()),
+            lambda: sharing_times(TIMES, Bulk(-1, "authors", 2), 1, rng()),
             "bits must be zero or positive, got -1.0",
         ),
         (
-            lambda: upload_times(TIMES, 1, "radio", 1, rng()),  # type: ignore[arg-type]
+            lambda: Bulk(1, "radio"),  # type: ignore[arg-type]
             "convention must be one of authors, per-message, multicast, got 'radio'",
         ),
     ],

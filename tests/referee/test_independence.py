@@ -19,7 +19,7 @@ from codedfl.protocol.schemes.descriptor import CodedScheme, Scheme
 from codedfl.protocol.schemes.role_keys import RoleKeys
 from codedfl_lab.baselines.conventional import Conventional
 from codedfl_lab.baselines.drop_slowest import DropSlowest
-from codedfl_lab.costs import Conditions, WorkShape, epoch_end_times
+from codedfl_lab.costs import Conditions, Draws, WorkShape, epoch_end_times
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.fleet.latency import SharingConvention
 
@@ -56,7 +56,7 @@ def test_two_models_agree(
     at = Conditions(fleet, sharing, chunk_bits=12_000 if packets else None)
     # The slowest of one upload each varies most.
     draws, epochs = (2500, 8) if isinstance(scheme, CodedPadded) else (8000, 2) if packets else (16_000, 3)
-    start, ends = epoch_end_times(scheme, SHAPE, at, epochs, draws, np.random.default_rng(5))
+    start, ends = epoch_end_times(scheme, SHAPE, at, epochs, Draws(draws, np.random.default_rng(5)))
     second = Model(sharing, price, packets=packets, draws=draws, seed=6)
     other_start, other_ends = second.run(scheme.name, parameter, epochs)
     assert start.mean() == pytest.approx(other_start.mean(), rel=WITHIN)

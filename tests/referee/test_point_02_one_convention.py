@@ -17,7 +17,7 @@ from codedfl.protocol.schemes.coded_padded import CodedPadded
 from codedfl.protocol.schemes.descriptor import Scheme
 from codedfl_lab.baselines.coded_fedl import CodedFedL
 from codedfl_lab.comparing.results import SchemeResult
-from codedfl_lab.costs import Conditions, WorkShape, epoch_end_times
+from codedfl_lab.costs import Conditions, Draws, WorkShape, epoch_end_times
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.fleet.latency import SharingConvention
 from codedfl_lab.reproduce.claims import slightly_slower_than_coded_fedl
@@ -31,7 +31,7 @@ EPOCHS = {"coded-padded": 291, "coded-fedl": 302}  # medians over five feature s
 
 def seconds(scheme: Scheme, sharing: SharingConvention) -> SchemeResult:
     epochs = EPOCHS[scheme.name]
-    _, ends = epoch_end_times(scheme, SHAPE, Conditions(FREE, sharing), epochs, 200, np.random.default_rng(0))
+    _, ends = epoch_end_times(scheme, SHAPE, Conditions(FREE, sharing), epochs, Draws(200, np.random.default_rng(0)))
     parameters: dict[str, Any] = {
         name: value for name, value in scheme.parameters.items() if name in ("alpha", "delta")
     }

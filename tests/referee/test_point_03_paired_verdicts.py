@@ -19,7 +19,7 @@ from codedfl_lab.baselines.drop_slowest import DropSlowest
 from codedfl_lab.comparing.paired import Interval, times_faster
 from codedfl_lab.comparing.paper import EXPERIMENTS
 from codedfl_lab.comparing.results import Verdict
-from codedfl_lab.costs import Conditions, WorkShape, epoch_end_times
+from codedfl_lab.costs import Conditions, Draws, WorkShape, epoch_end_times
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.reproduce.claims import alpha_never_beats_conventional, headline_speedup
 from made_up_results import timed
@@ -97,7 +97,7 @@ def test_an_epoch_finds_the_same_devices_under_every_scheme() -> None:
     """What makes draws pairs: conventional FL waits for the slowest of those of whom dropping waits for the fifth."""
     at, shape = Conditions(Fleet.load("paper")), WorkShape(2000, 10, np.full(25, 2400))
     ends = [
-        epoch_end_times(scheme, shape, at, 5, 50, *np.random.default_rng(2).spawn(2))[1]
+        epoch_end_times(scheme, shape, at, 5, Draws(50, *np.random.default_rng(2).spawn(2)))[1]
         for scheme in (Conventional(), DropSlowest(0), CodedPadded(1), CodedKeys(1))
     ]
     np.testing.assert_array_equal(ends[0], ends[1])

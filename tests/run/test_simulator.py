@@ -12,7 +12,7 @@ from codedfl.solve.descent import STEP_LITERAL, STEP_PAPER, GradientDescent, Nes
 from codedfl.solve.krylov import BlockKrylov, ConjugateGradient
 from codedfl_lab.baselines.conventional import Conventional
 from codedfl_lab.comparing.simulator import simulate, trajectory
-from codedfl_lab.costs import Conditions, Descent, WorkShape, epoch_end_times
+from codedfl_lab.costs import Conditions, Descent, Draws, WorkShape, epoch_end_times
 from codedfl_lab.costs import models as models_of
 from codedfl_lab.fleet.fleet import Fleet
 from scenario import repeatable
@@ -75,7 +75,7 @@ def test_both_modes_read_the_same_clock():
     """With the same generator, the protocol's epochs end when the vectorised latencies say."""
     scheme = CodedPadded(8)
     real = simulate(scheme, digits(), GradientDescent(5, 1e-4, STEP_PAPER), AT, np.random.default_rng(4))
-    start, ends = epoch_end_times(scheme, WorkShape.of(digits()), AT, 5, 1, np.random.default_rng(4))
+    start, ends = epoch_end_times(scheme, WorkShape.of(digits()), AT, 5, Draws(1, np.random.default_rng(4)))
     assert np.array_equal(real.seconds, ends[0])
     assert real.seconds[0] > start[0]
 

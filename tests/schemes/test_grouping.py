@@ -14,7 +14,7 @@ from codedfl.protocol.schemes.coded_keys import CodedKeys
 from codedfl.protocol.schemes.coded_padded import CodedPadded
 from codedfl.solve.descent import GradientDescent
 from codedfl_lab.comparing.simulator import simulate
-from codedfl_lab.costs import Conditions, WorkShape, epoch_end_times
+from codedfl_lab.costs import Conditions, Draws, WorkShape, epoch_end_times
 from codedfl_lab.costs.coded import mask_macs
 from codedfl_lab.fleet.fleet import Fleet
 from small_problems import digits
@@ -34,7 +34,9 @@ def _none(*_ignored: object) -> float:
 
 
 def epochs_of_each_order(alpha: int, groups: int, at: Conditions) -> np.ndarray:
-    _, ends = epoch_end_times(AsInThePaper(alpha, groups), SHAPE, at, EPOCHS, ORDERS * DRAWS, np.random.default_rng(1))
+    _, ends = epoch_end_times(
+        AsInThePaper(alpha, groups), SHAPE, at, EPOCHS, Draws(ORDERS * DRAWS, np.random.default_rng(1))
+    )
     return np.diff(ends).reshape(ORDERS, -1).mean(axis=1)
 
 
@@ -67,7 +69,9 @@ def test_a_fleet_listed_in_any_order_is_dealt_by_speed():
     shuffled = replace(paper, classes=tuple(single[i] for i in (7, 0, 9, 4, 2, 8, 1, 5, 3, 6)))
     shape = WorkShape(2000, 10, np.full(10, 500))
     times = [
-        epoch_end_times(CodedKeys(4, 2), shape, Conditions(fleet), 20, 200, np.random.default_rng(0))[1][:, -1].mean()
+        epoch_end_times(CodedKeys(4, 2), shape, Conditions(fleet), 20, Draws(200, np.random.default_rng(0)))[1][
+            :, -1
+        ].mean()
         for fleet in (paper, shuffled)
     ]
     assert times[1] == pytest.approx(times[0], rel=0.03)
@@ -82,7 +86,7 @@ def test_the_server_has_the_groups_that_the_clock_times(grouping: Any):
     run = simulate(CodedKeys(4, 2), digits(), GradientDescent(4, 1e-4), at, np.random.default_rng(3))
     plain = simulate(CodedKeys(8), digits(), GradientDescent(4, 1e-4), at, np.random.default_rng(3))
     assert np.array_equal(run.model, plain.model)
-    ends = epoch_end_times(CodedKeys(4, 2), WorkShape.of(digits()), at, 4, 1, np.random.default_rng(3))[1]
+    ends = epoch_end_times(CodedKeys(4, 2), WorkShape.of(digits()), at, 4, Draws(1, np.random.default_rng(3)))[1]
     assert np.array_equal(run.seconds, ends[0])
 
 

@@ -12,7 +12,7 @@ import pytest
 from codedfl.errors import InvalidInput
 from codedfl_lab.baselines.load_allocation import LoadAllocation, allocate_loads
 from codedfl_lab.fleet.fleet import DeviceClass, Fleet
-from codedfl_lab.fleet.latency import FleetLatency, epoch_arrivals
+from codedfl_lab.fleet.latency import FleetLatency, RoundTrip, epoch_arrivals
 
 PAPER = Fleet.load("paper")
 
@@ -77,9 +77,8 @@ def test_the_return_probability_is_that_of_the_latency_model(delta: float):
     even = DeviceClass("even", 4, 3e6, 0.5, 7e6, 7e6, 0.2, 0.1)
     for fleet, tolerance in ((Fleet("even", (even,), 1e12), 0.008), (PAPER, 0.02)):
         found = allocate(delta, fleet)
-        arrivals = epoch_arrivals(
-            FleetLatency(fleet), 2 * 20_000 * found.loads, 640_000, 640_000, 30_000, np.random.default_rng(5)
-        )
+        trip = RoundTrip(2 * 20_000 * found.loads.astype(np.float64), 640_000, 640_000)
+        arrivals = epoch_arrivals(FleetLatency(fleet), trip, 30_000, np.random.default_rng(5))
         in_time = (arrivals <= found.deadline).mean(axis=0)
         np.testing.assert_allclose(in_time, found.return_probability, atol=tolerance)
         returned = in_time @ found.loads

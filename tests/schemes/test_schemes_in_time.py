@@ -19,7 +19,7 @@ from codedfl_lab.baselines.coded_fedl import CodedFedL, _wishart_root
 from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBatch
 from codedfl_lab.baselines.drop_slowest import DropSlowest
 from codedfl_lab.comparing.simulator import simulate, trajectory
-from codedfl_lab.costs import Conditions, Descent, WorkShape, epoch_end_times
+from codedfl_lab.costs import Conditions, Descent, Draws, WorkShape, epoch_end_times
 from codedfl_lab.costs import models as models_of
 from codedfl_lab.costs.coded import mask_macs
 from codedfl_lab.fleet.fleet import Fleet
@@ -32,7 +32,7 @@ SHAPE = WorkShape(2000, 10, np.full(25, 2400))
 
 def mean_epoch(scheme, draws=60, fleet=PAPER) -> float:
     """Mean length of an epoch once every device is through with phase 1: the slowest take a few epochs longer."""
-    _, ends = epoch_end_times(scheme, SHAPE, Conditions(fleet), 150, draws, np.random.default_rng(0))
+    _, ends = epoch_end_times(scheme, SHAPE, Conditions(fleet), 150, Draws(draws, np.random.default_rng(0)))
     return float(np.diff(ends[:, 50:]).mean())
 
 
@@ -60,7 +60,7 @@ def test_what_masks_bound_to_the_update_add_to_an_epoch(alpha, seconds):
 
 
 def test_authors_sharing_is_31_6_seconds_a_recipient():
-    start, _ = epoch_end_times(CodedPadded(23), SHAPE, Conditions(PAPER), 1, 10, np.random.default_rng(0))
+    start, _ = epoch_end_times(CodedPadded(23), SHAPE, Conditions(PAPER), 1, Draws(10, np.random.default_rng(0)))
     assert start.mean() == pytest.approx(22 * 31.617, rel=1e-3)
 
 
@@ -71,14 +71,18 @@ def test_coded_keys_upload_once_whatever_alpha():
     """
     free = replace(PAPER, pad_macs_per_number=0.0, seal_macs_per_number=0.0)
     for alpha in (1, 23, 25):
-        start, _ = epoch_end_times(CodedKeys(alpha), SHAPE, Conditions(free), 1, 3, np.random.default_rng(0))
+        start, _ = epoch_end_times(CodedKeys(alpha), SHAPE, Conditions(free), 1, Draws(3, np.random.default_rng(0)))
         assert start.mean() == pytest.approx(23.71, rel=1e-3)
 
 
 def test_chunks_make_one_lump_faster():
     lump, chunked = (
         epoch_end_times(
-            CodedKeys(25), SHAPE, Conditions(PAPER, "per-message", chunk_bits=chunk), 1, 2000, np.random.default_rng(0)
+            CodedKeys(25),
+            SHAPE,
+            Conditions(PAPER, "per-message", chunk_bits=chunk),
+            1,
+            Draws(2000, np.random.default_rng(0)),
         )[0].mean()
         for chunk in (None, 12_000)
     )
@@ -88,7 +92,7 @@ def test_chunks_make_one_lump_faster():
 def test_free_crypto_is_faster():
     free = replace(PAPER, pad_macs_per_number=0.0, seal_macs_per_number=0.0)
     costly, cheap = (
-        epoch_end_times(CodedKeys(23), SHAPE, Conditions(fleet), 1, 500, np.random.default_rng(0))[0].mean()
+        epoch_end_times(CodedKeys(23), SHAPE, Conditions(fleet), 1, Draws(500, np.random.default_rng(0)))[0].mean()
         for fleet in (PAPER, free)
     )
     assert cheap == pytest.approx(23.7, rel=0.01)
@@ -101,7 +105,7 @@ def test_the_ring_of_the_run_decides_how_long_it_takes(scheme):
     at = Conditions(PAPER.scaled_to(10))
     shapes = [WorkShape.of(digits(), precision) for precision in (None, 40)]
     assert [shape.number_bits for shape in shapes] == [48, 72]
-    short, long = (epoch_end_times(scheme, shape, at, 2, 50, np.random.default_rng(0)) for shape in shapes)
+    short, long = (epoch_end_times(scheme, shape, at, 2, Draws(50, np.random.default_rng(0))) for shape in shapes)
     np.testing.assert_allclose(long[0], 1.5 * short[0])
     np.testing.assert_allclose(long[1], 1.5 * short[1])
 
@@ -118,7 +122,7 @@ def test_a_simulated_run_takes_its_bits_from_its_own_ring():
 def test_baselines_send_floats_whatever_the_ring():
     at = Conditions(PAPER.scaled_to(10))
     short, long = (
-        epoch_end_times(Conventional(), WorkShape.of(digits(), precision), at, 2, 5, np.random.default_rng(0))[1]
+        epoch_end_times(Conventional(), WorkShape.of(digits(), precision), at, 2, Draws(5, np.random.default_rng(0)))[1]
         for precision in (None, 40)
     )
     np.testing.assert_array_equal(short, long)
@@ -134,7 +138,7 @@ def test_every_message_takes_its_latency(scheme, sharing, epoch):
     classes = tuple(replace(one, latency=1.0, mac_rate=1e15, uplink_rate=1e15, downlink_rate=1e15)
                     for one in PAPER.scaled_to(10).classes)  # fmt: skip
     at = Conditions(replace(PAPER, classes=classes))
-    start, ends = epoch_end_times(scheme, WorkShape(3, 1, np.full(10, 5)), at, 2, 3, np.random.default_rng(0))
+    start, ends = epoch_end_times(scheme, WorkShape(3, 1, np.full(10, 5)), at, 2, Draws(3, np.random.default_rng(0)))
     np.testing.assert_allclose(start, sharing, atol=1e-6)
     np.testing.assert_allclose(np.diff(ends), epoch, atol=1e-6)
 
@@ -144,7 +148,8 @@ def test_an_engine_s_calls_are_part_of_a_plan_for_it():
     at, called = Conditions(PAPER), Conditions(PAPER, call_overhead=3.0)
     for scheme, before in ((Conventional(), 0), (CodedKeys(23), 3)):
         plain, slow = (
-            epoch_end_times(scheme, SHAPE, conditions, 4, 20, np.random.default_rng(0)) for conditions in (at, called)
+            epoch_end_times(scheme, SHAPE, conditions, 4, Draws(20, np.random.default_rng(0)))
+            for conditions in (at, called)
         )
         assert (slow[0] - plain[0] >= before - 1e-9).all()
         assert np.median(np.diff(slow[1]) - np.diff(plain[1])) == pytest.approx(3)

@@ -17,7 +17,7 @@ from codedfl.protocol.schemes.descriptor import Scheme
 from codedfl_lab.baselines.coded_fedl import CodedFedL
 from codedfl_lab.baselines.conventional import Conventional
 from codedfl_lab.comparing import paper
-from codedfl_lab.costs import Conditions, WorkShape, epoch_end_times, epoch_load
+from codedfl_lab.costs import Conditions, Draws, WorkShape, epoch_end_times, epoch_load
 from codedfl_lab.fleet.fleet import Fleet
 
 WITHIN = 0.02
@@ -43,7 +43,7 @@ def times(scheme: Scheme, n_devices: int) -> tuple[float, float]:
     """Mean seconds of the sharing phase and of an epoch."""
     shape = WorkShape(paper.FEATURES, paper.OUTPUTS, np.full(n_devices, ROWS))
     at = Conditions(FREE.scaled_to(n_devices), "authors")
-    start, ends = epoch_end_times(scheme, shape, at, 100, 200, np.random.default_rng(11))
+    start, ends = epoch_end_times(scheme, shape, at, 100, Draws(200, np.random.default_rng(11)))
     return float(start.mean()), float(np.diff(ends, axis=1).mean())
 
 

@@ -89,7 +89,8 @@ def approve(
         snapshot, rows = take_snapshot(study, table, folder.rows_key()), row_tags(study, table, folder.rows_key())
     with folder.ledger(with_rows=True) as ledger:
         design = () if snapshot is None else check_design(study, snapshot)
-        show(explain(study, roster, name, snapshot, design, ledger, words))
+        checked = None if snapshot is None else (snapshot, design)
+        show(explain(study, roster, name, checked, ledger, words))
         new = _approval(study, roster.pod_of(name), snapshot, who, when)
         known = ledger.approval(new.digest)
         for objection in (

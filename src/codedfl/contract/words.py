@@ -48,15 +48,14 @@ def explain(
     study: Study,
     roster: Roster | None = None,
     name: str = "",
-    rows: Snapshot | None = None,
-    design: Sequence[DesignCheck] = (),
+    checked: tuple[Snapshot, Sequence[DesignCheck]] | None = None,
     ledger: Ledger | None = None,
     words: Words | None = None,
 ) -> tuple[Section, ...]:
     """The study, question by question.
 
-    roster, name: who takes part, and which of them this device is. rows, design: this device's rows, and what the
-    columns do on them (``check``). ledger: what was approved here before. words: what to say about each statistic.
+    roster, name: who takes part, and which of them this device is. checked: this device's rows, and what the columns
+    do on them (``check_design``). ledger: what was approved here before. words: what to say about each statistic.
 
     >>> from codedfl.data.columns import NumberColumn
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 110.0), 1.0)
@@ -66,14 +65,14 @@ def explain(
     """
     sections = [
         Section("What is it for?", (study.purpose or "the file does not say: ask before you approve", *_about(study))),
-        Section("What of a table is used?", (*_used(study), *_held_out(study, rows))),
+        Section("What of a table is used?", (*_used(study), *_held_out(study, checked[0] if checked else None))),
         Section("What leaves this machine?", _leaves(study, words or {})),
         Section("Who sees what?", _seen(study, roster)),
     ]
     if roster is not None:
         sections.append(Section("Whose rows are added to ours?", _pods(roster, name)))
-    if rows is not None:
-        sections.append(Section("Which columns could pick out people on this table?", _design(study, design, rows)))
+    if checked is not None:
+        sections.append(Section("Which columns could pick out people on this table?", _design(study, *checked)))
     if ledger is not None:
         sections.append(Section("What does it add to what was approved before?", _adds(study, ledger)))
     sections.append(Section("What is not protected?", _unprotected(study, words or {})))
@@ -161,7 +160,7 @@ def _pods(roster: Roster, name: str) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _design(study: Study, design: Sequence[DesignCheck], rows: Snapshot) -> tuple[str, ...]:
+def _design(study: Study, rows: Snapshot, design: Sequence[DesignCheck]) -> tuple[str, ...]:
     leverage = largest_leverage(study, rows)
     few = sorted(design, key=lambda one: (one.differs < study.smallest_cell, one.leverage), reverse=True)
     lines = [

@@ -41,7 +41,7 @@ from codedfl_lab.costs.times import (
     sharing,
 )
 from codedfl_lab.fleet.fleet import Fleet
-from codedfl_lab.fleet.latency import crypto_macs, upload_times
+from codedfl_lab.fleet.latency import Bulk, crypto_macs, upload_times
 
 _FLOAT32_ROUNDING = 1e-5  # of sums of float32 products, as part of the mean diagonal: what is smaller may be rounding
 
@@ -145,7 +145,8 @@ def parity_upload(scheme: CodedFedL, shape: WorkShape, at: Conditions, draws: in
     """
     bits = scheme.parity_bits(shape)
     macs = crypto_macs(at.fleet, sealed_bits=bits)
-    uploaded = upload_times(at.times, bits, at.sharing, draws, rng, macs=macs, chunk_bits=at.chunk_bits)
+    bulk = Bulk(bits, at.sharing, macs_to_send=macs, chunk_bits=at.chunk_bits)
+    uploaded = upload_times(at.times, bulk, draws, rng)
     return Sharing(uploaded.max(axis=1), uploaded)
 
 

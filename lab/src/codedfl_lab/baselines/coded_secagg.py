@@ -20,6 +20,7 @@ from codedfl_lab.baselines.light_secagg import SecretShared
 from codedfl_lab.costs.times import (
     Conditions,
     DeviceCosts,
+    Draws,
     EpochLoad,
     WorkShape,
     device_costs,
@@ -100,19 +101,13 @@ def shares_costs(scheme: CodedSecAgg, shape: WorkShape, at: Conditions, epochs: 
 
 @end_times.register(CodedSecAgg)
 def shares_end_times(
-    scheme: CodedSecAgg,
-    shape: WorkShape,
-    at: Conditions,
-    epochs: int,
-    draws: int,
-    rng: np.random.Generator,
-    epochs_rng: np.random.Generator | None = None,
+    scheme: CodedSecAgg, shape: WorkShape, at: Conditions, epochs: int, draws: Draws
 ) -> tuple[Seconds, Seconds]:
     """The authors' formulas, with the times of ``at``; its sharing convention and policy are not read."""
-    rng = epochs_rng or rng  # nothing is drawn before the epochs
+    count, rng = draws.count, draws.in_epochs  # nothing is drawn before the epochs
     times, size = at.times, at.fleet.n_devices // scheme.groups
     load = epoch_load(scheme, shape, at.fleet)
-    start = np.full(draws, authors_sharing_time(times, shape.bulk_numbers * scheme.number_bits, size - 1))
+    start = np.full(count, authors_sharing_time(times, shape.bulk_numbers * scheme.number_bits, size - 1))
     hops = int(np.log2(scheme.groups)) + 1
     both_ways = times.mean_transfer_times(load.bits_up, "up") + times.mean_transfer_times(load.bits_down, "down")
     decoding = (
@@ -120,7 +115,7 @@ def shares_end_times(
     )
     after = hops * both_ways.max() + ring_macs(decoding, scheme.number_bits) / at.fleet.server_mac_rate
     slowest_of_group = [
-        times.compute_times(load.macs, draws, rng).reshape(draws, size, scheme.groups).max(axis=2)
+        times.compute_times(load.macs, count, rng).reshape(count, size, scheme.groups).max(axis=2)
         for _ in range(epochs)
     ]
     wanted = scheme.z + scheme.awaited - 1

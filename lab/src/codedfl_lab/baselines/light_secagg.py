@@ -28,6 +28,7 @@ from codedfl_lab.costs.times import (
     FLOAT_BITS,
     Conditions,
     Descent,
+    Draws,
     EpochLoad,
     WorkShape,
     end_times,
@@ -116,20 +117,14 @@ def masked_load(scheme: LightSecAgg, shape: WorkShape, fleet: Fleet) -> EpochLoa
 
 @end_times.register(LightSecAgg)
 def masked_end_times(
-    scheme: LightSecAgg,
-    shape: WorkShape,
-    at: Conditions,
-    epochs: int,
-    draws: int,
-    rng: np.random.Generator,
-    epochs_rng: np.random.Generator | None = None,
+    scheme: LightSecAgg, shape: WorkShape, at: Conditions, epochs: int, draws: Draws
 ) -> tuple[Seconds, Seconds]:
     """The authors' formulas, with the times of ``at``: gradient, coding and mask shares, of all; then their sums.
 
     Gradient and coding have a setup time each. Mask shares are sent once, whatever fails, and the model's way down
     is not counted, as in those formulas; the sharing convention and the policy of ``at`` are not read.
     """
-    rng = epochs_rng or rng  # nothing is drawn before the epochs
+    count, rng = draws.count, draws.in_epochs  # nothing is drawn before the epochs
     times, D = at.times, at.fleet.n_devices
     share = scheme.share_numbers(shape, D)
     directions: tuple[Direction, Direction] = ("up", "down")
@@ -137,12 +132,12 @@ def masked_end_times(
     gradient = times.mean_transfer_times(shape.model_numbers * FLOAT_BITS, "up")
     sent = masks * (1 - at.fleet.failure_probability) + gradient
     after = float(times.mean_transfer_times(D * share * FLOAT_BITS, "up").max())
-    lengths = np.empty((draws, epochs))
+    lengths = np.empty((count, epochs))
     for epoch in range(epochs):
-        computed = times.compute_times(_gradient_macs(shape), draws, rng)
-        computed = computed + times.compute_times(share * D * D, draws, rng)
+        computed = times.compute_times(_gradient_macs(shape), count, rng)
+        computed = computed + times.compute_times(share * D * D, count, rng)
         lengths[:, epoch] = (sent + computed).max(axis=1) + after
-    return np.zeros(draws), lengths.cumsum(axis=1)
+    return np.zeros(count), lengths.cumsum(axis=1)
 
 
 @models_key.register(LightSecAgg)

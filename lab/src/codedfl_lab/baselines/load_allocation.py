@@ -27,6 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from codedfl.errors import InvalidInput
 from codedfl.typing import Floats
+from codedfl_lab.costs.times import FLOAT_BITS
 from codedfl_lab.fleet.fleet import Fleet
 
 _TAIL = 1e-9
@@ -106,7 +107,6 @@ def allocate_loads(
     features: int,
     outputs: int,
     mini_batches: int = 5,
-    bits_per_number: int = 32,
 ) -> LoadAllocation:
     """The deadline and loads of CodedFedL for ``points`` training points (one number, or n_i per device).
 
@@ -124,7 +124,6 @@ def allocate_loads(
         ("features", features),
         ("outputs", outputs),
         ("mini_batches", mini_batches),
-        ("bits_per_number", bits_per_number),
     ):
         if value < 1:
             raise InvalidInput(f"{name} must be a positive integer, got {value}")
@@ -138,7 +137,7 @@ def allocate_loads(
         nothing = np.zeros(fleet.n_devices)
         return LoadAllocation(0.0, nothing.astype(np.int64), nothing)
 
-    bits = features * outputs * bits_per_number * (1 + fleet.header_overhead)
+    bits = features * outputs * FLOAT_BITS * (1 + fleet.header_overhead)
     parameters = np.stack(
         [
             2 * features * outputs / fleet.mac_rate,

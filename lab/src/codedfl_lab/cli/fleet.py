@@ -17,7 +17,7 @@ from codedfl.typing import JsonObject, Seconds
 from codedfl_lab.baselines.conventional import Conventional
 from codedfl_lab.cli import options
 from codedfl_lab.comparing import paper
-from codedfl_lab.costs import Conditions, WorkShape, epoch_end_times, epoch_load
+from codedfl_lab.costs import Conditions, Draws, WorkShape, epoch_end_times, epoch_load
 from codedfl_lab.fleet.fleet import DeviceClass, Fleet
 from codedfl_lab.fleet.latency import FleetLatency, mean_arrivals
 
@@ -128,12 +128,12 @@ class _EpochRow(NamedTuple):
 def _mean_answers(scheme: Scheme, shape: WorkShape, fleet: Fleet) -> Seconds:
     """(D,) mean seconds from an update to the answer: download, compute, upload."""
     load = epoch_load(scheme, shape, fleet)
-    return mean_arrivals(FleetLatency(fleet), load.macs, load.bits_down, load.bits_up)
+    return mean_arrivals(FleetLatency(fleet), load)
 
 
 def _mean_epoch(scheme: Scheme, shape: WorkShape, fleet: Fleet, rng: np.random.Generator) -> float:
     """From the second epoch on: the first may wait for devices that the sharing phase keeps busy."""
-    _, ends = epoch_end_times(scheme, shape, Conditions(fleet), _EPOCHS, _DRAWS, rng)
+    _, ends = epoch_end_times(scheme, shape, Conditions(fleet), _EPOCHS, Draws(_DRAWS, rng))
     return float(np.diff(ends, axis=1).mean())
 
 

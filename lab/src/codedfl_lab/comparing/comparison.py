@@ -30,7 +30,7 @@ from codedfl_lab.comparing.paired import times_faster
 from codedfl_lab.comparing.parallel import Job, in_parallel
 from codedfl_lab.comparing.results import Exposure, Gain, SchemeResult, Speedups, Times, Took, TraceRow, finite, summary
 from codedfl_lab.comparing.simulator import Trajectory, trajectory
-from codedfl_lab.costs import Conditions, Descent, WorkShape, epoch_end_times, models_key
+from codedfl_lab.costs import Conditions, Descent, Draws, WorkShape, epoch_end_times, models_key
 from codedfl_lab.costs import models as models_of
 from codedfl_lab.costs.central import CentralTotals
 from codedfl_lab.fleet.latency import SharingConvention
@@ -347,7 +347,7 @@ class _Drawn:
             streams = np.random.default_rng([settings.latency_seed, 1]).spawn(2)  # the same for every scheme
             try:
                 by_scheme[scheme] = _Timing(
-                    *epoch_end_times(scheme, trained.shape, at, epochs, settings.draws, *streams)
+                    *epoch_end_times(scheme, trained.shape, at, epochs, Draws(settings.draws, *streams))
                 )
             except CANNOT_RUN as error:
                 by_scheme[scheme] = Failure(str(error))

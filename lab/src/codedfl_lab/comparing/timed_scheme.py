@@ -11,7 +11,7 @@ from codedfl.protocol.schemes.descriptor import Scheme
 from codedfl.solve.registry import solver_kind
 from codedfl.solve.solver import Solver
 from codedfl.typing import Seconds
-from codedfl_lab.costs import Conditions, WorkShape, device_costs, epoch_end_times, failures_survived, stragglers
+from codedfl_lab.costs import Conditions, Draws, WorkShape, device_costs, epoch_end_times, failures_survived, stragglers
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,8 @@ class TimedScheme:
         cls, scheme: Scheme, solver: str | Solver, epochs: int, work: Workload, rng: np.random.Generator
     ) -> TimedScheme:
         """By Monte-Carlo on a fleet, for schemes with and without state machines alike."""
-        return cls.of(scheme, solver, work, *epoch_end_times(scheme, work.shape, work.at, epochs, work.draws, rng))
+        times = epoch_end_times(scheme, work.shape, work.at, epochs, Draws(work.draws, rng))
+        return cls.of(scheme, solver, work, *times)
 
     @classmethod
     def of(cls, scheme: Scheme, solver: str | Solver, work: Workload, start: Seconds, ends: Seconds) -> TimedScheme:

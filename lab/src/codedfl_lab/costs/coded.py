@@ -29,7 +29,7 @@ from codedfl_lab.costs.times import (
     sharing,
 )
 from codedfl_lab.fleet.fleet import Fleet
-from codedfl_lab.fleet.latency import crypto_macs, ring_macs, sharing_times, upload_times
+from codedfl_lab.fleet.latency import Bulk, crypto_macs, ring_macs, sharing_times, upload_times
 
 
 @epoch_load.register(CodedScheme)
@@ -124,15 +124,9 @@ def _uploads_and_pads(
     empty = at.times.mean_transfer_times
     asked = empty(0, "down")
     seeds_here = (asked + empty(0, "up")).max() + empty(0, "down")
-    uploaded = asked + upload_times(
-        at.times,
-        shape.bulk_bits,
-        at.sharing,
-        draws,
-        rng,
-        macs=crypto_macs(at.fleet, sealed_bits=shape.bulk_bits) + own_pads,
-        chunk_bits=at.chunk_bits,
-    )
+    work = crypto_macs(at.fleet, sealed_bits=shape.bulk_bits) + own_pads
+    bulk = Bulk(shape.bulk_bits, at.sharing, macs_to_send=work, chunk_bits=at.chunk_bits)
+    uploaded = asked + upload_times(at.times, bulk, draws, rng)
     return uploaded, seeds_here + at.times.compute_times(pads * macs_of_pad(shape, at), draws, rng)
 
 
@@ -149,16 +143,14 @@ def padded_sharing(
     fleet, bits = at.fleet, shape.bulk_bits
     shares = scheme.alpha - 1
     one_sum = ring_macs(shape.bulk_numbers, shape.number_bits)
-    ready = at.times.mean_transfer_times(0, "down") + sharing_times(
-        at.times,
+    bulk = Bulk(
         bits,
-        shares,
         at.sharing,
-        draws,
-        rng,
+        recipients=shares,
+        groups=scheme.groups,
         macs_to_send=crypto_macs(fleet, pad_bits=bits, sealed_bits=bits if shares else 0),
         macs_to_receive=shares * (crypto_macs(fleet, sealed_bits=bits) + one_sum),
         chunk_bits=at.chunk_bits,
-        groups=scheme.groups,
     )
+    ready = at.times.mean_transfer_times(0, "down") + sharing_times(at.times, bulk, draws, rng)
     return Sharing(scheme.quorum(fleet.n_devices).time(ready), ready)

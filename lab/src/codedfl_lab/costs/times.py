@@ -31,6 +31,7 @@ from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.fleet.latency import (
     FleetLatency,
     LatencyModel,
+    RoundTrip,
     RunLatency,
     SharingConvention,
     epoch_arrivals,
@@ -134,6 +135,19 @@ class Conditions:
 
 
 @dataclass(frozen=True, eq=False)
+class Draws:
+    """How often latencies are drawn, and from which generator; epochs draw from ``epochs_rng`` if there is one."""
+
+    count: int
+    rng: np.random.Generator
+    epochs_rng: np.random.Generator | None = None
+
+    @property
+    def in_epochs(self) -> np.random.Generator:
+        return self.epochs_rng or self.rng
+
+
+@dataclass(frozen=True, eq=False)
 class Sharing:
     """Phase 1: when the server can begin (draws,), and when each device can answer (draws, D)."""
 
@@ -146,21 +160,18 @@ class Sharing:
 
 
 @dataclass(frozen=True, eq=False)
-class EpochLoad:
+class EpochLoad(RoundTrip):
     """What a device does in one epoch, and which answers end it.
 
     ``deadline`` replaces ``quorum`` in schemes whose epochs have a fixed length.
     """
 
-    macs: float | Floats
-    bits_down: float
-    bits_up: float
     quorum: Quorum
     deadline: float | None = None
 
     def arrivals(self, at: Conditions, draws: int, rng: np.random.Generator, now: float | Seconds = 0.0) -> Seconds:
         """(draws, D) times from each device's start, at ``now``, to its answer."""
-        return epoch_arrivals(at.times, self.macs, self.bits_down, self.bits_up, draws, rng, at.chunk_bits, now)
+        return epoch_arrivals(at.times, self, draws, rng, at.chunk_bits, now)
 
 
 @dataclass(frozen=True)
@@ -272,29 +283,20 @@ def models(
 
 
 @singledispatch
-def end_times(
-    scheme: Scheme,
-    shape: WorkShape,
-    at: Conditions,
-    epochs: int,
-    draws: int,
-    rng: np.random.Generator,
-    epochs_rng: np.random.Generator | None = None,
-) -> tuple[Seconds, Seconds]:
+def end_times(scheme: Scheme, shape: WorkShape, at: Conditions, epochs: int, draws: Draws) -> tuple[Seconds, Seconds]:
     """(draws,) ends of the sharing phase and (draws, epochs) ends of the epochs.
 
     By ``sharing``, ``epoch_load`` and the clock, unless the scheme has a formula of its own.
     """
-    in_epochs = epochs_rng or rng
-    shared = sharing(scheme, shape, at, draws, rng)
+    shared = sharing(scheme, shape, at, draws.count, draws.rng)
     load = epoch_load(scheme, shape, at.fleet)
     clock = TrainingClock(shared.start, shared.ready, at.policy)
-    ends = np.empty((draws, epochs))
+    ends = np.empty((draws.count, epochs))
     for epoch in range(epochs):
         if load.deadline is not None:
             clock.advance_by(load.deadline)
         else:
-            clock.advance(load.arrivals(at, draws, in_epochs, clock.starts), load.quorum)
+            clock.advance(load.arrivals(at, draws.count, draws.in_epochs, clock.starts), load.quorum)
         ends[:, epoch] = clock.now
     return shared.start, ends
 
@@ -306,29 +308,23 @@ def order_of_devices(scheme: Scheme, shape: WorkShape, at: Conditions, rng: np.r
     if at.grouping == "random":
         return rng.permutation(at.fleet.n_devices)
     load = epoch_load(scheme, shape, at.fleet)
-    return np.argsort(mean_arrivals(at.times, load.macs, load.bits_down, load.bits_up), kind="stable")
+    return np.argsort(mean_arrivals(at.times, load), kind="stable")
 
 
 def epoch_end_times(
-    scheme: Scheme,
-    shape: WorkShape,
-    at: Conditions,
-    epochs: int,
-    draws: int,
-    rng: np.random.Generator,
-    epochs_rng: np.random.Generator | None = None,
+    scheme: Scheme, shape: WorkShape, at: Conditions, epochs: int, draws: Draws
 ) -> tuple[Seconds, Seconds]:
     """(draws,) ends of the sharing phase and (draws, epochs) ends of the epochs, from time zero.
 
-    Random groups are drawn anew for every few draws. Epochs draw from ``epochs_rng`` if there is one. With generators
-    alike the k-th epoch of a draw then finds every device in the same state under every scheme, whatever its sharing
-    phase drew: schemes can be compared draw by draw.
+    Random groups are drawn anew for every few draws. With generators alike, and one for the epochs, the k-th epoch of a
+    draw finds every device in the same state under every scheme, whatever its sharing phase drew: schemes can be
+    compared draw by draw.
     """
     scheme.check(at.fleet.n_devices)
-    orders = min(draws, _RANDOM_ORDERS) if scheme.grouped and at.grouping == "random" else 1
+    orders = min(draws.count, _RANDOM_ORDERS) if scheme.grouped and at.grouping == "random" else 1
     parts = []
-    for part in np.array_split(np.arange(draws), orders):
-        ordered = at.in_order(order_of_devices(scheme, shape, at, rng))
-        parts.append(end_times(scheme, shape, ordered, epochs, len(part), rng, epochs_rng))
+    for part in np.array_split(np.arange(draws.count), orders):
+        ordered = at.in_order(order_of_devices(scheme, shape, at, draws.rng))
+        parts.append(end_times(scheme, shape, ordered, epochs, replace(draws, count=len(part))))
     starts, ends = zip(*parts, strict=True)
     return np.concatenate(starts), np.concatenate(ends)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from codedfl.errors import InvalidInput
-from codedfl.typing import Seconds
+from codedfl.typing import Floats, Seconds
 from codedfl_lab.fleet.fleet import RATED_BITS, Fleet, MeasuredKind
 
 Direction = Literal["up", "down"]
@@ -32,6 +32,39 @@ recipient.
 """
 
 _MESSAGES_AT_ONCE = 1_000_000  # relayed messages held in memory: some 30 MB
+
+
+@dataclass(frozen=True, eq=False)
+class RoundTrip:
+    """What a device does between an update and its answer; ``macs`` are one number or one per device."""
+
+    macs: float | Floats
+    bits_down: float
+    bits_up: float
+
+
+@dataclass(frozen=True, eq=False)
+class Bulk:
+    """What every device sends in a sharing phase, and how.
+
+    bits: of one upload; d(d+1)/2 + d c numbers in the paper.
+    recipients: how many others get it, alpha - 1 in the paper; 0 where the central server keeps it.
+    groups: recipients are in the device's own group, and every ``groups``-th device is of one.
+    macs_to_send, macs_to_receive: padding and sealing; opening (:func:`crypto_macs`).
+    """
+
+    bits: float
+    convention: SharingConvention
+    recipients: int = 0
+    groups: int = 1
+    macs_to_send: float | Floats = 0
+    macs_to_receive: float | Floats = 0
+    chunk_bits: float | None = None
+
+    def __post_init__(self) -> None:
+        known = get_args(SharingConvention)
+        if self.convention not in known:
+            raise InvalidInput(f"convention must be one of {', '.join(known)}, got {self.convention!r}")
 
 
 class LatencyModel(Protocol):
@@ -235,27 +268,25 @@ class RunLatency:
 
 def epoch_arrivals(
     latency: LatencyModel,
-    macs: ArrayLike,
-    bits_down: ArrayLike,
-    bits_up: ArrayLike,
+    trip: RoundTrip,
     draws: int,
     rng: np.random.Generator,
     chunk_bits: float | None = None,
     now: float | Seconds = 0.0,
 ) -> Seconds:
-    """(draws, D) times from the start of an epoch to each device's answer: download, compute, upload.
+    """(draws, D) times from the start of an epoch to each device's answer.
 
     ``now`` is when each device begins.
     """
-    passed = latency.transfer_times(bits_down, "down", draws, rng, chunk_bits, now)
-    passed = passed + latency.compute_times(macs, draws, rng, now + passed)
-    return passed + latency.transfer_times(bits_up, "up", draws, rng, chunk_bits, now + passed)
+    passed = latency.transfer_times(trip.bits_down, "down", draws, rng, chunk_bits, now)
+    passed = passed + latency.compute_times(trip.macs, draws, rng, now + passed)
+    return passed + latency.transfer_times(trip.bits_up, "up", draws, rng, chunk_bits, now + passed)
 
 
-def mean_arrivals(latency: LatencyModel, macs: ArrayLike, bits_down: ArrayLike, bits_up: ArrayLike) -> Seconds:
+def mean_arrivals(latency: LatencyModel, trip: RoundTrip) -> Seconds:
     """(D,) expectations of :func:`epoch_arrivals`."""
-    down, up = latency.mean_transfer_times(bits_down, "down"), latency.mean_transfer_times(bits_up, "up")
-    return down + latency.mean_compute_times(macs) + up
+    down, up = latency.mean_transfer_times(trip.bits_down, "down"), latency.mean_transfer_times(trip.bits_up, "up")
+    return down + latency.mean_compute_times(trip.macs) + up
 
 
 def ring_macs(macs: float, number_bits: int) -> float:
@@ -272,27 +303,17 @@ def crypto_macs(fleet: Fleet, *, pad_bits: float = 0, sealed_bits: float = 0) ->
     return (pad_bits * fleet.pad_macs_per_number + sealed_bits * fleet.seal_macs_per_number) / RATED_BITS
 
 
-def upload_times(
-    latency: LatencyModel,
-    bits: ArrayLike,
-    convention: SharingConvention,
-    draws: int,
-    rng: np.random.Generator,
-    *,
-    macs: ArrayLike = 0,
-    chunk_bits: float | None = None,
-) -> Seconds:
-    """(draws, D) times at which device i's one upload of ``bits`` has reached the central server.
+def upload_times(latency: LatencyModel, bulk: Bulk, draws: int, rng: np.random.Generator) -> Seconds:
+    """(draws, D) times at which device i's one upload has reached the central server.
 
     Coded keys upload their padded data so, CodedFedL its parity. ``authors`` takes the mean time; the other
-    two conventions differ only in relaying and agree here. ``macs`` of padding and sealing run while earlier
-    numbers are in the air: the later of both counts.
+    two conventions differ only in relaying and agree here. ``macs_to_send`` run while earlier numbers are in the
+    air: the later of both counts.
     """
-    _check_convention(convention)
-    work = latency.compute_times(macs, draws, rng)
-    if convention == "authors":
-        return np.maximum(work, latency.mean_transfer_times(bits, "up"))
-    return np.maximum(work, latency.transfer_times(bits, "up", draws, rng, chunk_bits))
+    work = latency.compute_times(bulk.macs_to_send, draws, rng)
+    if bulk.convention == "authors":
+        return np.maximum(work, latency.mean_transfer_times(bulk.bits, "up"))
+    return np.maximum(work, latency.transfer_times(bulk.bits, "up", draws, rng, bulk.chunk_bits))
 
 
 def authors_sharing_time(latency: LatencyModel, bits: float, recipients: int) -> float:
@@ -308,69 +329,44 @@ def authors_sharing_time(latency: LatencyModel, bits: float, recipients: int) ->
     return float(recipients * both_ways.max())
 
 
-def sharing_times(
-    latency: LatencyModel,
-    bits: float,
-    recipients: int,
-    convention: SharingConvention,
-    draws: int,
-    rng: np.random.Generator,
-    *,
-    macs_to_send: ArrayLike = 0,
-    macs_to_receive: ArrayLike = 0,
-    chunk_bits: float | None = None,
-    groups: int = 1,
-) -> Seconds:
+def sharing_times(latency: LatencyModel, bulk: Bulk, draws: int, rng: np.random.Generator) -> Seconds:
     """(draws, D) times at which device i has all of its shares (paper IV-B); the phase ends with the last.
 
-    Every device sends ``bits``, d(d+1)/2 + d c numbers in the paper, to ``recipients`` = alpha - 1 others: along the
-    support of column i of B these are i - 1, .., i - alpha + 1 (cyclic), in this order; with ``groups``, every
-    groups-th device counts. A downlink serves shares as they reach the central server. No recipients (alpha = 1) leave
-    only the device's own work.
+    Along the support of column i of B the recipients are i - 1, .., i - alpha + 1 (cyclic), in this order; with
+    ``groups``, every groups-th device counts. A downlink serves shares as they reach the central server. No recipients
+    (alpha = 1) leave only the device's own work.
 
-    ``macs_to_send`` (padding, sealing) and ``macs_to_receive`` (opening), one number or one per device, run
-    beside the links: a message leaves no earlier than its part of the work is done, and a device is done no
-    earlier than all its work. See :func:`crypto_macs`.
+    ``macs_to_send`` and ``macs_to_receive`` run beside the links: a message leaves no earlier than its part of the work
+    is done, and a device is done no earlier than all its work.
     """
-    _check_convention(convention)
-    sending = latency.compute_times(macs_to_send, draws, rng)
-    n_devices = sending.shape[1]
+    sending = latency.compute_times(bulk.macs_to_send, draws, rng)
+    recipients, n_devices = bulk.recipients, sending.shape[1]
     if not 0 <= recipients < n_devices:
         raise InvalidInput(f"recipients must be between 0 and the other devices ({n_devices - 1}), got {recipients}")
-    work = sending + latency.compute_times(macs_to_receive, draws, rng)
+    work = sending + latency.compute_times(bulk.macs_to_receive, draws, rng)
     if recipients == 0:
         return work
-    if convention == "authors":
-        link = authors_sharing_time(latency, bits, recipients)
+    if bulk.convention == "authors":
+        link = authors_sharing_time(latency, bulk.bits, recipients)
         received = np.maximum(link, sending.max(axis=1, keepdims=True))
     else:
         at_once = max(1, _MESSAGES_AT_ONCE // (recipients * n_devices))
         parts = [sending[first : first + at_once] for first in range(0, draws, at_once)]
-        received = np.concatenate(
-            [_relayed(latency, bits, recipients, convention, part, rng, chunk_bits, groups) for part in parts]
-        )
+        received = np.concatenate([_relayed(latency, bulk, part, rng) for part in parts])
     done: Seconds = np.maximum(work, received)
     return done
 
 
-def _relayed(
-    latency: LatencyModel,
-    bits: float,
-    recipients: int,
-    convention: SharingConvention,
-    sending: Seconds,
-    rng: np.random.Generator,
-    chunk_bits: float | None,
-    groups: int,
-) -> Seconds:
+def _relayed(latency: LatencyModel, bulk: Bulk, sending: Seconds, rng: np.random.Generator) -> Seconds:
     """(draws, D) times at which device i has downloaded the last of its shares."""
     draws, n_devices = sending.shape
+    recipients, groups = bulk.recipients, bulk.groups
     shape = (draws, recipients, n_devices)
-    if convention == "multicast":
-        once = np.maximum(latency.transfer_times(bits, "up", draws, rng, chunk_bits), sending)
+    if bulk.convention == "multicast":
+        once = np.maximum(latency.transfer_times(bulk.bits, "up", draws, rng, bulk.chunk_bits), sending)
         uploaded = np.broadcast_to(once[:, None, :], shape)
     else:
-        each = latency.transfer_times(bits, "up", draws * recipients, rng, chunk_bits).reshape(shape)
+        each = latency.transfer_times(bulk.bits, "up", draws * recipients, rng, bulk.chunk_bits).reshape(shape)
         part_of_work = np.arange(1, recipients + 1)[:, None] / recipients
         uploaded = np.maximum(each.cumsum(axis=1), sending[:, None, :] * part_of_work)
     # The k-th message of device j goes to device j - k of its group, so device i waits for the k-th message of i + k.
@@ -378,7 +374,7 @@ def _relayed(
     sizes = -(-(n_devices - group) // groups)
     senders = (place + np.arange(1, recipients + 1)[:, None]) % sizes * groups + group
     at_server = np.sort(np.take_along_axis(uploaded, senders[None], axis=2), axis=1)
-    down = latency.transfer_times(bits, "down", draws * recipients, rng, chunk_bits).reshape(shape)
+    down = latency.transfer_times(bulk.bits, "down", draws * recipients, rng, bulk.chunk_bits).reshape(shape)
     # First come, first served: from some share n on the downlink never pauses; that n gives the latest end.
     rest = down[:, ::-1].cumsum(axis=1)[:, ::-1]
     latest: Seconds = (at_server + rest).max(axis=1)
@@ -394,8 +390,3 @@ def _kind(direction: Direction) -> MeasuredKind:
 def _check_draws(draws: int) -> None:
     if draws < 1:
         raise InvalidInput(f"draws must be a positive integer, got {draws}")
-
-
-def _check_convention(convention: SharingConvention) -> None:
-    if convention not in get_args(SharingConvention):
-        raise InvalidInput(f"convention must be one of {', '.join(get_args(SharingConvention))}, got {convention!r}")

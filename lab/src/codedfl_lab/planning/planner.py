@@ -31,7 +31,7 @@ from codedfl_lab.comparing.names import full_name, solver_name
 from codedfl_lab.comparing.paired import mean_gap
 from codedfl_lab.comparing.simulator import trajectory
 from codedfl_lab.comparing.timed_scheme import TimedScheme, Workload
-from codedfl_lab.costs import Conditions, Descent, WorkShape, epoch_end_times, models_key
+from codedfl_lab.costs import Conditions, Descent, Draws, WorkShape, epoch_end_times, models_key
 from codedfl_lab.costs import models as models_of
 from codedfl_lab.costs.central import CentralTotals
 from codedfl_lab.planning.noisy_totals import NoisyTotals
@@ -262,7 +262,7 @@ def plan(
         say(f"{scheme.label}, {solver_kind(solver).name}", 0.5 + done / len(trained) / 2)
         streams = np.random.default_rng([search.seed, 2]).spawn(2)  # alike for all: compared draw by draw
         count = epochs[models_key(scheme), solver]
-        times = epoch_end_times(scheme, work.shape, at, count, search.draws, *streams)
+        times = epoch_end_times(scheme, work.shape, at, count, Draws(search.draws, *streams))
         made = TimedScheme.of(scheme, solver, work, *times)
         why = limits.objections(made)
         if why:

@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -302,6 +303,13 @@ class _Plain:
         return found
 
 
+class _Trained(NamedTuple):
+    """The model after each epoch, and whether the total was spoilt."""
+
+    models: list[Floats]
+    spoilt: list[bool]
+
+
 class _Run:
     """The paper's system on one problem in one datatype, and what is true."""
 
@@ -352,8 +360,8 @@ class _Run:
         bound = np.abs(weights).sum() * self.tolerance(reals) + np.ldexp(len(weights), -q.f)
         return errors, float(bound + self.code.error(survivors) * self.plain.sizes(reals))
 
-    def train(self, solver: GradientDescent, survivors: NDArray[np.int64]) -> tuple[list[Floats], list[bool]]:
-        """Phase 2 by itself: the model after each epoch, and whether the total was spoilt."""
+    def train(self, solver: GradientDescent, survivors: NDArray[np.int64]) -> _Trained:
+        """Phase 2 by itself."""
         q, shape = self.datatype, (self.plain.problem.n_features, self.plain.problem.n_outputs)
         models, spoilt = [], []
         first = update = np.zeros(shape)
@@ -374,7 +382,7 @@ class _Run:
             if requested is None:
                 break
             update = requested
-        return models, spoilt
+        return _Trained(models, spoilt)
 
 
 def _compare(size: Size, data_dir: Path | None, seed: int) -> tuple[list[ArithmeticRow], dict[str, list[float]]]:
@@ -403,9 +411,9 @@ def _compare(size: Size, data_dir: Path | None, seed: int) -> tuple[list[Arithme
         trained = list(pool.map(lambda run: run.train(_descent(size.epochs, step), survivors), runs))
     scores = {OURS: problem.scores(ours)}
     rows = []
-    for run, (models, spoilt) in zip(runs, trained, strict=True):
-        scores[str(run.datatype)] = problem.scores(models)
-        rows.append(_row(size, run, ours[-1], models, spoilt, scores, agree))
+    for run, made_of_it in zip(runs, trained, strict=True):
+        scores[str(run.datatype)] = problem.scores(made_of_it.models)
+        rows.append(_row(size, run, made_of_it, ours[-1], scores, agree))
     return rows, scores
 
 
@@ -416,9 +424,8 @@ def _descent(epochs: int, step: StepSchedule) -> GradientDescent:
 def _row(
     size: Size,
     run: _Run,
+    trained: _Trained,
     ours: Floats,
-    models: Sequence[Floats],
-    spoilt: Sequence[bool],
     scores: Mapping[str, Sequence[float]],
     agree: bool | None,
 ) -> ArithmeticRow:
@@ -452,12 +459,12 @@ def _row(
         largest_error=float(decoded[worst][0].max()),
         tolerance=decoded[worst][1],
         typical=float(np.median(np.abs(run.plain.gradient(q.to_reals(update))).max(axis=1))),
-        epochs=len(models),
-        epochs_spoilt=sum(spoilt),
-        first_spoilt=spoilt.index(True) + 1 if any(spoilt) else None,
+        epochs=len(trained.models),
+        epochs_spoilt=sum(trained.spoilt),
+        first_spoilt=trained.spoilt.index(True) + 1 if any(trained.spoilt) else None,
         accuracy=scores[str(q)][-1],
         exact_accuracy=scores[OURS][-1],
-        distance=float(np.linalg.norm(models[-1] - ours) / np.linalg.norm(ours)),
+        distance=float(np.linalg.norm(trained.models[-1] - ours) / np.linalg.norm(ours)),
         exact_wrong=run.plain.wrong_on_ring(ours) + run.plain.wrong_in_code(size.alpha, sets),
         machines_agree=agree,
     )
