@@ -71,7 +71,7 @@ def test_a_study_is_approved_and_remembered(run: Run, contract: Path, clinics: P
     nobody = run("ledger", "clinic-2", "--state", "state")
     rule = "name must be of a device with approvals under state, got 'clinic-2': --state names the folder"
     assert (nobody.exit_code, nobody.stderr.strip()) == (2, f"error: {rule}")
-    assert not Path("state/clinic-2").exists(), "to look at a ledger makes none"
+    assert not Path("state/clinic-2/contract").exists(), "to look at a ledger makes none"
 
 
 def test_one_patient_more_needs_many_more(run: Run, contract: Path, clinics: Path):

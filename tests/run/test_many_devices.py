@@ -72,5 +72,5 @@ def test_devices_that_would_be_late_need_not_compute(spare: int):
     server, devices = scenario.server(spare=spare), scenario.devices()
     model = run_in_process(server, devices, no_more_than_needed(server))
     assert np.array_equal(model, scenario.expected_models(descent())[-1])
-    answered = [device._answered[0] > 0 for device in devices]
+    answered = [device.epochs.last_answer[0] > 0 for device in devices]
     assert sum(answered) == len(devices) - 3 + 1 + spare

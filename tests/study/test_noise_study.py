@@ -63,7 +63,7 @@ def test_the_totals_of_the_study_are_those_that_the_protocol_decodes():
     server, devices = make_parties(scheme, problem, solver, noise=noise, random_bytes=repeatable("a run"))
     invitation = server.invite().outgoing[0].data
     joins = [device.receive(invitation) for device in devices]
-    seeds = [device._noise_seed for device in devices]
+    seeds = [device._own.noise_seed for device in devices]
     assert all(joins) and len(set(seeds)) == 6
     run_in_process(server, devices)  # the invitation comes once more, and changes nothing
     totals = NoisyTotals(problem, noise)

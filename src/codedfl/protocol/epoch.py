@@ -64,8 +64,8 @@ class Epoch:
     question: Question
     update_digest: bytes = b""
     interrupted: Question | None = None
-    answers: dict[int, Planes] = field(default_factory=dict)
-    seed: bytes = b""
+    answers: dict[int, Planes] = field(default_factory=dict, repr=False)
+    seed: bytes = field(default=b"", repr=False)  # a liar who knew it could answer wrongly unseen
     projected: dict[int, Scalars] = field(default_factory=dict)
     used: set[int] = field(default_factory=set)
     total_digest: bytes = b""
