@@ -1,1 +1,1 @@
-"""Drivers of the state machines on one machine: a queue, virtual time, secure sums, a scikit-learn face."""
+"""Drivers of the state machines on one machine: a queue, virtual time, secure sums."""
