@@ -1,0 +1,5 @@
+"""The protocol of codedfl as a specification that runs: plain Python integers, read from top to bottom.
+
+``numbers`` (ring, fixed point), ``secrets`` (pads, seals, commitments), ``wire`` (messages), then one file per scheme:
+``coded_padded`` is the paper's, ``role_keys`` the default. It imports nothing of the package, nor the package of it.
+"""

@@ -1,0 +1,175 @@
+"""The test vectors: ``python -m spec.make_vectors`` writes them to spec/vectors, one JSON file per part.
+
+Every implementation must make the outputs of its inputs byte for byte. Bytes are hexadecimal, ring numbers are decimal
+texts (they pass 2^53), secrets are SHAKE-256 of their labels.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from spec import numbers, secrets, wire
+
+FOLDER = Path(__file__).parent / "vectors"
+RUN, PRIMES = bytes(range(16)), numbers.primes_for(5)
+Case = dict[str, Any]
+
+
+def drawn(label: str, count: int = 32) -> bytes:
+    """Bytes that follow from a label."""
+    return hashlib.shake_256(label.encode()).digest(count)
+
+
+def packing() -> list[Case]:
+    """Ring numbers, positive and negative, with two and three primes."""
+    cases = []
+    for count in (2, 3):
+        primes = numbers.primes_for(5, count)
+        values = [0, 1, -1, 2**23, -(2**40), prod(primes) // 2]
+        cases.append(
+            {"primes": list(primes), "numbers": list(map(str, values)), "packed": numbers.pack(values, primes).hex()}
+        )
+    return cases
+
+
+def gradient_code() -> list[Case]:
+    """Row 0 of B, and the decoding vector of some survivors, for D = 5."""
+    survivors = [4, 0, 2]
+    return [
+        {
+            "primes": list(PRIMES),
+            "devices": 5,
+            "alpha": 3,
+            "row": list(map(str, numbers.code_row(5, 3, PRIMES))),
+            "survivors": survivors,
+            "decoding": list(map(str, numbers.decoding_vector(survivors, 5, 3, PRIMES))),
+        }
+    ]
+
+
+def rounding() -> list[Case]:
+    """A device's X'X and constant part, and an update, on grids that follow from public bounds."""
+    X = [[0.5, -0.25, 0.1], [1.0, 0.3, -1.0], [-0.7, 0.0, 2**-30]]
+    Y = [[1.0, 0.0], [0.0, 1.0], [0.1, -0.9]]
+    e = [[0.25, -3.5], [1e-9, 2.0], [0.1, 1e-3]]
+    cases = []
+    for bounds in ((1.0, 1.0, 100, 10), (3.5, 1.0, 60000, 2400), (1.0, 2.0, 10**7, 10**6)):
+        scales = numbers.Scales(*bounds, d=3, owners=5, primes=PRIMES)
+        gram, constant = scales.statistics(X, Y)
+        update, bits = scales.update(e)
+        cases.append(
+            {
+                "bounds": list(bounds),
+                "owners": 5,
+                "X": X,
+                "Y": Y,
+                "fraction_bits": [scales.feature_bits, scales.label_bits, scales.gram_bits, scales.constant_bits],
+                "limits": [scales.limit, scales.gram_limit, scales.cross_limit],
+                "gram": gram,
+                "constant": constant,
+                "e": e,
+                "update": update,
+                "update_bits": bits,
+            }
+        )
+    return cases
+
+
+def pads() -> list[Case]:
+    """The first numbers of a pad; for a long one, which goes over a segment, its digest."""
+    seed = drawn("a seed")
+    short = secrets.pad(seed, RUN, "gram", 5, PRIMES)
+    long = secrets.pad(seed, RUN, "constant", secrets.SEGMENT + 3, PRIMES)
+    common = {"seed": seed.hex(), "run": RUN.hex(), "primes": list(PRIMES)}
+    return [
+        {**common, "label": "gram", "count": 5, "packed": numbers.pack(short, PRIMES).hex()},
+        {
+            **common,
+            "label": "constant",
+            "count": len(long),
+            "sha256": secrets.sha256(numbers.pack(long, PRIMES)).hex(),
+        },
+    ]
+
+
+def sealing() -> list[Case]:
+    """An envelope between two run keys, and a bulk under a content key."""
+    ours, theirs = (X25519PrivateKey.from_private_bytes(drawn(who)) for who in ("sender", "receiver"))
+    context, plaintext, fresh, key = b"a context", b"a plaintext", drawn("fresh"), drawn("content key")
+    sealed = secrets.seal(ours, secrets.public_of(theirs), context, plaintext, fresh)
+    bulk = drawn("bulk", secrets.CHUNK + 5)
+    encrypted = secrets.encrypt_bulk(key, context, bulk)
+    return [
+        {
+            "sender": drawn("sender").hex(),
+            "receiver": drawn("receiver").hex(),
+            "fresh": fresh.hex(),
+            "context": context.hex(),
+            "plaintext": plaintext.hex(),
+            "sealed": sealed.hex(),
+        },
+        {
+            "content_key": key.hex(),
+            "context": context.hex(),
+            "shake256": "bulk",
+            "length": len(bulk),
+            "sha256": secrets.sha256(encrypted).hex(),
+        },
+    ]
+
+
+def agreements() -> list[Case]:
+    """Five devices join one invitation: parameters, statements, seats, the agreement and its hash; commitments."""
+    server, server_key = secrets.signing_key(drawn("server")), X25519PrivateKey.from_private_bytes(drawn("server key"))
+    parameters = wire.Parameters("coded-padded", 3, 4, 2, 1.0, 1.0, 100, 30, epochs=6, recipe=drawn("recipe"))
+    invited = wire.invitation(secrets.public_of(server), secrets.public_of(server_key), parameters)
+    members = []
+    for name in ("a", "b", "c", "d", "e"):
+        identity, run_key = secrets.signing_key(drawn(name)), X25519PrivateKey.from_private_bytes(drawn(f"key {name}"))
+        nonce = drawn(f"nonce {name}", 16)
+        statement = wire.join_statement(RUN, invited, name, secrets.public_of(run_key), nonce)
+        keys = (secrets.public_of(identity), secrets.public_of(run_key))
+        members.append(wire.Member(name, *keys, nonce, identity.sign(statement)))
+    agreed = wire.Agreement(RUN, invited, wire.seated(members, RUN), [], [])
+    seeds = {"mask": drawn("mask"), "pad": drawn("pad")}
+    commitments = wire.committed(seeds, agreed.hash, "a", secrets.signing_key(drawn("a")))
+    message = wire.Message("invitation", RUN, b"", "", "", invited)
+    return [
+        {
+            "run": RUN.hex(),
+            "secrets": "shake256 of server, server key, a, key a, nonce a (16 bytes), ...",
+            "parameters": parameters.encode().hex(),
+            "invitation": wire.encode(wire.signed(message, server)).hex(),
+            "seats": agreed.names,
+            "agreement": agreed.encode().hex(),
+            "hash": agreed.hash.hex(),
+            "seeds": {purpose: seed.hex() for purpose, seed in seeds.items()},
+            "commitments": wire.packed(*commitments).hex(),
+        }
+    ]
+
+
+PARTS = (packing, gradient_code, rounding, pads, sealing, agreements)
+
+
+def text_of(part: Any) -> str:
+    """The file of one part."""
+    found = {"protocol": wire.VERSION, "part": part.__name__, "what": part.__doc__, "cases": part()}
+    return json.dumps(found, indent=1) + "\n"
+
+
+def main() -> None:
+    """Write them all."""
+    FOLDER.mkdir(exist_ok=True)
+    for part in PARTS:
+        (FOLDER / f"{part.__name__}.json").write_text(text_of(part), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""Parties of the specification and of the package in one federation, in process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from spec.parties import Device as SpecDevice
+
+from codedfl.protocol.events import Outgoing, Turn
+from codedfl.protocol.messages import Message
+from codedfl.solve.solver import Solver
+
+
+class SolverForSpec:
+    """A solver of the package, as the specification's server asks for one."""
+
+    def __init__(self, solver: Solver, d: int, outputs: int) -> None:
+        self.solver, self._shape = solver, (d, outputs)
+
+    def start(self, gradient: list[float], rows: int) -> None:
+        self.solver.start(np.zeros(self._shape), np.array(gradient).reshape(self._shape), rows)
+
+    def request(self) -> list[list[float]] | None:
+        found = self.solver.request()
+        return None if found is None else found.tolist()
+
+    def receive(self, e: list[list[float]], image: list[float]) -> None:
+        self.solver.receive(np.array(e), np.array(image).reshape(self._shape))
+
+
+class SpecDeviceInPackage:
+    """A device of the specification, as the package's drivers talk to one."""
+
+    objection = ""
+
+    def __init__(self, device: SpecDevice, receive: Callable[[SpecDevice, bytes], list[bytes]]) -> None:
+        self.device, self.name, self._receive = device, device.name, receive
+
+    def receive(self, data: bytes, bulk: bytes = b"") -> Turn:
+        return Turn([Outgoing(("",), Message.decode(one)) for one in self._receive(self.device, data)])

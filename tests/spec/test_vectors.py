@@ -1,0 +1,122 @@
+"""The package makes the specification's vectors byte for byte, and opens what the specification made."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from codedfl.code.gradient_code import GradientCode
+from codedfl.crypto import pads, sealed
+from codedfl.crypto.sealed import Identity, RunKey
+from codedfl.exact.fixed_point import Bounds, FixedPoint
+from codedfl.exact.ring import Ring
+from codedfl.protocol.agreement import Agreement, Invitation, Member, Parameters
+from codedfl.protocol.messages import Commitments, Kind, Message, pack_list
+from spec import make_vectors, wire
+
+
+def cases(part: str) -> list[Any]:
+    return json.loads((make_vectors.FOLDER / f"{part}.json").read_text(encoding="utf-8"))["cases"]
+
+
+def secret(label: str, count: int = 32) -> bytes:
+    return hashlib.shake_256(label.encode()).digest(count)
+
+
+@pytest.mark.parametrize("part", make_vectors.PARTS, ids=lambda part: part.__name__)
+def test_the_files_are_what_the_specification_makes(part: Any) -> None:
+    found = (make_vectors.FOLDER / f"{part.__name__}.json").read_text(encoding="utf-8")
+    assert found == make_vectors.text_of(part)
+
+
+def test_there_is_no_other_file() -> None:
+    assert {path.stem for path in make_vectors.FOLDER.iterdir()} == {part.__name__ for part in make_vectors.PARTS}
+
+
+@pytest.mark.parametrize("case", cases("packing"))
+def test_packing(case: dict[str, Any]) -> None:
+    ring, numbers = Ring(tuple(case["primes"])), list(map(int, case["numbers"]))
+    residues = np.array([[(x + p // 2) % p - p // 2 for x in numbers] for p in ring.primes], dtype=np.float32)
+    assert ring.pack(residues).hex() == case["packed"]
+    assert list(ring.to_integers(ring.unpack(bytes.fromhex(case["packed"]), len(numbers)))) == numbers
+
+
+@pytest.mark.parametrize("case", cases("gradient_code"))
+def test_gradient_code(case: dict[str, Any]) -> None:
+    code = GradientCode(case["devices"], case["alpha"], case["primes"])
+    row, decoding = list(map(int, case["row"])), list(map(int, case["decoding"]))
+    for plane, prime, vector in zip(code.matrix(), code.primes, code.decoding_vector(case["survivors"]), strict=True):
+        assert plane[0].tolist() == [x % prime for x in row]
+        assert vector.tolist() == [x % prime for x in decoding]
+
+
+@pytest.mark.parametrize("case", cases("rounding"))
+def test_rounding(case: dict[str, Any]) -> None:
+    X, Y, e = (np.array(case[name]) for name in ("X", "Y", "e"))
+    scales = FixedPoint.derive(Bounds(*case["bounds"]), X.shape[1], case["owners"])
+    bits = [scales.feature_bits, scales.label_bits, scales.gram_bits, scales.constant_bits]
+    assert bits == case["fraction_bits"]
+    assert [scales.limit, scales.gram_limit, scales.cross_limit] == case["limits"]
+    assert scales.ring.to_integers(scales.gram(X)).tolist() == case["gram"]
+    constant = -scales.ring.to_integers(scales.cross(X, Y)).reshape(-1)
+    assert [*constant.tolist(), len(X)] == case["constant"]
+    integers, update_bits = scales.round_update(e)
+    assert (integers.tolist(), update_bits) == (case["update"], case["update_bits"])
+
+
+@pytest.mark.parametrize("case", cases("pads"))
+def test_pads(case: dict[str, Any]) -> None:
+    ring, seed, run = Ring(tuple(case["primes"])), bytes.fromhex(case["seed"]), bytes.fromhex(case["run"])
+    packed = ring.pack(pads.expand(ring, seed, run, case["label"], case["count"]))
+    assert case.get("packed", packed.hex()) == packed.hex()
+    assert case.get("sha256", "") in ("", hashlib.sha256(packed).hexdigest())
+
+
+def test_sealing() -> None:
+    envelope, bulk = cases("sealing")
+    sender, receiver = (RunKey(bytes.fromhex(envelope[who])) for who in ("sender", "receiver"))
+    context, plaintext = bytes.fromhex(envelope["context"]), bytes.fromhex(envelope["plaintext"])
+    fresh = bytes.fromhex(envelope["fresh"])
+    made = sealed.seal(sender, receiver.public, context, plaintext, lambda _: fresh)
+    assert made.hex() == envelope["sealed"]
+    assert sealed.open_sealed(receiver, sender.public, context, bytes.fromhex(envelope["sealed"])) == plaintext
+    text = secret(bulk["shake256"], bulk["length"])
+    encrypted = b"".join(sealed.encrypt_bulk(bytes.fromhex(bulk["content_key"]), bytes.fromhex(bulk["context"]), text))
+    assert hashlib.sha256(encrypted).hexdigest() == bulk["sha256"]
+
+
+def test_agreements() -> None:
+    (case,) = cases("agreements")
+    run, server, server_key = bytes.fromhex(case["run"]), Identity(secret("server")), RunKey(secret("server key"))
+    parameters = Parameters("coded-padded", 3, 4, 2, Bounds(1.0, 1.0, 100, 30), epochs=6, recipe=secret("recipe"))
+    assert parameters.encode().hex() == case["parameters"]
+    invitation = Invitation(run, server.public, server_key.public, parameters)
+    message = Message(Kind.INVITATION, run, b"", "", "", invitation.encoded).signed_by(server)
+    assert message.encode().hex() == case["invitation"]
+    members = []
+    for name in "abcde":
+        identity, run_key, nonce = Identity(secret(name)), RunKey(secret(f"key {name}")), secret(f"nonce {name}", 16)
+        signature = identity.sign(invitation.join_statement(name, run_key.public, nonce))
+        members.append(Member(name, identity.public, run_key.public, nonce, signature))
+    agreed = Agreement.freeze(invitation, members)
+    assert (list(agreed.names), agreed.encoded.hex(), agreed.hash.hex()) == (
+        case["seats"],
+        case["agreement"],
+        case["hash"],
+    )
+    assert Agreement.decode(bytes.fromhex(case["agreement"])).names == agreed.names
+    seeds = {purpose: bytes.fromhex(seed) for purpose, seed in case["seeds"].items()}
+    commitments = Commitments.to(seeds, "a", agreed.hash, Identity(secret("a")))
+    assert pack_list(commitments.fields()).hex() == case["commitments"]
+    commitments.check_signature("a", agreed.hash, Identity(secret("a")).public)
+
+
+def test_what_the_package_makes_the_specification_reads() -> None:
+    (case,) = cases("agreements")
+    agreed = wire.Agreement.decode(bytes.fromhex(case["agreement"]))
+    assert (agreed.names, agreed.hash.hex()) == (case["seats"], case["hash"])
+    assert wire.encode(wire.decode(bytes.fromhex(case["invitation"]))).hex() == case["invitation"]
