@@ -15,6 +15,7 @@ from sklearn.metrics import confusion_matrix, r2_score, roc_auc_score
 
 from codedfl.analyses import ClassScore, NumberScore, conduct, refit
 from codedfl.analyses.driving import read_total, total_json
+from codedfl.contract.merging import merged_study, recoded
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn, SubModel
 from codedfl.data.columns import CategoryColumn, NumberColumn
@@ -59,10 +60,10 @@ def test_rare_levels_are_merged_and_the_model_takes_raw_tables():
     found = conducted(study(), rows)
     # The mark of two gaps, burns with the next rarest ward, and the number of three rows.
     assert found.merged == ((0,), (), (2, 3), (1,))
-    merged = study().merged(found.merged)
+    merged = merged_study(study(), found.merged)
     assert merged.design_names == ("age", "crp", "crp missing", "ward = medicine", "ward = other")
     codes, target = pooled(rows)
-    codes = study().recoded(codes, found.merged)
+    codes = recoded(study(), codes, found.merged)
     scaling = found.model.recipe.preprocessing
     X = (merged.matrix(codes) - scaling.shift) / scaling.scale
     oracle = Ridge(alpha=len(X) * study().regularisation, solver="svd").fit(X, target)
@@ -72,7 +73,7 @@ def test_rare_levels_are_merged_and_the_model_takes_raw_tables():
     assert found.rows == len(X)
     assert isinstance(found.score, NumberScore)
     held, truth = pooled(rows, held_out=True)
-    held_predicted = found.model.predict(merged.matrix(study().recoded(held, found.merged)))
+    held_predicted = found.model.predict(merged.matrix(recoded(study(), held, found.merged)))
     assert found.score.r_squared == pytest.approx(r2_score(truth, held_predicted), rel=1e-9)
     assert found.inference.names[1:] == merged.design_names and found.no_inference == ""
     age, rare_too = found.models
@@ -243,9 +244,9 @@ def solved(made: Study, rows: list[Snapshot]) -> Callable[[Ask], np.ndarray]:
     """In place of a run: the ridge of all rows' features."""
 
     def products(ask: Ask) -> np.ndarray:
-        statistic = Products(made.merged(ask.merged), ask.point)
+        statistic = Products(merged_study(made, ask.merged), ask.point)
         codes, target = pooled(rows)
-        X, _ = statistic.recipe.features(statistic.study.matrix(made.recoded(codes, ask.merged)))
+        X, _ = statistic.recipe.features(statistic.study.matrix(recoded(made, codes, ask.merged)))
         Y = statistic.recipe.labels.encode(made.target.values(target))
         X = X.astype(np.float64)
         return np.linalg.solve(X.T @ X / len(X) + made.regularisation * np.eye(X.shape[1]), X.T @ Y / len(X))
@@ -263,15 +264,15 @@ def test_random_features_of_classes(features: str):
     assert isinstance(found.score, ClassScore)
     assert found.score.accuracy > 0.9
     codes, truth = pooled(rows, held_out=True)
-    merged = made.merged(found.merged)
-    predicted = found.model.predict(merged.matrix(made.recoded(codes, found.merged)))
+    merged = merged_study(made, found.merged)
+    predicted = found.model.predict(merged.matrix(recoded(made, codes, found.merged)))
     assert np.array_equal(found.score.confusion, confusion_matrix(truth, predicted))
     assert bool(found.total) == (features == "pca-rbf")
     if features == "pca-rbf":
         kind = found.model.recipe.feature_map
         assert isinstance(kind, PrincipalFourierFeatures)
         scaling = merged.preprocessing(None)
-        X = scaling.apply(merged.matrix(made.recoded(pooled(rows)[0], found.merged)))[0]
+        X = scaling.apply(merged.matrix(recoded(made, pooled(rows)[0], found.merged)))[0]
         values = np.linalg.eigvalsh(np.cov(X.T, bias=True))[::-1][:12]
         along = np.var((X - kind.principal.centre) @ kind.principal.components, axis=0)
         assert np.abs(along / values - 1).max() < 1e-9
@@ -282,7 +283,7 @@ def test_random_features_of_a_number():
     rows = dealt(made, stays())
     found = conducted(made, rows, solved(made, rows))
     held, truth = pooled(rows, held_out=True)
-    predicted = found.model.predict(made.merged(found.merged).matrix(made.recoded(held, found.merged)))
+    predicted = found.model.predict(merged_study(made, found.merged).matrix(recoded(made, held, found.merged)))
     assert isinstance(found.score, NumberScore)
     assert found.score.rows == len(truth)
     assert found.score.r_squared == pytest.approx(r2_score(truth, np.round(predicted)), rel=1e-9)

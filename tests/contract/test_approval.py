@@ -16,8 +16,8 @@ from codedfl.contract import ClassTarget, Roster, Snapshot, Study, StudyColumn
 from codedfl.contract.approval import approve
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.ledger import Approval, Ledger
+from codedfl.contract.merging import Merged
 from codedfl.contract.policy import Policy
-from codedfl.contract.study import Merged
 from codedfl.contract.words import Section, explain, printable
 from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.errors import InvalidInput

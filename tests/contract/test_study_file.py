@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from codedfl.contract import ClassTarget, NumberTarget, Study, StudyColumn, SubModel, load_study, parse_study
 from codedfl.contract.check import check_table
 from codedfl.contract.draft import draft_study, outer_range, unit_of_record
+from codedfl.contract.merging import merged_study, recoded
 from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.data.preprocessing import Moments
 from codedfl.data.tables import as_raw_table
@@ -128,8 +129,9 @@ def test_the_digest_is_that_of_the_meaning():
         ("range = [0, 60.0]\nstep = 1", "range = [0, 60.0]", "step of the target 'days' must be said, got nothing: the"
          " unit that every site records, such as step = 1 for whole numbers or step = 0.1 for one decimal"),
         ("range = [0, 110]", "rnge = [0, 110]",
-         "column 'age' must hold only indicator, kind, missing, name, range, scale, step, got 'rnge'"),
-        ('kind = "number"', 'kind = "date"', "kind of column 'age' must be number or category, got 'date'"),
+         "column 'age' must hold only in_model, indicator, kind, missing, missing_codes, name, range, scale, step, got"
+         " 'rnge'"),
+        ('kind = "number"', 'kind = "date"', "kind of column 'age' must be number or category or derived, got 'date'"),
         ('["a", "b"]', '["a"]', "levels of column 'ward' must be at least two different names, got ['a']"),
         ("least_participants = 4", "", "least_participants must be said, got nothing"),
         ("least_participants = 4", "least_participants = 2", "least_participants must be at least 3 and colluders + 2,"
@@ -163,8 +165,9 @@ def test_the_digest_is_that_of_the_meaning():
          "held_out must be 0 with noise: a score is an exact sum over rows, got 0.2"),
         ("[protection]", "[training]\nepochs = 1.5\n[protection]",
          "training.epochs must be a whole number, got 1.5"),
-        ("[protection]", "[extra]\n[protection]", "the file must hold only column, edition, features, format, id,"
-         " matrix, model, name, noise, protection, purpose, result, target, training, got 'extra'"),
+        ("[protection]", "[extra]\n[protection]", "the file must hold only column, complete_cases, edition, features,"
+         " format, formula, id, matrix, model, name, noise, protection, purpose, result, target, training, got"
+         " 'extra'"),
         ("[protection]", '[features]\nkind = "cubic"\n[protection]', "features must be linear or rbf or scattering"
          " or pca-rbf or onnx, got 'cubic'"),
         ("[protection]", '[features]\nkind = "pca-rbf"\ncomponents = 9\n[protection]',
@@ -269,10 +272,10 @@ def test_rare_levels_count_as_other(
     column: CategoryColumn, gone: tuple[int, ...], levels: tuple[str], codes: list[int]
 ):
     study = replace(parse_study(TEXT), columns=(StudyColumn(column),))
-    merged = study.merged((gone,))
+    merged = merged_study(study, (gone,))
     kept = merged.columns[0].column
     assert isinstance(kept, CategoryColumn) and kept.levels == levels
-    assert study.recoded(np.arange(len(column.levels))[:, None], (gone,))[:, 0].tolist() == codes
+    assert recoded(study, np.arange(len(column.levels))[:, None], (gone,))[:, 0].tolist() == codes
     if gone:
         found = merged.columns[0].codes(np.array([*column.levels, "never seen"]), "t")[0]
         assert found.tolist() == [*codes, levels.index(kept.other)], "raw tables map there too"
@@ -282,16 +285,16 @@ def test_rare_levels_count_as_other(
 def test_marks_of_gaps_and_whole_columns_go():
     study = replace(parse_study(TEXT), models=(SubModel("m", ("ward",)), SubModel("n", ("age", "ward"))))
     codes = np.array([[61, -1, 1]])
-    assert (study.merged(()), study.recoded(codes, ()).tolist()) == (study, codes.tolist())
-    merged = study.merged(((), (0,), (0, 1)))
+    assert (merged_study(study, ()), recoded(study, codes, ()).tolist()) == (study, codes.tolist())
+    merged = merged_study(study, ((), (0,), (0, 1)))
     assert merged.design_names == ("age", "crp")
     assert merged.models == (SubModel("n", ("age",)),)
-    assert study.merged(((1,), (), ())).design_names == ("crp", "crp missing", "ward = b")
-    assert study.recoded(codes, ((1,), (), ())).tolist() == [[-1, 1]]
-    assert study.recoded(codes, ((), (0,), (0, 1))).tolist() == [[61, -1]]
+    assert merged_study(study, ((1,), (), ())).design_names == ("crp", "crp missing", "ward = b")
+    assert recoded(study, codes, ((1,), (), ())).tolist() == [[-1, 1]]
+    assert recoded(study, codes, ((), (0,), (0, 1))).tolist() == [[61, -1]]
     for wrong in (((),), ((2,), (), ()), ((), (), (2,)), ((), (), (1, 0))):
         with pytest.raises(InvalidInput, match=r"^merged "):
-            study.merged(wrong)
+            merged_study(study, wrong)
 
 
 # -- the recipe

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codedfl.contract.study import Merged, Study, StudyColumn
+from codedfl.contract.merging import Merged
+from codedfl.contract.study import Study, StudyColumn, factors_of
 from codedfl.data.columns import CategoryColumn
 from codedfl.errors import InvalidInput
 from codedfl.statistics.cells import Cells, cell_sizes
@@ -94,15 +95,29 @@ def merge_rare(study: Study, total: Sequence[int]) -> Merged:
     counts = CellCounts(study, total)
     _check_rows(study, counts)
     _check_classes(study, counts)
-    merged = tuple(
-        _rare_levels(study, one.column, cells)
-        if isinstance(one.column, CategoryColumn)
-        else _rare_numbers(study, one, cells, counts.rows)
-        for one, cells in zip(study.columns, counts.columns, strict=True)
-    )
+    found: dict[str, tuple[int, ...]] = {}
+    for one, cells in zip(study.columns, counts.columns, strict=True):
+        if not one.width and not isinstance(one.column, CategoryColumn):
+            found[one.column.name] = ()  # nothing is summed of it
+        elif isinstance(one.column, CategoryColumn):
+            found[one.column.name] = _rare_levels(study, one.column, cells)
+        elif _made_of_rare(study, one, found):
+            found[one.column.name] = (1,)
+        else:
+            found[one.column.name] = _rare_numbers(study, one, cells, counts.rows)
+    merged = tuple(found.values())
     if "gram" in study.statistics:
         _check_varying(study, counts, merged)
     return merged if any(merged) else ()
+
+
+def _made_of_rare(study: Study, one: StudyColumn, found: dict[str, tuple[int, ...]]) -> bool:
+    """Whether a derived column has a factor of a level that is merged."""
+    categories = (other.column for other in study.columns if isinstance(other.column, CategoryColumn))
+    levels = {column.name: column.levels for column in categories}
+    return any(
+        factor.level and levels[factor.column].index(factor.level) in found[factor.column] for factor in factors_of(one)
+    )
 
 
 def _enough(study: Study, cell: Count) -> bool:
@@ -192,7 +207,7 @@ def _check_varying(study: Study, counts: CellCounts, merged: Merged) -> None:
         if isinstance(one.column, CategoryColumn):
             differs = sum(cell.rows >= study.smallest_cell for cell in cells) > 1
         else:
-            differs = gone != (1,) and cells[1].rows > 0
+            differs = one.width > 0 and gone != (1,) and cells[1].rows > 0
         if differs:
             _check_one(study, f"column {one.column.name!r}", varies)
     _check_one(study, f"the target {study.target.name!r}", counts.varies[-1])

@@ -9,7 +9,8 @@ import numpy as np
 
 from codedfl.analyses.linear import LinearTotal
 from codedfl.analyses.scoring import Score, ask_score
-from codedfl.contract.study import Merged, Study
+from codedfl.contract.merging import Merged, merged_study
+from codedfl.contract.study import Study
 from codedfl.data.features.principal import Principal, principal_directions
 from codedfl.data.model import TrainedModel
 from codedfl.statistics.statistic import Ask
@@ -55,7 +56,7 @@ def conduct_kernel(
     >>> next(conduct_kernel(Study("stays", (age,), days, 5000, 1000, 3, features="rbf"), ()))
     <Ask for products>
     """
-    final = study.merged(merged)
+    final = merged_study(study, merged)
     principal, flat, total = None, np.zeros(0), []
     if study.needs_covariance:
         total = yield Ask("gram", merged)

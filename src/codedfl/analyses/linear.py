@@ -7,7 +7,6 @@ n G - g g', and only then become floats: however far a column's mean lies from i
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -91,11 +90,7 @@ class LinearTotal:
             if name not in known:
                 raise InvalidInput(f"columns must be of the study ({', '.join(known)}), got {name!r}")
         chosen = [one.column.name in names for one in self.study.columns]
-        study = replace(
-            self.study,
-            columns=tuple(one for one, is_chosen in zip(self.study.columns, chosen, strict=True) if is_chosen),
-            models=(),
-        )
+        study = self.study.only(names)
         widths = [len(one.column.design_names) for one in self.study.columns]
         n_targets = len(self.study.target_limits)
         kept = np.flatnonzero([True, *np.repeat(chosen, widths), *[True] * n_targets])

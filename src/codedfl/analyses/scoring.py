@@ -8,7 +8,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from codedfl.contract.study import ClassTarget, Merged, Study
+from codedfl.contract.merging import Merged
+from codedfl.contract.study import ClassTarget, Study
 from codedfl.errors import InvalidInput
 from codedfl.statistics.score import BINS
 from codedfl.statistics.statistic import Ask

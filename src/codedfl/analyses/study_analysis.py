@@ -14,7 +14,8 @@ from codedfl.analyses.inference import Inference
 from codedfl.analyses.kernel import conduct_kernel
 from codedfl.analyses.linear import LinearTotal
 from codedfl.analyses.scoring import NumberScore, Score, ask_score
-from codedfl.contract.study import Merged, Study
+from codedfl.contract.merging import Merged, merged_study
+from codedfl.contract.study import Study
 from codedfl.data.model import TrainedModel
 from codedfl.errors import InvalidInput
 from codedfl.statistics.statistic import Ask
@@ -143,7 +144,7 @@ def conduct(study: Study) -> Generator[Ask, Any, StudyFindings]:
         raise InvalidInput(found.no_model)
     score = found.score
     if "score" in study.statistics and not why:
-        final = LinearTotal(study.merged(merged), integers)
+        final = LinearTotal(merged_study(study, merged), integers)
         score, why = yield from ask_score(final.study, merged, final.on_design(found.model.theta).ravel())
     models = tuple(
         refit(study, integers, merged, one.columns, one.regularisation, one.inference, one.name) for one in study.models
@@ -181,7 +182,7 @@ def refit(
     >>> found.inference.coefficients.round(6)
     array([-30.,   1.])
     """
-    linear = LinearTotal(study.merged(tuple(map(tuple, merged))), total)
+    linear = LinearTotal(merged_study(study, tuple(map(tuple, merged))), total)
     if columns is not None:
         wanted, known = set(columns), {one.column.name for one in study.columns}
         left = {one.column.name for one in linear.study.columns}

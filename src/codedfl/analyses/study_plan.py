@@ -11,6 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
+from codedfl.contract.merging import recoded
 from codedfl.contract.roster import Roster
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
@@ -188,6 +189,6 @@ class StudyRun:
         if not self.trains:
             return WholeNumbers(self._statistic.length, lambda ring: contribution(self.study, self.ask, snapshot, ring))
         study, train = self._statistic.study, snapshot.part(held_out=False)
-        codes = self.study.recoded(train.codes, self.ask.merged) if self.ask.merged else train.codes
+        codes = recoded(self.study, train.codes, self.ask.merged) if self.ask.merged else train.codes
         made = self.recipe.rows(study.matrix(codes), study.target.values(train.target))
         return Rows(made.X.astype(np.float64), made.Y)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json as json_module
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, get_args
 
@@ -27,7 +28,7 @@ from codedfl.contract.draft import PARTICIPANTS, draft_study
 from codedfl.contract.policy import Policy, load_policy
 from codedfl.contract.words import Section, explain, printable
 from codedfl.data.dataset import Task
-from codedfl.data.tables import read_file
+from codedfl.data.tables import RawTable, read_file
 from codedfl.errors import InvalidInput
 from codedfl.files import write_text
 from codedfl.private_files import default_state_dir
@@ -41,7 +42,12 @@ StudyFile = Annotated[Path, typer.Argument(metavar="STUDY", help="A study file (
 @app.command("new")
 def new(
     sample: Annotated[Path, typer.Argument(metavar="TABLE", help="A table like those that the devices have.")],
-    target: Annotated[str, typer.Option(metavar="COLUMN", help="The column to predict.")],
+    target: Annotated[
+        str, typer.Option(metavar="COLUMN", help="The column to predict.", show_default="the formula's")
+    ] = "",
+    formula: Annotated[
+        str, typer.Option(metavar="TEXT", help="Such as 'days ~ age * C(ward) + log(cost)'; says which columns.")
+    ] = "",
     columns: Annotated[
         str, typer.Option(metavar="A,B", help="Columns to learn from.", show_default="all but the target")
     ] = "",
@@ -62,15 +68,22 @@ def new(
         raise InvalidInput(f"--out must be a new file, got {str(out)!r}, which exists")
     if columns and drop:
         raise InvalidInput(f"--drop must be left out with --columns, which says it all, got {drop!r}")
-    text = draft_study(
-        read_file(sample),
-        target,
-        sample.name.partition(".")[0],
-        options.listed(drop),
-        participants,
-        task,
-        keep=options.listed(columns) or None,
-    )
+    if formula and (columns or drop or target):
+        raise InvalidInput("--target, --columns and --drop must be left out with --formula, which says it all")
+    if not formula and not target:
+        raise InvalidInput("--target must be said, or --formula, got neither")
+    chosen = (options.listed(drop), participants, task)
+
+    def draft(table: RawTable, keep: tuple[str, ...] | None) -> str:
+        label = target or formula.partition("~")[0].strip().strip("`")
+        return draft_study(table, label, sample.name.partition(".")[0], *chosen, keep=keep)
+
+    if formula:
+        from codedfl.contract.formula import draft_with_formula  # nobody else needs its parser
+
+        text = draft_with_formula(read_file(sample), formula, draft)
+    else:
+        text = draft(read_file(sample), options.listed(columns) or None)
     write_text(out, text)
     screen.say(f"wrote {out}: read every line, change what is wrong, then try codedfl study check {out} {sample}")
 
@@ -82,8 +95,13 @@ def check(
     json: options.Json = None,
 ) -> None:
     """Say what of a table would be clipped, rounded, missing or unknown. Nothing leaves this machine."""
-    screen = Screen(json)
-    found = check_table(load_study(study), read_file(data))
+    screen, loaded = Screen(json), load_study(study)
+    found = check_table(loaded, read_file(data))
+    if loaded.formula and find_spec("formulaic") is not None:
+        from codedfl.contract.formula import formula_objection
+
+        if wrong := formula_objection(loaded):
+            found = replace(found, objections=(*found.objections, wrong))
     _show_check(screen, found)
     screen.write_json({"command": "study check", **asdict(found), "usable": found.usable})
     if not found.usable:
@@ -189,8 +207,9 @@ def _show_check(screen: Screen, found: TableCheck) -> None:
     screen.show(shown)
     for line in (*found.objections, *(one.objection for one in found.columns if one.objection)):
         screen.remark(f"cannot be used: {line}")
+    left_out = f" without gaps ({found.left_out} left out)" if found.left_out else ""
     verdict = "can take part" if found.usable else "cannot take part as it is"
-    screen.say(f"{found.table}: {found.rows} row{'s' * (found.rows != 1)}, {verdict}")
+    screen.say(f"{found.table}: {found.rows} row{'s' * (found.rows != 1)}{left_out}, {verdict}")
 
 
 def _show_sections(screen: Screen, sections: tuple[Section, ...]) -> None:

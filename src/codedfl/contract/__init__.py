@@ -2,13 +2,12 @@
 
 from codedfl.contract.roster import Member, Roster, load_roster, save_roster
 from codedfl.contract.snapshot import Snapshot, take_snapshot
-from codedfl.contract.study import ClassTarget, Merged, NumberTarget, Study, StudyColumn, SubModel
+from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn, SubModel
 from codedfl.contract.toml_file import load_study, parse_study
 
 __all__ = [
     "ClassTarget",
     "Member",
-    "Merged",
     "NumberTarget",
     "Roster",
     "Snapshot",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from codedfl.contract.snapshot import Snapshot, take_snapshot
-from codedfl.contract.study import ClassTarget, Study, StudyColumn
+from codedfl.contract.study import ClassTarget, Study, StudyColumn, factors_of
 from codedfl.contract.study_columns import GAP, Grid
 from codedfl.data.columns import NumberColumn, as_texts
 from codedfl.data.tables import RawTable
@@ -53,11 +53,13 @@ class DesignCheck:
 class TableCheck:
     """All columns of the study, and what speaks against the table as a whole.
 
+    left_out: rows with gaps, in a study that takes complete cases only; ``rows`` are the others.
     design: what the design columns do on the training rows, if the table can be used at all.
     """
 
     table: str
     rows: int
+    left_out: int
     columns: tuple[ColumnCheck, ...]
     objections: tuple[str, ...]
     design: tuple[DesignCheck, ...] = ()
@@ -81,6 +83,7 @@ def check_table(study: Study, table: RawTable) -> TableCheck:
     [(1, 0), (0, 1)]
     """
     objections = []
+    given, table = len(table), _complete(study, table)
     if not 1 <= len(table) <= study.max_rows_per_device:
         objections.append(f"{table.name} must have between 1 and {study.max_rows_per_device} rows, got {len(table)}")
     try:
@@ -89,13 +92,21 @@ def check_table(study: Study, table: RawTable) -> TableCheck:
             table.column(study.id, "id")
     except InvalidInput as error:
         objections.append(str(error))
-    columns = (*(_checked(one, table) for one in study.columns), _target(study, table))
+    listed = (one for one in study.columns if not factors_of(one))
+    columns = (*(_checked(one, table) for one in listed), _target(study, table))
+    counts = (table.name, len(table), given - len(table), columns)
     if objections or any(one.objection is not None for one in columns):
-        return TableCheck(table.name, len(table), columns, tuple(objections))
+        return TableCheck(*counts, tuple(objections))
     # Which rows are held out is the device's secret; any key shows how many there would be, about.
     design = check_design(study, take_snapshot(study, table, bytes(16)))
     objection = design_objection(study, design)
-    return TableCheck(table.name, len(table), columns, (objection,) if objection else (), design)
+    return TableCheck(*counts, (objection,) if objection else (), design)
+
+
+def _complete(study: Study, table: RawTable) -> RawTable:
+    """The rows that the study takes; all of a table that lacks a column, whose check says so."""
+    names = {one.column.name for one in study.columns if not factors_of(one)} | {study.target.name}
+    return study.complete(table) if names <= set(table.names) else table
 
 
 def check_design(study: Study, rows: Snapshot) -> tuple[DesignCheck, ...]:
@@ -130,7 +141,12 @@ def design_objection(study: Study, design: tuple[DesignCheck, ...]) -> str:
     Rare levels and gaps are counted over all devices first, and merged; a column of numbers that is the same for nearly
     everybody would be a selector of rows. Random features mix all columns, so there a column shows nobody.
     """
-    numbers = {one.column.name for one in study.columns if isinstance(one.column, NumberColumn)}
+    numbers = {
+        one.column.name
+        for one in study.columns
+        # What has a level in it is counted over all devices, as levels are.
+        if isinstance(one.column, NumberColumn) and not any(factor.level for factor in factors_of(one))
+    }
     for one in design if study.features == "linear" else ():
         if one.name in numbers and 0 < one.differs < study.smallest_cell:
             return (

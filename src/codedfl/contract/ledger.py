@@ -11,9 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from codedfl.contract.merging import LevelGroups, Merged, told_apart
 from codedfl.contract.row_rule import merge_objection, row_objection
 from codedfl.contract.snapshot import RowTags
-from codedfl.contract.study import LevelGroups, Merged, Study
+from codedfl.contract.study import Study
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.protocol.messages import check_types, pack_list, unpack_list
 
@@ -186,11 +187,11 @@ class Ledger:
         """Over all exact studies, whoever asks: two different coarsenings together are finer than each."""
         exact = {one.digest for one in self.approvals if one.rho is None}
         given = (one.groups for one in self.contributions if one.digest in exact)
-        return merge_objection(study.told_apart(ask.merged), given)
+        return merge_objection(told_apart(study, ask.merged), given)
 
     def contribute(self, study: Study, ask: Asked, run: bytes, when: str) -> None:
         """Record a contribution; it must be on the disk before anything leaves."""
-        new = Contribution(study.digest(), ask.statistic, ask.digest(study), run, when, study.told_apart(ask.merged))
+        new = Contribution(study.digest(), ask.statistic, ask.digest(study), run, when, told_apart(study, ask.merged))
         known = {(one.digest, one.argument, one.run) for one in self.contributions}
         if (new.digest, new.argument, new.run) not in known:
             self.contributions.append(new)

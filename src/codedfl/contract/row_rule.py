@@ -29,8 +29,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from codedfl.contract.merging import LevelGroups
 from codedfl.contract.snapshot import RowTags, Tags
-from codedfl.contract.study import LevelGroups
 
 _TELLS_APART = 0.9  # the share of rows that must differ from all others
 _SAME = 0.5  # the share of a column's values that stay, unless it was written anew

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from codedfl.contract.study import Study
+from codedfl.contract.study import Study, factors_of
 from codedfl.data.columns import as_texts
 from codedfl.data.recipe import Clipped
 from codedfl.data.tables import RawTable
@@ -35,6 +35,7 @@ class Snapshot:
     codes: n x n_columns, as ``StudyColumn.codes`` has them. target: n codes. held_out: which rows are kept for the
         score.
     clipped: how many values of each column of the table, and targets, lay beyond their ranges.
+    left_out: how many rows of the table had gaps, in a study that takes complete cases only.
 
     >>> rows = Snapshot(bytes(32), np.array([[61]]), np.array([7]), np.array([False]))
     >>> Snapshot.decode(rows.encode()).codes.tolist()
@@ -46,6 +47,7 @@ class Snapshot:
     target: Integers
     held_out: NDArray[np.bool_]
     clipped: Clipped = field(default_factory=lambda: Clipped(np.zeros(0, dtype=np.int64)))
+    left_out: int = 0
 
     def __len__(self) -> int:
         return len(self.target)
@@ -56,11 +58,12 @@ class Snapshot:
     def part(self, held_out: bool) -> Snapshot:
         """The rows held out, or the rows to train on."""
         chosen = self.held_out == held_out
-        return Snapshot(self.study, self.codes[chosen], self.target[chosen], self.held_out[chosen], self.clipped)
+        codes, target, held = (one[chosen] for one in (self.codes, self.target, self.held_out))
+        return replace(self, codes=codes, target=target, held_out=held)
 
     def encode(self) -> bytes:
         arrays = (self.codes.astype("<i8"), self.target.astype("<i8"), self.held_out.astype("u1"))
-        counts = [int(one) for one in (*self.clipped.columns, self.clipped.targets)]
+        counts = [int(one) for one in (*self.clipped.columns, self.clipped.targets, self.left_out)]
         return pack_list([FORMAT, self.study, *self.codes.shape, *(one.tobytes() for one in arrays), counts])
 
     @classmethod
@@ -72,7 +75,7 @@ class Snapshot:
             said, study, n, width, codes, target, held_out, counts = check_types(fields, types, "a snapshot")
             check_types(counts, (int,) * len(counts), "a snapshot's counts")
             lengths = (len(codes), len(target), len(held_out))
-            if said != FORMAT or lengths != (8 * n * width, 8 * n, n) or min(n, width) < 0 or not counts:
+            if said != FORMAT or lengths != (8 * n * width, 8 * n, n) or min(n, width) < 0 or len(counts) < 2:
                 raise MessageRefused("the sizes do not fit")
         except MessageRefused as error:
             raise InvalidInput(f"a snapshot must be as it was saved, got something else ({error})") from None
@@ -81,7 +84,8 @@ class Snapshot:
             np.frombuffer(codes, dtype="<i8").reshape(n, width).astype(np.int64),
             np.frombuffer(target, dtype="<i8").astype(np.int64),
             np.frombuffer(held_out, dtype="u1") != 0,
-            Clipped(np.array(counts[:-1], dtype=np.int64), counts[-1]),
+            Clipped(np.array(counts[:-2], dtype=np.int64), counts[-2]),
+            counts[-1],
         )
 
 
@@ -98,11 +102,14 @@ def take_snapshot(study: Study, table: RawTable, key: bytes) -> Snapshot:
     >>> take_snapshot(study, as_raw_table({"age": [61.4], "days": [7]}), bytes(32)).codes.tolist()
     [[61]]
     """
+    left_out, table = len(table), study.complete(table)
+    left_out -= len(table)
     if not 1 <= len(table) <= study.max_rows_per_device:
         raise InvalidInput(f"{table.name} must have between 1 and {study.max_rows_per_device} rows, got {len(table)}")
     codes, clipped = study.codes(table)
     target, clipped_targets = study.target_codes(table)
-    return Snapshot(study.digest(), codes, target, _held_out(study, table, key), Clipped(clipped, clipped_targets))
+    counts = Clipped(clipped, clipped_targets)
+    return Snapshot(study.digest(), codes, target, _held_out(study, table, key), counts, left_out)
 
 
 def _held_out(study: Study, table: RawTable, key: bytes) -> NDArray[np.bool_]:
@@ -200,8 +207,9 @@ def row_tags(study: Study, table: RawTable, key: bytes) -> RowTags:
     >>> [len(set(map(tuple, one.tolist()))) for one in (tags.raw, tags.used)]
     [2, 1]
     """
+    table = study.complete(table)
     names = (*study.table_columns.names, study.target.name)
-    raw = [_tags_of(name, table.column(name), as_texts, key) for name in names]
+    raw = _raw_tags(study, table, key)
     codes, (target, _) = study.codes(table)[0].T, study.target_codes(table)
     columns = zip(names, (*study.columns, study.target), (*codes, target), strict=True)
     used = [_tags_of(name, of_column, one.used, key) for name, one, of_column in columns]
@@ -211,6 +219,18 @@ def row_tags(study: Study, table: RawTable, key: bytes) -> RowTags:
     return RowTags(
         names, np.stack(raw, axis=1), np.stack(used, axis=1), study.id or "", ids, _held_out(study, table, key)
     )
+
+
+def _raw_tags(study: Study, table: RawTable, key: bytes) -> list[Tags]:
+    """Of each column and the target; a derived value is as the table has it where all that it is made of is."""
+    tags: dict[str, Tags] = {}
+    for one in study.columns:
+        name, factors = one.column.name, factors_of(one)
+        if factors:
+            tags[name] = np.stack([tags[one.column] for one in factors]).sum(axis=0, dtype=np.uint64)
+        else:
+            tags[name] = _tags_of(name, table.column(name), as_texts, key)
+    return [*tags.values(), _tags_of(study.target.name, table.column(study.target.name), as_texts, key)]
 
 
 def _tags_of(name: str, values: Rows, texts: Callable[[Any], Rows], key: bytes) -> Tags:

@@ -6,15 +6,17 @@ All parties have the same study: its ``digest`` is what they agree to. Rows beco
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from codedfl.contract.study_columns import ClassTarget, NumberTarget, StudyColumn
+from codedfl.contract.study_columns import ClassTarget, NumberTarget, StudyColumn, gaps
 from codedfl.data.canonical import canonical_digest
-from codedfl.data.columns import CategoryColumn, Columns
+from codedfl.data.columns import Columns, DerivedColumn, without_codes
+from codedfl.data.derived import Factor, interval, product
 from codedfl.data.features import (
     FEATURE_MAPS,
     FeatureChoice,
@@ -35,18 +37,13 @@ from codedfl.errors import InvalidInput
 from codedfl.exact.fixed_point import HEADROOM, Bounds, FixedPoint
 from codedfl.exact.ring import Ring
 from codedfl.privacy.budget import Budget
-from codedfl.typing import Floats, Integers, JsonObject
+from codedfl.typing import Floats, Integers, JsonObject, Rows
 
-__all__ = ["ClassTarget", "LevelGroups", "Merged", "NumberTarget", "Study", "StudyColumn", "SubModel"]
-
-Merged = tuple[tuple[int, ...], ...]
-LevelGroups = frozenset[frozenset[str]]  # of one column: levels in one group are counted as one
-"""For each column the places of the levels that become "other" (a category), or (0,) to drop the mark of gaps and (1,)
-to drop the column (a number), or () to leave it; the empty tuple leaves all."""
+__all__ = ["ClassTarget", "NumberTarget", "Study", "StudyColumn", "SubModel"]
 
 _CONSTANT = 1e-12
 _LEAST_BITS = 2  # of an update's entries, and of the rows' grid in units of a column
-_MOST_TEXT = {"name": 200, "purpose": 4000}  # characters: what people read must fit a screen
+_MOST_TEXT = {"name": 200, "purpose": 4000, "formula": 1000}  # characters: what people read must fit a screen
 _MOST = 1 << 53
 
 
@@ -80,6 +77,8 @@ class Study:
     least_participants: the least number of participants, itself included, with which a device takes part.
     edition: counts the times that the same study is made again on newer rows.
     id: a column that tells rows apart, such as a patient's number. It never leaves the device and is no feature.
+    formula: what the author wrote, such as "days ~ age * C(ward)"; for people: what counts is the list of columns.
+    complete_cases: whether rows with a gap in the target, or in a column that says nothing of gaps, are left out.
     colluders: z, the number of devices that may help the server without learning more than the totals over pods.
     holders: how many devices hold seeds and answer; None is all up to 50, then a dozen per role.
     roster, server_key: SHA-256 of the roster's meaning and the server's public key, both in hex; "" is for rehearsals
@@ -123,6 +122,8 @@ class Study:
     purpose: str = ""
     edition: int = 1
     id: str | None = None
+    formula: str = ""
+    complete_cases: bool = False
     colluders: int = 1
     holders: int | None = None
     roster: str = ""
@@ -166,8 +167,24 @@ class Study:
                 raise InvalidInput(f"{name} must have at most {most} characters, got {len(getattr(self, name))}")
         if not self.name.strip():
             raise InvalidInput("name must not be empty")
+        if not self.design_names:
+            raise InvalidInput("columns must have at least one that is in_model, got none")
+        self._check_derived()
         self.target.labels()
         _ = self.target.limits
+
+    def _check_derived(self) -> None:
+        """A derived column must not clip: a range that does would pick out rows."""
+        ends = {one.column.name: one.range for one in self.columns if not isinstance(one.column, DerivedColumn)}
+        for one in self.columns:
+            if isinstance(one.column, DerivedColumn):
+                low, high = interval(one.column.factors, ends)
+                room = one.grid.step / 2
+                if not one.grid.range[0] <= low + room or not high - room <= one.grid.range[1]:
+                    raise InvalidInput(
+                        f"range of column {one.column.name!r} must hold what its factors give, [{low:g}, {high:g}],"
+                        f" got {list(one.grid.range)}"
+                    )
 
     def _check_numbers(self) -> None:
         if self.least_participants < max(3, self.colluders + 2):
@@ -378,13 +395,44 @@ class Study:
         """
         codes = np.empty((len(table), len(self.columns)), dtype=np.int64)
         clipped = np.zeros(len(self.columns), dtype=np.int64)
+        seen: dict[str, Rows] = {}
         for place, one in enumerate(self.columns):
-            codes[:, place], report = one.codes(table.column(one.column.name), table.name)
+            column = one.column
+            values = product(column.factors, seen) if isinstance(column, DerivedColumn) else table.column(column.name)
+            codes[:, place], report = one.codes(values, table.name)
             objection = report.objection(table.name)
             if objection is not None:
                 raise InvalidInput(objection)
-            clipped[place] = report.n_clipped
+            clipped[place] = 0 if isinstance(column, DerivedColumn) else report.n_clipped
+            if column.name in self.inputs:
+                seen[column.name] = one.values(codes[:, place])
         return codes, clipped
+
+    @cached_property
+    def inputs(self) -> frozenset[str]:
+        """Names of the columns that derived ones are made of."""
+        return frozenset(factor.column for one in self.columns for factor in factors_of(one))
+
+    def complete(self, table: RawTable) -> RawTable:
+        """The rows that the study takes of a table: all, or those without gaps where it takes complete cases only."""
+        if not self.complete_cases:
+            return table
+        gap = gaps(without_codes(table.column(self.target.name, "the target"), self.target.missing_codes))
+        for one in self.columns:
+            if one.column.missing is None and not isinstance(one.column, DerivedColumn):
+                gap = gap | gaps(without_codes(table.column(one.column.name), one.column.missing_codes))
+        return table.rows(~gap)
+
+    def only(self, names: Collection[str]) -> Study:
+        """The study with these columns in its model; what derived ones are made of stays beside it."""
+        kept = [one for one in self.columns if one.column.name in names]
+        inputs = {factor.column for one in kept for factor in factors_of(one)}
+        beside = [
+            replace(one, column=replace(one.column, in_model=False))
+            for one in self.columns
+            if one.column.name in inputs - set(names)
+        ]
+        return replace(self, columns=(*beside, *kept), models=())
 
     def target_codes(self, table: RawTable) -> tuple[Integers, int]:
         """The whole number of each row's target, and how many were clipped."""
@@ -403,50 +451,6 @@ class Study:
         step, zero = self.design_units
         values: Floats = zero + step * self.design(codes)
         return values
-
-    # -- rare levels
-
-    def merged(self, merged: Merged) -> Study:
-        """The study with rare levels counted as "other" and rare marks of gaps dropped.
-
-        A column of which fewer than two levels are left goes, also from the models.
-        """
-        if not merged:
-            return self
-        columns = tuple(one for one, _ in self._merges(merged) if one is not None)
-        names = {one.column.name for one in columns}
-        models = (replace(one, columns=tuple(name for name in one.columns if name in names)) for one in self.models)
-        kept = tuple(one for one in models if one.columns)
-        width = sum(one.width for one in columns)
-        components = None if self.components is None else min(self.components, width)
-        return replace(self, columns=columns, models=kept, components=components)
-
-    def recoded(self, codes: Integers, merged: Merged) -> Integers:
-        """Codes of this study as the merged one has them."""
-        if not merged:
-            return codes
-        kept = [
-            codes[:, place] if isinstance(self.columns[place].range, tuple) else new[codes[:, place]]
-            for place, (column, new) in enumerate(self._merges(merged))
-            if column is not None
-        ]
-        return np.stack(kept, axis=1)
-
-    def told_apart(self, merged: Merged) -> dict[str, LevelGroups]:
-        """Per category column, the groups of levels that totals with this merging tell apart."""
-        groups: dict[str, LevelGroups] = {}
-        for one, (_, codes) in zip(self.columns, self._merges(merged or ((),) * len(self.columns)), strict=True):
-            if isinstance(one.column, CategoryColumn):
-                together: dict[int, set[str]] = {}
-                for level, code in zip(one.column.levels, codes.tolist(), strict=True):
-                    together.setdefault(code, set()).add(level)
-                groups[one.column.name] = frozenset(map(frozenset, together.values()))
-        return groups
-
-    def _merges(self, merged: Merged) -> list[tuple[StudyColumn | None, Integers]]:
-        if len(merged) != len(self.columns):
-            raise InvalidInput(f"merged must have one entry per column ({len(self.columns)}), got {len(merged)}")
-        return [one.merged(gone) for one, gone in zip(self.columns, merged, strict=True)]
 
     # -- the recipe
 
@@ -471,7 +475,7 @@ class Study:
         principal: components of the scaled columns over all devices, if the study needs their covariance.
         """
         preprocessing = self.preprocessing(moments)
-        gamma = self._gamma(preprocessing.n_columns) if self.gamma is None else self.gamma
+        gamma = default_gamma(preprocessing.n_columns) if self.gamma is None else self.gamma
         features: FeatureMap
         if self.needs_covariance:
             if principal is None:
@@ -542,15 +546,11 @@ class Study:
             f" {np.max(reach):.2g} times its unit: narrow it, or give fewer max_rows"
         )
 
-    def _ranges(self) -> tuple[Floats, Floats]:
-        low, high = np.array([ends for one in self.columns for ends in one.ranges]).T
-        return low, high
-
     def preprocessing(self, moments: Moments | None) -> Preprocessing:
         """The scaling of the columns of X."""
         if self.needs_moments and moments is None:
             raise InvalidInput("moments must be given for this study, got None")
-        low, high = self._ranges()
+        low, high = np.array([ends for one in self.columns for ends in one.ranges]).T
         by_moments = np.array([flag for one in self.columns for flag in one.by_moments])
         if moments is None:
             return Preprocessing.from_range(low, high, len(low))
@@ -559,14 +559,14 @@ class Study:
         deviation = np.sqrt(moments.variance)
         constant = deviation <= _CONSTANT * np.abs(moments.mean)
         scale = np.where(by_moments, np.where(constant, 0.0, deviation), high - low)
-        shift = moments.mean  # every column is centred
         divisor = np.where(scale > 0, scale, 1.0)
-        return Preprocessing(shift, scale, (low - shift) / divisor, (high - shift) / divisor)
+        mean = moments.mean  # every column is centred
+        return Preprocessing(mean, scale, (low - mean) / divisor, (high - mean) / divisor)
 
     def _frozen_encoder(self) -> FrozenEncoder:
-        width = self.width
-        return FrozenEncoder(width, self.n_features, self.encoder_bound or 0.0, self.encoder or "")
+        return FrozenEncoder(self.width, self.n_features, self.encoder_bound or 0.0, self.encoder or "")
 
-    def _gamma(self, n_columns: int) -> float:
-        """By the public rule for columns that their ranges scale to [0, 1]."""
-        return default_gamma(n_columns)
+
+def factors_of(one: StudyColumn) -> tuple[Factor, ...]:
+    """What a derived column is the product of; of any other column nothing."""
+    return one.column.factors if isinstance(one.column, DerivedColumn) else ()

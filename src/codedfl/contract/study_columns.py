@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from codedfl.data.columns import CategoryColumn, ColumnReport, NumberColumn, as_levels
+from codedfl.data.columns import CategoryColumn, ColumnReport, DerivedColumn, NumberColumn, as_levels, without_codes
 from codedfl.data.labels import ClassLabels, Labels, TargetLabels
 from codedfl.errors import InvalidInput
 from codedfl.typing import Floats, Integers, JsonObject, Rows
@@ -113,6 +114,18 @@ class StudyColumn:
         low, high = self.grid.range
         if self.column.missing is not None and not low <= self.column.missing <= high:
             raise InvalidInput(f"missing of column {name!r} must lie within its range, got {self.column.missing:g}")
+        if inside := [one for one in self.column.missing_codes if low <= one <= high]:
+            raise InvalidInput(f"missing_codes of column {name!r} must lie outside its range, got {inside[0]:g}")
+
+    @property
+    def base(self) -> int:
+        """The code that most rows may have in common: the lowest of a number, that of 0 of a derived column.
+
+        Products with a level and splines are 0 wherever they have nothing to say.
+        """
+        if not isinstance(self.column, DerivedColumn):
+            return 0
+        return int(self.grid.codes(np.zeros(1))[0][0])
 
     @property
     def grid(self) -> Grid:
@@ -131,16 +144,19 @@ class StudyColumn:
         A gap of a number is -1; so is, in a category, a value that the report refuses.
         """
         if isinstance(self.column, CategoryColumn):
-            encoded, report = self.column.encode(values, table)
-            places = np.nan_to_num(encoded) @ np.arange(1.0, len(self.column.levels))
-            return np.where(np.isnan(encoded[:, 0]), GAP, places).astype(np.int64), report
-        numbers, report = NumberColumn(self.column.name).encode(values, table)
+            texts, report = self.column.named(values)
+            order = np.argsort(self.column.levels)
+            places = order[np.searchsorted(self.column.levels, texts, sorter=order) % len(order)]
+            return np.where(texts == "", GAP, places).astype(np.int64), report
+        plain = NumberColumn(self.column.name, missing_codes=self.column.missing_codes)
+        numbers, report = plain.encode(values, table)
         codes, clipped = self.grid.codes(numbers[:, 0])
         return codes, replace(report, refused=self.column.missing is None, n_clipped=clipped)
 
-    def values(self, codes: Integers) -> Floats:
-        """The real numbers of a number column; gaps take ``column.missing``."""
-        assert isinstance(self.column, NumberColumn)
+    def values(self, codes: Integers) -> Rows:
+        """The names of levels, or the real numbers of a number column, whose gaps take ``column.missing``."""
+        if isinstance(self.column, CategoryColumn):
+            return np.array(self.column.levels)[codes]
         fill = np.nan if self.column.missing is None else self.column.missing
         return np.where(codes == GAP, fill, self.grid.values(codes))
 
@@ -150,7 +166,7 @@ class StudyColumn:
         A gap takes the code of ``missing``.
         """
         if isinstance(self.column, CategoryColumn):
-            return np.equal(codes[:, None], np.arange(1, len(self.column.levels))).astype(np.int64)
+            return np.equal(codes[:, None], np.arange(1, 1 + self.width)).astype(np.int64)
         fill = 0.0 if self.column.missing is None else self.column.missing
         filled = np.where(codes == GAP, self.grid.codes(np.array([fill]))[0], codes) - self.grid.offset
         return np.stack([filled, codes == GAP], axis=1)[:, : self.width].astype(np.int64)
@@ -183,7 +199,7 @@ class StudyColumn:
         return self._first(self.range is not None and self.scale == "moments", False)
 
     def _first(self, first: T, others: T) -> list[T]:
-        return [first, *[others] * (self.width - 1)]
+        return [first, *[others] * (self.width - 1)][: self.width]
 
     def merged(self, gone: tuple[int, ...]) -> tuple[StudyColumn | None, Integers]:
         """The column with rare levels counted as "other", or without its mark of gaps; and the new code of each old.
@@ -211,7 +227,7 @@ class StudyColumn:
         if len(kept) < 2:
             return None, codes
         missing = other if self.column.missing in taken else self.column.missing
-        return StudyColumn(CategoryColumn(name, kept, missing, other)), codes
+        return StudyColumn(replace(self.column, levels=kept, missing=missing, other=other)), codes
 
     def to_dict(self) -> JsonObject:
         of_number = {"range": self.range, "step": self.step, "scale": self.scale} if self.range else {}
@@ -225,6 +241,7 @@ class NumberTarget:
     name: the column's name.
     range: public, [low, high]; values beyond are clipped to it and counted.
     step: its unit of record at the site that writes coarsest.
+    missing_codes: numbers that the tables have in place of a gap.
 
     >>> NumberTarget("days", (0.0, 60.0), 1.0).codes(np.array([7.0]), "t.csv")[0].tolist()
     [7]
@@ -233,6 +250,7 @@ class NumberTarget:
     name: str
     range: tuple[float, float]
     step: float
+    missing_codes: tuple[float, ...] = ()
 
     @property
     def grid(self) -> Grid:
@@ -243,6 +261,7 @@ class NumberTarget:
 
     def codes(self, values: Rows, table: str) -> tuple[Integers, int]:
         """The place of each row's value on the grid, and how many were clipped. Gaps are refused."""
+        values = without_codes(values, self.missing_codes)
         _check_no_gaps(self.name, values, table)
         if values.dtype.kind == "U":
             first = repr(str(values[0])) if len(values) else "no rows"
@@ -269,7 +288,8 @@ class NumberTarget:
         return [(self.grid.step, self.grid.zero)]
 
     def to_dict(self) -> JsonObject:
-        return {"name": self.name, "range": self.range, "step": self.step}
+        codes = {"missing_codes": self.missing_codes} if self.missing_codes else {}
+        return {"name": self.name, "range": self.range, "step": self.step, **codes}
 
 
 @dataclass(frozen=True)
@@ -278,6 +298,7 @@ class ClassTarget:
 
     name: the column's name.
     classes: all there may be, ascending: text, or whole numbers.
+    missing_codes: texts or numbers that the tables have in place of a gap.
 
     >>> ClassTarget("sick", ("no", "yes")).codes(np.array(["yes", "no"]), "t.csv")[0].tolist()
     [1, 0]
@@ -285,6 +306,7 @@ class ClassTarget:
 
     name: str
     classes: tuple[str, ...] | tuple[int, ...]
+    missing_codes: tuple[str | float, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "classes", self.labels().classes)
@@ -294,6 +316,7 @@ class ClassTarget:
 
     def codes(self, values: Rows, table: str) -> tuple[Integers, int]:
         """The place of each row's class, and 0: none is clipped. Gaps and unknown classes are refused."""
+        values = without_codes(values, self.missing_codes)
         _check_no_gaps(self.name, values, table)
         classes = self.classes
         named = as_levels(values, [str(one) for one in classes]) if isinstance(classes[0], str) else values
@@ -323,7 +346,8 @@ class ClassTarget:
         return [(1.0, 0.0)] * len(self.classes)
 
     def to_dict(self) -> JsonObject:
-        return {"name": self.name, "classes": self.classes}
+        codes = {"missing_codes": self.missing_codes} if self.missing_codes else {}
+        return {"name": self.name, "classes": self.classes, **codes}
 
 
 def no_step(what: str) -> str:
@@ -340,8 +364,18 @@ def _used(grid: Grid, codes: Integers) -> Rows:
     return np.array([f"{value:.12g}" for value in grid.values(different).tolist()], dtype=np.str_)[places]
 
 
+def gaps(values: Rows) -> NDArray[np.bool_]:
+    """Which values are missing.
+
+    >>> gaps(np.array(["a", ""])).tolist(), gaps(np.array([1.0, np.nan])).tolist()
+    ([False, True], [False, True])
+    """
+    missing: NDArray[np.bool_] = values == "" if values.dtype.kind == "U" else np.isnan(values)
+    return missing
+
+
 def _check_no_gaps(name: str, values: Rows, table: str) -> None:
-    gap = values == "" if values.dtype.kind == "U" else np.isnan(values)
+    gap = gaps(values)
     if gap.any():
         raise InvalidInput(
             f"the target {name!r} of {table} must have no gaps, got {int(gap.sum())}: leave those rows out"

@@ -11,7 +11,8 @@ from typing import Any
 
 from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn, SubModel
 from codedfl.contract.study_columns import no_step
-from codedfl.data.columns import CategoryColumn, NumberColumn
+from codedfl.data.columns import CategoryColumn, DerivedColumn, NumberColumn, as_text
+from codedfl.data.derived import Factor
 from codedfl.errors import InvalidInput
 from codedfl.privacy.budget import Budget
 from codedfl.typing import Unchecked
@@ -20,10 +21,11 @@ FORMAT = "codedfl-study-2"
 _OLD = "codedfl-study-1"
 _LARGEST = 1 << 20
 _MOST_COLUMNS = 1 << 14  # of a matrix
+_MOST_FACTORS = 6
 
 # Section of the file -> key -> field of ``Study``; what is not said takes the field's default.
 SECTIONS: dict[str, dict[str, str]] = {
-    "": {"name": "name", "purpose": "purpose", "edition": "edition", "id": "id"},
+    "": {name: name for name in ("name", "purpose", "edition", "id", "formula", "complete_cases")},
     "features": {
         "kind": "features",
         "count": "n_features",
@@ -44,13 +46,14 @@ SECTIONS: dict[str, dict[str, str]] = {
     "result": {"held_out": "held_out", "inference": "inference"},
 }
 _TYPES: dict[str, type] = {
-    **dict.fromkeys(("name", "purpose", "id", "features", "encoder", "roster", "server_key", "solver"), str),
+    **dict.fromkeys(("name", "purpose", "id", "formula", "features", "encoder", "roster", "server_key", "solver"), str),
     **dict.fromkeys(("gamma", "encoder_bound", "regularisation", "held_out"), float),
-    "inference": bool,
+    **dict.fromkeys(("inference", "complete_cases"), bool),
 }
 COLUMN_KEYS = {
-    "number": ("name", "kind", "range", "step", "scale", "missing", "indicator"),
-    "category": ("name", "kind", "levels", "missing", "other"),
+    "number": ("name", "kind", "range", "step", "scale", "missing", "indicator", "missing_codes", "in_model"),
+    "category": ("name", "kind", "levels", "missing", "other", "missing_codes", "in_model"),
+    "derived": ("name", "kind", "factors", "range", "step", "scale"),
 }
 _MATRIX = ("columns", "range", "step")
 _MODEL = ("name", "columns", "regularisation", "inference")
@@ -198,34 +201,57 @@ def _column(said: Unchecked, usual_scale: str) -> StudyColumn:
     name = _typed("name of a column", said.get("name"), str)
     kind = said.get("kind")
     if not isinstance(kind, str) or kind not in COLUMN_KEYS:
-        raise InvalidInput(f"kind of column {name!r} must be number or category, got {kind!r}")
+        raise InvalidInput(f"kind of column {name!r} must be {' or '.join(COLUMN_KEYS)}, got {kind!r}")
     _known(f"column {name!r}", said, set(COLUMN_KEYS[kind]))
+    in_model = _typed(f"in_model of column {name!r}", said.get("in_model", True), bool)
+    codes = f"missing_codes of column {name!r}"
     if kind == "category":
         levels = _texts(f"levels of column {name!r}", said.get("levels"))
         rest = {key: _typed(f"{key} of column {name!r}", said[key], str) for key in ("missing", "other") if key in said}
-        return StudyColumn(CategoryColumn(name, levels, **rest))
+        texts = tuple(map(as_text, _codes(codes, said)))
+        return StudyColumn(CategoryColumn(name, levels, **rest, missing_codes=texts, in_model=in_model))
     missing = _optional(f"missing of column {name!r}", said, "missing", float)
     indicator = _typed(f"indicator of column {name!r}", said.get("indicator", True), bool)
     ends = _range(f"range of column {name!r}", said["range"]) if "range" in said else None
     step = _optional(f"step of column {name!r}", said, "step", float)
     scale = _typed(f"scale of column {name!r}", said.get("scale", usual_scale), str)
-    return StudyColumn(NumberColumn(name, missing, indicator), ends, step, scale)
+    if kind == "derived":
+        return StudyColumn(DerivedColumn(name, factors=_factors(name, said.get("factors"))), ends, step, scale)
+    numbers = tuple(_typed(codes, one, float) for one in _codes(codes, said))
+    return StudyColumn(NumberColumn(name, missing, indicator, numbers, in_model), ends, step, scale)
+
+
+def _factors(name: str, value: Any) -> tuple[Factor, ...]:
+    if not isinstance(value, list) or not 1 <= len(value) <= _MOST_FACTORS:
+        raise InvalidInput(f"factors of column {name!r} must be a list of 1 to {_MOST_FACTORS}, got {value!r:.80}")
+    return tuple(map(Factor.from_dict, value))
+
+
+def _codes(what: str, said: Unchecked) -> tuple[str | float, ...]:
+    """What stands for a gap: texts or numbers."""
+    value = said.get("missing_codes", [])
+    if not isinstance(value, list) or not all(type(one) in (str, int, float) and one == one for one in value):
+        raise InvalidInput(f"{what} must be a list of numbers or texts, got {value!r:.80}")
+    return tuple(one if isinstance(one, str) else _typed(what, one, float) for one in value)
 
 
 def _target(said: Unchecked) -> NumberTarget | ClassTarget:
     name = _typed("name of the target", said.get("name"), str)
-    _known("[target]", said, {"name", "range", "step", "classes"})
+    _known("[target]", said, {"name", "range", "step", "classes", "missing_codes"})
+    what = f"missing_codes of the target {name!r}"
+    codes = _codes(what, said)
     if ("range" in said) == ("classes" in said) or {"step", "classes"} <= set(said):
         raise InvalidInput(f"the target {name!r} must have either a range and a step, or classes")
     if "range" in said:
         ends = _range(f"range of the target {name!r}", said["range"])
         if "step" not in said:
             raise InvalidInput(no_step(f"the target {name!r}"))
-        return NumberTarget(name, ends, _typed(f"step of the target {name!r}", said["step"], float))
+        numbers = tuple(_typed(what, one, float) for one in codes)
+        return NumberTarget(name, ends, _typed(f"step of the target {name!r}", said["step"], float), numbers)
     classes = said["classes"]
     if isinstance(classes, list) and classes and all(type(one) is int and abs(one) < 2**53 for one in classes):
-        return ClassTarget(name, tuple(classes))
-    return ClassTarget(name, _texts(f"classes of the target {name!r}", classes))
+        return ClassTarget(name, tuple(classes), codes)
+    return ClassTarget(name, _texts(f"classes of the target {name!r}", classes), codes)
 
 
 def _range(what: str, value: Any) -> tuple[float, float]:

@@ -16,7 +16,7 @@ from codedfl.contract.policy import shown_directions
 from codedfl.contract.roster import Roster
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn
-from codedfl.data.columns import CategoryColumn
+from codedfl.data.columns import CategoryColumn, DerivedColumn
 from codedfl.privacy.budget import Budget
 
 _MOST_COLUMNS = 40  # that are shown one by one
@@ -92,6 +92,10 @@ def _used(study: Study) -> tuple[str, ...]:
     if len(study.columns) > _MOST_COLUMNS:
         shown.append(f"and {len(study.columns) - _MOST_COLUMNS} more columns like these")
     shown.append(_target(study))
+    if study.formula:
+        shown.append(f"the author's formula, of which the columns above are made: {study.formula}")
+    if study.complete_cases:
+        shown.append("rows with a gap that no column above allows, or without a target, are left out")
     if study.id is not None:
         shown.append(f"{study.id}: tells rows apart, never leaves this machine")
     if study.encoder is not None:
@@ -121,8 +125,12 @@ def _column(one: StudyColumn) -> str:
     if isinstance(column, CategoryColumn):
         gaps = "gaps are refused" if column.missing is None else f"a gap counts as {column.missing!r}"
         return f"{column.name}: one of {', '.join(column.levels)}; {gaps}"
-    gaps = "gaps are refused" if column.missing is None else f"a gap becomes {column.missing:g}"
     low, high = one.grid.range
+    if isinstance(column, DerivedColumn):
+        made = " x ".join(map(str, column.factors))
+        return f"{column.name}: made of these on this machine, {made}, from {low:g} to {high:g}, to {one.grid.step:g}"
+    gaps = "gaps are refused" if column.missing is None else f"a gap becomes {column.missing:g}"
+    gaps += "" if column.in_model else "; only other columns are made of it"
     return f"{column.name}: a number from {low:g} to {high:g} in steps of {one.grid.step:g}, else clipped; {gaps}"
 
 

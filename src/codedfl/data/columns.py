@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from codedfl.data.derived import Factor, product
 from codedfl.data.tables.table import FALSE, TRUE, RawTable
 from codedfl.errors import InvalidInput
 from codedfl.typing import Floats, JsonObject, Rows
@@ -32,11 +33,15 @@ class NumberColumn:
     missing: what a gap becomes; None refuses rows with gaps.
     indicator: with ``missing``, one more column that is 1 where there was a gap. With linear features the model then
         learns what a gap means, and ``missing`` itself has no effect.
+    missing_codes: numbers, such as -9 and 99, that the tables have in place of a gap.
+    in_model: false for a column that only others are made of.
     """
 
     name: str
     missing: float | None = None
     indicator: bool = True
+    missing_codes: tuple[float, ...] = ()
+    in_model: bool = True
 
     def __post_init__(self) -> None:
         if self.missing is not None and not np.isfinite(self.missing):
@@ -46,9 +51,11 @@ class NumberColumn:
     def design_names(self) -> tuple[str, ...]:
         """The columns of X that it becomes."""
         marked = self.missing is not None and self.indicator
-        return (self.name, f"{self.name} missing") if marked else (self.name,)
+        return ((self.name, f"{self.name} missing") if marked else (self.name,)) if self.in_model else ()
 
     def encode(self, values: Rows, table: str) -> tuple[Floats, ColumnReport]:
+        """X's columns, and what was odd."""
+        values = without_codes(values, self.missing_codes)
         if values.dtype.kind == "U":
             present = values != ""
             if present.any():
@@ -64,15 +71,27 @@ class NumberColumn:
             raise InvalidInput(
                 f"column {self.name!r} of {table} must hold finite numbers, got {values[row]} in row {row + 1}"
             )
-        encoded = np.empty((len(values), len(self.design_names)))
-        encoded[:, 0] = values
-        if self.missing is not None:
-            encoded[gap, 0] = self.missing
-            encoded[:, 1:] = gap[:, None]
+        filled = values if self.missing is None else np.where(gap, self.missing, values)
+        encoded = np.column_stack((filled, gap))[:, : len(self.design_names)]
         return encoded, ColumnReport(self.name, int(gap.sum()), refused=self.missing is None)
 
     def to_dict(self) -> JsonObject:
-        return {"kind": "number", "name": self.name, "missing": self.missing, "indicator": self.indicator}
+        said = {"kind": "number", "name": self.name, "missing": self.missing, "indicator": self.indicator}
+        return {**said, **_rarely_said(self)}
+
+
+@dataclass(frozen=True)
+class DerivedColumn(NumberColumn):
+    """A number that follows from other columns of the same row: the product of factors (``data.derived``).
+
+    name: what coefficients are called by.
+    factors: what it is the product of: tables with a column, and level, function, power or knots (``data.derived``).
+    """
+
+    factors: tuple[Factor, ...] = ()
+
+    def to_dict(self) -> JsonObject:
+        return {"kind": "derived", "name": self.name, "factors": [one.to_dict() for one in self.factors]}
 
 
 @dataclass(frozen=True)
@@ -84,12 +103,16 @@ class CategoryColumn:
         levels "false" and "true"; whole numbers are written without a point.
     missing: the level that a gap counts as; None refuses rows with gaps.
     other: the level that an unknown name counts as; None refuses rows with unknown names.
+    missing_codes: names, such as "-9" and "unknown", that the tables have in place of a gap.
+    in_model: false for a column that only others are made of.
     """
 
     name: str
     levels: tuple[str, ...]
     missing: str | None = None
     other: str | None = None
+    missing_codes: tuple[str, ...] = ()
+    in_model: bool = True
 
     def __post_init__(self) -> None:
         if len(self.levels) < 2 or len(set(self.levels)) < len(self.levels) or "" in self.levels:
@@ -99,22 +122,29 @@ class CategoryColumn:
         for role, level in (("missing", self.missing), ("other", self.other)):
             if level is not None and level not in self.levels:
                 raise InvalidInput(f"{role} of column {self.name!r} must be one of its levels, got {level!r}")
+        if codes := set(self.missing_codes) & set(self.levels):
+            raise InvalidInput(f"missing_codes of column {self.name!r} must be no levels, got {min(codes)!r}")
 
     @property
     def design_names(self) -> tuple[str, ...]:
-        return tuple(f"{self.name} = {level}" for level in self.levels[1:])
+        return tuple(f"{self.name} = {level}" for level in self.levels[1:]) if self.in_model else ()
 
     def encode(self, values: Rows, table: str) -> tuple[Floats, ColumnReport]:
+        """X's columns, with NaN where a value is refused, and what was odd."""
         del table
-        texts = given = as_levels(values, self.levels)
+        texts, report = self.named(values)
+        encoded = np.equal(texts[:, None], np.array(self.levels[1:])[None, :]).astype(np.float64)
+        encoded[texts == ""] = np.nan
+        return encoded[:, : len(self.design_names)], report
+
+    def named(self, values: Rows) -> tuple[Rows, ColumnReport]:
+        """The level of each row, "" where the value is refused, and what was odd."""
+        texts = given = without_codes(as_levels(values, self.levels), self.missing_codes)
         gap = texts == ""
         if self.missing is not None:
             texts = np.where(gap, self.missing, texts)
         unknown = ~gap & ~np.isin(texts, self.levels)
-        if self.other is not None:
-            texts = np.where(unknown, self.other, texts)
-        encoded = np.equal(texts[:, None], np.array(self.levels[1:])[None, :]).astype(np.float64)
-        encoded[(gap & (texts == "")) | (unknown & ~np.isin(texts, self.levels))] = np.nan
+        texts = np.where(unknown, self.other or "", texts)
         report = ColumnReport(
             self.name,
             int(gap.sum()),
@@ -123,11 +153,30 @@ class CategoryColumn:
             n_unknown=int(unknown.sum()),
             unknown_refused=self.other is None,
         )
-        return encoded, report
+        return texts, report
 
     def to_dict(self) -> JsonObject:
-        levels = list(self.levels)
-        return {"kind": "category", "name": self.name, "levels": levels, "missing": self.missing, "other": self.other}
+        said = {"name": self.name, "levels": list(self.levels), "missing": self.missing, "other": self.other}
+        return {"kind": "category", **said, **_rarely_said(self)}
+
+
+def _rarely_said(column: NumberColumn | CategoryColumn) -> JsonObject:
+    """What a plain column does not have."""
+    codes: JsonObject = {"missing_codes": [*column.missing_codes]} if column.missing_codes else {}
+    return {**codes, **({} if column.in_model else {"in_model": False})}
+
+
+def without_codes(values: Rows, codes: tuple[Any, ...]) -> Rows:
+    """Values with gaps where a code stands for one.
+
+    >>> without_codes(np.array([3.0, -9.0]), (-9.0,))
+    array([ 3., nan])
+    """
+    if not codes:
+        return values
+    if values.dtype.kind == "U":
+        return np.where(np.isin(values, [as_text(one) for one in codes]), "", values)
+    return np.where(np.isin(values, codes), np.nan, values)
 
 
 @dataclass(frozen=True)
@@ -173,6 +222,15 @@ class Columns:
             raise InvalidInput("columns must be at least one, got none")
         if len(set(names)) < len(names):
             raise InvalidInput(f"columns must have different names, got {max(names, key=names.count)!r} twice")
+        before: set[str] = set()
+        for one in self.columns:
+            for factor in one.factors if isinstance(one, DerivedColumn) else ():
+                if factor.column not in before:
+                    raise InvalidInput(
+                        f"the column {one.name!r} must be made of columns of the table that are listed before it, got"
+                        f" {factor.column!r}"
+                    )
+            before |= set() if isinstance(one, DerivedColumn) else {one.name}
         design = tuple(name for column in self.columns for name in column.design_names)
         object.__setattr__(self, "design_names", design)
 
@@ -203,9 +261,12 @@ class Columns:
         X = np.empty((len(table), self.width))
         reports = []
         start = 0
+        seen: dict[str, Rows] = {}
         for column, values in zip(self.columns, self._values(table), strict=True):
             place = slice(start, start + len(column.design_names))
+            values = product(column.factors, seen) if isinstance(column, DerivedColumn) else values
             X[:, place], report = column.encode(values, table.name)
+            seen[column.name] = _seen(column, values)
             reports.append(report)
             start = place.stop
         return X, tuple(reports)
@@ -225,7 +286,8 @@ class Columns:
             if len(numbers) != len(self.columns):
                 raise InvalidInput(f"X of {table.name} must have {len(self.columns)} columns, got {len(numbers)}")
             return numbers
-        return [table.column(name) for name in self.names]
+        nothing = np.zeros(0)
+        return [nothing if isinstance(one, DerivedColumn) else table.column(one.name) for one in self.columns]
 
     def to_list(self) -> list[JsonObject]:
         return [column.to_dict() for column in self.columns]
@@ -242,14 +304,34 @@ def _column_from_dict(saved: Any) -> Column:
     if isinstance(saved, str):
         return NumberColumn(saved)
     try:
-        name, kind, missing = saved["name"], saved["kind"], saved["missing"]
+        name, kind = saved["name"], saved["kind"]
+        if isinstance(name, str) and kind == "derived":
+            return DerivedColumn(name, factors=tuple(map(Factor.from_dict, saved["factors"])))
+        missing, rest = saved["missing"], (tuple(saved.get("missing_codes", ())), bool(saved.get("in_model", True)))
         if isinstance(name, str) and kind == "number" and (missing is None or isinstance(missing, int | float)):
-            return NumberColumn(name, None if missing is None else float(missing), bool(saved["indicator"]))
-        if isinstance(name, str) and kind == "category" and all(isinstance(one, str) for one in saved["levels"]):
-            return CategoryColumn(name, tuple(saved["levels"]), missing, saved["other"])
-    except (KeyError, TypeError) as error:
+            numbers = tuple(map(float, rest[0])), rest[1]
+            return NumberColumn(name, None if missing is None else float(missing), bool(saved["indicator"]), *numbers)
+        if (
+            isinstance(name, str)
+            and kind == "category"
+            and all(isinstance(one, str) for one in (*saved["levels"], *rest[0]))
+        ):
+            return CategoryColumn(name, tuple(saved["levels"]), missing, saved["other"], *rest)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, InvalidInput):
+            raise
         raise InvalidInput(f"a saved column must be complete, got {error!r}") from error
     raise InvalidInput(f"a saved column must be a number or a category, got {saved!r}")
+
+
+def _seen(column: Column, values: Rows) -> Rows:
+    """What derived columns are made of: numbers with their gaps filled, or names of levels."""
+    if isinstance(column, CategoryColumn):
+        return column.named(values)[0]
+    numbers = without_codes(values, column.missing_codes)
+    if numbers.dtype.kind != "f":
+        return np.full(len(values), np.nan)
+    return numbers if column.missing is None else np.where(np.isnan(numbers), column.missing, numbers)
 
 
 # -- what a table itself suggests
@@ -368,11 +450,17 @@ def as_texts(values: Rows) -> Rows:
     """Values as levels are written: numbers without a needless point, gaps as ""."""
     if values.dtype.kind == "U":
         return values
-    known: Mapping[float, str] = {
-        value: "" if value != value else str(int(value)) if value == int(value) else repr(value)
-        for value in np.unique(values[np.isfinite(values)]).tolist()
-    }
+    known: Mapping[float, str] = {value: as_text(value) for value in np.unique(values[np.isfinite(values)]).tolist()}
     return np.array([known.get(value, "") for value in values.tolist()], dtype=np.str_)
+
+
+def as_text(value: float | str) -> str:
+    """One value as a level is written.
+
+    >>> as_text(-9.0), as_text("unknown")
+    ('-9', 'unknown')
+    """
+    return value if isinstance(value, str) else str(int(value)) if value == int(value) else repr(value)
 
 
 def as_levels(values: Rows, levels: Sequence[str]) -> Rows:

@@ -72,7 +72,7 @@ class Cells(Statistic):
             if isinstance(one.column, CategoryColumn):
                 found.append(np.bincount(values, minlength=len(one.column.levels)))
             else:
-                found.append(np.array([(values < 0).sum(), (values > 0).sum()]))
+                found.append(np.array([(values < 0).sum(), ((values != one.base) & (values >= 0)).sum()]))
         if isinstance(self.study.target, ClassTarget):
             found.append(np.bincount(target, minlength=len(self.study.target.classes)))
         return np.concatenate(found).astype(np.int64)
@@ -86,8 +86,8 @@ class Cells(Statistic):
 def cell_sizes(study: Study) -> tuple[int, ...]:
     """How many counts there are: one of rows, then for each column, then the classes.
 
-    A category has its levels; a number its gaps and the rows above the lowest value of its range, which tell whether a
-    number that is nearly always 0 picks out people.
+    A category has its levels; a number its gaps and the rows beside the value that most may have in common (the lowest
+    of its range, or 0 of a derived column), which tell whether a number that is nearly always 0 picks out people.
 
     Examples
     --------

@@ -14,9 +14,10 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
+from codedfl.contract.merging import Merged, merged_study, recoded
 from codedfl.contract.snapshot import Snapshot
-from codedfl.contract.study import Merged, Study
-from codedfl.data.columns import CategoryColumn, NumberColumn
+from codedfl.contract.study import Study
+from codedfl.data.columns import CategoryColumn
 from codedfl.errors import InvalidInput, MessageRefused, RangeExceeded
 from codedfl.exact.fixed_point import HEADROOM
 from codedfl.exact.ring import Ring
@@ -162,7 +163,7 @@ class Ask:
     @classmethod
     def decode(cls, data: bytes, study: Study) -> Ask:
         """Refuses what does not follow from this study, before anything is built that is larger than the study."""
-        n_levels = sum(_mergeable(one.column) for one in study.columns)
+        n_levels = sum(len(getattr(one.column, "levels", "1")) for one in study.columns)
         most = 8 * max(kind.point_length(study) for kind in STATISTICS.values()) + 9 * (n_levels + len(study.columns))
         if len(data) > most + 128:
             raise MessageRefused(f"an ask must have at most {most + 128} bytes in this study, got {len(data)}")
@@ -206,7 +207,7 @@ def statistic_of(study: Study, ask: Ask) -> Statistic:
     kind = STATISTICS[ask.statistic]
     if study.noise is not None and kind.no_noise:
         raise InvalidInput(f"{kind.name} must be left out with noise: {kind.no_noise}")
-    return kind(study.merged(ask.merged), ask.point)
+    return kind(merged_study(study, ask.merged), ask.point)
 
 
 def words_of(study: Study) -> dict[str, tuple[str, str]]:
@@ -233,13 +234,8 @@ def contribution(study: Study, ask: Ask, rows: Snapshot, ring: Ring) -> Planes:
     See ``codedfl.analyses.conduct``, whose example adds up contributions.
     """
     if ask.merged:
-        rows = replace(rows, codes=study.recoded(rows.codes, ask.merged))
+        rows = replace(rows, codes=recoded(study, rows.codes, ask.merged))
     return statistic_of(study, ask).planes(ring, rows)
-
-
-def _mergeable(column: NumberColumn | CategoryColumn) -> int:
-    """How many indices the merging of a column can have at most."""
-    return len(column.levels) if isinstance(column, CategoryColumn) else 1
 
 
 def _merged_of(found: list[Any], study: Study) -> Merged:

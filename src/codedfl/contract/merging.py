@@ -1,0 +1,71 @@
+"""Rare levels counted as one: the study that is left, the rows as it has them, and what totals tell apart."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from codedfl.contract.study import Study, StudyColumn, factors_of
+from codedfl.data.columns import CategoryColumn
+from codedfl.errors import InvalidInput
+from codedfl.typing import Integers
+
+LevelGroups = frozenset[frozenset[str]]  # of one column: levels in one group are counted as one
+Merged = tuple[tuple[int, ...], ...]
+"""For each column the places of the levels that become "other" (a category), or (0,) to drop the mark of gaps and (1,)
+to drop the column (a number), or () to leave it; the empty tuple leaves all."""
+
+
+def merged_study(study: Study, merged: Merged) -> Study:
+    """The study with rare levels counted as "other" and rare marks of gaps dropped.
+
+    A column of which fewer than two levels are left goes, also from the models.
+    """
+    if not merged:
+        return study
+    columns = tuple(one for one, _ in _merges(study, merged) if one is not None)
+    names = {one.column.name for one in columns}
+    models = (replace(one, columns=tuple(name for name in one.columns if name in names)) for one in study.models)
+    width = sum(one.width for one in columns)
+    components = None if study.components is None else min(study.components, width)
+    return replace(study, columns=columns, models=tuple(one for one in models if one.columns), components=components)
+
+
+def recoded(study: Study, codes: Integers, merged: Merged) -> Integers:
+    """Codes of this study as the merged one has them."""
+    if not merged:
+        return codes
+    kept = [
+        codes[:, place] if isinstance(study.columns[place].range, tuple) else new[codes[:, place]]
+        for place, (column, new) in enumerate(_merges(study, merged))
+        if column is not None
+    ]
+    return np.stack(kept, axis=1)
+
+
+def told_apart(study: Study, merged: Merged) -> dict[str, LevelGroups]:
+    """Per category column, the groups of levels that totals with this merging tell apart."""
+    found = zip(study.columns, _merges(study, merged or ((),) * len(study.columns)), strict=True)
+    return {
+        one.column.name: frozenset(
+            frozenset(level for level, place in zip(one.column.levels, codes, strict=True) if place == code)
+            for code in codes
+        )
+        for one, (_, codes) in found
+        if isinstance(one.column, CategoryColumn)
+    }
+
+
+def _merges(study: Study, merged: Merged) -> list[tuple[StudyColumn | None, Integers]]:
+    if len(merged) != len(study.columns):
+        raise InvalidInput(f"merged must have one entry per column ({len(study.columns)}), got {len(merged)}")
+    found = [one.merged(gone) for one, gone in zip(study.columns, merged, strict=True)]
+    # What a derived column is made of stays beside the model, since predictions need it; a level that is gone does not.
+    needed = {factor.column for one, _ in found if one is not None for factor in factors_of(one) if not factor.level}
+    return [
+        (replace(old, column=replace(old.column, in_model=False)), codes)
+        if new is None and old.column.name in needed
+        else (new, codes)
+        for old, (new, codes) in zip(study.columns, found, strict=True)
+    ]
