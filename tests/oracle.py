@@ -126,13 +126,13 @@ def chacha20_block(key: bytes, counter: int, nonce: bytes) -> bytes:
 def pad_residues(seed: bytes, run: bytes, label: str, plane: int, prime: int, segment: int = 0) -> Iterator[int]:
     """The residues of one segment of a pad, in [0, p), without end."""
     key = hkdf_sha256(seed, run, b"codedfl pad v1|" + f"{label}|{plane}".encode())
-    counter, left = 0, b""
+    counter, left, width = 0, b"", 2 if prime < 2**16 else 3
     while True:
         left += chacha20_block(key, counter, segment.to_bytes(12, "little"))
         counter += 1
-        whole = len(left) // 3 * 3
-        for i in range(0, whole, 3):
-            candidate = int.from_bytes(left[i : i + 3], "little")
+        whole = len(left) // width * width
+        for i in range(0, whole, width):
+            candidate = int.from_bytes(left[i : i + width], "little")
             if candidate < prime:
                 yield candidate
         left = left[whole:]

@@ -65,6 +65,7 @@ class Scenario:
     public_samples: bool = True
     claimed_samples: int | None = None  # another m than the true one
     precision: int | None = None
+    narrow: bool = False
     masks: bool = True
     groups: int = 1
     colluders: int = 0
@@ -98,6 +99,7 @@ class Scenario:
             n_outputs=self.c,
             bounds=self.bounds,
             precision=self.precision,
+            narrow=self.narrow,
             samples=(self.claimed_samples or sum(self.sizes)) if self.public_samples else None,
             masks=self.masks,
             groups=self.groups,

@@ -65,10 +65,10 @@ class MessageRefused(CodedFLError):
     Examples
     --------
     >>> from codedfl import Ring
-    >>> Ring((7,)).unpack(b"123456", 3)
+    >>> Ring((7,)).unpack(b"12345", 3)
     Traceback (most recent call last):
     ...
-    codedfl.errors.MessageRefused: 3 ring numbers must take 9 bytes, got 6
+    codedfl.errors.MessageRefused: 3 ring numbers must take 6 bytes, got 5
     """
 
 

@@ -11,7 +11,8 @@ import pytest
 import oracle
 from codedfl.code.answer_check import Projection, Verdict, judge, locate
 from codedfl.code.gradient_code import GradientCode, GroupedCode
-from codedfl.exact.ring import Ring, ring_primes
+from codedfl.code.roles import RoleCode
+from codedfl.exact.ring import NARROW, Ring, ring_primes
 
 RUN, SEED = bytes(range(16)), bytes(range(32))
 
@@ -137,3 +138,23 @@ def test_a_projection_hides_a_lie_from_nobody_but_by_chance():
         ((first, second),) = project([lie])
         assert first == 0
         assert second != 0
+
+
+def test_with_short_primes_four_vectors_look_at_every_answer():
+    """Each is a bilinear form of its own piece of the stream, and one that shows the lie is enough."""
+    project = Projection(NARROW, SEED, RUN, 130)
+    rng = np.random.default_rng(0)
+    answer = rng.integers(-32000, 32000, (2, 130)).astype(np.float32)
+    expected = []
+    streams = [oracle.pad_residues(SEED, RUN, "answer check", k, prime) for k, prime in enumerate(NARROW.primes)]
+    for _ in range(4):
+        for stream, prime, plane in zip(streams, NARROW.primes, answer, strict=True):
+            across, down = [next(stream) for _ in range(128)], [next(stream) for _ in range(2)]
+            expected.append(sum(across[i % 128] * down[i // 128] * int(a) for i, a in enumerate(plane)) % prime)
+    assert project([answer]) == [expected]
+    code = RoleCode([0, 0, 0, 1], 2, NARROW.primes)
+    for seen_by in range(8):
+        lie = list(expected)
+        lie[seen_by] ^= 1
+        projected = {0: expected, 1: lie, 2: expected, 3: [0] * 8}
+        assert judge(code, projected) == Verdict(liars=(1,))

@@ -11,13 +11,20 @@ from scipy import stats
 import oracle
 from codedfl.crypto.pads import SEGMENT, add_expanded, expand, stream_key
 from codedfl.errors import InvalidInput
-from codedfl.exact.ring import Ring
+from codedfl.exact.ring import NARROW, Ring
 from wording import exactly
 
 RING = Ring.for_group_sizes([25])
 THREE = Ring.for_group_sizes([25], planes=3)
 # Primes just above 2^23: every other candidate of the stream is rejected.
 REJECTING = Ring((8388617, 8388619))
+RINGS = {
+    "two primes": RING,
+    "three primes": THREE,
+    "half rejected": REJECTING,
+    "short primes": NARROW,
+    "short ones, half rejected": Ring((32771, 32779)),
+}
 SEED, RUN = bytes(range(32)), bytes(range(100, 116))
 
 
@@ -40,7 +47,7 @@ def test_the_oracle_has_the_key_of_rfc_5869():
     assert derived.hex() == "3cb25f25faacd57a90434f64d0362f2a2d2d0a90cf1a5a4c5db02d56ecc4c5bf"
 
 
-@pytest.mark.parametrize("ring", [RING, THREE, REJECTING], ids=["two primes", "three primes", "half rejected"])
+@pytest.mark.parametrize("ring", RINGS.values(), ids=RINGS)
 @pytest.mark.parametrize("count", [0, 1, 3, 4, 5, 61, 200])
 def test_a_pad_is_the_stream_of_its_key_with_rejection(ring: Ring, count: int):
     pad = expand(ring, SEED, RUN, "gram", count)
@@ -48,7 +55,7 @@ def test_a_pad_is_the_stream_of_its_key_with_rejection(ring: Ring, count: int):
     assert pad.astype(int).tolist() == expected(ring, SEED, RUN, "gram", count)
 
 
-@pytest.mark.parametrize("ring", [RING, REJECTING], ids=["two primes", "half rejected"])
+@pytest.mark.parametrize("ring", RINGS.values(), ids=RINGS)
 def test_a_long_pad_goes_on_with_the_next_segment(ring: Ring):
     pad = expand(ring, SEED, RUN, "gram", SEGMENT + 5).astype(int)
     assert pad[:, :50].tolist() == expected(ring, SEED, RUN, "gram", 50)
@@ -64,18 +71,19 @@ def test_a_short_pad_is_the_beginning_of_a_long_one():
 @pytest.mark.parametrize("count", [7, SEGMENT + 9])
 @pytest.mark.parametrize("seeds", [0, 1, 3, 4, 9])
 @pytest.mark.parametrize("ones", [False, True], ids=["any coefficients", "ones"])
-def test_adding_pads_up_piece_by_piece_is_adding_them_whole(count: int, seeds: int, ones: bool):
+@pytest.mark.parametrize("ring", [RING, NARROW], ids=["24 bits", "16 bits"])
+def test_adding_pads_up_piece_by_piece_is_adding_them_whole(ring: Ring, count: int, seeds: int, ones: bool):
     rng = np.random.default_rng(seeds)
     keys = [rng.bytes(32) for _ in range(seeds)]
-    start = expand(RING, rng.bytes(32), RUN, "start", count)
-    drawn = [rng.choice([-1, 1], seeds) if ones else rng.integers(-p, p, seeds) for p in RING.primes]
+    start = expand(ring, rng.bytes(32), RUN, "start", count)
+    drawn = [rng.choice([-1, 1], seeds) if ones else rng.integers(-p, p, seeds) for p in ring.primes]
     coefficients = [[int(x) for x in one] for one in drawn]
     total = start.copy()
-    add_expanded(RING, total, coefficients, keys, RUN, "gram")
-    for k, prime in enumerate(RING.primes):
+    add_expanded(ring, total, coefficients, keys, RUN, "gram")
+    for k, prime in enumerate(ring.primes):
         whole = start[k].astype(np.int64)
         for factor, key in zip(coefficients[k], keys, strict=True):
-            whole = (whole + factor * expand(RING, key, RUN, "gram", count)[k].astype(np.int64)) % prime
+            whole = (whole + factor * expand(ring, key, RUN, "gram", count)[k].astype(np.int64)) % prime
         assert np.array_equal(total[k].astype(np.int64) % prime, whole % prime)
 
 
@@ -121,7 +129,7 @@ def chi_square(values: np.ndarray, modulus: int, bins: int = 256) -> float:
     return float(stats.chisquare(observed, expected_counts).pvalue)
 
 
-@pytest.mark.parametrize("ring", [RING, THREE, REJECTING], ids=["two primes", "three primes", "half rejected"])
+@pytest.mark.parametrize("ring", RINGS.values(), ids=RINGS)
 def test_residues_are_uniform(ring: Ring):
     count = 400_000
     pad = expand(ring, SEED, RUN, "gram", count)

@@ -20,8 +20,10 @@ def largest_primes(divisor):
     return (n for n in candidates if all(n % q for q in range(2, 4096)))
 
 
-RING_PRIMES = [*islice(largest_primes(1), 1), *islice(largest_primes(25), 2), *islice(largest_primes(1000), 1)]
+LONG_PRIMES = [*islice(largest_primes(1), 1), *islice(largest_primes(25), 2), *islice(largest_primes(1000), 1)]
+RING_PRIMES = [*LONG_PRIMES, 65521]  # of two bytes
 REJECTING_PRIME = 16_000_057  # 2^24 - p is 4.6 % of 2^24: a rejection in nearly every span of candidates
+REJECTING_SHORT = 62_501  # the same of 2^16
 
 compiled = settings(deadline=None)  # the first call of a kernel may compile it
 primes = st.sampled_from(RING_PRIMES)
@@ -45,8 +47,17 @@ def plane(values, *shape):
     return array
 
 
+def width(prime):
+    return 2 if prime < 2**16 else 3
+
+
+def candidates_of(numbers, prime):
+    """Numbers that need not be residues, as they stand in a stream."""
+    return b"".join(number.to_bytes(width(prime), "little") for number in numbers)
+
+
 def wire(values, prime):
-    return b"".join((value % prime).to_bytes(3, "little") for value in values)
+    return candidates_of([value % prime for value in values], prime)
 
 
 def as_bytes(data):
@@ -182,11 +193,11 @@ def test_add_product_of_extreme_residues(k, sign):
     assert acc.tolist() == expected
 
 
-def test_add_packed_product_reduces_numbers_outside_the_residues():
-    prime = RING_PRIMES[-1]
+@pytest.mark.parametrize("prime", [LONG_PRIMES[-1], REJECTING_SHORT])
+def test_add_packed_product_reduces_numbers_outside_the_residues(prime):
     acc = plane([5] * 40)
-    kernels.add_packed_product(acc, [prime - 1], [as_bytes(b"\xff" * 120)], prime)
-    assert acc.tolist() == [centred(5 - (2**24 - 1), prime)] * 40
+    kernels.add_packed_product(acc, [prime - 1], [as_bytes(b"\xff" * 40 * width(prime))], prime)
+    assert acc.tolist() == [centred(5 - (256 ** width(prime) - 1), prime)] * 40
 
 
 @compiled
@@ -202,29 +213,30 @@ def test_pack_and_unpack(prime, seed, size, shift):
 
 @pytest.mark.parametrize("position", [0, 7, 31, 32, 63, 64, 66])  # in a whole vector of 32, or in the rest
 @pytest.mark.parametrize("excess", [0, 1, "largest"])
-def test_unpack_refuses_what_is_no_residue(position, excess):
-    prime = RING_PRIMES[1]
+@pytest.mark.parametrize("prime", [RING_PRIMES[1], RING_PRIMES[-1]])
+def test_unpack_refuses_what_is_no_residue(prime, position, excess):
     numbers = [prime - 1] * 67
-    numbers[position] = 2**24 - 1 if excess == "largest" else prime + excess
-    packed = b"".join(n.to_bytes(3, "little") for n in numbers)
+    numbers[position] = 256 ** width(prime) - 1 if excess == "largest" else prime + excess
+    packed = candidates_of(numbers, prime)
     assert not kernels.unpack(as_bytes(packed), prime, kernels.aligned_zeros(67))
 
 
 def drawn(stream, prime):
-    numbers = (int.from_bytes(stream[k : k + 3], "little") for k in range(0, len(stream), 3))
+    size = width(prime)
+    numbers = (int.from_bytes(stream[k : k + size], "little") for k in range(0, len(stream), size))
     return [centred(n, prime) for n in numbers if n < prime]
 
 
 @compiled
 @given(
-    st.sampled_from([*RING_PRIMES, REJECTING_PRIME]),
+    st.sampled_from([*RING_PRIMES, REJECTING_PRIME, REJECTING_SHORT]),
     seeds,
     st.lists(st.one_of(st.integers(0, 30), st.integers(1000, 3000)), max_size=4),
     st.integers(0, 6000),
 )
 def test_residues_depend_on_the_candidates_alone(prime, seed, chunks, size):
     rng = random.Random(seed)
-    streams = [rng.randbytes(3 * count) for count in chunks]
+    streams = [rng.randbytes(width(prime) * count) for count in chunks]
     expected = drawn(b"".join(streams), prime)[:size]
     for division in (streams, [b"".join(streams)]):
         out = kernels.aligned_zeros(size)
@@ -239,29 +251,30 @@ def test_residues_depend_on_the_candidates_alone(prime, seed, chunks, size):
 def test_one_rejection_among_many_residues(prime):
     numbers = list(range(5000))
     numbers[1500] = prime
-    stream = b"".join(n.to_bytes(3, "little") for n in numbers)
+    stream = candidates_of(numbers, prime)
     out = kernels.aligned_zeros(5000)
     assert kernels.residues_from_stream(as_bytes(stream), prime, out, 0) == 4999
     assert out[:4999].tolist() == [n for n in numbers if n != prime]
 
 
-def test_residues_leave_what_comes_before_start():
-    prime = REJECTING_PRIME
-    stream = random.Random(3).randbytes(3 * 2000)
+@pytest.mark.parametrize("prime", [REJECTING_PRIME, REJECTING_SHORT])
+def test_residues_leave_what_comes_before_start(prime):
+    stream = random.Random(3).randbytes(width(prime) * 2000)
     out = plane([9] * 1500)
     assert kernels.residues_from_stream(as_bytes(stream), prime, out, 100) == 1500
     assert out.tolist() == [9] * 100 + drawn(stream, prime)[:1400]
 
 
-@pytest.mark.parametrize("prime", [*RING_PRIMES, REJECTING_PRIME])
+@pytest.mark.parametrize("prime", [*RING_PRIMES, REJECTING_PRIME, REJECTING_SHORT])
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize(("start", "size", "candidates"), [(0, 4000, 5000), (100, 4000, 9000), (7, 50, 1), (0, 0, 64)])
 def test_residues_added_from_a_stream(prime, sign, start, size, candidates):
     """What is rejected is not added, whole spans or not; extreme totals come back centred."""
     draw = random.Random(prime + sign)
-    numbers = [draw.choice([draw.randrange(2**24), draw.randrange(prime), prime - 1, 0]) for _ in range(candidates)]
+    top = 256 ** width(prime)
+    numbers = [draw.choice([draw.randrange(top), draw.randrange(prime), prime - 1, 0]) for _ in range(candidates)]
     numbers[1100:3200] = [n % prime for n in numbers[1100:3200]]  # a whole span or two
-    stream = b"".join(n.to_bytes(3, "little") for n in numbers)
+    stream = candidates_of(numbers, prime)
     half = prime // 2
     before = [draw.choice([-half, half, 0, draw.randrange(-half, half)]) for _ in range(size)]
     total = plane(before)

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 import codedfl.exact
 import oracle
 from codedfl.errors import InvalidInput, MessageRefused
-from codedfl.exact.ring import PRIME_CEILING, Ring, is_prime, ring_primes
+from codedfl.exact.ring import NARROW, PRIME_CEILING, Ring, is_prime, ring_primes
 from codedfl.typing import Planes
 from wording import exactly
 
 TWO = Ring.for_group_sizes([25])
 THREE = Ring.for_group_sizes([25], planes=3)
-RINGS = pytest.mark.parametrize("ring", [TWO, THREE], ids=["two primes", "three primes"])
+RINGS = pytest.mark.parametrize("ring", [TWO, THREE, NARROW], ids=["two primes", "three primes", "short primes"])
 
 
 def planes_of(values: Sequence[int], ring: Ring, *shape: int) -> Planes:
@@ -110,6 +110,12 @@ def test_the_modulus_has_the_bits_that_the_wire_pays_for():
     assert TWO.bytes_per_number == 6
     assert 2**71 < THREE.modulus < 2**72
     assert THREE.bytes_per_number == 9
+    assert 2**31 < NARROW.modulus < 2**32
+    assert NARROW.bytes_per_number == 4
+
+
+def test_the_short_primes_are_the_largest_below_2_to_the_16():
+    assert [n for n in range(2**16 - 1, NARROW.primes[1] - 1, -1) if passes_miller_rabin(n)] == list(NARROW.primes)
 
 
 def test_repr_shows_the_modulus():
@@ -230,13 +236,14 @@ def test_a_triangle_becomes_the_symmetric_matrix(ring: Ring, size: int):
 
 
 def packed(values: Sequence[int], ring: Ring) -> bytes:
-    """All residues of the first prime, three bytes each, then those of the next, by the oracle."""
-    return b"".join((v % p).to_bytes(3, "little") for p in ring.primes for v in values)
+    """All residues of the first prime, three or two bytes each, then those of the next, by the oracle."""
+    width = 2 if ring is NARROW else 3
+    return b"".join((v % p).to_bytes(width, "little") for p in ring.primes for v in values)
 
 
 @RINGS
 @given(data=st.data())
-def test_the_wire_form_is_24_bits_a_residue(ring: Ring, data: st.DataObject):
+def test_the_wire_form_is_24_or_16_bits_a_residue(ring: Ring, data: st.DataObject):
     values = data.draw(st.lists(ring_integers(ring), min_size=0, max_size=20))
     wire = ring.pack(planes_of(values, ring))
     assert wire == packed(values, ring)
@@ -260,8 +267,9 @@ def test_a_wrong_length_is_refused(ring: Ring, change: int):
 def test_a_residue_that_is_not_below_its_prime_is_refused(ring: Ring, above: int, position: int):
     for k, prime in enumerate(ring.primes):
         wire = bytearray(packed([1, 2, 3], ring))
-        where = 9 * k + 3 * position
-        wire[where : where + 3] = (prime + above).to_bytes(3, "little")
+        width = ring.bytes_per_number // len(ring.primes)
+        where = width * (3 * k + position)
+        wire[where : where + width] = (prime + above).to_bytes(width, "little")
         message = f"ring numbers must be residues below {prime}, got a larger one"
         with pytest.raises(MessageRefused, match=exactly(message)):
             ring.unpack(bytes(wire), 3)
@@ -269,7 +277,7 @@ def test_a_residue_that_is_not_below_its_prime_is_refused(ring: Ring, above: int
 
 @RINGS
 def test_the_largest_residue_is_accepted(ring: Ring):
-    wire = b"".join((p - 1).to_bytes(3, "little") for p in ring.primes)
+    wire = b"".join((p - 1).to_bytes(ring.bytes_per_number // len(ring.primes), "little") for p in ring.primes)
     assert values_of(ring.unpack(wire, 1), ring) == [-1]
 
 

@@ -27,8 +27,9 @@ from numpy.typing import NDArray
 from codedfl.crypto import pads
 from codedfl.errors import MessageRefused
 from codedfl.exact.fixed_point import FixedPoint
-from codedfl.exact.ring import BYTES_PER_RESIDUE, Ring
+from codedfl.exact.ring import Ring
 
+_RESIDUE_BYTES = 3  # runs in symbols take primes just under 2^24
 Forms = NDArray[Any]  # of Form, one plane a prime in front
 
 _real_expand = pads.expand
@@ -229,7 +230,7 @@ class Unknowns:
             scattered = (len(self._form_of) * 0x9E3779 + 0x5BD1E9) % 2**24
             self._id_of[key], self._index_of[scattered] = scattered, len(self._form_of)
             self._form_of.append(form)
-        return self._id_of[key].to_bytes(BYTES_PER_RESIDUE, "little")
+        return self._id_of[key].to_bytes(_RESIDUE_BYTES, "little")
 
     def form_of(self, wire: bytes, prime: int) -> Form:
         index = self._index_of.get(int.from_bytes(wire, "little"))
@@ -317,8 +318,8 @@ class SymbolicRing(Ring):
         raw = bytes(data)
         for k, prime in enumerate(self.primes):
             for index in range(count):
-                start = BYTES_PER_RESIDUE * (k * count + index)
-                planes[k].flat[index] = self.unknowns.form_of(raw[start : start + BYTES_PER_RESIDUE], prime)
+                start = _RESIDUE_BYTES * (k * count + index)
+                planes[k].flat[index] = self.unknowns.form_of(raw[start : start + _RESIDUE_BYTES], prime)
         return planes
 
     # -- what ``crypto.pads`` does, with a new unknown for each number of a stream

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from codedfl.crypto.sealed import Identity
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.exact.fixed_point import Bounds
+from codedfl.exact.row_noise import RowNoise
 from codedfl.protocol import Agreement, Parameters
 from codedfl.protocol.agreement import Invitation, seated
 from scenario import Scenario, joined, names_of
@@ -46,7 +47,7 @@ def frozen(
 @pytest.mark.parametrize("samples", [None, 60])
 @pytest.mark.parametrize("masks", [True, False])
 def test_parameters_come_back(precision: int | None, samples: int | None, masks: bool):
-    parameters = replace(PARAMETERS, precision=precision, samples=samples, masks=masks)
+    parameters = replace(PARAMETERS, precision=precision, samples=samples, masks=masks, narrow=precision is None)
     assert Parameters.decode(parameters.encode()) == parameters
 
 
@@ -76,6 +77,18 @@ def test_lengths_count_the_numbers_that_travel():
         ({"precision": 0}, "precision must be at least 1 fraction bit, got 0"),
         ({"precision": -1}, "precision must be at least 1 fraction bit, got -1"),
         ({"epochs": 0}, "epochs must be between 1 and 10000, got 0"),
+        (
+            {"narrow": True, "precision": 20},
+            "narrow must be off for whole numbers and where precision is asked for, got both",
+        ),
+        (
+            {"narrow": True, "total_limit": 9, "n_features": 1},
+            "narrow must be off for whole numbers and where precision is asked for, got both",
+        ),
+        (
+            {"narrow": True, "noise": RowNoise(3.0, 4, 1.0)},
+            "narrow must be off with noise where products follow: X'X then takes 18 bits, got both",
+        ),
         ({"recipe": b"short"}, "recipe must be a digest of 32 bytes or empty, got 5 bytes"),
     ],
 )

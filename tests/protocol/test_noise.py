@@ -241,7 +241,7 @@ def test_parameters_travel_whole_and_those_without_noise_as_before():
     assert Parameters.decode(parameters.encode()) == parameters
     plain, noisy = (unpack_list(one.encode(), "") for one in (replace(parameters, noise=None), parameters))
     assert noisy == [*plain, NOISE.multiplier, NOISE.honest, NOISE.clip_norm]
-    assert len(plain) == 18
+    assert len(plain) == 19
     assert Parameters.decode(replace(parameters, noise=None).encode()).noise is None
     assert parameters.constant_length == 8 and replace(parameters, noise=None).constant_length == 9
     broken = replace(parameters)

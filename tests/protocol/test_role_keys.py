@@ -29,15 +29,20 @@ from wording import exactly
 
 @pytest.mark.parametrize("colluders", [0, 1, 2])
 @pytest.mark.parametrize("solver", [lambda: descent(5), lambda: BlockKrylov(4, 1e-3)], ids=["descent", "krylov"])
-@pytest.mark.parametrize("precision", [None, 50], ids=["two primes", "three primes"])
+@pytest.mark.parametrize(
+    ("ring", "number_bytes"),
+    [({}, 6), ({"precision": 50}, 9), ({"narrow": True}, 4)],
+    ids=["48 bits", "72 bits", "32 bits"],
+)
 def test_one_answer_of_each_role_gives_the_model_of_plain_integers(
-    colluders: int, solver: Callable[[], Solver], precision: int | None
+    colluders: int, solver: Callable[[], Solver], ring: dict[str, Any], number_bytes: int
 ):
-    scenario = scenario_of(colluders, precision=precision)
+    scenario = scenario_of(colluders, **ring)
     server = scenario.server(solver())
     arrivals = first_of_each_role(server, np.random.default_rng(colluders))
     model = run_in_process(server, scenario.devices(), arrivals)
     assert np.array_equal(model, scenario.expected_models(solver())[-1])
+    assert server.agreement.ring.bytes_per_number == number_bytes
 
 
 def test_it_is_the_model_of_every_other_scheme():
@@ -47,8 +52,16 @@ def test_it_is_the_model_of_every_other_scheme():
     assert np.array_equal(run_in_process(roles.server(descent(4)), roles.devices()), model)
 
 
-def test_role_sums_solve_at_once():
-    scenario = scenario_of(scheme=ROLE_SUMS)
+def test_a_gradient_code_has_no_ring_of_32_bits():
+    keys = scenario_of(scheme=CODED_KEYS, colluders=0, narrow=True)
+    message = "narrow must be off for a gradient code, whose primes are 1 modulo D, got it on"
+    with pytest.raises(InvalidInput, match=exactly(message)):
+        run_in_process(keys.server(descent(4)), keys.devices())
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+def test_role_sums_solve_at_once(narrow: bool):
+    scenario = scenario_of(scheme=ROLE_SUMS, narrow=narrow)
     server = scenario.server(ClosedForm(1e-3))
     model = run_in_process(server, scenario.devices(), first_of_each_role(server, np.random.default_rng(1)))
     assert np.array_equal(model, scenario.expected_models(ClosedForm(1e-3))[-1])

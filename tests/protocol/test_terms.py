@@ -171,6 +171,7 @@ def other_parameters(true: Parameters) -> Iterator[tuple[str, Parameters]]:
         "colluders": [0, 2],
         "noise": [] if true.total_limit else [None, NOISE, *other_noise(true.noise)],
         "owners": [5, 7, 0],
+        "narrow": [] if true.total_limit or true.noise else [True],
         "total_limit": [0, 99, 101] if true.total_limit else [] if true.noise else [100],
     }
     assert {one.name for one in fields(Parameters)} == {*others, "bounds"}

@@ -5,8 +5,8 @@ With n answers there are n - (D - alpha + 1) spare ones: one detects a wrong ans
 
 An answer has d c numbers, and the decoder needs only one of each. So every answer is projected on one random vector of
 the server's own, modulo each prime: codewords stay codewords, and a wrong answer looks right with probability 2/p,
-about 1e-7, whatever the liar does, since it never learns the vector. Decoding n such numbers takes syndromes,
-Berlekamp-Massey and a search for roots.
+about 1e-7, whatever the liar does, since it never learns the vector. Primes of 16 bits would leave 3e-5, so there it is
+four vectors: 1e-18. Decoding n such numbers takes syndromes, Berlekamp-Massey and a search for roots.
 
 More liars than half the spare answers can pass for honest ones if they agree among themselves on another codeword.
 """
@@ -22,17 +22,19 @@ from numpy.typing import NDArray
 from codedfl.code.gradient_code import GradientCode
 from codedfl.code.roles import AnswerCode, Replication
 from codedfl.crypto import pads
+from codedfl.exact import kernels
 from codedfl.exact.ring import Ring
 from codedfl.typing import Planes
 
-Scalars = list[int]  # one residue modulo each prime
+Scalars = list[int]  # a residue modulo each prime, and again for every further vector
 
 _WIDTH = 128  # a float64 holds the sum of this number of products of centred 24-bit residues exactly
+_VECTORS_OF_SHORT_PRIMES = 4
 _ROWS_AT_ONCE = 256  # rows of the scratch array: 256 KB, which stay in the cache
 
 
 class Projection:
-    """A random linear map from an answer of ``count`` numbers to one number modulo each prime.
+    """A random linear map from an answer of ``count`` numbers to one number modulo each prime, or to four of them.
 
     The answer is laid out in rows of 128; each is multiplied by one random vector, the results by another. So only few
     random numbers are needed, and BLAS makes every product; it may add in any order, since nothing is rounded.
@@ -40,20 +42,26 @@ class Projection:
 
     def __init__(self, ring: Ring, seed: bytes, run: bytes, count: int) -> None:
         rows = -(-count // _WIDTH)
-        numbers = pads.expand(ring, seed, run, "answer check", _WIDTH + rows)
+        vectors = _VECTORS_OF_SHORT_PRIMES if kernels.residue_bytes(min(ring.primes)) == 2 else 1
+        numbers = pads.expand(ring, seed, run, "answer check", vectors * (_WIDTH + rows))
+        numbers = numbers.reshape(len(ring.primes), vectors, _WIDTH + rows)
         self._primes = ring.primes
-        self._across = numbers[:, :_WIDTH].astype(np.float64)
-        self._down = numbers[:, _WIDTH:].astype(np.int64)
+        self._across = numbers[:, :, :_WIDTH].astype(np.float64)
+        self._down = numbers[:, :, _WIDTH:].astype(np.int64)
         self._scratch = np.zeros((min(rows, _ROWS_AT_ONCE), _WIDTH))
 
     def __call__(self, answers: Sequence[Planes]) -> list[Scalars]:
-        """One residue modulo each prime for each answer."""
-        columns = [self._of_planes(k, [answer[k] for answer in answers]) for k in range(len(self._primes))]
+        """Per answer one residue modulo each prime, vector after vector."""
+        columns = [
+            self._of_planes(k, vector, [answer[k] for answer in answers])
+            for vector in range(self._across.shape[1])
+            for k in range(len(self._primes))
+        ]
         return [list(scalars) for scalars in zip(*columns, strict=True)]
 
-    def _of_planes(self, k: int, planes: Sequence[NDArray[np.float32]]) -> list[int]:
-        prime = self._primes[k]
-        sums = np.empty((len(planes), self._down.shape[1]))
+    def _of_planes(self, k: int, vector: int, planes: Sequence[NDArray[np.float32]]) -> list[int]:
+        prime, across, down = self._primes[k], self._across[k, vector], self._down[k, vector]
+        sums = np.empty((len(planes), len(down)))
         flat = self._scratch.reshape(-1)
         for plane, row_sums in zip(planes, sums, strict=True):
             for start in range(0, len(plane), flat.size):
@@ -61,9 +69,9 @@ class Projection:
                 flat[: len(numbers)] = numbers
                 flat[len(numbers) :] = 0
                 part = row_sums[start // _WIDTH :][: len(self._scratch)]
-                np.dot(self._scratch[: len(part)], self._across[k], out=part)
+                np.dot(self._scratch[: len(part)], across, out=part)
         sums -= prime * np.rint(sums / prime)  # within p of zero: the next sum fits 64 bits by far
-        return [int(total) % prime for total in sums.astype(np.int64) @ self._down[k]]
+        return [int(total) % prime for total in sums.astype(np.int64) @ down]
 
 
 @dataclass(frozen=True)
@@ -100,17 +108,19 @@ def judge(code: AnswerCode, projected: Mapping[int, Scalars]) -> Verdict:
 def locate(code: GradientCode | Replication, projected: Mapping[int, Scalars]) -> list[int] | None:
     """The fewest positions without which the answers lie on the code; None when they are too many to be sure.
 
-    An answer may be wrong modulo one prime only, so each is decoded on its own.
+    An answer may be wrong modulo one prime only, or look right on one vector, so each is decoded on its own.
     """
     positions = sorted(projected)
-    points = np.array([[plane[i] for i in positions] for plane in code.points], dtype=np.int64)
     values = np.array([projected[i] for i in positions], dtype=np.int64).T
+    vectors = len(values) // len(code.primes)
+    points = np.array([[plane[i] for i in positions] for plane in code.points] * vectors, dtype=np.int64)
+    primes = tuple(code.primes) * vectors
     spare = len(positions) - code.answers_needed
     liars: set[int] = set()
-    for k, syndromes in enumerate(_syndromes(points, values, spare, np.array(code.primes))):
+    for k, syndromes in enumerate(_syndromes(points, values, spare, np.array(primes))):
         if not any(syndromes):
             continue
-        prime = code.primes[k]
+        prime = primes[k]
         recurrence = _shortest_recurrence(syndromes, prime)
         errors = len(recurrence) - 1
         # sum_m c_m x^m = prod (1 - y_i x) over the wrong answers; turned round it vanishes at the points themselves.

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from codedfl.errors import InvalidInput
 from codedfl.exact import kernels
-from codedfl.exact.ring import BYTES_PER_RESIDUE, Ring
+from codedfl.exact.ring import Ring
 from codedfl.typing import Planes
 
 SEED_BYTES = 32
@@ -28,7 +28,7 @@ RUN_ID_BYTES = 16
 SEGMENT = 65536
 _SEEDS_PER_PASS = 4  # four segments at a time are added in one pass over the total
 _SPARE = 64
-_ZEROS = memoryview(bytes(BYTES_PER_RESIDUE * (SEGMENT + _SPARE)))
+_ZEROS = memoryview(bytes(kernels.residue_bytes(2**24) * (SEGMENT + _SPARE)))
 
 
 def stream_key(seed: bytes, run_id: bytes, label: str) -> bytes:
@@ -53,7 +53,7 @@ class SegmentExpander:
     """
 
     def __init__(self, key: bytes, prime: int, scratch: NDArray[np.uint8] | None = None) -> None:
-        self._prime = prime
+        self._prime, self._width = prime, kernels.residue_bytes(prime)
         self._bytes = new_scratch() if scratch is None else scratch
         self._writable = self._bytes.data
         self._encryptor = Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor()
@@ -80,7 +80,7 @@ class SegmentExpander:
 
     def _more(self, numbers: int) -> NDArray[np.uint8]:
         """The stream's next bytes, with a few candidates to spare, which nearly always replace those rejected."""
-        size = -(-(min(SEGMENT, numbers) + _SPARE) // 4) * 4 * BYTES_PER_RESIDUE  # the kernel's unit is four numbers
+        size = -(-(min(SEGMENT, numbers) + _SPARE) // 4) * 4 * self._width  # the kernel's unit is four numbers
         if size == len(_ZEROS):  # nearly always: slices take time
             self._encryptor.update_into(_ZEROS, self._writable)
             return self._bytes

@@ -148,7 +148,18 @@ class FixedPoint:
                 break
         else:
             raise InvalidInput(f"precision must be at most {available} fraction bits for these bounds, got {precision}")
+        plain = cls.on(ring, bounds, n_features, n_devices, initial_norm)
+        return plain if noise is None else plain.with_noise(noise, n_outputs)
 
+    @classmethod
+    def on(cls, ring: Ring, bounds: Bounds, n_features: int, n_devices: int, initial_norm: float = 0.0) -> FixedPoint:
+        """The scales on a ring that was chosen already; ``derive`` has the arguments.
+
+        >>> from codedfl.exact.ring import NARROW
+        >>> mnist = Bounds(features=(2 / 2000) ** 0.5, labels=1.0, samples=60_000, samples_per_device=2400)
+        >>> FixedPoint.on(NARROW, mnist, n_features=2000, n_devices=25)
+        <FixedPoint 2 primes, 24-bit grid, X'X 6 and G1 17 fraction bits>
+        """
         # n_i products of two gridded numbers must stay below 2^53.
         significant = min(GRID_BITS, (FLOAT64_EXACT_BITS - (bounds.samples_per_device - 1).bit_length()) // 2)
         feature_bits = significant - 1 - _floor_log2(Fraction(bounds.features))
@@ -156,20 +167,19 @@ class FixedPoint:
         limit = Fraction(ring.modulus, HEADROOM)
         x, y = Fraction(bounds.features), Fraction(bounds.labels)
         largest_constant = bounds.samples * (x * y + x * x * Fraction(initial_norm))
-        plain = cls(
+        return cls(
             ring=ring,
             bounds=bounds,
             n_features=n_features,
             n_devices=n_devices,
             feature_bits=feature_bits,
             label_bits=label_bits,
-            gram_bits=min(-(-available // 2), 2 * feature_bits),
+            gram_bits=min(-(-cls.natural_bits(ring, bounds, n_features) // 2), 2 * feature_bits),
             # Half of the room, so that rounding X, Y and Theta^(1) up cannot break the proof.
             constant_bits=min(_floor_log2(limit / largest_constant / 2), feature_bits + label_bits),
         )
-        return plain if noise is None else plain._with_noise(noise, n_outputs)
 
-    def _with_noise(self, noise: RowNoise, n_outputs: int) -> FixedPoint:
+    def with_noise(self, noise: RowNoise, n_outputs: int) -> FixedPoint:
         """These scales with the grid that the noise needs; refused where noise and data do not fit the ring."""
         shape = (self.n_features, n_outputs)
         lengths = RowLengths.on_grid(noise.clip_norm, self.bounds.labels, shape, self.feature_bits, self.label_bits)

@@ -1,7 +1,8 @@
 """Kernels of the exact ring that replaces the fixed-point product of the paper (II-A, IV-A).
 
 A ring number is held as its residues modulo two or three primes p < 2^24. A matrix of ring numbers is that many
-float32 *planes* of centred residues, |r| <= (p - 1)/2, which a float32 holds exactly. Every kernel works on one
+float32 *planes* of centred residues, |r| <= (p - 1)/2, which a float32 holds exactly. In bytes, packed or drawn from a
+stream, a residue has as many as its prime needs (`residue_bytes`). Every kernel works on one
 plane and one prime in one thread, without the interpreter's lock, and is exact: ``codedfl.exact.loops`` says why.
 Which primes they are, and the way back to integers, is the business of ``codedfl.exact.ring``.
 
@@ -23,6 +24,15 @@ _Scalar = TypeVar("_Scalar", bound=np.generic)
 _Array = TypeVar("_Array", bound=npt.NDArray[Any])
 
 _ALIGNMENT = 64  # bytes: a cache line, and the widest vector
+
+
+def residue_bytes(prime: int) -> int:
+    """Bytes of a residue in its wire form, and of a candidate in a stream: two below 2^16, otherwise three.
+
+    >>> residue_bytes(65521), residue_bytes(16777213)
+    (2, 3)
+    """
+    return 2 if prime < 2**16 else 3
 
 
 @overload
@@ -77,53 +87,59 @@ def add_product(acc: Plane, coefficients: Coefficients, terms: Sequence[Plane] |
 def add_packed_product(acc: Plane, coefficients: Coefficients, packed: Sequence[Bytes], prime: int) -> None:
     """`add_product` for terms in the form of `pack`, which are unpacked on the fly.
 
-    A 24-bit number that is not below the prime counts as its residue; `unpack` is the one that refuses it.
+    A number that is not below the prime counts as its residue; `unpack` is the one that refuses it.
     """
     _require("acc", acc, np.float32, (acc.size,))
     for term in packed:
-        _require("each packed term", term, np.uint8, (3 * acc.size,))
+        _require("each packed term", term, np.uint8, (residue_bytes(prime) * acc.size,))
     for four, their_terms in _fours(coefficients, packed, prime):
-        loops.add_four_packed(acc, four, their_terms, np.int32(prime))
+        loops.add_four_packed(acc, four, their_terms, np.int32(prime), residue_bytes(prime))
 
 
 def pack(plane: Plane, prime: int) -> Bytes:
-    """The wire form of a one-dimensional plane: residues in [0, prime), three bytes each, little endian."""
+    """The wire form of a one-dimensional plane: residues in [0, prime), two or three bytes each, little endian."""
     _require("plane", plane, np.float32, (plane.size,))
-    packed = np.empty(3 * plane.size, dtype=np.uint8)
-    loops.pack(_frozen(plane), np.int32(prime), packed)
+    width = residue_bytes(prime)
+    packed = np.empty(width * plane.size, dtype=np.uint8)
+    if width == 2:
+        loops.pack_short(_frozen(plane), np.int32(prime), packed.view(np.uint16))
+    else:
+        loops.pack(_frozen(plane), np.int32(prime), packed)
     return packed
 
 
 def unpack(packed: Bytes, prime: int, out: Plane) -> bool:
-    """Undo `pack`. Returns False when a 24-bit number is not below the prime; out then holds anything."""
+    """Undo `pack`. Returns False when a number is not below the prime; out then holds anything."""
     _require("out", out, np.float32, (out.size,))
-    _require("packed", packed, np.uint8, (3 * out.size,))
-    return bool(loops.unpack(_frozen(packed), np.int32(prime), out))
+    _require("packed", packed, np.uint8, (residue_bytes(prime) * out.size,))
+    return bool(loops.unpack(_frozen(packed), np.int32(prime), out, residue_bytes(prime)))
 
 
 def residues_from_stream(stream: Bytes, prime: int, out: Plane, start: int) -> int:
     """Rejection sampling: uniform residues into out[start:] from uniform bytes (the keys of IV-B).
 
-    Every three bytes are a little-endian candidate; those not below the prime are skipped. Returns the index
+    Every `residue_bytes` are a little-endian candidate; those not below the prime are skipped. Returns the index
     after the last residue: out.size when out is full, less when the stream ran out. The residues depend on the
     sequence of candidates alone, not on its division into calls. Beyond the index returned out is scratch.
     """
-    _require("stream", stream, np.uint8, (stream.size // 3 * 3,))
+    width = residue_bytes(prime)
+    _require("stream", stream, np.uint8, (stream.size // width * width,))
     _require("out", out, np.float32, (out.size,))
     if not 0 <= start <= out.size:
         raise InvalidInput(f"start must be between 0 and {out.size}, got {start}")
-    return int(loops.residues_from_stream(_frozen(stream), np.int32(prime), out, start))
+    return int(loops.residues_from_stream(_frozen(stream), np.int32(prime), out, start, width))
 
 
 def add_residues_from_stream(stream: Bytes, prime: int, sign: int, total: Plane, start: int) -> int:
     """total[start:] += sign times what `residues_from_stream` would write there; sign is 1 or -1."""
-    _require("stream", stream, np.uint8, (stream.size // 3 * 3,))
+    width = residue_bytes(prime)
+    _require("stream", stream, np.uint8, (stream.size // width * width,))
     _require("total", total, np.float32, (total.size,))
     if sign not in (1, -1):
         raise InvalidInput(f"sign must be 1 or -1, got {sign}")
     if not 0 <= start <= total.size:
         raise InvalidInput(f"start must be between 0 and {total.size}, got {start}")
-    return int(loops.add_residues_from_stream(stream, np.int32(prime), np.float32(sign), total, start))
+    return int(loops.add_residues_from_stream(stream, np.int32(prime), np.float32(sign), total, start, width))
 
 
 def square_from_triangle(triangle: Plane, out: Plane) -> None:

@@ -16,6 +16,8 @@ reductions, so eight lanes take 1024 columns; from a loop in Python, LLVM adds u
 and pays for both every 128 columns. `_unpack_whole` is one byte shuffle, which LLVM does not find in a loop over
 bytes or words.
 
+Packed numbers and the candidates of a stream have `width` bytes, 3 or 2 (`kernels.residue_bytes`).
+
 Everything compiled is in this one file because numba's cache looks for changes only in the file of the function
 that was called.
 """
@@ -37,13 +39,14 @@ from numba.extending import intrinsic
 Plane = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
 Bytes = npt.NDArray[np.uint8]
+Words = npt.NDArray[np.uint16]
 _Item = TypeVar("_Item")
 Four = tuple[_Item, _Item, _Item, _Item]
 
 _CENTRED_LIMIT = 2.0**50  # bound 3
 _SPAN = 1024  # numbers unpacked at a time: four terms of them fit the L1 cache
 _SIDE = 32  # of the squares in which a matrix is transposed
-_UNPACKED = 32  # 24-bit numbers at a time: 96 bytes, the fewest that shuffle well with AVX-512
+_UNPACKED = 32  # packed numbers at a time: of 24 bits 96 bytes, the fewest that shuffle well with AVX-512
 _LANE_PRODUCTS = 128  # bound 1
 
 # A tile is _ROWS * COLUMNS vectors of _LANES sums, all in registers: AVX-512 has 32 of eight lanes, other x86
@@ -128,64 +131,86 @@ def _define_unpack_whole(_: Any, packed: Any, prime: Any, out: Any) -> Any:
     packed is uint8 (3 n) at any address, prime int32 and out float32 (n). Only whole vectors are written: the last
     n mod _UNPACKED numbers are left to the caller. A number that is not below the prime has the prime subtracted.
     """
-    return types.boolean(packed, prime, out), _generate_unpack_whole
+    return types.boolean(packed, prime, out), functools.partial(_generate_unpack_whole, 3)
+
+
+def _define_unpack_short(_: Any, packed: Any, prime: Any, out: Any) -> Any:
+    """The same of 16-bit numbers; packed has 2 n bytes."""
+    return types.boolean(packed, prime, out), functools.partial(_generate_unpack_whole, 2)
 
 
 def _define_add_whole(_: Any, packed: Any, prime: Any, out: Any, sign: Any) -> Any:
     """out += sign times what ``_unpack_whole`` would write, centred; sign is float32, 1 or -1.
 
-    Two centred residues sum to less than 2^24: exact in float32, and at most one prime too large or too small.
+    It ends before the first vector with a number that is not below the prime, and returns how many were added. Two
+    centred residues sum to less than 2^24: exact in float32, and at most one prime too large or too small.
     """
-    return types.boolean(packed, prime, out, sign), _generate_add_whole
+    return types.int64(packed, prime, out, sign), functools.partial(_generate_add_whole, 3)
 
 
-def _generate_add_whole(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    singles = ir.VectorType(ir.FloatType(), _UNPACKED)
+def _define_add_short(_: Any, packed: Any, prime: Any, out: Any, sign: Any) -> Any:
+    """The same of 16-bit numbers."""
+    return types.int64(packed, prime, out, sign), functools.partial(_generate_add_whole, 2)
+
+
+def _generate_add_whole(width: int, context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    index, singles = ir.IntType(64), ir.VectorType(ir.FloatType(), _UNPACKED)
+    packed, out, whole = _packed_and_out(context, builder, signature, args)
     sign = _in_all_lanes(builder, singles, args[3])
     prime = _in_all_lanes(builder, singles, builder.sitofp(args[1], ir.FloatType()))
     half = _in_all_lanes(builder, singles, builder.sitofp(builder.lshr(args[1], ir.IntType(32)(1)), ir.FloatType()))
     least = builder.fsub(ir.Constant(singles, [0.0] * _UNPACKED), half)
-
-    def add(term: Any, target: Any) -> Any:
+    added = cgutils.alloca_once_value(builder, index(0))
+    with cgutils.for_range(builder, builder.udiv(whole, index(_UNPACKED)), intp=index) as loop:
+        i = builder.mul(loop.index, index(_UNPACKED))
+        term, below = _unpacked_vector(width, builder, packed, args[1], i)
+        with builder.if_then(builder.not_(below), likely=False):
+            loop.do_break()
+        target = builder.bitcast(builder.gep(out.data, [i]), singles.as_pointer())
         total = builder.fadd(builder.load(target, align=4), builder.fmul(sign, term))
         total = builder.select(builder.fcmp_ordered(">", total, half), builder.fsub(total, prime), total)
-        return builder.select(builder.fcmp_ordered("<", total, least), builder.fadd(total, prime), total)
+        total = builder.select(builder.fcmp_ordered("<", total, least), builder.fadd(total, prime), total)
+        builder.store(total, target, align=4)
+        builder.store(builder.add(i, index(_UNPACKED)), added)
+    return builder.load(added)
 
-    return _generate_unpack_whole(context, builder, signature, args, add)
 
-
-def _generate_unpack_whole(
-    context: Any, builder: Any, signature: Any, args: Any, combine: Any = lambda term, _target: term
-) -> Any:
-    index, word, byte = ir.IntType(64), ir.IntType(32), ir.IntType(8)
-    narrow, wide = ir.VectorType(byte, 3 * _UNPACKED), ir.VectorType(word, _UNPACKED)
-    singles = ir.VectorType(ir.FloatType(), _UNPACKED)
-
-    packed, out = (context.make_array(signature.args[k])(context, builder, args[k]) for k in (0, 2))
-    prime = _in_all_lanes(builder, wide, args[1])
-    half = _in_all_lanes(builder, wide, builder.lshr(args[1], word(1)))
-    zero = 3 * _UNPACKED  # the first byte of the shuffle's second operand
-    order = [k for n in range(_UNPACKED) for k in (3 * n, 3 * n + 1, 3 * n + 2, zero)]
-    shuffle = ir.Constant(ir.VectorType(word, len(order)), order)
-    largest = cgutils.alloca_once_value(builder, ir.Constant(wide, [0] * _UNPACKED))
-
-    (size,) = cgutils.unpack_tuple(builder, out.shape)
-    whole = builder.and_(size, index(-_UNPACKED))
+def _generate_unpack_whole(width: int, context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    index, singles = ir.IntType(64), ir.VectorType(ir.FloatType(), _UNPACKED)
+    packed, out, whole = _packed_and_out(context, builder, signature, args)
+    valid = cgutils.alloca_once_value(builder, ir.IntType(1)(1))
     with cgutils.for_range_slice(builder, index(0), whole, index(_UNPACKED), index) as (i, _):
-        source = builder.gep(packed.data, [builder.mul(i, index(3))])
-        loaded = builder.load(builder.bitcast(source, narrow.as_pointer()), align=1)
-        numbers = builder.shuffle_vector(loaded, ir.Constant(narrow, [0] * zero), shuffle)
-        numbers = builder.bitcast(numbers, wide)
-        before = builder.load(largest)
-        builder.store(builder.select(builder.icmp_signed(">", numbers, before), numbers, before), largest)
-        above = builder.icmp_signed(">", numbers, half)
-        centred = builder.select(above, builder.sub(numbers, prime), numbers)
+        numbers, below = _unpacked_vector(width, builder, packed, args[1], i)
+        builder.store(builder.and_(builder.load(valid), below), valid)
         target = builder.bitcast(builder.gep(out.data, [i]), singles.as_pointer())
-        builder.store(combine(builder.sitofp(centred, singles), target), target, align=4)
+        builder.store(numbers, target, align=4)
+    return builder.load(valid)
 
-    lane_bits = ir.IntType(_UNPACKED)
-    invalid = builder.bitcast(builder.icmp_signed(">=", builder.load(largest), prime), lane_bits)
-    return builder.icmp_unsigned("==", invalid, lane_bits(0))
+
+def _packed_and_out(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    """Both arrays, and how many numbers of the second are in whole vectors."""
+    packed, out = (context.make_array(signature.args[k])(context, builder, args[k]) for k in (0, 2))
+    (size,) = cgutils.unpack_tuple(builder, out.shape)
+    return packed, out, builder.and_(size, ir.IntType(64)(-_UNPACKED))
+
+
+def _unpacked_vector(width: int, builder: Any, packed: Any, prime: Any, i: Any) -> Any:
+    """The centred residues of the numbers from i on, as floats, and whether all of them are below the prime."""
+    index, word, lane_bits = ir.IntType(64), ir.IntType(32), ir.IntType(_UNPACKED)
+    narrow, wide = ir.VectorType(ir.IntType(8), width * _UNPACKED), ir.VectorType(word, _UNPACKED)
+    zero = width * _UNPACKED  # the first byte of the shuffle's second operand
+    order = [width * n + k if k < width else zero for n in range(_UNPACKED) for k in range(4)]
+    shuffle = ir.Constant(ir.VectorType(word, len(order)), order)
+    primes = _in_all_lanes(builder, wide, prime)
+    half = _in_all_lanes(builder, wide, builder.lshr(prime, word(1)))
+    source = builder.gep(packed.data, [builder.mul(i, index(width))])
+    loaded = builder.load(builder.bitcast(source, narrow.as_pointer()), align=1)
+    numbers = builder.bitcast(builder.shuffle_vector(loaded, ir.Constant(narrow, [0] * zero), shuffle), wide)
+    above = builder.icmp_signed(">", numbers, half)
+    centred = builder.select(above, builder.sub(numbers, primes), numbers)
+    invalid = builder.bitcast(builder.icmp_signed(">=", numbers, primes), lane_bits)
+    below = builder.icmp_unsigned("==", invalid, lane_bits(0))
+    return builder.sitofp(centred, ir.VectorType(ir.FloatType(), _UNPACKED)), below
 
 
 def _in_all_lanes(builder: Any, kind: Any, value: Any) -> Any:
@@ -196,7 +221,9 @@ def _in_all_lanes(builder: Any, kind: Any, value: Any) -> Any:
 
 _tile_sums: Any = intrinsic(_define_tile_sums)
 _unpack_whole: Any = intrinsic(_define_unpack_whole)
+_unpack_short: Any = intrinsic(_define_unpack_short)
 _add_whole: Any = intrinsic(_define_add_whole)
+_add_short: Any = intrinsic(_define_add_short)
 
 
 # -- products ---------------------------------------------------------------------------------------------------
@@ -250,22 +277,23 @@ def add_four(acc: Plane, c: Four[float], terms: Four[Plane], prime: float) -> No
 
 
 @njit(cache=True, nogil=True)
-def add_four_packed(acc: Plane, c: Four[float], packed: Four[Bytes], prime: np.int32) -> None:
+def add_four_packed(acc: Plane, c: Four[float], packed: Four[Bytes], prime: np.int32, width: int) -> None:
     terms = np.zeros((4, _SPAN), np.float32)
     for start in range(0, acc.size, _SPAN):
         part = acc[start : start + _SPAN]
         for q in range(4):
             if c[q] != 0.0:
-                unpack(packed[q][3 * start :], prime, terms[q, : part.size])
+                unpack(packed[q][width * start :], prime, terms[q, : part.size], width)
         add_four(part, c, (terms[0], terms[1], terms[2], terms[3]), float(prime))
 
 
-# -- 24-bit numbers ---------------------------------------------------------------------------------------------
+# -- packed numbers ---------------------------------------------------------------------------------------------
 
 
 @njit(cache=True, nogil=True)
-def _number(packed: Bytes, i: int) -> np.int32:
-    return np.int32(packed[3 * i]) | np.int32(packed[3 * i + 1]) << 8 | np.int32(packed[3 * i + 2]) << 16
+def _number(packed: Bytes, i: int, width: int) -> np.int32:
+    low = np.int32(packed[width * i]) | np.int32(packed[width * i + 1]) << 8
+    return low if width == 2 else low | np.int32(packed[width * i + 2]) << 16
 
 
 @njit(cache=True, nogil=True)
@@ -274,11 +302,11 @@ def _centred(number: np.int32, prime: np.int32) -> np.int32:
 
 
 @njit(cache=True, nogil=True)
-def unpack(packed: Bytes, prime: np.int32, out: Plane) -> bool:
+def unpack(packed: Bytes, prime: np.int32, out: Plane, width: int) -> bool:
     """out = centred residues of the numbers of packed; whether all these were below the prime."""
-    valid: bool = _unpack_whole(packed, prime, out)
+    valid: bool = _unpack_short(packed, prime, out) if width == 2 else _unpack_whole(packed, prime, out)
     for i in range(out.size - out.size % _UNPACKED, out.size):
-        number = _number(packed, i)
+        number = _number(packed, i, width)
         if number >= prime:
             valid = False
         out[i] = _centred(number, prime)
@@ -297,57 +325,38 @@ def pack(plane: Plane, prime: np.int32, packed: Bytes) -> None:
 
 
 @njit(cache=True, nogil=True)
-def residues_from_stream(stream: Bytes, prime: np.int32, out: Plane, start: int) -> int:
-    candidates = stream.size // 3
-    fill = start
-    for first in range(0, candidates, _SPAN):
-        span = stream[3 * first : 3 * (first + _SPAN)]
-        count = span.size // 3
-        # The primes of the ring reject a few candidates in 10^5, so most spans are taken whole. Where one is not,
-        # what unpack has written is written again, candidate by candidate.
-        if count <= out.size - fill and unpack(span, prime, out[fill : fill + count]):
-            fill += count
-        else:
-            for i in range(count):
-                number = _number(span, i)
-                if number < prime and fill < out.size:
-                    out[fill] = _centred(number, prime)
-                    fill += 1
-    return fill
+def pack_short(plane: Plane, prime: np.int32, packed: Words) -> None:
+    for i in range(plane.size):
+        v = np.int32(plane[i])
+        packed[i] = v + prime if v < 0 else v
 
 
 @njit(cache=True, nogil=True)
-def _add_within(total: Plane, terms: Plane, sign: np.float32, half: np.float32, prime: np.float32) -> None:
-    for i in range(total.size):  # what _add_whole does
-        s = total[i] + sign * terms[i]
-        s = s - prime if s > half else s
-        total[i] = s + prime if s < -half else s
+def residues_from_stream(stream: Bytes, prime: np.int32, out: Plane, start: int, width: int) -> int:
+    out[start:] = 0
+    return int(add_residues_from_stream(stream, prime, np.float32(1), out, start, width))
 
 
 @njit(cache=True, nogil=True)
-def add_residues_from_stream(stream: Bytes, prime: np.int32, sign: np.float32, total: Plane, start: int) -> int:
-    candidates = stream.size // 3
-    terms = np.empty(_SPAN, np.float32)
-    fill = start
-    for first in range(0, candidates, _SPAN):
-        span = stream[3 * first : 3 * (first + _SPAN)]
-        count = span.size // 3
-        # As in residues_from_stream; a span that turns out not to be taken whole is taken off again, which is exact.
-        if count % _UNPACKED == 0 and count <= total.size - fill:
-            part = total[fill : fill + count]
-            if _add_whole(span, prime, part, sign):
-                fill += count
-                continue
-            _add_whole(span, prime, part, -sign)
-        taken = 0
-        for i in range(count):
-            number = _number(span, i)
-            if number < prime and taken < total.size - fill:
-                terms[taken] = _centred(number, prime)
-                taken += 1
-        part = total[fill : fill + taken]
-        _add_within(part, terms[:taken], sign, np.float32(prime >> 1), np.float32(prime))
-        fill += taken
+def add_residues_from_stream(
+    stream: Bytes, prime: np.int32, sign: np.float32, total: Plane, start: int, width: int
+) -> int:
+    candidates, half = stream.size // width, np.float32(prime >> 1)
+    first, fill = 0, start
+    while first < candidates and fill < total.size:
+        rest = stream[width * first :]
+        part = total[fill : fill + candidates - first]
+        added = _add_short(rest, prime, part, sign) if width == 2 else _add_whole(rest, prime, part, sign)
+        # The primes of the ring reject a few candidates in 10^5 or 10^4. A vector that has one of them, and what is
+        # left at the end, is taken number by number.
+        for i in range(added, min(added + _UNPACKED, candidates - first)):
+            number = _number(rest, i, width)
+            if number < prime and fill + added < total.size:
+                s = total[fill + added] + sign * np.float32(_centred(number, prime))
+                s = s - np.float32(prime) if s > half else s
+                total[fill + added] = s + np.float32(prime) if s < -half else s
+                fill += 1
+        first, fill = first + added + _UNPACKED, fill + added
     return fill
 
 

@@ -1,10 +1,10 @@
-"""The exact ring Z_M, M a product of two or three primes just under 2^24 (replaces the paper's Z_<k>, IV-A).
+"""The exact ring Z_M, M a product of two or three primes (replaces the paper's Z_<k>, IV-A).
 
 The paper truncates products of padded numbers, which fails whenever a padded number wraps (``codedfl reproduce
 arithmetic`` counts how often). Here nothing is truncated before it is unpadded: numbers are integers modulo M, kept as
 one float32 plane of centred residues per prime. A ring array of shape (a, b) is therefore a float32 array of shape
-(P, a, b). Every prime is 1 modulo the number of devices, so that the gradient code exists modulo each
-(``gradient_code``).
+(P, a, b). The primes lie just under 2^24, each 1 modulo the number of devices, so that the gradient code exists modulo
+each (``gradient_code``): 48 or 72 bits. ``NARROW`` has two primes just under 2^16 for what needs no code: 32 bits.
 
 This module knows nothing of reals (``fixed_point``) or of randomness (``pads``).
 """
@@ -25,7 +25,6 @@ from codedfl.exact import kernels
 from codedfl.typing import Planes
 
 PRIME_CEILING = 2**24
-BYTES_PER_RESIDUE = 3
 
 
 def is_prime(n: int) -> bool:
@@ -81,8 +80,8 @@ class Ring:
 
     @property
     def bytes_per_number(self) -> int:
-        """Size of one number on the wire: 6 bytes (48 bits) for two primes, 9 for three."""
-        return BYTES_PER_RESIDUE * len(self.primes)
+        """Size of one number on the wire: 6 bytes (48 bits) for two primes, 9 for three, 4 for two short ones."""
+        return sum(map(kernels.residue_bytes, self.primes))
 
     def __repr__(self) -> str:
         return f"<Ring of {' * '.join(map(str, self.primes))}, {math.log2(self.modulus):.2f} bits>"
@@ -116,7 +115,7 @@ class Ring:
             difference = (residue - (value % prime).astype(np.int64)) % prime
             digit = difference * pow(radix, -1, prime) % prime
             digit -= np.where(digit > prime // 2, prime, 0)
-            if radix > PRIME_CEILING:  # two primes are used up: the third digit no longer fits 64 bits
+            if radix > PRIME_CEILING:  # two long primes are used up: the third digit no longer fits 64 bits
                 value, digit = value.astype(object), digit.astype(object)
             value = value + radix * digit
             radix *= prime
@@ -171,7 +170,7 @@ class Ring:
     # -- wire form
 
     def pack(self, planes: Planes) -> bytes:
-        """All residues of the first prime, then of the next: 24 bits each, little endian, in [0, p)."""
+        """All residues of the first prime, then of the next: 24 or 16 bits each, little endian, in [0, p)."""
         return b"".join(
             kernels.pack(plane.reshape(-1), prime).tobytes() for plane, prime in zip(planes, self.primes, strict=True)
         )
@@ -194,8 +193,12 @@ class Ring:
             )
 
     def _plane_bytes(self, data: bytes | memoryview, plane: int, count: int) -> NDArray[np.uint8]:
-        width = BYTES_PER_RESIDUE * count
-        return np.frombuffer(data, dtype=np.uint8, count=width, offset=plane * width)
+        widths = [kernels.residue_bytes(prime) * count for prime in self.primes]
+        return np.frombuffer(data, dtype=np.uint8, count=widths[plane], offset=sum(widths[:plane]))
+
+
+NARROW = Ring((65521, 65519))
+"""32 bits, for a target with random features: the two largest primes below 2^16, whatever the number of devices."""
 
 
 def _check_in_place(total: Planes) -> None:

@@ -27,7 +27,7 @@ from codedfl.crypto.pads import RUN_ID_BYTES
 from codedfl.crypto.sealed import KEY_BYTES, SIGNATURE_BYTES
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.exact.fixed_point import HEADROOM, Bounds, FixedPoint, column_norm
-from codedfl.exact.ring import Ring
+from codedfl.exact.ring import NARROW, Ring
 from codedfl.exact.row_noise import RowNoise
 from codedfl.privacy.calibration import rho_of
 from codedfl.protocol.messages import MAX_NAME, check_types, name_length, pack_list, unpack_list
@@ -76,6 +76,7 @@ class Parameters:
     noise: what every owner adds to X'X and X'Y; None adds nothing. No row count is then summed: it would be exact.
     owners: for how many owners the scales are made, whoever takes part in the end; 0 is those of the agreement.
     total_limit: the largest size of an entry in a total of whole numbers (n_features = 1, no X'X). 0 for rows.
+    narrow: a ring of 32 bits, which a target with random features needs; for roles only, and never for whole numbers.
 
     Examples
     --------
@@ -102,6 +103,7 @@ class Parameters:
     noise: RowNoise | None = None
     owners: int = 0
     total_limit: int = 0
+    narrow: bool = False
 
     def __post_init__(self) -> None:
         if self.n_features < 1:
@@ -139,6 +141,10 @@ class Parameters:
             raise InvalidInput(f"total_limit must be at least 0 and below 2^{MOST_TOTAL_BITS}, got {self.total_limit}")
         if self.total_limit and (self.n_features > 1 or self.noise is not None or self.reveals_gram):
             raise InvalidInput("a total of whole numbers must have one feature, no noise and no X'X, got another")
+        if self.narrow and (self.total_limit or self.precision is not None):
+            raise InvalidInput("narrow must be off for whole numbers and where precision is asked for, got both")
+        if self.narrow and self.noise is not None and not self.reveals_gram:
+            raise InvalidInput("narrow must be off with noise where products follow: X'X then takes 18 bits, got both")
         if self.noise is not None and self.samples is not None:
             raise InvalidInput(f"samples must be None with noise, which hides single rows, got {self.samples}")
 
@@ -188,7 +194,7 @@ class Parameters:
         flags = (self.masks, self.groups, self.reveals_gram)
         noise = self.noise
         added = () if noise is None else (float(noise.multiplier), noise.honest, float(noise.clip_norm))
-        scales = (self.owners, self.total_limit.to_bytes(_LIMIT_BYTES, "big"))
+        scales = (self.owners, self.total_limit.to_bytes(_LIMIT_BYTES, "big"), self.narrow)
         return pack_list(
             [*shape, *public, *optional, *flags, self.epochs, self.recipe, self.colluders, *scales, *added]
         )
@@ -196,7 +202,7 @@ class Parameters:
     @classmethod
     def decode(cls, data: bytes) -> Parameters:
         types: tuple[type, ...] = (
-            *(str, int, int, int, float, float, int, int, int, int, bool, int, bool, int, bytes, int, int, bytes),
+            *(str, int, int, int, float, float, int, int, int, int, bool, int, bool, int, bytes, int, int, bytes, bool),
         )
         fields = unpack_list(data, "parameters")
         plain = len(types)
@@ -211,7 +217,7 @@ class Parameters:
             if len(f[17]) != _LIMIT_BYTES:
                 raise InvalidInput(f"total_limit must have {_LIMIT_BYTES} bytes, got {len(f[17])}")
             limit = int.from_bytes(f[17], "big")
-            return replace(plainly, noise=noise, owners=f[16], total_limit=limit)
+            return replace(plainly, noise=noise, owners=f[16], total_limit=limit, narrow=f[18])
         except InvalidInput as error:
             raise MessageRefused(f"parameters break a rule: {error}") from None
 
@@ -397,6 +403,9 @@ class Agreement:
         # All schemes with this number of owners have these scales, so that their models agree bit for bit.
         owners = self._scale_owners
         sizes = tuple(group_sizes(owners, p.alpha, p.groups))
+        if p.narrow:
+            plain = FixedPoint.on(NARROW, p.bounds, p.n_features, owners, norm)
+            return plain if p.noise is None else plain.with_noise(p.noise, p.n_outputs)
         return FixedPoint.derive(p.bounds, p.n_features, owners, sizes, p.precision, norm, p.noise, p.n_outputs)
 
     @cached_property
@@ -410,6 +419,8 @@ class Agreement:
     def code(self) -> Code:
         """The gradient code of the coded schemes."""
         p = self.parameters
+        if p.narrow:
+            raise InvalidInput("narrow must be off for a gradient code, whose primes are 1 modulo D, got it on")
         return make_code(self.n_devices, p.alpha, self.ring.primes, p.groups)
 
     @cached_property

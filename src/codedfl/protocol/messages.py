@@ -58,6 +58,9 @@ class Kind(StrEnum):
     FINISH = "finish"  # server -> all: the run is over, forget its secrets
 
 
+_KINDS = frozenset(Kind)
+
+
 class Unusable(StrEnum):
     """What is wrong with a share that its sender did seal; nothing of its contents is told."""
 
@@ -118,7 +121,7 @@ class Message:
         if type(raw[1]) is not int or raw[1] != VERSION:  # 1.0 and True compare equal to 1
             raise MessageRefused(f"the protocol version must be {VERSION}, got {str(raw[1])[:20]}")
         fields = check_types(raw[2:], (str, bytes, bytes, str, str, bytes, bytes, bytes), "a message")
-        if fields[0] not in set(Kind):
+        if fields[0] not in _KINDS:
             raise MessageRefused(f"the message kind must be a known one, got {fields[0][:40]!r}")
         if max(name_length(fields[3]), name_length(fields[4])) > MAX_NAME:
             raise MessageRefused(f"a device's name must have at most {MAX_NAME} bytes, got more")
@@ -129,7 +132,8 @@ class Message:
         if bulk and fields[6]:
             raise MessageRefused("a message must have one attachment, got one inside and one beside it")
         fields[6] = bulk or fields[6]
-        return replace(cls(kind, *fields[1:]), size=size)
+        run, agreement, sender, receiver, body, attachment, signature = fields[1:]
+        return cls(kind, run, agreement, sender, receiver, body, attachment, signature, size)
 
 
 @dataclass(frozen=True)

@@ -46,12 +46,15 @@ class _Reader:
         return found
 
     def _next(self, depth: int) -> Any:
-        self._count(1)
-        first = self._data[self._unpacker.tell()] if self._unpacker.tell() < len(self._data) else 0
+        if not self._left:
+            raise self._too_many()
+        self._left -= 1
+        place = self._unpacker.tell()
+        first = self._data[place] if place < len(self._data) else 0
         if _is_list(first):
             length = self._unpacker.read_array_header()
             self._enter(depth, length, "list")
-            return [self._next(depth - 1) for _ in range(length)]
+            return [self._next(depth - 1) for _ in range(length)] if length else []
         if _is_table(first):
             length = self._unpacker.read_map_header()
             self._enter(depth, 2 * length, "dict")
@@ -67,15 +70,13 @@ class _Reader:
     def _enter(self, depth: int, length: int, kind: str) -> None:
         if depth < 1:
             raise MessageRefused(f"{self._what} must hold plain values here, got {kind}")
-        if length > len(self._data) - self._unpacker.tell():  # every object has a byte at least
+        if length and length > len(self._data) - self._unpacker.tell():  # every object has a byte at least
             raise msgpack.OutOfData
-        self._count(length)
-        self._left += length  # each is counted when it is read
+        if length > self._left:  # each is counted when it is read
+            raise self._too_many()
 
-    def _count(self, more: int) -> None:
-        if more > self._left:
-            raise MessageRefused(f"{self._what} must hold at most {self._most} values, got more")
-        self._left -= more
+    def _too_many(self) -> MessageRefused:
+        return MessageRefused(f"{self._what} must hold at most {self._most} values, got more")
 
 
 def _is_list(first: int) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 from codedfl.code.quorum import Quorum, QuorumPart
 from codedfl.code.roles import NO_ROLE, RoleCode
 from codedfl.errors import InvalidInput
-from codedfl.exact.ring import Ring
+from codedfl.exact.ring import NARROW, Ring
 from codedfl.privacy.exposure import Exposure
 from codedfl.privacy.views import Views, role_views
 from codedfl.protocol.scheme import SharingScheme
@@ -45,11 +45,14 @@ class RoleKeyed:
         How many devices hold keys, the first in the run's order (the fastest where times are known); 0 is all of them.
     spare : int
         Answers beyond the first that are waited for in each role: 1 detects a wrong one, 2t outvote t liars.
+    narrow : bool
+        A ring of 32 bits instead of 48: enough for a target with random features, two thirds of the upload.
     """
 
     colluders: int = 1
     holders: int = 0
     spare: int = 0
+    narrow: bool = False
     name: ClassVar[str]
     reveals_gram: ClassVar[bool]
 
@@ -78,7 +81,7 @@ class RoleKeyed:
 
     @property
     def agreed(self) -> dict[str, Any]:
-        return {"alpha": 1, "colluders": self.colluders}
+        return {"alpha": 1, "colluders": self.colluders, "narrow": self.narrow}
 
     def holders_among(self, names: Sequence[str]) -> tuple[str, ...]:
         return tuple(names[: self.holders])
@@ -86,11 +89,12 @@ class RoleKeyed:
     @property
     def label(self) -> str:
         holders = f", {self.holders} holders" if self.holders else ""
-        return f"{self.name}, z = {self.colluders}" + holders + (f", {self.spare} spare" if self.spare else "")
+        spare = f", {self.spare} spare" if self.spare else ""
+        return f"{self.name}, z = {self.colluders}{holders}{spare}" + (", 32 bits" if self.narrow else "")
 
     @property
     def parameters(self) -> dict[str, float]:
-        return {"z": self.colluders, "holders": self.holders, "spare": self.spare}
+        return {"z": self.colluders, "holders": self.holders, "spare": self.spare, "narrow": self.narrow}
 
     @property
     def grouped(self) -> bool:
@@ -129,7 +133,7 @@ class RoleKeyed:
     def views(self, n_devices: int) -> Views:
         roles, holders = self.colluders + 1, self._n_holders(n_devices)
         dealt = [position % roles if position < holders else NO_ROLE for position in range(n_devices)]
-        code = RoleCode(dealt, roles, Ring.for_group_sizes([n_devices]).primes)
+        code = RoleCode(dealt, roles, (NARROW if self.narrow else Ring.for_group_sizes([n_devices])).primes)
         return role_views(code, whole_answers=self.reveals_gram)
 
 
