@@ -27,8 +27,8 @@ coverage: $(VENV)/.installed
 	$(BIN)/python -m pytest -n 2 --dist loadgroup --cov --cov-report=term:skip-covered
 
 check: $(VENV)/.installed
-	$(BIN)/ruff check src lab tests experiments apps
-	$(BIN)/ruff format --check src lab tests experiments apps
+	$(BIN)/ruff check src lab spec tests experiments apps
+	$(BIN)/ruff format --check src lab spec tests experiments apps
 	$(BIN)/mypy
 
 # What the contract promises, line by line, with the tests that show it; ends with 1 where one does not hold.
@@ -80,7 +80,7 @@ audit: $(VENV)/.installed
 	$(VENV)-audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit; }
 	$(BIN)/python -m experiments.audit --pip-audit $(VENV)-audit/bin/pip-audit
 
-# Code lines of each distribution, long signatures, inheritance, what a joining device loads.
+# Code lines of each distribution, long signatures, inheritance, what a device loads and takes, three journeys.
 house: $(VENV)/.installed
 	$(BIN)/python -m experiments.house
 

@@ -19,7 +19,7 @@ from codedfl_lab.baselines.coded_fedl import CodedFedL, processed_rows
 from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBatch
 from codedfl_lab.baselines.drop_slowest import DropSlowest
 from codedfl_lab.baselines.load_allocation import LoadAllocation
-from codedfl_lab.costs import Conditions, Descent, WorkShape, epoch_load
+from codedfl_lab.costs.times import Conditions, Descent, WorkShape, epoch_load
 from codedfl_lab.fleet.fleet import Fleet
 
 Singles = NDArray[np.float32]

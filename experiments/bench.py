@@ -45,7 +45,7 @@ from threadpoolctl import threadpool_limits  # comes with scikit-learn
 
 from codedfl.crypto import pads
 from codedfl.exact import kernels
-from codedfl.exact.ring import BYTES_PER_RESIDUE, Ring
+from codedfl.exact.ring import Ring
 from codedfl.typing import Planes
 
 DEVICES = 25  # and alpha: the paper's D, at full replication
@@ -53,6 +53,7 @@ FEATURES = 2000
 CLASSES = 10
 TRIANGLE = FEATURES * (FEATURES + 1) // 2
 MERSENNE = 2**61 - 1  # what a general-purpose modular product would use: a prime that fills a machine word
+_RESIDUE_BYTES = 3  # of primes just under 2^24
 SAMPLES = 3  # rows of a product, or numbers of a sum, that are worked out in Python integers
 
 
@@ -230,7 +231,7 @@ CHACHA, AES, ADDED = "ChaCha20 alone", "AES-256-CTR alone", "expand and add, in 
 
 def _stream(segments: int, cipher: Callable[[], Cipher[Any]]) -> Callable[[], None]:
     """Two planes' bytes of a cipher's stream, a segment at a time into the same memory."""
-    zeros = bytes(BYTES_PER_RESIDUE * pads.SEGMENT)
+    zeros = bytes(_RESIDUE_BYTES * pads.SEGMENT)
     stream = bytearray(len(zeros))
 
     def turn() -> None:
@@ -247,7 +248,7 @@ def _where_the_time_goes(rates: dict[str, float]) -> str:
     ring = Ring.for_group_sizes([DEVICES])
     expander = pads.SegmentExpander(bytes(32), ring.primes[0])
     segment = ring.zeros(pads.SEGMENT)[0]
-    stream = np.frombuffer(random.Random(1).randbytes(BYTES_PER_RESIDUE * pads.SEGMENT), np.uint8).copy()
+    stream = np.frombuffer(random.Random(1).randbytes(_RESIDUE_BYTES * pads.SEGMENT), np.uint8).copy()
     spent = {
         "all": lambda: expander.add(0, 1, segment),
         "kernel": lambda: kernels.add_residues_from_stream(stream, ring.primes[0], 1, segment, 0),
@@ -309,7 +310,7 @@ def encoding(rounds: int) -> Bench:
         },
         rounds,
     )
-    width = {"combine packed terms": BYTES_PER_RESIDUE}
+    width = {"combine packed terms": _RESIDUE_BYTES}
     rates = {name: width.get(name, 4) * TRIANGLE * DEVICES / value / 1e9 for name, value in seconds.items()}
     rows = [
         Row(name, 1e3 * seconds[name], rate / rates["copy planes"], rate, exact.get(name))

@@ -26,7 +26,7 @@ from codedfl.contract import toml_file
 from codedfl.contract.draft import draft_study
 from codedfl.contract.policy import Policy
 from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn, SubModel
-from codedfl.data.columns import CategoryColumn, NumberColumn
+from codedfl.data.columns import CategoryColumn, DerivedColumn, NumberColumn
 from codedfl.data.tables import as_raw_table
 from codedfl.files import write_text
 from codedfl.privacy.budget import Budget
@@ -138,15 +138,14 @@ def fleet_file() -> str:
     ]
     words = _said(fleet.DeviceClass)
     for key in fleet._CLASS_KEYS:
-        rule = fleet._RULE_OF_CLASS_NUMBER.get(key, {"count": "a whole number from 1", "trace": "a CSV file"}.get(key))
+        rule = fleet._RULE_OF_CLASS_NUMBER.get(key, {"count": "a whole number from 1"}.get(key))
         default = fleet._DEFAULTS.get(key)
         without = "refused" if default is None else f"{default:g}"
-        without = {"name": "class 0, 1, ...", "trace": "draws from the law"}.get(key, without)
+        without = {"name": "class 0, 1, ..."}.get(key, without)
         where = "`[[device]]`, `[defaults]`" if key in fleet._RULE_OF_CLASS_NUMBER else "`[[device]]`"
         lines.append(f"| {where} | `{key}` | {_cell(words[key])} | {rule or 'text'} | {without} |")
     lines += ["", "What `[defaults]` says holds for every class that does not say otherwise.", ""]
-    lines += ["## Measured times", ""]
-    lines += [_markdown(inspect.getdoc(fleet.MeasuredTimes) or ""), "", "## The paper's fleet", "", "```toml"]
+    lines += ["## The paper's fleet", "", "```toml"]
     return "\n".join([*lines, files("codedfl_lab.fleet").joinpath("paper.toml").read_text(encoding="utf-8"), "```", ""])
 
 
@@ -169,7 +168,7 @@ def study_file() -> str:
         for key, name in keys.items():
             lines.append(f"| `{key}` | {_default(of_field[name])} | {_cell(words.get(name, ''))} |")
         lines.append("")
-    columns: dict[str, type] = {"number": NumberColumn, "category": CategoryColumn}
+    columns: dict[str, type] = {"number": NumberColumn, "category": CategoryColumn, "derived": DerivedColumn}
     for kind, column_keys in toml_file.COLUMN_KEYS.items():
         words = {**_said(StudyColumn), **_said(columns[kind]), "kind": f'"{kind}"'}
         default = {one.name: _default(one) for one in (*fields(StudyColumn), *fields(columns[kind]))}

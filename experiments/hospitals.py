@@ -28,6 +28,7 @@ import statsmodels.api as sm
 from codedfl.analyses import Inference, NumberScore
 from codedfl.contract import Study, parse_study
 from codedfl.contract.draft import draft_study
+from codedfl.contract.merging import merged_study, recoded
 from codedfl.contract.policy import Policy
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.protocol.events import Answered
@@ -80,14 +81,14 @@ class Outcome:
     @property
     def final(self) -> Study:
         """Without the levels that were too rare."""
-        return self.ready.study.merged(self.rehearsal.findings.merged)
+        return merged_study(self.ready.study, self.rehearsal.findings.merged)
 
     def training_rows(self) -> list[tuple[Floats, Floats]]:
         """Of each device the design columns and the targets, as the totals saw them; in life nobody has them all."""
         study, merged = self.ready.study, self.rehearsal.findings.merged
         parts = [one.part(held_out=False) for one in self.ready.snapshots.values()]
         return [
-            (self.final.matrix(study.recoded(one.codes, merged)), np.asarray(study.target.values(one.target)))
+            (self.final.matrix(recoded(study, one.codes, merged)), np.asarray(study.target.values(one.target)))
             for one in parts
         ]
 

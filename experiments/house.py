@@ -1,4 +1,4 @@
-"""The figures of the house: code lines, untyped mappings, long signatures, inheritance, what a joining device loads.
+"""The figures of the house: code lines, untyped mappings, long signatures, inheritance, what a device takes, journeys.
 
 ``make house`` prints them. They are thermometers: nothing is built to please them.
 """
@@ -13,8 +13,14 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from experiments import journeys
 from experiments.code_lines import DISTRIBUTIONS, ROOT, by_folder
+
+if TYPE_CHECKING:
+    from codedfl.data.tables import RawTable
+    from experiments.local_study import LocalStudy
 
 MOST_PARAMETERS = 6
 _JOIN = """
@@ -89,22 +95,56 @@ def joining_device() -> dict[str, int]:
     return found
 
 
-def small_study(folder: Path) -> None:
+def fleet_memory() -> tuple[int, int]:
+    """Megabytes of the largest of five devices at a broker: joined and waiting, and at the end of their work."""
+    from experiments.local_fleet import LocalFleet, memory_and_cpu
+
+    class Staying(LocalFleet):
+        def device_command(self, index: int, party: str = "") -> list[str]:
+            return [word for word in super().device_command(index, party) if word != "--once"]
+
+    def largest(fleet: LocalFleet) -> int:
+        return round(max(memory_and_cpu(fleet.programs.pid(name))[0] for name in fleet.names) / 2**20)
+
+    with tempfile.TemporaryDirectory() as name, Staying(small_study(Path(name)), program="small") as fleet:
+        fleet.wait_for(lambda: all("has joined" in fleet.log_of(name) for name in fleet.names), 60.0)
+        waiting = largest(fleet)
+        fleet.start_server()
+        if fleet.wait_for_server(60.0):
+            raise SystemExit(fleet.log_of("server"))
+        return waiting, largest(fleet)
+
+
+def small_table() -> RawTable:
+    """Two columns of 300 rows."""
+    import numpy as np
+
+    from codedfl.data.tables import as_raw_table
+
+    rng = np.random.default_rng(0)
+    return as_raw_table({"age": rng.integers(20, 90, 300), "days": rng.integers(1, 30, 300)}, "table.csv")
+
+
+def small_text(table: RawTable) -> str:
+    """The study file that is drafted for it."""
+    from codedfl.contract.draft import draft_study
+
+    return draft_study(table, "days", "stays", task="regression")
+
+
+def small_study(folder: Path) -> LocalStudy:
     """Five devices with two columns, approved."""
     import tomllib
 
     import numpy as np
 
-    from codedfl.contract.draft import draft_study
-    from codedfl.data.tables import as_raw_table
     from codedfl.run.rehearsal import dealt_out
     from experiments.local_study import agree
 
-    rng = np.random.default_rng(0)
-    table = as_raw_table({"age": rng.integers(20, 90, 300), "days": rng.integers(1, 30, 300)}, "table.csv")
-    content = tomllib.loads(draft_study(table, "days", "stays", task="regression"))
+    table = small_table()
+    content = tomllib.loads(small_text(table))
     del content["format"]
-    agree(folder, content, dealt_out(table, 5, rng))
+    return agree(folder, content, dealt_out(table, 5, np.random.default_rng(0)))
 
 
 def main() -> None:
@@ -120,6 +160,11 @@ def main() -> None:
     print(f"longest inheritance: {len(chain)} ({' < '.join(chain)})")
     device = joining_device()
     print(f"a joining device: {device['modules']} modules of ours, {device['megabytes']} MB")
+    waiting, worked = fleet_memory()
+    print(f"a device at a broker: {waiting} MB joined and waiting, {worked} MB when it has worked")
+    for name, journey in journeys.JOURNEYS.items():
+        passed = journey()
+        print(f"{name} passes through {passed.functions} functions in {passed.files} files")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from codedfl.contract.study import Merged
+from codedfl.contract.merging import Merged
 from experiments.light_devices import Job, LightDevice
 from experiments.local_fleet import LocalFleet
 from experiments.local_study import LocalStudy

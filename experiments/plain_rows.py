@@ -9,7 +9,8 @@ import numpy as np
 
 from codedfl.analyses import merge_rare
 from codedfl.analyses.study_plan import StudyRun
-from codedfl.contract.study import Merged, Study
+from codedfl.contract.merging import Merged, merged_study
+from codedfl.contract.study import Study
 from codedfl.data.model import TrainedModel
 from codedfl.protocol import Rows
 from codedfl.run.rehearsal import Rehearsed
@@ -95,5 +96,5 @@ def rows_of(run: StudyRun, snapshot: object) -> tuple[Floats, Floats]:
 
 
 def model_of(study: Study, merged: Merged, theta: Floats) -> TrainedModel:
-    final = study.merged(merged)
+    final = merged_study(study, merged)
     return final.model(final.recipe(), theta)

@@ -41,7 +41,7 @@ from codedfl.protocol.messages import SERVER, Answer, Kind, Message, Update
 from codedfl.protocol.schemes.coded_keys import CODED_KEYS, CodedKeys
 from codedfl.solve.descent import STEP_PAPER, GradientDescent
 from codedfl.typing import Planes
-from codedfl_lab.costs import Conditions, Draws, WorkShape, epoch_end_times
+from codedfl_lab.costs.times import Conditions, Draws, WorkShape, epoch_end_times
 from codedfl_lab.fleet.fleet import Fleet
 
 DEVICES, FEATURES, CLASSES, SAMPLES = 25, 2000, 10, 60_000

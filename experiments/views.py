@@ -59,6 +59,7 @@ class View:
     sent_updates: list[bytes] = field(default_factory=list)
     agreement: Agreement | None = None
     run_key: RunKey | None = None  # a machine forgets it when the run ends
+    _kinds: list[Kind] = field(default_factory=list)  # of what was received, as far as it was looked at
 
     def __repr__(self) -> str:
         owner = f"device {self.party!r}" if self.party else "the server"
@@ -75,10 +76,10 @@ class View:
         return self.agreement
 
     def messages(self, kind: Kind) -> Iterator[Message]:
-        for data in self.received:
-            message = Message.decode(data)
-            if message.kind is kind:
-                yield message
+        self._kinds += [Message.decode(data).kind for data in self.received[len(self._kinds) :]]
+        for known, data in zip(self._kinds, self.received, strict=True):
+            if known is kind:
+                yield Message.decode(data)
 
     # -- what the server can read
 

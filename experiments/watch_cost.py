@@ -23,7 +23,7 @@ from codedfl.run.virtual_watch import VirtualWatch
 from codedfl.solve.krylov import ConjugateGradient
 from codedfl_lab import Fleet, datasets
 from codedfl_lab.comparing.simulator import simulate
-from codedfl_lab.costs import Conditions
+from codedfl_lab.costs.times import Conditions
 
 DEVICES, FEATURES, EPOCHS, ROUNDS, EVENTS = 25, 500, 50, 7, 20_000
 

@@ -17,11 +17,12 @@ from codedfl import load_study
 from codedfl.analyses import refit
 from codedfl.contract.check import check_table
 from codedfl.contract.draft import draft_study
+from codedfl.contract.merging import merged_study, recoded
 from codedfl.contract.policy import Policy
 from codedfl.contract.words import explain
-from codedfl.statistics import words_of
 from codedfl.data.tables import read_file
 from codedfl.run.rehearsal import Rehearsed, made_up_roster, read_folder, rehearse
+from codedfl.statistics import words_of
 from codedfl_lab import Fleet
 from codedfl_lab.costs.timing import fleet_timing
 
@@ -122,8 +123,8 @@ plt.show()
 
 # %%
 rows = [one.part(held_out=False) for one in ready.snapshots.values()]
-final = study.merged(findings.merged)
-X = np.concatenate([final.matrix(study.recoded(one.codes, findings.merged)) for one in rows])
+final = merged_study(study, findings.merged)
+X = np.concatenate([final.matrix(recoded(study, one.codes, findings.merged)) for one in rows])
 y = np.concatenate([study.target.values(one.target) for one in rows])
 design = np.column_stack([np.ones(len(X)), X])
 theirs = np.linalg.lstsq(design, y, rcond=None)[0]

@@ -11,7 +11,7 @@ import numpy as np
 from codedfl import CodedKeys, CodedPadded, RoleKeys
 from codedfl_lab import Conditions, Conventional, Fleet, FleetLatency
 from codedfl_lab.comparing.paper import FEATURES
-from codedfl_lab.costs import Draws, WorkShape, epoch_end_times
+from codedfl_lab.costs.times import Draws, WorkShape, epoch_end_times
 
 fleet = Fleet.load("paper")
 rng = np.random.default_rng(0)

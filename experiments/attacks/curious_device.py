@@ -19,9 +19,9 @@ from codedfl.crypto import pads
 from codedfl.protocol.schemes.coded_padded import CONSTANT
 from codedfl.protocol.schemes.descriptor import CodedScheme, Scheme
 from codedfl.solve.descent import STEP_PAPER, GradientDescent
-from codedfl_lab.costs import Conditions, Descent
-from codedfl_lab.costs import models as models_of
 from codedfl_lab.costs.central import CentralTotals
+from codedfl_lab.costs.times import Conditions, Descent, Training
+from codedfl_lab.costs.times import models as models_of
 from experiments.attacks.coded_run import class_sum, column, run_recorded
 from experiments.attacks.one_device import Attempt, Case
 from experiments.attacks.setting import Setting, Target
@@ -55,7 +55,8 @@ def attempts_on(case: Case, setting: Setting, totals: CentralTotals, rng: np.ran
 def _first_step(scheme: Scheme, setting: Setting, totals: CentralTotals, rng: np.random.Generator) -> Floats:
     """Theta after the first epoch of a baseline, which every device is sent."""
     descent, at = Descent(STEP_PAPER, _REGULARISATION), Conditions(setting.fleet)
-    return next(iter(models_of(scheme, totals, GradientDescent(1, _REGULARISATION, STEP_PAPER), descent, at, rng)))
+    solver = GradientDescent(1, _REGULARISATION, STEP_PAPER)
+    return next(iter(models_of(scheme, Training(totals, solver, descent, at, rng))))
 
 
 def _from_shares(view: View, device_names: Sequence[str], targets: list[Target]) -> Iterator[Attempt]:

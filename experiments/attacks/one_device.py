@@ -34,7 +34,7 @@ from codedfl.solve.descent import STEP_PAPER
 from codedfl_lab.baselines.coded_fedl import CodedFedL
 from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBatch
 from codedfl_lab.baselines.drop_slowest import DropSlowest
-from codedfl_lab.costs import Descent, WorkShape
+from codedfl_lab.costs.times import Descent, WorkShape
 from experiments.attacks import roles
 from experiments.attacks.coded_run import class_sum, coded_sums, column, decoded_total, run_recorded, seat_of
 from experiments.attacks.collusion import unpadded

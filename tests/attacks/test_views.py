@@ -22,7 +22,7 @@ from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.descent import STEP_PAPER, GradientDescent
 from codedfl.solve.solver import Solver
 from codedfl_lab.comparing.simulator import simulate
-from codedfl_lab.costs import Conditions
+from codedfl_lab.costs.times import Conditions
 from codedfl_lab.fleet.fleet import Fleet
 from small_problems import digits
 

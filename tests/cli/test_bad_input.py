@@ -64,8 +64,6 @@ CASES = {
     "compare --devices 1": "--devices must be between 2 and the number of training rows (1438), got 1",
     "train digits --scheme one-shot --solver gd": "--solver must be left out with --scheme one-shot, which needs none,"
     " got gd",
-    "train digits --plan none.toml": "the plan file must exist, got 'none.toml'",
-    "train digits --plan none.toml --alpha 3": "--alpha must be left out with --plan, which decides it, got 3",
     "reproduce cifar": "Invalid value for 'NAME': 'cifar' is not one of 'mnist', 'fashion-mnist', 'all',"
     " 'arithmetic', 'beyond', 'noise'.",
     "data fetch cifar": "Invalid value for 'NAME': 'cifar' is not one of 'digits', 'digits-shifted', 'mnist',"

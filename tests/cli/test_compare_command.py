@@ -17,8 +17,7 @@ from codedfl_lab.cli.scheme_choice import paper_entries
 from codedfl_lab.comparing.comparison import train_seeds
 from codedfl_lab.comparing.paper import alphas_for
 from codedfl_lab.comparing.results import Exposure, Gain, SchemeResult
-from codedfl_lab.report.conclusion import conclusion
-from codedfl_lab.report.leaders import leading_four
+from codedfl_lab.report.fastest import leading_four, who_is_fastest
 from made_up_results import entry
 
 QUICK = ("--n-features", "40", "--seeds", "2", "--draws", "5", "--epochs", "30", "--targets", "0.7,0.8")
@@ -152,7 +151,7 @@ def scheme(
 
 
 def said(*schemes: SchemeResult) -> str:
-    return conclusion(schemes, "digits", 0.9, "accuracy").replace("\u202f", " ")
+    return who_is_fastest(schemes, "90 % accuracy on digits").replace("\u202f", " ")
 
 
 def test_a_private_scheme_is_first():

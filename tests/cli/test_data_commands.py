@@ -9,11 +9,10 @@ from command_runner import Run
 
 from codedfl_lab import datasets
 from codedfl_lab.datasets import fetch
-from codedfl_lab.datasets.mirror import MirrorError
 
 
 def without_network(*_: Any) -> None:
-    raise MirrorError("no network here")
+    raise OSError("no network here")
 
 
 def test_the_list_says_what_is_here(run: Run):
@@ -58,8 +57,7 @@ def test_fetched_files_are_listed(run: Run, monkeypatch: pytest.MonkeyPatch):
 
 @pytest.mark.parametrize("command", [("data", "fetch", "mnist"), ("train", "mnist"), ("reproduce", "mnist")])
 def test_what_to_do_when_nothing_works(run: Run, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]):
-    monkeypatch.setattr(fetch, "download", without_network)
-    monkeypatch.setenv("PATH", "")  # no client of a registry either
+    monkeypatch.setattr(fetch, "_one_from_mirror", without_network)
     result = run(*command, "--data-dir", "mine")
     assert result.exit_code == 3
     lines = result.stderr.splitlines()

@@ -72,11 +72,3 @@ def test_a_fleet_of_the_user_s_is_computed_by_hand(run: Run):
     devices = sum(one["count"] for one in outcome["classes"])
     for one in outcome["epochs"][1:]:
         assert one["epoch_s_mean"] == pytest.approx(coded(one["alpha"], devices))
-
-
-def test_measured_times_are_marked(run: Run):
-    Path("times.csv").write_text("kind,amount,seconds\ncompute,1000000,0.5\n")
-    Path("own.toml").write_text(OWN + 'trace = "times.csv"\n')
-    result = run("fleet", "show", "own.toml")
-    assert "[phone] *" in result.stdout
-    assert "* with measured times, which replace the numbers of their kind" in result.stdout

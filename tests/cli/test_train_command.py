@@ -293,17 +293,6 @@ def test_descent_on_an_own_table(run: Run, solver: str):
     assert json.loads(result.stdout)["score"] > 0.99
 
 
-def test_a_plan_file_decides_scheme_alpha_solver_and_epochs(run: Run):
-    Path("plan.toml").write_text(
-        'format = "codedfl-plan-2"\n[plan]\nscheme = "coded-padded"\nsolver = "nesterov"\nepochs = 4\n'
-        "[plan.parameters]\nalpha = 3\ngroups = 2\n"
-    )
-    result = run("train", "digits", "--devices", 8, "--n-features", 40, "--plan", "plan.toml", "--json", "-")
-    outcome = json.loads(result.stdout)
-    chosen = {key: outcome[key] for key in ("scheme", "alpha", "groups", "solver", "epochs")}
-    assert chosen == {"scheme": "coded-padded", "alpha": 3, "groups": 2, "solver": "nesterov", "epochs": 4}
-
-
 def test_one_shot_needs_one_epoch(run: Run):
     result = run("train", "digits", "--devices", 5, "--n-features", 40, "--scheme", "one-shot", "--json", "-")
     outcome = json.loads(result.stdout)

@@ -11,6 +11,7 @@ import numpy as np
 
 from approved_studies import Federation, federation
 from codedfl.analyses.study_plan import StudyRun
+from codedfl.contract.merging import merged_study
 from codedfl.crypto.sealed import Identity
 from codedfl.engine.calls import Step
 from codedfl.engine.device_host import DeviceHost
@@ -130,6 +131,6 @@ def memory_of(of: Federation, name: str) -> dict[str, bytes]:
 def score_at(of: Federation, number: int) -> Ask:
     """The score of some model."""
     merged = of.rehearsed().merged
-    length = len(of.study.merged(merged).design_names) + 1
+    length = len(merged_study(of.study, merged).design_names) + 1
     classes = 2
     return Ask("score", merged, np.full(length * classes, float(number)))

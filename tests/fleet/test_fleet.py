@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 
 from codedfl.errors import InvalidInput
-from codedfl_lab.fleet.fleet import DEFAULT_LATENCY, DeviceClass, Fleet, MeasuredTimes
+from codedfl_lab.fleet.fleet import DEFAULT_LATENCY, DeviceClass, Fleet
 from wording import exactly
 
 SMALL = """\
@@ -106,23 +105,12 @@ def test_dumps_and_loads_are_inverse():
     assert Fleet.loads(odd.dumps()) == odd
 
 
-def test_save_and_load_with_a_trace_beside_it(tmp_path: Path):
-    (tmp_path / "times.csv").write_text("kind,amount,seconds\ncompute,1000,0.5\ncompute,10,0.1\nuplink,100,2\n")
-    (tmp_path / "lab.toml").write_text(SMALL + 'trace = "times.csv"\n')
+def test_save_and_load(tmp_path: Path):
+    (tmp_path / "lab.toml").write_text(SMALL)
     fleet = Fleet.load(tmp_path / "lab.toml")
     assert fleet.name == "lab"
-    assert fleet.classes[0].trace is None
-    trace = fleet.classes[1].trace
-    assert trace is not None
-    assert {k: v.tolist() for k, v in trace.seconds_per_unit.items()} == {
-        "compute": [0.0005, 0.01],
-        "uplink": [0.02],
-    }
-    (tmp_path / "sub").mkdir()
-    fleet.save(tmp_path / "sub" / "copy.toml")
-    assert 'trace = "../times.csv"' in (tmp_path / "sub" / "copy.toml").read_text()
-    assert Fleet.load(str(tmp_path / "sub" / "copy.toml")) == fleet
-    assert Fleet.loads(fleet.dumps()) == fleet
+    fleet.save(tmp_path / "copy.toml")
+    assert Fleet.load(str(tmp_path / "copy.toml")) == fleet
 
 
 @pytest.mark.parametrize(
@@ -191,9 +179,8 @@ def test_save_and_load_with_a_trace_beside_it(tmp_path: Path):
             "count = 1",
             "count = 1\nmac_rte = 3e6",
             "device[1].mac_rte is not a known key (name, count, mac_rate, setup_factor, uplink_rate, "
-            "downlink_rate, failure_probability, header_overhead, latency, trace), got 3000000.0",
+            "downlink_rate, failure_probability, header_overhead, latency), got 3000000.0",
         ),
-        ("count = 1", "count = 1\ntrace = 4", "device[1].trace must be a non-empty string, got 4"),
     ],
 )
 def test_a_bad_value_is_named_with_its_file_key_and_rule(old: str, new: str, message: str):
@@ -227,39 +214,6 @@ def test_a_fleet_that_does_not_exist(tmp_path: Path):
     message = f"fleet must be a readable TOML file or a shipped fleet (paper), got {path!r}"
     with pytest.raises(InvalidInput, match=exactly(message)):
         Fleet.load(path)
-
-
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        ("kind,seconds\n", ": columns must be kind, amount, seconds, got ['kind', 'seconds']"),
-        ("", ": columns must be kind, amount, seconds, got []"),
-        ("kind,amount,seconds\n", ": there must be at least one row, got none"),
-        (
-            "kind,amount,seconds\ncompute,1,1\nup,3,4\n",
-            " line 3: kind must be one of compute, uplink, downlink, got 'up'",
-        ),
-        ("kind,amount,seconds\ncompute,0,1\n", " line 2: amount must be positive, got 0.0"),
-        ("kind,amount,seconds\ncompute,1,nan\n", " line 2: seconds must be a finite number, got nan"),
-        ("kind,amount,seconds\ncompute,1,fast\n", " line 2: seconds must be a finite number, got 'fast'"),
-        ("kind,amount,seconds\ncompute,1\n", " line 2: seconds must be a finite number, got None"),
-    ],
-)
-def test_a_bad_trace_is_named_with_its_line(tmp_path: Path, rows: str, message: str):
-    path = tmp_path / "times.csv"
-    path.write_text(rows)
-    with pytest.raises(InvalidInput) as caught:
-        MeasuredTimes.load(path)
-    assert str(caught.value) == f"trace {path}{message}"
-    (tmp_path / "lab.toml").write_text(SMALL + 'trace = "times.csv"\n')
-    with pytest.raises(InvalidInput, match=r"lab\.toml: device\[1\]\.trace /.*times\.csv"):
-        Fleet.load(tmp_path / "lab.toml")
-
-
-def test_a_missing_trace(tmp_path: Path):
-    path = tmp_path / "none.csv"
-    with pytest.raises(InvalidInput, match=f"^trace must be a readable CSV file, got {re.escape(repr(str(path)))}$"):
-        MeasuredTimes.load(path)
 
 
 def test_a_class_made_in_code_is_checked_too():

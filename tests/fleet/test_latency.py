@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,13 +11,12 @@ import pytest
 from codedfl.code.gradient_code import coded_quorum
 from codedfl.code.quorum import Quorum
 from codedfl.errors import InvalidInput
-from codedfl_lab.fleet.fleet import DeviceClass, Fleet, MeasuredTimes
+from codedfl_lab.fleet.fleet import DeviceClass, Fleet
 from codedfl_lab.fleet.latency import (
     Bulk,
     Direction,
     FleetLatency,
     RoundTrip,
-    RunLatency,
     SharingConvention,
     authors_sharing_time,
     crypto_macs,
@@ -187,39 +185,6 @@ def test_messages_of_the_sharing_phase_have_latency_too(convention: SharingConve
     np.testing.assert_allclose(times, messages, rtol=1e-6)
 
 
-def test_an_engine_costs_something_for_each_call():
-    slow = RunLatency(TIMES, call_overhead=2.5)
-    load = RoundTrip(1e6, 1e4, 1e4)
-    arrivals = [epoch_arrivals(model, load, 20, rng()) for model in (TIMES, slow)]
-    np.testing.assert_allclose(arrivals[1] - arrivals[0], 2.5)
-    np.testing.assert_allclose(mean_arrivals(slow, load) - mean_arrivals(TIMES, load), 2.5)
-
-
-# Measured times
-
-
-@pytest.fixture
-def measured(tmp_path: Path) -> Fleet:
-    (tmp_path / "t.csv").write_text("kind,amount,seconds\ncompute,1e6,2\ncompute,2e6,6\ndownlink,100,1\n")
-    trace = MeasuredTimes.load(tmp_path / "t.csv")
-    plain = DeviceClass("plain", 2, 1e6, 0.5, 5e6, 10e6, 0.1, 0.1, latency=0)
-    return Fleet("mixed", (plain, DeviceClass("traced", 3, 1e6, 0.5, 5e6, 10e6, 0.1, 0.1, trace, 0)), 1e12)
-
-
-def test_measured_times_are_drawn_and_scaled(measured: Fleet):
-    times = FleetLatency(measured).compute_times(3e6, 5000, rng())
-    assert set(np.unique(times[:, 2:])) == {6.0, 9.0}
-    assert (times[:, 2:] == 6).mean() == pytest.approx(0.5, abs=0.02)
-    np.testing.assert_allclose(FleetLatency(measured).mean_compute_times(3e6), [4.5, 4.5, 7.5, 7.5, 7.5])
-    assert (FleetLatency(measured).transfer_times(50, "down", 4, rng(), chunk_bits=10)[:, 2:] == 0.5).all()
-    np.testing.assert_allclose(FleetLatency(measured).mean_transfer_times(50, "down")[2:], 0.5)
-
-
-def test_a_kind_without_measurements_keeps_its_distribution(measured: Fleet):
-    times = FleetLatency(measured).transfer_times(5e6, "up", 20_000, rng())
-    np.testing.assert_allclose(times.mean(axis=0), 1.1 / 0.9, rtol=0.02)
-
-
 # The sharing phase
 
 
@@ -346,7 +311,6 @@ def test_one_upload():
             lambda: TIMES.compute_times([1, 2], 1, rng()),
             "macs must be one number or one per device (25), got shape (2,)",
         ),
-        (lambda: RunLatency(TIMES, call_overhead=-1), "call_overhead must be zero or positive, got -1"),
         (lambda: TIMES.compute_times(1, 0, rng()), "draws must be a positive integer, got 0"),
         (
             lambda: TIMES.transfer_times(float("nan"), "up", 1, rng()),

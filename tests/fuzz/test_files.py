@@ -1,4 +1,4 @@
-"""Every reader of files, under damaged files: fleets, traces, plans, models, tables, IDX, keys, rosters, states."""
+"""Every reader of files, under damaged files: fleets, models, tables, IDX, keys, rosters, states."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from mutation import INPUTS, damaged, damaged_list, fuzz
 from codedfl.analyses.driving import read_total
 from codedfl.contract import Snapshot, load_roster, load_study, parse_study
 from codedfl.contract.device_folder import DeviceFolder
+from codedfl.contract.formula import expand
 from codedfl.contract.ledger import Approval, Contribution, Ledger
 from codedfl.contract.policy import load_policy
 from codedfl.contract.snapshot import RowTags
@@ -33,21 +34,10 @@ from codedfl.engine.keys import load_identity
 from codedfl.engine.state_folder import StateFolder
 from codedfl.errors import InvalidInput
 from codedfl_lab.datasets.idx import read_idx
-from codedfl_lab.fleet.fleet import Fleet, MeasuredTimes
-from codedfl_lab.planning.plan_file import load_plan
+from codedfl_lab.fleet.fleet import Fleet
 from small_problems import digits
 
 FLEET = (Path(__file__).parents[2] / "lab/src/codedfl_lab/fleet/paper.toml").read_bytes()
-TRACE = b"kind,amount,seconds\ncompute,1e6,0.25\nuplink,8000,0.5\n"
-PLAN = b"""format = "codedfl-plan-2"
-[plan]
-scheme = "coded-keys"
-solver = "cg"
-epochs = 12
-[plan.parameters]
-alpha = 5
-groups = 1
-"""
 STUDY = b"""format = "codedfl-study-2"
 name = "stay"
 [[column]]
@@ -68,6 +58,22 @@ least_participants = 4
 max_rows = 1000
 max_rows_per_device = 300
 """
+DERIVED = STUDY.replace(
+    b"[target]",
+    b"""[[column]]
+name = "age:ward = b"
+kind = "derived"
+range = [0, 110]
+step = 1
+factors = [{ column = "age" }, { column = "ward", level = "b" }]
+[[column]]
+name = "bs(age, 2)[1]"
+kind = "derived"
+range = [0, 1]
+step = 0.001
+factors = [{ column = "age", knots = [0, 55, 110] }]
+[target]""",
+).replace(b"[[column]]", b"complete_cases = true\n[[column]]\nmissing_codes = [-9]", 1)
 PIXELS = b"""format = "codedfl-study-2"
 name = "pixels"
 [matrix]
@@ -121,16 +127,15 @@ def test_fleets(tmp_path: Path):
     fuzz_file(lambda path: Fleet.load(path).mac_rate, [FLEET], tmp_path / "fleet.toml")
 
 
-def test_traces(tmp_path: Path):
-    fuzz_file(MeasuredTimes.load, [TRACE], tmp_path / "trace.csv")
-
-
-def test_plans(tmp_path: Path):
-    fuzz_file(load_plan, [PLAN], tmp_path / "plan.toml")
-
-
 def test_studies(tmp_path: Path):
-    fuzz_file(load_study, [STUDY, PIXELS], tmp_path / "study.toml")
+    fuzz_file(load_study, [STUDY, DERIVED, PIXELS], tmp_path / "study.toml")
+
+
+def test_formulas():
+    columns = parse_study(DERIVED.decode()).columns[:2]
+    valid = [b"days ~ age * C(ward) + bs(age, 4)", b"days ~ I(age**2) + log1p(`age`) + (age + ward)**2"]
+    counts = fuzz(lambda data: expand(data.decode(errors="replace"), columns, "days"), valid, damaged)
+    assert counts["taken"] > 0 and counts["refused"] > INPUTS // 5
 
 
 def test_what_a_device_keeps(tmp_path: Path):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from experiments.local_fleet import LocalFleet
+from experiments.local_fleet import LocalFleet, memory_and_cpu
 from experiments.local_study import agree, digits_study, digits_tables
 
 from codedfl.data.model import TrainedModel
@@ -16,6 +16,7 @@ from codedfl.report.run_state import RunState
 pytestmark = pytest.mark.xdist_group("mqtt")
 
 DEVICES, EPOCHS = 4, 8
+MOST_WAITING = 140 << 20  # bytes of a device that has joined and waits for its server
 
 
 def test_a_fleet_survives_and_gives_the_model_of_the_rehearsal(tmp_path: Path):
@@ -23,6 +24,9 @@ def test_a_fleet_survives_and_gives_the_model_of_the_rehearsal(tmp_path: Path):
     content = digits_study(2048, features=60, epochs=EPOCHS, solver="cg", holders=2)
     made = agree(tmp_path / "fleet", content, digits_tables(DEVICES))
     with LocalFleet(made, program="small", delays={3: ["--delay", "0.1"]}) as fleet:
+        fleet.wait_for(lambda: all("has joined" in fleet.log_of(name) for name in fleet.names), 60.0)
+        # device-3 is a program around the command, with what that loads.
+        assert max(memory_and_cpu(fleet.programs.pid(name))[0] for name in fleet.names[:3]) <= MOST_WAITING
         fleet.start_server()
         fleet.wait_for_epoch(2)
         fleet.kill("device-1")

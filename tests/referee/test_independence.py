@@ -19,7 +19,7 @@ from codedfl.protocol.schemes.descriptor import CodedScheme, Scheme
 from codedfl.protocol.schemes.role_keys import RoleKeys
 from codedfl_lab.baselines.conventional import Conventional
 from codedfl_lab.baselines.drop_slowest import DropSlowest
-from codedfl_lab.costs import Conditions, Draws, WorkShape, epoch_end_times
+from codedfl_lab.costs.times import Conditions, Draws, WorkShape, epoch_end_times
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.fleet.latency import SharingConvention
 

@@ -19,7 +19,7 @@ from codedfl_lab.baselines.drop_slowest import DropSlowest
 from codedfl_lab.comparing.paired import Interval, times_faster
 from codedfl_lab.comparing.paper import EXPERIMENTS
 from codedfl_lab.comparing.results import Verdict
-from codedfl_lab.costs import Conditions, Draws, WorkShape, epoch_end_times
+from codedfl_lab.costs.times import Conditions, Draws, WorkShape, epoch_end_times
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.reproduce.claims import alpha_never_beats_conventional, headline_speedup
 from made_up_results import timed

@@ -21,7 +21,7 @@ from codedfl_lab.baselines.conventional import Conventional
 from codedfl_lab.comparing.names import full_name
 from codedfl_lab.comparing.paired import mean_gap
 from codedfl_lab.comparing.timed_scheme import TimedScheme, Workload
-from codedfl_lab.costs import Conditions, WorkShape
+from codedfl_lab.costs.times import Conditions, WorkShape
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.planning.planner import Planning, Search, plan
 from codedfl_lab.report.plan_table import tie_words

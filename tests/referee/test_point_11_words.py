@@ -11,8 +11,7 @@ import pytest
 from codedfl.errors import InvalidInput
 from codedfl_lab.comparing.results import Exposure, Gain, SchemeResult, Summary, Times
 from codedfl_lab.planning.planner import Planning
-from codedfl_lab.report.conclusion import conclusion
-from codedfl_lab.report.leaders import Leader, leading_four
+from codedfl_lab.report.fastest import Leader, leading_four, who_is_fastest
 from codedfl_lab.report.rows import listed, remarks, rows_at, split_of_gain, times_faster
 from made_up_results import entry
 
@@ -72,7 +71,7 @@ def test_one_reason_is_said_once_for_all_it_holds_of() -> None:
 def test_a_list_has_commas_and_one_and() -> None:
     assert [listed(names) for names in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == ["", "a", "a and b", "a, b and c"]
     rows = [entry(0.9, 5.0), *(entry(0.9, None, alpha=alpha) for alpha in (1, 2, 3, 4, 5))]
-    said = conclusion(rows, "digits", 0.9, "accuracy")
+    said = who_is_fastest(rows, "90 % on digits")
     assert said.count(" and ") == 1
     assert "coded-padded (α = 4) and coded-padded (α = 5) never get there." in said
 
@@ -92,4 +91,4 @@ def test_a_race_that_few_seeds_decide_says_so() -> None:
     few = replace(ours, speedup_over_conventional=replace(ours.speedup_over_conventional, seeds_compared=1))
     leaders = leading_four([plain, replace(few, scheme="coded-keys")], 0.9, "authors", "paper")
     assert "2.00 times faster in the 1 of 2 seeds in which conventional FL gets there;" in leaders[1].sentence
-    assert ", where conventional FL gets in few seeds" in conclusion([plain, few], "x", 0.9, "accuracy")
+    assert ", where conventional FL gets in few seeds" in who_is_fastest([plain, few], "90 %")

@@ -23,9 +23,8 @@ from codedfl_lab.comparing.results import (
     Times,
     TraceRow,
 )
-from codedfl_lab.report.beyond_page import beyond_headlines
+from codedfl_lab.report.beyond_page import beyond_headlines, journal_discussion
 from codedfl_lab.report.files import write_beyond_report
-from codedfl_lab.report.journal import journal_discussion
 from codedfl_lab.report.rows import amount, best_variants
 from codedfl_lab.report.scaling_picture import scaling_figure
 from codedfl_lab.reproduce.beyond import judge_goals
@@ -189,10 +188,11 @@ def test_page_needs_nothing_and_its_identifiers_are_unique(written: dict[str, Pa
 def test_headlines_compare_with_conventional_fl_and_with_its_fair_rival() -> None:
     first, second = beyond_headlines(made_up())
     assert first == (
-        "MNIST to 95\u202f% accuracy: coded-keys with CG takes 70.0\u202fs, 120 times faster than conventional FL"
-        " (12.0 by the solver, 10.0 by the code)."
+        "To 95\u202f% accuracy on MNIST, coded-keys (α = 25, CG) is fastest with 70.0\u202fs, 120 times faster than"
+        " conventional FL with its 8400\u202fs (12.0 by the solver, 10.0 by the code), and its server sees only the"
+        " total."
     )
-    assert second.startswith("Fashion-MNIST to 85\u202f% accuracy: coded-keys with CG takes")
+    assert second.startswith("To 85\u202f% accuracy on Fashion-MNIST, coded-keys (α = 25, CG) is fastest with")
 
 
 def test_what_the_headline_leaves_out_follows(page: Page) -> None:
@@ -295,10 +295,8 @@ def test_schemes_that_never_get_there(tmp_path: Path) -> None:
                 speedup_over_conventional=Speedups(0.0),
             )
     page = Page(write_beyond_report(tmp_path, made_up(schemes))["report.html"].read_text())
-    assert (
-        "MNIST to 95\u202f% accuracy: no scheme whose server sees only the total gets there in the median seed."
-        in page.texts
-    )
+    first = next(text for text in page.texts if text.startswith("To 95\u202f% accuracy on MNIST, "))
+    assert "; no scheme whose server sees only the total gets there; " in first
     assert any("rows reach the target in no seed (“never”)" in text for text in page.texts)
     assert "None" not in page.texts
 

@@ -22,7 +22,7 @@ from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.krylov import ConjugateGradient
 from codedfl_lab import Fleet
 from codedfl_lab.comparing.simulator import simulate
-from codedfl_lab.costs import Conditions
+from codedfl_lab.costs.times import Conditions
 from small_problems import digits
 
 SCHEMES = [RoleKeys(1), CodedKeys(4), CodedKeys(3, groups=2), CodedPadded(4), OneShot(4)]

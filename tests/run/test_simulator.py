@@ -7,13 +7,14 @@ import pytest
 
 from codedfl.protocol.schemes.coded_keys import CodedKeys, OneShot
 from codedfl.protocol.schemes.coded_padded import CodedPadded
+from codedfl.protocol.schemes.role_keys import RoleKeys, RoleSums
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.descent import STEP_LITERAL, STEP_PAPER, GradientDescent, Nesterov, StepSchedule
 from codedfl.solve.krylov import BlockKrylov, ConjugateGradient
 from codedfl_lab.baselines.conventional import Conventional
 from codedfl_lab.comparing.simulator import simulate, trajectory
-from codedfl_lab.costs import Conditions, Descent, Draws, WorkShape, epoch_end_times
-from codedfl_lab.costs import models as models_of
+from codedfl_lab.costs.times import Conditions, Descent, Draws, Training, WorkShape, epoch_end_times
+from codedfl_lab.costs.times import models as models_of
 from codedfl_lab.fleet.fleet import Fleet
 from scenario import repeatable
 from small_problems import digits, totals
@@ -34,22 +35,43 @@ def solvers():
 
 
 @pytest.mark.parametrize("solver", solvers())
-@pytest.mark.parametrize("scheme", [CodedPadded(8), CodedKeys(8), CodedKeys(3, groups=2)], ids=lambda s: s.label)
+@pytest.mark.parametrize(
+    "scheme",
+    [CodedPadded(8), CodedKeys(8), CodedKeys(3, groups=2), RoleKeys(1, narrow=True)],
+    ids=lambda s: s.label,
+)
 def test_fast_mode_is_the_protocol_bit_for_bit(scheme, solver):
     make = solvers()[solver]
     real = simulate(scheme, digits(), make(), AT, np.random.default_rng(1))
     fast = trajectory(
-        models_of(scheme, totals(), make(), DESCENT, AT, np.random.default_rng(2)), totals(), max_epochs=50, target=2.0
+        models_of(scheme, Training(totals(), make(), DESCENT, AT, np.random.default_rng(2))),
+        totals(),
+        max_epochs=50,
+        target=2.0,
     )
     assert np.array_equal(real.model, fast.model)
     assert np.array_equal(real.scores, fast.scores)
     assert np.array_equal(real.epochs, fast.epochs)
 
 
-def test_one_shot_too():
-    real = simulate(OneShot(8), digits(), ClosedForm(1e-4), AT, np.random.default_rng(1))
-    assert np.array_equal(real.model, totals().ridge(1e-4))
+@pytest.mark.parametrize(("scheme", "narrow"), [(OneShot(8), False), (RoleSums(1, narrow=True), True)])
+def test_one_shot_too(scheme, narrow):
+    real = simulate(scheme, digits(), ClosedForm(1e-4), AT, np.random.default_rng(1))
+    assert np.array_equal(real.model, totals().ridge(1e-4, narrow=narrow))
     assert len(real.epochs) == 1
+
+
+def test_32_bits_take_the_epochs_of_48_to_a_target_and_two_thirds_of_the_upload():
+    """Another model, whose score is the same to a few rows of the test set."""
+    wide, narrow = (
+        simulate(RoleKeys(1, narrow=short), digits(), BlockKrylov(8, 1e-4), AT, np.random.default_rng(1))
+        for short in (False, True)
+    )
+    assert wide.epochs_to(0.85) == narrow.epochs_to(0.85) is not None
+    assert np.abs(wide.scores - narrow.scores).max() < 0.01
+    assert not np.array_equal(wide.model, narrow.model)
+    shape = WorkShape.of(digits())
+    assert 3 * shape.on_ring_of(RoleKeys(1, narrow=True)).bulk_bits == 2 * shape.bulk_bits
 
 
 @pytest.mark.parametrize("policy", ["restart", "finish"])
@@ -91,7 +113,7 @@ def test_a_seed_repeats_everything():
 
 def test_trajectory_stops_past_the_target():
     run = trajectory(
-        models_of(CodedKeys(8), totals(), ConjugateGradient(50, 1e-4), DESCENT, AT, np.random.default_rng(0)),
+        models_of(CodedKeys(8), Training(totals(), ConjugateGradient(50, 1e-4), DESCENT, AT, np.random.default_rng(0))),
         totals(),
         max_epochs=50,
         target=0.8,
@@ -103,7 +125,10 @@ def test_trajectory_stops_past_the_target():
 
 def test_every_epoch_is_scored_and_several_at_once_as_one_by_one():
     run = trajectory(
-        models_of(CodedKeys(8), totals(), GradientDescent(40, 1e-4, STEP_PAPER), DESCENT, AT, np.random.default_rng(0)),
+        models_of(
+            CodedKeys(8),
+            Training(totals(), GradientDescent(40, 1e-4, STEP_PAPER), DESCENT, AT, np.random.default_rng(0)),
+        ),
         totals(),
         max_epochs=40,
         target=2.0,
@@ -116,7 +141,7 @@ def test_every_epoch_is_scored_and_several_at_once_as_one_by_one():
 def test_the_first_crossing_is_found_whichever_mini_batch_it_falls_on():
     """Conventional FL cycles through five mini-batches and its score swings: every fifth epoch misses the crossing."""
     run = trajectory(
-        models_of(Conventional(), totals(), None, DESCENT, AT, np.random.default_rng(0)),
+        models_of(Conventional(), Training(totals(), None, DESCENT, AT, np.random.default_rng(0))),
         totals(),
         max_epochs=200,
         target=2.0,
@@ -129,7 +154,9 @@ def test_the_first_crossing_is_found_whichever_mini_batch_it_falls_on():
 
 def test_a_training_that_overflows_ends_with_the_scores_it_had():
     run = trajectory(
-        models_of(Conventional(), totals(), None, Descent(StepSchedule(1e6), 1e-4), AT, np.random.default_rng(0)),
+        models_of(
+            Conventional(), Training(totals(), None, Descent(StepSchedule(1e6), 1e-4), AT, np.random.default_rng(0))
+        ),
         totals(),
         max_epochs=400,
         target=2.0,
@@ -142,11 +169,7 @@ def test_a_diverging_training_ends_where_its_updates_no_longer_fit():
     run = trajectory(
         models_of(
             CodedKeys(8),
-            totals(),
-            GradientDescent(400, 1e-4, StepSchedule(50.0)),
-            DESCENT,
-            AT,
-            np.random.default_rng(0),
+            Training(totals(), GradientDescent(400, 1e-4, StepSchedule(50.0)), DESCENT, AT, np.random.default_rng(0)),
         ),
         totals(),
         max_epochs=400,

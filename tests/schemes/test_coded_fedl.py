@@ -15,10 +15,10 @@ from codedfl.typing import Floats
 from codedfl_lab.baselines.coded_fedl import CodedFedL, semidefinite_factor
 from codedfl_lab.baselines.conventional import Conventional
 from codedfl_lab.comparing.simulator import trajectory
-from codedfl_lab.costs import Conditions, Descent, WorkShape
-from codedfl_lab.costs import models as models_of
-from codedfl_lab.costs import sharing as sharing_of
 from codedfl_lab.costs.central import CentralTotals
+from codedfl_lab.costs.times import Conditions, Descent, Training, WorkShape
+from codedfl_lab.costs.times import models as models_of
+from codedfl_lab.costs.times import sharing as sharing_of
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.fleet.latency import SharingConvention
 from small_problems import totals
@@ -30,7 +30,9 @@ SHAPE = WorkShape(2000, 10, np.full(25, 2400))
 def trained(scheme, of: CentralTotals, fleet: Fleet, step: float = 6.0):
     descent = Descent(StepSchedule(step), 1e-4)
     rng = np.random.default_rng(0)
-    return trajectory(models_of(scheme, of, None, descent, Conditions(fleet), rng), of, max_epochs=40, target=2.0)
+    return trajectory(
+        models_of(scheme, Training(of, None, descent, Conditions(fleet), rng)), of, max_epochs=40, target=2.0
+    )
 
 
 @pytest.mark.parametrize("n_devices", [2, 3, 5, 7, 10, 15, 20])

@@ -14,8 +14,8 @@ from codedfl.protocol.schemes.coded_keys import CodedKeys
 from codedfl.protocol.schemes.coded_padded import CodedPadded
 from codedfl.solve.descent import GradientDescent
 from codedfl_lab.comparing.simulator import simulate
-from codedfl_lab.costs import Conditions, Draws, WorkShape, epoch_end_times
 from codedfl_lab.costs.coded import mask_macs
+from codedfl_lab.costs.times import Conditions, Draws, WorkShape, epoch_end_times
 from codedfl_lab.fleet.fleet import Fleet
 from small_problems import digits
 

@@ -17,7 +17,7 @@ from codedfl_lab.baselines.coded_secagg import CodedSecAgg
 from codedfl_lab.baselines.conventional import Conventional
 from codedfl_lab.baselines.light_secagg import LightSecAgg
 from codedfl_lab.comparing.timed_scheme import TimedScheme, Workload
-from codedfl_lab.costs import Conditions, WorkShape
+from codedfl_lab.costs.times import Conditions, WorkShape
 from codedfl_lab.fleet.fleet import Fleet
 
 PAPER = replace(Fleet.load("paper"), pad_macs_per_number=0.0, seal_macs_per_number=0.0)

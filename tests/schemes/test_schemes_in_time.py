@@ -19,9 +19,9 @@ from codedfl_lab.baselines.coded_fedl import CodedFedL, _wishart_root
 from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBatch
 from codedfl_lab.baselines.drop_slowest import DropSlowest
 from codedfl_lab.comparing.simulator import simulate, trajectory
-from codedfl_lab.costs import Conditions, Descent, Draws, WorkShape, epoch_end_times
-from codedfl_lab.costs import models as models_of
 from codedfl_lab.costs.coded import mask_macs
+from codedfl_lab.costs.times import Conditions, Descent, Draws, Training, WorkShape, epoch_end_times
+from codedfl_lab.costs.times import models as models_of
 from codedfl_lab.fleet.fleet import Fleet
 from small_problems import digits, totals
 
@@ -143,18 +143,6 @@ def test_every_message_takes_its_latency(scheme, sharing, epoch):
     np.testing.assert_allclose(np.diff(ends), epoch, atol=1e-6)
 
 
-def test_an_engine_s_calls_are_part_of_a_plan_for_it():
-    """One call an epoch; coded keys are also called twice before, and the slowest make up for it meanwhile."""
-    at, called = Conditions(PAPER), Conditions(PAPER, call_overhead=3.0)
-    for scheme, before in ((Conventional(), 0), (CodedKeys(23), 3)):
-        plain, slow = (
-            epoch_end_times(scheme, SHAPE, conditions, 4, Draws(20, np.random.default_rng(0)))
-            for conditions in (at, called)
-        )
-        assert (slow[0] - plain[0] >= before - 1e-9).all()
-        assert np.median(np.diff(slow[1]) - np.diff(plain[1])) == pytest.approx(3)
-
-
 @pytest.mark.parametrize(("n", "alpha", "groups"), [(10, 4, 1), (10, 9, 1), (10, 10, 1), (10, 3, 2), (12, 2, 3)])
 def test_the_masks_charged_are_those_that_a_device_expands(n, alpha, groups):
     code = make_code(n, alpha, Ring.for_group_sizes(group_sizes(n, alpha, groups)).primes, groups)
@@ -172,7 +160,7 @@ def sixty_epochs(scheme, partition, at):
     descent = Descent(StepSchedule(6.0), 1e-4)
     rng = np.random.default_rng(0)
     of = totals(partition=partition)
-    return trajectory(models_of(scheme, of, None, descent, at, rng), of, max_epochs=60, target=2.0)
+    return trajectory(models_of(scheme, Training(of, None, descent, at, rng)), of, max_epochs=60, target=2.0)
 
 
 def test_dropping_the_slowest_loses_accuracy_on_sorted_data_only():

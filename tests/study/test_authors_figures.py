@@ -17,7 +17,7 @@ from codedfl.protocol.schemes.descriptor import Scheme
 from codedfl_lab.baselines.coded_fedl import CodedFedL
 from codedfl_lab.baselines.conventional import Conventional
 from codedfl_lab.comparing import paper
-from codedfl_lab.costs import Conditions, Draws, WorkShape, epoch_end_times, epoch_load
+from codedfl_lab.costs.times import Conditions, Draws, WorkShape, epoch_end_times, epoch_load
 from codedfl_lab.fleet.fleet import Fleet
 
 WITHIN = 0.02

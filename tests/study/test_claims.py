@@ -18,7 +18,7 @@ from codedfl_lab.baselines.drop_slowest import DropSlowest
 from codedfl_lab.comparing.comparison import Settings, draw_latencies, train_all
 from codedfl_lab.comparing.paper import EXPERIMENTS
 from codedfl_lab.comparing.results import SchemeResult
-from codedfl_lab.costs import Conditions
+from codedfl_lab.costs.times import Conditions
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.reproduce.claims import (
     accuracy_claims,

@@ -16,7 +16,7 @@ from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBat
 from codedfl_lab.baselines.drop_slowest import DropSlowest
 from codedfl_lab.comparing.comparison import Entry, Settings, compare, draw_latencies, train_all
 from codedfl_lab.comparing.results import Gain, Summary, summary
-from codedfl_lab.costs import Conditions, models
+from codedfl_lab.costs.times import Conditions, models
 from codedfl_lab.fleet.fleet import Fleet
 from small_problems import digits
 

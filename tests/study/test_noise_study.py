@@ -127,19 +127,21 @@ def test_the_study_as_a_whole_and_its_report(monkeypatch: pytest.MonkeyPatch, tm
     assert [row.epsilon for row in results.rows] == [None, 1.0, 3.0, 8.0] * 2
     assert all(0 <= row.membership <= row.bound for row in results.rows)
     files = write_noise_report(tmp_path / "noise", results)
-    assert set(files) == {"results.json", "report.md", "noise.png", "noise.svg"}
+    assert set(files) == {"results.json", "report.html", "noise.png", "noise.svg"}
     assert json.loads(files["results.json"].read_text())["rows"][1]["epsilon"] == 1.0
-    page = files["report.md"].read_text()
-    assert "A quick look" in page and "| MNIST | 30 | 8 |" in page and "half the noise" in page
-    assert len(results.verdicts) == 3
+    page = files["report.html"].read_text()
+    assert "A quick look" in page and "<td>30</td><td>8</td>" in page and "half the noise" in page
+    assert len(results.claims) == 3
 
 
 def test_the_verdict_compares_with_what_was_measured_before():
     row = NoiseRow("mnist", 2000, 1.0, 0.8, 0.914, 0.91, 0.92, 0.01, 0.46, 0.5, 91.4)
     results = NoiseResults((row,), (), 1e-5, 20, 25, (0,), False, "", 1.0, {})
-    assert results.verdicts[0] == (True, "accuracy is within one point of what was measured before: 0.0 at most")
+    near = results.claims[0]
+    assert near.statement == "accuracy is within one point of what was measured before"
+    assert (near.verdict, near.evidence) == ("holds", "0.0 at most")
     far = replace(results, rows=(replace(row, shrunken=0.90),))
-    assert far.verdicts[0] == (False, "accuracy is within one point of what was measured before: 1.4 at most")
+    assert (far.claims[0].verdict, far.claims[0].evidence) == ("fails", "1.4 at most")
 
 
 def test_a_plan_says_what_noise_leaves():

@@ -6,9 +6,9 @@ from codedfl.protocol.schemes.coded_keys import CodedKeys
 from codedfl.solve.registry import BLOCK_KRYLOV
 from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBatch
 from codedfl_lab.comparing.comparison import Settings, train_one
-from codedfl_lab.costs import Conditions
+from codedfl_lab.costs.times import Conditions
 from codedfl_lab.fleet.fleet import Fleet
-from codedfl_lab.report.journal import peers_discussion
+from codedfl_lab.report.beyond_page import peers_discussion
 from codedfl_lab.reproduce.reproduce import as_the_paper
 from codedfl_lab.reproduce.sizes import PEER_SIZES, peers_at_sizes
 from small_problems import digits

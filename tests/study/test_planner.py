@@ -17,8 +17,8 @@ from codedfl.solve.krylov import ConjugateGradient
 from codedfl_lab import datasets
 from codedfl_lab.comparing.names import full_name
 from codedfl_lab.comparing.simulator import simulate
-from codedfl_lab.costs import Conditions
 from codedfl_lab.costs.central import CentralTotals
+from codedfl_lab.costs.times import Conditions
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.planning.planner import Limits, Planning, Search, plan, time_against_alpha
 from small_problems import digits, totals
@@ -42,7 +42,7 @@ def test_on_the_papers_fleet_role_keys_win(paper_plan):
     best = paper_plan.best
     assert best.scheme == "role-keys"
     assert best.server_sees == "the total only"
-    assert best.parameters == {"z": 1, "holders": 0, "spare": 0}
+    assert best.parameters == {"z": 1, "holders": 0, "spare": 0, "narrow": False}
     assert (best.exposed_to_server, best.exposed_by_one) == (0, 0)
     assert best.gram_directions == min(D, 10 * best.epochs)
     assert "Conventional FL needs" in paper_plan.why()

@@ -21,7 +21,8 @@ from codedfl_lab.comparing.results import (
 from made_up_results import entry, made_up_results, made_up_timed
 
 GOAL = Goal(
-    *("s", "mnist", 0.95, "holds", "e", "coded-keys", "cg", "conventional", "gd", False, 100.0, 121.0),
+    *("s", "mnist", 0.95, "holds", "e", "coded-keys", "cg", "conventional", "gd", 100.0),
+    speedup=121.0,
     sharing="authors",
     charged=True,
 )

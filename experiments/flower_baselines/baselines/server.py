@@ -17,6 +17,7 @@ from flwr.server.workflow import DefaultWorkflow, SecAggPlusWorkflow
 from flwr.serverapp import Grid, ServerApp
 
 from codedfl.contract import load_study
+from codedfl.contract.merging import merged_study
 from codedfl.data.tables import as_raw_table
 from codedfl_lab import datasets
 
@@ -30,7 +31,7 @@ def main(grid: Grid, context: Context) -> None:
     data = datasets.load("digits", use_network=False)
     test = as_raw_table({f"x{j}": data.X_test[:, j] for j in range(data.X_test.shape[1])})
     study = load_study(Path(str(run["study-folder"])) / "study.toml")
-    study = study.merged(tuple(map(tuple, json.loads(str(run["merged"])))))
+    study = merged_study(study, tuple(map(tuple, json.loads(str(run["merged"])))))
     recipe = study.recipe()
     devices = int(run["devices"])
 

@@ -41,7 +41,7 @@ else:  # hidden from type checkers, which would take every name for a good one
         {
             "codedfl_lab.fleet.fleet": ["Fleet"],
             "codedfl_lab.fleet.latency": ["LatencyModel", "FleetLatency"],
-            "codedfl_lab.costs": ["Conditions"],
+            "codedfl_lab.costs.times": ["Conditions"],
             "codedfl_lab.baselines.conventional": ["Conventional", "ConventionalFullBatch"],
             "codedfl_lab.baselines.drop_slowest": ["DropSlowest"],
             "codedfl_lab.baselines.coded_fedl": ["CodedFedL"],

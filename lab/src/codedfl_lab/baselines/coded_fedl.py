@@ -21,7 +21,6 @@ from codedfl.data.problem import MINI_BATCHES, Problem
 from codedfl.errors import InvalidInput
 from codedfl.privacy.views import Views, clear_views
 from codedfl.protocol.schemes.descriptor import Scheme
-from codedfl.solve.solver import Solver
 from codedfl.typing import Floats, Singles
 from codedfl_lab.baselines.conventional import mini_batch_descent, mini_batch_load
 from codedfl_lab.baselines.load_allocation import LoadAllocation, allocate_loads
@@ -29,10 +28,10 @@ from codedfl_lab.costs.central import CentralTotals
 from codedfl_lab.costs.times import (
     FLOAT_BITS,
     Conditions,
-    Descent,
     DeviceCosts,
     EpochLoad,
     Sharing,
+    Training,
     WorkShape,
     device_costs,
     epoch_load,
@@ -160,17 +159,10 @@ def deadline_load(scheme: CodedFedL, shape: WorkShape, fleet: Fleet) -> EpochLoa
 
 
 @models.register(CodedFedL)
-def models_with_parity(
-    scheme: CodedFedL,
-    totals: CentralTotals,
-    solver: Solver | None,
-    descent: Descent,
-    at: Conditions,
-    rng: np.random.Generator,
-) -> Iterator[Floats]:
+def models_with_parity(scheme: CodedFedL, by: Training) -> Iterator[Floats]:
     """Descent on what arrives by the deadline and on the parity data."""
-    del solver
-    problem, fleet = totals.problem, at.fleet
+    totals, rng = by.totals, by.rng
+    problem, fleet = totals.problem, by.at.fleet
     chosen = scheme.allocation(WorkShape.of(problem), fleet)
     # Everything processed, as Gram matrices; in an epoch only those who are late have to be taken off.
     parts = []
@@ -194,7 +186,7 @@ def models_with_parity(
             total -= X.T @ (X @ theta32 - problem.Y[rows].astype(np.float32))
         return np.asarray(total / totals.batch_samples[batch])
 
-    return mini_batch_descent(problem, descent, matrices, gradient)
+    return mini_batch_descent(problem, by.descent, matrices, gradient)
 
 
 def semidefinite_factor(gram: Floats) -> Floats:

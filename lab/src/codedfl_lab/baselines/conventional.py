@@ -17,15 +17,14 @@ from codedfl.code.quorum import Quorum
 from codedfl.data.problem import MINI_BATCHES, Problem
 from codedfl.privacy.views import Views, clear_views
 from codedfl.protocol.schemes.descriptor import Scheme
-from codedfl.solve.solver import Solver
 from codedfl.typing import Floats
-from codedfl_lab.costs.central import CentralTotals
 from codedfl_lab.costs.times import (
     FLOAT_BITS,
     Conditions,
     Descent,
     DeviceCosts,
     EpochLoad,
+    Training,
     WorkShape,
     device_costs,
     epoch_costs,
@@ -72,23 +71,16 @@ def conventional_load(_scheme: Conventional, shape: WorkShape, fleet: Fleet) -> 
 
 
 @models.register(Conventional)
-def conventional_models(
-    _scheme: Conventional,
-    totals: CentralTotals,
-    solver: Solver | None,
-    descent: Descent,
-    at: Conditions,
-    rng: np.random.Generator,
-) -> Iterator[Floats]:
+def conventional_models(_scheme: Conventional, by: Training) -> Iterator[Floats]:
     """Mini-batch descent; everybody is always in time, so the sums over devices suffice."""
-    del solver, at, rng
+    totals = by.totals
 
     def gradient(batch: int, theta: Floats) -> Floats:
         product = totals.batch_gram[batch] @ theta.astype(np.float32)
         # Devices with fewer rows than mini-batches leave some empty: then nothing is learnt.
         return np.asarray((product - totals.batch_cross[batch]) / max(1, totals.batch_samples[batch]))
 
-    return mini_batch_descent(totals.problem, descent, totals.batch_matrices(), gradient)
+    return mini_batch_descent(totals.problem, by.descent, totals.batch_matrices(), gradient)
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,9 @@ from codedfl.code.quorum import Quorum
 from codedfl.data.problem import Problem
 from codedfl.errors import InvalidInput
 from codedfl.protocol.schemes.descriptor import Scheme
-from codedfl.solve.solver import Solver
 from codedfl.typing import Floats
 from codedfl_lab.baselines.conventional import ShowsGradients, mini_batch_descent, mini_batch_load
-from codedfl_lab.costs.central import CentralTotals
-from codedfl_lab.costs.times import Conditions, Descent, EpochLoad, WorkShape, epoch_load, models
+from codedfl_lab.costs.times import EpochLoad, Training, WorkShape, epoch_load, models
 from codedfl_lab.fleet.fleet import Fleet
 
 
@@ -72,16 +70,9 @@ def load_without_slowest(scheme: DropSlowest, shape: WorkShape, fleet: Fleet) ->
 
 
 @models.register(DropSlowest)
-def models_without_slowest(
-    scheme: DropSlowest,
-    totals: CentralTotals,
-    solver: Solver | None,
-    descent: Descent,
-    at: Conditions,
-    rng: np.random.Generator,
-) -> Iterator[Floats]:
+def models_without_slowest(scheme: DropSlowest, by: Training) -> Iterator[Floats]:
     """Descent on the mini-batches of those who were in time, drawn anew each epoch."""
-    del solver
+    totals, at, rng = by.totals, by.at, by.rng
     problem, fleet = totals.problem, at.fleet
     load = epoch_load(scheme, WorkShape.of(problem), fleet)
 
@@ -94,7 +85,7 @@ def models_without_slowest(
         samples = int(totals.batch_samples[batch]) - lost_samples
         return np.asarray((everyone - lost) / max(1, samples))
 
-    return mini_batch_descent(problem, descent, totals.batch_matrices(), gradient)
+    return mini_batch_descent(problem, by.descent, totals.batch_matrices(), gradient)
 
 
 def gradient_of(problem: Problem, devices: NDArray[np.intp], batch: int, theta: Floats) -> tuple[Floats, int]:

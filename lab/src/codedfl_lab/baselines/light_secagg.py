@@ -20,16 +20,14 @@ from codedfl.exact.ring import Ring
 from codedfl.privacy.exposure import Exposure
 from codedfl.privacy.views import Seen, Views, unit_forms, updates_of
 from codedfl.protocol.schemes.descriptor import Scheme
-from codedfl.solve.solver import Solver
 from codedfl.typing import Floats, Seconds
 from codedfl_lab.baselines.conventional import Conventional, conventional_models
-from codedfl_lab.costs.central import CentralTotals
 from codedfl_lab.costs.times import (
     FLOAT_BITS,
     Conditions,
-    Descent,
     Draws,
     EpochLoad,
+    Training,
     WorkShape,
     end_times,
     epoch_load,
@@ -147,16 +145,9 @@ def masked_models_key(_scheme: LightSecAgg) -> Hashable:
 
 
 @models.register(LightSecAgg)
-def masked_models(
-    _scheme: LightSecAgg,
-    totals: CentralTotals,
-    solver: Solver | None,
-    descent: Descent,
-    at: Conditions,
-    rng: np.random.Generator,
-) -> Iterator[Floats]:
+def masked_models(_scheme: LightSecAgg, by: Training) -> Iterator[Floats]:
     """What conventional FL learns: masks cancel."""
-    return conventional_models(Conventional(), totals, solver, descent, at, rng)
+    return conventional_models(Conventional(), by)
 
 
 def _gradient_macs(shape: WorkShape) -> Floats:

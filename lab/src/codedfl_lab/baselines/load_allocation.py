@@ -14,8 +14,6 @@ the points. Loads are whole numbers of points.
 Term v is l (1 - e^(1/s) e^(-A/l)) with A = (t - v h) / (s k), a = k l: concave in l, and zero from the
 breakpoint l = (t - v h) / k on. So E is concave between breakpoints, and its whole-number maximum on a piece
 is found by bisecting the sign of E(l+1) - E(l), on all pieces of all devices at once.
-
-Classes with measured times are allocated by their nominal parameters.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from typing import Annotated, cast, get_args
 import click
 import typer
 
+from codedfl.cli import options as common
 from codedfl.cli.exit_codes import INTERRUPTED
 from codedfl.cli.screen import Screen, make_folder, score_name
 from codedfl.data.dataset import Dataset
@@ -24,12 +25,12 @@ from codedfl_lab.comparing import paper
 from codedfl_lab.comparing.comparison import CENTRAL_MODELS, Entry, Settings, Trained, draw_latencies, train_seeds
 from codedfl_lab.comparing.parallel import jobs_at_once
 from codedfl_lab.comparing.results import Results, Took
-from codedfl_lab.costs import Conditions
+from codedfl_lab.costs.times import Conditions
 from codedfl_lab.fleet.clock import StragglerPolicy
 from codedfl_lab.fleet.latency import SharingConvention
-from codedfl_lab.report.conclusion import conclusion
+from codedfl_lab.report.fastest import leading_four
 from codedfl_lab.report.files import write_report, write_sweep
-from codedfl_lab.report.leaders import leading_four
+from codedfl_lab.report.html import headline
 from codedfl_lab.report.rows import kinds
 from codedfl_lab.report.sweep import sweep_tables
 from codedfl_lab.report.tables import comparison_table
@@ -51,7 +52,7 @@ def compare_schemes(
     model: options.ModelOptions,
     fleet: options.FleetOptions,
     race: RaceOptions,
-    data: options.Data = "digits",
+    data: common.Data = "digits",
     seeds: Annotated[int, in_comparison(min=1, metavar="N", help="Feature seeds to repeat it over.")] = 3,
     draws: Annotated[int, in_comparison(min=1, metavar="N", help="Latencies drawn for each.")] = 200,
     epochs: Annotated[
@@ -76,11 +77,11 @@ def compare_schemes(
     seed: options.Seed = 0,
     out: Annotated[
         Path | None,
-        options.in_output(
+        common.in_output(
             metavar="DIR", help="Where report, figure and tables go.", show_default="results/compare-NAME"
         ),
     ] = None,
-    json: options.Json = None,
+    json: common.Json = None,
 ) -> None:
     """Compare schemes: who reaches a target first on this fleet.
 
@@ -157,9 +158,9 @@ def _cases(
     swept = race.swept
     sized = swept is not None and not swept.of_schemes
     if swept is not None and swept.name == DEVICES:
-        options.refuse_unread("--devices", fleet.devices, "--sweep D")
+        common.refuse_unread("--devices", fleet.devices, "--sweep D")
     if swept is not None and swept.name == FEATURES:
-        options.refuse_unread("--n-features", model.n_features, "--sweep d")
+        common.refuse_unread("--n-features", model.n_features, "--sweep d")
     cases = []
     for value in swept.values if swept is not None and sized else (None,):
         its_fleet = replace(fleet, devices=value) if swept is not None and swept.name == DEVICES else fleet
@@ -225,7 +226,7 @@ def _show(screen: Screen, results: Results) -> None:
             comparison_table(schemes, target, title=results.title, sharing=sharing, step=step, score_name=score)
         )
         screen.say()
-    screen.sentence(conclusion(schemes, results.dataset, target, score))
+    screen.sentence(headline(results))
     screen.say()
     for leader in leading_four(schemes, target, *tables[0]):
         screen.sentence(leader.sentence)

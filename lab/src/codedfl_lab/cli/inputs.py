@@ -20,7 +20,6 @@ from codedfl_lab.cli.options import DataOptions, FleetOptions, ModelOptions
 from codedfl_lab.comparing import paper
 from codedfl_lab.datasets.shifted_digits import SHIFTED_DIGITS
 from codedfl_lab.fleet.fleet import Fleet
-from codedfl_lab.planning.plan_file import MadeFor
 
 # Below this many training rows the kernel matrix has no use for the paper's 2000 features.
 FEW_ROWS = 10_000
@@ -82,10 +81,6 @@ class Inputs:
             secure_moments=secure_moments_in_process,
             progress=progress,
         )
-
-    def made_for(self, problem: Problem) -> MadeFor:
-        """What a plan for this problem and this fleet records."""
-        return MadeFor.of(problem.name, problem.n_samples, problem.n_features, problem.n_outputs, self.fleet)
 
 
 def load_data(screen: Screen, name: str, options: DataOptions) -> Dataset:

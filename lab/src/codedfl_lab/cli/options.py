@@ -9,33 +9,11 @@ from typing import Annotated, get_args
 import click
 import typer
 
-from codedfl.cli.options import Data, DataDir, Json, Label, in_data, in_output, listed, refuse_unread
+from codedfl.cli.options import DataDir, Label, in_data, listed, refuse_unread
 from codedfl.data.partition import PARTITIONS
 from codedfl_lab.comparing import paper
-from codedfl_lab.costs import Conditions
+from codedfl_lab.costs.times import Conditions
 from codedfl_lab.fleet.latency import SharingConvention
-
-__all__ = [
-    "ALL_SHARING",
-    "DEFAULT_SHARING",
-    "Data",
-    "DataDir",
-    "DataOptions",
-    "FleetName",
-    "FleetOptions",
-    "Json",
-    "Label",
-    "ModelOptions",
-    "Seed",
-    "Sharing",
-    "SharingOrAll",
-    "in_data",
-    "in_fleet",
-    "in_model",
-    "in_output",
-    "listed",
-    "refuse_unread",
-]
 
 # An option under a heading of the help.
 in_model = partial(typer.Option, rich_help_panel="Model")

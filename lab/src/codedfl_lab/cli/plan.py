@@ -10,31 +10,27 @@ from typing import Annotated, cast, get_args
 import click
 import typer
 
+from codedfl.cli import options as common
 from codedfl.cli.screen import Screen, make_folder, score_name
-from codedfl.files import write_bytes
 from codedfl.privacy.budget import Budget
+from codedfl.solve.registry import CLOSED_FORM
 from codedfl.version import __version__
 from codedfl_lab.cli import inputs, options
 from codedfl_lab.cli.inputs import Inputs
 from codedfl_lab.comparing.results import plain
 from codedfl_lab.comparing.timed_scheme import TimedScheme
-from codedfl_lab.costs import Conditions
 from codedfl_lab.costs.central import CentralTotals
-from codedfl_lab.costs.times import Grouping
+from codedfl_lab.costs.times import Conditions, Grouping
 from codedfl_lab.fleet.latency import SharingConvention
-from codedfl_lab.planning.plan_file import MadeFor, PlanFile, scheme_of
 from codedfl_lab.planning.planner import Limits, Search
 from codedfl_lab.planning.planner import plan as search
+from codedfl_lab.report.page import write_all
 from codedfl_lab.report.plan_page import plan_page
 from codedfl_lab.report.plan_picture import plan_figure
 from codedfl_lab.report.plan_table import left_out_table, plan_table
 
 in_limits = partial(typer.Option, rich_help_panel="Limits")
 CHUNK_BITS = 12_000.0
-_EXPECTED = (  # of a plan, what its file tells people
-    *("seconds_mean", "seconds_p5", "seconds_p95", "sharing_seconds", "epoch_seconds"),
-    *("upload_bytes", "download_bytes", "macs", "memory_bytes"),
-)
 
 
 def make_plan(
@@ -42,7 +38,7 @@ def make_plan(
     data_options: options.DataOptions,
     model: options.ModelOptions,
     fleet: options.FleetOptions,
-    data: options.Data = "digits",
+    data: common.Data = "digits",
     target: Annotated[float, typer.Option(help="Test accuracy to reach, such as 0.95.")] = 0.95,
     sharing: options.Sharing = options.DEFAULT_SHARING,
     grouping: Annotated[
@@ -86,16 +82,16 @@ def make_plan(
     seed: options.Seed = 0,
     out: Annotated[
         Path | None,
-        options.in_output(metavar="DIR", help="Where plan, picture and page go.", show_default="results/plan-NAME"),
+        common.in_output(metavar="DIR", help="Where picture and page go.", show_default="results/plan-NAME"),
     ] = None,
-    json: options.Json = None,
+    json: common.Json = None,
 ) -> None:
     """Search schemes, alpha, groups and solvers for the fastest way to a target.
 
     DATA is digits, digits-shifted, mnist, fashion-mnist, or a .npz, .csv or .parquet file.
 
     Trains once per solver to learn how many epochs the target takes, then draws latencies on the fleet. Prints what
-    each plan costs a device and what leaks to whom, and writes a plan file that `codedfl train --plan` takes.
+    each plan costs a device and what leaks to whom, and says what to give `codedfl train`.
     """
     screen = Screen(json)
     budget = Budget.asked(epsilon, None, honest, None)
@@ -130,11 +126,10 @@ def make_plan(
         screen.say()
         screen.show(left_out)
     screen.say()
-    plan_file = folder / "plan.toml"
-    plan_file.unlink(missing_ok=True)  # an old one must not pass for the outcome of this search if that finds none
     best = planning.best
     screen.sentence(planning.why())
-    _plan_file(best, target, chosen.made_for(problem)).save(plan_file)
+    command = f"codedfl train {data} {' '.join(train_options(best))}"
+    screen.sentence(f"With the same data and devices: {command}")
     pictures = plan_figure(planning, title=title, score_name=score)
     page = plan_page(
         planning,
@@ -143,23 +138,17 @@ def make_plan(
         score_name=score,
         provenance={
             "command": context.obj,
+            "to train so": command,
             "data": f"{dataset.name}, {len(dataset.y_train)} rows to train on, {problem.n_features} features",
             "fleet": f"{chosen.fleet.name}, {chosen.fleet.n_devices} devices",
             "latency draws": str(draws),
             "version": f"codedfl {__version__}",
         },
     )
-    written = [plan_file]
-    for name, content in (
-        ("time_against_alpha.png", pictures.png),
-        ("time_against_alpha.svg", pictures.svg.encode()),
-        ("report.html", page.encode()),
-    ):
-        write_bytes(folder / name, content)
-        written.append(folder / name)
+    written = write_all(folder, {**pictures.files("time_against_alpha"), "report.html": page.encode()})
     screen.say()
     screen.say("Wrote:")
-    screen.files(written)
+    screen.files(written.values())
     screen.write_json(
         {
             "command": "plan",
@@ -169,6 +158,7 @@ def make_plan(
             "devices": chosen.fleet.n_devices,
             "best": plain(best),
             "why": planning.why(),
+            "train": train_options(best),
             "plans": [plain(plan) for plan in planning.plans],
             "left_out": [{**plain(plan), "reasons": why} for plan, why in planning.left_out],
             "unreached": planning.unreached,
@@ -177,6 +167,9 @@ def make_plan(
     )
 
 
-def _plan_file(made: TimedScheme, target: float, made_for: MadeFor) -> PlanFile:
-    costs = {name: getattr(made, name) for name in _EXPECTED}
-    return PlanFile(scheme_of(made.scheme, made.parameters), made.solver, made.epochs, target, made_for, costs)
+def train_options(made: TimedScheme) -> list[str]:
+    """What makes ``codedfl train`` follow the plan, beside the options that say which data and devices."""
+    asked = {"--colluders": "z", "--alpha": "alpha", "--groups": "groups"}
+    said = {option: int(made.parameters[name]) for option, name in asked.items() if name in made.parameters}
+    solver = [] if made.solver == CLOSED_FORM else ["--solver", made.solver, "--epochs", str(made.epochs)]
+    return ["--scheme", made.scheme, *(str(word) for pair in said.items() for word in pair), *solver]

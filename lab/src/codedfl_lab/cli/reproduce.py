@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import click
 import typer
 from rich.text import Text
 
+from codedfl.cli import options as common
 from codedfl.cli.exit_codes import INTERRUPTED
 from codedfl.cli.screen import Screen, make_folder, table
 from codedfl.errors import InvalidInput
 from codedfl.typing import Progress
 from codedfl_lab import datasets
-from codedfl_lab.cli import options
 from codedfl_lab.comparing import paper
 from codedfl_lab.comparing.names import full_name
 from codedfl_lab.comparing.paper import EXPERIMENTS
-from codedfl_lab.comparing.results import Claim, Results
+from codedfl_lab.comparing.results import Claim, Results, Took
 from codedfl_lab.report.arithmetic_page import arithmetic_headline, arithmetic_table, write_arithmetic_report
 from codedfl_lab.report.beyond_page import price_words
 from codedfl_lab.report.files import write_beyond_report, write_report
@@ -29,13 +28,13 @@ from codedfl_lab.report.html import headline
 from codedfl_lab.report.noise_page import HEADINGS, noise_cells, write_noise_report
 from codedfl_lab.report.rows import speedup_median
 from codedfl_lab.report.tables import comparison_table
-from codedfl_lab.reproduce.arithmetic import SMALL, Size, reproduce_arithmetic
+from codedfl_lab.reproduce.arithmetic import SMALL, ArithmeticResults, reproduce_arithmetic
 from codedfl_lab.reproduce.beyond import reproduce_beyond
 from codedfl_lab.reproduce.noise import FEATURES, NoiseResults, reproduce_noise
 from codedfl_lab.reproduce.reproduce import reproduce
 from codedfl_lab.reproduce.scope import Scope
 
-Found = TypeVar("Found")
+Found = Results | ArithmeticResults | NoiseResults
 
 ALL = "all"
 ARITHMETIC = "arithmetic"
@@ -48,7 +47,6 @@ DRAWS = 100
 QUICK_SEEDS = 1
 QUICK_FEATURES = 500
 QUICK_ROWS = 10_000
-_NOISE_VERDICTS = {True: "holds", False: "fails", None: "not judged"}
 
 
 def reproduce_paper(
@@ -69,9 +67,9 @@ def reproduce_paper(
             " arithmetic, the small sizes only.",
         ),
     ] = False,
-    data_dir: options.DataDir = None,
-    out: Annotated[Path, options.in_output(metavar="DIR", help="Each data set gets a folder in it.")] = Path("results"),
-    json: options.Json = None,
+    data_dir: common.DataDir = None,
+    out: Annotated[Path, common.in_output(metavar="DIR", help="Each data set gets a folder in it.")] = Path("results"),
+    json: common.Json = None,
 ) -> None:
     """Reproduce the paper's Figures 1a and 1b, its headline numbers and its claims; then go beyond them.
 
@@ -87,9 +85,6 @@ def reproduce_paper(
         if value is not None and name in unread:
             raise InvalidInput(f"{option} must be left out with {name}, which does not read it, got {value}")
     make_folder("--out", out if name == ALL else out / name)
-    if name == ARITHMETIC:
-        _arithmetic(screen, context.obj, SMALL if quick else None, data_dir, out / name)
-        return
     usual = NOISE_SEEDS if name == NOISE else SEEDS
     scope = Scope(
         seeds=range(seeds or (QUICK_SEEDS if quick else usual)),
@@ -99,23 +94,23 @@ def reproduce_paper(
         data_dir=data_dir,
         command=context.obj,
     )
-    if name == NOISE:
-        study = partial(reproduce_noise, scope, features=(QUICK_FEATURES,) if quick else FEATURES)
-        _noise(screen, _run(screen, NOISE, data_dir, study), out)
-        return
-    finished: list[Results] = []
+    finished: list[Found] = []
     for one in list(EXPERIMENTS) if name == ALL else [name]:
         try:
-            figure = partial(reproduce_beyond, scope) if one == BEYOND else partial(reproduce, one, scope)
-            results = _run(screen, one, data_dir, figure)
+            with screen.progress() as bar:
+                task = bar.add_task(one, total=1.0)
+
+                def say(what: str, part: float, one: str = one) -> None:
+                    bar.update(task, description=f"{one}, {what}", completed=part)  # noqa: B023 (used at once)
+
+                results = _study(screen, one, scope, quick, say)
         except KeyboardInterrupt:
             kept = ", ".join(str(out / each.name) for each in finished)
             screen.remark(f"interrupted at {one}: {f'kept {kept}' if finished else 'nothing was finished'}")
             raise typer.Exit(INTERRUPTED) from None
-        (write_beyond_report if one == BEYOND else write_report)(out / one, results)
-        (_show_beyond if one == BEYOND else _show)(screen, results, out / one)
+        _show(screen, results, out / one)
         finished.append(results)
-    if quick:
+    if quick and name not in (ARITHMETIC, NOISE):
         screen.remark(
             "note: a quick look on fewer features and rows: no headline can be reached; the paper's claims are about"
             " the whole"
@@ -123,67 +118,52 @@ def reproduce_paper(
     screen.write_json({"command": "reproduce", "experiments": [each.to_json() for each in finished]})
 
 
-def _run(screen: Screen, name: str, data_dir: Path | None, study: Callable[[Progress], Found]) -> Found:
-    """Fetch the data of a study, and run it with a bar."""
+def _study(screen: Screen, name: str, scope: Scope, quick: bool, say: Progress) -> Found:
+    """Fetch the data of a study and run it. Without MNIST the study of arithmetic takes the embedded digits."""
+    if name == ARITHMETIC:
+        sizes = SMALL if quick else None
+        return reproduce_arithmetic(sizes=sizes, data_dir=scope.data_dir, command=scope.command, progress=say)
     for one in [EXPERIMENTS[name]] if name in EXPERIMENTS else EXPERIMENTS.values():
         with screen.fetching() as fetched:
-            datasets.fetch_dataset(one.dataset, data_dir, fetched)
-    with screen.progress() as bar:
-        task = bar.add_task(name, total=1.0)
-        return study(lambda what, part: bar.update(task, description=f"{name}, {what}", completed=part))
+            datasets.fetch_dataset(one.dataset, scope.data_dir, fetched)
+    if name == NOISE:
+        return reproduce_noise(scope, say, features=(QUICK_FEATURES,) if quick else FEATURES)
+    return reproduce_beyond(scope, say) if name == BEYOND else reproduce(name, scope, say)
 
 
-def _arithmetic(
-    screen: Screen, command: str, sizes: Sequence[Size] | None, data_dir: Path | None, folder: Path
-) -> None:
-    """MNIST is taken where it is on this machine, and not fetched: the embedded digits serve as well."""
-    with screen.progress() as bar:
-        task = bar.add_task(ARITHMETIC, total=1.0)
-        results = reproduce_arithmetic(
-            sizes=sizes,
-            data_dir=data_dir,
-            command=command,
-            progress=lambda what, part: bar.update(task, description=what, completed=part),
-        )
-    files = write_arithmetic_report(folder, results)
-    screen.show(arithmetic_table(results.rows))
-    screen.say()
-    shown = table("", "proposition, where, and evidence of the last named", left=2)
-    shown.columns[1].no_wrap = False
-    found: dict[tuple[str, str], list[Claim]] = {}
-    for claim in results.claims:
-        found.setdefault((claim.statement, claim.verdict), []).append(claim)
-    for (statement, verdict), same in sorted(found.items(), key=lambda one: one[0][0]):
-        shown.add_row(verdict, Text(statement), style="bold red" if verdict == "fails" else None)
-        where = "; ".join(claim.dataset for claim in same)
-        shown.add_row("", Text(f"{where}: {same[-1].evidence}"), style="dim")
-    screen.show(shown)
-    screen.say()
-    screen.sentence(arithmetic_headline(results))
-    screen.files(sorted(files.values()))
-    screen.write_json({"command": "reproduce", "experiments": [results.to_json()]})
-
-
-def _noise(screen: Screen, results: NoiseResults, out: Path) -> None:
-    files = write_noise_report(out / NOISE, results)
-    shown = table(*HEADINGS)
-    for cells in noise_cells(results.rows):
-        shown.add_row(*cells)
-    screen.show(shown)
-    for holds, statement in results.verdicts:
-        screen.say(f"{_NOISE_VERDICTS[holds]}: {statement}")
-    screen.files(sorted(files.values()))
-    screen.write_json({"command": "reproduce", "experiments": [results.to_json()]})
-
-
-def _show_beyond(screen: Screen, results: Results, folder: Path) -> None:
-    for name, experiment in EXPERIMENTS.items():
-        whole = [row for row in results.schemes if row.dataset == name and not row.chunked]
-        screen.show(comparison_table(whole, experiment.headline_target, title=experiment.dataset))
+def _show(screen: Screen, results: Found, folder: Path) -> None:
+    """Write a study down, and say what it found."""
+    if isinstance(results, ArithmeticResults):
+        write_arithmetic_report(folder, results)
+        screen.show(arithmetic_table(results.rows))
+        _show_claims(screen, results.claims, arithmetic_headline(results))
+    elif isinstance(results, NoiseResults):
+        write_noise_report(folder, results)
+        shown = table(*HEADINGS)
+        for cells in noise_cells(results.rows):
+            shown.add_row(*cells)
+        screen.show(shown)
+        _show_claims(screen, results.claims, "What this study set out to show:")
+    elif results.name == BEYOND:
+        write_beyond_report(folder, results)
+        for name, experiment in EXPERIMENTS.items():
+            whole = [row for row in results.schemes if row.dataset == name and not row.chunked]
+            screen.show(comparison_table(whole, experiment.headline_target, title=experiment.dataset))
+            screen.say()
+        _show_prices(screen, results)
+        _show_claims(screen, results.claims, "What this study set out to reach:")
+    else:
+        write_report(folder, results)
+        target = results.targets[-1]
+        screen.show(comparison_table(results.schemes, target, title=results.title, score_name=results.score_name))
         screen.say()
-    _show_prices(screen, results)
-    _show_claims(screen, results.claims, "What this study set out to reach:")
-    _show_files(screen, results, folder)
+        screen.sentence(headline(results))
+        _show_claims(screen, results.claims, "What the paper says:")
+    took = results.seconds
+    said = f"{took:.0f} s" if isinstance(took, float) else f"{took.total:.0f} s of which {100 * took.share:.0f} %"
+    screen.say(f"Wrote, after {said}{' were linear algebra' * isinstance(took, Took)}:")
+    screen.files(sorted(folder.iterdir()))
+    screen.say()
 
 
 def _show_prices(screen: Screen, results: Results) -> None:
@@ -199,35 +179,20 @@ def _show_prices(screen: Screen, results: Results) -> None:
     screen.say()
 
 
-def _show(screen: Screen, results: Results, folder: Path) -> None:
-    target = results.targets[-1]
-    screen.show(comparison_table(results.schemes, target, title=results.title, score_name=results.score_name))
-    screen.say()
-    screen.sentence(headline(results))
-    screen.say()
-    _show_claims(screen, results.claims, "What the paper says:")
-    _show_files(screen, results, folder)
-
-
-def _show_files(screen: Screen, results: Results, folder: Path) -> None:
-    took = results.seconds
-    screen.say(f"Wrote, after {took.total:.0f} s of which {100 * took.share:.0f} % were linear algebra:")
-    screen.files(sorted(folder.iterdir()))
-    screen.say()
-
-
 def _show_claims(screen: Screen, claims: Sequence[Claim], title: str) -> None:
     """Each claim once, by the first convention of the results, and what other conventions say of it."""
-    screen.say(title)
+    screen.say()
+    screen.sentence(title)
     shown = table("", "claim and evidence", left=2)
     shown.columns[1].no_wrap = False
     found: dict[tuple[str, str], list[Claim]] = {}
     for claim in claims:
         found.setdefault((claim.statement, claim.dataset), []).append(claim)
-    for (statement, _), same in found.items():
+    several = len({dataset for _, dataset in found}) > 1
+    for (statement, dataset), same in found.items():
         style = "bold red" if same[0].verdict == "fails" else None
         shown.add_row(same[0].verdict, Text(statement), style=style)
-        shown.add_row("", Text(same[0].evidence + _elsewhere(same)), style="dim")
+        shown.add_row("", Text(f"{dataset}: " * several + same[0].evidence + _elsewhere(same)), style="dim")
     screen.show(shown)
     verdicts = Counter(same[0].verdict for same in found.values())
     counted = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import click
 import typer
 
+from codedfl.cli.options import refuse_unread
 from codedfl.errors import InvalidInput
 from codedfl.protocol.schemes.coded_keys import CodedKeys
 from codedfl.protocol.schemes.coded_padded import CodedPadded
@@ -23,7 +24,6 @@ from codedfl.solve.registry import DEFAULT_SOLVER
 from codedfl_lab.baselines.coded_fedl import CodedFedL
 from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBatch
 from codedfl_lab.baselines.drop_slowest import DropSlowest
-from codedfl_lab.cli.options import refuse_unread
 from codedfl_lab.comparing import paper
 from codedfl_lab.comparing.comparison import Entry
 

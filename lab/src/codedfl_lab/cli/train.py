@@ -10,6 +10,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
+from codedfl.cli import options as common
 from codedfl.cli.exit_codes import INTERRUPTED
 from codedfl.cli.screen import Screen, make_folder
 from codedfl.errors import CodedFLError, InvalidInput, RangeExceeded
@@ -20,11 +21,11 @@ from codedfl.version import __version__
 from codedfl_lab.cli import inputs, options
 from codedfl_lab.cli.inputs import Inputs
 from codedfl_lab.cli.training import Training
-from codedfl_lab.cli.training_choice import Choice, TrainingOptions
+from codedfl_lab.cli.training_choice import TrainingOptions
 
 
 def train(
-    data: options.Data,
+    data: common.Data,
     data_options: options.DataOptions,
     model: options.ModelOptions,
     training: TrainingOptions,
@@ -32,11 +33,11 @@ def train(
     seed: options.Seed = 0,
     out: Annotated[
         Path | None,
-        options.in_output(
+        common.in_output(
             metavar="DIR", help="Where model, trace, journal and page go.", show_default="results/train-NAME"
         ),
     ] = None,
-    json: options.Json = None,
+    json: common.Json = None,
 ) -> None:
     """Train a model with the coded protocol and save it.
 
@@ -47,11 +48,10 @@ def train(
     whose answers come first, so the times shown are those the fleet would take. Ctrl-C keeps the model so far.
     """
     screen = Screen(json)
-    choice = Choice.of(training)
     dataset = inputs.load_data(screen, data, data_options)
     folder = make_folder("--out", inputs.results_folder(out, "train", data))
     chosen = Inputs(dataset, inputs.choose_fleet(dataset, data_options, fleet), data_options, model)
-    scheme = choice.scheme_for(chosen.fleet.n_devices)
+    scheme = training.scheme_for(chosen.fleet.n_devices)
     budget = training.budget
     if budget is not None and dataset.public_range is None:
         raise InvalidInput(
@@ -60,17 +60,13 @@ def train(
         )
     with screen.busy("preprocessing") as say:
         problem = chosen.problem(seed, say)
-    if choice.plan is not None:
-        choice.plan.check_fits(chosen.made_for(problem))
     n_devices = problem.n_devices
     noise, level = noise_of_run(scheme, problem.recipe, problem.bounds, n_devices, budget, training.precision)
-    solver = choice.make_solver(scheme, chosen.regularisation, level)
-    run = Training(
-        screen, problem, scheme, solver, choice.epochs, chosen.fleet, training.target, training.precision, noise
-    )
-    run.introduce(choice.solver.words, chosen.regularisation)
+    solver = training.make_solver(scheme, chosen.regularisation, level)
+    run = Training(screen, problem, scheme, solver, training, chosen.fleet, noise)
+    run.introduce(chosen.regularisation)
     stopped: KeyboardInterrupt | CodedFLError | None = None
-    watch = VirtualWatch(folder, run.begun(choice.solver.words))
+    watch = VirtualWatch(folder, run.begun())
     try:
         with watch:
             run.train(np.random.default_rng(seed), watch)
@@ -81,8 +77,8 @@ def train(
         "label": data_options.label,
         "scheme": scheme.name,
         **scheme.parameters,
-        "solver": choice.solver.name,
-        "step": choice.step,
+        "solver": training.solver.name,
+        "step": training.step_name,
         "regularisation": chosen.regularisation,
         "codedfl": __version__,
         **({} if budget is None else {**asdict(budget), "shortened": run.shortened}),

@@ -24,9 +24,10 @@ from codedfl.run.event_log import Begun, begun
 from codedfl.run.virtual_watch import VirtualWatch
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats
+from codedfl_lab.cli.training_choice import TrainingOptions
 from codedfl_lab.comparing.results import csv_bytes
 from codedfl_lab.comparing.simulator import simulate
-from codedfl_lab.costs import Conditions
+from codedfl_lab.costs.times import Conditions
 from codedfl_lab.fleet.fleet import Fleet
 
 _PARTITIONS = {
@@ -47,10 +48,8 @@ class Training:
     problem: Problem
     scheme: CodedScheme
     solver: Solver
-    total_epochs: int
+    options: TrainingOptions
     fleet: Fleet
-    target: float | None
-    precision: int | None
     noise: RowNoise | None = None
     epochs: list[int] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
@@ -73,7 +72,7 @@ class Training:
         squares = np.einsum("ij,ij->i", self.problem.X, self.problem.X, dtype=np.float64)
         return int(np.count_nonzero(squares > self.noise.clip_norm**2))
 
-    def introduce(self, solver: str, regularisation: float) -> None:
+    def introduce(self, regularisation: float) -> None:
         problem, D = self.problem, self.problem.n_devices
         what = f"{problem.n_outputs} classes" if problem.task == "classification" else "a number to predict"
         features = "features: the columns and an intercept"
@@ -89,27 +88,27 @@ class Training:
                 ("model", f"{problem.n_features} {features}, lambda = {regularisation:g}"),
                 ("scheme", f"{self.scheme.label}: an epoch ends with {_ends_with(self.scheme, D)}"),
                 ("privacy", self.protection),
-                ("solver", f"{solver}, at most {self.total_epochs} epochs"),
+                ("solver", f"{self.options.solver.words}, at most {self.options.n_epochs} epochs"),
             ]
         )
 
-    def begun(self, solver: str) -> Begun:
+    def begun(self) -> Begun:
         """What the journal says of it."""
         problem = self.problem
         return begun(
             problem.name,
             self.scheme,
             problem.n_devices,
-            solver=solver,
-            epochs=self.total_epochs,
-            target=self.target,
+            solver=self.options.solver.words,
+            epochs=self.options.n_epochs,
+            target=self.options.target,
             score_name=self.score_name,
             n_features=problem.n_features,
             n_outputs=problem.n_outputs,
         )
 
     def train(self, rng: np.random.Generator, watch: VirtualWatch) -> None:
-        total, target = self.total_epochs, self.target
+        total, target = self.options.n_epochs, self.options.target
         with self.screen.progress() as bar:
             # How long this machine takes for the sharing phase is not known before it is over: the bar only moves.
             task = bar.add_task("sharing phase", total=None)
@@ -131,7 +130,7 @@ class Training:
                 self.solver,
                 Conditions(self.fleet),
                 rng,
-                precision=self.precision,
+                precision=self.options.precision,
                 noise=self.noise,
                 stop_when=None if target is None else lambda theta: self.problem.score(theta) >= target,
                 on_epoch=on_epoch,
@@ -161,7 +160,7 @@ class Training:
             "score_name": self.score_name,
             "best_score": self.scores[best],
             "best_epoch": self.epochs[best],
-            "target": self.target,
+            "target": self.options.target,
             "fleet": self.fleet.name,
             "virtual_seconds": self.seconds[-1],
             "clipped": problem.clipped.total,
@@ -178,8 +177,8 @@ class Training:
         if highest > final:
             at = self.epochs[self.scores.index(highest)]
             score += f" (best: {score_text(highest, self.score_name)} after {at})"
-        if self.target is not None and final < self.target:
-            score += f"; the target {score_text(self.target, self.score_name)} was not reached"
+        if self.options.target is not None and final < self.options.target:
+            score += f"; the target {score_text(self.options.target, self.score_name)} was not reached"
         self.screen.say()
         shortened = f"{self.shortened} training rows were longer than the noise is made for"
         self.screen.facts(

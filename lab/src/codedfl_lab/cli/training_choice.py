@@ -1,16 +1,16 @@
-"""What ``codedfl train`` is asked to do: scheme, alpha, groups, solver and epochs, by options or by a plan file."""
+"""What ``codedfl train`` is asked to do: scheme, alpha, groups, solver and epochs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Annotated
 
 import click
 import typer
 
 from codedfl.cli.asked_scheme import asked_scheme
+from codedfl.cli.options import refuse_unread
 from codedfl.errors import InvalidInput
 from codedfl.privacy.budget import DELTA, Budget
 from codedfl.protocol.schemes.descriptor import CodedScheme
@@ -20,8 +20,6 @@ from codedfl.solve.descent import STEPS
 from codedfl.solve.noise_level import NoiseLevel
 from codedfl.solve.registry import CLOSED_FORM, DEFAULT_SOLVER, SolverKind, make_solver, solver_kind
 from codedfl.solve.solver import Solver
-from codedfl_lab.cli.options import refuse_unread
-from codedfl_lab.planning.plan_file import PlanFile, load_plan
 
 in_training = partial(typer.Option, rich_help_panel="Training")
 
@@ -30,14 +28,6 @@ in_training = partial(typer.Option, rich_help_panel="Training")
 class TrainingOptions:
     """How to train and how far."""
 
-    plan_file: Annotated[
-        Path | None,
-        in_training(
-            "--plan",
-            metavar="FILE",
-            help="Take scheme, alpha, groups, solver and epochs from a file that codedfl plan wrote.",
-        ),
-    ] = None
     scheme_name: Annotated[
         str | None,
         in_training(
@@ -151,83 +141,46 @@ class TrainingOptions:
         return coded_type(self.scheme_name or (RoleKeys if self.epsilon is None else RoleSums).name)
 
     @property
+    def solver(self) -> SolverKind:
+        return solver_kind(CLOSED_FORM if self.scheme_type.reveals_gram else self.solver_name or DEFAULT_SOLVER)
+
+    @property
     def budget(self) -> Budget | None:
         return Budget.asked(self.epsilon, self.delta, self.honest, self.clip_norm)
 
     def __post_init__(self) -> None:
+        if self.scheme_type.reveals_gram:
+            refuse_unread("--solver", self.solver_name, f"--scheme {self.scheme_type.name}, which needs none")
+        if not self.solver.takes_step:
+            refuse_unread("--step", self.step, f"solver {self.solver.name}, which needs none")
         if self.target is not None and not self.target <= 1:
             raise InvalidInput(f"--target must be at most 1, the best score there is, got {self.target}")
 
-
-@dataclass(frozen=True)
-class Choice:
-    """What the user asked for, by options or by a plan file."""
-
-    options: TrainingOptions
-    solver: SolverKind
-    plan: PlanFile | None = None
-
-    @classmethod
-    def of(cls, options: TrainingOptions) -> Choice:
-        if options.plan_file is not None:
-            choice = cls._by_plan(options, options.plan_file)
-        else:
-            solver = options.solver_name or DEFAULT_SOLVER
-            if options.scheme_type.reveals_gram:
-                reason = f"--scheme {options.scheme_type.name}, which needs none"
-                refuse_unread("--solver", options.solver_name, reason)
-                solver = CLOSED_FORM
-            choice = cls(options, solver_kind(solver))
-        if not choice.solver.takes_step:
-            refuse_unread("--step", options.step, f"solver {choice.solver.name}, which needs none")
-        return choice
-
-    @classmethod
-    def _by_plan(cls, options: TrainingOptions, plan_file: Path) -> Choice:
-        given = {
-            "--scheme": options.scheme_name,
-            "--colluders": options.colluders,
-            "--alpha": options.alpha,
-            "--groups": options.groups,
-            "--solver": options.solver_name,
-        }
-        for option, value in given.items():
-            if value is not None:
-                raise InvalidInput(f"{option} must be left out with --plan, which decides it, got {value}")
-        planned = load_plan(plan_file)
-        return cls(options, solver_kind(planned.solver), planned)
+    @property
+    def n_epochs(self) -> int:
+        """--epochs, or enough for most."""
+        return self.solver.default_epochs if self.epochs is None else self.epochs
 
     @property
-    def epochs(self) -> int:
-        """--epochs, or what the plan says, or enough for most."""
-        if self.options.epochs is not None:
-            return self.options.epochs
-        return self.solver.default_epochs if self.plan is None else self.plan.epochs
-
-    @property
-    def step(self) -> str | None:
-        """The step's name; None for solvers that need none."""
-        return self.options.step or "derived" if self.solver.takes_step else None
+    def step_name(self) -> str | None:
+        """None for solvers that need none."""
+        return self.step or "derived" if self.solver.takes_step else None
 
     def scheme_for(self, n_devices: int) -> CodedScheme:
         """The scheme, checked for ``n_devices``; what no option says is as the scheme has it."""
-        if self.plan is not None:
-            scheme = self.plan.coded_scheme(self.options.spare)
-        else:
-            asked = self.options
-            usual = asked.scheme_type.default_for(n_devices)
-            found = asked_scheme(usual, n_devices, asked.colluders, asked.alpha, asked.groups)
-            assert isinstance(found, CodedScheme)
-            scheme = found.with_spare(asked.spare)
+        usual = self.scheme_type.default_for(n_devices)
+        found = asked_scheme(usual, n_devices, self.colluders, self.alpha, self.groups)
+        assert isinstance(found, CodedScheme)
+        scheme = found.with_spare(self.spare)
         scheme.check(n_devices)
         return scheme
 
     def make_solver(self, scheme: CodedScheme, regularisation: float, noise: NoiseLevel | None = None) -> Solver:
         return make_solver(
             self.solver.name,
-            epochs=self.epochs,
+            epochs=self.n_epochs,
             regularisation=regularisation,
-            step=self.options.step,
+            step=self.step,
             gram=scheme.reveals_gram,
             noise=noise,
         )

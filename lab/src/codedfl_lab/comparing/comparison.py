@@ -30,9 +30,9 @@ from codedfl_lab.comparing.paired import times_faster
 from codedfl_lab.comparing.parallel import Job, in_parallel
 from codedfl_lab.comparing.results import Exposure, Gain, SchemeResult, Speedups, Times, Took, TraceRow, finite, summary
 from codedfl_lab.comparing.simulator import Trajectory, trajectory
-from codedfl_lab.costs import Conditions, Descent, Draws, WorkShape, epoch_end_times, models_key
-from codedfl_lab.costs import models as models_of
 from codedfl_lab.costs.central import CentralTotals
+from codedfl_lab.costs.times import Conditions, Descent, Draws, Training, WorkShape, epoch_end_times, models_key
+from codedfl_lab.costs.times import models as models_of
 from codedfl_lab.fleet.latency import SharingConvention
 
 CENTRAL_MODELS = (
@@ -90,11 +90,16 @@ class Entry:
     def solver_name(self) -> str:
         return solver_kind(self.solver).name
 
-    def make_solver(self, epochs: int, regularisation: float) -> Solver | None:
-        if not self.scheme.exact or self.scheme.reveals_gram:
-            return None
-        step = self.step if self.step in STEPS and solver_kind(self.solver).takes_step else None
-        return make_solver(self.solver, epochs=epochs, regularisation=regularisation, step=step)
+    def models(
+        self, totals: CentralTotals, epochs: int, regularisation: float, at: Conditions, rng: np.random.Generator
+    ) -> Iterator[Floats]:
+        """Theta after each epoch, without an end where the scheme takes no solver."""
+        solver = None
+        if self.scheme.exact and not self.scheme.reveals_gram:
+            step = self.step if self.step in STEPS and solver_kind(self.solver).takes_step else None
+            solver = make_solver(self.solver, epochs=epochs, regularisation=regularisation, step=step)
+        descent = Descent(STEPS.get(self.step), regularisation)
+        return models_of(self.scheme, Training(totals, solver, descent, at, rng))
 
 
 @dataclass(frozen=True)
@@ -260,7 +265,8 @@ def train_one(
     distinct = {entry.models_key: entry for entry in entries}
     runs: dict[ModelsKey, list[Trajectory]] = {key: [] for key in distinct}
     failed: dict[ModelsKey, Failure] = {}
-    totals = CentralTotals(problem, functools.partial(_half, say, f"seed {seed}: Gram matrices"))
+    # The Gram matrices are about half of the work on a problem.
+    totals = CentralTotals(problem, lambda part: say(f"seed {seed}: Gram matrices", part / 2))
     reference: dict[str, int] = {}  # epochs that conventional FL took on this problem, by step, once it has run
     for index, (key, entry) in enumerate(distinct.items()):
         say(f"seed {seed}: {entry.scheme.label}", (1 + index / len(distinct)) / 2)
@@ -272,14 +278,8 @@ def train_one(
             limit = min(limit, math.ceil(1.5 * reference[entry.step]))
         try:
             entry.scheme.check(settings.at.fleet.n_devices)
-            models = models_of(
-                entry.scheme,
-                totals,
-                entry.make_solver(limit, settings.regularisation),
-                Descent(STEPS.get(entry.step), settings.regularisation),
-                conditions,
-                np.random.default_rng([settings.latency_seed, seed]),
-            )
+            rng = np.random.default_rng([settings.latency_seed, seed])
+            models = entry.models(totals, limit, settings.regularisation, conditions, rng)
             run = trajectory(models, totals, max_epochs=limit, target=settings.targets[-1])
         except CANNOT_RUN as error:
             failed[key] = Failure(str(error))
@@ -291,11 +291,6 @@ def train_one(
         if isinstance(entry.scheme, Conventional):
             reference[entry.step] = int(run.epochs[-1])
     return Trained(runs, [seed], WorkShape.of(problem, totals.precision), time.perf_counter() - began, failed)
-
-
-def _half(say: Progress, what: str, fraction: float) -> None:
-    """The Gram matrices are about half of the work on a problem."""
-    say(what, fraction / 2)
 
 
 def draw_latencies(

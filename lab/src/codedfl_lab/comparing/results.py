@@ -245,10 +245,10 @@ class Goal(Claim):
     solver: str
     rival: str
     rival_solver: str
-    chunked: bool
     goal: float
-    speedup: float | None
     z: int | None = None
+    chunked: bool = False
+    speedup: float | None = None
 
 
 @dataclass(frozen=True)
@@ -327,8 +327,26 @@ class Took:
         return self.linear_algebra / self.total if self.total > 0 else 0.0
 
 
+class Written:
+    """What is written as results.json: every field that is not marked, and the schema's number."""
+
+    def to_json(self) -> JsonObject:
+        """Plain values."""
+        return {"schema": SCHEMA, **plain(self)}
+
+    def json_bytes(self) -> bytes:
+        """What results.json holds; refuses infinities, which JSON has not."""
+        try:
+            text = json.dumps(self.to_json(), indent=1, ensure_ascii=False, allow_nan=False)
+        except ValueError as error:
+            raise InvalidInput(
+                f"results must hold finite numbers and None only, got one that is not ({error})"
+            ) from None
+        return (text + "\n").encode()
+
+
 @dataclass(frozen=True)
-class Results:
+class Results(Written):
     """All that a comparison found and how; ``traces`` go to traces.csv, the rest to results.json.
 
     name: the name of the comparison, and of its folder.
@@ -384,20 +402,6 @@ class Results:
     notes: tuple[str, ...] = ()
     quick: bool = False
     traces: tuple[TraceRow, ...] = field(default=(), metadata=NOT_WRITTEN)
-
-    def to_json(self) -> JsonObject:
-        """Plain values for results.json, without the traces."""
-        return {"schema": SCHEMA, **plain(self)}
-
-    def json_bytes(self) -> bytes:
-        """What results.json holds; refuses infinities, which JSON has not."""
-        try:
-            text = json.dumps(self.to_json(), indent=1, ensure_ascii=False, allow_nan=False)
-        except ValueError as error:
-            raise InvalidInput(
-                f"results must hold finite numbers and None only, got one that is not ({error})"
-            ) from None
-        return (text + "\n").encode()
 
     def traces_bytes(self) -> bytes:
         """What traces.csv holds."""

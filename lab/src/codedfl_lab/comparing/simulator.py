@@ -29,8 +29,8 @@ from codedfl.run.virtual_time import run_in_virtual_time
 from codedfl.run.virtual_watch import VirtualWatch
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats, RandomBytes
-from codedfl_lab.costs import Conditions, WorkShape, order_of_devices
 from codedfl_lab.costs.central import CentralTotals
+from codedfl_lab.costs.times import Conditions, WorkShape, order_of_devices
 from codedfl_lab.costs.timing import FleetTiming
 
 SCORED_AT_ONCE = 16

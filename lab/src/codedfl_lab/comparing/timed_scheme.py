@@ -11,7 +11,15 @@ from codedfl.protocol.schemes.descriptor import Scheme
 from codedfl.solve.registry import solver_kind
 from codedfl.solve.solver import Solver
 from codedfl.typing import Seconds
-from codedfl_lab.costs import Conditions, Draws, WorkShape, device_costs, epoch_end_times, failures_survived, stragglers
+from codedfl_lab.costs.times import (
+    Conditions,
+    Draws,
+    WorkShape,
+    device_costs,
+    epoch_end_times,
+    failures_survived,
+    stragglers,
+)
 
 
 @dataclass(frozen=True)

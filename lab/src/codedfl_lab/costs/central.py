@@ -10,14 +10,25 @@ The sums per mini-batch serve the baselines, which work in floats.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
 from codedfl.data.problem import MINI_BATCHES, Problem
 from codedfl.exact.fixed_point import FixedPoint
+from codedfl.exact.ring import NARROW
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats, Planes
+
+
+@dataclass(frozen=True, eq=False)
+class _RingTotals:
+    """The sums of X'X and -X'Y on one ring, with its scales."""
+
+    fixed_point: FixedPoint
+    gram: Planes
+    constant: Planes
 
 
 class CentralTotals:
@@ -33,9 +44,10 @@ class CentralTotals:
         self.precision = precision
         d, c = problem.n_features, problem.n_outputs
         format_ = FixedPoint.derive(problem.bounds, d, problem.n_devices, precision=precision)
-        self.fixed_point = format_
-        gram = np.zeros((d, d))
-        cross = np.zeros((d, c))
+        # Rings differ in their scales, not in the grid that features go on first: one pass serves both.
+        narrow = FixedPoint.on(NARROW, problem.bounds, d, problem.n_devices)
+        grams = {one: np.zeros((d, d)) for one in (format_, narrow)}
+        crosses = {one: np.zeros((d, c)) for one in (format_, narrow)}
         # Sums per mini-batch in integers of the grid: exact, so a device's is the sum over its mini-batches.
         batch_gram = np.zeros((MINI_BATCHES, d, d))
         mine, product = np.empty((d, d)), np.empty((d, d))
@@ -45,7 +57,8 @@ class CentralTotals:
         for device in range(problem.n_devices):
             rows = problem.rows_of(device)
             X, Y = format_.grid_features(problem.X[rows]), format_.grid_labels(problem.Y[rows])
-            cross += format_.round_cross(X.T @ Y)
+            for one, cross in crosses.items():
+                cross += one.round_cross(X.T @ Y)
             mine[...] = 0
             for batch in range(MINI_BATCHES):
                 part = problem.mini_batch(device, batch)
@@ -56,14 +69,17 @@ class CentralTotals:
                 self.batch_cross[batch] += np.ldexp(X[its].T @ Y[its], -format_.feature_bits - format_.label_bits)
                 self.batch_labels[batch] += problem.Y[part].T @ problem.Y[part]
                 self.batch_samples[batch] += part.stop - part.start
-            gram += format_.round_gram(mine)
+            for one, gram in grams.items():
+                gram += one.round_gram(mine)
             if progress is not None:
                 progress((device + 1) / problem.n_devices)
         self.batch_gram = np.stack(
             [np.ldexp(part, -2 * format_.feature_bits).astype(np.float32) for part in batch_gram]
         )
-        self.gram: Planes = format_.ring.from_integers(gram)
-        self._constant: Planes = format_.ring.from_integers(-cross)
+        self.wide, self.narrow = (
+            _RingTotals(one, one.ring.from_integers(grams[one]), one.ring.from_integers(-crosses[one]))
+            for one in (format_, narrow)
+        )
 
     def batch_matrices(self) -> Iterator[Floats]:
         """X'X/m of each mini-batch, over all devices; an empty one is zero."""
@@ -78,24 +94,26 @@ class CentralTotals:
                 fitted - 2 * crossed + float(self.batch_labels.trace(axis1=1, axis2=2).sum())
             ) / self.problem.n_samples
 
-    def ridge(self, regularisation: float) -> Floats:
+    def ridge(self, regularisation: float, *, narrow: bool = False) -> Floats:
         """What one-shot's server computes from the same totals: the closed-form solution."""
         d, c = self.problem.n_features, self.problem.n_outputs
-        format_ = self.fixed_point
+        on = self.narrow if narrow else self.wide
+        format_ = on.fixed_point
         solver = ClosedForm(regularisation)
         upper = np.triu_indices(d)
-        solver.take_gram(format_.gram_to_reals(np.ascontiguousarray(self.gram[:, upper[0], upper[1]])))
+        solver.take_gram(format_.gram_to_reals(np.ascontiguousarray(on.gram[:, upper[0], upper[1]])))
         zero = np.zeros((d, c))
-        solver.start(zero, format_.constant_to_reals(self._constant, zero), self.problem.n_samples)
+        solver.start(zero, format_.constant_to_reals(on.constant, zero), self.problem.n_samples)
         assert solver.model is not None
         return solver.model
 
-    def train(self, solver: Solver) -> Iterator[Floats]:
+    def train(self, solver: Solver, *, narrow: bool = False) -> Iterator[Floats]:
         """The model after each epoch, from Theta^(1) = 0: bit for bit what the protocol's server computes."""
         d, c = self.problem.n_features, self.problem.n_outputs
-        format_, ring = self.fixed_point, self.fixed_point.ring
+        on = self.narrow if narrow else self.wide
+        format_, ring = on.fixed_point, on.fixed_point.ring
         zero = np.zeros((d, c))
-        solver.start(zero, format_.constant_to_reals(self._constant, zero), self.problem.n_samples)
+        solver.start(zero, format_.constant_to_reals(on.constant, zero), self.problem.n_samples)
         while True:
             assert solver.model is not None
             yield solver.model
@@ -103,5 +121,5 @@ class CentralTotals:
             if direction is None:
                 return
             integers, bits = format_.round_update(direction)
-            product = ring.product(self.gram, ring.from_integers(integers))
+            product = ring.product(on.gram, ring.from_integers(integers))
             solver.receive(np.ldexp(integers, -bits), format_.product_to_reals(product, integers, bits))

@@ -11,7 +11,6 @@ from functools import singledispatch
 
 import numpy as np
 
-from codedfl.exact.ring import BYTES_PER_RESIDUE
 from codedfl.protocol.schemes.coded_padded import CodedPadded
 from codedfl.protocol.schemes.descriptor import CodedScheme
 from codedfl.protocol.schemes.gradient_coded import GradientCoded
@@ -29,7 +28,7 @@ from codedfl_lab.costs.times import (
     sharing,
 )
 from codedfl_lab.fleet.fleet import Fleet
-from codedfl_lab.fleet.latency import Bulk, crypto_macs, ring_macs, sharing_times, upload_times
+from codedfl_lab.fleet.latency import Bulk, crypto_macs, planes_of, ring_macs, sharing_times, upload_times
 
 
 @epoch_load.register(CodedScheme)
@@ -39,6 +38,7 @@ def coded_load(scheme: CodedScheme, shape: WorkShape, fleet: Fleet) -> EpochLoad
     Where the answer is X'X itself there is nothing to compute but masks, and the bulk to send: an almost empty request
     comes down.
     """
+    shape = shape.on_ring_of(scheme)
     quorum, masks = scheme.quorum(fleet.n_devices), mask_macs(scheme, shape, fleet)
     if scheme.reveals_gram:
         bits = shape.bulk_bits
@@ -74,7 +74,8 @@ def pads_expanded(scheme: CodedScheme, n_devices: int) -> int:
 @device_costs.register(CodedScheme)
 def coded_costs(scheme: CodedScheme, shape: WorkShape, at: Conditions, epochs: int) -> DeviceCosts:
     """A float32 plane of d x d for each prime, the shared bulk once on its way up, and the pads it expands."""
-    planes = shape.number_bits // (8 * BYTES_PER_RESIDUE)
+    shape = shape.on_ring_of(scheme)
+    planes = planes_of(shape.number_bits)
     bulk = shape.bulk_bits / 8
     memory = 4.0 * planes * shape.n_features**2 + bulk
     costs = epoch_costs(scheme, shape, at, epochs, memory).plus(upload_bytes=bulk)
@@ -104,6 +105,7 @@ def coded_sharing(
     In a scheme of roles the list of owners and its certificate follow, which are small: of their transfer the
     messages' latency is counted, twice both ways.
     """
+    shape = shape.on_ring_of(scheme)
     n_devices, empty = at.fleet.n_devices, at.times.mean_transfer_times
     roles = isinstance(scheme, RoleKeyed)
     own_seeds = scheme.colluders + 1 if isinstance(scheme, RoleKeyed) else 1

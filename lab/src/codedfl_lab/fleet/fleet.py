@@ -1,23 +1,21 @@
 """Who the devices are: the tau_i, eta_i, gamma and p_i of the paper's Section III-B, read from a TOML file.
 
 A fleet file has ``[server]``, optionally ``[costs]`` and ``[defaults]``, and one ``[[device]]`` table per
-class of like devices. A class may name a CSV file of measured times, which then replaces the distributions.
-``paper`` ships with the package. How long things take on a fleet is :mod:`codedfl_lab.fleet.latency`.
+class of like devices. ``paper`` ships with the package. How long things take is :mod:`codedfl_lab.fleet.latency`.
 """
 
 from __future__ import annotations
 
-import csv
 import os
 import sys
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import tomli_w
@@ -26,8 +24,6 @@ from numpy.typing import NDArray
 from codedfl.errors import InvalidInput
 from codedfl.files import write_text
 from codedfl.typing import Unchecked
-
-MeasuredKind = Literal["compute", "uplink", "downlink"]
 
 RATED_BITS = 48
 """Bits of the ring numbers that a fleet's MAC rates and crypto costs are for: two primes, as in the paper (V).
@@ -65,7 +61,7 @@ _RULE_OF_CLASS_NUMBER = {
     "latency": "zero or positive",
 }
 _DEFAULTS = {"latency": DEFAULT_LATENCY}
-_CLASS_KEYS = ("name", "count", *_RULE_OF_CLASS_NUMBER, "trace")
+_CLASS_KEYS = ("name", "count", *_RULE_OF_CLASS_NUMBER)
 
 
 def _number(key: str, value: Any, rule: str) -> float:
@@ -86,52 +82,8 @@ def _whole(key: str, value: Any) -> int:
 
 
 @dataclass(frozen=True)
-class MeasuredTimes:
-    """Measured times of a device class: a CSV file with the columns kind, amount and seconds.
-
-    ``kind`` is compute (the amount is in MACs), uplink or downlink (in payload bits). A draw takes a random
-    row of its kind and scales it to the amount wanted, so a transfer's time includes headers and
-    retransmissions; the class's latency comes on top of each message. A kind without rows keeps the class's
-    distribution.
-    """
-
-    path: Path
-    seconds_per_unit: Mapping[str, NDArray[np.float64]] = field(compare=False, repr=False)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> MeasuredTimes:
-        path = Path(path).resolve()
-        found: dict[str, list[float]] = {kind: [] for kind in get_args(MeasuredKind)}
-        try:
-            with path.open(newline="", encoding="utf-8") as lines:
-                rows = csv.DictReader(lines)
-                columns = rows.fieldnames or []
-                if sorted(columns) != ["amount", "kind", "seconds"]:
-                    raise InvalidInput(f"trace {path}: columns must be kind, amount, seconds, got {columns}")
-                for row in rows:
-                    with _blame(f"trace {path} line {rows.line_num}: "):
-                        if row["kind"] not in found:
-                            raise InvalidInput(f"kind must be one of {', '.join(found)}, got {row['kind']!r}")
-                        amount, seconds = (_parsed(key, row[key]) for key in ("amount", "seconds"))
-                    found[row["kind"]].append(seconds / amount)
-        except (OSError, UnicodeDecodeError, csv.Error) as error:
-            raise InvalidInput(f"trace must be a readable CSV file, got {str(path)!r}") from error
-        if not any(found.values()):
-            raise InvalidInput(f"trace {path}: there must be at least one row, got none")
-        return cls(path, {kind: _frozen(np.array(values)) for kind, values in found.items() if values})
-
-
-def _parsed(key: str, text: str | None) -> float:
-    try:
-        value: float | str | None = float(text or "")
-    except ValueError:
-        value = text
-    return _number(key, value, "positive")
-
-
-@dataclass(frozen=True)
 class DeviceClass:
-    """Devices alike, with the symbols of Section III-B. With a trace, draws ignore what it measures.
+    """Devices alike, with the symbols of Section III-B.
 
     name: the name of the class, in tables.
     count: the number of its devices.
@@ -143,7 +95,6 @@ class DeviceClass:
     header_overhead: bits sent per payload bit, less one: 0.1 where 100 payload bits travel as 110.
     latency: seconds every message takes beside its bits, once however often it is repeated; 0 counts none, as in the
         paper.
-    trace: measured times, from which draws are taken instead.
     """
 
     name: str
@@ -154,7 +105,6 @@ class DeviceClass:
     downlink_rate: float
     failure_probability: float
     header_overhead: float
-    trace: MeasuredTimes | None = None
     latency: float = DEFAULT_LATENCY
 
     def __post_init__(self) -> None:
@@ -257,14 +207,13 @@ class Fleet:
             raise InvalidInput(
                 f"fleet must be a readable TOML file or a shipped fleet ({names}), got {str(path)!r}"
             ) from error
-        return cls.loads(text, source=str(path), folder=path.parent, name=path.stem)
+        return cls.loads(text, source=str(path), name=path.stem)
 
     @classmethod
-    def loads(cls, text: str, *, source: str = "fleet", folder: Path = Path(), name: str = "fleet") -> Fleet:
+    def loads(cls, text: str, *, source: str = "fleet", name: str = "fleet") -> Fleet:
         """A fleet from TOML text.
 
-        ``source`` leads every error message, traces are sought from ``folder``, and ``name`` is the fleet's
-        unless the text has its own.
+        ``source`` leads every error message, and ``name`` is the fleet's unless the text has its own.
         """
         try:
             data = tomllib.loads(text)
@@ -286,26 +235,22 @@ class Fleet:
             tables = data.get("device", [])
             if not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):
                 raise InvalidInput(f"device must be an array of tables, got {tables!r}")
-            classes = tuple(_read_class(i, t, sections["defaults"], folder) for i, t in enumerate(tables))
+            classes = tuple(_read_class(i, t, sections["defaults"]) for i, t in enumerate(tables))
             return cls(data.get("name", name), classes, server, **costs)
 
-    def dumps(self, *, folder: Path | None = None) -> str:
-        """The fleet as TOML, every class in full; traces by absolute path, or relative to ``folder``."""
-        devices = []
-        for c in self.classes:
-            device: dict[str, str | int | float] = {"name": c.name, "count": int(c.count)}
-            device |= {key: float(getattr(c, key)) for key in _RULE_OF_CLASS_NUMBER}
-            if c.trace is not None:
-                path = c.trace.path if folder is None else os.path.relpath(c.trace.path, folder.resolve())
-                device["trace"] = str(path)
-            devices.append(device)
+    def dumps(self) -> str:
+        """The fleet as TOML, every class in full."""
+        devices = [
+            {"name": c.name, "count": int(c.count), **{key: float(getattr(c, key)) for key in _RULE_OF_CLASS_NUMBER}}
+            for c in self.classes
+        ]
         costs = {key: float(getattr(self, key)) for key in ("pad_macs_per_number", "seal_macs_per_number")}
         server = {"mac_rate": float(self.server_mac_rate)}
         return tomli_w.dumps({"name": self.name, "server": server, "costs": costs, "device": devices})
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fleet as TOML; traces are named relative to it, not copied."""
-        write_text(Path(path), self.dumps(folder=Path(path).parent))
+        """Write the fleet as TOML."""
+        write_text(Path(path), self.dumps())
 
 
 def _frozen(values: NDArray[Any]) -> NDArray[Any]:
@@ -345,15 +290,9 @@ def _table(data: Unchecked, key: str) -> Unchecked:
     return table
 
 
-def _read_class(index: int, table: Unchecked, defaults: Unchecked, folder: Path) -> DeviceClass:
+def _read_class(index: int, table: Unchecked, defaults: Unchecked) -> DeviceClass:
     with _blame(f"device[{index}]."):
         _known_keys(table, _CLASS_KEYS)
         values = {**_DEFAULTS, **defaults, **table}
         arguments = {key: _required(values, key) for key in ("count", *_RULE_OF_CLASS_NUMBER)}
-        trace = values.get("trace")
-        if trace is not None:
-            _text("trace", trace)
-            if "\x00" in trace:
-                raise InvalidInput(f"trace must be a file's name, got {trace!r}")
-            trace = MeasuredTimes.load(folder / trace)
-        return DeviceClass(name=values.get("name", f"class {index}"), trace=trace, **arguments)
+        return DeviceClass(name=values.get("name", f"class {index}"), **arguments)

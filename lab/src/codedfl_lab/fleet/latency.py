@@ -2,7 +2,7 @@
 
 ``LatencyModel`` is what everything else asks: replace it (``Conditions(latency=...)``) to time a fleet by another law.
 ``FleetLatency`` is the paper's: computing rho MACs takes rho / tau + Exp(mean setup_factor rho / tau); a message of b
-bits takes its latency and N b (1 + header) / gamma with N geometric. Classes with measured times draw those instead.
+bits takes its latency and N b (1 + header) / gamma with N geometric.
 
 Every draw comes from the generator passed in, vectorised as (draws, D) arrays of seconds. Devices are full duplex and
 have orthogonal channels to the central server, which relays between devices without delay. The central server's own
@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from codedfl.errors import InvalidInput
 from codedfl.typing import Floats, Seconds
-from codedfl_lab.fleet.fleet import RATED_BITS, Fleet, MeasuredKind
+from codedfl_lab.fleet.fleet import RATED_BITS, Fleet
 
 Direction = Literal["up", "down"]
 SharingConvention = Literal["authors", "per-message", "multicast"]
@@ -111,7 +111,7 @@ class LatencyModel(Protocol):
 
 @dataclass(frozen=True)
 class FleetLatency:
-    """The fleet's own model, of its classes' parameters and measured times. The time of day changes nothing.
+    """The fleet's own model, of its classes' parameters. The time of day changes nothing.
 
     Examples
     --------
@@ -130,13 +130,10 @@ class FleetLatency:
         _check_draws(draws)
         fleet, amount = self.fleet, self._per_device("macs", macs)
         setup = rng.standard_exponential((draws, fleet.n_devices))
-        times = amount / fleet.mac_rate * (1 + fleet.setup_factor * setup)
-        return self._with_measured(times, "compute", amount, rng)
+        return amount / fleet.mac_rate * (1 + fleet.setup_factor * setup)
 
     def mean_compute_times(self, macs: ArrayLike) -> Seconds:
-        amount = self._per_device("macs", macs)
-        times = amount / self.fleet.mac_rate * (1 + self.fleet.setup_factor)
-        return self._with_measured_means(times, "compute", amount)
+        return self._per_device("macs", macs) / self.fleet.mac_rate * (1 + self.fleet.setup_factor)
 
     def transfer_times(
         self,
@@ -151,7 +148,7 @@ class FleetLatency:
 
         A failed transmission repeats everything, or with ``chunk_bits`` only its chunk: n chunks then need a
         negative binomial number of transmissions. The mean is the same. A chunk as large as the payload changes
-        nothing, and neither does one on a link with measured times, which have their retransmissions in them.
+        nothing.
         """
         del now
         _check_draws(draws)
@@ -168,37 +165,19 @@ class FleetLatency:
             some = np.flatnonzero(whole_chunks)  # the negative binomial of no chunks is not defined
             failures = rng.negative_binomial(whole_chunks[some], success[some], (draws, some.size))
             sent[:, some] += (whole_chunks[some] + failures) * chunk_bits
-        times = sent * self._seconds_per_bit(direction)
-        return self._with_measured(times, _kind(direction), amount, rng) + fleet.latency
+        return sent * self._seconds_per_bit(direction) + fleet.latency
 
     def mean_transfer_times(self, bits: ArrayLike, direction: Direction) -> Seconds:
         """(D,) expectations of ``transfer_times``, in chunks or not."""
         amount = self._per_device("bits", bits)
         times = amount * self._seconds_per_bit(direction) / (1 - self.fleet.failure_probability)
-        return self._with_measured_means(times, _kind(direction), amount) + self.fleet.latency
+        return times + self.fleet.latency
 
     def _seconds_per_bit(self, direction: Direction) -> Seconds:
-        rate = self.fleet.uplink_rate if _kind(direction) == "uplink" else self.fleet.downlink_rate
+        if direction not in get_args(Direction):
+            raise InvalidInput(f"direction must be up or down, got {direction!r}")
+        rate = self.fleet.uplink_rate if direction == "up" else self.fleet.downlink_rate
         return (1 + self.fleet.header_overhead) / rate
-
-    def _with_measured(self, times: Seconds, kind: MeasuredKind, amount: Seconds, rng: np.random.Generator) -> Seconds:
-        for devices, seconds_per_unit in self._measured(kind):
-            rows = rng.integers(seconds_per_unit.size, size=(times.shape[0], devices.size))
-            times[:, devices] = seconds_per_unit[rows] * amount[devices]
-        return times
-
-    def _with_measured_means(self, times: Seconds, kind: MeasuredKind, amount: Seconds) -> Seconds:
-        for devices, seconds_per_unit in self._measured(kind):
-            times[devices] = seconds_per_unit.mean() * amount[devices]
-        return times
-
-    def _measured(self, kind: MeasuredKind) -> list[tuple[NDArray[np.intp], Seconds]]:
-        """The devices of each class with measured times of this kind, and those times."""
-        return [
-            (np.flatnonzero(self.fleet.class_of_device == i), c.trace.seconds_per_unit[kind])
-            for i, c in enumerate(self.fleet.classes)
-            if c.trace is not None and kind in c.trace.seconds_per_unit
-        ]
 
     def _per_device(self, name: str, values: ArrayLike) -> Seconds:
         count = self.fleet.n_devices
@@ -212,28 +191,18 @@ class FleetLatency:
 
 @dataclass(frozen=True, eq=False)
 class RunLatency:
-    """Another model as a run sees it: the devices in the run's order, and with the engine's own cost on top.
-
-    order: position i of the run is device ``order[i]``; None leaves them as they are.
-    call_overhead: seconds for every message to a device. Engines call a device and take its answer, and many start a
-        process for each call.
-    """
+    """Another model with the devices in a run's order: its position i is device ``order[i]``."""
 
     model: LatencyModel
-    order: NDArray[np.intp] | None = None
-    call_overhead: float = 0.0
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.call_overhead < np.inf:
-            raise InvalidInput(f"call_overhead must be zero or positive, got {self.call_overhead}")
+    order: NDArray[np.intp]
 
     def compute_times(
         self, macs: ArrayLike, draws: int, rng: np.random.Generator, now: float | Seconds = 0.0
     ) -> Seconds:
-        return self._by_place(self.model.compute_times(self._by_device(macs), draws, rng, self._by_device(now)))
+        return self.model.compute_times(self._by_device(macs), draws, rng, self._by_device(now))[..., self.order]
 
     def mean_compute_times(self, macs: ArrayLike) -> Seconds:
-        return self._by_place(self.model.mean_compute_times(self._by_device(macs)))
+        return self.model.mean_compute_times(self._by_device(macs))[..., self.order]
 
     def transfer_times(
         self,
@@ -245,23 +214,15 @@ class RunLatency:
         now: float | Seconds = 0.0,
     ) -> Seconds:
         amount, begins = self._by_device(bits), self._by_device(now)
-        times = self.model.transfer_times(amount, direction, draws, rng, chunk_bits, begins)
-        return self._by_place(times) + self._overhead(direction)
+        return self.model.transfer_times(amount, direction, draws, rng, chunk_bits, begins)[..., self.order]
 
     def mean_transfer_times(self, bits: ArrayLike, direction: Direction) -> Seconds:
-        times = self.model.mean_transfer_times(self._by_device(bits), direction)
-        return self._by_place(times) + self._overhead(direction)
-
-    def _overhead(self, direction: Direction) -> float:
-        return self.call_overhead if direction == "down" else 0.0
-
-    def _by_place(self, times: Seconds) -> Seconds:
-        return times if self.order is None else times[..., self.order]
+        return self.model.mean_transfer_times(self._by_device(bits), direction)[..., self.order]
 
     def _by_device(self, values: ArrayLike) -> Seconds:
         """Values by position, in the model's own order; one value for all stays one."""
         given = np.asarray(values, dtype=np.float64)
-        if self.order is None or given.shape[-1:] != self.order.shape:
+        if given.shape[-1:] != self.order.shape:
             return given
         return given[..., np.argsort(self.order)]
 
@@ -289,9 +250,18 @@ def mean_arrivals(latency: LatencyModel, trip: RoundTrip) -> Seconds:
     return down + latency.mean_compute_times(trip.macs) + up
 
 
+def planes_of(number_bits: int) -> int:
+    """Primes of a ring: three in 72 bits, two in 48 and in 32, where they are shorter.
+
+    >>> [planes_of(bits) for bits in (32, 48, 72)]
+    [2, 2, 3]
+    """
+    return 3 if number_bits > RATED_BITS else 2
+
+
 def ring_macs(macs: float, number_bits: int) -> float:
     """``macs`` MACs on ring numbers, in the fleet's unit: three primes take half as long again as two."""
-    return macs * number_bits / RATED_BITS
+    return macs * planes_of(number_bits) / 2
 
 
 def crypto_macs(fleet: Fleet, *, pad_bits: float = 0, sealed_bits: float = 0) -> float:
@@ -379,12 +349,6 @@ def _relayed(latency: LatencyModel, bulk: Bulk, sending: Seconds, rng: np.random
     rest = down[:, ::-1].cumsum(axis=1)[:, ::-1]
     latest: Seconds = (at_server + rest).max(axis=1)
     return latest
-
-
-def _kind(direction: Direction) -> MeasuredKind:
-    if direction not in get_args(Direction):
-        raise InvalidInput(f"direction must be up or down, got {direction!r}")
-    return "uplink" if direction == "up" else "downlink"
 
 
 def _check_draws(draws: int) -> None:

@@ -21,7 +21,7 @@ from codedfl.privacy.budget import Budget
 from codedfl.protocol.schemes.descriptor import Scheme
 from codedfl.protocol.schemes.registry import SCHEMES
 from codedfl.protocol.schemes.role_keys import RoleKeys, RoleSums
-from codedfl.solve.descent import DERIVED, STEPS
+from codedfl.solve.descent import DERIVED
 from codedfl.solve.registry import solver_kind, solver_kinds
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats, Progress
@@ -31,9 +31,8 @@ from codedfl_lab.comparing.names import full_name, solver_name
 from codedfl_lab.comparing.paired import mean_gap
 from codedfl_lab.comparing.simulator import trajectory
 from codedfl_lab.comparing.timed_scheme import TimedScheme, Workload
-from codedfl_lab.costs import Conditions, Descent, Draws, WorkShape, epoch_end_times, models_key
-from codedfl_lab.costs import models as models_of
 from codedfl_lab.costs.central import CentralTotals
+from codedfl_lab.costs.times import Conditions, Draws, WorkShape, epoch_end_times, models_key
 from codedfl_lab.planning.noisy_totals import NoisyTotals
 
 EPOCHS_TRIED = 2  # times a solver's default
@@ -100,6 +99,15 @@ class Planning:
     tied: list[TimedScheme] = field(default_factory=list)  # private ones that the draws cannot tell from the fastest
 
     @property
+    def everything(self) -> list[TimedScheme]:
+        """Every plan that was tried, fastest first, those that a limit leaves out among them."""
+        return sorted([*self.plans, *(made for made, _ in self.left_out)], key=_mean)
+
+    def rival(self, scheme: str) -> TimedScheme | None:
+        """The fastest plan of a scheme, whatever the limits; None where none reaches the target."""
+        return next((made for made in self.everything if made.scheme == scheme), None)
+
+    @property
     def fastest(self) -> TimedScheme | None:
         """The fastest plan that shows the server no single device; None if none keeps to the limits."""
         return next((made for made in self.plans if made.is_private), None)
@@ -136,9 +144,8 @@ class Planning:
             f" {_epochs(best)} of {best.epoch_seconds:.3g} s."
         )
         sentence += self._why_not_the_fastest()
-        everything = [*self.plans, *(made for made, _ in self.left_out)]
         for name, words in ((Conventional.name, ""), (ConventionalFullBatch.name, " on full batches")):
-            rival = min((made for made in everything if made.scheme == name), key=_mean, default=None)
+            rival = self.rival(name)
             if rival is None:
                 continue
             ratio, solver = rival.seconds_mean / best.seconds_mean, solver_name(rival.solver)
@@ -147,7 +154,7 @@ class Planning:
                 f" ({_epochs(rival)} of {rival.epoch_seconds:.3g} s, waiting for the slowest), {ratio:.3g} times as"
                 f" long, and shows the server {rival.server_sees}."
             )
-        open_ = min((made for made in everything if not made.is_private), key=_mean, default=None)
+        open_ = next((made for made in self.everything if not made.is_private), None)
         if open_ is not None and open_.seconds_mean < best.seconds_mean:
             sentence += (
                 " Coding does not pay on this fleet in time: it buys that the server sees no single device."
@@ -315,14 +322,7 @@ def _epochs_to_target(
     takes_solver = scheme.exact and not scheme.reveals_gram
     limit = EPOCHS_TRIED * solver_kind(solver).default_epochs if takes_solver or not scheme.exact else 1
     try:
-        models = models_of(
-            scheme,
-            totals,
-            entry.make_solver(limit, search.regularisation),
-            Descent(STEPS.get(search.step), search.regularisation),
-            at,
-            np.random.default_rng(search.seed),
-        )
+        models = entry.models(totals, limit, search.regularisation, at, np.random.default_rng(search.seed))
         run = trajectory(models, totals, max_epochs=limit, target=target, beyond_target=1.0)
     except InvalidInput as error:
         outcome.unreached.append(f"{scheme.label} cannot run: {error}")
@@ -351,7 +351,7 @@ class CurveKey(NamedTuple):
 def time_against_alpha(planning: Planning) -> dict[CurveKey, list[tuple[int, float]]]:
     """(alpha, mean seconds) of every scheme, solver and number of groups; plans left out are part of it."""
     curves: dict[CurveKey, list[tuple[int, float]]] = {}
-    for made in (*planning.plans, *(made for made, _ in planning.left_out)):
+    for made in planning.everything:
         if made.alpha is not None:
             key = CurveKey(made.scheme, made.solver, made.groups)
             curves.setdefault(key, []).append((made.alpha, made.seconds_mean))

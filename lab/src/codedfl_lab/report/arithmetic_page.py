@@ -8,7 +8,6 @@ from pathlib import Path
 from matplotlib.figure import Figure
 from rich.table import Table
 
-from codedfl.files import write_bytes
 from codedfl.report.text import terminal_table
 from codedfl_lab.report import canvas, page
 from codedfl_lab.report.canvas import BLUE, INK, SOLID, VERMILLION, Dashes, Pictures
@@ -52,21 +51,14 @@ def _cells(row: ArithmeticRow, apart: str) -> list[str]:
 def write_arithmetic_report(folder: Path, results: ArithmeticResults) -> dict[str, Path]:
     """Write results.json, report.html and accuracy as .png, .svg and .pdf; return them by these names."""
     pictures = _figure(results)
-    contents = {
-        "results.json": results.json_bytes(),
-        "report.html": _page(results, pictures.svg).encode(),
-        "accuracy.png": pictures.png,
-        "accuracy.svg": pictures.svg.encode(),
-    }
-    if pictures.pdf is not None:
-        contents["accuracy.pdf"] = pictures.pdf
-    for name, content in contents.items():
-        write_bytes(folder / name, content)
-    return {name: folder / name for name in contents}
+    page_ = _page(results, pictures.svg).encode()
+    return page.write_all(
+        folder, {"results.json": results.json_bytes(), "report.html": page_, **pictures.files("accuracy")}
+    )
 
 
 def _page(results: ArithmeticResults, svg: str) -> str:
-    lines: list[page.Line] = [([f"{row.size}, {row.datatype}", *_cells(row, " / ")], "") for row in results.rows]
+    lines: list[page.Line] = [([f"{row.words}, {row.datatype}", *_cells(row, " / ")], "") for row in results.rows]
     heads = (heading.replace("\nspoilt", " spoilt").replace("\n", " / ") for heading in _HEADS)
     caption = f"Test accuracy against epochs, in the arithmetic of {', '.join(next(iter(results.scores.values())))}."
     return page.page(
@@ -93,28 +85,24 @@ def _page(results: ArithmeticResults, svg: str) -> str:
 def arithmetic_headline(results: ArithmeticResults) -> str:
     """In one sentence, of the largest size in the paper's own datatype."""
     row = max((one for one in results.rows if one.k == results.rows[0].k), key=lambda one: one.n_features)
-    start = f"{row.size}: in {row.datatype} {row.sets_spoilt} of {row.sets} survivor sets give a spoilt gradient"
+    start = f"{row.words}: in {row.datatype} {row.sets_spoilt} of {row.sets} survivor sets give a spoilt gradient"
     return f"{start}, and training ends at {percent(row.accuracy)} instead of {percent(row.exact_accuracy)}."
 
 
 def _figure(results: ArithmeticResults) -> Pictures:
     """One panel a size: a curve for each arithmetic, told apart in print by its dashes."""
-    with canvas.house_style():
-        screen = canvas.render(_drawn(results, 3.4 * len(results.scores), 3.2))
-    with canvas.house_style(column=True):
-        return Pictures(screen.png, screen.svg, canvas.render_pdf(_drawn(results, canvas.COLUMN_INCHES, 2.0)))
 
+    def draw(figure: Figure, _column: bool) -> None:
+        panels = canvas.panels(figure, len(results.scores))
+        for axes, (size, curves) in zip(panels, results.scores.items(), strict=True):
+            for (name, scores), (colour, dashes) in zip(curves.items(), _LOOKS, strict=True):
+                wide = 3.0 if name == OURS else 1.4  # ours shows behind a curve that covers it
+                shown = [100 * score for score in scores]
+                axes.plot(range(1, len(scores) + 1), shown, color=colour, linestyle=dashes, label=name, linewidth=wide)
+            canvas.light_grid(axes)
+            axes.set_xlabel("epoch")
+            canvas.title(axes, size.replace(", D", "\nD"))
+        panels[0].set_ylabel("test accuracy in per cent")
+        panels[0].legend(frameon=False)
 
-def _drawn(results: ArithmeticResults, width: float, height: float) -> Figure:
-    figure = canvas.blank(width, height)
-    for axes, (size, curves) in zip(canvas.panels(figure, len(results.scores)), results.scores.items(), strict=True):
-        for (name, scores), (colour, dashes) in zip(curves.items(), _LOOKS, strict=True):
-            wide = 3.0 if name == OURS else 1.4  # ours shows behind a curve that covers it
-            shown = [100 * score for score in scores]
-            axes.plot(range(1, len(scores) + 1), shown, color=colour, linestyle=dashes, label=name, linewidth=wide)
-        canvas.light_grid(axes)
-        axes.set_xlabel("epoch")
-        canvas.title(axes, size.replace(", D", "\nD"))
-    figure.axes[0].set_ylabel("test accuracy in per cent")
-    figure.axes[0].legend(frameon=False)
-    return figure
+    return canvas.pictures(draw, (3.4 * len(results.scores), 3.2), (canvas.COLUMN_INCHES, 2.0))

@@ -2,13 +2,18 @@
 
 The line is the median over feature seeds, the band their whole spread; a scheme with one epoch is a point. Each
 curve is named once, in the legend, in the order in which they meet the target; the table has the same order.
+
+The seeds of a scheme share one time axis (``comparison`` draws latencies apart from models), so the median is taken
+epoch by epoch. A seed stops a little after it has reached the last target; from then on it counts as it ended, or the
+slow seeds alone would make up the rest of the curve. The curve ends where half of the seeds have stopped.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -18,11 +23,11 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from codedfl.errors import InvalidInput
 from codedfl.report.text import number, seconds
+from codedfl.typing import Floats
 from codedfl_lab.comparing.names import full_name
 from codedfl_lab.comparing.results import SchemeResult, TraceRow
 from codedfl_lab.report import canvas
 from codedfl_lab.report.canvas import COLOURS, GREY, INK, MARKERS, PAPER, SOLID, Dashes, Look, Pictures, look_of
-from codedfl_lab.report.curves import Curve, curves_of
 from codedfl_lab.report.rows import by_time, entries_at, kinds, percent, target_text, targets_of
 
 LOG_FROM = 8.0  # times between the first and the last curve at the target
@@ -35,6 +40,51 @@ _STYLES: dict[str, Dashes] = {
     "coded-fedl": (0, (6, 1.5, 1, 1.5)),
     "drop-slowest": (0, (1, 1.2)),
 }
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """One scheme by its ``full_name``; ``low`` and ``high`` are the least and the greatest score over the seeds."""
+
+    name: str
+    seconds: Floats
+    median: Floats
+    low: Floats
+    high: Floats
+
+    def reaches(self, target: float) -> float:
+        """Seconds at which the median curve first meets the target; infinity if it never does."""
+        met = np.flatnonzero(self.median >= target)
+        return float(self.seconds[met[0]]) if len(met) else float("inf")
+
+
+def curves_of(traces: Iterable[TraceRow], dataset: str, step: str) -> list[Curve]:
+    """The curves of one data set and one step, in the order of the traces."""
+    points: dict[str, dict[int, dict[int, tuple[float, float]]]] = {}
+    for row in traces:
+        if row.dataset == dataset and row.step == step:
+            of_seed = points.setdefault(full_name(row), defaultdict(dict))
+            of_seed[row.seed][row.epoch] = (row.seconds, row.accuracy)
+    return [_curve(name, of_seed) for name, of_seed in points.items()]
+
+
+def _curve(name: str, of_seed: Mapping[int, Mapping[int, tuple[float, float]]]) -> Curve:
+    last = float(np.median([max(epochs) for epochs in of_seed.values()]))
+    times = {epoch: at[0] for epochs in of_seed.values() for epoch, at in epochs.items()}
+    grid = np.array(sorted(epoch for epoch in times if epoch <= last), dtype=np.float64)
+    scores = []
+    for epochs in of_seed.values():
+        known = np.array(sorted(epochs), dtype=np.float64)
+        # Outside the epochs of this seed np.interp holds its first and last value.
+        scores.append(np.interp(grid, known, [epochs[int(epoch)][1] for epoch in known]))
+    stacked = np.array(scores)
+    return Curve(
+        name,
+        np.array([times[int(epoch)] for epoch in grid]),
+        np.median(stacked, axis=0),
+        stacked.min(axis=0),
+        stacked.max(axis=0),
+    )
 
 
 def looks_of(shown: Sequence[SchemeResult]) -> dict[str, Look]:
@@ -76,7 +126,7 @@ def accuracy_figure(
         raise InvalidInput(f"traces must hold rows of {schemes[0].dataset!r} with step {step}, got none")
     looks = looks_of([entries[curve.name] for curve in curves])
 
-    def draw(figure: Figure, *, column: bool) -> Axes:
+    def draw(figure: Figure, column: bool) -> None:
         axes = figure.add_subplot()
         lines = [_draw(axes, curve, looks[curve.name], 0.6 if column else 1.0) for curve in curves]
         _limits(axes, curves, target, targets_of(schemes))
@@ -88,17 +138,11 @@ def accuracy_figure(
         if score_name == "accuracy":
             axes.yaxis.set_major_formatter(FuncFormatter(_percent_tick))
         _legend(axes, curves, entries, target, score_name, column=column)
-        return axes
+        if not column:  # there the title belongs into the caption
+            canvas.title(axes, title)
 
-    with canvas.house_style():
-        screen = canvas.blank(9.6, 4.9)
-        canvas.title(draw(screen, column=False), title)
-        pictures = canvas.render(screen)
-    with canvas.house_style(column=True):
-        # As high as wide, and a line of the legend for each curve below; the title belongs into the caption.
-        printed = canvas.blank(canvas.COLUMN_INCHES, 2.7 + 0.13 * (len(curves) + 1))
-        draw(printed, column=True)
-        return replace(pictures, pdf=canvas.render_pdf(printed))
+    # As high as wide in a column, and a line of the legend for each curve below.
+    return canvas.pictures(draw, (9.6, 4.9), (canvas.COLUMN_INCHES, 2.7 + 0.13 * (len(curves) + 1)))
 
 
 def _draw(axes: Axes, curve: Curve, look: Look, scale: float) -> Line2D:

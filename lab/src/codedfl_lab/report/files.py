@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from codedfl.errors import InvalidInput
-from codedfl.files import write_bytes
 from codedfl_lab.comparing.names import full_name
 from codedfl_lab.comparing.results import Results, summary_bytes
 from codedfl_lab.report.beyond_page import beyond_page, of_convention
 from codedfl_lab.report.canvas import Pictures
 from codedfl_lab.report.figures import accuracy_figure
 from codedfl_lab.report.html import drawn_of, report_page
+from codedfl_lab.report.page import write_all
 from codedfl_lab.report.rows import best_variants, dataset_name, kinds, targets_of
 from codedfl_lab.report.scaling_picture import scaling_figure
 from codedfl_lab.report.sweep import sweep_figure
@@ -29,13 +29,13 @@ def write_report(folder: Path, results: Results) -> dict[str, Path]:
     pictures = accuracy_figure(results.title, shown, results.traces, target, results.score_name)
     page = report_page(results, pictures.svg)
     made = {"summary.csv": summary_bytes([results]), "report.html": page.encode()}
-    return _write_all(folder, _data(results) | _pictures("accuracy", pictures) | made)
+    return write_all(folder, _data(results) | pictures.files("accuracy") | made)
 
 
 def write_sweep(folder: Path, parameter: str, found: Sequence[Results]) -> dict[str, Path]:
     """Write sweep.png, sweep.svg, and summary.csv with the rows of all values; return them by name."""
-    made = {"summary.csv": summary_bytes(found)} | _pictures("sweep", sweep_figure(parameter, found))
-    return _write_all(folder, made)
+    made = {"summary.csv": summary_bytes(found)} | sweep_figure(parameter, found).files("sweep")
+    return write_all(folder, made)
 
 
 def write_beyond_report(folder: Path, results: Results) -> dict[str, Path]:
@@ -49,14 +49,14 @@ def write_beyond_report(folder: Path, results: Results) -> dict[str, Path]:
         raise InvalidInput("results must hold at least one scheme, got none")
     contents = _data(results)
     for name, pictures in accuracy.items():
-        contents |= _pictures(f"accuracy-{name}", pictures)
+        contents |= pictures.files(f"accuracy-{name}")
     scaling_svg = None
     if results.scaling:
         scaling = scaling_figure(results.scaling)
         scaling_svg = scaling.svg
-        contents |= _pictures("scaling", scaling)
+        contents |= scaling.files("scaling")
     page = beyond_page(results, {name: pictures.svg for name, pictures in accuracy.items()}, scaling_svg)
-    return _write_all(folder, contents | {"report.html": page.encode()})
+    return write_all(folder, contents | {"report.html": page.encode()})
 
 
 def _beyond_accuracy(results: Results, dataset: str) -> Pictures:
@@ -67,16 +67,5 @@ def _beyond_accuracy(results: Results, dataset: str) -> Pictures:
     return accuracy_figure(dataset_name(dataset), shown, results.traces, target, results.score_name)
 
 
-def _pictures(name: str, pictures: Pictures) -> dict[str, bytes]:
-    printed = {} if pictures.pdf is None else {f"{name}.pdf": pictures.pdf}
-    return {f"{name}.png": pictures.png, f"{name}.svg": pictures.svg.encode(), **printed}
-
-
 def _data(results: Results) -> dict[str, bytes]:
     return {"results.json": results.json_bytes(), "traces.csv": results.traces_bytes()}
-
-
-def _write_all(folder: Path, contents: Mapping[str, bytes]) -> dict[str, Path]:
-    for name, content in contents.items():
-        write_bytes(folder / name, content)
-    return {name: folder / name for name in contents}

@@ -7,7 +7,6 @@ cryptography costs, and how was this made.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Sequence
 
 from codedfl.report.text import NEVER, number
@@ -15,16 +14,15 @@ from codedfl_lab.comparing import paper
 from codedfl_lab.comparing.names import full_name
 from codedfl_lab.comparing.results import Claim, PaperValue, Results, SchemeResult
 from codedfl_lab.report import page as web
-from codedfl_lab.report.conclusion import conclusion
-from codedfl_lab.report.leaders import leading_four
+from codedfl_lab.report.fastest import leading_four, who_is_fastest
 from codedfl_lab.report.notes import notes_of
+from codedfl_lab.report.page import target_of
 from codedfl_lab.report.rows import (
     NOTHING,
     best_variants,
     by_time,
     entries_at,
     kinds,
-    percent,
     remarks,
     rows_at,
     speedup_interval,
@@ -89,7 +87,7 @@ def headline(results: Results) -> str:
     if results.paper is not None:
         entry = _paper_entry(entries_at(schemes, target, *AS_THE_PAPER), results.paper)
         return _against_paper(entry, results.paper, goal)
-    return conclusion(schemes, results.dataset, target, results.score_name)
+    return who_is_fastest(entries_at(schemes, target, *kinds(schemes)[0]), f"{goal} on {results.dataset}")
 
 
 def headline_target(results: Results) -> float:
@@ -214,47 +212,37 @@ def _targets_section(results: Results) -> str:
     targets = targets_of(e for e in schemes if (e.sharing, e.step) == (sharing, step))
     if len(targets) < 2:
         return ""
-    columns = [{full_name(e): e for e in entries_at(schemes, target, sharing, step)} for target in targets]
-    fastest = [full_name(min(column.values(), key=by_time)) for column in columns]
-    rows = []
-    for name in dict.fromkeys(name for column in columns for name in column):
-        cells: list[str] = [name]
-        for column, winner in zip(columns, fastest, strict=True):
-            text = number(column[name].time_to_target_s.median) if name in column else NOTHING
-            cells.append(f"▸ {text}" if name == winner and text != NEVER else text)
-        rows.append((cells, ""))
-    heads = ("scheme", *(target_value(target, results.score_name) for target in targets))
+    found: web.Matrix = {}
+    for target in targets:
+        entries = entries_at(schemes, target, sharing, step)
+        first = min(entries, key=by_time)
+        for one in entries:
+            text = number(one.time_to_target_s.median)
+            mark = "▸ " * (one is first and text != NEVER)
+            found.setdefault((full_name(one),), {})["", target_value(target, results.score_name)] = mark + text
     caption = f"Median time in seconds, ▸ the fastest; sharing {sharing}, step {step}."
-    return web.section("Time to other targets", web.table(heads, rows, caption))
+    return web.section("Time to other targets", web.matrix(("scheme",), found, caption))
 
 
 def _claims_section(claims: Sequence[Claim]) -> str:
     """A row a claim about times, a column a convention; claims about accuracy, which have none; then all evidence."""
     timed = [claim for claim in claims if claim.sharing is not None]
     rest = [claim for claim in claims if claim.sharing is None]
-    columns = list(dict.fromkeys((claim.charged, claim.sharing) for claim in timed))
-    by_claim: dict[tuple[str, str, str], dict[tuple[bool | None, str | None], Claim]] = {}
+    by_claim: web.Matrix = {}
+    by_column: dict[tuple[str, str], list[Claim]] = {}
     for claim in timed:
-        target = "all" if claim.target_accuracy is None else percent(claim.target_accuracy)
-        by_claim.setdefault((claim.statement, claim.dataset, target), {})[claim.charged, claim.sharing] = claim
-    rows: list[web.Line] = [
-        ([web.Cell(statement, "prose"), target, *(web.VERDICTS[found[column].verdict] for column in columns)], "")
-        for (statement, _, target), found in by_claim.items()
-    ]
-    over = [("", 2)]
-    for charged, same in itertools.groupby(charged for charged, _ in columns):
-        over.append((f"pads and sealing {'charged' if charged else 'free'}", len(list(same))))
-    heads = ("claim", "target", *(sharing or "" for _, sharing in columns))
-    matrix = web.table(heads, rows, text_columns=range(len(heads)), over=over) if rows else ""
+        column = f"pads and sealing {'charged' if claim.charged else 'free'}", claim.sharing or ""
+        first = web.Cell(claim.statement, "prose"), claim.dataset, target_of(claim)
+        by_claim.setdefault(first, {})[column] = web.VERDICTS[claim.verdict]
+        by_column.setdefault(column, []).append(claim)
+    heads = ("claim", "data set", "target")
+    table = web.matrix(heads, by_claim, text_columns=range(3 + len(by_column))) if by_claim else ""
     evidence = [
-        web.details(
-            f"evidence: sharing {sharing}, pads and sealing {'charged' if charged else 'free'}",
-            web.claims_table([claim for claim in timed if (claim.charged, claim.sharing) == (charged, sharing)]),
-        )
-        for charged, sharing in columns
+        web.details(f"evidence: sharing {sharing}, {charged}", web.claims_table(same))
+        for (charged, sharing), same in by_column.items()
     ]
     about_accuracy = [web.claims_table(rest)] if rest else []
-    return web.section("The paper's claims", web.paragraph(VERDICT_RULE), matrix, *evidence, *about_accuracy)
+    return web.section("The paper's claims", web.paragraph(VERDICT_RULE), table, *evidence, *about_accuracy)
 
 
 def _shuffled_section(results: Results) -> str:
@@ -277,20 +265,16 @@ def _sensitivity_section(results: Results) -> str:
         return ""
     target = headline_target(results)
     sharing, step = kinds(cases[0].schemes)[0]
-    columns = [{full_name(e): e for e in entries_at(case.schemes, target, sharing, step)} for case in cases]
-    factors = [f"{case.factor:g}×" for case in cases]
-    heads = ("scheme", *(f"time at {f}, s" for f in factors), *(f"times faster at {f}" for f in factors))
-    rows = []
-    for name in dict.fromkeys(name for column in columns for name in column):
-        entries = [column.get(name) for column in columns]
-        times = [number(e.time_to_target_s.median) if e else NOTHING for e in entries]
-        speedups = [speedup_median(e) if e else NOTHING for e in entries]
-        rows.append(([name, *times, *speedups], ""))
+    found: web.Matrix = {}
+    for head, text in (("time, s", lambda one: number(one.time_to_target_s.median)), ("times faster", speedup_median)):
+        for case in cases:
+            for one in entries_at(case.schemes, target, sharing, step):
+                found.setdefault((full_name(one),), {})[head, f"at {case.factor:g}×"] = text(one)
     caption = (
         "What expanding a pad number and sealing a byte costs, as multiples of the fleet file's price; the paper counts"
         f" none (0×). Target {target_text(target, results.score_name)}, sharing {sharing}, step {step}."
     )
-    return web.section("If cryptography cost more or less", web.table(heads, rows, caption))
+    return web.section("If cryptography cost more or less", web.matrix(("scheme",), found, caption))
 
 
 def _notes_section(results: Results) -> str:

@@ -5,17 +5,20 @@ Every piece of text that comes from outside is escaped here.
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from html import escape
 from importlib.resources import files
+from pathlib import Path
 
+from codedfl.files import write_bytes
 from codedfl.report.text import seconds
 from codedfl_lab.comparing.results import Claim, Results, Verdict
 from codedfl_lab.report.canvas import INK, PAPER
-from codedfl_lab.report.rows import percent
+from codedfl_lab.report.rows import NOTHING, percent
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,13 @@ def page(title: str, headlines: Iterable[str], sections: Iterable[str]) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(title)}</title>\n<style>\n{_style()}</style>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
     )
+
+
+def write_all(folder: Path, contents: Mapping[str, bytes]) -> dict[str, Path]:
+    """Files of a report by their names, each whole or not at all; their paths."""
+    for name, content in contents.items():
+        write_bytes(folder / name, content)
+    return {name: folder / name for name in contents}
 
 
 def section(heading: str, *content: str) -> str:
@@ -152,19 +162,50 @@ def table(
     return f"{_scroll(caption or 'table')}<table{kind}>{content}</table></div>"
 
 
+First = tuple[str | Cell, ...]
+Matrix = dict[First, dict[tuple[str, str], str | Cell]]
+"""Rows by what their first cells say; in each, cells by a heading that spans columns ("" for none) and a head."""
+
+
+def matrix(
+    heads: Sequence[str],
+    found: Matrix,
+    caption: str = "",
+    *,
+    text_columns: Collection[int] = (0,),
+    dense: bool = False,
+    marked: Mapping[First, str] | None = None,
+) -> str:
+    """A table with the columns that some row has; ``heads`` are of the first cells, ``marked`` has classes of rows."""
+    columns = list(dict.fromkeys(column for row in found.values() for column in row))
+    rows: list[Line] = [
+        ([*first, *(row.get(column, NOTHING) for column in columns)], (marked or {}).get(first, ""))
+        for first, row in found.items()
+    ]
+    over = [("", len(heads))]
+    over += [(text, len(list(same))) for text, same in itertools.groupby(text for text, _ in columns)]
+    spans = over if any(text for text, _ in over) else ()
+    names = (*heads, *(name for _, name in columns))
+    return table(names, rows, caption, text_columns=text_columns, over=spans, dense=dense)
+
+
 def _tag(name: str, cell: Cell, side: str, scope: str = "") -> str:
     kind = f"{side} {cell.kind}".strip()
     attributes = (f' scope="{scope}"' if scope else "") + (f' class="{kind}"' if kind else "")
     return f"<{name}{attributes}>{escape(cell.text)}</{name}>"
 
 
+def target_of(claim: Claim) -> str:
+    """At which score it was judged."""
+    return "all" if claim.target_accuracy is None else percent(claim.target_accuracy)
+
+
 def claims_table(claims: Sequence[Claim]) -> str:
     """Each claim with its verdict and what it rests on."""
-    rows: list[Line] = []
-    for claim in claims:
-        target = "all" if claim.target_accuracy is None else percent(claim.target_accuracy)
-        statement = Cell(claim.statement, "prose")
-        rows.append(([statement, claim.dataset, target, VERDICTS[claim.verdict], claim.evidence], ""))
+    rows: list[Line] = [
+        ([Cell(one.statement, "prose"), one.dataset, target_of(one), VERDICTS[one.verdict], one.evidence], "")
+        for one in claims
+    ]
     return table(("claim", "data set", "target", "verdict", "evidence"), rows, text_columns=range(5))
 
 

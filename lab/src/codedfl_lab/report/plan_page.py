@@ -7,17 +7,12 @@ from collections.abc import Mapping
 from codedfl.report.text import number, seconds
 from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBatch
 from codedfl_lab.comparing.names import full_name
-from codedfl_lab.comparing.timed_scheme import TimedScheme
 from codedfl_lab.planning.planner import Planning
 from codedfl_lab.report.page import Card, Line, cards, definitions, figure, page, paragraph, section, table
-from codedfl_lab.report.plan_table import SEES, left_out_cells, tie_words
+from codedfl_lab.report.plan_table import ABOUT, left_out_cells, plan_facts, tie_words
 from codedfl_lab.report.rows import amount, percent, span, target_text
 
 _MOST_PLANS = 40
-_HEADS = (
-    "plan", "mean, s", "p5–p95", "epochs", "sent by a device", "received", "memory", "may be late", "may fail",
-    "server sees", "directions of X'X", "exposed by 0 / 1 / 2 colluders",
-)  # fmt: skip
 
 
 def plan_page(planning: Planning, svg: str, *, title: str, score_name: str, provenance: Mapping[str, str]) -> str:
@@ -26,9 +21,12 @@ def plan_page(planning: Planning, svg: str, *, title: str, score_name: str, prov
     best = planning.best
     shown = planning.plans[:_MOST_PLANS]
     more = len(planning.plans) - len(shown)
-    rows: list[Line] = [(_cells(made), "marked" if made is best else "") for made in shown]
-    caption = f"Fastest first; bytes and memory of a device for the whole training.{tie_words(planning)}"
-    plans = [table(_HEADS, rows, caption)]
+    facts = [plan_facts(made, planning, score_name) for made in shown]
+    rows: list[Line] = [
+        (list(of.values()), "marked" if made is best else "") for made, of in zip(shown, facts, strict=True)
+    ]
+    heads = [head.replace("\n", " ") for head in facts[0]]
+    plans = [table(heads, rows, ABOUT + tie_words(planning), text_columns=(0, 1))]
     if more > 0:
         plans.append(paragraph(f"{more} slower plans are in the JSON of codedfl plan --json.", "soft"))
     return page(
@@ -74,11 +72,9 @@ def _first_screen(planning: Planning) -> list[Card]:
             (f"receives {amount(best.download_bytes, 'B')}, needs {amount(best.memory_bytes, 'B')} of memory",),
         ),
     ]
-    everything = [*planning.plans, *(made for made, _ in planning.left_out)]
     for name, who in ((Conventional.name, "As usual"), (ConventionalFullBatch.name, "The fair rival")):
-        rivals = [made for made in everything if made.scheme == name]
-        if rivals:
-            rival = min(rivals, key=lambda made: made.seconds_mean)
+        rival = planning.rival(name)
+        if rival is not None:
             ratio = f"{number(rival.seconds_mean / best.seconds_mean)} times as long; shows {rival.server_sees}"
             found.append(Card(f"{who}: {full_name(rival)}", seconds(rival.seconds_mean), (ratio,)))
     return found
@@ -95,23 +91,6 @@ def _left_out(planning: Planning) -> str:
     rows: list[Line] = [([name, mean, why], "") for name, mean, _, why in left_out_cells(planning)]
     caption = "The fastest of each scheme and solver that a limit excludes, and solvers short of the target."
     return section("Left out, and why", table(("plan", "mean, s", "why"), rows, caption, text_columns=(0, 2)))
-
-
-def _cells(made: TimedScheme) -> list[str]:
-    return [
-        full_name(made),
-        number(made.seconds_mean),
-        span(made.seconds_p5, made.seconds_p95),
-        str(made.epochs),
-        amount(made.upload_bytes, "B"),
-        amount(made.download_bytes, "B"),
-        amount(made.memory_bytes, "B"),
-        str(made.stragglers),
-        str(made.failures_survived),
-        SEES.get(made.server_sees, made.server_sees),
-        f"{made.gram_directions} of {made.n_features}",
-        f"{made.exposed_to_server} / {made.exposed_by_one} / {made.exposed_by_two}",
-    ]
 
 
 def _devices(count: int) -> str:

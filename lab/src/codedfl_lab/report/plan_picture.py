@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from codedfl.errors import InvalidInput
@@ -16,8 +17,7 @@ from codedfl_lab.comparing.names import full_name
 from codedfl_lab.comparing.timed_scheme import TimedScheme
 from codedfl_lab.planning.planner import CurveKey, Planning, time_against_alpha
 from codedfl_lab.report import canvas
-from codedfl_lab.report.canvas import INK, PAPER, Pictures, look_of
-from codedfl_lab.report.end_labels import EndLabel, write_end_labels
+from codedfl_lab.report.canvas import INK, PAPER, EndLabel, Pictures, look_of
 from codedfl_lab.report.rows import target_text
 
 Points = list[tuple[int, float]]
@@ -36,18 +36,17 @@ def plan_figure(planning: Planning, *, title: str = "", score_name: str = "accur
     """Draw every plan that was tried; the height is logarithmic."""
     everything = _thinned(time_against_alpha(planning))
     kept = time_against_alpha(Planning(planning.target, planning.plans))
-    uncoded = _fastest_of_each([made for made in _all_plans(planning) if made.alpha is None])
+    uncoded = list({made.scheme: made for made in reversed(planning.everything) if made.alpha is None}.values())
     if not everything and not uncoded:
         raise InvalidInput("planning must hold at least one plan, got none")
     groups = sorted({curve.groups for curve in everything}) or [1]
     best = planning.recommended
-    with canvas.house_style():
-        figure = canvas.blank(8.2 if len(groups) == 1 else 5.6 * len(groups), 5.2)
-        all_axes = canvas.panels(figure, len(groups))
-        labels = []
-        for axes, group in zip(all_axes, groups, strict=True):
+
+    def draw(figure: Figure, _column: bool) -> None:
+        labels = {}
+        for axes, group in zip(canvas.panels(figure, len(groups)), groups, strict=True):
             shown = {curve: points for curve, points in everything.items() if curve.groups == group}
-            labels.append(_draw(axes, shown, kept, uncoded))
+            labels[axes] = _draw(axes, shown, kept, uncoded)
             if best is not None:
                 _mark(axes, best, shown)
             whose = "devices of its group" if group > 1 else "devices"
@@ -55,7 +54,7 @@ def plan_figure(planning: Planning, *, title: str = "", score_name: str = "accur
             grouped = [f"{group} groups"] if group > 1 else []
             words = [title, *grouped] if title else grouped or [f"Time to {target_text(planning.target, score_name)}"]
             canvas.title(axes, ", ".join(words))
-        all_axes[0].set_ylabel(f"mean time to {target_text(planning.target, score_name)}, virtual seconds")
+        figure.axes[0].set_ylabel(f"mean time to {target_text(planning.target, score_name)}, virtual seconds")
         figure.legend(
             handles=_marks(best, has_left_out=bool(planning.left_out)),
             loc="outside lower left",
@@ -66,10 +65,9 @@ def plan_figure(planning: Planning, *, title: str = "", score_name: str = "accur
             title_fontsize=8.5,
             alignment="left",
         )
-        renderer = canvas.laid_out(figure)
-        for axes, of_panel in zip(all_axes, labels, strict=True):
-            write_end_labels(axes, renderer, of_panel, fontsize=8.0)
-        return canvas.render(figure)
+        canvas.write_end_labels(figure, labels)
+
+    return canvas.pictures(draw, (8.2 if len(groups) == 1 else 5.6 * len(groups), 5.2))
 
 
 def _thinned(curves: Curves) -> Curves:
@@ -78,18 +76,6 @@ def _thinned(curves: Curves) -> Curves:
     for curve in sorted(curves, key=lambda one: min(time for _, time in curves[one])):
         fastest.setdefault((curve.scheme, curve.groups), curve)
     return {curve: points for curve, points in curves.items() if curve.solver == "gd" or curve in fastest.values()}
-
-
-def _fastest_of_each(plans: list[TimedScheme]) -> list[TimedScheme]:
-    """The fastest plan of each scheme without an alpha."""
-    found: dict[str, TimedScheme] = {}
-    for made in sorted(plans, key=lambda one: one.seconds_mean):
-        found.setdefault(made.scheme, made)
-    return list(found.values())
-
-
-def _all_plans(planning: Planning) -> list[TimedScheme]:
-    return [*planning.plans, *(made for made, _ in planning.left_out)]
 
 
 def _draw(axes: Axes, curves: Curves, kept: Curves, uncoded: list[TimedScheme]) -> list[EndLabel]:

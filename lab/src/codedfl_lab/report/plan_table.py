@@ -8,16 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from rich.console import JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
 from codedfl.report.text import number, score, terminal_table
-from codedfl_lab.comparing.names import full_name
+from codedfl_lab.comparing.names import full_name, name_and_variant
 from codedfl_lab.comparing.timed_scheme import TimedScheme
 from codedfl_lab.planning.planner import Planning
 from codedfl_lab.report.rows import amount, span, target_text
 
 FURTHER = 4  # more variants of alpha and groups below the best of each scheme and solver
+ABOUT = (
+    "Virtual seconds; gradient descent unless a solver is named. Bytes, MACs and memory of a device for the whole"
+    " training. Late: how many devices need not be waited for; fail: how many may fail for good, whichever ones."
+    " Of Gram: how many directions of the total Gram matrix the server learns. Exposed: how many other devices'"
+    " data the server learns alone, with one colluding device, and with two."
+)
+_STACKS: list[tuple[str, ...]] = [
+    *(("plan", "variant"), ("mean, s", "p5–p95"), ("bytes up", "and down"), ("MACs", "memory"), ("late", "fail")),
+    *(("server sees", "of Gram"), ("exposed\nby 0/1/2",)),
+]
 SEES = {
     "the total only": "total only",
     "the total Gram matrix": "total Gram",
@@ -34,28 +45,46 @@ def plan_table(planning: Planning, *, title: str = "", score_name: str = "accura
     goal = f"time to {target_text(planning.target, score_name)}"
     table = terminal_table(
         f"{title}: {goal}" if title else goal.capitalize(),
-        "Virtual seconds; gradient descent unless a solver is named. Bytes, MACs and memory of a device for the whole"
-        " training. Late: how many devices need not be waited for; fail: how many may fail for good, whichever ones."
-        " Of Gram: how many directions of the total Gram matrix the server learns. Exposed: how many other devices'"
-        f" data the server learns alone, with one colluding device, and with two.{tie_words(planning)}",
+        ABOUT + tie_words(planning),
     )
-    table.add_column("plan", min_width=15)
-    for heading in ("mean, s\np5–p95", "bytes up\nand down", "MACs\nmemory", "late\nfail"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("server sees\nof Gram", no_wrap=True)
-    table.add_column("exposed\nby 0/1/2", justify="right", no_wrap=True)
-    if planning.noisy_scores:
-        table.add_column("with\nnoise", justify="right", no_wrap=True)
+    stacks = [*_STACKS, ("with\nnoise",)] if planning.noisy_scores else _STACKS
+    for place, stack in enumerate(stacks):
+        side: JustifyMethod = "left" if place in (0, 5) else "right"
+        table.add_column("\n".join(stack), justify=side, no_wrap=place > 0, min_width=15 if place == 0 else None)
     leaders = fastest_of_each(planning.plans)
     others = [made for made in planning.plans if made not in leaders][:further]
-    for made in leaders:
-        bold = "bold" if made is planning.recommended else None
-        table.add_row(*_cells(made), *_noisy(planning, made, score_name), style=bold)
-    if others:
-        table.add_section()
-    for made in others:
-        table.add_row(*_cells(made), *_noisy(planning, made, score_name))
+    for made in (*leaders, *others):
+        facts = plan_facts(made, planning, score_name)
+        cells = (Text("\n".join(facts[head] for head in stack)) for stack in stacks)  # not markup
+        table.add_row(
+            *cells,
+            style="bold" if made is planning.recommended else None,
+            end_section=bool(others) and made is leaders[-1],
+        )
     return table
+
+
+def plan_facts(made: TimedScheme, planning: Planning, score_name: str) -> dict[str, str]:
+    """What is said of a plan, by its heading; the score that noise leaves only where it was asked for."""
+    name, variant = name_and_variant(made)
+    noisy = planning.noisy_scores.get(made.scheme)
+    return {
+        "plan": name,
+        "variant": variant,
+        "mean, s": number(made.seconds_mean),
+        "p5–p95": span(made.seconds_p5, made.seconds_p95),
+        "epochs": str(made.epochs),
+        "bytes up": amount(made.upload_bytes, "B"),
+        "and down": amount(made.download_bytes, "B"),
+        "MACs": amount(made.macs, ""),
+        "memory": amount(made.memory_bytes, "B"),
+        "late": str(made.stragglers),
+        "fail": str(made.failures_survived),
+        "server sees": SEES.get(made.server_sees, made.server_sees),
+        "of Gram": f"{made.gram_directions} of {made.n_features}",
+        "exposed\nby 0/1/2": f"{made.exposed_to_server}/{made.exposed_by_one}/{made.exposed_by_two}",
+        **({"with\nnoise": "–" if noisy is None else score(noisy, score_name)} if planning.noisy_scores else {}),
+    }
 
 
 def tie_words(planning: Planning) -> str:
@@ -99,24 +128,3 @@ def fastest_of_each(plans: Iterable[TimedScheme]) -> list[TimedScheme]:
     for made in plans:
         found.setdefault((made.scheme, made.solver), made)
     return list(found.values())
-
-
-def _cells(made: TimedScheme) -> list[Text]:
-    cells = (
-        full_name(made, "\n"),
-        f"{number(made.seconds_mean)}\n{span(made.seconds_p5, made.seconds_p95)}",
-        f"{amount(made.upload_bytes, 'B')}\n{amount(made.download_bytes, 'B')}",
-        f"{amount(made.macs, '')}\n{amount(made.memory_bytes, 'B')}",
-        f"{made.stragglers}\n{made.failures_survived}",
-        f"{SEES.get(made.server_sees, made.server_sees)}\n{made.gram_directions} of {made.n_features}",
-        f"{made.exposed_to_server}/{made.exposed_by_one}/{made.exposed_by_two}",
-    )
-    return [Text(cell) for cell in cells]  # not markup
-
-
-def _noisy(planning: Planning, made: TimedScheme, score_name: str) -> list[str]:
-    """The score that noise leaves; no cell where none was asked for."""
-    if not planning.noisy_scores:
-        return []
-    found = planning.noisy_scores.get(made.scheme)
-    return ["–" if found is None else score(found, score_name)]

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from codedfl.errors import InvalidInput
 from codedfl.report.text import count
 from codedfl_lab.comparing.results import AtSize
 from codedfl_lab.report import canvas
-from codedfl_lab.report.canvas import Pictures, look_of
-from codedfl_lab.report.end_labels import EndLabel, write_end_labels
-from codedfl_lab.report.journal import JOURNAL
+from codedfl_lab.report.beyond_page import JOURNAL
+from codedfl_lab.report.canvas import EndLabel, Pictures, look_of
 from codedfl_lab.report.rows import dataset_name
 
 Scaling = Sequence[AtSize]
@@ -30,33 +29,24 @@ def scaling_figure(scaling: Scaling) -> Pictures:
     if not names:
         raise InvalidInput("scaling must hold at least one row, got none")
     sizes = sorted({row.devices for row in scaling})
-    with_journal = JOURNAL.dataset in names
-    with canvas.house_style():
-        figure = canvas.blank(5.6 * len(names), 5.0)
-        all_axes = canvas.panels(figure, len(names))
-        for axes, name in zip(all_axes, names, strict=True):
-            _axes(axes, dataset_name(name), sizes, ROOM)
-        all_axes[0].set_ylabel(_HEIGHT)
-        labels = [_draw(axes, name, scaling) for axes, name in zip(all_axes, names, strict=True)]
-        figure.legend(
-            handles=_marks(with_journal, short=False), loc="outside lower left", ncols=2, frameon=False, fontsize=8.5
-        )
-        renderer = canvas.laid_out(figure)
-        for axes, of_panel in zip(all_axes, labels, strict=True):
-            write_end_labels(axes, renderer, of_panel, fontsize=8.0)
-        pictures = canvas.render(figure)
-    with canvas.house_style(column=True):
-        # Panels one below the other; there is no room for names at the curves.
-        printed = canvas.blank(canvas.COLUMN_INCHES, 2.3 * len(names) + 1.0)
-        column = printed.subplots(len(names), 1, squeeze=False)[:, 0]
-        for axes, name in zip(column, names, strict=True):
-            _axes(axes, dataset_name(name), sizes, 1.15)
+
+    def draw(figure: Figure, column: bool) -> None:
+        # In a column panels stand one below the other, without room for names at the curves.
+        grid = figure.subplots(len(names), 1, squeeze=False)[:, 0] if column else canvas.panels(figure, len(names))
+        labels = {}
+        for axes, name in zip(grid, names, strict=True):
+            _axes(axes, dataset_name(name), sizes, 1.15 if column else ROOM)
+            labels[axes] = _draw(axes, name, scaling, 0.6 if column else 1.0)
+        for axes in grid if column else grid[:1]:
             axes.set_ylabel(_HEIGHT)
-            _draw(axes, name, scaling, scale=0.6)
-        curves, _ = column[0].get_legend_handles_labels()
-        handles = [*curves, *_marks(with_journal, short=True)]
-        printed.legend(handles=handles, loc="outside lower left", ncols=2, frameon=False, fontsize=6.5)
-        return replace(pictures, pdf=canvas.render_pdf(printed))
+        curves = grid[0].get_legend_handles_labels()[0] if column else []
+        handles = [*curves, *_marks(JOURNAL.dataset in names, short=column)]
+        size = 6.5 if column else 8.5
+        figure.legend(handles=handles, loc="outside lower left", ncols=2, frameon=False, fontsize=size)
+        if not column:
+            canvas.write_end_labels(figure, labels)
+
+    return canvas.pictures(draw, (5.6 * len(names), 5.0), (canvas.COLUMN_INCHES, 2.3 * len(names) + 1.0))
 
 
 def _axes(axes: Axes, title: str, sizes: Sequence[int], room: float) -> None:

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from matplotlib.figure import Figure
 from rich.table import Table
 from rich.text import Text
 
@@ -16,8 +17,7 @@ from codedfl.report.text import number, terminal_table
 from codedfl_lab.comparing.names import method_name
 from codedfl_lab.comparing.results import Results, SchemeResult
 from codedfl_lab.report import canvas
-from codedfl_lab.report.canvas import Pictures, look_of
-from codedfl_lab.report.end_labels import EndLabel, write_end_labels
+from codedfl_lab.report.canvas import EndLabel, Pictures, look_of
 from codedfl_lab.report.rows import best_variants, by_time, entries_at, kinds, target_text
 
 WORDS = {"alpha": "α", "z": "z, the colluders borne", "D": "D, the devices", "d": "d, the features"}
@@ -71,8 +71,8 @@ def _cell(row: SchemeResult) -> str:
 
 def sweep_figure(parameter: str, found: Sequence[Results]) -> Pictures:
     """Median virtual time against the parameter; the height is logarithmic. What never gets there is left out."""
-    with canvas.house_style():
-        figure = canvas.blank(8.2, 5.0)
+
+    def draw(figure: Figure, _column: bool) -> None:
         axes = figure.add_subplot()
         labels, values = [], set()
         for method, curve in curves_over(parameter, found).items():
@@ -96,9 +96,9 @@ def sweep_figure(parameter: str, found: Sequence[Results]) -> Pictures:
         axes.set_xlabel(WORDS[parameter])
         axes.set_ylabel(f"time to {_goal(found[0])}, virtual seconds")
         canvas.title(axes, found[0].title)
-        renderer = canvas.laid_out(figure)
-        write_end_labels(axes, renderer, labels, fontsize=8.0)
-        return canvas.render(figure)
+        canvas.write_end_labels(figure, {axes: labels})
+
+    return canvas.pictures(draw, (8.2, 5.0))
 
 
 def _goal(results: Results) -> str:

@@ -11,11 +11,10 @@ proven bound (``_Run.tolerance``).
 from __future__ import annotations
 
 import itertools
-import json
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -31,13 +30,13 @@ from codedfl.exact.fixed_point import FixedPoint
 from codedfl.exact.gram import symmetric
 from codedfl.protocol.schemes.coded_padded import CodedPadded
 from codedfl.solve.descent import STEPS, GradientDescent, StepSchedule, derived_step
-from codedfl.typing import Floats, JsonObject, Progress
+from codedfl.typing import Floats, Progress
 from codedfl_lab import datasets
 from codedfl_lab.comparing import paper
-from codedfl_lab.comparing.results import Claim
+from codedfl_lab.comparing.results import Claim, Written
 from codedfl_lab.comparing.simulator import simulate
-from codedfl_lab.costs import Conditions, WorkShape, epoch_load
 from codedfl_lab.costs.central import CentralTotals
+from codedfl_lab.costs.times import Conditions, WorkShape, epoch_load
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.paper import Integers, PaperFixedPoint, PaperSystem, TandonCode
 from codedfl_lab.paper.system import whole_matrix
@@ -89,26 +88,22 @@ class TinyResult:
     failed_without_wrap: int
 
 
-@dataclass(frozen=True)
-class ArithmeticRow:
-    """One size in one datatype.
+@dataclass(frozen=True, kw_only=True)
+class ArithmeticRow(Size):
+    """One size in one datatype; ``epochs`` are those of its training.
 
     padded, wrapped, expected: numbers that were padded, those that left the range, and how many that should be.
     answers, answers_spoilt: devices that answer at the exact model's update, and those with a spoilt row.
     sets, sets_spoilt, rows_spoilt: survivor sets, those with a spoilt row in the total, and the most rows of one set.
     code_error: the largest entry of |A B - 1| over these sets.
     largest_error, tolerance, typical: of a row of a total; what can be explained; and the median row's size.
-    epochs, epochs_spoilt, first_spoilt: of the training; those with a spoilt total, and the first one.
+    epochs_spoilt, first_spoilt: epochs with a spoilt total, and the first one.
     accuracy, exact_accuracy, distance: of its last model and of ours, and |model - ours| / |ours|.
     exact_wrong: of our exact product with that update, entries that differ from int64 arithmetic, which knows no ring;
         and of A B of our code in these sets, entries that are not 1.
     machines_agree: whether the real state machines have our model bit for bit; None where they were not run.
     """
 
-    dataset: str
-    devices: int
-    alpha: int
-    n_features: int
     samples: int
     k: int
     f: int
@@ -124,7 +119,6 @@ class ArithmeticRow:
     largest_error: float
     tolerance: float
     typical: float
-    epochs: int
     epochs_spoilt: int
     first_spoilt: int | None
     accuracy: float
@@ -138,12 +132,12 @@ class ArithmeticRow:
         return f"Q<{self.k},{self.f}>"
 
     @property
-    def size(self) -> str:
+    def words(self) -> str:
         return f"{self.dataset}, D = {self.devices}, d = {self.n_features}"
 
 
 @dataclass(frozen=True)
-class ArithmeticResults:
+class ArithmeticResults(Written):
     """The outcome; ``scores`` has the test accuracy after each epoch, by size and arithmetic."""
 
     tiny: TinyResult
@@ -156,12 +150,6 @@ class ArithmeticResults:
     versions: dict[str, str]
 
     name: str = "arithmetic"
-
-    def to_json(self) -> JsonObject:
-        return asdict(self)
-
-    def json_bytes(self) -> bytes:
-        return (json.dumps(self.to_json(), indent=1) + "\n").encode()
 
 
 def reproduce_arithmetic(
@@ -182,7 +170,7 @@ def reproduce_arithmetic(
         say(f"{size.dataset}, d = {size.n_features}", index / len(chosen))
         found, curves = _compare(size, data_dir, seed)
         rows += found
-        scores[found[0].size] = curves
+        scores[found[0].words] = curves
     return ArithmeticResults(
         tiny=tiny,
         rows=tuple(rows),
@@ -440,10 +428,7 @@ def _row(
     worst = int(np.argmax([errors.max() for errors, _ in decoded]))
     numbers = problem.n_features * (problem.n_features + problem.n_outputs)
     return ArithmeticRow(
-        dataset=size.dataset,
-        devices=size.devices,
-        alpha=size.alpha,
-        n_features=size.n_features,
+        **{**vars(size), "epochs": len(trained.models)},
         samples=problem.n_samples,
         k=q.k,
         f=q.f,
@@ -459,7 +444,6 @@ def _row(
         largest_error=float(decoded[worst][0].max()),
         tolerance=decoded[worst][1],
         typical=float(np.median(np.abs(run.plain.gradient(q.to_reals(update))).max(axis=1))),
-        epochs=len(trained.models),
         epochs_spoilt=sum(trained.spoilt),
         first_spoilt=trained.spoilt.index(True) + 1 if any(trained.spoilt) else None,
         accuracy=scores[str(q)][-1],
@@ -490,7 +474,7 @@ def judge(tiny: TinyResult, rows: Sequence[ArithmeticRow]) -> list[Claim]:
         ),
     ]
     for row in rows:
-        where = f"{row.size}, {row.datatype}"
+        where = f"{row.words}, {row.datatype}"
         claims += [
             _claim(
                 "Proposition 2: the server retrieves a device's coded gradient",
@@ -516,7 +500,7 @@ def judge(tiny: TinyResult, rows: Sequence[ArithmeticRow]) -> list[Claim]:
                 + ("" if row.first_spoilt is None else f"; the first spoilt total comes in epoch {row.first_spoilt}"),
             ),
         ]
-    for size, same in itertools.groupby(rows, key=lambda row: row.size):
+    for size, same in itertools.groupby(rows, key=lambda row: row.words):
         row = next(same)
         machines = (
             f"have this model bit for bit after {MACHINE_EPOCHS} epochs" if row.machines_agree else "do not agree"

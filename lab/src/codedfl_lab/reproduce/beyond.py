@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from codedfl.protocol.schemes.coded_keys import CodedKeys, OneShot
 from codedfl.protocol.schemes.coded_padded import CodedPadded
@@ -34,24 +34,10 @@ from codedfl_lab.comparing.results import (
     finite,
 )
 from codedfl_lab.comparing.timed_scheme import gram_directions
-from codedfl_lab.costs import WorkShape
+from codedfl_lab.costs.times import WorkShape
 from codedfl_lab.reproduce.reproduce import as_the_paper
 from codedfl_lab.reproduce.scope import Scope, software_versions, with_crypto_cost
 from codedfl_lab.reproduce.sizes import CHUNK_BITS, peers_at_sizes, speedups_against_devices
-
-
-@dataclass(frozen=True)
-class _Aim:
-    """What this study sets out to reach on one data set."""
-
-    dataset: str
-    scheme: str
-    solver: str
-    rival: str
-    rival_solver: str
-    times: float
-    z: int | None = None  # how many colluders the scheme bears, if it bears any
-
 
 SENSITIVITY = ((0.0, False), (1.0, False), (2.0, False), (4.0, False), (1.0, True), (2.0, True))
 """Times the fleet's price of pads and sealing, and whether a device's own pads are charged too.
@@ -62,20 +48,24 @@ SOLVERS = ("gd", "nesterov", "cg", BLOCK_KRYLOV)
 COLLUDERS = {1: 150.0, 4: 125.0, 9: 90.0}  # z, and how many times faster than conventional FL it shall be
 
 
-def _aims(dataset: str, with_cg: float) -> list[_Aim]:
+def _aims(dataset: str, with_cg: float) -> list[Goal]:
     """``with_cg``: how many times faster coded keys with conjugate gradient shall be than conventional FL."""
-    return [
-        _Aim(dataset, "coded-keys", "gd", "conventional", "gd", 13.0),
-        _Aim(dataset, "coded-keys", "cg", "conventional", "gd", with_cg),
-        _Aim(dataset, "coded-keys", "cg", "conventional-full-batch", "cg", 8.0),
-        _Aim(dataset, "coded-keys", BLOCK_KRYLOV, "conventional", "gd", 150.0),
-        _Aim(dataset, "coded-keys", BLOCK_KRYLOV, "conventional-full-batch", BLOCK_KRYLOV, 6.5),
-        *(_Aim(dataset, "role-keys", BLOCK_KRYLOV, "conventional", "gd", goal, z) for z, goal in COLLUDERS.items()),
-        _Aim(dataset, "role-keys", BLOCK_KRYLOV, "conventional-full-batch", BLOCK_KRYLOV, 6.5, 1),
+    keys, rival, plain = CodedKeys.name, ConventionalFullBatch.name, Conventional.name
+    roles = [(RoleKeys.name, BLOCK_KRYLOV, plain, "gd", goal, z) for z, goal in COLLUDERS.items()]
+    wanted: list[tuple[str, str, str, str, float, int | None]] = [
+        (keys, "gd", plain, "gd", 13.0, None),
+        (keys, "cg", plain, "gd", with_cg, None),
+        (keys, "cg", rival, "cg", 8.0, None),
+        (keys, BLOCK_KRYLOV, plain, "gd", 150.0, None),
+        (keys, BLOCK_KRYLOV, rival, BLOCK_KRYLOV, 6.5, None),
+        *roles,
+        (RoleKeys.name, BLOCK_KRYLOV, rival, BLOCK_KRYLOV, 6.5, 1),
     ]
+    return [Goal("", dataset, None, "not judged", "", *aim, charged=True) for aim in wanted]
 
 
 AIMS = (*_aims("mnist", 100.0), *_aims("fashion-mnist", 150.0))
+"""What this study sets out to reach, not judged yet."""
 
 NOTES = (
     "Coded keys: one padded upload per device, the pads' 32-byte seeds are coded instead of the data. Privacy is that"
@@ -183,7 +173,7 @@ def judge_goals(schemes: Sequence[SchemeResult]) -> list[Goal]:
     return judged
 
 
-def _judge(aim: _Aim, row: SchemeResult, rival: SchemeResult) -> Goal:
+def _judge(aim: Goal, row: SchemeResult, rival: SchemeResult) -> Goal:
     """It holds where the whole interval reaches the goal, and fails where the whole interval falls short of it."""
     faster = times_faster(row.seconds, rival.seconds)
     ratio = None if faster.median is None else finite(faster.median)
@@ -193,25 +183,18 @@ def _judge(aim: _Aim, row: SchemeResult, rival: SchemeResult) -> Goal:
         evidence = f"{ratio:.1f} times, {row.label}, median over {faster.seeds} seeds"
     if ratio is not None and faster.low is not None and faster.high is not None:
         evidence += f", {faster.low:.1f} to {faster.high:.1f}"
-        verdict = "holds" if faster.low >= aim.times else "fails" if faster.high < aim.times else "tie"
+        verdict = "holds" if faster.low >= aim.goal else "fails" if faster.high < aim.goal else "tie"
     borne = "" if aim.z is None else f" and z = {aim.z}"
-    return Goal(
-        statement=f"{aim.scheme} with {aim.solver}{borne} is at least {aim.times:g} times faster than {aim.rival} with"
+    return replace(
+        aim,
+        statement=f"{aim.scheme} with {aim.solver}{borne} is at least {aim.goal:g} times faster than {aim.rival} with"
         f" {aim.rival_solver} (sharing {row.sharing}{', chunked' if row.chunked else ''})",
-        dataset=aim.dataset,
         target_accuracy=row.target_accuracy,
         verdict=verdict,
         evidence=evidence,
         sharing=row.sharing,
-        charged=True,
-        scheme=aim.scheme,
-        solver=aim.solver,
-        rival=aim.rival,
-        rival_solver=aim.rival_solver,
         chunked=row.chunked,
-        goal=aim.times,
         speedup=ratio,
-        z=aim.z,
     )
 
 

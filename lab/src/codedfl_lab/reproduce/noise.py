@@ -9,19 +9,19 @@ how well it fits a row, and by the strongest adversary there is (``noise_audit``
 from __future__ import annotations
 
 import hashlib
-import json
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from codedfl.data.problem import Problem
 from codedfl.privacy.budget import DELTA, Budget
 from codedfl.privacy.calibration import advantage
-from codedfl.typing import Floats, JsonObject, Progress
+from codedfl.typing import Floats, Progress
 from codedfl_lab.comparing import paper
 from codedfl_lab.comparing.paper import EXPERIMENTS
+from codedfl_lab.comparing.results import Claim, Written
 from codedfl_lab.planning.noisy_totals import NoisyTotals, plain_ridge
 from codedfl_lab.reproduce.noise_audit import FAULTS, AuditRow, audit
 from codedfl_lab.reproduce.scope import Scope, software_versions
@@ -73,7 +73,7 @@ class NoiseRow:
 
 
 @dataclass(frozen=True)
-class NoiseResults:
+class NoiseResults(Written):
     """The outcome of the study."""
 
     rows: tuple[NoiseRow, ...]
@@ -89,34 +89,34 @@ class NoiseResults:
 
     name: str = "noise"
 
-    def to_json(self) -> JsonObject:
-        return asdict(self)
-
-    def json_bytes(self) -> bytes:
-        return (json.dumps(self.to_json(), indent=1) + "\n").encode()
-
     @property
-    def verdicts(self) -> list[tuple[bool, str]]:
+    def claims(self) -> list[Claim]:
         """What the study set out to show, and whether it does."""
         near = [row for row in self.rows if row.expected is not None and row.epsilon is not None]
         far = max((abs(100 * row.shrunken - row.expected) for row in near if row.expected is not None), default=None)
-        below = all(row.membership <= row.bound for row in self.rows if row.epsilon is not None)
         sound = [row for row in self.audits if row.fault == FAULTS[0]]
         broken = [row for row in self.audits if row.fault != FAULTS[0]]
-        found = []
-        if far is not None and not self.quick:
-            found.append((far <= 1.0, f"accuracy is within one point of what was measured before: {far:.1f} at most"))
-        found.append((below, "a membership test by the fit of a row stays below the bound of epsilon"))
-        found.append(
+        found = [
             (
+                "a membership test by the fit of a row stays below the bound of epsilon",
+                all(row.membership <= row.bound for row in self.rows if row.epsilon is not None),
+                ", ".join(f"{row.membership:.3f} of {row.bound:.3f}" for row in self.rows if row.epsilon is not None),
+            ),
+            (
+                "the strongest adversary stays below the bound, and shows no epsilon above the stated one",
                 all(row.advantage <= row.bound and not row.caught for row in sound),
-                "the strongest adversary stays below the bound, and shows no epsilon above the stated one: "
-                + ", ".join(f"{row.shown:.2f} of {row.epsilon:g}" for row in sound),
-            )
-        )
-        caught = ", ".join(f"{row.fault} ({row.shown:.2f})" for row in broken)
-        found.append((all(row.caught for row in broken), f"it catches planted faults: {caught}"))
-        return found
+                ", ".join(f"{row.shown:.2f} of {row.epsilon:g}" for row in sound),
+            ),
+            (
+                "it catches planted faults",
+                all(row.caught for row in broken),
+                ", ".join(f"{row.fault} ({row.shown:.2f})" for row in broken),
+            ),
+        ]
+        if far is not None and not self.quick:
+            before = "accuracy is within one point of what was measured before"
+            found.insert(0, (before, far <= 1.0, f"{far:.1f} at most"))
+        return [Claim(words, "all", None, "holds" if holds else "fails", why) for words, holds, why in found]
 
 
 def reproduce_noise(

@@ -19,7 +19,7 @@ from codedfl_lab import datasets
 from codedfl_lab.comparing import paper
 from codedfl_lab.comparing.comparison import Settings
 from codedfl_lab.comparing.paper import Experiment
-from codedfl_lab.costs import Conditions
+from codedfl_lab.costs.times import Conditions
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.fleet.latency import SharingConvention
 

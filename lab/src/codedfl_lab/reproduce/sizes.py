@@ -26,7 +26,7 @@ from codedfl_lab.baselines.light_secagg import LightSecAgg
 from codedfl_lab.comparing.comparison import Entry, Settings, Trained
 from codedfl_lab.comparing.results import AtSize
 from codedfl_lab.comparing.timed_scheme import TimedScheme, Workload
-from codedfl_lab.costs import Conditions
+from codedfl_lab.costs.times import Conditions
 from codedfl_lab.reproduce.reproduce import as_the_paper
 
 CHUNK_BITS = 12_000  # a packet of 1 500 bytes, each with its own retransmissions

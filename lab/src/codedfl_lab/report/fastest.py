@@ -1,21 +1,63 @@
-"""The four that a comparison comes down to: conventional FL, the paper's scheme, ours, and the fair rival.
+"""Who is fastest, in words: one sentence for a whole race, and the four that it comes down to.
 
-The fair rival is conventional FL with our solver: what it gains is the solver's, what is left is the code's.
+The four are conventional FL, the paper's scheme, ours, and the fair rival: conventional FL with our solver. What it
+gains is the solver's, what is left is the code's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from codedfl.protocol.schemes.coded_padded import CodedPadded
-from codedfl.report.text import seconds
+from codedfl.report.text import number, seconds
 from codedfl_lab.baselines.conventional import Conventional
 from codedfl_lab.comparing.names import FAIR_RIVAL, name_in_sentence
 from codedfl_lab.comparing.results import SchemeResult
-from codedfl_lab.report.rows import by_time, entries_at, split_of_gain, times_faster
+from codedfl_lab.report.rows import by_time, entries_at, listed, split_of_gain, times_faster
 
 BASELINE, PAPER_SCHEME = Conventional.name, CodedPadded.name
+
+
+def takes(entry: SchemeResult) -> str:
+    """Such as "takes 37.2 s, 38.6 times faster than conventional FL", or that it never gets there."""
+    median, faster = entry.time_to_target_s.median, entry.speedup_over_conventional.median
+    if median is None:
+        return "never gets there"
+    return f"takes {seconds(median)}" + (f", {times_faster(faster)} than conventional FL" if faster else "")
+
+
+def who_is_fastest(entries: Iterable[SchemeResult], goal: str) -> str:
+    """Who is first, by how much and why, what its server sees, who never gets there; the table says who cannot run."""
+    ranked = sorted((one for one in entries if one.reason is None), key=by_time)
+    best = ranked[0].time_to_target_s.median if ranked else None
+    if best is None:
+        return f"No scheme reaches {goal} in half of the seeds: take a lower target or more epochs."
+    first = ranked[0]
+    sentence = f"To {goal}, {name_in_sentence(first)} is fastest with {seconds(best)}"
+    plain = next((one for one in ranked if one.scheme == BASELINE), None)
+    if plain is not None and plain is not first:
+        if plain.time_to_target_s.median is None:
+            sentence += f", where conventional FL {'gets in few seeds' if plain.seeds_reached else 'never gets'}"
+        else:
+            gain = times_faster(first.speedup_over_conventional.median or 1.0)
+            sentence += f", {gain} than conventional FL with its {seconds(plain.time_to_target_s.median)}"
+            sentence += split_of_gain(first)
+    private = next((one for one in ranked if one.private), None)
+    privately = None if private is None else private.time_to_target_s.median
+    if private is first:
+        sentence += ", and its server sees only the total"
+    elif private is None or privately is None:
+        sentence += "; no scheme whose server sees only the total gets there"
+    else:
+        sentence += (
+            f"; the fastest whose server sees only the total, {name_in_sentence(private)}, takes"
+            f" {seconds(privately)}, {number(privately / best)} times as long"
+        )
+    lost = [name_in_sentence(one) for one in ranked[1:] if one.time_to_target_s.median is None and one is not plain]
+    if lost:
+        sentence += f"; {listed(lost)} never {'gets' if len(lost) == 1 else 'get'} there"
+    return sentence + "."
 
 
 @dataclass(frozen=True)
