@@ -338,7 +338,7 @@ def test_in_training_the_error_names_how_many_and_which(training: Network):
         server.go_on_without(["device-3", "device-1"])
     assert str(caught.value) == (
         "epoch 1 needs 3 answers (D - alpha + 1) but only 2 devices are alive:"
-        " 1 more needed, missing are device-1, device-3"
+        " 1 more needed, without device-1, device-3"
     )
     assert caught.value.missing == ("device-1", "device-3")
     assert caught.value.model is None

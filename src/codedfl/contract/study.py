@@ -339,6 +339,11 @@ class Study:
         return 2 if self.noise is None else max(2, self.noise.honest)
 
     @property
+    def least_owners(self) -> int:
+        """How many owners, in whole pods, a total has at least."""
+        return max(self.least_participants, self.colluders + self.honest)
+
+    @property
     def least_pod_rows(self) -> int:
         """Rows that every total over a pod must have."""
         return self.least_alike if self.least_rows is None else self.least_rows
