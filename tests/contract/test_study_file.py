@@ -70,7 +70,13 @@ def test_what_a_file_says():
     )
     assert study.target == NumberTarget("days", (0.0, 60.0), 1.0)
     assert (study.least_participants, study.max_rows, study.max_rows_per_device) == (4, 1000, 300)
-    assert (study.features, study.colluders, study.edition, study.smallest_cell, study.points) == ("linear", 1, 1, 5, 1)
+    assert (study.features, study.colluders, study.edition, study.smallest_cell, study.most_points) == (
+        "linear",
+        1,
+        1,
+        5,
+        1,
+    )
     assert study.design_names == ("age", "crp", "crp missing", "ward = b")
     assert study.least_alike == 10
     assert study.statistics == ("cells", "gram")
