@@ -228,8 +228,7 @@ def _column(said: Unchecked, usual_scale: str) -> StudyColumn:
     scale = _typed(f"scale of column {name!r}", said.get("scale", usual_scale), str)
     if kind == "derived":
         return StudyColumn(DerivedColumn(name, factors=_factors(name, said.get("factors"))), ends, step, scale)
-    numbers = tuple(_typed(codes, one, float) for one in _codes(codes, said))
-    return StudyColumn(NumberColumn(name, missing, indicator, numbers, in_model), ends, step, scale)
+    return StudyColumn(NumberColumn(name, missing, indicator, _codes(codes, said), in_model), ends, step, scale)
 
 
 def _factors(name: str, value: Any) -> tuple[Factor, ...]:
@@ -257,8 +256,7 @@ def _target(said: Unchecked) -> NumberTarget | ClassTarget:
         ends = _range(f"range of the target {name!r}", said["range"])
         if "step" not in said:
             raise InvalidInput(no_step(f"the target {name!r}"))
-        numbers = tuple(_typed(what, one, float) for one in codes)
-        return NumberTarget(name, ends, _typed(f"step of the target {name!r}", said["step"], float), numbers)
+        return NumberTarget(name, ends, _typed(f"step of the target {name!r}", said["step"], float), codes)
     classes = said["classes"]
     if isinstance(classes, list) and classes and all(type(one) is int and abs(one) < 2**53 for one in classes):
         return ClassTarget(name, tuple(classes), codes)
