@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import ClassVar
 
-from codedfl.code.roles import RoleCode, deal_roles
+from codedfl.code.roles import RoleCode, deal_cells
 from codedfl.crypto import sealed
 from codedfl.errors import InvalidInput, MessageRefused, NotEnoughDevices
 from codedfl.protocol.agreement import Agreement, Member
@@ -91,7 +91,7 @@ class RoleServerSharing(ServerSharing):
         owners = joined - plan.helpers
         if len(self._whole_names(owners)) < self._least_owners:  # before anybody uploads in vain
             raise self._too_few_owners(owners)
-        roles = deal_roles(holders, n_roles)
+        roles = {name: cell.role for name, cell in deal_cells(holders, n_roles).items()}
         invitation, helpers = self._session.invitation, plan.helpers & joined
         return Agreement.freeze(invitation, members, initial_model, roles=roles, helpers=helpers)
 
