@@ -1,4 +1,4 @@
-"""An upload of role keys is signed, and with z >= 1 not sealed: its pads hide it from everybody with at most z roles."""
+"""An upload of role keys is signed, and with z >= 1 not sealed: its pads hide it from whoever has at most z roles."""
 
 from __future__ import annotations
 
