@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from crafted import refused
@@ -22,7 +23,7 @@ def uploaded(colluders: int) -> tuple[Network, Message]:
     return network, next(decoded(list(network.up[SENDER]), Kind.SHARES))
 
 
-def again(network: Network, message: Message, **changes: object) -> bytes:
+def again(network: Network, message: Message, **changes: Any) -> bytes:
     """Changed, and signed by its sender all the same."""
     return replace(message, **changes).signed_by(network.devices[SENDER].identity).encode()
 
