@@ -15,7 +15,7 @@ from codedfl.analyses.kernel import conduct_kernel
 from codedfl.analyses.linear import LinearTotal
 from codedfl.analyses.scoring import NumberScore, Score, ask_score
 from codedfl.contract.merging import Merged, merged_study
-from codedfl.contract.study import Study
+from codedfl.contract.study import Study, SubModel
 from codedfl.data.model import TrainedModel
 from codedfl.errors import InvalidInput
 from codedfl.statistics.statistic import Ask
@@ -58,7 +58,7 @@ class LinearFinding:
             "columns": list(self.columns),
             "no_model": self.no_model,
             "score": None if self.score is None else self.score.to_dict(),
-            "coefficients": None if self.inference is None else self.inference.to_dicts(),
+            "inference": None if self.inference is None else self.inference.to_dict(),
             "no_inference": self.no_inference,
         }
 
@@ -97,7 +97,7 @@ class StudyFindings:
             "rows": self.rows,
             "score": None if self.score is None else self.score.to_dict(),
             "no_score": self.no_score,
-            "coefficients": None if self.inference is None else self.inference.to_dicts(),
+            "inference": None if self.inference is None else self.inference.to_dict(),
             "no_inference": self.no_inference,
             "models": [one.to_dict() for one in self.models],
             "merged": [list(one) for one in self.merged],
@@ -139,16 +139,14 @@ def conduct(study: Study) -> Generator[Ask, Any, StudyFindings]:
         model, score, why, total = yield from conduct_kernel(study, merged, why)
         return StudyFindings(model, score, why, None, "", cells[0], (), total, merged)
     integers: list[int] = yield Ask("gram", merged)
-    found = refit(study, integers, merged, inference=study.inference)
+    found = refit(study, integers, merged)
     if found.model is None:
         raise InvalidInput(found.no_model)
     score = found.score
     if "score" in study.statistics and not why:
         final = LinearTotal(merged_study(study, merged), integers)
         score, why = yield from ask_score(final.study, merged, final.on_design(found.model.theta).ravel())
-    models = tuple(
-        refit(study, integers, merged, one.columns, one.regularisation, one.inference, one.name) for one in study.models
-    )
+    models = tuple(refit(study, integers, merged, one) for one in study.models)
     return StudyFindings(
         found.model, score, why, found.inference, found.no_inference, integers[0], models, integers, merged
     )
@@ -158,41 +156,50 @@ def refit(
     study: Study,
     total: Sequence[int],
     merged: Sequence[Sequence[int]] = (),
-    columns: Iterable[str] | None = None,
-    regularisation: float | None = None,
-    inference: bool = False,
-    name: str = "",
+    wanted: SubModel | None = None,
     level: float = 0.95,
 ) -> LinearFinding:
     """One more linear model of a total that is there already: no device is asked for anything.
 
     total, merged: as ``StudyFindings`` has them.
-    columns: the columns of the table that the model has; None takes all. Columns that were merged away are left out.
-    regularisation: None is the study's.
-    inference: whether standard errors and p values are made, at this ``level`` of the confidence intervals.
+    wanted: the model; None is the study's own. Columns that were merged away are left out.
+    level: of the confidence intervals.
 
     Examples
     --------
     >>> from codedfl.analyses import refit
-    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
+    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn, SubModel
     >>> from codedfl.data.columns import NumberColumn
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
     >>> study = Study("stays", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3, held_out=0.0)
-    >>> found = refit(study, [3, 0, 0, 200, 200, 201], inference=True)
+    >>> found = refit(study, [3, 0, 0, 200, 200, 201], wanted=SubModel("age", ("age",), inference=True))
     >>> found.inference.coefficients.round(6)
     array([-30.,   1.])
     """
-    linear = LinearTotal(merged_study(study, tuple(map(tuple, merged))), total)
-    if columns is not None:
-        wanted, known = set(columns), {one.column.name for one in study.columns}
-        left = {one.column.name for one in linear.study.columns}
-        linear = linear.only(wanted - (known - left))
+    linear = linear_total(study, total, merged, wanted.columns if wanted else None)
+    wanted = wanted or SubModel("", study.table_columns.names, study.regularisation, study.inference)
     names = tuple(one.column.name for one in linear.study.columns)
-    about = {"digest": study.digest().hex(), **({"model": name} if name else {})}
-    model, no_model = _or_why_not(lambda: linear.model(regularisation, **about))
-    found, no_inference = _or_why_not(lambda: linear.ols(level=level)) if inference else (None, "")
+    about = {"digest": study.digest().hex(), **({"model": wanted.name} if wanted.name else {})}
+    model, no_model = _or_why_not(lambda: linear.model(wanted.regularisation, **about))
+    found, no_inference = _or_why_not(lambda: linear.ols(level=level)) if wanted.inference else (None, "")
     score = None if model is None else linear.score(model.theta)
-    return LinearFinding(name, names, model, no_model, score, found, no_inference)
+    return LinearFinding(wanted.name, names, model, no_model, score, found, no_inference)
+
+
+def linear_total(
+    study: Study, total: Sequence[int], merged: Sequence[Sequence[int]] = (), columns: Iterable[str] | None = None
+) -> LinearTotal:
+    """The total with its levels merged, of these columns alone; None takes all. Columns merged away are left out.
+
+    Examples
+    --------
+    See ``refit``, which makes a model of it.
+    """
+    linear = LinearTotal(merged_study(study, tuple(map(tuple, merged))), total)
+    if columns is None:
+        return linear
+    gone = set(study.table_columns.names) - set(linear.study.table_columns.names)
+    return linear.only([name for name in columns if name not in gone])
 
 
 _Result = TypeVar("_Result")

@@ -9,7 +9,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn, SubModel
+from codedfl.contract.study import GCV, ClassTarget, NumberTarget, Study, StudyColumn, SubModel
 from codedfl.contract.study_columns import no_step
 from codedfl.data.columns import CategoryColumn, DerivedColumn, NumberColumn, as_text
 from codedfl.data.derived import Factor
@@ -47,7 +47,7 @@ SECTIONS: dict[str, dict[str, str]] = {
 }
 _TYPES: dict[str, type] = {
     **dict.fromkeys(("name", "purpose", "id", "formula", "features", "encoder", "roster", "server_key", "solver"), str),
-    **dict.fromkeys(("gamma", "encoder_bound", "regularisation", "held_out"), float),
+    **dict.fromkeys(("gamma", "encoder_bound", "held_out"), float),
     **dict.fromkeys(("inference", "complete_cases"), bool),
 }
 COLUMN_KEYS = {
@@ -56,6 +56,7 @@ COLUMN_KEYS = {
     "derived": ("name", "kind", "factors", "range", "step", "scale"),
 }
 _MATRIX = ("columns", "range", "step")
+_WEIGHT = "regularisation"
 _MODEL = ("name", "columns", "regularisation", "inference")
 _NOISE: dict[str, type] = {"epsilon": float, "delta": float, "honest": int, "clip_norm": float}
 _REQUIRED = ("name", "max_rows", "max_rows_per_device", "least_participants")
@@ -131,7 +132,10 @@ def _study(content: Unchecked) -> Study:
             _known(f"[{section}]", part, set(keys))
         for key, name in keys.items():
             if key in part:
-                said[name] = _typed(f"{section}.{key}" if section else key, part[key], _TYPES.get(name, int))
+                what = f"{section}.{key}" if section else key
+                said[name] = (
+                    _weight(what, part[key]) if key == _WEIGHT else _typed(what, part[key], _TYPES.get(name, int))
+                )
     for name in _REQUIRED:
         if name not in said:
             raise InvalidInput(f"{name} must be said, got nothing")
@@ -176,12 +180,10 @@ def _model(said: Unchecked) -> SubModel:
     name = _typed("name of a model", said.get("name"), str)
     _known(f"model {name!r}", said, set(_MODEL))
     columns = _texts(f"columns of the model {name!r}", said.get("columns"))
-    rest = {
-        key: _typed(f"{key} of the model {name!r}", said[key], kind)
-        for key, kind in (("regularisation", float), ("inference", bool))
-        if key in said
-    }
-    return SubModel(name, columns, **rest)
+    weight = _weight(f"regularisation of the model {name!r}", said.get(_WEIGHT, 0.0))
+    return SubModel(
+        name, columns, weight, _typed(f"inference of the model {name!r}", said.get("inference", False), bool)
+    )
 
 
 def _matrix(said: Unchecked) -> tuple[StudyColumn, ...]:
@@ -264,6 +266,11 @@ def _texts(what: str, value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
         raise InvalidInput(f"{what} must be a list of texts, got {value!r}")
     return tuple(value)
+
+
+def _weight(what: str, value: Any) -> float | str:
+    weight: float | str = value if value == GCV else _typed(what, value, float)
+    return weight
 
 
 def _optional(what: str, said: Unchecked, key: str, kind: type) -> Any:
