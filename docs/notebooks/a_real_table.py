@@ -55,15 +55,8 @@ sample = read_file(folder / "tables" / "clinic-1.csv")
 draft = draft_study(sample, "progression", "diabetes", (), 6)
 text = "\n".join(line for line in draft.splitlines() if not line.startswith(("range = ", "step = ")))
 for name, (low, high, step) in {
-    "age": (0, 110, 1),
-    "bmi": (10, 60, 0.1),
-    "pressure": (30, 200, 0.01),
-    "tc": (50, 400, 1),
-    "ldl": (0, 350, 0.2),
-    "hdl": (0, 150, 0.5),
-    "tch": (0, 15, 0.01),
-    "ltg": (2, 8, 0.0001),
-    "glucose": (30, 300, 1),
+    "age": (0, 110, 1), "bmi": (10, 60, 0.1), "pressure": (30, 200, 0.01), "tc": (50, 400, 1), "ldl": (0, 350, 0.2),
+    "hdl": (0, 150, 0.5), "tch": (0, 15, 0.01), "ltg": (2, 8, 0.0001), "glucose": (30, 300, 1),
     "progression": (0, 400, 1),
 }.items():
     text = text.replace(f'name = "{name}"', f'name = "{name}"\nrange = [{low}, {high}]\nstep = {step}')
@@ -103,9 +96,7 @@ refusals = ready.approve(tables, Policy())
 print(f"in pods of {[len(pod) for pod in ready.roster.pods]}; who would refuse: {refusals}")
 done = rehearse(ready, np.random.default_rng(0), fleet_timing(Fleet.load("paper")))
 findings = done.findings
-print(
-    f"{findings.rows} rows, R^2 on held-out rows: {findings.score.r_squared if findings.score else findings.no_score}"
-)
+print(f"{findings.rows} rows, R^2 on held-out rows: {findings.score.r_squared if findings.score else findings.no_score}")
 print(f"{1000 * done.seconds:.1f} ms on the paper's devices")
 
 # %% [markdown]

@@ -24,7 +24,6 @@ print(problem)
 # At Theta = 0 the gradient of a device is -X'Y: for each class the sum of its rows. The server divides and looks. Here
 # rows are sorted by label, so each device has one or two digits; its largest column is drawn.
 
-
 # %%
 def gradient_of(device):
     """What the device sends in the first epoch of conventional FL."""

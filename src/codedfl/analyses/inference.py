@@ -90,7 +90,7 @@ class LeastSquaresFit:
     @property
     def f_p(self) -> float:
         """P value of ``f``."""
-        return float(_distributions().f.sf(self.f, self.columns, self.freedom))
+        return float(distributions().f.sf(self.f, self.columns, self.freedom))
 
     @property
     def log_likelihood(self) -> float:
@@ -228,7 +228,7 @@ class Inference:
     def __post_init__(self) -> None:
         if not 0 < self.level < 1:
             raise InvalidInput(f"level must lie between 0 and 1, got {self.level}")
-        _distributions()  # whoever has no p values learns it here
+        distributions()  # whoever has no p values learns it here
 
     def __repr__(self) -> str:
         return f"<Inference of {len(self.names)} coefficients from {self.rows} rows>"
@@ -251,12 +251,12 @@ class Inference:
     @cached_property
     def p(self) -> Floats:
         """Two-sided, of the hypothesis that the coefficient is zero."""
-        return np.asarray(2 * _distributions().t.sf(np.abs(self.t), self.freedom))
+        return np.asarray(2 * distributions().t.sf(np.abs(self.t), self.freedom))
 
     @cached_property
     def reach(self) -> float:
         """Standard errors on either side that make the confidence interval."""
-        return float(_distributions().t.ppf((1 + self.level) / 2, self.freedom))
+        return float(distributions().t.ppf((1 + self.level) / 2, self.freedom))
 
     @property
     def low(self) -> Floats:
@@ -287,7 +287,7 @@ class Inference:
         if not row.any():
             raise InvalidInput("a contrast must have at least one coefficient beside the reference, got none")
         estimate, error = float(row @ self.coefficients) - value, float(row @ self.covariance @ row) ** 0.5
-        p = float(2 * _distributions().t.sf(abs(estimate / error), self.freedom))
+        p = float(2 * distributions().t.sf(abs(estimate / error), self.freedom))
         reach = self.reach * error
         return Contrast(estimate, error, estimate / error, p, estimate - reach, estimate + reach)
 
@@ -298,7 +298,7 @@ class Inference:
             strange = sorted(set(names) - set(self.names)) or ["none"]
             raise InvalidInput(f"a coefficient must be one of {', '.join(self.names)}, got {strange[0]!r}")
         places = [self.names.index(name) for name in names]
-        b, among, laws = self.coefficients[places], len(places), _distributions()
+        b, among, laws = self.coefficients[places], len(places), distributions()
         statistic = float(b @ np.linalg.solve(self.covariance[np.ix_(places, places)], b)) / among
         if math.isinf(self.freedom):
             p = laws.chi2.sf(statistic * among, among)
@@ -373,8 +373,15 @@ def _two_columns(facts: list[tuple[str, str]]) -> list[str]:
     ]
 
 
-def _distributions() -> ModuleType:
-    """Student's distribution and others. Imported here, since nobody but who makes p values needs scipy."""
+def distributions() -> ModuleType:
+    """Student's distribution and others of scipy, which nobody but who makes p values needs.
+
+    Examples
+    --------
+    >>> from codedfl.analyses.inference import distributions
+    >>> round(2 * distributions().norm.sf(1.96), 3)
+    0.05
+    """
     try:
         from scipy import stats
     except ImportError:

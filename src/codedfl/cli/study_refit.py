@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from codedfl.analyses import Inference, LinearTotal, linear_total, refit
+from codedfl.analyses import Inference, LinearTotal, refit
+from codedfl.analyses.analysis import Totals
 from codedfl.analyses.driving import TOTAL_FILE, read_total
 from codedfl.analyses.inference import Contrast
 from codedfl.cli import options
@@ -59,7 +60,7 @@ def refit_study(
     found = refit(loaded, total, merged, SubModel("refit", tuple(wanted), weight, inference=number), level)
     show_model(screen, found)
     outcome = {"command": "study refit", **found.to_dict()}
-    linear = linear_total(loaded, total, merged, wanted)
+    linear = Totals(loaded, (), merged, total).linear(wanted)
     if found.inference is not None:
         tests = [found.inference.joint(_coefficients(linear, options.listed(one))) for one in test or ()]
         contrasts = {one: _contrast(found.inference, one) for one in contrast or ()}
