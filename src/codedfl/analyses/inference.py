@@ -379,7 +379,7 @@ def distributions() -> ModuleType:
     Examples
     --------
     >>> from codedfl.analyses.inference import distributions
-    >>> round(2 * distributions().norm.sf(1.96), 3)
+    >>> round(float(2 * distributions().norm.sf(1.96)), 3)
     0.05
     """
     try:
