@@ -49,7 +49,7 @@ def test_coefficients_with_standard_errors_where_the_study_allows_them(run: Run,
     text = Path("study.toml").read_text()
     Path("study.toml").write_text(text.replace("inference = false", "inference = true"))
     result = run("study", "rehearse", "study.toml", "--tables", clinics, "--json", "-")
-    found = {one["name"]: one for one in json.loads(result.stdout)["coefficients"]}
+    found = {one["name"]: one for one in json.loads(result.stdout)["inference"]["coefficients"]}
     assert list(found) == ["constant", "age", "sex = m", "crp", "crp missing"]
     assert found["sex = m"]["coefficient"] == pytest.approx(3.0, abs=4 * found["sex = m"]["standard_error"])
     assert found["age"]["p"] < 1e-6

@@ -5,7 +5,7 @@ Every driver runs this one generator, in process, in virtual time or on real mac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -58,7 +58,7 @@ class LinearFinding:
             "columns": list(self.columns),
             "no_model": self.no_model,
             "score": None if self.score is None else self.score.to_dict(),
-            "coefficients": None if self.inference is None else self.inference.to_dicts(),
+            "inference": None if self.inference is None else self.inference.to_dict(),
             "no_inference": self.no_inference,
         }
 
@@ -106,7 +106,7 @@ class StudyFindings:
             "rows": self.rows,
             "score": None if self.score is None else self.score.to_dict(),
             "no_score": self.no_score,
-            "coefficients": None if self.inference is None else self.inference.to_dicts(),
+            "inference": None if self.inference is None else self.inference.to_dict(),
             "no_inference": self.no_inference,
             "models": [one.to_dict() for one in self.models],
             "merged": [list(one) for one in self.merged],
@@ -150,7 +150,7 @@ def conduct(study: Study) -> Generator[Ask, Any, StudyFindings]:
         return StudyFindings(model, score, why, None, "", cells[0], (), total, merged)
     integers: list[int] = yield Ask("gram", merged)
     totals = replace(totals, gram=integers)
-    found = refit(study, integers, merged, inference=study.inference)
+    found = refit(study, integers, merged)
     if found.model is None:
         raise InvalidInput(found.no_model)
     score = found.score
@@ -170,45 +170,41 @@ def conduct(study: Study) -> Generator[Ask, Any, StudyFindings]:
 def _linear(totals: Totals, model: SubModel) -> Generator[Ask, Any, Finding]:
     """Nobody is asked: the total is there."""
     yield from ()
-    of_total = (totals.study, totals.gram, totals.merged)
-    return refit(*of_total, model.columns, model.regularisation, model.inference, model.name)
+    return refit(totals.study, totals.gram, totals.merged, model)
 
 
 def refit(
     study: Study,
     total: Sequence[int],
     merged: Sequence[Sequence[int]] = (),
-    columns: Iterable[str] | None = None,
-    regularisation: float | None = None,
-    inference: bool = False,
-    name: str = "",
+    wanted: SubModel | None = None,
     level: float = 0.95,
 ) -> LinearFinding:
     """One more linear model of a total that is there already: no device is asked for anything.
 
     total, merged: as ``StudyFindings`` has them.
-    columns: the columns of the table that the model has; None takes all. Columns that were merged away are left out.
-    regularisation: None is the study's.
-    inference: whether standard errors and p values are made, at this ``level`` of the confidence intervals.
+    wanted: the model; None is the study's own. Columns that were merged away are left out.
+    level: of the confidence intervals.
 
     Examples
     --------
     >>> from codedfl.analyses import refit
-    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
+    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn, SubModel
     >>> from codedfl.data.columns import NumberColumn
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
     >>> study = Study("stays", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3, held_out=0.0)
-    >>> found = refit(study, [3, 0, 0, 200, 200, 201], inference=True)
+    >>> found = refit(study, [3, 0, 0, 200, 200, 201], wanted=SubModel("age", ("age",), inference=True))
     >>> found.inference.coefficients.round(6)
     array([-30.,   1.])
     """
-    linear = Totals(study, (), tuple(map(tuple, merged)), total).linear(None if columns is None else tuple(columns))
+    linear = Totals(study, (), tuple(map(tuple, merged)), total).linear(wanted.columns if wanted else None)
+    wanted = wanted or SubModel("", study.table_columns.names, study.regularisation, study.inference)
     names = tuple(one.column.name for one in linear.study.columns)
-    about = {"digest": study.digest().hex(), **({"model": name} if name else {})}
-    model, no_model = _or_why_not(lambda: linear.model(regularisation, **about))
-    found, no_inference = _or_why_not(lambda: linear.ols(level=level)) if inference else (None, "")
+    about = {"digest": study.digest().hex(), **({"model": wanted.name} if wanted.name else {})}
+    model, no_model = _or_why_not(lambda: linear.model(wanted.regularisation, **about))
+    found, no_inference = _or_why_not(lambda: linear.ols(level=level)) if wanted.inference else (None, "")
     score = None if model is None else linear.score(model.theta)
-    return LinearFinding(name, names, model, no_model, score, found, no_inference)
+    return LinearFinding(wanted.name, names, model, no_model, score, found, no_inference)
 
 
 _Result = TypeVar("_Result")

@@ -49,7 +49,7 @@ def show_model(screen: Screen, model: Finding) -> None:
     screen.say()
     screen.say(f"model {model.name}")
     for line in model.lines():
-        screen.say(f"  {line}")
+        screen.say(line)
 
 
 def score_facts(found: ClassScore | NumberScore) -> list[tuple[str, str]]:
