@@ -5,17 +5,17 @@ Every driver runs this one generator, in process, in virtual time or on real mac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from codedfl.analyses.cells import CellCounts, merge_rare, no_score
+from codedfl.analyses.analysis import Finding, Totals, analyse, register_analysis
+from codedfl.analyses.cells import merge_rare, no_score
 from codedfl.analyses.inference import Inference
 from codedfl.analyses.kernel import conduct_kernel
-from codedfl.analyses.linear import LinearTotal
 from codedfl.analyses.scoring import NumberScore, Score, ask_score
-from codedfl.contract.merging import Merged, merged_study
-from codedfl.contract.study import Study
+from codedfl.contract.merging import Merged
+from codedfl.contract.study import Study, SubModel
 from codedfl.data.model import TrainedModel
 from codedfl.errors import InvalidInput
 from codedfl.statistics.statistic import Ask
@@ -58,9 +58,18 @@ class LinearFinding:
             "columns": list(self.columns),
             "no_model": self.no_model,
             "score": None if self.score is None else self.score.to_dict(),
-            "coefficients": None if self.inference is None else self.inference.to_dicts(),
+            "inference": None if self.inference is None else self.inference.to_dict(),
             "no_inference": self.no_inference,
         }
+
+    def lines(self) -> list[str]:
+        """For people."""
+        found = [f"columns: {', '.join(self.columns)}"]
+        if self.score is not None:
+            found.append(f"R^2 {self.score.r_squared:.4f} on {self.score.rows} held-out rows")
+        if self.inference is not None:
+            found += self.inference.summary().splitlines()
+        return found + [f"none: {why}" for why in (self.no_model, self.no_inference) if why]
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +80,7 @@ class StudyFindings:
     score, no_score: on held-out rows, or why there is none.
     inference, no_inference: coefficients without a penalty, or why there are none; None and "" if nobody asked.
     rows: training rows of all devices; None with noise, where nobody knows it exactly.
-    models: the further linear models that the study names.
+    models: what the further models that the study names ended in.
     total: the integers of ``gram``. Whoever keeps them can ``refit`` without asking an owner again; empty if none were
         asked for.
     merged: rare levels that were merged, and marks of gaps that were dropped.
@@ -87,7 +96,7 @@ class StudyFindings:
     inference: Inference | None
     no_inference: str
     rows: int | None
-    models: tuple[LinearFinding, ...]
+    models: tuple[Finding, ...]
     total: list[int]
     merged: Merged
 
@@ -97,7 +106,7 @@ class StudyFindings:
             "rows": self.rows,
             "score": None if self.score is None else self.score.to_dict(),
             "no_score": self.no_score,
-            "coefficients": None if self.inference is None else self.inference.to_dicts(),
+            "inference": None if self.inference is None else self.inference.to_dict(),
             "no_inference": self.no_inference,
             "models": [one.to_dict() for one in self.models],
             "merged": [list(one) for one in self.merged],
@@ -134,65 +143,68 @@ def conduct(study: Study) -> Generator[Ask, Any, StudyFindings]:
     merged = merge_rare(study, cells)
     if study.takes_whole_rows:  # such features have no columns of their own that could pick out people
         merged = ()
-    why = no_score(study, CellCounts(study, cells)) if study.held_out else NO_ROWS
+    totals = Totals(study, cells, merged, ())
+    why = no_score(study, totals.counts) if study.held_out else NO_ROWS
     if study.features != "linear":
         model, score, why, total = yield from conduct_kernel(study, merged, why)
         return StudyFindings(model, score, why, None, "", cells[0], (), total, merged)
     integers: list[int] = yield Ask("gram", merged)
-    found = refit(study, integers, merged, inference=study.inference)
+    totals = replace(totals, gram=integers)
+    found = refit(study, integers, merged)
     if found.model is None:
         raise InvalidInput(found.no_model)
     score = found.score
     if "score" in study.statistics and not why:
-        final = LinearTotal(merged_study(study, merged), integers)
-        score, why = yield from ask_score(final.study, merged, final.on_design(found.model.theta).ravel())
-    models = tuple(
-        refit(study, integers, merged, one.columns, one.regularisation, one.inference, one.name) for one in study.models
-    )
+        point = totals.linear().on_design(found.model.theta).ravel()
+        totals.asked.append(point)
+        score, why = yield from ask_score(totals.final, merged, point)
+    models = []
+    for one in study.models:
+        models.append((yield from analyse(totals, one)))
     return StudyFindings(
-        found.model, score, why, found.inference, found.no_inference, integers[0], models, integers, merged
+        found.model, score, why, found.inference, found.no_inference, integers[0], tuple(models), integers, merged
     )
+
+
+@register_analysis(SubModel.kind)
+def _linear(totals: Totals, model: SubModel) -> Generator[Ask, Any, Finding]:
+    """Nobody is asked: the total is there."""
+    yield from ()
+    return refit(totals.study, totals.gram, totals.merged, model)
 
 
 def refit(
     study: Study,
     total: Sequence[int],
     merged: Sequence[Sequence[int]] = (),
-    columns: Iterable[str] | None = None,
-    regularisation: float | None = None,
-    inference: bool = False,
-    name: str = "",
+    wanted: SubModel | None = None,
     level: float = 0.95,
 ) -> LinearFinding:
     """One more linear model of a total that is there already: no device is asked for anything.
 
     total, merged: as ``StudyFindings`` has them.
-    columns: the columns of the table that the model has; None takes all. Columns that were merged away are left out.
-    regularisation: None is the study's.
-    inference: whether standard errors and p values are made, at this ``level`` of the confidence intervals.
+    wanted: the model; None is the study's own. Columns that were merged away are left out.
+    level: of the confidence intervals.
 
     Examples
     --------
     >>> from codedfl.analyses import refit
-    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
+    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn, SubModel
     >>> from codedfl.data.columns import NumberColumn
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
     >>> study = Study("stays", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3, held_out=0.0)
-    >>> found = refit(study, [3, 0, 0, 200, 200, 201], inference=True)
+    >>> found = refit(study, [3, 0, 0, 200, 200, 201], wanted=SubModel("age", ("age",), inference=True))
     >>> found.inference.coefficients.round(6)
     array([-30.,   1.])
     """
-    linear = LinearTotal(merged_study(study, tuple(map(tuple, merged))), total)
-    if columns is not None:
-        wanted, known = set(columns), {one.column.name for one in study.columns}
-        left = {one.column.name for one in linear.study.columns}
-        linear = linear.only(wanted - (known - left))
+    linear = Totals(study, (), tuple(map(tuple, merged)), total).linear(wanted.columns if wanted else None)
+    wanted = wanted or SubModel("", study.table_columns.names, study.regularisation, study.inference)
     names = tuple(one.column.name for one in linear.study.columns)
-    about = {"digest": study.digest().hex(), **({"model": name} if name else {})}
-    model, no_model = _or_why_not(lambda: linear.model(regularisation, **about))
-    found, no_inference = _or_why_not(lambda: linear.ols(level=level)) if inference else (None, "")
+    about = {"digest": study.digest().hex(), **({"model": wanted.name} if wanted.name else {})}
+    model, no_model = _or_why_not(lambda: linear.model(wanted.regularisation, **about))
+    found, no_inference = _or_why_not(lambda: linear.ols(level=level)) if wanted.inference else (None, "")
     score = None if model is None else linear.score(model.theta)
-    return LinearFinding(name, names, model, no_model, score, found, no_inference)
+    return LinearFinding(wanted.name, names, model, no_model, score, found, no_inference)
 
 
 _Result = TypeVar("_Result")

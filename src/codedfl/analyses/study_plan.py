@@ -174,7 +174,7 @@ class StudyRun:
         study = self.study
         return make_solver(
             study.solver,
-            regularisation=study.regularisation,
+            regularisation=float(study.regularisation),
             epochs=study.epochs,
             gram=study.noise is not None,
             noise=self._noise[1],

@@ -172,14 +172,17 @@ class Ledger:
             return (
                 f"the statistic must follow from the study ({', '.join(study.statistics)}), got {ask.statistic!r:.40}"
             )
-        given = [one for one in self.contributions if (one.digest, one.statistic) == (digest, ask.statistic)]
-        if ask.digest(study) in {one.argument for one in given}:
+        pointed = ask.statistic in study.at_points
+        alike = study.at_points if pointed else {ask.statistic}
+        given = {one.argument for one in self.contributions if one.digest == digest and one.statistic in alike}
+        if ask.digest(study) in given:
             return ""
-        most = study.points if ask.statistic == "score" else 1
-        if len({one.argument for one in given}) >= most:
+        most = study.most_points if pointed else study.most_asks(ask.statistic)
+        if len(given) >= most:
+            asked = " and ".join(sorted(alike))
             return (
-                f"arguments of {ask.statistic} must be at most {most} over the life of the study, got one more: what"
-                " the server asked for before it may ask for again, anything else needs a new edition of the study"
+                f"arguments of {asked} must be at most {most} over the life of the study, got one more: what the server"
+                " asked for before it may ask for again, anything else needs a new edition of the study"
             )
         return "" if approval.rho is not None else self._merge_objection(study, ask)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from codedfl.contract.models import GCV, StudyModel, SubModel
 from codedfl.contract.study_columns import ClassTarget, NumberTarget, StudyColumn, gaps
 from codedfl.data.canonical import canonical_digest
 from codedfl.data.columns import Columns, DerivedColumn, without_codes
@@ -30,7 +31,7 @@ from codedfl.data.features import (
     default_gamma,
 )
 from codedfl.data.model import TrainedModel
-from codedfl.data.preprocessing import Moments, Preprocessing
+from codedfl.data.preprocessing import Preprocessing
 from codedfl.data.recipe import Recipe
 from codedfl.data.tables import RawTable
 from codedfl.errors import InvalidInput
@@ -39,30 +40,11 @@ from codedfl.exact.ring import Ring
 from codedfl.privacy.budget import Budget
 from codedfl.typing import Floats, Integers, JsonObject, Rows
 
-__all__ = ["ClassTarget", "NumberTarget", "Study", "StudyColumn", "SubModel"]
+__all__ = ["GCV", "ClassTarget", "NumberTarget", "Study", "StudyColumn", "StudyModel", "SubModel"]
 
-_CONSTANT = 1e-12
 _LEAST_BITS = 2  # of an update's entries, and of the rows' grid in units of a column
 _MOST_TEXT = {"name": 200, "purpose": 4000, "formula": 1000}  # characters: what people read must fit a screen
 _MOST = 1 << 53
-
-
-@dataclass(frozen=True)
-class SubModel:
-    """One more linear model of the same total, on some of the study's columns: nobody sends anything for it.
-
-    name: the model's name.
-    columns: names of columns of the table.
-    regularisation, inference: as in ``Study``.
-
-    >>> SubModel("age only", ("age",)).inference
-    False
-    """
-
-    name: str
-    columns: tuple[str, ...]
-    regularisation: float = 0.0
-    inference: bool = False
 
 
 @dataclass(frozen=True)
@@ -85,7 +67,8 @@ class Study:
         only.
     smallest_cell: an honest server merges levels and gaps with fewer rows than this before it asks for sums.
     least_rows: rows that every total over a pod must have; None is ``least_alike``.
-    points: how many arguments of its own choice a server may send for one statistic (a score's Theta).
+    points: how many arguments of its own choice a server may send over all statistics that take any (a score's Theta,
+        the coefficients of an iteration); None is what the analyses need.
     features: what a row becomes: "linear", "rbf" (random features of a Gaussian kernel), "pca-rbf" (those of the first
         principal components), "onnx" (outputs of a frozen encoder) or "scattering" (wavelet coefficients of pictures).
     n_features: how many random features, or outputs of the encoder; linear ones are as many as the design columns.
@@ -94,10 +77,10 @@ class Study:
     components: how many principal components "pca-rbf" takes.
     encoder, encoder_bound: of "onnx": the SHA-256 of the file that every machine has, and where outputs are clipped.
     solver, epochs, regularisation: how the server finds Theta, in at most how many exchanges, and the weight of
-        |Theta|^2 against the mean squared error.
+        |Theta|^2 against the mean squared error; "gcv" has linear models choose it by generalised cross-validation.
     held_out: share of each device's rows kept out of training, for the score.
     inference: whether standard errors and p values are wanted.
-    models: more linear models of the same total.
+    models: more analyses of the same rows; a linear one is of the same total.
     noise: what hides single rows; None is none. With noise nothing else may be summed over rows: no moments, no score,
         no standard errors.
 
@@ -130,7 +113,7 @@ class Study:
     server_key: str = ""
     smallest_cell: int = 5
     least_rows: int | None = None
-    points: int = 1
+    points: int | None = None
     features: str = "linear"
     n_features: int = 500
     gamma: float | None = None
@@ -140,10 +123,10 @@ class Study:
     encoder_bound: float | None = None
     solver: str = "block-krylov"
     epochs: int = 50
-    regularisation: float = 1e-4
+    regularisation: float | str = 1e-4
     held_out: float = 0.2
     inference: bool = False
-    models: tuple[SubModel, ...] = ()
+    models: tuple[StudyModel, ...] = ()
     noise: Budget | None = None
 
     def __post_init__(self) -> None:
@@ -204,9 +187,13 @@ class Study:
             raise InvalidInput(
                 f"max_rows_per_device must be at most max_rows ({self.max_rows}), got {self.max_rows_per_device}"
             )
-        for name, low, high in (("regularisation", 0, np.inf), ("held_out", 0, 0.9)):
-            if not low <= getattr(self, name) <= high:
-                raise InvalidInput(f"{name} must be between {low} and {high:g}, got {getattr(self, name)}")
+        weight = self.regularisation
+        if weight != GCV and (isinstance(weight, str) or not 0 <= weight < np.inf):
+            raise InvalidInput(f"regularisation must be {GCV!r} or a number of at least 0, got {weight!r}")
+        if self.regularisation == GCV and (self.features != "linear" or self.noise is not None):
+            raise InvalidInput(f"regularisation must be a number but for linear features without noise, got {GCV!r}")
+        if not 0 <= self.held_out <= 0.9:
+            raise InvalidInput(f"held_out must be between 0 and 0.9, got {self.held_out}")
         for name in ("roster", "server_key"):
             value = getattr(self, name)
             if value and (len(value) != 64 or set(value) - set("0123456789abcdef")):
@@ -244,17 +231,7 @@ class Study:
         if len(set(names)) < len(names):
             raise InvalidInput(f"models must have different names, got {max(names, key=names.count)!r} twice")
         for one in self.models:
-            strange = [name for name in one.columns if name not in self.table_columns.names]
-            if strange or not one.columns or len(set(one.columns)) < len(one.columns):
-                raise InvalidInput(
-                    f"columns of the model {one.name!r} must be different columns of the study, got {list(one.columns)}"
-                )
-            if not 0 <= one.regularisation < np.inf:
-                raise InvalidInput(
-                    f"regularisation of the model {one.name!r} must be at least 0, got {one.regularisation}"
-                )
-            if one.inference and isinstance(self.target, ClassTarget):
-                raise InvalidInput(f"inference of the model {one.name!r} must go with a number to predict, got classes")
+            one.check({column.column.name: column for column in self.columns}, self.target)
 
     def _check_noise(self, noise: Budget) -> None:
         by_moments = [one.column.name for one in self.columns if any(one.by_moments)]
@@ -296,7 +273,7 @@ class Study:
             **{one.name: getattr(self, one.name) for one in fields(self) if one.name not in apart},
             "columns": [one.to_dict() for one in self.columns],
             "target": self.target.to_dict(),
-            "models": [asdict(one) for one in self.models],
+            "models": [one.to_dict() for one in self.models],
             "noise": None if self.noise is None else asdict(self.noise),
         }
 
@@ -322,7 +299,24 @@ class Study:
             # Every linear model of a number is scored by the Gram matrix of held-out rows.
             "score": self.held_out > 0 and (isinstance(self.target, ClassTarget) or self.features != "linear"),
         }
-        return tuple(name for name, needed in taken.items() if needed)
+        own = (name for name, needed in taken.items() if needed)
+        return tuple(dict.fromkeys((*own, *(name for model in self.models for name in model.statistics))))
+
+    @property
+    def most_points(self) -> int:
+        """How many arguments of the server's choice a device answers over the life of the study."""
+        if self.points is not None:
+            return self.points
+        return max(1, ("score" in self.statistics) + sum(model.points for model in self.models))
+
+    @property
+    def at_points(self) -> frozenset[str]:
+        """The statistics whose arguments are counted by ``most_points``, all together."""
+        return frozenset({"score"}.union(*(model.at_points for model in self.models)))
+
+    def most_asks(self, statistic: str) -> int:
+        """How many different arguments a statistic has that is not asked for at points: one per model that needs it."""
+        return max(1, sum(statistic in model.totals for model in self.models))
 
     @property
     def least_alike(self) -> int:
@@ -473,13 +467,12 @@ class Study:
         """Whether the covariance of the columns is summed before features can be made."""
         return self.features == PrincipalFourierFeatures.name
 
-    def recipe(self, moments: Moments | None = None, principal: Principal | None = None) -> Recipe:
-        """How rows become X and Y.
+    def recipe(self, principal: Principal | None = None) -> Recipe:
+        """How rows become X and Y, by the public ranges alone.
 
-        moments: means and variances of all columns of X over all devices, if the study needs them.
         principal: components of the scaled columns over all devices, if the study needs their covariance.
         """
-        preprocessing = self.preprocessing(moments)
+        preprocessing = self.preprocessing()
         gamma = default_gamma(preprocessing.n_columns) if self.gamma is None else self.gamma
         features: FeatureMap
         if self.needs_covariance:
@@ -521,7 +514,7 @@ class Study:
         """The model of a Theta that a solver found; the intercept of linear features is not penalised."""
         about = {"study": self.name, "digest": self.digest().hex(), "label": self.target.name, **provenance}
         if self.noise is None:
-            theta = recipe.unshrunk(theta, self.regularisation)
+            theta = recipe.unshrunk(theta, float(self.regularisation))
         return TrainedModel(theta, recipe, about)
 
     def bounds(self, recipe: Recipe) -> Bounds:
@@ -551,22 +544,10 @@ class Study:
             f" {np.max(reach):.2g} times its unit: narrow it, or give fewer max_rows"
         )
 
-    def preprocessing(self, moments: Moments | None) -> Preprocessing:
-        """The scaling of the columns of X."""
-        if self.needs_moments and moments is None:
-            raise InvalidInput("moments must be given for this study, got None")
+    def preprocessing(self) -> Preprocessing:
+        """The scaling of the columns of X: their public ranges become [0, 1]."""
         low, high = np.array([ends for one in self.columns for ends in one.ranges]).T
-        by_moments = np.array([flag for one in self.columns for flag in one.by_moments])
-        if moments is None:
-            return Preprocessing.from_range(low, high, len(low))
-        if len(moments.mean) != len(low):
-            raise InvalidInput(f"moments must be of the {len(low)} columns of X, got {len(moments.mean)}")
-        deviation = np.sqrt(moments.variance)
-        constant = deviation <= _CONSTANT * np.abs(moments.mean)
-        scale = np.where(by_moments, np.where(constant, 0.0, deviation), high - low)
-        divisor = np.where(scale > 0, scale, 1.0)
-        mean = moments.mean  # every column is centred
-        return Preprocessing(mean, scale, (low - mean) / divisor, (high - mean) / divisor)
+        return Preprocessing.from_range(low, high, len(low))
 
     def _frozen_encoder(self) -> FrozenEncoder:
         return FrozenEncoder(self.width, self.n_features, self.encoder_bound or 0.0, self.encoder or "")
