@@ -138,10 +138,11 @@ class _Served:
         self._watch.take(StageBegun(ask.statistic))
         log.info("asking for %s", ask.statistic)
         taken: list[Any] = []
+        owners: list[str] = []
 
         def keep(server: Server) -> None:
             solver, there = server.epochs.solver, {*(server.agreement.names if server.agreement else ())}
-            self._state["owners"][ask.statistic] = sorted(server.owner_names)
+            owners[:] = sorted(server.owner_names)
             self._absent = set(self._roster.keys) - there
             taken.append([str(one) for one in solver.numbers] if isinstance(solver, TakesTotal) else solver.model)
 
@@ -156,25 +157,36 @@ class _Served:
             watch=self._watch,
             ask=ask.encode(),
             absent=self._absent,
-            objection_to=self._objection_to,
+            objection_to=lambda names, declined: self._objection_to(ask, names, declined),
             keep=keep,
             clock=self._clock,
         )
         try:
             conductor.run()
+            if gone := self._gone_from(ask, owners):  # after they had joined
+                raise NotEnoughDevices(gone, ())
         except NotEnoughDevices as error:
             raise NotEnoughDevices(f"{error}. {_GO_ON}", error.missing, error.model) from None
+        self._state["owners"][ask.statistic] = owners
         return taken[0]
 
-    def _objection_to(self, names: Collection[str], declined: Collection[str]) -> str:
+    def _objection_to(self, ask: Ask, names: Collection[str], declined: Collection[str]) -> str:
         """Who is absent or declines, which pods that costs, and what helps."""
         missing = _missing(self._roster, set(names), set(declined))
+        if gone := self._gone_from(ask, names):
+            return f"{gone}; {missing}"
         if objection := too_few(self._study, self._roster, names):
             return f"{objection}; {missing}"
         if missing not in ("", self._told):
             log.warning(missing)
             self._told = missing
         return ""
+
+    def _gone_from(self, ask: Ask, names: Collection[str]) -> str:
+        """The totals of a model belong together, as steps of an iteration do: they are over the same rows, or wait."""
+        before = self._state["owners"].get("gram", ()) if ask.model else ()
+        gone = ", ".join(sorted(set(before) - set(names)))
+        return f"the model {ask.model!r} waits for {gone}: all its totals are over the same rows" if gone else ""
 
     def _server(self, run: StudyRun, introduced: Mapping[str, bytes]) -> Server:
         names = tuple(introduced)
