@@ -59,9 +59,10 @@ class Case:
         return ClassTarget(self.target, tuple(np.unique(values).tolist()))
 
     def _range(self, name: str) -> tuple[float, float]:
-        """In whole steps."""
+        """In whole steps; nothing is clipped, not by rounding either."""
         values, step = self.values[name], self.steps[name]
         low, high = np.floor(values.min() / step + 1e-9), np.ceil(values.max() / step - 1e-9)
+        low, high = low - (low * step > values.min()), high + (high * step < values.max())
         return float(low * step), float(high * step)
 
     def gridded(self, study: Study) -> dict[str, Floats]:

@@ -131,10 +131,42 @@ def test_a_table_is_checked_alone(run: Run, clinics: Path):
     (clinics / "bad.csv").write_text("patient_id;age;sex;crp;days\n1;50;x;1;2\n2;;f;1;2\n")
     bad = run("study", "check", "study.toml", clinics / "bad.csv", "--json", "-")
     assert bad.exit_code == 2
-    found = json.loads(bad.stdout)
+    (found,) = json.loads(bad.stdout)["tables"]
     assert [one["n_unknown"] for one in found["columns"]] == [0, 1, 0, 0]
     assert not found["usable"]
     assert bad.stderr.count("cannot be used: ") == 2
+
+
+def test_a_folder_of_ugly_tables_is_looked_at_as_a_whole(run: Run, clinics: Path):
+    header = "patient_id;age;sex;crp;days\n"
+    (clinics / "empty.csv").write_text(header)
+    rows = (f"{i};{30 + i};{'fm'[i % 2]};{'<5' if i == 3 else f'{i},13'};{i % 9}\n" for i in range(40))
+    (clinics / "odd.csv").write_text(header + "".join(rows))
+    (clinics / "torn.csv").write_text(header + "1;2\n")
+    found = run("study", "check", "study.toml", clinics)
+    assert found.exit_code == 2
+    assert [line for line in found.stderr.splitlines() if line.startswith("cannot")] == [
+        "cannot be used: empty.csv must have between 1 and 10000 rows, got 0",
+        "cannot be used: column 'crp' of odd.csv must hold numbers, got '<5' in row 4: write a number, or leave the"
+        " cell empty, or list it in missing_codes",
+        "cannot be used: line 2 of torn.csv must have 5 cells, got 2",
+    ]
+    assert found.stdout.splitlines()[-1] == "3 of 6 tables can take part, with 180 rows"
+    text = Path("study.toml").read_text()
+    codes = text.replace('name = "crp"\n', 'name = "crp"\nmissing_codes = ["<5", -9]\n')
+    Path("codes.toml").write_text(codes)
+    assert run("study", "check", "codes.toml", clinics / "odd.csv").stdout.splitlines()[-1] == (
+        "odd.csv: 40 rows, can take part"
+    )
+    (clinics / "torn.csv").unlink()
+    rehearsed = run("study", "rehearse", "study.toml", "--tables", clinics)
+    assert "empty would refuse: empty.csv must have between 1 and 10000 rows, got 0\n" in rehearsed.stderr
+    drafted = run("study", "new", clinics, "--target", "days", "--out", "all.toml", "--drop", "age", "--drop", "sex")
+    assert drafted.exit_code == 0
+    assert [one.column.name for one in load_study("all.toml").columns] == ["crp"], "both are dropped"
+    assert "# Noticed: 1 cell(s) of the sample are no numbers: study check names the first; see missing_codes.\n" in (
+        Path("all.toml").read_text()
+    )
 
 
 def test_a_study_is_shown_before_anybody_has_rows(run: Run, contract: Path):

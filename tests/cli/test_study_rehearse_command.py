@@ -23,7 +23,7 @@ def clinics(run: Run) -> Path:
             days = 2 + age / 10 + 3 * (sex == "m") + crp / 5 + rng.normal()
             lines.append(f"{age};{sex};{'' if rng.random() < 0.1 else f'{crp:.2f}'};{days:.3f}")
         if i == 5:
-            lines.append("50;f;999;7")
+            lines.append("50;f;9999;7")
         (folder / f"clinic-{i}.csv").write_text("\n".join(lines) + "\n")
     assert run("study", "new", folder / "clinic-0.csv", "--target", "days").exit_code == 0
     return folder
@@ -36,20 +36,26 @@ def test_from_a_folder_of_tables_to_a_model(run: Run, clinics: Path):
     outcome = json.loads(result.stdout)
     assert outcome["devices"] == 6
     assert outcome["rows"] + outcome["score"]["rows"] == 361
-    assert outcome["score_name"] == "R^2" and outcome["score"]["r_squared"] > 0.6
-    assert "warning: clipped to the study's ranges: 2 of 'crp'\n" in result.stderr
+    assert outcome["score_name"] == "R^2" and outcome["score"]["r_squared"] > 0.3
+    assert "warning: clipped to the study's ranges: 1 of 'crp'\n" in result.stderr
     assert "note: no table files, so left out of clinics: clinic-6.xlsx\n" in result.stderr
     said = run("predict", outcome["model"], clinics / "clinic-3.csv")
     assert len(said.stdout.splitlines()) == 61
     scored = json.loads(run("evaluate", outcome["model"], clinics / "clinic-3.csv", "--json", "-").stdout)
-    assert scored["rows"] == 60 and scored["score"] > 0.6
+    assert scored["rows"] == 60 and scored["score"] > 0.3
 
 
 def test_coefficients_with_standard_errors_where_the_study_allows_them(run: Run, clinics: Path):
     text = Path("study.toml").read_text()
-    Path("study.toml").write_text(text.replace("inference = false", "inference = true"))
+    text = text.replace("inference = false", "inference = true")
+    Path("study.toml").write_text(text)
+    stopped = json.loads(run("study", "rehearse", "study.toml", "--tables", clinics, "--json", "-").stdout)
+    assert stopped["clipped"] == {"rows": 361, "values": {"crp": "<5"}}
+    assert stopped["no_inference"].startswith("clipped values of 'crp' must be at most 0 of its rows (most_clipped), ")
+    Path("study.toml").write_text(text.replace("most_clipped = 0.0", "most_clipped = 0.01"))
     result = run("study", "rehearse", "study.toml", "--tables", clinics, "--json", "-")
-    found = {one["name"]: one for one in json.loads(result.stdout)["coefficients"]}
+    assert "can hide that columns depend on each other: crp <5 of 361 rows" in " ".join(result.stderr.split())
+    found = {one["name"]: one for one in json.loads(result.stdout)["inference"]["coefficients"]}
     assert list(found) == ["constant", "age", "sex = m", "crp", "crp missing"]
     assert found["sex = m"]["coefficient"] == pytest.approx(3.0, abs=4 * found["sex = m"]["standard_error"])
     assert found["age"]["p"] < 1e-6

@@ -3,8 +3,8 @@
 from codedfl.analyses.analysis import ANALYSES, Finding, NotFound, Totals, register_analysis
 from codedfl.analyses.cells import CellCounts, merge_rare
 from codedfl.analyses.glm import GlmFinding
-from codedfl.analyses.inference import Inference
-from codedfl.analyses.linear import LinearTotal
+from codedfl.analyses.inference import Inference, LeastSquaresFit
+from codedfl.analyses.linear import LassoPath, LinearTotal
 from codedfl.analyses.scoring import ClassScore, NumberScore
 from codedfl.analyses.study_analysis import Answer, LinearFinding, StudyFindings, conduct, refit
 
@@ -16,6 +16,8 @@ __all__ = [
     "Finding",
     "GlmFinding",
     "Inference",
+    "LassoPath",
+    "LeastSquaresFit",
     "LinearFinding",
     "LinearTotal",
     "NotFound",

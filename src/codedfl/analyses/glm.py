@@ -155,6 +155,8 @@ def glm(totals: Totals, model: GlmModel) -> Generator[Ask, Any, Finding]:
     See ``codedfl.analyses.conduct``, which makes the totals it starts from.
     """
     study = totals.final
+    if clipped := totals.counts.clipped.objection(totals.study, (*model.columns, *model.uses)):
+        raise InvalidInput(clipped)
     _check_weights(totals, model)
     yield from check_cells(totals, model)
     first = start(totals, model)
@@ -287,7 +289,10 @@ def _penalties(totals: Totals, model: GlmModel) -> Floats:
     """Of each coefficient of the scaled columns: squares of the penalty's units; the constant has none."""
     linear = totals.linear(model.columns)
     step, _ = linear.study.design_units
-    scale = linear.recipe.preprocessing.scale
+    columns = linear.study.columns
+    low, high = np.array([ends for one in columns for ends in one.ranges]).T
+    by_moments = [flag for one in columns for flag in one.by_moments]
+    scale = np.where(by_moments, np.sqrt(linear.moments().variance), high - low)
     return np.append(0.0, np.square(scale / (step * linear.study.design_limits)))
 
 

@@ -17,6 +17,8 @@ _TERMS_OF_EXP, _TERMS_OF_LOG = 14, 12
 def portable_exp(x: Floats) -> Floats:
     """exp(x) to about 2 units in the last place, for |x| <= 700.
 
+    >>> import numpy as np
+    >>> from codedfl.exact.portable import portable_exp
     >>> float(portable_exp(np.array([1.0]))[0])
     2.718281828459045
     """
@@ -31,6 +33,8 @@ def portable_exp(x: Floats) -> Floats:
 def portable_log(x: Floats) -> Floats:
     """log(x) of positive numbers to about 2 units in the last place of the larger of 1 and the result.
 
+    >>> import numpy as np
+    >>> from codedfl.exact.portable import portable_log
     >>> float(portable_log(np.array([8.0]))[0]) == 3 * np.log(2.0)
     True
     """
