@@ -336,7 +336,7 @@ def test_columns_that_depend_on_each_other_are_named():
     refused = "columns must be independent for inference, got some that {}; leave some out"
     column = StudyColumn(NumberColumn("twice"), (0.0, 400.0), 0.01)
     total, _ = totalled(study(extra=(column,)), table(twice=twice))
-    message = refused.format("depend on each other: 'bmi', 'bp', 'twice'")
+    message = refused.format("depend on each other (one clipped value would hide it): 'bmi', 'bp', 'twice'")
     with pytest.raises(InvalidInput, match=exactly(message)):
         total.ols()
     assert total.only(("bmi", "twice", "age")).ols().rows == total.rows

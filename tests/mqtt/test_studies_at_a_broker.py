@@ -156,7 +156,7 @@ def test_further_linear_analyses_need_no_owner(tmp_path: Path):
         fleet.kill(name)
     before = len(fleet.broker.sent)
     study = fleet.of.study
-    total, merged = read_total(study, json.loads((fleet.output / TOTAL_FILE).read_text()))
+    total, merged, _ = read_total(study, json.loads((fleet.output / TOTAL_FILE).read_text()))
     rows = list(fleet.of.snapshots().values())
     assert total == total_of(study, Ask("gram", merged), rows)
     more = SubModel("without ward", ("age", "crp"), 0.5, inference=True)

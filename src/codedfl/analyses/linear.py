@@ -32,6 +32,7 @@ _SINGULAR = 1e-9
 _LOST = 1e-13  # below this eigenvalue per column a solution has hardly a digit
 _NAMED = 0.2  # a column with at least this part in an unresolved direction is named
 _NO_RESIDUAL = 1e-13  # below this part of the target's variance, what is left is rounding
+_DEPEND = "depend on each other (one clipped value would hide it)"
 _MOST_EXACT = 128  # columns whose equations are mended in exact integers, which takes their cube
 
 
@@ -328,7 +329,7 @@ class LinearTotal:
         lost = values <= _SINGULAR * values[-1]
         if lost.any():
             parts = np.abs(vectors[:, lost]).max(axis=1)
-            _refuse_if(parts >= _NAMED * parts.max(), self.study.design_names, "depend on each other")
+            _refuse_if(parts >= _NAMED * parts.max(), self.study.design_names, _DEPEND)
         return np.asarray((vectors / values) @ vectors.T)
 
     # -- the target's units

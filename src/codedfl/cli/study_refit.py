@@ -53,11 +53,12 @@ def refit_study(
     No device is asked for anything: the total holds every linear model of its columns.
     """
     screen, loaded = Screen(json), load_study(study)
-    total, merged = read_total(loaded, _json_file(folder / TOTAL_FILE))
+    total, merged, clipped = read_total(loaded, _json_file(folder / TOTAL_FILE))
     wanted = options.listed(columns) or loaded.table_columns.names
     number = isinstance(loaded.target, NumberTarget)
     weight = _weight(regularisation) if regularisation else loaded.regularisation
-    found = refit(loaded, total, merged, SubModel("refit", tuple(wanted), weight, inference=number), level)
+    asked = SubModel("refit", tuple(wanted), weight, inference=number)
+    found = refit(loaded, total, merged, asked, level).unless_clipped(loaded, clipped)
     show_model(screen, found)
     outcome = {"command": "study refit", **found.to_dict()}
     linear = Totals(loaded, (), merged, total).linear(wanted)

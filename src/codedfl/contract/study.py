@@ -80,6 +80,8 @@ class Study:
         |Theta|^2 against the mean squared error; "gcv" has linear models choose it by generalised cross-validation.
     held_out: share of each device's rows kept out of training, for the score.
     inference: whether standard errors and p values are wanted.
+    most_clipped: the share of a column's values that may lie beyond its range where coefficients with standard errors
+        are made: clipped tails move them.
     models: more analyses of the same rows; a linear one is of the same total.
     noise: what hides single rows; None is none. With noise nothing else may be summed over rows: no moments, no score,
         no standard errors.
@@ -126,6 +128,7 @@ class Study:
     regularisation: float | str = 1e-4
     held_out: float = 0.2
     inference: bool = False
+    most_clipped: float = 0.0
     models: tuple[StudyModel, ...] = ()
     noise: Budget | None = None
 
@@ -192,8 +195,9 @@ class Study:
             raise InvalidInput(f"regularisation must be {GCV!r} or a number of at least 0, got {weight!r}")
         if self.regularisation == GCV and (self.features != "linear" or self.noise is not None):
             raise InvalidInput(f"regularisation must be a number but for linear features without noise, got {GCV!r}")
-        if not 0 <= self.held_out <= 0.9:
-            raise InvalidInput(f"held_out must be between 0 and 0.9, got {self.held_out}")
+        for name, high in (("held_out", 0.9), ("most_clipped", 1)):
+            if not 0 <= getattr(self, name) <= high:
+                raise InvalidInput(f"{name} must be between 0 and {high:g}, got {getattr(self, name)}")
         for name in ("roster", "server_key"):
             value = getattr(self, name)
             if value and (len(value) != 64 or set(value) - set("0123456789abcdef")):
@@ -331,6 +335,11 @@ class Study:
     def honest(self) -> int:
         """Owners of every pod that are assumed honest: two, or with noise those that add theirs."""
         return 2 if self.noise is None else max(2, self.noise.honest)
+
+    @property
+    def least_owners(self) -> int:
+        """How many owners, in whole pods, a total has at least."""
+        return max(self.least_participants, self.colluders + self.honest)
 
     @property
     def least_pod_rows(self) -> int:

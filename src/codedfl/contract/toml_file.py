@@ -45,11 +45,11 @@ SECTIONS: dict[str, dict[str, str]] = {
         )
     },
     "training": {"solver": "solver", "epochs": "epochs", "regularisation": "regularisation"},
-    "result": {"held_out": "held_out", "inference": "inference"},
+    "result": {name: name for name in ("held_out", "inference", "most_clipped")},
 }
 _TYPES: dict[str, type] = {
     **dict.fromkeys(("name", "purpose", "id", "formula", "features", "encoder", "roster", "server_key", "solver"), str),
-    **dict.fromkeys(("gamma", "encoder_bound", "held_out"), float),
+    **dict.fromkeys(("gamma", "encoder_bound", "held_out", "most_clipped"), float),
     **dict.fromkeys(("inference", "complete_cases"), bool),
 }
 COLUMN_KEYS = {
