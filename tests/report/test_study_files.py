@@ -31,7 +31,9 @@ def stays(target: NumberTarget | ClassTarget, **changes: Any) -> tuple[Study, St
     rng = np.random.default_rng(0)
     age = np.round(rng.uniform(20, 90, 900))
     ward = rng.choice(["burns", "ear", "=surgery", "<b>eye"], 900, p=[0.002, 0.1, 0.5, 0.398])
+    age[:9] = 130
     days = np.clip(np.round(2 + 0.1 * age + rng.normal(0, 2, 900)), 0, 60)
+    days[20] = 61
     raw = as_raw_table({"age": age, "ward": ward, "days": days, "long": np.where(days > 7, "yes", "no")}, "t.csv")
     columns = (
         StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0),
@@ -44,17 +46,17 @@ def stays(target: NumberTarget | ClassTarget, **changes: Any) -> tuple[Study, St
 @pytest.fixture(scope="module")
 def found() -> tuple[Study, StudyFindings]:
     models = (SubModel("age alone", ("age",), inference=True),)
-    return stays(NumberTarget("days", (0.0, 60.0), 1.0), inference=True, models=models)
+    return stays(NumberTarget("days", (0.0, 60.0), 1.0), inference=True, most_clipped=0.1, models=models)
 
 
 def test_all_that_a_paper_needs(found: tuple[Study, StudyFindings], tmp_path: Path):
     study, findings = found
-    page = write_results(tmp_path, study, findings, OWNERS, {"age": 7, "ward": 0, "days": 2})
+    page = write_results(tmp_path, study, findings, OWNERS)
     told = json.loads((tmp_path / "result.json").read_text())
     fit = told["inference"]["fit"]
     assert (told["rows"], fit["rows"], fit["freedom"]) == (findings.rows, findings.rows, findings.rows - 4)
     assert told["digest"] == study.digest().hex() and told["owners"] == OWNERS
-    assert told["clipped"] == {"age": 7, "days": "<5"}
+    assert told["clipped"] == {"rows": 900, "values": {"age": 9, "days": "<5"}}
     assert np.allclose(told["inference"]["covariance"], findings.inference.covariance)
     # The level that all others were to be compared with was rare: another one is, and it is said.
     assert told["inference"]["references"] == {"ward": "=surgery"}
@@ -96,11 +98,11 @@ def test_the_page_stands_alone(found: tuple[Study, StudyFindings], tmp_path: Pat
     study, findings = found
     text = write_results(tmp_path, study, findings, OWNERS).read_text()
     page = Page(text)
-    assert page.tags.count("table") == 3 and "Ordinary least squares" in page.texts
+    assert page.tags.count("table") == 4 and "Ordinary least squares" in page.texts
     assert "<script" not in text and not re.search(r"(src|href)=\"(?!data:,)", text)
     assert "ward = &lt;b&gt;eye" in text and "<b>eye" not in text
     assert text.count('<svg role="img"') == 4  # age and two levels, and age alone
-    assert "known to each site alone" in text and "Who sees what?" in text
+    assert "clipped to its public range, of 900 values" in text and "Who sees what?" in text
 
 
 def test_a_model_file_shows_no_counts(found: tuple[Study, StudyFindings], tmp_path: Path):

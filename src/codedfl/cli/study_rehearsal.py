@@ -114,9 +114,7 @@ def rehearse_study(
     if clipped:
         screen.remark(f"warning: clipped to the study's ranges: {clipped.words(study.table_columns.names)}")
     findings = done.findings
-    names = (*study.table_columns.names, study.target.name)
-    counts = dict(zip(names, (*clipped.columns.tolist(), clipped.targets), strict=True))
-    page = write_results(folder, study, findings, rehearsed.owners, counts)
+    page = write_results(folder, study, findings, rehearsed.owners)
     screen.write_json(
         {
             "command": "study rehearse",

@@ -11,7 +11,7 @@ from codedfl.cli.screen import Screen, score_name, table
 from codedfl.contract.study import Study
 from codedfl.data.labels import ClassLabels
 from codedfl.data.recipe import Recipe
-from codedfl.report.study_files import merged_words
+from codedfl.report.study_files import merged_words, narrow
 from codedfl.report.text import score as score_text
 
 _MOST_CLASSES = 12  # the largest matrix that fits a terminal
@@ -37,7 +37,7 @@ def show_model(screen: Screen, model: Finding) -> None:
     """A further model of the study."""
     screen.say()
     screen.say(f"model {model.name}")
-    for line in model.lines():
+    for line in narrow(model.lines()):
         screen.say(line)
 
 

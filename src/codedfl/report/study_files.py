@@ -6,11 +6,14 @@ Nothing here knows more than the findings say. Counts below the study's smallest
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from codedfl.analyses import StudyFindings
 from codedfl.analyses.driving import TOTAL_FILE, findings_json, total_json
+from codedfl.analyses.inference import WIDTH
+from codedfl.analyses.study_analysis import CLIPPED
 from codedfl.contract.merging import Merged
 from codedfl.contract.study import Study
 from codedfl.contract.words import explain
@@ -28,20 +31,13 @@ _SHOWN = ("What leaves this machine?", "Who sees what?", "What is not protected?
 _KEYS = ("coefficient", "standard_error", "statistic", "p", "low", "high")
 
 
-def write_results(
-    folder: Path,
-    study: Study,
-    findings: StudyFindings,
-    owners: Mapping[str, Sequence[str]],
-    clipped: Mapping[str, int] | None = None,
-) -> Path:
+def write_results(folder: Path, study: Study, findings: StudyFindings, owners: Mapping[str, Sequence[str]]) -> Path:
     """Write all of it into a folder, readable for its owner alone; returns the page.
 
     owners: whose rows are in which total.
-    clipped: values beyond the range, of each column, where that is known.
     """
     findings.model.save(folder / MODEL_FILE)
-    result = result_json(study, findings, owners, clipped)
+    result = result_json(study, findings, owners)
     files = {
         RESULT_FILE: json.dumps(result, indent=1, allow_nan=False) + "\n",
         SUMMARY_FILE: summary_text(study, findings),
@@ -56,15 +52,8 @@ def write_results(
     return folder / RESULT_PAGE
 
 
-def result_json(
-    study: Study,
-    findings: StudyFindings,
-    owners: Mapping[str, Sequence[str]],
-    clipped: Mapping[str, int] | None = None,
-) -> Unchecked:
+def result_json(study: Study, findings: StudyFindings, owners: Mapping[str, Sequence[str]]) -> Unchecked:
     """All that a paper needs, as plain values."""
-    hidden = study.smallest_cell
-    counts = None if clipped is None else {k: n if n >= hidden else f"<{hidden}" for k, n in clipped.items() if n}
     said = {one.question: list(one.answers) for one in explain(study, words=words_of(study))}
     return {
         "codedfl": __version__,
@@ -76,7 +65,6 @@ def result_json(
         "smallest_cell": study.smallest_cell,
         "colluders": study.colluders,
         "owners": {name: list(who) for name, who in owners.items()},
-        "clipped": counts,
         "merged_words": merged_words(study, findings.merged),
         "revealed": {question: said[question] for question in _SHOWN},
     }
@@ -86,10 +74,16 @@ def summary_text(study: Study, findings: StudyFindings) -> str:
     """The tables as statistics programs print them, at most 79 columns wide."""
     lines = [study.name, f"edition {study.edition}, study", study.digest().hex(), ""]
     if findings.inference is not None:
-        lines += [findings.inference.summary(), ""]
+        clipped = findings.clipped.words(study.smallest_cell)
+        lines += [*findings.inference.summary().splitlines(), f"{CLIPPED}: {clipped}" if clipped else "", ""]
     for one in findings.models:
         lines += [f"model {one.name}", *one.lines(), ""]
-    return "\n".join(lines)
+    return "\n".join(narrow(lines))
+
+
+def narrow(lines: Iterable[str]) -> list[str]:
+    """Lines of at most 79 columns: longer ones are broken between words."""
+    return [part for line in lines for part in (textwrap.wrap(line, WIDTH) if len(line) > WIDTH else [line])]
 
 
 def coefficients_csv(result: Unchecked) -> str:

@@ -171,11 +171,11 @@ def _figures(charts: Sequence[tuple[str, Chart]]) -> str:
 def _prepared(result: Unchecked) -> str:
     """Clipped values, levels that were merged, and whose rows are in which total."""
     parts = ["<h2>Rows and columns</h2>"]
-    if result["clipped"] is None:
+    if not result["clipped"]["rows"]:
         parts.append("<p>How many values lay beyond their public ranges is known to each site alone.</p>")
-    elif result["clipped"]:
-        body = [_row(one) for one in result["clipped"].items()]
-        parts.append(_table(("column", "values clipped to the public range"), body))
+    elif result["clipped"]["values"]:
+        body = [_row(one) for one in result["clipped"]["values"].items()]
+        parts.append(_table(("column", f"clipped to its public range, of {result['clipped']['rows']} values"), body))
     else:
         parts.append("<p>No value lay beyond its public range.</p>")
     parts += [f"<p>{escape(line)}</p>" for line in result["merged_words"]]
