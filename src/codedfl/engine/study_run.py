@@ -6,7 +6,6 @@ anew and are given the answers that are there.
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections.abc import Collection, Mapping
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from codedfl.analyses import Answer, StudyFindings
-from codedfl.analyses.driving import TOTAL_FILE, drive, findings_json, total_json
+from codedfl.analyses.driving import drive
 from codedfl.analyses.study_plan import StudyRun, too_few
 from codedfl.contract.roster import Roster
 from codedfl.contract.study import Study
@@ -31,17 +30,18 @@ from codedfl.engine.run_watch import RunWatch
 from codedfl.engine.state_folder import StateFolder
 from codedfl.engine.state_journal import StateJournal
 from codedfl.errors import CodedFLError, InvalidInput, NotEnoughDevices
-from codedfl.private_files import make_private_folder, sole_user, write_private
+from codedfl.private_files import make_private_folder, sole_user
 from codedfl.protocol import Server
+from codedfl.report.study_files import MODEL_FILE as MODEL_FILE
+from codedfl.report.study_files import RESULT_FILE as RESULT_FILE
+from codedfl.report.study_files import write_results
 from codedfl.run.event_log import Scored, StageBegun
 from codedfl.run.rehearsal import begun_study
 from codedfl.solve.whole_total import TakesTotal
 from codedfl.statistics import Ask
-from codedfl.version import __version__
 
 log = logging.getLogger("codedfl.engine.server")
 
-MODEL_FILE, RESULT_FILE = "model.safetensors", "result.json"
 _ANSWERS = "answers"
 _GO_ON = "Start the same command again when that is mended: it goes on where it was"
 
@@ -114,12 +114,7 @@ class _Served:
     def _write(self, findings: StudyFindings) -> None:
         """The model, all that was found, and the total that further linear analyses are made of (``study refit``)."""
         output = self._serving.output
-        findings.model.save(output / MODEL_FILE)
-        about = {"owners": self._state["owners"], "codedfl": __version__}
-        content = {**findings_json(self._study, findings), **about}
-        write_private(output / RESULT_FILE, [json.dumps(content, indent=1).encode() + b"\n"])
-        if findings.total:
-            write_private(output / TOTAL_FILE, [json.dumps(total_json(self._study, findings)).encode() + b"\n"])
+        write_results(output, self._study, findings, self._state["owners"])
         for path in output.glob("checkpoint-*"):  # of a run after which the server was killed
             StateJournal(path).wipe()
         self._checkpoint.wipe()
