@@ -2,6 +2,7 @@
 
 from codedfl.analyses.analysis import ANALYSES, Finding, NotFound, Totals, register_analysis
 from codedfl.analyses.cells import CellCounts, merge_rare
+from codedfl.analyses.glm import GlmFinding
 from codedfl.analyses.inference import Inference, LeastSquaresFit
 from codedfl.analyses.linear import LassoPath, LinearTotal
 from codedfl.analyses.scoring import ClassScore, NumberScore
@@ -13,6 +14,7 @@ __all__ = [
     "CellCounts",
     "ClassScore",
     "Finding",
+    "GlmFinding",
     "Inference",
     "LassoPath",
     "LeastSquaresFit",

@@ -1,7 +1,9 @@
 """Statistics: what a device adds up over its rows. One file per statistic; analyses ask for their totals."""
 
 from codedfl.statistics.cells import Cells
+from codedfl.statistics.crosstable import Crosstable
 from codedfl.statistics.gram import Gram
+from codedfl.statistics.newton import Newton
 from codedfl.statistics.products import Products
 from codedfl.statistics.score import Score
 from codedfl.statistics.statistic import (
@@ -18,7 +20,9 @@ __all__ = [
     "STATISTICS",
     "Ask",
     "Cells",
+    "Crosstable",
     "Gram",
+    "Newton",
     "Products",
     "Score",
     "Statistic",
