@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
-from statistics import NormalDist
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
 from codedfl.analyses.analysis import Finding, Totals, register_analysis
-from codedfl.analyses.inference import CONSTANT
+from codedfl.analyses.inference import CONSTANT, Inference
 from codedfl.contract.models import GlmModel, LogisticModel, PoissonModel, StudyModel
 from codedfl.contract.study import NumberTarget, Study
+from codedfl.data.columns import CategoryColumn
 from codedfl.errors import InvalidInput
 from codedfl.statistics.crosstable import FEW_CELLS, count_cells
 from codedfl.statistics.newton import Newton, columns_of, predictor_range
@@ -24,7 +24,6 @@ _CLOSE = 1e-5  # the last step in standard errors: what is left then is about it
 _WITHIN = 0.98  # of the bound, where a step that would go beyond ends
 _DEPENDENT = 1e-11  # of the largest eigenvalue of the scaled X'WX
 _NAMED = 0.2
-_NAME = 24
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,94 +54,89 @@ class NewtonSums:
         return cls(float(numbers[0]), float(numbers[1]), float(numbers[2]), numbers[3 : 3 + d], information)
 
 
-@dataclass(frozen=True, eq=False)
-class GlmFinding:
-    """A generalised linear model in the units of the columns; the first coefficient is the constant.
+@dataclass(frozen=True)
+class GlmFit:
+    """A generalised linear model as a whole.
 
-    name, kind: as the study says.
-    names, coefficients: of the constant and the design columns.
-    covariance: of the coefficients; None with a penalty, which has no standard errors.
-    rows: training rows. iterations: how many totals were asked for at coefficients.
-    likelihood, deviance: the logarithm of the likelihood, and how far it is from the best there could be, twice.
+    target: the name of what is predicted. kind: as the study says. rows: training rows. coefficients: how many.
+    iterations: how many totals were asked for at coefficients; 0 where a cross-table was enough.
+    log_likelihood, deviance: the former at its maximum, and twice how far it is from the best there could be.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from codedfl.analyses.glm import GlmFinding
-    >>> found = GlmFinding("ill", "logistic", ("constant",), np.array([2.0]), np.array([[0.25]]), 50, 3, -20.0, 40.0)
-    >>> found.standard_errors.tolist(), found.z.tolist(), round(float(found.p[0]), 6)
-    ([0.5], [4.0], 6.3e-05)
+    >>> from codedfl.analyses.glm import GlmFit
+    >>> GlmFit("ill", "logistic", 50, 2, 3, log_likelihood=-20.0, deviance=40.0).aic
+    44.0
     """
 
-    name: str
+    target: str
     kind: str
-    names: tuple[str, ...]
-    coefficients: Floats
-    covariance: Floats | None
     rows: int
+    coefficients: int
     iterations: int
-    likelihood: float
+    log_likelihood: float
     deviance: float
 
-    @property
-    def standard_errors(self) -> Floats:
-        """Not known with a penalty."""
-        if self.covariance is None:
-            return np.full(len(self.coefficients), np.nan)
-        return np.sqrt(np.diag(self.covariance))
-
-    @property
-    def z(self) -> Floats:
-        """Coefficients in standard errors."""
-        return np.asarray(self.coefficients / self.standard_errors)
-
-    @property
-    def p(self) -> Floats:
-        """Two-sided, of the hypothesis that the coefficient is zero, by the normal distribution."""
-        return np.array([math.erfc(abs(one) / math.sqrt(2)) for one in self.z])
+    title: ClassVar[str] = "Generalised linear model"
 
     @property
     def aic(self) -> float:
         """Akaike's criterion."""
-        return 2 * len(self.coefficients) - 2 * self.likelihood
+        return 2 * self.coefficients - 2 * self.log_likelihood
 
-    def conf_int(self, level: float = 0.95) -> Floats:
-        """The ends of the confidence intervals, one row per coefficient."""
-        if not 0 < level < 1:
-            raise InvalidInput(f"level must lie between 0 and 1, got {level}")
-        reach = NormalDist().inv_cdf((1 + level) / 2) * self.standard_errors
-        return np.stack((self.coefficients - reach, self.coefficients + reach), axis=1)
+    def facts(self) -> list[tuple[str, str]]:
+        """As statistics programs list them."""
+        return [
+            ("Target", self.target),
+            ("Model", self.kind),
+            ("Rows", str(self.rows)),
+            ("Log-likelihood", f"{self.log_likelihood:.6g}"),
+            ("Iterations", str(self.iterations)),
+            ("Deviance, AIC", f"{self.deviance:.6g}, {self.aic:.6g}"),
+        ]
+
+    def to_dict(self) -> JsonObject:
+        """All of it."""
+        return {"model": self.title, **asdict(self), "aic": self.aic}
+
+
+@dataclass(frozen=True, eq=False)
+class GlmFinding:
+    """A generalised linear model in the units of the columns; the first coefficient is the constant.
+
+    names, coefficients: of the constant and the design columns.
+    inference: with standard errors; None with a penalty, which has none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from codedfl.analyses.glm import GlmFinding, GlmFit
+    >>> fit = GlmFit("ill", "logistic", 50, 1, 3, -20.0, 40.0)
+    >>> GlmFinding("m", ("constant",), np.array([2.0]), fit, None).lines()[-1]
+    'constant  2'
+    """
+
+    name: str
+    names: tuple[str, ...]
+    coefficients: Floats
+    fit: GlmFit
+    inference: Inference | None
 
     def to_dict(self) -> JsonObject:
         """For JSON."""
-        known: JsonObject = {"name": self.name, "kind": self.kind, "rows": self.rows, "iterations": self.iterations}
-        fit: dict[str, Any] = {"log_likelihood": self.likelihood, "deviance": self.deviance, "aic": self.aic}
-        columns = [self.coefficients]
-        keys = ["name", "coefficient"]
-        if self.covariance is not None:
-            columns += [self.standard_errors, self.z, self.p, *self.conf_int().T]
-            keys += ["standard_error", "z", "p", "low", "high"]
-            fit["covariance"] = self.covariance.tolist()
-        rows = [
-            dict(zip(keys, (name, *map(float, row)), strict=True))
-            for name, *row in zip(self.names, *columns, strict=True)
-        ]
-        return {**known, **fit, "coefficients": rows}
+        known: JsonObject = {"name": self.name, "kind": self.fit.kind, **self.fit.to_dict()}
+        if self.inference is not None:
+            return {**known, "inference": self.inference.to_dict()}
+        return {**known, "coefficients": dict(zip(self.names, self.coefficients.tolist(), strict=True))}
 
     def lines(self) -> list[str]:
         """A table as statistics programs print it."""
-        names = [name if len(name) <= _NAME else f"{name[: _NAME - 3]}..." for name in self.names]
-        width = max(map(len, names))
-        head = f"{self.kind} regression, {self.rows} rows, {self.iterations} iterations"
-        found = [f"{head}, log-likelihood {self.likelihood:.4f}, deviance {self.deviance:.4f}"]
-        if self.covariance is None:
-            found.append(f"{'':<{width}} {'coef':>10}   with a penalty there are no standard errors")
-            return found + [f"{name:<{width}} {b:>10.4g}" for name, b in zip(names, self.coefficients, strict=True)]
-        found.append(f"{'':<{width}} {'coef':>10} {'std err':>9} {'z':>7} {'p':>6} {'2.5 %':>10} {'97.5 %':>10}")
-        columns = (self.coefficients, self.standard_errors, self.z, self.p, *self.conf_int().T)
-        for name, b, error, z, p, low, high in zip(names, *columns, strict=True):
-            found.append(f"{name:<{width}} {b:>10.4g} {error:>9.3g} {z:>7.2f} {p:>6.3f} {low:>10.4g} {high:>10.4g}")
-        return found
+        if self.inference is not None:
+            return self.inference.summary().splitlines()
+        width = max(map(len, self.names))
+        head = [f"{name}: {value}" for name, value in self.fit.facts()]
+        table = [f"{name:<{width}}  {b:.4g}" for name, b in zip(self.names, self.coefficients.tolist(), strict=True)]
+        return [*head, "coefficients, without standard errors since there is a penalty:", *table]
 
 
 @register_analysis(LogisticModel.kind)
@@ -161,7 +155,9 @@ def glm(totals: Totals, model: GlmModel) -> Generator[Ask, Any, Finding]:
     yield from check_cells(totals, model)
     first = start(totals, model)
     found = yield from _iterate(totals, model, first)
-    return in_units(study, model, *found, rows=totals.counts.rows.rows, penalised=model.regularisation > 0)
+    spreads = totals.linear(model.columns).spreads
+    rows, penalised = totals.counts.rows.rows, model.regularisation > 0
+    return in_units(study, model, *found, rows=rows, penalised=penalised, spreads=spreads)
 
 
 def check_cells(totals: Totals, model: StudyModel) -> Generator[Ask, Any, None]:
@@ -351,6 +347,7 @@ def in_units(
     *,
     rows: int,
     penalised: bool,
+    spreads: tuple[float, ...] = (),
 ) -> GlmFinding:
     """A finding in the units of the columns, of coefficients of the scaled ones.
 
@@ -366,14 +363,13 @@ def in_units(
     names = (CONSTANT, *(name for one in columns for name in one.column.design_names))
     # The last step is so short that the likelihood is a parabola on it.
     likelihood = sums.likelihood + float(sums.gradient @ covariance @ sums.gradient) / 2
-    return GlmFinding(
-        model.name,
-        model.kind,
-        names,
-        change @ beta,
-        None if penalised else change @ covariance @ change.T,
-        rows,
-        iterations,
-        likelihood,
-        2 * (sums.best - likelihood),
-    )
+    fit = GlmFit(study.target.name, model.kind, rows, len(beta), iterations, likelihood, 2 * (sums.best - likelihood))
+    coefficients, inference = change @ beta, None
+    if not penalised:
+        references = [
+            (one.column.name, one.column.levels[0]) for one in columns if isinstance(one.column, CategoryColumn)
+        ]
+        inference = Inference(
+            names, coefficients, change @ covariance @ change.T, math.inf, fit, tuple(references), spreads=spreads
+        )
+    return GlmFinding(model.name, names, coefficients, fit, inference)
