@@ -33,7 +33,7 @@ def make_plan(
     model: options.ModelOptions,
     fleet: options.FleetOptions,
     data: common.Data = "digits",
-    target: Annotated[float, typer.Option(help="Test accuracy to reach, such as 0.95.")] = 0.95,
+    target: Annotated[float, typer.Option(help="Score to reach on test rows: accuracy, or R² of a number.")] = 0.95,
     sharing: options.Sharing = options.DEFAULT_SHARING,
     grouping: Annotated[
         str,
@@ -81,7 +81,8 @@ def make_plan(
 ) -> None:
     """Search schemes, alpha, groups and solvers for the fastest way to a target.
 
-    DATA is digits, digits-shifted, mnist, fashion-mnist, or a .npz, .csv or .parquet file.
+    DATA is digits, digits-shifted, mnist, fashion-mnist, or a .npz, .csv or .parquet file; a study file is none, and is
+    tried by codedfl study rehearse --fleet.
 
     Trains once per solver to learn how many epochs the target takes, then draws latencies on the fleet. Prints what
     each plan costs a device and what leaks to whom, and says what to give `codedfl train`.
