@@ -127,7 +127,10 @@ def test_the_columns_of_a_draft_can_be_said(run: Run, clinics: Path):
 
 def test_a_table_is_checked_alone(run: Run, clinics: Path):
     good = run("study", "check", "study.toml", clinics / "clinic-0.csv")
-    assert (good.exit_code, good.stdout.splitlines()[-1]) == (0, "clinic-0.csv: 60 rows, can take part")
+    assert (good.exit_code, good.stdout.splitlines()[-1]) == (
+        0,
+        "clinic-0.csv: 60 rows, can take part in a pod of at least 3 owners",
+    )
     (clinics / "bad.csv").write_text("patient_id;age;sex;crp;days\n1;50;x;1;2\n2;;f;1;2\n")
     bad = run("study", "check", "study.toml", clinics / "bad.csv", "--json", "-")
     assert bad.exit_code == 2

@@ -36,6 +36,8 @@ from codedfl.statistics import words_of
 
 app = typer.Typer(help="Write, check, read, rehearse and approve study files.", no_args_is_help=True)
 
+_NOT_SO = "cannot take part as it is"
+
 StudyFile = Annotated[Path, typer.Argument(metavar="STUDY", help="A study file (TOML).")]
 
 
@@ -141,6 +143,7 @@ def approve_study(
     policy: Annotated[
         Path | None, typer.Option(metavar="FILE", help="What this device allows (TOML).", show_default=False)
     ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show and judge only: nothing is recorded.")] = False,
 ) -> None:
     """Read what a study means on this device's rows, and record that it may take part in exactly this study.
 
@@ -159,9 +162,13 @@ def approve_study(
         policy=load_policy(policy) if policy else Policy(),
         show=lambda sections: _show_sections(screen, sections),
         words=words_of(loaded),
+        dry_run=dry_run,
     )
     said = f"{approval.name} ({approval.digest.hex()[:16]}...) is approved by {approval.who} since {approval.when}"
     screen.say()
+    if dry_run:
+        screen.say("nothing speaks against this study, and nothing was recorded: approve it without --dry-run")
+        return
     screen.say(f"{printable(said)}, with {approval.rows} rows, {approval.held_out} of them held out")
 
 
@@ -208,7 +215,7 @@ def _show_check(screen: Screen, found: TableCheck) -> None:
     for line in (*found.objections, *(one.objection for one in found.columns if one.objection)):
         screen.remark(f"cannot be used: {line}")
     left_out = f" without gaps ({found.left_out} left out)" if found.left_out else ""
-    verdict = "can take part" if found.usable else "cannot take part as it is"
+    verdict = f"can take part in a pod of at least {found.least_pod} owners" if found.usable else _NOT_SO
     screen.say(f"{found.table}: {found.rows} row{'s' * (found.rows != 1)}{left_out}, {verdict}")
 
 

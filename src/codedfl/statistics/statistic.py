@@ -155,6 +155,11 @@ class Ask:
     def __hash__(self) -> int:
         return hash(self.encode())
 
+    @property
+    def takes_point(self) -> bool:
+        """Whether numbers of the server's choice go into the statistic."""
+        return STATISTICS[self.statistic].takes_point
+
     def encode(self) -> bytes:
         """As it travels. There is one encoding of each meaning."""
         point = np.ascontiguousarray(self.point + 0.0, dtype="<f8")  # + 0.0: minus zero is zero
