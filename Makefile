@@ -7,7 +7,7 @@ export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
 .PHONY: run test check coverage contract referee bench reproduce federation federation-restart fleet survival faults liars fuzz attacks audit lock \
-	docs browser dist hospitals house nightly clean
+	docs browser dist hospitals hospital-trial house nightly clean
 
 $(VENV)/.installed: pyproject.toml lab/pyproject.toml constraints.txt src/codedfl/version.py
 	$(PYTHON) -m venv $(VENV)
@@ -91,6 +91,10 @@ lock: $(VENV)/.installed
 # A killed node that must come back for the run to end.
 federation-restart: $(VENV)/.installed
 	$(BIN)/python -m experiments.federation --comes-back
+
+# What kept a hospital away when ten were tried: absence, words, screens, pages, certificates, disks, clocks, packets.
+hospital-trial: $(VENV)/.installed
+	$(BIN)/python -m pytest -n 2 -m hospitals tests
 
 # Brokers, servers and devices that are killed at every stage, as real processes.
 survival: $(VENV)/.installed

@@ -24,8 +24,9 @@ from codedfl.cli.app import app
 from codedfl.contract import policy as policy_config
 from codedfl.contract import toml_file
 from codedfl.contract.draft import draft_study
+from codedfl.contract.models import MODELS
 from codedfl.contract.policy import Policy
-from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn, SubModel
+from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn
 from codedfl.data.columns import CategoryColumn, DerivedColumn, NumberColumn
 from codedfl.data.tables import as_raw_table
 from codedfl.files import write_text
@@ -190,7 +191,7 @@ def study_file() -> str:
     for heading, made in (
         ("[target] with a range", NumberTarget),
         ("[target] with classes", ClassTarget),
-        ("[[model]]", SubModel),
+        *((f'[[model]] with kind = "{kind}"', made) for kind, made in sorted(MODELS.items())),
         ("[noise]", Budget),
     ):
         lines += [f"## {heading}", "", *_dataclass_table(made), ""]

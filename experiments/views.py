@@ -101,6 +101,8 @@ class View:
                 header = Message(Kind.SHARES, message.run, message.agreement, message.sender, SERVER)
                 secrets = Secrets.decode(self._open(header.with_body(envelope)))
                 found[message.sender] = self._statistics(message.sender, secrets, message.attachment)
+            elif self.agreed.roles:
+                found[message.sender] = self._split(message.attachment)
         return found
 
     def drawn_pad_seeds(self) -> dict[str, bytes]:
@@ -166,10 +168,11 @@ class View:
         return sealed.open_sealed(own, author, message.context(), body)
 
     def _statistics(self, sender: str, secrets: Secrets, bulk: bytes) -> Statistics:
-        agreed = self.agreed
-        ring, p = agreed.fixed_point.ring, agreed.parameters
-        context = Message(Kind.SHARES, agreed.run, agreed.hash, sender, SERVER).context()
-        plain = memoryview(sealed.decrypt_bulk(secrets.content_key, context, secrets.digest, bulk))
+        context = Message(Kind.SHARES, self.agreed.run, self.agreed.hash, sender, SERVER).context()
+        return self._split(sealed.decrypt_bulk(secrets.content_key, context, secrets.digest, bulk))
+
+    def _split(self, upload: bytes) -> Statistics:
+        ring, p, plain = self.agreed.fixed_point.ring, self.agreed.parameters, memoryview(upload)
         split = p.triangle_length * ring.bytes_per_number
         return Statistics(ring.unpack(plain[:split], p.triangle_length), ring.unpack(plain[split:], p.constant_length))
 

@@ -22,13 +22,12 @@ from spec.parties import (
     on_finish,
     on_invitation,
     on_update,
-    opened,
     relayed,
     run_key,
     to_server,
     train,
 )
-from spec.secrets import decrypt_bulk, encrypt_bulk, open_sealed, pad, seal, sha256, signing_key, verify
+from spec.secrets import open_sealed, pad, seal, sha256, signing_key, verify
 from spec.wire import (
     Message,
     Parameters,
@@ -87,11 +86,7 @@ def _upload(device: Device) -> list[Message]:
     for seed in seeds:
         gram = add(gram, pad(seed, device.run, "gram", len(gram), primes))
         constant = add(constant, pad(seed, device.run, "constant", len(constant), primes))
-    header = Message("shares", device.run, agreed.hash, device.name, "")
-    content_key = device.random(32)
-    bulk = encrypt_bulk(content_key, context(header), pack(gram, primes) + pack(constant, primes))
-    opens, server_key = packed(b"", b"", content_key, sha256(bulk)), unpacked(device.invited)[1]
-    for_server = seal(run_key(device), server_key, context(header), opens, device.random(32))
+    bulk = pack(gram, primes) + pack(constant, primes)  # nothing to whoever has at most z roles: signed, not sealed
     commitments = committed({f"role-{r}": seed for r, seed in enumerate(seeds)}, agreed.hash, device.name, identity)
     envelopes = []
     for i, (member, role) in enumerate(zip(agreed.members, agreed.roles, strict=True)):
@@ -99,7 +94,7 @@ def _upload(device: Device) -> list[Message]:
             share = context(Message("share", device.run, agreed.hash, device.name, member.name))
             plaintext = packed(b"", seeds[role], b"", b"")
             envelopes.append([member.name, seal(run_key(device), member.run_key, share, plaintext, device.random(32))])
-    body = packed(commitments, for_server, envelopes)
+    body = packed(commitments, b"", envelopes)
     sent = [signed(Message("shares", device.run, agreed.hash, device.name, "", body, bulk), identity)]
     return sent + (_take(device, me, seeds[agreed.roles[me]], commitments) if agreed.roles[me] >= 0 else [])
 
@@ -170,11 +165,8 @@ def run(server: Server, parameters: Parameters, solver: Solver, roles: dict[str,
     for one in [reply for reply in replies if reply.kind == "shares"]:
         j = agreed.names.index(one.sender)
         check_signed(one, agreed.members[j].identity)
-        commitments, for_server, envelopes = unpacked(one.body)
-        header = Message("shares", server.run, agreed.hash, one.sender, "", for_server)
-        _, _, content_key, digest = unpacked(opened(server, header))
-        upload = decrypt_bulk(content_key, context(header), digest, one.attachment)
-        at = 3 * len(primes) * len(gram)
+        commitments, _, envelopes = unpacked(one.body)
+        upload, at = one.attachment, 3 * len(primes) * len(gram)
         gram = add(gram, unpack(upload[:at], primes, len(gram)))
         constant = add(constant, unpack(upload[at:], primes, len(constant)))
         listed[j] = [one.sender, sha256(packed(*commitments)), sha256(one.attachment)]

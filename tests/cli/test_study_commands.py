@@ -106,6 +106,18 @@ def test_what_an_approval_refuses(run: Run, contract: Path, clinics: Path):
     )
 
 
+def test_a_dry_run_records_nothing(run: Run, contract: Path, clinics: Path):
+    code, said, _ = approve(run, clinics / "clinic-1.csv", "--dry-run")
+    assert (code, said.splitlines()[-1]) == (
+        *(0, "nothing speaks against this study, and nothing was recorded: approve it without --dry-run"),
+    )
+    assert "Which columns could pick out people on this table?" in said
+    assert run("ledger", "clinic-1", "--state", "state", "--json", "ledger.json").exit_code == 0
+    assert json.loads(Path("ledger.json").read_text())["approvals"] == []
+    assert not list(Path("state").rglob("snapshots/*"))
+    assert approve(run, clinics / "bad.csv", "--dry-run")[0] == 2
+
+
 def test_a_draft_holds_no_value_of_the_sample(run: Run, clinics: Path):
     text = Path("study.toml").read_text()
     assert "missing = " in text and 'id = "patient_id"' in text
@@ -127,17 +139,55 @@ def test_the_columns_of_a_draft_can_be_said(run: Run, clinics: Path):
 
 def test_a_table_is_checked_alone(run: Run, clinics: Path):
     good = run("study", "check", "study.toml", clinics / "clinic-0.csv")
-    assert (good.exit_code, good.stdout.splitlines()[-1]) == (
-        0,
-        "clinic-0.csv: 60 rows, can take part in a pod of at least 3 owners",
+    assert (good.exit_code, good.stdout.splitlines()[-1]) == (0, "clinic-0.csv: 60 rows, can take part")
+    Path("one.csv").write_text("".join(Path("clinics/clinic-0.csv").read_text().splitlines(keepends=True)[:2]))
+    assert run("study", "check", "study.toml", "one.csv").stdout.splitlines()[-1] == (
+        "one.csv: 1 row, cannot take part as it is"
+    )
+    text = Path("study.toml").read_text().replace("smallest_cell = 5", "smallest_cell = 5\nleast_rows = 301")
+    Path("many.toml").write_text(text)
+    assert run("study", "check", "many.toml", clinics / "clinic-0.csv").stdout.splitlines()[-1] == (
+        "clinic-0.csv: 60 rows, can take part in a pod of at least 7 owners (least_rows)"
     )
     (clinics / "bad.csv").write_text("patient_id;age;sex;crp;days\n1;50;x;1;2\n2;;f;1;2\n")
     bad = run("study", "check", "study.toml", clinics / "bad.csv", "--json", "-")
     assert bad.exit_code == 2
-    found = json.loads(bad.stdout)
+    (found,) = json.loads(bad.stdout)["tables"]
     assert [one["n_unknown"] for one in found["columns"]] == [0, 1, 0, 0]
     assert not found["usable"]
     assert bad.stderr.count("cannot be used: ") == 2
+
+
+def test_a_folder_of_ugly_tables_is_looked_at_as_a_whole(run: Run, clinics: Path):
+    header = "patient_id;age;sex;crp;days\n"
+    (clinics / "empty.csv").write_text(header)
+    rows = (f"{i};{30 + i};{'fm'[i % 2]};{'<5' if i == 3 else f'{i},13'};{i % 9}\n" for i in range(40))
+    (clinics / "odd.csv").write_text(header + "".join(rows))
+    (clinics / "torn.csv").write_text(header + "1;2\n")
+    found = run("study", "check", "study.toml", clinics)
+    assert found.exit_code == 2
+    assert [line for line in found.stderr.splitlines() if line.startswith("cannot")] == [
+        "cannot be used: empty.csv must have between 1 and 10000 rows, got 0",
+        "cannot be used: column 'crp' of odd.csv must hold numbers, got '<5' in row 4: write a number, or leave the"
+        " cell empty, or list it in missing_codes",
+        "cannot be used: line 2 of torn.csv must have 5 cells, got 2",
+    ]
+    assert found.stdout.splitlines()[-1] == "3 of 6 tables can take part, with 180 rows"
+    text = Path("study.toml").read_text()
+    codes = text.replace('name = "crp"\n', 'name = "crp"\nmissing_codes = ["<5", -9]\n')
+    Path("codes.toml").write_text(codes)
+    assert run("study", "check", "codes.toml", clinics / "odd.csv").stdout.splitlines()[-1] == (
+        "odd.csv: 40 rows, can take part"
+    )
+    (clinics / "torn.csv").unlink()
+    rehearsed = run("study", "rehearse", "study.toml", "--tables", clinics)
+    assert "empty would refuse: empty.csv must have between 1 and 10000 rows, got 0\n" in rehearsed.stderr
+    drafted = run("study", "new", clinics, "--target", "days", "--out", "all.toml", "--drop", "age", "--drop", "sex")
+    assert drafted.exit_code == 0
+    assert [one.column.name for one in load_study("all.toml").columns] == ["crp"], "both are dropped"
+    assert "# Noticed: 1 cell(s) of the sample are no numbers: study check names the first; see missing_codes.\n" in (
+        Path("all.toml").read_text()
+    )
 
 
 def test_a_study_is_shown_before_anybody_has_rows(run: Run, contract: Path):

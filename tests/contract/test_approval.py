@@ -201,10 +201,6 @@ class Ask:
     statistic: str
     point: bytes = b""
 
-    @property
-    def takes_point(self) -> bool:
-        return self.statistic in ("score", "products")
-
     def digest(self, study: Study) -> bytes:
         return study.digest() + self.statistic.encode() + self.point
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from codedfl.contract import ClassTarget, NumberTarget, Study, StudyColumn, SubModel, load_study, parse_study
 from codedfl.contract.check import check_table
-from codedfl.contract.draft import draft_study, outer_range, unit_of_record
+from codedfl.contract.draft import draft_study, unit_of_record, wide_range
 from codedfl.contract.merging import merged_study, recoded
 from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.data.preprocessing import Moments
@@ -70,7 +70,13 @@ def test_what_a_file_says():
     )
     assert study.target == NumberTarget("days", (0.0, 60.0), 1.0)
     assert (study.least_participants, study.max_rows, study.max_rows_per_device) == (4, 1000, 300)
-    assert (study.features, study.colluders, study.edition, study.smallest_cell, study.points) == ("linear", 1, 1, 5, 1)
+    assert (study.features, study.colluders, study.edition, study.smallest_cell, study.most_points) == (
+        "linear",
+        1,
+        1,
+        5,
+        1,
+    )
     assert study.design_names == ("age", "crp", "crp missing", "ward = b")
     assert study.least_alike == 10
     assert study.statistics == ("cells", "gram")
@@ -404,51 +410,86 @@ def test_a_draft_reads_as_a_study_that_takes_its_sample():
     text = draft_study(table, "sick", "sample")
     study = parse_study(text)
     assert (study.table_columns.names, study.id) == (("age", "crp", "ward"), "id")
-    assert study.columns[0].range == (10.0, 105.0)
+    assert study.columns[0].range == (0.0, 900.0)
     assert study.columns[1].step == 0.01
     assert study.task == "classification"
     assert not any(one.objection for one in check_table(study, table).columns)
     assert sum("#" in line for line in text.splitlines()) > 20
     assert "97" not in text, "a person's value must not stand in the file"
     stay = parse_study(draft_study(table, "age", "sample", drop=("ward",)))
-    assert stay.target == NumberTarget("age", (10.0, 105.0), 0.0001), "at most 2**20 steps"
+    assert stay.target == NumberTarget("age", (0.0, 900.0), 0.001), "at most 2**19 steps of the sample"
 
 
 def test_a_draft_says_that_it_has_guessed_classes():
     table = as_raw_table({"x": [1.0, 2.5, 3.0, 4.0], "score": [0, 2, 2, 0]}, "t.csv")
     guessed = draft_study(table, "score", "t")
-    assert isinstance(parse_study(guessed).target, ClassTarget)
-    assert "# Guessed from few whole numbers. If it is a quantity: codedfl study new --task regression" in guessed
+    assert parse_study(guessed).target == ClassTarget("score", (0, 2))
+    assert (
+        "# Noticed: Guessed from two whole numbers. If it is a quantity: codedfl study new --task regression" in guessed
+    )
     assert isinstance(parse_study(draft_study(table, "score", "t", task="regression")).target, NumberTarget)
+
+
+def test_a_count_is_a_number_and_takes_a_nine():
+    table = as_raw_table({"x": np.arange(90.0), "visits": [*range(8), 8] * 10}, "t.csv")
+    text = draft_study(table, "visits", "t")
+    assert "# Noticed: Taken for a quantity, such as a count. If it is classes: codedfl study new --task class" in text
+    target = parse_study(text).target
+    assert isinstance(target, NumberTarget)
+    assert target.codes(np.array([9.0]), "other.csv")[1] == 0, "not clipped"
+    assert isinstance(parse_study(draft_study(table, "visits", "t", task="classification")).target, ClassTarget)
+
+
+def test_many_codes_are_levels_and_ids_are_left_out_and_said():
+    rng = np.random.default_rng(1)
+    icd = [f"{'ABCDEFGHIJ'[one % 10]}{one:02d}.{one % 7}" for one in rng.zipf(1.3, 6000) % 172]
+    table = as_raw_table(
+        {
+            "patient_id": [f"P{one:05d}" for one in range(6000)],
+            "name": [f"person {one}" for one in range(6000)],
+            "born": ["1970-01-31"] * 6000,
+            "icd": icd,
+            "days": rng.normal(size=6000).round(2),
+        },
+        "t.csv",
+    )
+    text = draft_study(table, "days", "t")
+    study = parse_study(text)
+    (one,) = study.columns
+    assert isinstance(one.column, CategoryColumn) and one.column.other == "other" == one.column.levels[-1]
+    assert 60 < len(one.column.levels) < 172, "those with fewer than five rows count as other"
+    assert study.id == "patient_id"
+    assert [line for line in text.splitlines() if line.startswith("# Noticed")] == [
+        "# Noticed: column 'patient_id' of t.csv only numbers the rows: left out",
+        "# Noticed: column 'name' of t.csv is different in every row, as an id is: left out",
+        "# Noticed: column 'born' of t.csv has dates, not numbers such as days since a fixed day: left out",
+    ]
+    assert check_table(study, table).usable
 
 
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        ([0, 1], (0.0, 1.5)),
-        ([18, 97], (10.0, 105.0)),
-        ([3, 3], (2.5, 3.5)),
-        ([-20, 700], (-100.0, 800.0)),
-        ([0.0], (0.0, 0.5)),
-        ([1e-9, 3e-9], (5e-10, 3.5e-9)),
+        ([0, 1], (0.0, 1.0)),
+        ([18, 97], (0.0, 900.0)),
+        ([1990, 2020], (1650.0, 2350.0)),
+        ([3, 3], (0.0, 35.0)),
+        ([-20, 700], (-7500.0, 8000.0)),
+        ([-7, -2], (-60.0, 0.0)),
+        ([0.0], (0.0, 1.0)),
+        ([1e-9, 3e-9], (0.0, 2.5e-8)),
     ],
 )
-def test_ranges_are_rounded_outwards(values: list[float], expected: tuple[float, float]):
-    assert outer_range(np.array(values)) == expected
+def test_ranges_are_wide_and_rounded_outwards(values: list[float], expected: tuple[float, float]):
+    assert wide_range(np.array(values)) == expected
 
 
 @pytest.mark.parametrize(
-    ("values", "ends", "step"),
-    [
-        ([61.0, 18.0], (0, 110), 1.0),
-        ([61.5], (0, 110), 0.1),
-        ([0.125], (0, 1), 0.001),
-        ([1 / 3], (0, 1), 1e-6),
-        ([12345678.0], (0, 2e7), 100.0),
-    ],
+    ("values", "step"),
+    [([61.0, 18.0], 1.0), ([61.5], 0.1), ([0.125], 0.001), ([0, 1 / 3], 1e-6), ([1, 12345678.0], 100.0)],
 )
-def test_the_unit_of_record(values: list[float], ends: tuple[float, float], step: float):
-    assert unit_of_record(np.array(values), *ends) == step
+def test_the_unit_of_record(values: list[float], step: float):
+    assert unit_of_record(np.array(values)) == step
 
 
 # -- texts from anywhere

@@ -19,7 +19,8 @@ from codedfl.engine.device_host import DeviceHost
 from codedfl.engine.letters import Parcel
 from codedfl.engine.resident_host import ResidentHost
 from codedfl.errors import InvalidInput
-from codedfl.protocol.messages import Kind, Message, Update
+from codedfl.protocol.device_sharing import DeviceSharing
+from codedfl.protocol.messages import Kind, Message, Shares, Update
 from codedfl.statistics import Ask
 from totals import total_of
 
@@ -58,6 +59,7 @@ class Dying(Called):
 
     kind: type[DeviceHost]
     deaths: int
+    uploads: list[tuple[bytes, bytes]]  # of the replies: commitments to the seeds, and all bytes
 
     def deliver(self, name: str) -> object:
         if name != NAME:
@@ -80,6 +82,11 @@ class Dying(Called):
 
     def checked(self, reply: object) -> object:
         self.check_ledger()
+        for letter in reply.letters if isinstance(reply, Parcel) else ():
+            message = Message.decode(letter.head)
+            if message.kind is Kind.SHARES:  # it may come many times: until the server has said that it has it
+                committed = Shares.decode(message.body).commitments.digest
+                self.uploads.append((committed, letter.head + letter.bulk))
         return reply
 
     def check_ledger(self) -> None:
@@ -96,7 +103,7 @@ def dying(of: Federation, ask: Ask, kind: type[DeviceHost]) -> Dying:
     made = called(of, ask, kind)
     made.__class__ = Dying
     assert isinstance(made, Dying)
-    made.kind, made.deaths = kind, 0
+    made.kind, made.deaths, made.uploads = kind, 0, []
     return made
 
 
@@ -109,6 +116,26 @@ def test_a_device_that_dies_at_every_write_has_recorded_what_left(tmp_path: Path
     total = [int(one) for one in run.server.model.ravel()]
     assert total == total_of(of.study, Ask("gram"), list(of.snapshots().values()))
     assert not list((of.folder / NAME / "runs").glob("*/*"))
+
+
+@HOSTS
+def test_an_upload_comes_again_byte_for_byte_or_with_fresh_seeds(
+    tmp_path: Path, kind: type[DeviceHost], monkeypatch: pytest.MonkeyPatch
+):
+    """It travels unsealed: another table under the same seeds would tell every listener the difference."""
+    drawn: list[bytes] = []
+    padded = DeviceSharing._padded
+
+    def noted(sharing: DeviceSharing, seeds: list[bytes]) -> bytes:
+        drawn.extend(seeds)
+        return padded(sharing, seeds)
+
+    monkeypatch.setattr(DeviceSharing, "_padded", noted)
+    run = dying(pod_of_three("linear", tmp_path / "x", held_out=0.0), Ask("gram"), kind).finish()
+    assert len(drawn) > 2 * 3, "it must have died between padding and saving"
+    assert len(set(drawn)) == len(drawn)
+    assert run.uploads
+    assert len(set(run.uploads)) == len({committed for committed, _ in run.uploads}) == 1
 
 
 @HOSTS

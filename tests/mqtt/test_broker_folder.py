@@ -49,7 +49,7 @@ def test_the_configuration_of_mosquitto_says_who_and_how_much(folder: BrokerFold
         "allow_anonymous false",
         f"acl_file {folder.path / 'acl'}",
         f"crlfile {folder.path / 'revoked.pem'}",
-        "max_packet_size 1048576",
+        "max_packet_size 131072",
         "max_queued_bytes 33554432",
         "persistence false",
     ):

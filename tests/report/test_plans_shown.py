@@ -1,4 +1,4 @@
-"""Plans as tables and as a picture: ranked, priced, with what leaks, and nothing left out silently."""
+"""Plans as tables: ranked, priced, with what leaks, and nothing left out silently."""
 
 from __future__ import annotations
 
@@ -6,20 +6,13 @@ import io
 from dataclasses import replace
 from typing import Any
 
-import pytest
-from page_reader import Page
 from rich.console import Console
 from rich.table import Table
 
-from codedfl.errors import InvalidInput
 from codedfl_lab.comparing.names import full_name
 from codedfl_lab.comparing.timed_scheme import TimedScheme
 from codedfl_lab.planning.planner import Limits, Planning
-from codedfl_lab.report.plan_page import plan_page
-from codedfl_lab.report.plan_picture import _ticks, plan_figure
 from codedfl_lab.report.plan_table import left_out_table, plan_table
-
-MADE = {"command": "codedfl plan mnist"}
 
 CODED = TimedScheme(
     scheme="coded-keys",
@@ -160,68 +153,3 @@ def test_names_of_plans() -> None:
     assert full_name(CODED) == "coded-keys, α = 25, CG"
     assert full_name(replace(in_groups(5), solver="gd")) == "coded-keys, α = 25, 5 groups"
     assert full_name(conventional("cg", 1.0)) == "conventional FL, full batch, CG"
-
-
-# -- the picture
-
-
-@pytest.mark.parametrize("limits", [Limits(), Limits(max_exposure=13), Limits(max_exposure=0)])
-def test_picture_whatever_the_limits_leave(limits: Limits) -> None:
-    planning = planned(limits)
-    first, second = plan_figure(planning), plan_figure(planning)
-    assert first.png.startswith(b"\x89PNG")
-    assert first.svg == second.svg
-
-
-def test_groups_have_a_panel_each() -> None:
-    one, both = planned(groups=2), planned(groups=2)
-    both.plans += planned(groups=5).plans
-    assert plan_figure(both, title="mnist").svg.count('<g id="axes_') == 2
-    assert plan_figure(one).svg.count('<g id="axes_') == 1
-
-
-def test_without_coded_plans_conventional_fl_is_drawn() -> None:
-    plan_figure(Planning(0.95, [conventional("gd", 10.0)]))
-
-
-def test_the_page_says_what_to_take_what_it_costs_and_what_was_left_out() -> None:
-    planning = planned(Limits(max_exposure=12))
-    page = Page(plan_page(planning, plan_figure(planning).svg, title="mnist", score_name="accuracy", provenance=MADE))
-    best = planning.best
-    texts = [text.replace("\u202f", " ") for text in page.texts]
-    assert texts[2] == "mnist: how to reach 95 % accuracy" and texts[3] == planning.why().replace("\u202f", " ")
-    assert f"Take {full_name(best)}" in texts and f"0 / {best.exposed_by_one} / {best.exposed_by_two}" in texts
-    assert "As usual: conventional FL" in texts and "The fair rival: conventional FL, full batch, CG" in texts
-    assert "Left out, and why" in texts and "codedfl plan mnist" in texts
-    assert ("tabindex", "0") in page.attributes, "what scrolls can be reached by the keyboard"
-
-
-def test_no_plans_make_no_picture() -> None:
-    with pytest.raises(InvalidInput, match=r"^planning must hold at least one plan, got none$"):
-        plan_figure(Planning(0.95))
-
-
-@pytest.mark.parametrize(
-    ("last", "ticks"),
-    [
-        (1, [1]),
-        (2, [1, 2]),
-        (7, [1, 2, 3, 4, 5, 6, 7]),
-        (25, [1, 5, 10, 15, 20, 25]),
-        (60, [1, 10, 20, 30, 40, 50, 60]),
-    ],
-)
-def test_ticks_are_round(last: int, ticks: list[int]) -> None:
-    assert _ticks(last) == ticks
-
-
-def test_what_noise_leaves_has_a_column_where_it_was_asked_for() -> None:
-    keys = coded(1, 70.0, scheme="role-keys", solver="block-krylov", parameters={"z": 1})
-    outcome = Planning(0.95, [keys, coded(25, 80.0)])
-    assert not any("noise" in line for line in printed(plan_table(outcome), 120))
-    lines = printed(plan_table(replace(outcome, noisy_scores={"role-keys": 0.865, "role-sums": 0.933})), 120)
-    assert any(line.rstrip().endswith("noise") for line in lines)
-    (of_keys,) = (line for line in lines if "role-keys" in line)
-    assert of_keys.rstrip().endswith("86.5\u202f%")
-    (of_coded,) = (line for line in lines if "coded-keys" in line)
-    assert of_coded.rstrip().endswith("–")

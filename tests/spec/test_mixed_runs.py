@@ -13,7 +13,7 @@ import pytest
 from mixed import SolverForSpec, SpecDeviceInPackage
 
 from codedfl import BlockKrylov, Identity
-from codedfl.code.roles import deal_roles
+from codedfl.code.roles import deal_cells
 from codedfl.exact.fixed_point import Bounds
 from codedfl.protocol import Device, Parameters, Rows, RunPlan, Server
 from codedfl.protocol.scheme import SharingScheme
@@ -77,7 +77,9 @@ SCHEMES = {
         1,
         1,
         role_keys.receive,
-        lambda server, p, asks: role_keys.run(server, p, asks, deal_roles(NAMES, 2)),
+        lambda server, p, asks: role_keys.run(
+            server, p, asks, {name: cell.role for name, cell in deal_cells(NAMES, 2).items()}
+        ),
     ),
 }
 

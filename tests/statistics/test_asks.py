@@ -97,15 +97,23 @@ def test_others_are_refused(study: Study, ask: Ask, message: str):
 
 
 def test_there_is_one_encoding():
-    fields = ["codedfl ask 1", "gram", [[], [], [1]], b""]
+    fields = ["codedfl ask 2", "gram", [[], [], [1]], b"", ""]
     assert Ask.decode(msgpack.packb(fields), LINEAR).merged == ((), (), (1,))
     refused(msgpack.packb(fields) + b"\x00", LINEAR, "well-formed msgpack")
-    long_form = msgpack.packb(fields)[:-1].replace(b"\x01", b"\xcc\x01") + msgpack.packb(b"")[1:]
+    long_form = msgpack.packb(fields).replace(b"\x01", b"\xcc\x01")
     refused(long_form, LINEAR, "one way there is")
-    for place, wrong in ((0, "codedfl ask 2"), (1, 3), (2, [[], [], [True]]), (2, [[], [], 1]), (3, b"1234"), (3, "")):
+    for place, wrong in (
+        (0, "codedfl ask 1"),
+        (1, 3),
+        (2, [[], [], [True]]),
+        (2, [[], [], 1]),
+        (3, b"1234"),
+        (3, ""),
+        (4, "m"),
+    ):
         changed = [*fields[:place], wrong, *fields[place + 1 :]]
         refused(msgpack.packb(changed), LINEAR, "must")
-    minus_zero = ["codedfl ask 1", "score", [], np.full(14, -0.0).tobytes()]
+    minus_zero = ["codedfl ask 2", "score", [], np.full(14, -0.0).tobytes(), ""]
     refused(msgpack.packb(minus_zero), LINEAR, "one way there is")
 
 

@@ -1,5 +1,6 @@
 """Analyses: generators that ask for totals of statistics and end in what they say."""
 
+from codedfl.analyses.analysis import ANALYSES, Finding, NotFound, Totals, register_analysis
 from codedfl.analyses.cells import CellCounts, merge_rare
 from codedfl.analyses.inference import Inference
 from codedfl.analyses.linear import LinearTotal
@@ -7,15 +8,20 @@ from codedfl.analyses.scoring import ClassScore, NumberScore
 from codedfl.analyses.study_analysis import Answer, LinearFinding, StudyFindings, conduct, refit
 
 __all__ = [
+    "ANALYSES",
     "Answer",
     "CellCounts",
     "ClassScore",
+    "Finding",
     "Inference",
     "LinearFinding",
     "LinearTotal",
+    "NotFound",
     "NumberScore",
     "StudyFindings",
+    "Totals",
     "conduct",
     "merge_rare",
     "refit",
+    "register_analysis",
 ]

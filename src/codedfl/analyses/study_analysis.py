@@ -6,16 +6,16 @@ Every driver runs this one generator, in process, in virtual time or on real mac
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from codedfl.analyses.cells import CellCounts, merge_rare, no_score
+from codedfl.analyses.analysis import Finding, Totals, analyse, register_analysis
+from codedfl.analyses.cells import merge_rare, no_score
 from codedfl.analyses.inference import Inference
 from codedfl.analyses.kernel import conduct_kernel
-from codedfl.analyses.linear import LinearTotal
 from codedfl.analyses.scoring import NumberScore, Score, ask_score
-from codedfl.contract.merging import Merged, merged_study
-from codedfl.contract.study import Study
+from codedfl.contract.merging import Merged
+from codedfl.contract.study import Study, SubModel
 from codedfl.data.model import TrainedModel
 from codedfl.errors import InvalidInput
 from codedfl.statistics.statistic import Ask
@@ -62,6 +62,15 @@ class LinearFinding:
             "no_inference": self.no_inference,
         }
 
+    def lines(self) -> list[str]:
+        """For people."""
+        found = [f"columns: {', '.join(self.columns)}"]
+        if self.score is not None:
+            found.append(f"R^2 {self.score.r_squared:.4f} on {self.score.rows} held-out rows")
+        if self.inference is not None:
+            found += self.inference.summary().splitlines()
+        return found + [f"none: {why}" for why in (self.no_model, self.no_inference) if why]
+
 
 @dataclass(frozen=True, eq=False)
 class StudyFindings:
@@ -71,7 +80,7 @@ class StudyFindings:
     score, no_score: on held-out rows, or why there is none.
     inference, no_inference: coefficients without a penalty, or why there are none; None and "" if nobody asked.
     rows: training rows of all devices; None with noise, where nobody knows it exactly.
-    models: the further linear models that the study names.
+    models: what the further models that the study names ended in.
     total: the integers of ``gram``. Whoever keeps them can ``refit`` without asking an owner again; empty if none were
         asked for.
     merged: rare levels that were merged, and marks of gaps that were dropped.
@@ -87,7 +96,7 @@ class StudyFindings:
     inference: Inference | None
     no_inference: str
     rows: int | None
-    models: tuple[LinearFinding, ...]
+    models: tuple[Finding, ...]
     total: list[int]
     merged: Merged
 
@@ -134,24 +143,35 @@ def conduct(study: Study) -> Generator[Ask, Any, StudyFindings]:
     merged = merge_rare(study, cells)
     if study.takes_whole_rows:  # such features have no columns of their own that could pick out people
         merged = ()
-    why = no_score(study, CellCounts(study, cells)) if study.held_out else NO_ROWS
+    totals = Totals(study, cells, merged, ())
+    why = no_score(study, totals.counts) if study.held_out else NO_ROWS
     if study.features != "linear":
         model, score, why, total = yield from conduct_kernel(study, merged, why)
         return StudyFindings(model, score, why, None, "", cells[0], (), total, merged)
     integers: list[int] = yield Ask("gram", merged)
+    totals = replace(totals, gram=integers)
     found = refit(study, integers, merged, inference=study.inference)
     if found.model is None:
         raise InvalidInput(found.no_model)
     score = found.score
     if "score" in study.statistics and not why:
-        final = LinearTotal(merged_study(study, merged), integers)
-        score, why = yield from ask_score(final.study, merged, final.on_design(found.model.theta).ravel())
-    models = tuple(
-        refit(study, integers, merged, one.columns, one.regularisation, one.inference, one.name) for one in study.models
-    )
+        point = totals.linear().on_design(found.model.theta).ravel()
+        totals.asked.append(point)
+        score, why = yield from ask_score(totals.final, merged, point)
+    models = []
+    for one in study.models:
+        models.append((yield from analyse(totals, one)))
     return StudyFindings(
-        found.model, score, why, found.inference, found.no_inference, integers[0], models, integers, merged
+        found.model, score, why, found.inference, found.no_inference, integers[0], tuple(models), integers, merged
     )
+
+
+@register_analysis(SubModel.kind)
+def _linear(totals: Totals, model: SubModel) -> Generator[Ask, Any, Finding]:
+    """Nobody is asked: the total is there."""
+    yield from ()
+    of_total = (totals.study, totals.gram, totals.merged)
+    return refit(*of_total, model.columns, model.regularisation, model.inference, model.name)
 
 
 def refit(
@@ -182,11 +202,7 @@ def refit(
     >>> found.inference.coefficients.round(6)
     array([-30.,   1.])
     """
-    linear = LinearTotal(merged_study(study, tuple(map(tuple, merged))), total)
-    if columns is not None:
-        wanted, known = set(columns), {one.column.name for one in study.columns}
-        left = {one.column.name for one in linear.study.columns}
-        linear = linear.only(wanted - (known - left))
+    linear = Totals(study, (), tuple(map(tuple, merged)), total).linear(None if columns is None else tuple(columns))
     names = tuple(one.column.name for one in linear.study.columns)
     about = {"digest": study.digest().hex(), **({"model": name} if name else {})}
     model, no_model = _or_why_not(lambda: linear.model(regularisation, **about))

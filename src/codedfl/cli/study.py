@@ -24,11 +24,12 @@ from codedfl.contract import NumberTarget, load_roster, load_study
 from codedfl.contract.approval import approve
 from codedfl.contract.check import TableCheck, check_table
 from codedfl.contract.device_folder import DeviceFolder
-from codedfl.contract.draft import PARTICIPANTS, draft_study
+from codedfl.contract.draft import PARTICIPANTS, draft_study, pooled
 from codedfl.contract.policy import Policy, load_policy
+from codedfl.contract.study import Study
 from codedfl.contract.words import Section, explain, printable
 from codedfl.data.dataset import Task
-from codedfl.data.tables import RawTable, read_file
+from codedfl.data.tables import RawTable, read_file, table_files
 from codedfl.errors import InvalidInput
 from codedfl.files import write_text
 from codedfl.private_files import default_state_dir
@@ -36,14 +37,14 @@ from codedfl.statistics import words_of
 
 app = typer.Typer(help="Write, check, read, rehearse and approve study files.", no_args_is_help=True)
 
-_NOT_SO = "cannot take part as it is"
-
 StudyFile = Annotated[Path, typer.Argument(metavar="STUDY", help="A study file (TOML).")]
 
 
 @app.command("new")
 def new(
-    sample: Annotated[Path, typer.Argument(metavar="TABLE", help="A table like those that the devices have.")],
+    sample: Annotated[
+        Path, typer.Argument(metavar="TABLE", help="A table like those that the devices have, or a folder of them.")
+    ],
     target: Annotated[
         str, typer.Option(metavar="COLUMN", help="The column to predict.", show_default="the formula's")
     ] = "",
@@ -51,9 +52,10 @@ def new(
         str, typer.Option(metavar="TEXT", help="Such as 'days ~ age * C(ward) + log(cost)'; says which columns.")
     ] = "",
     columns: Annotated[
-        str, typer.Option(metavar="A,B", help="Columns to learn from.", show_default="all but the target")
-    ] = "",
-    drop: Annotated[str, typer.Option(metavar="A,B", help="Columns to leave out.")] = "",
+        list[str] | None,
+        typer.Option(metavar="A,B", help="Columns to learn from.", show_default="all but the target"),
+    ] = None,
+    drop: Annotated[list[str] | None, typer.Option(metavar="A,B", help="Columns to leave out.")] = None,
     participants: Annotated[int, typer.Option(min=3, help="Least number of devices.")] = PARTICIPANTS,
     task: Annotated[
         Task | None,
@@ -68,13 +70,14 @@ def new(
     check_writable("--out", out)
     if out.exists():
         raise InvalidInput(f"--out must be a new file, got {str(out)!r}, which exists")
-    if columns and drop:
-        raise InvalidInput(f"--drop must be left out with --columns, which says it all, got {drop!r}")
-    if formula and (columns or drop or target):
+    kept, dropped = (options.listed(",".join(one or ())) for one in (columns, drop))
+    if kept and dropped:
+        raise InvalidInput(f"--drop must be left out with --columns, which says it all, got {', '.join(dropped)!r}")
+    if formula and (kept or dropped or target):
         raise InvalidInput("--target, --columns and --drop must be left out with --formula, which says it all")
     if not formula and not target:
         raise InvalidInput("--target must be said, or --formula, got neither")
-    chosen = (options.listed(drop), participants, task)
+    chosen = (dropped, participants, task)
 
     def draft(table: RawTable, keep: tuple[str, ...] | None) -> str:
         label = target or formula.partition("~")[0].strip().strip("`")
@@ -83,31 +86,60 @@ def new(
     if formula:
         from codedfl.contract.formula import draft_with_formula  # nobody else needs its parser
 
-        text = draft_with_formula(read_file(sample), formula, draft)
+        text = draft_with_formula(_sample(sample), formula, draft)
     else:
-        text = draft(read_file(sample), options.listed(columns) or None)
+        text = draft(_sample(sample), kept or None)
     write_text(out, text)
     screen.say(f"wrote {out}: read every line, change what is wrong, then try codedfl study check {out} {sample}")
+
+
+def _sample(path: Path) -> RawTable:
+    """A table, or all tables of a folder together."""
+    if not path.is_dir():
+        return read_file(path)
+    return pooled([read_file(one, empty=True) for one in table_files(path).values()], path.name)
 
 
 @app.command("check")
 def check(
     study: StudyFile,
-    data: Annotated[Path, typer.Argument(metavar="TABLE", help="Your table; it stays on this machine.")],
+    data: Annotated[
+        Path, typer.Argument(metavar="TABLE", help="Your table, or a folder of tables; they stay on this machine.")
+    ],
     json: options.Json = None,
 ) -> None:
     """Say what of a table would be clipped, rounded, missing or unknown. Nothing leaves this machine."""
     screen, loaded = Screen(json), load_study(study)
-    found = check_table(loaded, read_file(data))
-    if loaded.formula and find_spec("formulaic") is not None:
+    found = [_checked(loaded, path) for path in (table_files(data).values() if data.is_dir() else [data])]
+    for place, one in enumerate(found):
+        if place:
+            screen.say()
+        _show_check(screen, one)
+    if len(found) > 1:
+        usable = [one.usable for one in found]
+        screen.say(f"{sum(usable)} of {len(usable)} tables can take part, with {_rows_of(found)} rows")
+    tables = [{**asdict(one), "usable": one.usable} for one in found]
+    screen.write_json({"command": "study check", "tables": tables, "usable": all(one.usable for one in found)})
+    if not all(one.usable for one in found):
+        raise typer.Exit(2)
+
+
+def _checked(study: Study, path: Path) -> TableCheck:
+    """What one file is like; one that cannot be read is no reason not to look at the others."""
+    try:
+        found = check_table(study, read_file(path, empty=True))
+    except InvalidInput as error:
+        return TableCheck(path.name, 0, 0, (), 0, (str(error),))
+    if study.formula and find_spec("formulaic") is not None:
         from codedfl.contract.formula import formula_objection
 
-        if wrong := formula_objection(loaded):
-            found = replace(found, objections=(*found.objections, wrong))
-    _show_check(screen, found)
-    screen.write_json({"command": "study check", **asdict(found), "usable": found.usable})
-    if not found.usable:
-        raise typer.Exit(2)
+        if wrong := formula_objection(study):
+            return replace(found, objections=(*found.objections, wrong))
+    return found
+
+
+def _rows_of(found: list[TableCheck]) -> int:
+    return sum(one.rows for one in found if one.usable)
 
 
 @app.command("show")
@@ -211,11 +243,13 @@ def _show_check(screen: Screen, found: TableCheck) -> None:
         counts = (one.n_clipped, one.n_rounded, one.n_missing, one.n_unknown)
         texts = (str(count) if count else "-" for count in counts)
         shown.add_row(Text(printable(one.name)), one.kind, *texts, Text(printable(one.seen)))
-    screen.show(shown)
+    if found.columns:
+        screen.show(shown)
     for line in (*found.objections, *(one.objection for one in found.columns if one.objection)):
         screen.remark(f"cannot be used: {line}")
     left_out = f" without gaps ({found.left_out} left out)" if found.left_out else ""
-    verdict = f"can take part in a pod of at least {found.least_pod} owners" if found.usable else _NOT_SO
+    pod = f" in a pod of at least {found.least_pod} owners (least_rows)" if found.least_pod else ""
+    verdict = f"can take part{pod}" if found.usable else "cannot take part as it is"
     screen.say(f"{found.table}: {found.rows} row{'s' * (found.rows != 1)}{left_out}, {verdict}")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.markup import escape
 from rich.text import Text
 
-from codedfl.analyses import ClassScore, Inference, LinearFinding, NumberScore, StudyFindings
+from codedfl.analyses import ClassScore, Finding, Inference, NumberScore, StudyFindings
 from codedfl.cli.screen import Screen, score_name, table
 from codedfl.contract.study import Study
 from codedfl.data.columns import CategoryColumn
@@ -44,13 +44,12 @@ def merged_words(study: Study, findings: StudyFindings) -> list[str]:
     return lines
 
 
-def show_model(screen: Screen, model: LinearFinding) -> None:
-    """A further model of the same total."""
+def show_model(screen: Screen, model: Finding) -> None:
+    """A further model of the study."""
     screen.say()
-    screen.say(f"model {model.name}: {', '.join(model.columns)}")
-    if model.score is not None:
-        screen.facts(score_facts(model.score))
-    show_inference(screen, model.inference, model.no_inference)
+    screen.say(f"model {model.name}")
+    for line in model.lines():
+        screen.say(f"  {line}")
 
 
 def score_facts(found: ClassScore | NumberScore) -> list[tuple[str, str]]:

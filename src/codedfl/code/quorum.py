@@ -2,7 +2,8 @@
 
 A quorum has parts, each with its members and how many of them must answer. A gradient code has one part per group,
 which needs size - alpha + 1 answers (paper IV-C: the first D - alpha + 1); conventional federated learning has one part
-that needs everybody; a scheme of roles has one part per role, which needs a single answer.
+that needs everybody; a scheme of roles has one part per cell, which needs a single answer. Who keeps all rows of a
+role is a member of each of its cells.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Quorum:
 
     @property
     def answers_needed(self) -> int:
-        """The least number of answers that can be enough."""
+        """How many answers are enough, where nobody counts in two parts."""
         return sum(part.needed for part in self.parts)
 
     @property

@@ -2,7 +2,7 @@
 
 from codedfl.contract.roster import Member, Roster, load_roster, save_roster
 from codedfl.contract.snapshot import Snapshot, take_snapshot
-from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn, SubModel
+from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn, StudyModel, SubModel
 from codedfl.contract.toml_file import load_study, parse_study
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "Snapshot",
     "Study",
     "StudyColumn",
+    "StudyModel",
     "SubModel",
     "load_roster",
     "load_study",

@@ -55,7 +55,7 @@ class TableCheck:
     """All columns of the study, and what speaks against the table as a whole.
 
     left_out: rows with gaps, in a study that takes complete cases only; ``rows`` are the others.
-    least_pod: how many owners the device's pod must have at least, so that a total of the pod has enough rows.
+    least_pod: how many owners the device's pod must have, so that its totals have enough rows; 0 if any pod will do.
     design: what the design columns do on the training rows, if the table can be used at all.
     """
 
@@ -97,7 +97,8 @@ def check_table(study: Study, table: RawTable) -> TableCheck:
         objections.append(str(error))
     listed = (one for one in study.columns if not factors_of(one))
     columns = (*(_checked(one, table) for one in listed), _target(study, table))
-    least_pod = study.colluders + max(2, -(-study.least_pod_rows // max(1, len(table))))
+    honest = -(-study.least_pod_rows // max(1, len(table)))  # owners of a pod that have this number of rows each
+    least_pod = study.colluders + honest if honest > study.honest else 0
     counts = (table.name, len(table), given - len(table), columns, least_pod)
     if objections or any(one.objection is not None for one in columns):
         return TableCheck(*counts, tuple(objections))

@@ -1,27 +1,76 @@
-"""A first study from a sample: every choice is made, and says in a comment why and what to think about.
+"""A first study from what is known of the columns: every choice is made, and says in a comment why.
 
-The sample is somebody's own table. Its extremes are rounded outwards, so that the file, which everybody sees, does not
-hold a person's value; whoever publishes the file reads it first.
+What is known comes from Table 1 over all devices (``analyses.table_one``), or from a sample, which is somebody's own
+table. A sample's ranges are drafted ten of its widths wide either side: the others' values lie there too, and the file,
+which everybody sees, does not hold a person's value. Whoever publishes the file reads it first.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import tomli_w
 
 from codedfl.contract.toml_file import FORMAT
-from codedfl.data.columns import CategoryColumn, NumberColumn, guess_columns, numbers_the_rows
+from codedfl.data.columns import CategoryColumn, as_numbers, as_texts, guess_columns, numbers_the_rows
 from codedfl.data.dataset import Task, as_labels
 from codedfl.data.tables import RawTable
 from codedfl.errors import InvalidInput
+from codedfl.typing import Floats, Rows
 
 PARTICIPANTS = 5
 _ROWS = 10_000
-_MOST_STEPS = 1 << 20  # of a drafted column: finer is rarely a unit of record
+_MOST_STEPS = 1 << 19  # of what a sample has of a column: finer is rarely a unit of record
 _MOST_DECIMALS = 9
 _OFF_GRID = 1e-6  # in steps
+_ROOM = 10  # widths of the sample either side of it
+_WIDE = "wide: ten widths of the sample either side, since others have other values; beyond is clipped and counted"
+
+
+@dataclass(frozen=True)
+class DraftColumn:
+    """What is known of a column before a study is written.
+
+    levels: of a category, or of a target its classes, which may be whole numbers; None for a number.
+    grid: low, high and step of a number; None for a category.
+    missing: what a gap becomes, a level or a number; None if none was seen. other: the level of unknown names.
+    noticed: what to think about, "" if nothing. why: a comment on the range.
+
+    >>> DraftColumn("age", grid=(0.0, 120.0, 1.0)).levels is None
+    True
+    """
+
+    name: str
+    levels: tuple[str, ...] | tuple[int, ...] | None = None
+    grid: tuple[float, float, float] | None = None
+    missing: str | float | None = None
+    other: str | None = None
+    noticed: str = ""
+    why: str = _WIDE
+
+
+@dataclass(frozen=True)
+class Draft:
+    """Everything that a study file is written of.
+
+    columns, target: what goes in, and what is predicted, whose ``levels`` are classes.
+    rows: how many a device has, about. id: the column that tells rows apart.
+    noticed: remarks on the table as a whole.
+
+    >>> Draft("stay", (DraftColumn("age", grid=(0.0, 120.0, 1.0)),), DraftColumn("ill", ("no", "yes"))).id is None
+    True
+    """
+
+    name: str
+    columns: tuple[DraftColumn, ...]
+    target: DraftColumn
+    rows: int = 0
+    id: str | None = None
+    noticed: tuple[str, ...] = ()
+    participants: int = PARTICIPANTS
 
 
 def draft_study(
@@ -35,7 +84,7 @@ def draft_study(
 ) -> str:
     """The text of a study file for tables like this one.
 
-    task: what the target is for; None guesses: text, and few whole numbers, are classes.
+    task: what the target is for; None guesses: text, and two different numbers, are classes.
     keep: columns to learn from, exactly these; None takes all but the target and ``drop``.
 
     >>> from codedfl.data.tables import as_raw_table
@@ -43,38 +92,134 @@ def draft_study(
     >>> [line.partition("#")[0].strip() for line in text.splitlines() if line.startswith("step")]
     ['step = 1.0', 'step = 0.1']
     """
+    return study_text(draft_of_table(table, target, name, drop, participants, task, keep))
+
+
+def draft_of_table(
+    table: RawTable,
+    target: str,
+    name: str,
+    drop: tuple[str, ...] = (),
+    participants: int = PARTICIPANTS,
+    task: Task | None = None,
+    keep: tuple[str, ...] | None = None,
+) -> Draft:
+    """What a sample suggests; the arguments are those of ``draft_study``.
+
+    >>> from codedfl.data.tables import as_raw_table
+    >>> draft_of_table(as_raw_table({"age": [61, 58, 70.0], "days": [7.5, 3, 4.0]}), "days", "stay").columns[0].grid
+    (0.0, 200.0, 1.0)
+    """
     guess = guess_columns(table.without([target]), keep=keep, drop=drop)
+    columns = []
+    for one in guess.columns.columns:
+        values = table.column(one.name)
+        if isinstance(one, CategoryColumn):
+            columns.append(DraftColumn(one.name, one.levels, missing=one.missing, other=one.other))
+            continue
+        grid, noticed = drafted_grid(_finite(values)), ""
+        if not np.ptp(_finite(values)):
+            noticed = "the same number in all rows of the sample. Drop it unless it differs elsewhere."
+        if odd := int((np.isnan(as_numbers(values)) & (as_texts(values) != "")).sum()):
+            noticed = f"{odd} cell(s) of the sample are no numbers: study check names the first; see missing_codes."
+        columns.append(
+            DraftColumn(one.name, grid=grid, missing=None if one.missing is None else anchor(*grid), noticed=noticed)
+        )
+    ids = [one for one in table.names if one != target and numbers_the_rows(one, table.column(one))]
+    goal = _target(table, target, task)
+    return Draft(name, tuple(columns), goal, len(table), ids[0] if ids else None, guess.left_out, participants)
+
+
+def pooled(tables: Sequence[RawTable], name: str) -> RawTable:
+    """The rows of all tables together, of the columns that all of them have; text where one has text.
+
+    >>> from codedfl.data.tables import as_raw_table
+    >>> pooled([as_raw_table({"a": [1, 2]}), as_raw_table({"a": ["<5"], "b": [3]})], "both").column("a").tolist()
+    ['1', '2', '<5']
+    """
+    columns = {}
+    for column in (one for one in tables[0].names if all(one in part.columns for part in tables)):
+        values = [part.column(column) for part in tables if len(part)]
+        if all(numbers_the_rows(column, one) for one in values):  # the same number in two tables is another row
+            values = [np.char.add(f"{place} ", as_texts(one)) for place, one in enumerate(values)]
+        texts = any(one.dtype.kind == "U" for one in values)
+        columns[column] = np.concatenate([as_texts(one) if texts else one for one in values] or [np.zeros(0)])
+    return RawTable(name, columns, tables[0].positional)
+
+
+def _target(table: RawTable, target: str, task: Task | None) -> DraftColumn:
+    values = table.column(target, "the target")
+    present = values[values != ""] if values.dtype.kind == "U" else _finite(values)
+    if not len(present):
+        raise InvalidInput(f"the target {target!r} of {table.name} must hold values, got gaps only")
+    different = np.unique(present)
+    whole = present.dtype.kind == "U" or bool((present == np.round(present)).all())
+    if task is None:
+        guessed: Task = (
+            "classification" if present.dtype.kind == "U" or (len(different) == 2 and whole) else "regression"
+        )
+    else:
+        guessed = as_labels(present, task)[1]
+    noticed = ""
+    if guessed == "classification":
+        if task is None and present.dtype.kind != "U":
+            noticed = "Guessed from two whole numbers. If it is a quantity: codedfl study new --task regression"
+        classes = different if different.dtype.kind == "U" else different.astype(np.int64)
+        return DraftColumn(target, tuple(classes.tolist()), noticed=noticed)
+    if task is None and whole and len(different) <= _MOST_CLASSES:
+        noticed = "Taken for a quantity, such as a count. If it is classes: codedfl study new --task classification"
+    return DraftColumn(target, grid=drafted_grid(_finite(values)), noticed=noticed)
+
+
+_MOST_CLASSES = 20  # with more different whole numbers nobody means classes
+
+
+def _finite(values: Rows) -> Floats:
+    numbers = as_numbers(values)
+    return numbers[np.isfinite(numbers)]
+
+
+# -- the file
+
+
+def study_text(draft: Draft) -> str:
+    """The study file.
+
+    >>> age, ill = DraftColumn("age", grid=(0.0, 120.0, 1.0)), DraftColumn("ill", ("no", "yes"))
+    >>> study_text(Draft("stay", (age,), ill)).splitlines()[3]
+    'name = "stay"'
+    """
     lines = [
         "# A study file: everything that turns rows into a model, and what the parties agree to.",
         "# All parties need the same file; codedfl study show says what it means, study check tries it on a table.",
-        *(f"# Noticed: {note}" for note in guess.left_out),
+        *(f"# Noticed: {note}" for note in draft.noticed),
         _say("format", FORMAT),
-        _say("name", name),
+        _say("name", draft.name),
         _say("purpose", "", "what the model is for; people read it before they approve"),
         _say("edition", 1, "count up when the same study is made again on newer rows"),
-        *_id(table, target),
+        *_id(draft.id),
         "",
     ]
-    for column in guess.columns.columns:
-        lines += [*_column(table, column), ""]
-    rows = max(_ROWS, _power_above(len(table)))
-    classes = _is_classes(table, target, task)
+    for column in draft.columns:
+        lines += [*_column(column), ""]
+    rows, classes = max(_ROWS, _power_above(draft.rows)), draft.target.levels is not None
     lines += [
-        *_target(table, target, classes, guessed=task is None),
+        *_target_lines(draft.target),
         "",
         "[features]",
         _say(
             "kind",
             "linear",
-            "linear: coefficients one can read; rbf: features of a Gaussian kernel; pca-rbf; scattering; onnx",
+            "linear: coefficients one can read; rbf: features of a Gaussian kernel, which need narrow ranges; pca-rbf;"
+            " scattering; onnx",
         ),
         "",
         "[protection]",
         _say("colluders", 1, "how many devices may help the server and still learn nothing but totals over pods"),
-        _say("least_participants", participants, "no device takes part with fewer; more hide each one better"),
-        _say("max_rows", rows * participants, "public bound on the rows of all; room to spare costs digits"),
+        _say("least_participants", draft.participants, "no device takes part with fewer; more hide each one better"),
+        _say("max_rows", rows * draft.participants, "public bound on the rows of all; room to spare costs digits"),
         _say("max_rows_per_device", rows, "public bound on the rows of one device"),
-        _say("smallest_cell", 5, "levels with fewer rows than this are merged first"),
+        _say("smallest_cell", 5, "what fewer rows of a device have is told as something commoner"),
         '# roster = "..."  # the line that codedfl roster show prints; devices approve nothing without it',
         '# server_key = "..."  # the line that codedfl key --server prints on the server',
         "",
@@ -95,80 +240,82 @@ def _say(key: str, value: object, why: str = "") -> str:
     return f"{text}  # {why}" if why else text
 
 
-def _column(table: RawTable, column: NumberColumn | CategoryColumn) -> list[str]:
-    values = table.column(column.name)
-    lines = ["[[column]]", _say("name", column.name)]
-    if values.dtype.kind == "f" and not np.ptp(values[np.isfinite(values)]):
-        lines[:0] = ["# Noticed: the same number in all rows of the sample. Drop it unless it differs elsewhere."]
-    if isinstance(column, CategoryColumn):
-        lines += [
-            _say("kind", "category"),
-            "levels = [" + ", ".join(_text(level) for level in column.levels) + "]"
-            "  # all there may be; the first is the one the others are compared with",
-        ]
-        if column.missing is not None:
-            lines.append(_say("missing", column.missing, "the level that a gap counts as"))
-        return [*lines, '# other = "..."  # the level that unknown names count as; without it such rows are refused']
-    low, high, step = drafted_grid(values[np.isfinite(values)])
-    lines += [
-        _say("kind", "number"),
-        f"range = [{low!r}, {high!r}]  # what is possible, not what the sample had: beyond is clipped and counted",
-        _step(step),
-    ]
-    if column.missing is None:
-        return [*lines, "# missing = 0.0  # what a gap becomes, with a mark beside it; without it gaps are refused"]
-    middle = float(np.clip(round((low + high) / 2, 6), low, high))
-    return [*lines, _say("missing", middle, "what a gap becomes; a mark beside it lets the model learn what it means")]
-
-
-def _target(table: RawTable, target: str, classes: bool, guessed: bool) -> list[str]:
-    values = table.column(target, "the target")
-    lines = ["[target]", _say("name", target)]
-    if not classes:
-        low, high, step = drafted_grid(values[np.isfinite(values)])
-        return [
-            *lines,
-            f"range = [{low!r}, {high!r}]  # what is possible: beyond is clipped in training, and counted",
-            _step(step),
-        ]
-    present = values[values != ""] if values.dtype.kind == "U" else values[np.isfinite(values)].astype(np.int64)
-    levels = np.unique(present).tolist()
-    shown = ", ".join(_text(one) if isinstance(one, str) else str(one) for one in levels)
-    if guessed and present.dtype.kind != "U":
-        lines[:0] = ["# Guessed from few whole numbers. If it is a quantity: codedfl study new --task regression"]
-    return [*lines, f"classes = [{shown}]  # all there may be"]
-
-
-def _is_classes(table: RawTable, target: str, task: Task | None) -> bool:
-    values = table.column(target, "the target")
-    present = values[values != ""] if values.dtype.kind == "U" else values[np.isfinite(values)]
-    if not len(present):
-        raise InvalidInput(f"the target {target!r} of {table.name} must hold values, got gaps only")
-    return as_labels(present, task)[1] == "classification"
-
-
-def _id(table: RawTable, target: str) -> list[str]:
-    """The column that numbers patients, if one has a name for it."""
-    found = [name for name in table.names if name != target and numbers_the_rows(name, table.column(name))]
-    if found:
-        return [_say("id", found[0], "tells rows apart, never leaves a machine; sees what changed between editions")]
+def _id(name: str | None) -> list[str]:
+    if name is not None:
+        return [_say("id", name, "tells rows apart, never leaves a machine; sees what changed between editions")]
     return ['# id = "..."  # a column that tells rows apart, such as a patient number; it never leaves a machine']
 
 
-def _step(step: float) -> str:
-    return _say("step", step, "the unit of record of the coarsest site: whole years, 0.1 kg")
+def _column(column: DraftColumn) -> list[str]:
+    lines = [*_noticed(column), "[[column]]", _say("name", column.name)]
+    if column.grid is None:
+        lines += [
+            _say("kind", "category"),
+            f"levels = {_listed(column.levels or ())}  # all there may be; the first is the one the others are compared"
+            " with",
+        ]
+        if column.missing is not None:
+            lines.append(_say("missing", column.missing, "the level that a gap counts as"))
+        if column.other is not None:
+            return [*lines, _say("other", column.other, "the level that unknown and rare names count as")]
+        return [*lines, '# other = "..."  # the level that unknown names count as; without it such rows are refused']
+    lines += [_say("kind", "number"), *_grid(column)]
+    if column.missing is None:
+        return [*lines, "# missing = 0.0  # what a gap becomes, with a mark beside it; without it gaps are refused"]
+    return [
+        *lines,
+        _say("missing", column.missing, "what a gap becomes; a mark beside it lets the model learn what it means"),
+    ]
 
 
-def drafted_grid(values: np.ndarray) -> tuple[float, float, float]:
-    """A range around the values and a step, with the values on the grid: steps are counted from the low end.
+def _target_lines(target: DraftColumn) -> list[str]:
+    lines = [*_noticed(target), "[target]", _say("name", target.name)]
+    if target.grid is not None:
+        return [*lines, *_grid(target)]
+    return [*lines, f"classes = {_listed(target.levels or ())}  # all there may be"]
+
+
+def _grid(column: DraftColumn) -> list[str]:
+    assert column.grid is not None
+    low, high, step = column.grid
+    return [
+        f"range = [{low!r}, {high!r}]  # {column.why}",
+        _say("step", step, "the unit of record of the coarsest site: whole years, 0.1 kg"),
+    ]
+
+
+def _noticed(column: DraftColumn) -> list[str]:
+    return [f"# Noticed: {column.noticed}"] if column.noticed else []
+
+
+def _listed(values: Sequence[str | int]) -> str:
+    return "[" + ", ".join(tomli_w.dumps({"x": one}).partition("=")[2].strip() for one in values) + "]"
+
+
+# -- ranges and steps
+
+
+def drafted_grid(values: Floats) -> tuple[float, float, float]:
+    """A wide range around the values and a step, with the values on the grid: steps are counted from the low end.
 
     >>> drafted_grid(np.array([1.0, 2.0]))
-    (0.0, 3.0, 1.0)
+    (0.0, 15.0, 1.0)
     """
-    low, high = outer_range(values)
-    step = unit_of_record(values, low, high)
+    low, high = wide_range(values)
+    step = unit_of_record(values)
     low, high = (turn(end / step) * step for turn, end in ((_floor, low), (_ceil, high)))
     return float(f"{low:.12g}"), float(f"{high:.12g}"), step
+
+
+def anchor(low: float, high: float, step: float) -> float:
+    """A value of the grid that every drafted range of a column holds: 0, or the middle of a range that has no 0.
+
+    >>> anchor(0.0, 120.0, 1.0), anchor(1690.0, 2320.0, 1.0)
+    (0.0, 2005.0)
+    """
+    if low <= 0 <= high:
+        return 0.0
+    return float(f"{low + round((high - low) / 2 / step) * step:.12g}")
 
 
 def _floor(steps: float) -> int:
@@ -180,37 +327,43 @@ def _ceil(steps: float) -> int:
     return math.ceil(steps - _OFF_GRID)
 
 
-def unit_of_record(values: np.ndarray, low: float, high: float) -> float:
-    """1, 0.1, 0.01, ..., as many decimals as the values have; coarser where the range would have too many steps.
+def unit_of_record(values: Floats) -> float:
+    """1, 0.1, 0.01, ..., as many decimals as the values have; coarser where the values would take too many steps.
 
-    >>> unit_of_record(np.array([58.1, 61.0]), 0.0, 110.0)
+    >>> unit_of_record(np.array([58.1, 61.0]))
     0.1
     """
     decimals = 0
     while decimals < _MOST_DECIMALS and not np.allclose(values, np.round(values, decimals), rtol=1e-12, atol=1e-12):
         decimals += 1
-    while (high - low) * 10.0**decimals > _MOST_STEPS:
+    while _width(values) * 10.0**decimals > _MOST_STEPS:
         decimals -= 1
     return float(f"1e{-decimals}")
 
 
-def _text(value: str) -> str:
-    return tomli_w.dumps({"x": value}).partition("=")[2].strip()
+def wide_range(values: Floats) -> tuple[float, float]:
+    """A range around the values with ten of their widths either side, its ends rounded outwards to half a width.
 
+    Values that are never negative keep 0 as their end, and so do those that are never positive. Of 0 and 1 alone the
+    range is [0, 1]: they are marks.
 
-def outer_range(values: np.ndarray) -> tuple[float, float]:
-    """A range around the values with a tenth of room, its ends rounded outwards to two digits of the width.
-
-    Values that are never negative keep 0 as their end. A constant column takes its own size, or 1, for a width.
+    >>> wide_range(np.array([18.0, 97.0])), wide_range(np.array([0.0, 1.0]))
+    ((0.0, 900.0), (0.0, 1.0))
     """
-    least, most = float(values.min()), float(values.max())
-    width = (most - least) or abs(most) or 1.0
-    unit = 10.0 ** (math.floor(math.log10(width)) - 1) * 5
-    low = math.floor((least - 0.1 * width) / unit) * unit
-    high = math.ceil((most + 0.1 * width) / unit) * unit
-    if least >= 0 > low:
-        low = 0.0
+    if set(np.unique(values).tolist()) <= {0.0, 1.0}:
+        return 0.0, 1.0
+    least, most, width = float(values.min()), float(values.max()), _width(values)
+    unit = 10.0 ** math.floor(math.log10(width)) * 5
+    low = math.floor((least - _ROOM * width) / unit) * unit
+    high = math.ceil((most + _ROOM * width) / unit) * unit
+    low, high = (0.0 if least >= 0 > low else low), (0.0 if most <= 0 < high else high)
     return float(f"{low:.12g}"), float(f"{high:.12g}")
+
+
+def _width(values: Floats) -> float:
+    """From the least to the most; the size of a constant, or 1."""
+    least, most = float(values.min()), float(values.max())
+    return (most - least) or abs(most) or 1.0
 
 
 def _power_above(count: int) -> int:

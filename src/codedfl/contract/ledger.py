@@ -19,6 +19,7 @@ from codedfl.protocol.messages import check_types, pack_list, unpack_list
 
 FORMAT = "codedfl-ledger-1"
 _MOST = 1 << 22
+_COARSER = ("cells", "gram")  # whatever a server merges for these, it gets sums of what they are without
 
 
 class Asked(Protocol):
@@ -27,10 +28,6 @@ class Asked(Protocol):
     @property
     def statistic(self) -> str:
         """The statistic's name."""
-
-    @property
-    def takes_point(self) -> bool:
-        """Whether numbers of the server's choice go into it."""
 
     def digest(self, study: Study) -> bytes:
         """Names statistic and arguments."""
@@ -166,8 +163,8 @@ class Ledger:
     def may_contribute(self, study: Study, ask: Asked) -> str:
         """Why this device must not give its part of what is asked for; empty when it may.
 
-        The same argument again is free: the rows are frozen, and so is the noise that a study asks for. So is a
-        statistic without a point, whose argument can only merge levels: that is a sum of what it has without.
+        The same argument again is free: the rows are frozen, and so is the noise that a study asks for. So are counts
+        and Gram matrices, whose argument can only merge levels: that is a sum of what they have without.
         """
         digest = study.digest()
         if self.approval(digest) is None:
@@ -176,13 +173,16 @@ class Ledger:
             return (
                 f"the statistic must follow from the study ({', '.join(study.statistics)}), got {ask.statistic!r:.40}"
             )
-        most = study.points if ask.statistic == "score" else 1
-        given = {one.argument for one in self.contributions if (one.digest, one.statistic) == (digest, ask.statistic)}
-        if not ask.takes_point or ask.digest(study) in given or len(given) < most:
+        pointed = ask.statistic in study.at_points
+        alike = study.at_points if pointed else {ask.statistic}
+        given = {one.argument for one in self.contributions if one.digest == digest and one.statistic in alike}
+        most = study.most_points if pointed else study.most_asks(ask.statistic)
+        if ask.statistic in _COARSER or ask.digest(study) in given or len(given) < most:
             return ""
+        asked = " and ".join(sorted(alike))
         return (
-            f"arguments of {ask.statistic} must be at most {most} over the life of the study, got one more: what the"
-            " server asked for before it may ask for again, anything else needs a new edition of the study"
+            f"arguments of {asked} must be at most {most} over the life of the study, got one more: what the server"
+            " asked for before it may ask for again, anything else needs a new edition of the study"
         )
 
     def contribute(self, study: Study, ask: Asked, run: bytes, when: str) -> None:

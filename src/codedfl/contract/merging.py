@@ -22,16 +22,19 @@ to drop the column (a number), or () to leave it; the empty tuple leaves all."""
 def merged_study(study: Study, merged: Merged) -> Study:
     """The study with rare levels counted as "other" and rare marks of gaps dropped.
 
-    A column of which fewer than two levels are left goes, also from the models.
+    A column of which fewer than two levels are left goes, also from the models; a model goes that has none left, or of
+    which another column that it uses was merged.
     """
     if not merged:
         return study
     columns = tuple(one for one, _ in _merges(study, merged) if one is not None)
     names = {one.column.name for one in columns}
-    models = (replace(one, columns=tuple(name for name in one.columns if name in names)) for one in study.models)
+    models = tuple(replace(one, columns=tuple(name for name in one.columns if name in names)) for one in study.models)
     width = sum(one.width for one in columns)
     components = None if study.components is None else min(study.components, width)
-    return replace(study, columns=columns, models=tuple(one for one in models if one.columns), components=components)
+    same = {one.column.name for one in columns if one in study.columns}
+    models = tuple(one for one in models if one.columns and same.issuperset(one.uses))
+    return replace(study, columns=columns, models=models, components=components)
 
 
 def recoded(study: Study, codes: Integers, merged: Merged) -> Integers:

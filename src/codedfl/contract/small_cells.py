@@ -3,7 +3,8 @@
 A level of one patient is a column of the Gram matrix that shows all values of that patient. Whether it is rare over all
 devices only a server could say, and a server may lie; so each device looks at its own rows. In every class of rows with
 the same history (those of this table, or those that came, left or stayed together since earlier approvals) a level
-has none or at least ``smallest_cell`` rows, and a number is constant or differs from its commonest value in as many.
+has none or at least ``smallest_cell`` rows, and a number that most of them have in common is had by all, or not had by
+as many.
 Any total, any difference of totals and any merging of levels by the server then has sums over that many rows of each
 device. Where it is not so, rare levels count as the column's ``other``, or as the commonest level of their class; rare
 gaps lose their mark, rare products of levels are 0. What cannot be told otherwise (a number, the target) is refused.
@@ -216,11 +217,15 @@ class _Cells(NamedTuple):
         """Rows of the smallest cell."""
         return int(self.rows.min(initial=np.iinfo(np.int64).max))
 
-    def least_differing(self) -> int:
-        """Rows beside the commonest value, in the class that has fewest of them but some."""
-        classes = [self.rows[self.history == one] for one in np.unique(self.history)]
-        differing = (int(one.sum() - one.max()) for one in classes)
-        return min((one for one in differing if one), default=np.iinfo(np.int64).max)
+    def least_differing(self, smallest: int) -> int:
+        """Rows beside a value that most have, in the class with fewest of them but some; in a small class, any."""
+        found = [np.iinfo(np.int64).max]
+        for one in np.unique(self.history):
+            rows = self.rows[self.history == one]
+            commonest, whole = int(rows.max()), int(rows.sum())
+            if whole > commonest and (whole < smallest or 2 * commonest >= whole):
+                found.append(whole - commonest)
+        return min(found)
 
 
 def _of_column(study: Study, name: str, cells: _Cells, which: str) -> str:
@@ -230,7 +235,7 @@ def _of_column(study: Study, name: str, cells: _Cells, which: str) -> str:
     if category or (category is None and isinstance(study.target, ClassTarget)):
         found, rule = cells.fewest(), f"have each of its values in none or at least {smallest} rows {which}"
     else:
-        found = cells.least_differing()
+        found = cells.least_differing(smallest)
         rule = f"be the same in all rows {which} or differ in at least {smallest}"
     if found >= smallest:
         return ""

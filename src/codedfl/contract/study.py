@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from codedfl.contract.models import StudyModel, SubModel
 from codedfl.contract.study_columns import ClassTarget, NumberTarget, StudyColumn, gaps
 from codedfl.data.canonical import canonical_digest
 from codedfl.data.columns import Columns, DerivedColumn, without_codes
@@ -39,30 +40,12 @@ from codedfl.exact.ring import Ring
 from codedfl.privacy.budget import Budget
 from codedfl.typing import Floats, Integers, JsonObject, Rows
 
-__all__ = ["ClassTarget", "NumberTarget", "Study", "StudyColumn", "SubModel"]
+__all__ = ["ClassTarget", "NumberTarget", "Study", "StudyColumn", "StudyModel", "SubModel"]
 
 _CONSTANT = 1e-12
 _LEAST_BITS = 2  # of an update's entries, and of the rows' grid in units of a column
 _MOST_TEXT = {"name": 200, "purpose": 4000, "formula": 1000}  # characters: what people read must fit a screen
 _MOST = 1 << 53
-
-
-@dataclass(frozen=True)
-class SubModel:
-    """One more linear model of the same total, on some of the study's columns: nobody sends anything for it.
-
-    name: the model's name.
-    columns: names of columns of the table.
-    regularisation, inference: as in ``Study``.
-
-    >>> SubModel("age only", ("age",)).inference
-    False
-    """
-
-    name: str
-    columns: tuple[str, ...]
-    regularisation: float = 0.0
-    inference: bool = False
 
 
 @dataclass(frozen=True)
@@ -83,9 +66,11 @@ class Study:
     holders: how many devices hold seeds and answer; None is all up to 50, then a dozen per role.
     roster, server_key: SHA-256 of the roster's meaning and the server's public key, both in hex; "" is for rehearsals
         only.
-    smallest_cell: an honest server merges levels and gaps with fewer rows than this before it asks for sums.
+    smallest_cell: levels, gaps and products of levels that fewer rows of a device have are told as something commoner;
+        a number or a class that picks out fewer rows is refused (``small_cells``).
     least_rows: rows that every total over a pod must have; None is ``least_alike``.
-    points: how many arguments of its own choice a server may send for one statistic (a score's Theta).
+    points: how many arguments of its own choice a server may send over all statistics that take any (a score's Theta,
+        the coefficients of an iteration); None is what the analyses need.
     features: what a row becomes: "linear", "rbf" (random features of a Gaussian kernel), "pca-rbf" (those of the first
         principal components), "onnx" (outputs of a frozen encoder) or "scattering" (wavelet coefficients of pictures).
     n_features: how many random features, or outputs of the encoder; linear ones are as many as the design columns.
@@ -97,7 +82,7 @@ class Study:
         |Theta|^2 against the mean squared error.
     held_out: share of each device's rows kept out of training, for the score.
     inference: whether standard errors and p values are wanted.
-    models: more linear models of the same total.
+    models: more analyses of the same rows; a linear one is of the same total.
     noise: what hides single rows; None is none. With noise nothing else may be summed over rows: no moments, no score,
         no standard errors.
 
@@ -130,7 +115,7 @@ class Study:
     server_key: str = ""
     smallest_cell: int = 5
     least_rows: int | None = None
-    points: int = 1
+    points: int | None = None
     features: str = "linear"
     n_features: int = 500
     gamma: float | None = None
@@ -143,7 +128,7 @@ class Study:
     regularisation: float = 1e-4
     held_out: float = 0.2
     inference: bool = False
-    models: tuple[SubModel, ...] = ()
+    models: tuple[StudyModel, ...] = ()
     noise: Budget | None = None
 
     def __post_init__(self) -> None:
@@ -244,17 +229,7 @@ class Study:
         if len(set(names)) < len(names):
             raise InvalidInput(f"models must have different names, got {max(names, key=names.count)!r} twice")
         for one in self.models:
-            strange = [name for name in one.columns if name not in self.table_columns.names]
-            if strange or not one.columns or len(set(one.columns)) < len(one.columns):
-                raise InvalidInput(
-                    f"columns of the model {one.name!r} must be different columns of the study, got {list(one.columns)}"
-                )
-            if not 0 <= one.regularisation < np.inf:
-                raise InvalidInput(
-                    f"regularisation of the model {one.name!r} must be at least 0, got {one.regularisation}"
-                )
-            if one.inference and isinstance(self.target, ClassTarget):
-                raise InvalidInput(f"inference of the model {one.name!r} must go with a number to predict, got classes")
+            one.check({column.column.name: column for column in self.columns}, self.target)
 
     def _check_noise(self, noise: Budget) -> None:
         by_moments = [one.column.name for one in self.columns if any(one.by_moments)]
@@ -296,7 +271,7 @@ class Study:
             **{one.name: getattr(self, one.name) for one in fields(self) if one.name not in apart},
             "columns": [one.to_dict() for one in self.columns],
             "target": self.target.to_dict(),
-            "models": [asdict(one) for one in self.models],
+            "models": [one.to_dict() for one in self.models],
             "noise": None if self.noise is None else asdict(self.noise),
         }
 
@@ -322,7 +297,24 @@ class Study:
             # Every linear model of a number is scored by the Gram matrix of held-out rows.
             "score": self.held_out > 0 and (isinstance(self.target, ClassTarget) or self.features != "linear"),
         }
-        return tuple(name for name, needed in taken.items() if needed)
+        own = (name for name, needed in taken.items() if needed)
+        return tuple(dict.fromkeys((*own, *(name for model in self.models for name in model.statistics))))
+
+    @property
+    def most_points(self) -> int:
+        """How many arguments of the server's choice a device answers over the life of the study."""
+        if self.points is not None:
+            return self.points
+        return max(1, ("score" in self.statistics) + sum(model.points for model in self.models))
+
+    @property
+    def at_points(self) -> frozenset[str]:
+        """The statistics whose arguments are counted by ``most_points``, all together."""
+        return frozenset({"score"}.union(*(model.at_points for model in self.models)))
+
+    def most_asks(self, statistic: str) -> int:
+        """How many different arguments a statistic has that is not asked for at points: one per model that needs it."""
+        return max(1, sum(statistic in model.totals for model in self.models))
 
     @property
     def least_alike(self) -> int:

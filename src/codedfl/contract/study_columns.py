@@ -12,7 +12,15 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from codedfl.data.columns import CategoryColumn, ColumnReport, DerivedColumn, NumberColumn, as_levels, without_codes
+from codedfl.data.columns import (
+    CategoryColumn,
+    ColumnReport,
+    DerivedColumn,
+    NumberColumn,
+    all_numbers,
+    as_levels,
+    without_codes,
+)
 from codedfl.data.labels import ClassLabels, Labels, TargetLabels
 from codedfl.errors import InvalidInput
 from codedfl.typing import Floats, Integers, JsonObject, Rows
@@ -114,7 +122,7 @@ class StudyColumn:
         low, high = self.grid.range
         if self.column.missing is not None and not low <= self.column.missing <= high:
             raise InvalidInput(f"missing of column {name!r} must lie within its range, got {self.column.missing:g}")
-        if inside := [one for one in self.column.missing_codes if low <= one <= high]:
+        if inside := [one for one in self.column.missing_codes if not isinstance(one, str) and low <= one <= high]:
             raise InvalidInput(f"missing_codes of column {name!r} must lie outside its range, got {inside[0]:g}")
 
     @property
@@ -241,7 +249,7 @@ class NumberTarget:
     name: the column's name.
     range: public, [low, high]; values beyond are clipped to it and counted.
     step: its unit of record at the site that writes coarsest.
-    missing_codes: numbers that the tables have in place of a gap.
+    missing_codes: numbers and texts that the tables have in place of a gap.
 
     >>> NumberTarget("days", (0.0, 60.0), 1.0).codes(np.array([7.0]), "t.csv")[0].tolist()
     [7]
@@ -250,7 +258,7 @@ class NumberTarget:
     name: str
     range: tuple[float, float]
     step: float
-    missing_codes: tuple[float, ...] = ()
+    missing_codes: tuple[float | str, ...] = ()
 
     @property
     def grid(self) -> Grid:
@@ -263,9 +271,7 @@ class NumberTarget:
         """The place of each row's value on the grid, and how many were clipped. Gaps are refused."""
         values = without_codes(values, self.missing_codes)
         _check_no_gaps(self.name, values, table)
-        if values.dtype.kind == "U":
-            first = repr(str(values[0])) if len(values) else "no rows"
-            raise InvalidInput(f"the target {self.name!r} of {table} must hold numbers, got {first}")
+        values = all_numbers(values, f"the target {self.name!r} of {table}")
         if np.isinf(values).any():
             raise InvalidInput(f"the target {self.name!r} of {table} must hold finite numbers, got an infinite one")
         return self.grid.codes(values)

@@ -6,10 +6,12 @@ Every key that nobody reads is refused: in an agreement a misspelt wish must not
 from __future__ import annotations
 
 import tomllib
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn, SubModel
+from codedfl.contract.models import MODELS, StudyModel, SubModel
+from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn
 from codedfl.contract.study_columns import no_step
 from codedfl.data.columns import CategoryColumn, DerivedColumn, NumberColumn, as_text
 from codedfl.data.derived import Factor
@@ -56,7 +58,6 @@ COLUMN_KEYS = {
     "derived": ("name", "kind", "factors", "range", "step", "scale"),
 }
 _MATRIX = ("columns", "range", "step")
-_MODEL = ("name", "columns", "regularisation", "inference")
 _NOISE: dict[str, type] = {"epsilon": float, "delta": float, "honest": int, "clip_norm": float}
 _REQUIRED = ("name", "max_rows", "max_rows_per_device", "least_participants")
 
@@ -172,16 +173,26 @@ def _noise(said: Unchecked) -> Budget:
     return Budget(**{key: _typed(f"noise.{key}", said[key], kind) for key, kind in _NOISE.items() if key in said})
 
 
-def _model(said: Unchecked) -> SubModel:
+def _model(said: Unchecked) -> StudyModel:
     name = _typed("name of a model", said.get("name"), str)
-    _known(f"model {name!r}", said, set(_MODEL))
+    kind = said.get("kind", SubModel.kind)
+    if not isinstance(kind, str) or kind not in MODELS:
+        raise InvalidInput(f"kind of the model {name!r} must be {' or '.join(sorted(MODELS))}, got {kind!r:.80}")
+    keys = {one.name: str(one.type) for one in fields(MODELS[kind])}
+    _known(f"model {name!r}", said, {"kind", *keys})
     columns = _texts(f"columns of the model {name!r}", said.get("columns"))
-    rest = {
-        key: _typed(f"{key} of the model {name!r}", said[key], kind)
-        for key, kind in (("regularisation", float), ("inference", bool))
-        if key in said
-    }
-    return SubModel(name, columns, **rest)
+    rest = {key: _key(f"{key} of the model {name!r}", said[key], keys[key]) for key in keys if key in said}
+    return MODELS[kind](**{**rest, "name": name, "columns": columns})
+
+
+def _key(what: str, value: Any, kind: str) -> Any:
+    """A value of the type that a field of a model has."""
+    if kind == "tuple[float, ...]":
+        if not isinstance(value, list):
+            raise InvalidInput(f"{what} must be a list of numbers, got {value!r:.80}")
+        return tuple(_typed(what, one, float) for one in value)
+    types: dict[str, type] = {"str": str, "int": int, "float": float, "bool": bool}
+    return _texts(what, value) if kind == "tuple[str, ...]" else _typed(what, value, types[kind])
 
 
 def _matrix(said: Unchecked) -> tuple[StudyColumn, ...]:
@@ -217,8 +228,7 @@ def _column(said: Unchecked, usual_scale: str) -> StudyColumn:
     scale = _typed(f"scale of column {name!r}", said.get("scale", usual_scale), str)
     if kind == "derived":
         return StudyColumn(DerivedColumn(name, factors=_factors(name, said.get("factors"))), ends, step, scale)
-    numbers = tuple(_typed(codes, one, float) for one in _codes(codes, said))
-    return StudyColumn(NumberColumn(name, missing, indicator, numbers, in_model), ends, step, scale)
+    return StudyColumn(NumberColumn(name, missing, indicator, _codes(codes, said), in_model), ends, step, scale)
 
 
 def _factors(name: str, value: Any) -> tuple[Factor, ...]:
@@ -246,8 +256,7 @@ def _target(said: Unchecked) -> NumberTarget | ClassTarget:
         ends = _range(f"range of the target {name!r}", said["range"])
         if "step" not in said:
             raise InvalidInput(no_step(f"the target {name!r}"))
-        numbers = tuple(_typed(what, one, float) for one in codes)
-        return NumberTarget(name, ends, _typed(f"step of the target {name!r}", said["step"], float), numbers)
+        return NumberTarget(name, ends, _typed(f"step of the target {name!r}", said["step"], float), codes)
     classes = said["classes"]
     if isinstance(classes, list) and classes and all(type(one) is int and abs(one) < 2**53 for one in classes):
         return ClassTarget(name, tuple(classes), codes)

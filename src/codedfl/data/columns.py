@@ -22,6 +22,7 @@ from codedfl.errors import InvalidInput
 from codedfl.typing import Floats, JsonObject, Rows
 
 _ID_NAME = re.compile(r"(^|[_ .-])(id|ID|Id)$|[a-z](ID|Id)$")
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 _DATE = re.compile(r"(\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[./]\d{1,2}[./](\d{4}|\d{2}))([ T]\d{1,2}:.*)?")
 
 
@@ -33,14 +34,14 @@ class NumberColumn:
     missing: what a gap becomes; None refuses rows with gaps.
     indicator: with ``missing``, one more column that is 1 where there was a gap. With linear features the model then
         learns what a gap means, and ``missing`` itself has no effect.
-    missing_codes: numbers, such as -9 and 99, that the tables have in place of a gap.
+    missing_codes: numbers and texts, such as -9 and "<5", that the tables have in place of a gap.
     in_model: false for a column that only others are made of.
     """
 
     name: str
     missing: float | None = None
     indicator: bool = True
-    missing_codes: tuple[float, ...] = ()
+    missing_codes: tuple[float | str, ...] = ()
     in_model: bool = True
 
     def __post_init__(self) -> None:
@@ -55,15 +56,7 @@ class NumberColumn:
 
     def encode(self, values: Rows, table: str) -> tuple[Floats, ColumnReport]:
         """X's columns, and what was odd."""
-        values = without_codes(values, self.missing_codes)
-        if values.dtype.kind == "U":
-            present = values != ""
-            if present.any():
-                row = int(np.flatnonzero(present)[0])
-                raise InvalidInput(
-                    f"column {self.name!r} of {table} must hold numbers, got {str(values[row])!r} in row {row + 1}"
-                )
-            values = np.full(len(values), np.nan)
+        values = all_numbers(without_codes(values, self.missing_codes), f"column {self.name!r} of {table}")
         gap = np.isnan(values)
         infinite = np.isinf(values)
         if infinite.any():
@@ -174,9 +167,42 @@ def without_codes(values: Rows, codes: tuple[Any, ...]) -> Rows:
     """
     if not codes:
         return values
+    numbers = np.isin(as_numbers(values), [one for one in codes if not isinstance(one, str)])
     if values.dtype.kind == "U":
-        return np.where(np.isin(values, [as_text(one) for one in codes]), "", values)
-    return np.where(np.isin(values, codes), np.nan, values)
+        return np.where(numbers | np.isin(values, [as_text(one) for one in codes]), "", values)
+    return np.where(numbers, np.nan, values)
+
+
+def as_numbers(values: Rows) -> Floats:
+    """Cells as numbers; NaN for gaps, and for text that is none.
+
+    >>> as_numbers(np.array(["2.13", "<5", ""]))
+    array([2.13,  nan,  nan])
+    """
+    if values.dtype.kind != "U":
+        return values
+    different, places = np.unique(values, return_inverse=True)
+    return np.array([float(one) if _NUMBER.fullmatch(one) else np.nan for one in different.tolist()])[places]
+
+
+def all_numbers(values: Rows, what: str) -> Floats:
+    """Cells as numbers, with NaN for gaps; refuses other text, and names the first such cell: ``what`` has it.
+
+    >>> all_numbers(np.array(["2.13", "<5"]), "column 'crp' of t.csv")
+    Traceback (most recent call last):
+    ...
+    codedfl.errors.InvalidInput: column 'crp' of t.csv must hold numbers, got '<5' in row 2: write a number, or leave \
+the cell empty, or list it in missing_codes
+    """
+    numbers = as_numbers(values)
+    odd = np.flatnonzero((as_texts(values) != "") & np.isnan(numbers))
+    if not len(odd):
+        return numbers
+    more = f" and in {len(odd) - 1} more" if len(odd) > 1 else ""
+    raise InvalidInput(
+        f"{what} must hold numbers, got {str(values[odd[0]])!r} in row {odd[0] + 1}{more}: write a number, or leave the"
+        " cell empty, or list it in missing_codes"
+    )
 
 
 @dataclass(frozen=True)
@@ -309,8 +335,9 @@ def _column_from_dict(saved: Any) -> Column:
             return DerivedColumn(name, factors=tuple(map(Factor.from_dict, saved["factors"])))
         missing, rest = saved["missing"], (tuple(saved.get("missing_codes", ())), bool(saved.get("in_model", True)))
         if isinstance(name, str) and kind == "number" and (missing is None or isinstance(missing, int | float)):
-            numbers = tuple(map(float, rest[0])), rest[1]
-            return NumberColumn(name, None if missing is None else float(missing), bool(saved["indicator"]), *numbers)
+            codes = tuple(one if isinstance(one, str) else float(one) for one in rest[0])
+            filled = None if missing is None else float(missing)
+            return NumberColumn(name, filled, bool(saved["indicator"]), codes, rest[1])
         if (
             isinstance(name, str)
             and kind == "category"
@@ -328,9 +355,7 @@ def _seen(column: Column, values: Rows) -> Rows:
     """What derived columns are made of: numbers with their gaps filled, or names of levels."""
     if isinstance(column, CategoryColumn):
         return column.named(values)[0]
-    numbers = without_codes(values, column.missing_codes)
-    if numbers.dtype.kind != "f":
-        return np.full(len(values), np.nan)
+    numbers = as_numbers(without_codes(values, column.missing_codes))
     return numbers if column.missing is None else np.where(np.isnan(numbers), column.missing, numbers)
 
 
@@ -354,17 +379,22 @@ class Guess:
         return self.left_out + self.gaps
 
 
-MOST_LEVELS = 50
+MOST_LEVELS = 200
+_FEW_LEVELS = 10  # up to this number all texts are levels, however rare
+_LEVEL_ROWS = 5  # of many texts, those with fewer rows count as "other"
+_MOSTLY = 0.5  # the share of numbers from which on a column of text is taken for numbers
+_OTHER, _MISSING = "other", "missing"
 
 
 def guess_columns(table: RawTable, *, keep: Iterable[str] | None = None, drop: Iterable[str] = ()) -> Guess:
     """What each column of a table is.
 
-    Numbers are numbers; text is a category whose levels are those seen. Gaps in numbers become the median, with an
-    indicator; gaps in text become a level "missing". A column that only numbers the rows, and text that is everywhere
-    the same, is left out and named; dates, and text that is different in almost every row, are refused with advice.
+    Numbers are numbers, also where a few cells are not; text is a category whose levels are those seen, or of many the
+    frequent ones, with a level "other" for the rest. Gaps in numbers become the median, with an indicator; gaps in text
+    become a level "missing". What cannot be learned from is left out and named: a column that only numbers the rows,
+    dates, gaps only, text that is everywhere the same or different in almost every row.
 
-    keep: exactly these, in this order; None takes all but ``drop``.
+    keep: exactly these, in this order, or the reason why not; None takes all but ``drop``.
     """
     dropped = list(drop)
     for name in dropped:
@@ -376,13 +406,14 @@ def guess_columns(table: RawTable, *, keep: Iterable[str] | None = None, drop: I
         values = table.column(name)
         if keep is None and not table.positional and numbers_the_rows(name, values):
             left_out.append(f"column {name!r} of {table.name} only numbers the rows: left out")
-            continue
-        if keep is None and (only := _only_text(values)):
-            left_out.append(f"column {name!r} of {table.name} is {only!r} everywhere: left out")
-            continue
-        column, note = _guess(table.name, name, values)
-        found.append(column)
-        gaps += [note] if note else []
+        elif (why := _unlearnable(values)) and keep is None:
+            left_out.append(f"column {name!r} of {table.name} {why}: left out")
+        elif why:
+            raise InvalidInput(f"column {name!r} of {table.name} {why}: leave it out")
+        else:
+            column, note = _guess(name, values)
+            found.append(column)
+            gaps += [note] if note else []
     if not found:
         raise InvalidInput(f"{table.name} must have at least one column to learn from, got {table.listed()}")
     return Guess(Columns(tuple(found)), tuple(left_out), tuple(gaps))
@@ -391,59 +422,65 @@ def guess_columns(table: RawTable, *, keep: Iterable[str] | None = None, drop: I
 def numbers_the_rows(name: str, values: Rows) -> bool:
     """Under a name (or none) that such columns have: 0, 1, 2, ... or 1, 2, 3, ... in order, or an id.
 
-    An id ("id", "patient_id", "PatientID") has another whole number in every row.
+    An id ("id", "patient_id", "PatientID") has another whole number, or another text, in every row.
     """
-    if values.dtype.kind != "f" or len(values) < 2:
+    if len(values) < 2:
         return False
-    if _ID_NAME.search(name) and (values == np.round(values)).all() and len(np.unique(values)) == len(values):
+    whole = values.dtype.kind == "U" or bool((values == np.round(values)).all())
+    if _ID_NAME.search(name) and whole and len(np.unique(values)) == len(values):
         return True
     usual = name.lower() in ("index", "row", "rownames", "row_names", "nr", "no", "") or name.startswith(
         ("unnamed", "Unnamed")
     )
-    return bool(usual and values[0] in (0, 1) and (np.diff(values) == 1).all())
+    return bool(usual and values.dtype.kind == "f" and values[0] in (0, 1) and (np.diff(values) == 1).all())
 
 
-def _only_text(values: Rows) -> str:
-    """The one text that a column of text without gaps has everywhere; "" if it has several, or numbers."""
-    if values.dtype.kind != "U" or not len(values) or (values != values[0]).any():
-        return ""
-    return str(values[0])
-
-
-def _guess(table: str, name: str, values: Rows) -> tuple[Column, str | None]:
+def _unlearnable(values: Rows) -> str:
+    """Why a model cannot use a column; "" if it can. It says no value that few rows have."""
     if values.dtype.kind != "U":
-        gaps = int(np.isnan(values).sum())
-        if gaps == len(values) and gaps:
-            raise InvalidInput(f"column {name!r} of {table} must hold values, got gaps only: leave it out")
+        return "has gaps only" if np.isnan(values).all() else ""
+    present = values[values != ""]
+    if not len(present):
+        return "has gaps only"
+    if all(map(_DATE.fullmatch, present[:100].tolist())):
+        return "has dates, not numbers such as days since a fixed day"
+    different, counts = np.unique(present, return_counts=True)
+    if len(different) == len(values):
+        return "is different in every row, as an id is" if len(values) > _FEW_LEVELS else ""
+    if len(different) == 1 and len(present) == len(values) and different[0] not in (FALSE, TRUE):
+        return f"is {str(different[0])!r} everywhere"
+    few = len(different) > _FEW_LEVELS and (counts >= _LEVEL_ROWS).sum() < 2 and not _mostly_numbers(values)
+    return f"has {len(different)} different texts in {len(present)} rows, nearly all of them rare" if few else ""
+
+
+def _mostly_numbers(values: Rows) -> bool:
+    """Whether a column of text is one of numbers in which some cells are none, such as "<5"."""
+    present = values[values != ""]
+    return bool(len(present)) and bool(np.isfinite(as_numbers(present)).mean() > _MOSTLY)
+
+
+def _guess(name: str, values: Rows) -> tuple[Column, str | None]:
+    if values.dtype.kind != "U" or _mostly_numbers(values):
+        gaps = int(np.isnan(as_numbers(values)).sum())
         if not gaps:
             return NumberColumn(name), None
-        fill = float(np.nanmedian(values))
+        fill = float(np.nanmedian(as_numbers(values)))
         return NumberColumn(name, fill), f"{gaps} gaps in column {name!r} become its median {fill:g}, and are marked"
     present = values[values != ""]
-    if len(present) and all(map(_DATE.fullmatch, present[:100].tolist())):
-        raise InvalidInput(
-            f"column {name!r} of {table} must not hold dates, got {str(present[0])!r}:"
-            " make it a number, such as days since a fixed day, or leave it out"
-        )
-    levels = sorted(set(present.tolist()))
-    if not levels:
-        raise InvalidInput(f"column {name!r} of {table} must hold values, got gaps only: leave it out")
-    if len(levels) > max(MOST_LEVELS, 2) or (len(levels) > 10 and len(levels) > 0.5 * len(present)):
-        raise InvalidInput(
-            f"column {name!r} of {table} must have at most {MOST_LEVELS} different texts, fewer than half its rows,"
-            f" got {len(levels)} in {len(present)} rows, as an id has: leave it out"
-        )
+    different, counts = np.unique(present, return_counts=True)
+    levels, other = different.tolist(), None
+    if len(levels) > _FEW_LEVELS:
+        frequent = sorted(np.argsort(-counts, kind="stable")[:MOST_LEVELS].tolist())
+        kept = [levels[place] for place in frequent if counts[place] >= _LEVEL_ROWS]
+        if len(kept) < len(levels):
+            levels, other = [one for one in kept if one != _OTHER] + [_OTHER], _OTHER
     gaps = len(values) - len(present)
     if set(levels) <= {FALSE, TRUE}:
         levels = [FALSE, TRUE]  # another table has the other
     if gaps:
-        levels.append("missing")
-    if len(levels) < 2:
-        raise InvalidInput(
-            f"column {name!r} of {table} must hold at least two levels, got {levels[0]!r} only: leave it out"
-        )
-    note = f"{gaps} gaps in column {name!r} become a level 'missing'" if gaps else None
-    return CategoryColumn(name, tuple(levels), "missing" if gaps else None), note
+        levels = [one for one in levels if one != _MISSING] + [_MISSING]
+    note = f"{gaps} gaps in column {name!r} become a level {_MISSING!r}" if gaps else None
+    return CategoryColumn(name, tuple(levels), _MISSING if gaps else None, other), note
 
 
 def as_texts(values: Rows) -> Rows:

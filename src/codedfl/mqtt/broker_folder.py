@@ -202,7 +202,7 @@ require_certificate true
 use_identity_as_username true
 allow_anonymous false
 acl_file {self.path / "acl"}
-# One message is a piece of 256 kB at most; what is larger is pulled piece by piece.
+# One message is a piece of 96 kB at most; what is larger is pulled piece by piece.
 max_packet_size {MOST_PACKET}
 max_inflight_messages 1000
 max_queued_messages 10000

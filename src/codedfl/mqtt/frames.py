@@ -20,7 +20,7 @@ from codedfl.engine.letters import Letter, Parcel
 from codedfl.errors import MessageRefused
 from codedfl.protocol.messages import check_types, pack_list, unpack_list
 
-PIECE_BYTES = 1 << 18
+PIECE_BYTES = 96 << 10  # with its frame less than 100 kB: hosted brokers take 128 kB
 MOST_BYTES = 1 << 30  # limit on all that one message refers to
 DIGEST_BYTES = 32
 _MOST_TEXT = 1000

@@ -2,8 +2,9 @@
 
 It does what ``codedfl.mqtt`` needs and no more: TLS with client certificates, access by name, retained messages, wills,
 delivery at least once on a connection that lasts. Sessions end with their connection, and a client that takes in less
-than is sent to it loses messages beyond ``MOST_QUEUED``, as with larger brokers; codedfl repeats what matters. The
-packets themselves are read and written by the ``mqtt5`` package. For hundreds of devices take mosquitto.
+than is sent to it loses messages beyond ``MOST_QUEUED``, as with larger brokers; codedfl repeats what matters. What one
+party can hold of it is bounded: connections, filters, retained messages. The packets themselves are read and written by
+the ``mqtt5`` package, whatever they hold. For hundreds of devices take mosquitto.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import socket
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -23,10 +25,14 @@ from codedfl.errors import CodedFLError
 
 log = logging.getLogger("codedfl.mqtt.broker")
 
-MOST_PACKET = 1 << 20  # bytes
+MOST_PACKET = 1 << 17  # bytes: what hosted brokers take; larger things travel in pieces
 MOST_QUEUED = 32 << 20  # bytes for one client
-MOST_RETAINED = 100_000
+MOST_CONNECTIONS = 1000  # beyond these whoever has not introduced itself for longest gives way
+MOST_CONNECTIONS_EACH = 32  # of one certificate: one per study
+MOST_FILTERS = 16  # of one connection, which needs two
+MOST_RETAINED_EACH = 100  # of one certificate: one per study
 _MOST_RETAINED_BYTES = 1000  # limit on one message: what is retained says who is there
+_MOST_KEEP_ALIVE = 60  # seconds
 _READ_BYTES = 1 << 18
 _HANDSHAKE_SECONDS = 10.0
 _HEADER_BYTES = 5  # one of type, one to four of length
@@ -71,43 +77,85 @@ class SmallBroker:
         self._clients: dict[str, _Client] = {}
         self._exact: dict[str, set[_Client]] = {}
         self._wild: dict[str, set[_Client]] = {}
-        self._retained: dict[str, bytes] = {}
-        self._server: asyncio.Server | None = None
+        self._retained: dict[str, tuple[str, bytes]] = {}  # topic -> by whom, and what
+        self._listener: socket.socket | None = None
+        self._accepting: asyncio.Task[None] | None = None
+        self._strangers: dict[asyncio.Task[None], None] = {}  # who has not introduced itself yet, the oldest first
+        self._open: set[asyncio.Task[None]] = set()
 
     async def start(self, host: str, port: int, context: ssl.SSLContext | None) -> int:
         """Listen; returns the port, which the system chooses for 0."""
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
-            self._server = await asyncio.start_server(
-                self._serve, host, port, ssl=context, backlog=1024, limit=_READ_BYTES
-            )
+            self._listener = socket.create_server((host, port), family=family, backlog=1024)
         except OSError as error:
             raise CodedFLError(f"the broker must be able to listen at {host}:{port}, got {one_line(error)}") from None
-        return int(self._server.sockets[0].getsockname()[1])
+        self._listener.setblocking(False)
+        self._accepting = asyncio.create_task(self._accept(self._listener, context))
+        return int(self._listener.getsockname()[1])
 
     async def stop(self) -> None:
         """Listen no more, and cut all connections."""
-        if self._server is not None:
-            self._server.close()
+        if self._listener is not None and self._accepting is not None:
+            self._accepting.cancel()
+            self._listener.close()
         for client in list(self._clients.values()):
             client.writer.transport.abort()
+        for stranger in self._strangers:
+            stranger.cancel()
 
     # -- one connection
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _accept(self, listener: socket.socket, context: ssl.SSLContext | None) -> None:
+        """Every connection, bounded before it costs a handshake."""
+        loop = asyncio.get_running_loop()
+        while True:
+            connection, (address, *_) = await loop.sock_accept(listener)
+            if len(self._open) >= MOST_CONNECTIONS:
+                if not self._strangers:
+                    connection.close()
+                    log.warning("%s is turned away: %d connections are open", address, MOST_CONNECTIONS)
+                    continue
+                next(iter(self._strangers)).cancel()
+            task = loop.create_task(self._serve(connection, address, context))
+            self._open.add(task)
+            self._strangers[task] = None
+            task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._open.discard(task)
+        self._strangers.pop(task, None)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a connection ends (%s)", one_line(repr(error)))
+
+    async def _serve(self, connection: socket.socket, address: str, context: ssl.SSLContext | None) -> None:
+        reader = asyncio.StreamReader(limit=_READ_BYTES)
+        protocol, loop = asyncio.StreamReaderProtocol(reader), asyncio.get_running_loop()
+        patience = None if context is None else _HANDSHAKE_SECONDS
+        try:
+            transport, _ = await loop.connect_accepted_socket(
+                lambda: protocol, connection, ssl=context, ssl_handshake_timeout=patience
+            )
+        except OSError as error:  # such as a certificate that is expired, revoked or of another authority
+            reason = error.verify_message if isinstance(error, ssl.SSLCertVerificationError) else repr(error)
+            log.warning("%s is not let in (%s)", address, one_line(reason))
+            return
+        writer = asyncio.StreamWriter(transport, protocol, reader, loop)
         client = _Client(writer, _common_name(writer))
         try:
             packet = await asyncio.wait_for(self._next(reader), _HANDSHAKE_SECONDS)
             if not isinstance(packet, mqtt5.ConnectPacket):
                 return
             self._welcome(client, packet)
-            patience = 1.5 * client.keep_alive or None
+            del self._strangers[asyncio.current_task()]  # type: ignore[arg-type]  # there is one
             while True:
-                self._take(client, await asyncio.wait_for(self._next(reader), patience))
+                self._take(client, await asyncio.wait_for(self._next(reader), 1.5 * client.keep_alive))
                 if client.queued() > _READ_BYTES:
                     await writer.drain()
         except (TimeoutError, OSError, EOFError, ValueError, _Over) as error:
             if not isinstance(error, EOFError | _Over):
-                log.info("%s: the connection ends (%s)", client.identity or "a stranger", one_line(repr(error)))
+                who = one_line(client.identity) or address
+                log.info("%s: the connection ends (%s)", who, one_line(repr(error)))
         finally:
             self._leave(client)
             writer.close()
@@ -119,14 +167,14 @@ class SmallBroker:
         size = sum((octet & 0x7F) << (7 * place) for place, octet in enumerate(head[1:]))
         if size > MOST_PACKET:
             raise ValueError(f"a packet must have at most {MOST_PACKET} bytes, got {size}")
-        packet, _ = mqtt5.read(memoryview(bytes(head) + await reader.readexactly(size)))
-        return packet
+        return _read(bytes(head) + await reader.readexactly(size))
 
     def _welcome(self, client: _Client, packet: mqtt5.ConnectPacket) -> None:
         client.identity = packet.client_id
-        client.will, client.keep_alive = packet.will, packet.keep_alive
+        client.will, client.keep_alive = packet.will, min(packet.keep_alive or _MOST_KEEP_ALIVE, _MOST_KEEP_ALIVE)
         refused = packet.will is not None and not self._may_publish(client.name, packet.will.topic)
-        if refused or not packet.client_id:
+        others = sum(one.name == client.name for key, one in self._clients.items() if key != client.identity)
+        if refused or not packet.client_id or others >= MOST_CONNECTIONS_EACH:
             code = mqtt5.ConnAckReasonCode.NOT_AUTHORIZED
             client.will = None
             client.send(mqtt5.ConnAckPacket(reason_code=code).write())
@@ -140,22 +188,30 @@ class SmallBroker:
             former.writer.close()
         self._clients[client.identity] = client
         answer = mqtt5.ConnAckPacket(
-            max_qos=mqtt5.QoS.AT_LEAST_ONCE, max_packet_size=MOST_PACKET, shared_subscription_available=False
+            max_qos=mqtt5.QoS.AT_LEAST_ONCE,
+            max_packet_size=MOST_PACKET,
+            server_keep_alive=client.keep_alive,
+            shared_subscription_available=False,
         )
         client.send(answer.write())
         log.info("%s is connected", one_line(client.identity))
 
     def _leave(self, client: _Client) -> None:
         for filter_ in client.filters:
-            table = self._wild if "+" in filter_ or "#" in filter_ else self._exact
-            table.get(filter_, set()).discard(client)
+            table = self._table(filter_)
+            table[filter_].discard(client)
+            if not table[filter_]:
+                del table[filter_]
         client.filters.clear()
         if self._clients.get(client.identity) is client:
             del self._clients[client.identity]
             log.info("%s has left", one_line(client.identity))
         will, client.will = client.will, None
         if will is not None:
-            self._route(will.topic, will.payload or b"", will.retain, None)
+            self._route(client.name, mqtt5.PublishPacket(will.topic, will.payload or b"", retain=will.retain))
+
+    def _table(self, filter_: str) -> dict[str, set[_Client]]:
+        return self._wild if "+" in filter_ or "#" in filter_ else self._exact
 
     # -- packets
 
@@ -176,24 +232,26 @@ class SmallBroker:
     def _take_publish(self, client: _Client, packet: mqtt5.PublishPacket) -> None:
         allowed = self._may_publish(client.name, packet.topic)
         if allowed:
-            self._route(packet.topic, packet.payload, packet.retain, packet.message_expiry_interval)
+            self._route(client.name, packet)
         else:
             log.warning("%s must not publish to %s", one_line(client.identity), one_line(packet.topic))
         if packet.qos and packet.packet_id is not None:
             code = mqtt5.PubAckReasonCode.SUCCESS if allowed else mqtt5.PubAckReasonCode.NOT_AUTHORIZED
             client.send(mqtt5.PubAckPacket(packet.packet_id, reason_code=code).write())
 
-    def _route(self, topic: str, payload: bytes, retain: bool, expiry: int | None) -> None:
-        if retain:
+    def _route(self, name: str, packet: mqtt5.PublishPacket) -> None:
+        topic, payload = packet.topic, packet.payload
+        if packet.retain:
             self._retained.pop(topic, None)
-            if 0 < len(payload) <= _MOST_RETAINED_BYTES and len(self._retained) < MOST_RETAINED:
-                self._retained[topic] = payload
+            kept = sum(by == name for by, _ in self._retained.values())
+            if 0 < len(payload) <= _MOST_RETAINED_BYTES and kept < MOST_RETAINED_EACH:
+                self._retained[topic] = name, payload
         receivers = set(self._exact.get(topic, ()))
         for filter_, clients in self._wild.items():
-            if clients and matches(filter_, topic):
+            if matches(filter_, topic):
                 receivers |= clients
         for client in receivers:
-            self._deliver(client, topic, payload, False, expiry)
+            self._deliver(client, topic, payload, False, packet.message_expiry_interval)
 
     def _deliver(self, client: _Client, topic: str, payload: bytes, retain: bool, expiry: int | None) -> None:
         if client.queued() + len(payload) > MOST_QUEUED:
@@ -218,16 +276,31 @@ class SmallBroker:
                 log.warning("%s must not read %s", one_line(client.identity), one_line(wanted.pattern))
                 codes.append(mqtt5.SubAckReasonCode.NOT_AUTHORIZED)
                 continue
-            table = self._wild if "+" in wanted.pattern or "#" in wanted.pattern else self._exact
-            table.setdefault(wanted.pattern, set()).add(client)
+            if len({*client.filters, wanted.pattern}) > MOST_FILTERS:
+                codes.append(mqtt5.SubAckReasonCode.QUOTA_EXCEEDED)
+                continue
+            self._table(wanted.pattern).setdefault(wanted.pattern, set()).add(client)
             client.filters.add(wanted.pattern)
             codes.append(mqtt5.SubAckReasonCode.GRANTED_QOS_AT_LEAST_ONCE)
         client.send(mqtt5.SubAckPacket(packet.packet_id, codes).write())
         for wanted, code in zip(packet.topic_filters, codes, strict=True):
             if code == mqtt5.SubAckReasonCode.GRANTED_QOS_AT_LEAST_ONCE:
-                for topic, payload in self._retained.items():
+                for topic, (_, payload) in self._retained.items():
                     if matches(wanted.pattern, topic):
                         self._deliver(client, topic, payload, True, None)
+
+
+def _read(data: bytes) -> mqtt5.Packet:
+    """One whole packet; ``ValueError`` for whatever is none. The parser panics on texts that are not UTF-8."""
+    try:
+        packet, used = mqtt5.read(memoryview(data))
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        raise ValueError(f"a packet must be well-formed, got {one_line(error)}") from None
+    if used != len(data):
+        raise ValueError(f"a packet must have the length that it says, {len(data)}, got {used}")
+    return packet
 
 
 def matches(filter_: str, topic: str) -> bool:

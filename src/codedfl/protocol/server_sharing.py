@@ -156,14 +156,19 @@ class ServerSharing(ABC):
 
     def _opened_upload(self, message: Message, shares: Shares) -> bytes:
         """A device's padded data, packed: the triangle of X'X and the constant part."""
-        session, p = self._session, self._session.parameters
+        session = self._session
         header = Message(Kind.SHARES, session.run, session.agreement_hash, message.sender, SERVER)
         _, opened = session.open_from_member(header.with_body(shares.for_server))
         secrets = Secrets.decode(opened)
         if not secrets.content_key:
             raise MessageRefused("an upload must bring a content key, got none")
-        upload = sealed.decrypt_bulk(secrets.content_key, header.context(), secrets.digest, message.attachment)
-        session.ring.check_packed_length(upload, p.triangle_length + p.constant_length)
+        return self._checked_length(
+            sealed.decrypt_bulk(secrets.content_key, header.context(), secrets.digest, message.attachment)
+        )
+
+    def _checked_length(self, upload: bytes) -> bytes:
+        p = self._session.parameters
+        self._session.ring.check_packed_length(upload, p.triangle_length + p.constant_length)
         return upload
 
     def _add_upload(self, triangle: Planes, constant: Planes, upload: bytes) -> None:

@@ -25,7 +25,7 @@ from codedfl.contract.roster import Roster
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
 from codedfl.crypto.sealed import Identity
-from codedfl.data.tables import ENDINGS, RawTable, read_file
+from codedfl.data.tables import ENDINGS, RawTable, read_file, table_files
 from codedfl.errors import InvalidInput, NotEnoughDevices
 from codedfl.protocol import Device, Server
 from codedfl.protocol.schemes.role_keys import RoleKeys
@@ -37,14 +37,8 @@ from codedfl.statistics import Ask
 
 
 def read_folder(folder: Path) -> dict[str, RawTable]:
-    """One table per device, named by its file without the ending."""
-    files = sorted(path for path in folder.iterdir() if path.name.lower().endswith(ENDINGS)) if folder.is_dir() else []
-    if not files:
-        raise InvalidInput(f"tables must be a folder of table files, one per device, got {str(folder)!r}")
-    tables = {path.name.partition(".")[0]: read_file(path) for path in files}
-    if len(tables) < len(files):
-        raise InvalidInput(f"tables must have one file per device, got several of one name in {str(folder)!r}")
-    return tables
+    """One table per device, named by its file without the ending; one without rows is a device without rows."""
+    return {name: read_file(path, empty=True) for name, path in table_files(folder).items()}
 
 
 def no_tables(folder: Path) -> list[str]:

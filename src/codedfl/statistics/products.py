@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from codedfl.contract.snapshot import Snapshot
-from codedfl.contract.study import Study
+from codedfl.contract.study import Study, StudyModel
 from codedfl.data.features import Principal
 from codedfl.data.recipe import Recipe
 from codedfl.errors import InvalidInput
@@ -21,6 +21,8 @@ _TOLERANCE = 1e-6
 @register_statistic
 class Products(Statistic):
     """X'X e in every epoch, over the training rows. The point is the principal components, where the study has any.
+
+    There is one point over the life of the study.
 
     It is no single vector, so ``planes`` refuses: the run itself makes the sums, from the rows of ``recipe``.
 
@@ -36,13 +38,12 @@ class Products(Statistic):
     """
 
     name: ClassVar[str] = "products"
-    takes_point: ClassVar[bool] = True
     shows: ClassVar[str] = "One direction of the total X'X per epoch; as many epochs as features show all of it."
     no_noise: ClassVar[str] = ""
 
-    def __init__(self, study: Study, point: Floats = NOTHING) -> None:
+    def __init__(self, study: Study, point: Floats = NOTHING, model: StudyModel | None = None) -> None:
         """The components must be orthonormal and their centre within the columns' ranges."""
-        super().__init__(study, point)
+        super().__init__(study, point, model)
         self.principal = principal_from(study, point)
 
     @classmethod
@@ -57,8 +58,9 @@ class Products(Statistic):
         )
 
     @classmethod
-    def point_length(cls, study: Study) -> int:
+    def point_length(cls, study: Study, model: StudyModel | None = None) -> int:
         """A centre of each design column, and the components; none without them."""
+        del model
         return principal_length(study)
 
     @property

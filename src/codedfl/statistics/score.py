@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from codedfl.contract.snapshot import Snapshot
-from codedfl.contract.study import ClassTarget, Study
+from codedfl.contract.study import ClassTarget, Study, StudyModel
 from codedfl.exact.ring import Ring
 from codedfl.statistics.gram import gram_planes
 from codedfl.statistics.products import principal_from, principal_length
@@ -49,9 +49,9 @@ class Score(Statistic):
     )
     no_noise: ClassVar[str] = "counts are exact"
 
-    def __init__(self, study: Study, point: Floats = NOTHING) -> None:
+    def __init__(self, study: Study, point: Floats = NOTHING, model: StudyModel | None = None) -> None:
         """The components are checked as for products."""
-        super().__init__(study, point)
+        super().__init__(study, point, model)
         principal, theta = np.split(point, [principal_length(study)])
         self._principal = principal_from(study, principal)
         self._theta = theta.reshape(-1, len(study.target_limits))
@@ -63,11 +63,12 @@ class Score(Statistic):
         if isinstance(study.target, ClassTarget):
             scores = f", and how many scores lie in each of {BINS} parts" if len(study.target.classes) == 2 else ""
             what = f"how many held-out rows of each class are taken for each class{scores}"
-        return f"{what}, for at most {study.points} model(s) of the server's choice"
+        return f"{what}, for at most {study.most_points} model(s) of the server's choice"
 
     @classmethod
-    def point_length(cls, study: Study) -> int:
+    def point_length(cls, study: Study, model: StudyModel | None = None) -> int:
         """The length of principal components and Theta together."""
+        del model
         rows = 1 + len(study.design_names) if study.features == "linear" else study.feature_count
         return principal_length(study) + rows * len(study.target_limits)
 

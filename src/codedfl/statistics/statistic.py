@@ -16,7 +16,7 @@ import numpy as np
 
 from codedfl.contract.merging import Merged, merged_study, recoded
 from codedfl.contract.snapshot import Snapshot
-from codedfl.contract.study import Study
+from codedfl.contract.study import Study, StudyModel
 from codedfl.data.columns import CategoryColumn
 from codedfl.errors import InvalidInput, MessageRefused, RangeExceeded
 from codedfl.exact.fixed_point import HEADROOM
@@ -25,7 +25,7 @@ from codedfl.protocol.messages import check_types, pack_list, unpack_list
 from codedfl.typing import Floats, Planes
 
 NOTHING: Floats = np.zeros(0)
-_FORMAT = "codedfl ask 1"
+_FORMAT = "codedfl ask 2"
 _MOST_PLANES = 3
 
 
@@ -34,7 +34,8 @@ class Statistic(ABC):
 
     name: by which the server asks for it.
     takes_point: whether the server chooses numbers that go into it. Such a choice may be a lie, so the study limits
-        how many of them a device ever answers.
+        how many of them a device ever answers (``Study.most_points``).
+    of_model: whether it is asked for a ``[[model]]`` of the study, whose columns and keys it then has.
     shows: what the total can show about somebody at worst, for the screen on which a person approves the study.
     no_noise: why the statistic is refused in a study with noise; "" if it is not.
 
@@ -47,16 +48,23 @@ class Statistic(ABC):
 
     name: ClassVar[str]
     takes_point: ClassVar[bool] = False
+    of_model: ClassVar[bool] = False
     shows: ClassVar[str]
     no_noise: ClassVar[str]
 
-    def __init__(self, study: Study, point: Floats = NOTHING) -> None:
-        """``study`` has its rare levels merged already; ``point`` holds exactly ``point_length`` finite numbers."""
-        expected = self.point_length(study)
+    def __init__(self, study: Study, point: Floats = NOTHING, model: StudyModel | None = None) -> None:
+        """``study`` has its rare levels merged already; ``point`` holds exactly ``point_length`` finite numbers.
+
+        model: the model of the study that it is asked for, None for the study's own statistics.
+        """
+        if self.of_model != (model is not None):
+            raise InvalidInput(f"{self.name} must be asked for {'a model' if self.of_model else 'no model'}")
+        expected = self.point_length(study, model)
         if point.shape != (expected,) or not np.isfinite(point).all():
             raise InvalidInput(f"the point of {self.name} must be {expected} finite numbers, got shape {point.shape}")
         self.study = study
         self.point = point
+        self.model = model
 
     @classmethod
     @abstractmethod
@@ -64,9 +72,9 @@ class Statistic(ABC):
         """What leaves the device and how often, for the screen on which a person approves the study."""
 
     @classmethod
-    def point_length(cls, study: Study) -> int:
+    def point_length(cls, study: Study, model: StudyModel | None = None) -> int:
         """How many numbers the server sends along."""
-        del study
+        del study, model
         return 0
 
     @property
@@ -128,7 +136,9 @@ def register_statistic(statistic: _Kind) -> _Kind:
 
 @dataclass(frozen=True, eq=False)
 class Ask:
-    """What a server asks for: a statistic, the levels that are merged for it, and the numbers that it takes.
+    """What a server asks for: a statistic, the levels that are merged for it, the numbers that it takes.
+
+    model: the name of the study's model that it is for; "" for the study's own statistics.
 
     Two are equal if their encodings are.
 
@@ -144,10 +154,12 @@ class Ask:
     statistic: str
     merged: Merged = ()
     point: Floats = field(default_factory=lambda: NOTHING)
+    model: str = ""
 
     def __repr__(self) -> str:
+        model = f" of {self.model!r}" if self.model else ""
         merged = f", {sum(map(len, self.merged))} merged" if self.merged else ""
-        return f"<Ask for {self.statistic}{merged}{f' at {self.point.size} numbers' if self.point.size else ''}>"
+        return f"<Ask for {self.statistic}{model}{merged}{f' at {self.point.size} numbers' if self.point.size else ''}>"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Ask) and self.encode() == other.encode()
@@ -155,30 +167,32 @@ class Ask:
     def __hash__(self) -> int:
         return hash(self.encode())
 
-    @property
-    def takes_point(self) -> bool:
-        """Whether numbers of the server's choice go into the statistic."""
-        return STATISTICS[self.statistic].takes_point
-
     def encode(self) -> bytes:
         """As it travels. There is one encoding of each meaning."""
         point = np.ascontiguousarray(self.point + 0.0, dtype="<f8")  # + 0.0: minus zero is zero
-        return pack_list([_FORMAT, self.statistic, [list(one) for one in self.merged], point.tobytes()])
+        return pack_list([_FORMAT, self.statistic, [list(one) for one in self.merged], point.tobytes(), self.model])
 
     @classmethod
     def decode(cls, data: bytes, study: Study) -> Ask:
         """Refuses what does not follow from this study, before anything is built that is larger than the study."""
         n_levels = sum(len(getattr(one.column, "levels", "1")) for one in study.columns)
-        most = 8 * max(kind.point_length(study) for kind in STATISTICS.values()) + 9 * (n_levels + len(study.columns))
+        names = {"": None, **{one.name: one for one in study.models}}
+        lengths = (
+            STATISTICS[name].point_length(study, model)
+            for model in names.values()
+            for name in (study.statistics if model is None else model.statistics)
+            if STATISTICS[name].of_model == (model is not None)
+        )
+        most = 8 * max(lengths) + 9 * (n_levels + len(study.columns)) + 4 * max(map(len, names))
         if len(data) > most + 128:
             raise MessageRefused(f"an ask must have at most {most + 128} bytes in this study, got {len(data)}")
         fields = unpack_list(data, "an ask", depth=3, most=8 + n_levels + len(study.columns))
-        format_, name, merged, point = check_types(fields, (str, str, list, bytes), "an ask")
+        format_, name, merged, point, model = check_types(fields, (str, str, list, bytes, str), "an ask")
         if format_ != _FORMAT or name not in study.statistics:
             raise MessageRefused(f"an ask must be for {' or '.join(study.statistics)} here, got {name[:40]!r}")
         if len(point) % 8:
             raise MessageRefused(f"a point must be whole numbers of 8 bytes, got {len(point)} bytes")
-        ask = cls(name, _merged_of(merged, study), np.frombuffer(point, dtype="<f8").astype(np.float64))
+        ask = cls(name, _merged_of(merged, study), np.frombuffer(point, dtype="<f8").astype(np.float64), model)
         if ask.merged and name == "cells":
             raise MessageRefused("an ask for cells must merge nothing: they come before that")
         try:
@@ -212,7 +226,11 @@ def statistic_of(study: Study, ask: Ask) -> Statistic:
     kind = STATISTICS[ask.statistic]
     if study.noise is not None and kind.no_noise:
         raise InvalidInput(f"{kind.name} must be left out with noise: {kind.no_noise}")
-    return kind(merged_study(study, ask.merged), ask.point)
+    merged = merged_study(study, ask.merged)
+    model = next((one for one in merged.models if one.name == ask.model), None)
+    if ask.model and (model is None or kind.name not in model.statistics):
+        raise InvalidInput(f"{kind.name} must be asked for a model of the study that needs it, got {ask.model[:40]!r}")
+    return kind(merged, ask.point, model)
 
 
 def words_of(study: Study) -> dict[str, tuple[str, str]]:

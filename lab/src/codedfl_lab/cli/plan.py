@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
 from typing import Annotated, cast, get_args
 
 import click
 import typer
 
 from codedfl.cli import options as common
-from codedfl.cli.screen import Screen, make_folder, score_name
+from codedfl.cli.screen import Screen, score_name
 from codedfl.privacy.budget import Budget
 from codedfl.solve.registry import CLOSED_FORM
-from codedfl.version import __version__
 from codedfl_lab.cli import inputs, options
 from codedfl_lab.cli.inputs import Inputs
 from codedfl_lab.comparing.results import plain
@@ -24,9 +22,6 @@ from codedfl_lab.costs.times import Conditions, Grouping
 from codedfl_lab.fleet.latency import SharingConvention
 from codedfl_lab.planning.planner import Limits, Search
 from codedfl_lab.planning.planner import plan as search
-from codedfl_lab.report.page import write_all
-from codedfl_lab.report.plan_page import plan_page
-from codedfl_lab.report.plan_picture import plan_figure
 from codedfl_lab.report.plan_table import left_out_table, plan_table
 
 in_limits = partial(typer.Option, rich_help_panel="Limits")
@@ -34,7 +29,6 @@ CHUNK_BITS = 12_000.0
 
 
 def make_plan(
-    context: typer.Context,
     data_options: options.DataOptions,
     model: options.ModelOptions,
     fleet: options.FleetOptions,
@@ -80,10 +74,6 @@ def make_plan(
     ] = None,
     draws: Annotated[int, typer.Option(min=1, metavar="N", help="Latencies drawn for each plan.")] = 100,
     seed: options.Seed = 0,
-    out: Annotated[
-        Path | None,
-        common.in_output(metavar="DIR", help="Where picture and page go.", show_default="results/plan-NAME"),
-    ] = None,
     json: common.Json = None,
 ) -> None:
     """Search schemes, alpha, groups and solvers for the fastest way to a target.
@@ -96,7 +86,6 @@ def make_plan(
     screen = Screen(json)
     budget = Budget.asked(epsilon, None, honest, None)
     dataset = inputs.load_data(screen, data, data_options)
-    folder = make_folder("--out", inputs.results_folder(out, "plan", data))
     chosen = Inputs(dataset, inputs.choose_fleet(dataset, data_options, fleet), data_options, model)
     with screen.busy("preprocessing") as say:
         problem = chosen.problem(seed, say)
@@ -130,25 +119,6 @@ def make_plan(
     screen.sentence(planning.why())
     command = f"codedfl train {data} {' '.join(train_options(best))}"
     screen.sentence(f"With the same data and devices: {command}")
-    pictures = plan_figure(planning, title=title, score_name=score)
-    page = plan_page(
-        planning,
-        pictures.svg,
-        title=title,
-        score_name=score,
-        provenance={
-            "command": context.obj,
-            "to train so": command,
-            "data": f"{dataset.name}, {len(dataset.y_train)} rows to train on, {problem.n_features} features",
-            "fleet": f"{chosen.fleet.name}, {chosen.fleet.n_devices} devices",
-            "latency draws": str(draws),
-            "version": f"codedfl {__version__}",
-        },
-    )
-    written = write_all(folder, {**pictures.files("time_against_alpha"), "report.html": page.encode()})
-    screen.say()
-    screen.say("Wrote:")
-    screen.files(written.values())
     screen.write_json(
         {
             "command": "plan",

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
@@ -338,21 +337,3 @@ def _epochs_to_target(
             outcome.unreached.append(f"{name} with {with_} reached {best:.4f} only")
             outcome.highest = best if outcome.highest is None else max(best, outcome.highest)
     return reached
-
-
-class CurveKey(NamedTuple):
-    """Which plans make one curve over alpha."""
-
-    scheme: str
-    solver: str
-    groups: int
-
-
-def time_against_alpha(planning: Planning) -> dict[CurveKey, list[tuple[int, float]]]:
-    """(alpha, mean seconds) of every scheme, solver and number of groups; plans left out are part of it."""
-    curves: dict[CurveKey, list[tuple[int, float]]] = {}
-    for made in planning.everything:
-        if made.alpha is not None:
-            key = CurveKey(made.scheme, made.solver, made.groups)
-            curves.setdefault(key, []).append((made.alpha, made.seconds_mean))
-    return {key: sorted(points) for key, points in sorted(curves.items())}

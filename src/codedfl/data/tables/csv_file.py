@@ -109,6 +109,8 @@ def _column(cells: tuple[str, ...], as_text: bool, separator: str) -> Rows:
         if numbers is not None:
             return numbers
     texts = [cell.strip() for cell in cells]
+    if separator == ";":  # a column of numbers in which a cell is none, such as "<5"
+        texts = [text.replace(",", ".") if _is_number(text.replace(",", ".")) else text for text in texts]
     return np.array(["" if text in GAPS else text for text in texts], dtype=np.str_)
 
 

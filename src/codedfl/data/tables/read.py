@@ -19,14 +19,25 @@ _READERS: dict[str, Callable[[Path], RawTable]] = {
 ENDINGS = tuple(_READERS)
 
 
-def read_file(path: Path) -> RawTable:
-    """The whole table of a file."""
+def read_file(path: Path, empty: bool = False) -> RawTable:
+    """The whole table of a file; one that has a header and no rows is refused unless it may be ``empty``."""
     ending = next((ending for ending in ENDINGS if path.name.lower().endswith(ending)), None)
     if ending is None:
         raise InvalidInput(f"data file must end in .csv, .csv.gz, .tsv, .txt, .parquet or .npz, got {path.name!r}")
     if not path.is_file():
         raise InvalidInput(f"data file must exist, got {str(path)!r}")
     table = _READERS[ending](path)
-    if not len(table):
+    if not len(table) and not empty:
         raise InvalidInput(f"{path.name} must have at least one row, got none")
     return table
+
+
+def table_files(folder: Path) -> dict[str, Path]:
+    """The table files of a folder, one per device, by their names without the ending."""
+    files = sorted(path for path in folder.iterdir() if path.name.lower().endswith(ENDINGS)) if folder.is_dir() else []
+    if not files:
+        raise InvalidInput(f"tables must be a folder of table files, one per device, got {str(folder)!r}")
+    found = {path.name.partition(".")[0]: path for path in files}
+    if len(found) < len(files):
+        raise InvalidInput(f"tables must have one file per device, got several of one name in {str(folder)!r}")
+    return found

@@ -110,10 +110,20 @@ class RoleDeviceSharing(DeviceSharing):
             self._report()
 
     def _upload(self) -> None:
-        """One message: the padded data for the server, a seed sealed to every holder, a commitment to each seed."""
+        """One message: the padded data for the server, a seed sealed to every holder, a commitment to each seed.
+
+        With z >= 1 the padded data travel as they are: whoever has at most z roles, listener or server, reads nothing
+        from them, and the message's signature is over run, agreement, commitments and the SHA-256 of these bytes. With
+        z = 0 every holder has the whole pad, so they are sealed to the server.
+
+        Invariant: seeds pad one table. They are drawn here, in the turn that uses the contribution up, and this message
+        is saved with the state before it leaves: what comes again is the same byte for byte, or has fresh seeds. A
+        changed table under the same seeds would show its difference to every listener.
+        """
         session, agreed = self._session, self._session.agreed
         seeds = [session.random_bytes(SEED_BYTES) for _ in range(self._roles.n_roles)]
-        bulk, for_server = self._encrypted(self._padded(seeds))
+        padded = self._padded(seeds)
+        bulk, for_server = (padded, None) if agreed.parameters.colluders else self._encrypted(padded)
         purposes = {seed_purpose(role): seed for role, seed in enumerate(seeds)}
         commitments = Commitments.to(purposes, session.name, agreed.hash, session.identity)
         envelopes = {

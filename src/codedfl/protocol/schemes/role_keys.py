@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
-from codedfl.code.quorum import Quorum, QuorumPart
-from codedfl.code.roles import NO_ROLE, RoleCode
+from codedfl.code.quorum import Quorum
+from codedfl.code.roles import ALL_ROWS, NO_ROLE, Cell, RoleCode, deal_cells, most_blocks
 from codedfl.errors import InvalidInput
 from codedfl.exact.ring import NARROW, Ring
 from codedfl.privacy.exposure import Exposure
@@ -47,12 +47,20 @@ class RoleKeyed:
         Answers beyond the first that are waited for in each role: 1 detects a wrong one, 2t outvote t liars.
     narrow : bool
         A ring of 32 bits instead of 48: enough for a target with random features, two thirds of the upload.
+    blocks : int
+        K. A role's rows are dealt out among its holders in this number of blocks, and an epoch needs one answer of each
+        cell (role, block): a holder expands, multiplies and answers its rows only. 1 leaves all rows to every holder.
+        A run with fewer features or holders has as many blocks as they allow.
+    reserve : int
+        Holders per role, the fastest, that keep all rows: they stand in for any cell of their role that dies.
     """
 
     colluders: int = 1
     holders: int = 0
     spare: int = 0
     narrow: bool = False
+    blocks: int = 1
+    reserve: int = 0
     name: ClassVar[str]
     reveals_gram: ClassVar[bool]
 
@@ -74,10 +82,14 @@ class RoleKeyed:
 
     @classmethod
     def tolerating(cls, colluders: int, n_devices: int) -> Iterator[Self]:
-        """With two holders a role at least."""
-        if 2 * (colluders + 1) <= n_devices:
-            holders = 0 if n_devices <= MANY_DEVICES else min(n_devices, HOLDERS_PER_ROLE * (colluders + 1))
-            yield cls(colluders, holders)
+        """With two holders per role at least; then with blocks that have two or five holders in each role."""
+        per_role = n_devices // (colluders + 1)
+        if per_role < 2:
+            return
+        yield cls(colluders, 0 if n_devices <= MANY_DEVICES else min(n_devices, HOLDERS_PER_ROLE * (colluders + 1)))
+        for blocks in sorted({per_role // 5, per_role // 2}):
+            if blocks > 1:
+                yield cls(colluders, blocks=blocks)
 
     @property
     def agreed(self) -> dict[str, Any]:
@@ -89,12 +101,16 @@ class RoleKeyed:
     @property
     def label(self) -> str:
         holders = f", {self.holders} holders" if self.holders else ""
+        blocks = f", K = {self.blocks}" if self.blocks > 1 else ""
+        reserve = f", {self.reserve} in reserve" if self.reserve else ""
         spare = f", {self.spare} spare" if self.spare else ""
-        return f"{self.name}, z = {self.colluders}{holders}{spare}" + (", 32 bits" if self.narrow else "")
+        dealt = f"{self.name}, z = {self.colluders}{holders}{blocks}{reserve}{spare}"
+        return dealt + (", 32 bits" if self.narrow else "")
 
     @property
     def parameters(self) -> dict[str, float]:
-        return {"z": self.colluders, "holders": self.holders, "spare": self.spare, "narrow": self.narrow}
+        dealt = {"z": self.colluders, "holders": self.holders, "blocks": self.blocks, "reserve": self.reserve}
+        return {**dealt, "spare": self.spare, "narrow": self.narrow}
 
     @property
     def grouped(self) -> bool:
@@ -108,33 +124,54 @@ class RoleKeyed:
             raise InvalidInput(
                 f"the number of devices must be at least colluders + 2 ({self.colluders + 2}), got {n_devices}"
             )
-        holders, roles = self._n_holders(n_devices), self.colluders + 1
         if self.holders > n_devices:
             raise InvalidInput(f"holders must be at most the number of devices ({n_devices}), got {self.holders}")
-        if not self.spare >= 0 or holders // roles < self.spare + 1:
+        if self.blocks < 1:
+            raise InvalidInput(f"blocks must be at least 1, got {self.blocks}")
+        if self.reserve < 0 or (self.reserve and self.blocks == 1):
+            raise InvalidInput(f"reserve must be 0, or more where there are blocks of rows, got {self.reserve}")
+        holders, roles = self.holders or n_devices, self.colluders + 1
+        most = most_blocks(holders, roles, self.reserve, self.spare)
+        if not self.spare >= 0 or most < 1:
             raise InvalidInput(
                 f"every role must have {self.spare + 1} holder(s) for {self.spare} spare answers, got {holders} holders"
                 f" for {roles} roles"
             )
+        if self.blocks > most:
+            raise InvalidInput(f"blocks must be at most {most} with {holders} holders, got {self.blocks}")
 
-    def _n_holders(self, n_devices: int) -> int:
-        return self.holders or n_devices
+    def _cells(self, n_devices: int) -> dict[int, Cell]:
+        """By position: the run's order is that of speed."""
+        return deal_cells(range(self.holders or n_devices), self.colluders + 1, self.blocks, self.reserve)
+
+    def _code(self, n_devices: int) -> RoleCode:
+        cells, nothing = self._cells(n_devices), Cell(NO_ROLE, ALL_ROWS)
+        dealt = [cells.get(position, nothing) for position in range(n_devices)]
+        primes = (NARROW if self.narrow else Ring.for_group_sizes([n_devices])).primes
+        blocks = [cell.block for cell in dealt] if self.blocks > 1 else []
+        return RoleCode([cell.role for cell in dealt], self.colluders + 1, primes, blocks)
 
     def quorum(self, n_devices: int) -> Quorum:
-        """The first answer of each role; position i has role i mod (z + 1)."""
-        roles, holders = self.colluders + 1, self._n_holders(n_devices)
-        parts = tuple(QuorumPart(tuple(range(role, holders, roles)), 1) for role in range(roles))
-        return Quorum(parts).with_spare(self.spare)
+        """The first answer of each cell."""
+        return self._code(n_devices).quorum.with_spare(self.spare)
+
+    def rows_of(self, position: int) -> float:
+        """The share of all rows that a position multiplies and answers; 0 where it holds no keys."""
+        if self.holders and position >= self.holders:
+            return 0.0
+        return 1.0 if position // (self.colluders + 1) < self.reserve else 1 / self.blocks
+
+    def pads_of(self, position: int) -> float:
+        """The share of an owner's triangle of pads that a position expands: its rows, and by symmetry its columns."""
+        rows = self.rows_of(position)
+        return rows * (2 - rows)
 
     def exposure(self, n_devices: int) -> Exposure:
         """Nobody, up to z colluders; one of each role and the server know everything."""
         return Exposure.beyond(self.colluders, n_devices)
 
     def views(self, n_devices: int) -> Views:
-        roles, holders = self.colluders + 1, self._n_holders(n_devices)
-        dealt = [position % roles if position < holders else NO_ROLE for position in range(n_devices)]
-        code = RoleCode(dealt, roles, (NARROW if self.narrow else Ring.for_group_sizes([n_devices])).primes)
-        return role_views(code, whole_answers=self.reveals_gram)
+        return role_views(self._code(n_devices), whole_answers=self.reveals_gram)
 
 
 class RoleKeys(RoleKeyed, CodedScheme):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import ClassVar
 
-from codedfl.code.roles import RoleCode, deal_roles
+from codedfl.code.roles import RoleCode, deal_cells
 from codedfl.crypto import sealed
 from codedfl.errors import InvalidInput, MessageRefused, NotEnoughDevices
 from codedfl.protocol.agreement import Agreement, Member
@@ -91,7 +91,7 @@ class RoleServerSharing(ServerSharing):
         owners = joined - plan.helpers
         if len(self._whole_names(owners)) < self._least_owners:  # before anybody uploads in vain
             raise self._too_few_owners(owners)
-        roles = deal_roles(holders, n_roles)
+        roles = {name: cell.role for name, cell in deal_cells(holders, n_roles).items()}
         invitation, helpers = self._session.invitation, plan.helpers & joined
         return Agreement.freeze(invitation, members, initial_model, roles=roles, helpers=helpers)
 
@@ -127,10 +127,18 @@ class RoleServerSharing(ServerSharing):
     def _take(self, sender: int, message: Message, shares: Shares) -> Mapping[str, bytes]:
         if set(shares.commitments.digests) != {seed_purpose(role) for role in range(self._roles.n_roles)}:
             raise MessageRefused(f"the shares of {message.sender!r} must commit to one seed per role: they do not")
-        self._uploads[sender] = self._opened_upload(message, shares)
+        self._uploads[sender] = self._upload_of(message, shares)
         upload = sealed.digest_of([message.attachment])
         self._listed_as[sender] = ListedOwner(message.sender, shares.commitments.digest, upload)
         return {}
+
+    def _upload_of(self, message: Message, shares: Shares) -> bytes:
+        """Signed where z >= 1, else sealed: ``role_device`` says why."""
+        if not self._plan.parameters.colluders:
+            return self._opened_upload(message, shares)
+        if shares.for_server:
+            raise MessageRefused(f"the upload of {message.sender!r} must travel as it is with z >= 1: it is sealed")
+        return self._checked_length(message.attachment)
 
     def _go_on(self) -> None:
         self._list_if_possible()

@@ -1,0 +1,150 @@
+"""What an analysis is: a generator that asks for totals for one ``[[model]]`` of a study, registered by its kind.
+
+A new analysis is a dataclass in ``contract.models`` (what a study says of it), a file here, and a statistic if it needs
+one that is not there. Nothing else knows of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
+
+from codedfl.analyses.cells import CellCounts
+from codedfl.analyses.linear import LinearTotal
+from codedfl.contract.merging import Merged, merged_study
+from codedfl.contract.study import Study, StudyModel
+from codedfl.errors import InvalidInput
+from codedfl.statistics.statistic import NOTHING, Ask
+from codedfl.typing import Floats, JsonObject
+
+
+@dataclass(frozen=True, eq=False)
+class Totals:
+    """What is known before the first model is made.
+
+    study: as it was approved.
+    cells, gram: the integers of these totals.
+    merged: what was merged after the first.
+    asked: the points that were asked for so far.
+
+    Examples
+    --------
+    See ``codedfl.analyses.conduct``, which makes it.
+    """
+
+    study: Study
+    cells: Sequence[int]
+    merged: Merged
+    gram: Sequence[int]
+    asked: list[Floats] = field(default_factory=list)
+
+    @cached_property
+    def final(self) -> Study:
+        """The study with its rare levels merged."""
+        return merged_study(self.study, self.merged)
+
+    @cached_property
+    def counts(self) -> CellCounts:
+        """The first total by name, of the study as it was approved."""
+        return CellCounts(self.study, self.cells)
+
+    def linear(self, columns: Sequence[str] | None = None) -> LinearTotal:
+        """The Gram matrix of some columns of the table; those that were merged away are left out."""
+        total = LinearTotal(self.final, self.gram)
+        if columns is None:
+            return total
+        known, left = ({one.column.name for one in study.columns} for study in (self.study, self.final))
+        return total.only(set(columns) - (known - left))
+
+    def ask(self, statistic: str, model: StudyModel, point: Floats = NOTHING) -> Ask:
+        """An ask for a model; refused where the study's points are used up, or nothing of the model is left."""
+        if all(one.name != model.name for one in self.final.models):
+            raise InvalidInput(f"columns of the model {model.name!r} must vary in enough rows, got none that does")
+        if statistic in self.study.at_points:
+            if len(self.asked) >= self.study.most_points:
+                raise InvalidInput(
+                    f"points must be more than {self.study.most_points} for the model {model.name!r} to be finished"
+                )
+            self.asked.append(point)
+        return Ask(statistic, self.merged, point, model.name)
+
+
+class Finding(Protocol):
+    """What an analysis ends in.
+
+    Examples
+    --------
+    See ``NotFound``, which is one.
+    """
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+
+    def to_dict(self) -> JsonObject:
+        """For JSON, without counts that people are not shown."""
+
+    def lines(self) -> list[str]:
+        """For people, a line each."""
+
+
+@dataclass(frozen=True)
+class NotFound:
+    """That a model could not be made, and why.
+
+    Examples
+    --------
+    >>> from codedfl.analyses.analysis import NotFound
+    >>> NotFound("ill", "logistic", "classes must be two, got 3").lines()
+    ['none: classes must be two, got 3']
+    """
+
+    name: str
+    kind: str
+    why: str
+
+    def to_dict(self) -> JsonObject:
+        """For JSON."""
+        return {"name": self.name, "kind": self.kind, "why_none": self.why}
+
+    def lines(self) -> list[str]:
+        """One."""
+        return [f"none: {self.why}"]
+
+
+Analysis = Callable[[Totals, Any], Generator[Ask, Any, Finding]]
+ANALYSES: dict[str, Analysis] = {}
+
+
+def register_analysis(kind: str) -> Callable[[Analysis], Analysis]:
+    """Make a generator the analysis of a kind of model; serves as a decorator.
+
+    Examples
+    --------
+    >>> from codedfl.analyses.analysis import ANALYSES
+    >>> "linear" in ANALYSES
+    True
+    """
+
+    def register(analysis: Analysis) -> Analysis:
+        if kind in ANALYSES:
+            raise InvalidInput(f"the kind of an analysis must be new, got {kind!r} again")
+        ANALYSES[kind] = analysis
+        return analysis
+
+    return register
+
+
+def analyse(totals: Totals, model: StudyModel) -> Generator[Ask, Any, Finding]:
+    """One model; what cannot be made costs no other model anything.
+
+    Examples
+    --------
+    See ``codedfl.analyses.conduct``, which makes one after the other.
+    """
+    try:
+        return (yield from ANALYSES[model.kind](totals, model))
+    except InvalidInput as error:
+        return NotFound(model.name, model.kind, str(error))
