@@ -132,10 +132,9 @@ def agreements() -> list[Case]:
     members = []
     for name in ("a", "b", "c", "d", "e"):
         identity, run_key = secrets.signing_key(drawn(name)), X25519PrivateKey.from_private_bytes(drawn(f"key {name}"))
-        nonce = drawn(f"nonce {name}", 16)
-        statement = wire.join_statement(RUN, invited, name, secrets.public_of(run_key), nonce)
+        statement = wire.join_statement(RUN, invited, name, secrets.public_of(run_key))
         keys = (secrets.public_of(identity), secrets.public_of(run_key))
-        members.append(wire.Member(name, *keys, nonce, identity.sign(statement)))
+        members.append(wire.Member(name, *keys, identity.sign(statement)))
     agreed = wire.Agreement(RUN, invited, wire.seated(members, RUN), [], [])
     seeds = {"mask": drawn("mask"), "pad": drawn("pad")}
     commitments = wire.committed(seeds, agreed.hash, "a", secrets.signing_key(drawn("a")))
@@ -143,7 +142,7 @@ def agreements() -> list[Case]:
     return [
         {
             "run": RUN.hex(),
-            "secrets": "shake256 of server, server key, a, key a, nonce a (16 bytes), ...",
+            "secrets": "shake256 of server, server key, a, key a, ...",
             "parameters": parameters.encode().hex(),
             "invitation": wire.encode(wire.signed(message, server)).hex(),
             "seats": agreed.names,

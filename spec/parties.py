@@ -73,7 +73,6 @@ class Device:
     run: bytes = b""
     invited: bytes = b""
     key: X25519PrivateKey | None = None
-    nonce: bytes = b""
     agreement: Agreement | None = None
     matrix: Matrix | None = None
     constant: list[int] = field(default_factory=list)
@@ -94,7 +93,7 @@ class Device:
 
 
 def on_invitation(device: Device, message: Message) -> list[Message]:
-    """Join, if server and parameters are those approved; one run each, with one key and one nonce."""
+    """Join, if server and parameters are those approved; one run each, with one key."""
     server_public, _, parameters = unpacked(message.body)
     assert server_public == device.server, "the server is the one that the operator trusts"
     check_signed(message, server_public)
@@ -102,12 +101,10 @@ def on_invitation(device: Device, message: Message) -> list[Message]:
     assert Parameters.decode(parameters) == device.terms, "the parameters follow from the contract"
     if device.key is None:
         device.key = X25519PrivateKey.from_private_bytes(device.random(32))
-        device.nonce = device.random(16)
     device.run, device.invited = message.run, message.body
     identity, run_key = signing_key(device.secret), public_of(device.key)
-    signature = identity.sign(join_statement(message.run, message.body, device.name, run_key, device.nonce))
-    body = packed(run_key, device.nonce)
-    return [Message("join", message.run, b"", device.name, "", body, public_of(identity), signature)]
+    signature = identity.sign(join_statement(message.run, message.body, device.name, run_key))
+    return [Message("join", message.run, b"", device.name, "", run_key, public_of(identity), signature)]
 
 
 def on_agreement(device: Device, message: Message) -> None:
@@ -118,8 +115,8 @@ def on_agreement(device: Device, message: Message) -> None:
     assert (found.run, found.invited) == (device.run, device.invited), "it is for the invitation that was joined"
     device.agreement = found
     me = found.members[device.seat]
-    mine = (public_of(signing_key(device.secret)), public_of(run_key(device)), device.nonce)
-    assert (me.identity, me.run_key, me.nonce) == mine, "it carries this device's true keys"
+    mine = (public_of(signing_key(device.secret)), public_of(run_key(device)))
+    assert (me.identity, me.run_key) == mine, "it carries this device's true keys"
 
 
 def run_key(device: Device) -> X25519PrivateKey:
@@ -206,10 +203,7 @@ def come_together(server: Server, parameters: Parameters, roles: dict[str, int])
     server.run, server.key = server.random(16), X25519PrivateKey.from_private_bytes(server.random(32))
     invited = invitation(public_of(signing_key(server.secret)), public_of(server.key), parameters)
     joins = broadcast(server, "invitation", invited)
-    members = []
-    for one in joins:
-        key, nonce = unpacked(one.body)
-        members.append(Member(one.sender, one.attachment, key, nonce, one.signature))
+    members = [Member(one.sender, one.attachment, one.body, one.signature) for one in joins]
     seats = seated(members, server.run)
     held = [roles.get(member.name, -1) for member in seats] if roles else []
     server.agreement = Agreement.decode(Agreement(server.run, invited, seats, held, []).encode())

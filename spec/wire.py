@@ -129,12 +129,11 @@ class Parameters:
 
 @dataclass(frozen=True)
 class Member:
-    """A device's join: its long-term key, the run key and the nonce that it drew, and its signature on them."""
+    """A device's join: its long-term key, the run key that it drew, and its signature on it."""
 
     name: str
     identity: bytes
     run_key: bytes
-    nonce: bytes
     signature: bytes
 
 
@@ -143,15 +142,15 @@ def invitation(server_public: bytes, server_key: bytes, parameters: Parameters) 
     return packed(server_public, server_key, parameters.encode())
 
 
-def join_statement(run: bytes, invited: bytes, name: str, run_key: bytes, nonce: bytes) -> bytes:
+def join_statement(run: bytes, invited: bytes, name: str, run_key: bytes) -> bytes:
     """What a device signs to join: so nobody can put another key in its place, or show it other parameters."""
-    return packed("codedfl join v3", run, invited, name, run_key, nonce)
+    return packed("codedfl join v3", run, invited, name, run_key)
 
 
 def seated(members: list[Member], run: bytes) -> list[Member]:
-    """In the order that everybody's nonces draw: nobody chooses a seat."""
-    lot = sha256(b"codedfl seats v2|", run, *sorted(member.nonce for member in members))
-    return sorted(members, key=lambda member: sha256(lot, member.identity, member.nonce))
+    """In the order that everybody's run keys draw: nobody chooses a seat."""
+    lot = sha256(b"codedfl seats v3|", run, *sorted(member.run_key for member in members))
+    return sorted(members, key=lambda member: sha256(lot, member.run_key))
 
 
 @dataclass(frozen=True)
@@ -186,7 +185,7 @@ class Agreement:
 
     def encode(self) -> bytes:
         """Theta^(1) is zero, and therefore empty."""
-        rows = [[m.name, m.identity, m.run_key, m.nonce, m.signature] for m in self.members]
+        rows = [[m.name, m.identity, m.run_key, m.signature] for m in self.members]
         return packed(self.run, self.invited, rows, b"", self.roles, self.helpers)
 
     @property
@@ -200,9 +199,9 @@ class Agreement:
         run, invited, rows, theta, roles, helpers = unpacked(data)
         found = cls(run, invited, [Member(*row) for row in rows], roles, helpers)
         assert theta == b"" and len(set(found.names)) == len(found.members) == len({m.identity for m in found.members})
-        assert seated(found.members, run) == found.members, "seats are those that the nonces draw"
+        assert seated(found.members, run) == found.members, "seats are those that the run keys draw"
         for m in found.members:
-            verify(m.identity, join_statement(run, invited, m.name, m.run_key, m.nonce), m.signature)
+            verify(m.identity, join_statement(run, invited, m.name, m.run_key), m.signature)
         return found
 
 

@@ -57,7 +57,7 @@ def test_what_is_written_says_all_that_was_found(tmp_path: Path):
     told = json.loads((fleet.output / RESULT_FILE).read_text())
     assert found.score is not None
     assert (told["rows"], told["score"]) == (found.rows, found.score.to_dict())
-    assert [one["name"] for one in told["coefficients"]][:2] == ["constant", "age"]
+    assert [one["name"] for one in told["inference"]["coefficients"]][:2] == ["constant", "age"]
     assert [one["name"] for one in told["models"]] == ["age alone"]
     assert told["merged"] == [[], [], [2, 3]]
     events = [json.loads(line) for line in (fleet.output / "events.jsonl").read_text().splitlines()]
@@ -156,17 +156,17 @@ def test_further_linear_analyses_need_no_owner(tmp_path: Path):
         fleet.kill(name)
     before = len(fleet.broker.sent)
     study = fleet.of.study
-    total, merged = read_total(study, json.loads((fleet.output / TOTAL_FILE).read_text()))
+    total, merged, _ = read_total(study, json.loads((fleet.output / TOTAL_FILE).read_text()))
     rows = list(fleet.of.snapshots().values())
     assert total == total_of(study, Ask("gram", merged), rows)
     more = SubModel("without ward", ("age", "crp"), 0.5, inference=True)
     again = fleet_of("linear", tmp_path / "y", inference=True, models=(more,), regularisation=0.01)
     expected = again.of.rehearsed()
-    found = refit(study, total, merged, regularisation=0.01, inference=True)
+    found = refit(study, total, merged, SubModel("", study.table_columns.names, 0.01, inference=True))
     assert np.array_equal(found.model.theta, expected.model.theta)
     assert found.inference is not None and expected.inference is not None
     assert np.array_equal(found.inference.standard_errors, expected.inference.standard_errors)
-    part, (other,) = refit(study, total, merged, more.columns, 0.5, inference=True), expected.models
+    part, (other,) = refit(study, total, merged, more), expected.models
     assert np.array_equal(part.model.theta, other.model.theta)
     assert part.inference is not None and other.inference is not None
     assert np.array_equal(part.inference.p, other.inference.p)

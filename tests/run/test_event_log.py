@@ -84,7 +84,7 @@ def test_a_simulated_run_tells_what_can_be_seen_and_nothing_secret(scheme: Coded
     assert events[-1]["outcome"] == "complete"
 
     whole = (tmp_path / EVENTS_FILE).read_text()
-    assert len(drawn.given) > 20, "keys, nonces and seeds were drawn"
+    assert len(drawn.given) > 20, "keys and seeds were drawn"
     for secret in drawn.given:
         assert secret.hex() not in whole and base64.b64encode(secret).decode().rstrip("=") not in whole
         assert ", ".join(map(str, secret)) not in whole

@@ -99,9 +99,9 @@ def test_agreements() -> None:
     assert message.encode().hex() == case["invitation"]
     members = []
     for name in "abcde":
-        identity, run_key, nonce = Identity(secret(name)), RunKey(secret(f"key {name}")), secret(f"nonce {name}", 16)
-        signature = identity.sign(invitation.join_statement(name, run_key.public, nonce))
-        members.append(Member(name, identity.public, run_key.public, nonce, signature))
+        identity, run_key = Identity(secret(name)), RunKey(secret(f"key {name}"))
+        signature = identity.sign(invitation.join_statement(name, run_key.public))
+        members.append(Member(name, identity.public, run_key.public, signature))
     agreed = Agreement.freeze(invitation, members)
     assert (list(agreed.names), agreed.encoded.hex(), agreed.hash.hex()) == (
         case["seats"],

@@ -2,8 +2,8 @@
 
 from codedfl.analyses.analysis import ANALYSES, Finding, NotFound, Totals, register_analysis
 from codedfl.analyses.cells import CellCounts, merge_rare
-from codedfl.analyses.inference import Inference
-from codedfl.analyses.linear import LinearTotal
+from codedfl.analyses.inference import Inference, LeastSquaresFit
+from codedfl.analyses.linear import LassoPath, LinearTotal
 from codedfl.analyses.scoring import ClassScore, NumberScore
 from codedfl.analyses.study_analysis import Answer, LinearFinding, StudyFindings, conduct, refit
 
@@ -14,6 +14,8 @@ __all__ = [
     "ClassScore",
     "Finding",
     "Inference",
+    "LassoPath",
+    "LeastSquaresFit",
     "LinearFinding",
     "LinearTotal",
     "NotFound",

@@ -122,7 +122,6 @@ def rehearse_study(
             "score_name": score_name(study.task),
             "epochs": done.epochs,
             "virtual_seconds": done.seconds,
-            "clipped": clipped.total,
             "model": str(model_file),
         }
     )

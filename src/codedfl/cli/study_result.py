@@ -6,6 +6,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from codedfl.analyses import ClassScore, Finding, Inference, NumberScore, StudyFindings
+from codedfl.analyses.study_analysis import CLIPPED
 from codedfl.cli.screen import Screen, score_name, table
 from codedfl.contract.study import Study
 from codedfl.data.columns import CategoryColumn
@@ -26,6 +27,8 @@ def show_findings(screen: Screen, study: Study, findings: StudyFindings, *more: 
         screen.say(f"  {line}")
     show_tables(screen, findings.score, findings.model.recipe)
     show_inference(screen, findings.inference, findings.no_inference)
+    if findings.clipped.values:
+        screen.sentence(f"{CLIPPED}: {findings.clipped.words(study.smallest_cell)}")
     for model in findings.models:
         show_model(screen, model)
 
@@ -49,7 +52,7 @@ def show_model(screen: Screen, model: Finding) -> None:
     screen.say()
     screen.say(f"model {model.name}")
     for line in model.lines():
-        screen.say(f"  {line}")
+        screen.say(line)
 
 
 def score_facts(found: ClassScore | NumberScore) -> list[tuple[str, str]]:

@@ -14,6 +14,7 @@ from codedfl.contract.study_columns import ClassTarget, NumberTarget, StudyColum
 from codedfl.errors import InvalidInput
 from codedfl.typing import JsonObject
 
+GCV = "gcv"  # a weight that is chosen by generalised cross-validation, from the total
 Target = NumberTarget | ClassTarget
 Named = Mapping[str, StudyColumn]
 
@@ -86,14 +87,14 @@ def register_model(kind: _Kind) -> _Kind:
 class SubModel(StudyModel):
     """One more linear model of the same total, on some of the study's columns: nobody sends anything for it.
 
-    regularisation: the weight of |Theta|^2 against the mean squared error.
+    regularisation: the weight of |Theta|^2 against the mean squared error, or "gcv".
     inference: whether standard errors and p values are wanted.
 
     >>> SubModel("age only", ("age",)).inference
     False
     """
 
-    regularisation: float = 0.0
+    regularisation: float | str = 0.0
     inference: bool = False
 
     kind: ClassVar[str] = "linear"
@@ -101,12 +102,13 @@ class SubModel(StudyModel):
     def check(self, columns: Named, target: Target) -> None:
         """Inference is for numbers."""
         super().check(columns, target)
-        check_penalty(self.name, self.regularisation)
+        if self.regularisation != GCV:
+            check_penalty(self.name, self.regularisation)
         if self.inference and isinstance(target, ClassTarget):
             raise InvalidInput(f"inference of the model {self.name!r} must go with a number to predict, got classes")
 
 
-def check_penalty(name: str, regularisation: float) -> None:
-    """Refuse a penalty below 0, or none that is finite."""
-    if not 0 <= regularisation < float("inf"):
+def check_penalty(name: str, regularisation: float | str) -> None:
+    """Refuse a penalty below 0, or none that is a finite number."""
+    if isinstance(regularisation, str) or not 0 <= regularisation < float("inf"):
         raise InvalidInput(f"regularisation of the model {name!r} must be at least 0, got {regularisation}")

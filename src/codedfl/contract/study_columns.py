@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codedfl.data.columns import (
+    OTHER,
     CategoryColumn,
     ColumnReport,
     DerivedColumn,
@@ -227,7 +228,7 @@ class StudyColumn:
             raise InvalidInput(f"merged of column {name!r} must be ascending places of its levels, got {gone}")
         if not gone:
             return self, np.arange(len(levels))
-        other = self.column.other or "other"
+        other = self.column.other or OTHER
         taken = {levels[one] for one in gone}
         kept = tuple(level for level in levels if level not in taken or level == other)
         kept = kept if other in kept else (*kept, other)
@@ -235,7 +236,8 @@ class StudyColumn:
         if len(kept) < 2:
             return None, codes
         missing = other if self.column.missing in taken else self.column.missing
-        return StudyColumn(replace(self.column, levels=kept, missing=missing, other=other)), codes
+        rare = tuple(level for level in levels if level in taken and level != other)
+        return StudyColumn(replace(self.column, levels=kept, missing=missing, merged=rare)), codes
 
     def to_dict(self) -> JsonObject:
         of_number = {"range": self.range, "step": self.step, "scale": self.scale} if self.range else {}

@@ -20,6 +20,7 @@ from codedfl.analyses.driving import TOTAL_FILE, drive, findings_json, total_jso
 from codedfl.analyses.study_plan import StudyRun, too_few
 from codedfl.contract.roster import Roster
 from codedfl.contract.study import Study
+from codedfl.contract.words import absences
 from codedfl.crypto.sealed import Identity
 from codedfl.engine.calls import Post
 from codedfl.engine.conductor import Conductor, Patience
@@ -97,6 +98,7 @@ class _Served:
             )
 
     def run(self) -> StudyFindings:
+        log.info(absences(self._study, self._roster))
         try:
             findings = drive(self._study, self._answer)
             if findings.score is not None:
@@ -156,21 +158,23 @@ class _Served:
             watch=self._watch,
             ask=ask.encode(),
             absent=self._absent,
-            objection_to=self._objection_to,
+            objection_to=lambda names: self._objection_to(names, conductor),
             keep=keep,
             clock=self._clock,
         )
         try:
             conductor.run()
         except NotEnoughDevices as error:
-            raise NotEnoughDevices(f"{error}. {_GO_ON}", error.missing, error.model) from None
+            missing = _missing(self._roster, conductor.here, conductor.declined)
+            words = "; ".join(filter(None, (str(error), missing)))
+            raise NotEnoughDevices(f"{words}. {_GO_ON}", error.missing, error.model) from None
         return taken[0]
 
-    def _objection_to(self, names: Collection[str], declined: Collection[str]) -> str:
-        """Who is absent or declines, which pods that costs, and what helps."""
-        missing = _missing(self._roster, set(names), set(declined))
+    def _objection_to(self, names: Collection[str], conductor: Conductor) -> str:
+        """Why these are too few; where they are enough, whom they go on without is told once."""
         if objection := too_few(self._study, self._roster, names):
-            return f"{objection}; {missing}"
+            return objection
+        missing = _missing(self._roster, set(names), conductor.declined)
         if missing not in ("", self._told):
             log.warning(missing)
             self._told = missing
@@ -187,12 +191,12 @@ class _Served:
 
 
 def _missing(roster: Roster, here: set[str], declined: set[str]) -> str:
-    """Who is not there and the command that starts it, who does not take part and where it says why."""
+    """Who is absent, who has refused, whom that costs; with the command that helps each."""
     gone = set(roster.keys) - here
     cost = {name for pod in roster.pods if not pod <= here for name in pod & here}
     said = (
         ("absent (start codedfl join there, or the SuperNode): ", gone - declined),
-        ("there but not taking part (their own logs say why): ", declined - here),
-        ("left out with their pods (one leaves for good: docs/deploy.md, 3): ", cost),
+        ("refused (their own logs say why, and codedfl join --check there): ", declined - here),
+        ("left out with their pods: ", cost),
     )
     return "; ".join(words + ", ".join(sorted(who)) for words, who in said if who)

@@ -3,11 +3,11 @@
 The participant set is frozen here. Its hash is in every later message and a device accepts one agreement per run, so
 nobody can make a device answer once with and once without a third one (the difference would expose that one).
 
-Each member's entry is its own join: the key it drew for this run and a nonce, signed by its identity together with
+Each member's entry is its own join: the key it drew for this run, signed by its identity together with
 the server's keys and the parameters it was invited with. So a server cannot put a key of its own in a pinned device's
 place, nor invite devices with different parameters into one run. Which group a device is in is the server's choice
-(it may go by speed); its place within the group comes from everybody's nonces, so that no one can be seated next to
-whom the server likes. (A colluding device that joins last may draw its nonce until it likes the outcome.)
+(it may go by speed); its place within the group comes from everybody's run keys, so that no one can be seated next to
+whom the server likes. (A colluding device that joins last may draw its key until it likes the outcome.)
 """
 
 from __future__ import annotations
@@ -41,7 +41,6 @@ MOST_EPOCHS = 10_000
 MOST_COLLUDERS = 255
 MOST_TOTAL_BITS = 68  # what three primes hold with room to spare
 _LIMIT_BYTES = 9  # it is beyond 64 bits
-NONCE_BYTES = 16
 DIGEST_BYTES = 32
 
 
@@ -249,50 +248,49 @@ class Invitation:
         """Whether an agreement in bytes begins with this invitation; what follows may be long, and is not read."""
         return agreement.startswith(pack_list([self.run, self.encoded])[1:], 1)  # behind the head of the list
 
-    def join_statement(self, name: str, run_key: bytes, nonce: bytes) -> bytes:
-        """What a device signs to join: who it is, what it was invited to, the key and nonce it drew."""
-        return pack_list(["codedfl join v3", self.run, self.encoded, name, run_key, nonce])
+    def join_statement(self, name: str, run_key: bytes) -> bytes:
+        """What a device signs to join: who it is, what it was invited to, the key it drew."""
+        return pack_list(["codedfl join v3", self.run, self.encoded, name, run_key])
 
 
 @dataclass(frozen=True)
 class Member:
-    """A device's join: its long-term key, the key and nonce it drew for this run, and its signature on them."""
+    """A device's join: its long-term key, the key it drew for this run, and its signature on it."""
 
     name: str
     identity: bytes
     run_key: bytes
-    nonce: bytes
     signature: bytes
 
     def fields(self) -> list[str | bytes]:
-        return [self.name, self.identity, self.run_key, self.nonce, self.signature]
+        return [self.name, self.identity, self.run_key, self.signature]
 
     @classmethod
     def from_fields(cls, fields: object) -> Member:
         if not isinstance(fields, list):
             raise MessageRefused(f"an agreement's member must be a list, got {type(fields).__name__}")
-        member = cls(*check_types(fields, (str, bytes, bytes, bytes, bytes), "an agreement's member"))
+        member = cls(*check_types(fields, (str, bytes, bytes, bytes), "an agreement's member"))
         lengths = tuple(map(len, member.fields()[1:]))
-        if lengths != (KEY_BYTES, KEY_BYTES, NONCE_BYTES, SIGNATURE_BYTES):
-            raise MessageRefused("an agreement's member must have whole keys, nonce and signature, got another length")
+        if lengths != (KEY_BYTES, KEY_BYTES, SIGNATURE_BYTES):
+            raise MessageRefused("an agreement's member must have whole keys and signature, got another length")
         return member
 
     def check(self, invitation: Invitation) -> None:
         """Refuse a join that its owner did not sign for this very invitation."""
-        statement = invitation.join_statement(self.name, self.run_key, self.nonce)
+        statement = invitation.join_statement(self.name, self.run_key)
         sealed.verify(self.identity, statement, self.signature)
 
 
 def seated(members: Sequence[Member], run: bytes, groups: int) -> tuple[Member, ...]:
-    """Every group i mod ``groups`` in the order that everybody's nonces draw; groups stay as they are."""
-    drawn = hashlib.sha256(b"codedfl seats v2|" + run)
-    for nonce in sorted(member.nonce for member in members):
-        drawn.update(nonce)
+    """Every group i mod ``groups`` in the order that everybody's run keys draw; groups stay as they are."""
+    drawn = hashlib.sha256(b"codedfl seats v3|" + run)
+    for key in sorted(member.run_key for member in members):
+        drawn.update(key)
     lot = drawn.digest()
     order = list(members)
     for group in range(groups):
         order[group::groups] = sorted(
-            members[group::groups], key=lambda member: hashlib.sha256(lot + member.identity + member.nonce).digest()
+            members[group::groups], key=lambda member: hashlib.sha256(lot + member.run_key).digest()
         )
     return tuple(order)
 
@@ -506,7 +504,7 @@ def _decoded(data: bytes) -> Agreement:
     for member in found:
         member.check(invitation)
     if found != seated(found, run, parameters.groups):
-        raise MessageRefused("places within a group must be those that the nonces draw, got others")
+        raise MessageRefused("places within a group must be those that the run keys draw, got others")
     shape = (parameters.n_features, parameters.n_outputs)
     numbers = math.prod(shape) if parameters.noise is None else 0
     if len(theta) not in (0, 8 * numbers):

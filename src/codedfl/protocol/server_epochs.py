@@ -379,7 +379,7 @@ class ServerEpochs:
         members = set(self._session.agreed.names)
         absent = [name for name in self._session.expected if name in members - set(there)]
         silent = [name for name in absent if not any(name in accusers for accusers in complaints.values())]
-        found = [f"missing are {', '.join(silent)}"] if silent else []
+        found = [f"without {', '.join(silent)}"] if silent else []
         # Of those who cannot take part for want of a usable share, the fault is the sender's.
         for accused, accusers in complaints.items():
             found.append(f"unusable are the shares of {accused} (say {', '.join(accusers)})")

@@ -185,7 +185,7 @@ class RoleServerSharing(ServerSharing):
         rule = "in whole pods" if self._pods else rule
         return NotEnoughDevices(
             f"the data of at least {self._least_owners} owners ({rule}) must be in the total, got"
-            f" {len(self._whole_names(there))}: missing are {', '.join(missing)}",
+            f" {len(self._whole_names(there))}: without {', '.join(missing)}",
             missing,
         )
 
@@ -320,7 +320,7 @@ class RoleServerSharing(ServerSharing):
             lost = [agreed.names[i] for i in sorted(self.gone - signed)]
             raise NotEnoughDevices(
                 f"the list of owners must be signed by {needed} of {agreed.n_devices} devices, only"
-                f" {there} are there: missing are {', '.join(lost)}",
+                f" {there} are there: without {', '.join(lost)}",
                 lost,
             )
 
