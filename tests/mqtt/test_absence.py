@@ -93,6 +93,28 @@ def test_devices_that_go_between_totals_can_come_back(tmp_path: Path, statistic:
     assert "cells" not in {one for _, one in fleet.asked[asked:]}  # what is known is not asked for again
 
 
+def test_an_iteration_waits_for_its_owners(tmp_path: Path):
+    """A pod that is gone costs no other total anything; the steps of a model are over the same rows."""
+    fleet = fleet_of("glm", tmp_path / "x")
+
+    def tick() -> None:
+        with fleet.of.contract_folder("clinic-0").ledger() as ledger:
+            if sum(one.statistic == "newton" for one in ledger.contributions) > 1:
+                fleet.kill("clinic-5")  # after it has joined
+
+    fleet.broker.tick = tick
+    more = (
+        ": all its totals are over the same rows; absent (start codedfl join there, or the SuperNode): clinic-5; left"
+        " out with their pods: clinic-4, clinic-6. Start the same command again when that is mended: it goes on where"
+        " it was"
+    )
+    assert refused(fleet) == f"the model 'all' waits for clinic-4, clinic-5, clinic-6{more}"
+    assert refused(fleet) == f"after 20 s the model 'all' waits for clinic-5{more}"
+    fleet.broker.tick = lambda: None
+    fleet.start("clinic-5")
+    same_findings(fleet.serve(), fleet.of.rehearsed())
+
+
 def test_a_device_that_goes_between_totals_for_good_costs_its_pod(tmp_path: Path):
     """The counts were over both pods, the model is over one, and says of how many rows."""
     fleet = fleet_of("linear", tmp_path / "x")

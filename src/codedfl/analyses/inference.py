@@ -198,6 +198,9 @@ class Inference:
         Each category with the level that the others are compared with.
     level : float
         Of the confidence intervals.
+    spreads : tuple of float
+        For each coefficient how far its column varies, roughly: what pictures show coefficients per. Empty shows them
+        per unit.
 
     Examples
     --------
@@ -224,6 +227,7 @@ class Inference:
     fit: Fit
     references: tuple[tuple[str, str], ...] = ()
     level: float = 0.95
+    spreads: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if not 0 < self.level < 1:
@@ -323,7 +327,9 @@ class Inference:
     def to_dicts(self) -> list[JsonObject]:
         """One for each coefficient, for JSON."""
         keys = ("name", "coefficient", "standard_error", "t", "p", "low", "high")
-        return [dict(zip(keys, (name, *map(float, row)), strict=True)) for name, *row in self._table()]
+        found: list[JsonObject] = [dict(zip(keys, (n, *map(float, row)), strict=True)) for n, *row in self._table()]
+        spreads = self.spreads or (1.0,) * len(found)
+        return [{**one, "per": spread} for one, spread in zip(found, spreads, strict=True)]
 
     def to_dict(self) -> JsonObject:
         """All that a paper needs, for JSON."""

@@ -276,7 +276,15 @@ class LinearTotal:
         covariance = np.block([[np.array([[corner]]), with_constant[None, :]], [with_constant[:, None], of_slopes]])
         coefficients = np.concatenate(([constant], slopes))
         fit = LeastSquaresFit(self.study.target.name, n, d, 1.0 - left, float(variance**0.5))
-        return Inference((CONSTANT, *names), coefficients, covariance, fit.freedom, fit, self.references, level)
+        about = (self.references, level, self.spreads)
+        return Inference((CONSTANT, *names), coefficients, covariance, fit.freedom, fit, *about)
+
+    @property
+    def spreads(self) -> tuple[float, ...]:
+        """Of the constant and each design column: its deviation to two digits, which show no counts; 1 of a level."""
+        measured = [flag for one in self.study.columns for flag in one.is_measured]
+        rough = (float(f"{one:.1e}") for one in np.sqrt(self.moments().variance))
+        return (1.0, *(one if flag and one else 1.0 for one, flag in zip(rough, measured, strict=True)))
 
     @property
     def references(self) -> tuple[tuple[str, str], ...]:

@@ -207,6 +207,11 @@ class StudyColumn:
         """Which design columns the penalty weighs by their deviation."""
         return self._first(self.range is not None and self.scale == "moments", False)
 
+    @property
+    def is_measured(self) -> list[bool]:
+        """Which design columns are measured numbers; levels and marks of gaps are not."""
+        return self._first(self.range is not None, False)
+
     def _first(self, first: T, others: T) -> list[T]:
         return [first, *[others] * (self.width - 1)][: self.width]
 

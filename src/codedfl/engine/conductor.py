@@ -34,7 +34,7 @@ from codedfl.protocol.events import (
     RunFailed,
 )
 from codedfl.protocol.messages import Kind
-from codedfl.run.event_log import Connected, log_event
+from codedfl.run.event_log import Connected, Uploaded, log_event
 from codedfl.typing import Floats, Planes
 
 log = logging.getLogger("codedfl.engine.server")
@@ -367,7 +367,10 @@ class Conductor:
     def _unpack(self, server: Server, contact: Contact, reply: Parcel) -> None:
         """What a device replied, in the name under which it introduced itself, or not at all."""
         for letter in contact.line.take(reply):
-            self._follow(server.receive(letter.head, letter.bulk, sender=contact.name))
+            turn = server.receive(letter.head, letter.bulk, sender=contact.name)
+            if any(isinstance(event, DeviceState) and event.state == "shared" for event in turn.events):
+                self._watch.take(Uploaded(contact.name, len(letter.head) + len(letter.bulk)))
+            self._follow(turn)
             self._unsaved = True
         if reply.newest:
             self._follow(server.receive(reply.newest, sender=contact.name))

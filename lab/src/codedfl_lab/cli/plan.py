@@ -56,6 +56,9 @@ def make_plan(
         int | None,
         in_limits(min=0, metavar="Z", help="How many devices may collude with the server without exposing another."),
     ] = None,
+    survive: Annotated[
+        int, in_limits(min=0, metavar="F", help="How many devices, whichever, may fail once training has begun.")
+    ] = 0,
     max_upload: Annotated[
         float | None, in_limits(metavar="BYTES", help="The most a device may upload, in the whole training.")
     ] = None,
@@ -95,7 +98,7 @@ def make_plan(
         chunk_bits=CHUNK_BITS if chunked else None,
         grouping=cast(Grouping, grouping),
     )
-    limits = Limits(max_exposure, max_upload, max_memory, allow_gram, total_only, colluders)
+    limits = Limits(max_exposure, max_upload, max_memory, allow_gram, total_only, colluders, survive)
     with screen.progress() as bar:
         task = bar.add_task("Gram matrices", total=2.0)
         totals = CentralTotals(problem, lambda part: bar.update(task, completed=part))
