@@ -8,6 +8,7 @@ from codedfl.analyses.linear import LassoPath, LinearTotal
 from codedfl.analyses.robust import InferenceFinding
 from codedfl.analyses.scoring import ClassScore, NumberScore
 from codedfl.analyses.study_analysis import Answer, LinearFinding, StudyFindings, conduct, refit
+from codedfl.analyses.table_one import TableOneFinding
 
 __all__ = [
     "ANALYSES",
@@ -25,6 +26,7 @@ __all__ = [
     "NotFound",
     "NumberScore",
     "StudyFindings",
+    "TableOneFinding",
     "Totals",
     "conduct",
     "merge_rare",

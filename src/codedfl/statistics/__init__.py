@@ -3,6 +3,7 @@
 from codedfl.statistics.cells import Cells
 from codedfl.statistics.crosstable import Crosstable
 from codedfl.statistics.gram import Gram
+from codedfl.statistics.histogram import Histogram
 from codedfl.statistics.newton import Newton
 from codedfl.statistics.products import Products
 from codedfl.statistics.robust import Robust
@@ -23,6 +24,7 @@ __all__ = [
     "Cells",
     "Crosstable",
     "Gram",
+    "Histogram",
     "Newton",
     "Products",
     "Robust",
