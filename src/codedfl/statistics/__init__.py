@@ -1,6 +1,7 @@
 """Statistics: what a device adds up over its rows. One file per statistic; analyses ask for their totals."""
 
 from codedfl.statistics.cells import Cells
+from codedfl.statistics.contingency import Contingency
 from codedfl.statistics.crosstable import Crosstable
 from codedfl.statistics.gram import Gram
 from codedfl.statistics.histogram import Histogram
@@ -17,12 +18,15 @@ from codedfl.statistics.statistic import (
     statistic_of,
     words_of,
 )
+from codedfl.statistics.survival import Ends, Survival
 
 __all__ = [
     "STATISTICS",
     "Ask",
     "Cells",
+    "Contingency",
     "Crosstable",
+    "Ends",
     "Gram",
     "Histogram",
     "Newton",
@@ -30,6 +34,7 @@ __all__ = [
     "Robust",
     "Score",
     "Statistic",
+    "Survival",
     "contribution",
     "register_statistic",
     "statistic_of",
