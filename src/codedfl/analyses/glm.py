@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
-from statistics import NormalDist
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from codedfl.analyses.analysis import Finding, Totals, register_analysis
-from codedfl.analyses.inference import CONSTANT
+from codedfl.analyses.inference import CONSTANT, Inference
 from codedfl.contract.models import GlmModel, LogisticModel, PoissonModel, StudyModel
 from codedfl.contract.study import NumberTarget, Study
+from codedfl.data.columns import CategoryColumn
 from codedfl.errors import InvalidInput
 from codedfl.statistics.crosstable import FEW_CELLS, count_cells
 from codedfl.statistics.newton import Newton, columns_of, predictor_range
@@ -24,7 +24,6 @@ _CLOSE = 1e-5  # the last step in standard errors: what is left then is about it
 _WITHIN = 0.98  # of the bound, where a step that would go beyond ends
 _DEPENDENT = 1e-11  # of the largest eigenvalue of the scaled X'WX
 _NAMED = 0.2
-_NAME = 24
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,94 +54,115 @@ class NewtonSums:
         return cls(float(numbers[0]), float(numbers[1]), float(numbers[2]), numbers[3 : 3 + d], information)
 
 
-@dataclass(frozen=True, eq=False)
-class GlmFinding:
-    """A generalised linear model in the units of the columns; the first coefficient is the constant.
+@dataclass(frozen=True)
+class GlmFit:
+    """A generalised linear model as a whole.
 
-    name, kind: as the study says.
-    names, coefficients: of the constant and the design columns.
-    covariance: of the coefficients; None with a penalty, which has no standard errors.
-    rows: training rows. iterations: how many totals were asked for at coefficients.
-    likelihood, deviance: the logarithm of the likelihood, and how far it is from the best there could be, twice.
+    kind: as the study says. rows: training rows. coefficients: how many. iterations: totals at coefficients.
+    log_likelihood, deviance: the latter is how far the former is from the best there could be, twice.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from codedfl.analyses.glm import GlmFinding
-    >>> found = GlmFinding("ill", "logistic", ("constant",), np.array([2.0]), np.array([[0.25]]), 50, 3, -20.0, 40.0)
-    >>> found.standard_errors.tolist(), found.z.tolist(), round(float(found.p[0]), 6)
-    ([0.5], [4.0], 6.3e-05)
+    >>> from codedfl.analyses.glm import GlmFit
+    >>> GlmFit("poisson", 50, 2, 4, -20.0, 12.0).aic
+    44.0
     """
 
-    name: str
     kind: str
-    names: tuple[str, ...]
-    coefficients: Floats
-    covariance: Floats | None
     rows: int
+    coefficients: int
     iterations: int
-    likelihood: float
+    log_likelihood: float
     deviance: float
 
     @property
-    def standard_errors(self) -> Floats:
-        """Not known with a penalty."""
-        if self.covariance is None:
-            return np.full(len(self.coefficients), np.nan)
-        return np.sqrt(np.diag(self.covariance))
-
-    @property
-    def z(self) -> Floats:
-        """Coefficients in standard errors."""
-        return np.asarray(self.coefficients / self.standard_errors)
-
-    @property
-    def p(self) -> Floats:
-        """Two-sided, of the hypothesis that the coefficient is zero, by the normal distribution."""
-        return np.array([math.erfc(abs(one) / math.sqrt(2)) for one in self.z])
+    def title(self) -> str:
+        """For the head of a table."""
+        return f"{self.kind.capitalize()} regression"
 
     @property
     def aic(self) -> float:
         """Akaike's criterion."""
-        return 2 * len(self.coefficients) - 2 * self.likelihood
+        return 2 * self.coefficients - 2 * self.log_likelihood
 
-    def conf_int(self, level: float = 0.95) -> Floats:
-        """The ends of the confidence intervals, one row per coefficient."""
-        if not 0 < level < 1:
-            raise InvalidInput(f"level must lie between 0 and 1, got {level}")
-        reach = NormalDist().inv_cdf((1 + level) / 2) * self.standard_errors
-        return np.stack((self.coefficients - reach, self.coefficients + reach), axis=1)
+    @property
+    def bic(self) -> float:
+        """Schwarz's criterion."""
+        return math.log(self.rows) * self.coefficients - 2 * self.log_likelihood
+
+    def facts(self) -> list[tuple[str, str]]:
+        """As statistics programs list them."""
+        return [
+            ("Rows", str(self.rows)),
+            ("Log-likelihood", f"{self.log_likelihood:.6g}"),
+            ("Iterations", str(self.iterations)),
+            ("Deviance", f"{self.deviance:.6g}"),
+            ("Degrees of freedom", str(self.rows - self.coefficients)),
+            ("AIC, BIC", f"{self.aic:.6g}, {self.bic:.6g}"),
+        ]
+
+    def to_dict(self) -> JsonObject:
+        """All of it."""
+        return {"model": self.title, **asdict(self), "aic": self.aic, "bic": self.bic}
+
+
+@dataclass(frozen=True, eq=False)
+class GlmFinding:
+    """A generalised linear model in the units of the columns; the first coefficient is the constant.
+
+    name: as the study says.
+    names, coefficients: of the constant and the design columns.
+    covariance: of the coefficients; None with a penalty, which has no standard errors.
+    fit: what is said of the model as a whole.
+    references: each category with the level that the others are compared with.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from codedfl.analyses.glm import GlmFinding, GlmFit
+    >>> fit = GlmFit("logistic", 50, 1, 3, -20.0, 40.0)
+    >>> found = GlmFinding("ill", ("constant",), np.array([2.0]), np.array([[0.25]]), fit)
+    >>> found.inference().standard_errors.tolist(), round(float(found.inference().p[0]), 6)
+    ([0.5], 6.3e-05)
+    """
+
+    name: str
+    names: tuple[str, ...]
+    coefficients: Floats
+    covariance: Floats | None
+    fit: GlmFit
+    references: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def iterations(self) -> int:
+        """How many totals were asked for at coefficients."""
+        return self.fit.iterations
+
+    def inference(self, level: float = 0.95) -> Inference:
+        """Standard errors and all that follows, by the normal distribution; refused with a penalty."""
+        if self.covariance is None:
+            raise InvalidInput("regularisation must be 0 for standard errors, got a model with a penalty")
+        return Inference(
+            self.names, self.coefficients, self.covariance, math.inf, self.fit, references=self.references, level=level
+        )
 
     def to_dict(self) -> JsonObject:
         """For JSON."""
-        known: JsonObject = {"name": self.name, "kind": self.kind, "rows": self.rows, "iterations": self.iterations}
-        fit: dict[str, Any] = {"log_likelihood": self.likelihood, "deviance": self.deviance, "aic": self.aic}
-        columns = [self.coefficients]
-        keys = ["name", "coefficient"]
+        known: JsonObject = {"name": self.name, "kind": self.fit.kind}
         if self.covariance is not None:
-            columns += [self.standard_errors, self.z, self.p, *self.conf_int().T]
-            keys += ["standard_error", "z", "p", "low", "high"]
-            fit["covariance"] = self.covariance.tolist()
+            return {**known, "inference": self.inference().to_dict()}
         rows = [
-            dict(zip(keys, (name, *map(float, row)), strict=True))
-            for name, *row in zip(self.names, *columns, strict=True)
+            {"name": name, "coefficient": b} for name, b in zip(self.names, self.coefficients.tolist(), strict=True)
         ]
-        return {**known, **fit, "coefficients": rows}
+        return {**known, "fit": self.fit.to_dict(), "references": dict(self.references), "coefficients": rows}
 
     def lines(self) -> list[str]:
         """A table as statistics programs print it."""
-        names = [name if len(name) <= _NAME else f"{name[: _NAME - 3]}..." for name in self.names]
-        width = max(map(len, names))
-        head = f"{self.kind} regression, {self.rows} rows, {self.iterations} iterations"
-        found = [f"{head}, log-likelihood {self.likelihood:.4f}, deviance {self.deviance:.4f}"]
-        if self.covariance is None:
-            found.append(f"{'':<{width}} {'coef':>10}   with a penalty there are no standard errors")
-            return found + [f"{name:<{width}} {b:>10.4g}" for name, b in zip(names, self.coefficients, strict=True)]
-        found.append(f"{'':<{width}} {'coef':>10} {'std err':>9} {'z':>7} {'p':>6} {'2.5 %':>10} {'97.5 %':>10}")
-        columns = (self.coefficients, self.standard_errors, self.z, self.p, *self.conf_int().T)
-        for name, b, error, z, p, low, high in zip(names, *columns, strict=True):
-            found.append(f"{name:<{width}} {b:>10.4g} {error:>9.3g} {z:>7.2f} {p:>6.3f} {low:>10.4g} {high:>10.4g}")
-        return found
+        if self.covariance is not None:
+            return self.inference().summary().splitlines()
+        head = [self.fit.title, *(f"{name}: {value}" for name, value in self.fit.facts())]
+        rows = [f"{name[:60]:<60} {b:>12.5g}" for name, b in zip(self.names, self.coefficients, strict=True)]
+        return [*head, "with a penalty there are no standard errors", *rows]
 
 
 @register_analysis(LogisticModel.kind)
@@ -366,14 +386,8 @@ def in_units(
     names = (CONSTANT, *(name for one in columns for name in one.column.design_names))
     # The last step is so short that the likelihood is a parabola on it.
     likelihood = sums.likelihood + float(sums.gradient @ covariance @ sums.gradient) / 2
-    return GlmFinding(
-        model.name,
-        model.kind,
-        names,
-        change @ beta,
-        None if penalised else change @ covariance @ change.T,
-        rows,
-        iterations,
-        likelihood,
-        2 * (sums.best - likelihood),
-    )
+    fit = GlmFit(model.kind, rows, len(names), iterations, likelihood, 2 * (sums.best - likelihood))
+    named = (one.column for one in columns)
+    references = tuple((one.name, one.levels[0]) for one in named if isinstance(one, CategoryColumn))
+    found = None if penalised else change @ covariance @ change.T
+    return GlmFinding(model.name, names, change @ beta, found, fit, references)
