@@ -137,7 +137,8 @@ def compared(name: str) -> Iterator[Line]:
         errors = np.abs(fit.coefficients - truth.params) / truth.bse
         yield Line(f"{name}, {rows} rows: coefficients in standard errors", float(errors.max()), bound)
         if rows == "gridded":
-            off = float(np.abs(fit.inference().standard_errors / truth.bse - 1).max())
+            assert fit.inference is not None
+            off = float(np.abs(fit.inference.standard_errors / truth.bse - 1).max())
             yield Line(f"{name}: standard errors, relative", off, ERRORS)
             yield Line(f"{name}: deviance, relative", abs(fit.fit.deviance / truth.deviance - 1), ERRORS)
             yield Line(f"{name}: AIC, relative", abs(fit.fit.aic / truth.aic - 1), ERRORS)

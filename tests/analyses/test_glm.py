@@ -57,7 +57,7 @@ def test_separation_is_named_and_a_penalty_is_its_remedy():
     case, model = breast_cancer(30, 200.0)
     refused(case, case.study(model), beyond(200))
     fit = found(case, case.study(replace(model, regularisation=0.01))).models[0]
-    assert isinstance(fit, GlmFinding) and fit.iterations < 12 and fit.covariance is None
+    assert isinstance(fit, GlmFinding) and fit.fit.iterations < 12 and fit.inference is None
     case, model = breast_cancer(10, 10.0)
     refused(case, case.study(model), beyond(10))
 
@@ -66,7 +66,7 @@ def test_points_are_counted_over_all_models():
     case = made_up("logistic")
     models = (MODEL, replace(MODEL, name="n"))
     first, second = found(case, case.study(*models, points=5)).models
-    assert isinstance(first, GlmFinding) and first.iterations == 3
+    assert isinstance(first, GlmFinding) and first.fit.iterations == 3
     assert second.lines() == [
         "none: points must be more than 5 for the model 'n' to be fitted, got no convergence: give it a ridge penalty"
         " (regularisation), or the study more points"

@@ -56,7 +56,7 @@ def test_logistic_regression_is_statsmodels_and_with_a_penalty_scikit_learns() -
     model = CodedLogisticRegression(regularisation=0.1).fit(X, y)
     oracle = make_pipeline(StandardScaler(), LogisticRegression(C=1 / (0.1 * len(y)), tol=1e-10)).fit(X, y)
     np.testing.assert_allclose(model.predict_proba(X), oracle.predict_proba(X), rtol=0, atol=1e-4)
-    message = "regularisation must be 0 for standard errors, got a model with a penalty"
+    message = "regularisation must be 0 for standard errors, got 0.1"
     with pytest.raises(InvalidInput, match=exactly(message)):
         _ = model.results_
 

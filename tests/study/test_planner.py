@@ -42,7 +42,8 @@ def test_on_the_papers_fleet_role_keys_win(paper_plan):
     best = paper_plan.best
     assert best.scheme == "role-keys"
     assert best.server_sees == "the total only"
-    assert best.parameters == {"z": 1, "holders": 0, "blocks": 1, "reserve": 0, "spare": 0, "narrow": False}
+    assert best.parameters == {"z": 1, "holders": 0, "blocks": 2, "reserve": 0, "spare": 0, "narrow": True}
+    assert "any 1 of the devices may fail" in paper_plan.why()
     assert (best.exposed_to_server, best.exposed_by_one) == (0, 0)
     assert best.gram_directions == min(D, 10 * best.epochs)
     assert "Conventional FL needs" in paper_plan.why()
@@ -138,7 +139,7 @@ def test_the_plan_for_just_so_many_colluders_is_tried(quick):
     """Three are not among the usual candidates."""
     assert {plan.colluders for plan in quick.plans if plan.scheme == "role-keys"} == {1, 2, 4}
     made = planned(solvers=("cg",), draws=5, limits=Limits(colluders=3))
-    assert full_name(made.best) == "role-keys, z = 3, CG"
+    assert full_name(made.best) == "role-keys, z = 3, 32 bits, CG"
 
 
 def test_too_many_colluders_are_refused():

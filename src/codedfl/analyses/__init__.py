@@ -5,6 +5,7 @@ from codedfl.analyses.cells import CellCounts, merge_rare
 from codedfl.analyses.glm import GlmFinding
 from codedfl.analyses.inference import Inference, LeastSquaresFit
 from codedfl.analyses.linear import LassoPath, LinearTotal
+from codedfl.analyses.robust import InferenceFinding
 from codedfl.analyses.scoring import ClassScore, NumberScore
 from codedfl.analyses.study_analysis import Answer, LinearFinding, StudyFindings, conduct, refit
 
@@ -16,6 +17,7 @@ __all__ = [
     "Finding",
     "GlmFinding",
     "Inference",
+    "InferenceFinding",
     "LassoPath",
     "LeastSquaresFit",
     "LinearFinding",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -58,16 +58,18 @@ class NewtonSums:
 class GlmFit:
     """A generalised linear model as a whole.
 
-    kind: as the study says. rows: training rows. coefficients: how many. iterations: totals at coefficients.
-    log_likelihood, deviance: the latter is how far the former is from the best there could be, twice.
+    target: the name of what is predicted. kind: as the study says. rows: training rows. coefficients: how many.
+    iterations: how many totals were asked for at coefficients; 0 where a cross-table was enough.
+    log_likelihood, deviance: the former at its maximum, and twice how far it is from the best there could be.
 
     Examples
     --------
     >>> from codedfl.analyses.glm import GlmFit
-    >>> GlmFit("poisson", 50, 2, 4, -20.0, 12.0).aic
+    >>> GlmFit("ill", "logistic", 50, 2, 3, log_likelihood=-20.0, deviance=40.0).aic
     44.0
     """
 
+    target: str
     kind: str
     rows: int
     coefficients: int
@@ -75,94 +77,69 @@ class GlmFit:
     log_likelihood: float
     deviance: float
 
-    @property
-    def title(self) -> str:
-        """For the head of a table."""
-        return f"{self.kind.capitalize()} regression"
+    title: ClassVar[str] = "Generalised linear model"
 
     @property
     def aic(self) -> float:
         """Akaike's criterion."""
         return 2 * self.coefficients - 2 * self.log_likelihood
 
-    @property
-    def bic(self) -> float:
-        """Schwarz's criterion."""
-        return math.log(self.rows) * self.coefficients - 2 * self.log_likelihood
-
     def facts(self) -> list[tuple[str, str]]:
         """As statistics programs list them."""
         return [
+            ("Target", self.target),
+            ("Model", self.kind),
             ("Rows", str(self.rows)),
             ("Log-likelihood", f"{self.log_likelihood:.6g}"),
             ("Iterations", str(self.iterations)),
-            ("Deviance", f"{self.deviance:.6g}"),
-            ("Degrees of freedom", str(self.rows - self.coefficients)),
-            ("AIC, BIC", f"{self.aic:.6g}, {self.bic:.6g}"),
+            ("Deviance, AIC", f"{self.deviance:.6g}, {self.aic:.6g}"),
         ]
 
     def to_dict(self) -> JsonObject:
         """All of it."""
-        return {"model": self.title, **asdict(self), "aic": self.aic, "bic": self.bic}
+        return {"model": self.title, **asdict(self), "aic": self.aic}
 
 
 @dataclass(frozen=True, eq=False)
 class GlmFinding:
     """A generalised linear model in the units of the columns; the first coefficient is the constant.
 
-    name: as the study says.
     names, coefficients: of the constant and the design columns.
-    covariance: of the coefficients; None with a penalty, which has no standard errors.
-    fit: what is said of the model as a whole.
-    references: each category with the level that the others are compared with.
+    inference: with standard errors; None with a penalty, which has none.
 
     Examples
     --------
     >>> import numpy as np
     >>> from codedfl.analyses.glm import GlmFinding, GlmFit
-    >>> fit = GlmFit("logistic", 50, 1, 3, -20.0, 40.0)
-    >>> found = GlmFinding("ill", ("constant",), np.array([2.0]), np.array([[0.25]]), fit)
-    >>> found.inference().standard_errors.tolist(), round(float(found.inference().p[0]), 6)
-    ([0.5], 6.3e-05)
+    >>> fit = GlmFit("ill", "logistic", 50, 1, 3, -20.0, 40.0)
+    >>> GlmFinding("m", ("constant",), np.array([2.0]), fit, None).lines()[-1]
+    'constant  2'
     """
 
     name: str
     names: tuple[str, ...]
     coefficients: Floats
-    covariance: Floats | None
     fit: GlmFit
-    references: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def iterations(self) -> int:
-        """How many totals were asked for at coefficients."""
-        return self.fit.iterations
-
-    def inference(self, level: float = 0.95) -> Inference:
-        """Standard errors and all that follows, by the normal distribution; refused with a penalty."""
-        if self.covariance is None:
-            raise InvalidInput("regularisation must be 0 for standard errors, got a model with a penalty")
-        return Inference(
-            self.names, self.coefficients, self.covariance, math.inf, self.fit, references=self.references, level=level
-        )
+    inference: Inference | None
 
     def to_dict(self) -> JsonObject:
         """For JSON."""
-        known: JsonObject = {"name": self.name, "kind": self.fit.kind}
-        if self.covariance is not None:
-            return {**known, "inference": self.inference().to_dict()}
+        known: JsonObject = {"name": self.name, "kind": self.fit.kind, **self.fit.to_dict()}
+        if self.inference is not None:
+            return {**known, "inference": self.inference.to_dict()}
         rows = [
             {"name": name, "coefficient": b} for name, b in zip(self.names, self.coefficients.tolist(), strict=True)
         ]
-        return {**known, "fit": self.fit.to_dict(), "references": dict(self.references), "coefficients": rows}
+        return {**known, "coefficients": rows}
 
     def lines(self) -> list[str]:
         """A table as statistics programs print it."""
-        if self.covariance is not None:
-            return self.inference().summary().splitlines()
-        head = [self.fit.title, *(f"{name}: {value}" for name, value in self.fit.facts())]
-        rows = [f"{name[:60]:<60} {b:>12.5g}" for name, b in zip(self.names, self.coefficients, strict=True)]
-        return [*head, "with a penalty there are no standard errors", *rows]
+        if self.inference is not None:
+            return self.inference.summary().splitlines()
+        width = max(map(len, self.names))
+        head = [f"{name}: {value}" for name, value in self.fit.facts()]
+        table = [f"{name:<{width}}  {b:.4g}" for name, b in zip(self.names, self.coefficients.tolist(), strict=True)]
+        return [*head, "coefficients, without standard errors since there is a penalty:", *table]
 
 
 @register_analysis(LogisticModel.kind)
@@ -181,7 +158,9 @@ def glm(totals: Totals, model: GlmModel) -> Generator[Ask, Any, Finding]:
     yield from check_cells(totals, model)
     first = start(totals, model)
     found = yield from _iterate(totals, model, first)
-    return in_units(study, model, *found, rows=totals.counts.rows.rows, penalised=model.regularisation > 0)
+    spreads = totals.linear(model.columns).spreads
+    rows, penalised = totals.counts.rows.rows, model.regularisation > 0
+    return in_units(study, model, *found, rows=rows, penalised=penalised, spreads=spreads)
 
 
 def check_cells(totals: Totals, model: StudyModel) -> Generator[Ask, Any, None]:
@@ -371,6 +350,7 @@ def in_units(
     *,
     rows: int,
     penalised: bool,
+    spreads: tuple[float, ...] = (),
 ) -> GlmFinding:
     """A finding in the units of the columns, of coefficients of the scaled ones.
 
@@ -386,8 +366,13 @@ def in_units(
     names = (CONSTANT, *(name for one in columns for name in one.column.design_names))
     # The last step is so short that the likelihood is a parabola on it.
     likelihood = sums.likelihood + float(sums.gradient @ covariance @ sums.gradient) / 2
-    fit = GlmFit(model.kind, rows, len(names), iterations, likelihood, 2 * (sums.best - likelihood))
-    named = (one.column for one in columns)
-    references = tuple((one.name, one.levels[0]) for one in named if isinstance(one, CategoryColumn))
-    found = None if penalised else change @ covariance @ change.T
-    return GlmFinding(model.name, names, change @ beta, found, fit, references)
+    fit = GlmFit(study.target.name, model.kind, rows, len(beta), iterations, likelihood, 2 * (sums.best - likelihood))
+    coefficients, inference = change @ beta, None
+    if not penalised:
+        references = [
+            (one.column.name, one.column.levels[0]) for one in columns if isinstance(one.column, CategoryColumn)
+        ]
+        inference = Inference(
+            names, coefficients, change @ covariance @ change.T, math.inf, fit, tuple(references), spreads=spreads
+        )
+    return GlmFinding(model.name, names, coefficients, fit, inference)

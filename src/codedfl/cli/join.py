@@ -73,8 +73,8 @@ def join_study(
 
 def _check(screen: Screen, points: tuple[Point, ...]) -> None:
     """One screen, and the code that a script reads."""
-    shown = plain_table("", "", "", left=3)
-    shown.columns[2].no_wrap, shown.show_header = False, False
+    shown = plain_table("", "", "", left=2, last_wraps=True)
+    shown.show_header = False
     for one in points:
         shown.add_row("ok" if one.ready else "NO", one.what, Text(one.found))
     screen.show(shown)

@@ -73,7 +73,8 @@ def _write(roster: Roster, out: Path) -> None:
     save_roster(roster, out)
     screen = Screen()
     screen.say(f"wrote {out}: {len(roster.owners)} owners in {len(roster.pods)} pods, {len(roster.helpers)} helpers")
-    screen.say(f'a study names it by roster = "{roster.digest().hex()}"')
+    screen.say("a study names it by")
+    screen.say(f'roster = "{roster.digest().hex()}"')
     screen.sentence(_absence(roster))
 
 

@@ -193,14 +193,14 @@ def approve_study(
     )
     said = f"{approval.name} ({approval.digest.hex()[:16]}...) is approved by {approval.who} since {approval.when}"
     screen.say()
-    screen.say(f"{printable(said)}, with {approval.rows} rows, {approval.held_out} of them held out")
+    screen.sentence(f"{printable(said)}, with {approval.rows} rows, {approval.held_out} of them held out")
 
 
 app.command("refit")(refit_study)
 
 
 def _show_check(screen: Screen, found: TableCheck) -> None:
-    shown = table("column", "kind", "clipped", "rounded", "missing", "unknown", "in the table")
+    shown = table("column", "kind", "clipped", "rounded", "missing", "unknown", "in the table", last_wraps=True)
     for one in found.columns:
         counts = (one.n_clipped, one.n_rounded, one.n_missing, one.n_unknown)
         texts = (str(count) if count else "-" for count in counts)
@@ -219,4 +219,4 @@ def _show_sections(screen: Screen, sections: tuple[Section, ...]) -> None:
         screen.say()
         screen.say(section.question)
         for answer in section.answers:
-            screen.say(f"  - {answer}")
+            screen.item(answer)

@@ -106,7 +106,8 @@ def rehearse_study(
     with screen.busy(f"rehearsing {study.name}") as say:
 
         def on_epoch(epoch: int, seconds: float) -> None:
-            say(f"epoch {epoch}, virtual time {seconds_text(seconds)}")
+            del seconds
+            say(f"exchange {epoch}")
 
         done = rehearse(rehearsed, rng, timing, on_epoch=on_epoch, gone=_first_of(parts, gone), folder=folder)
     run_page, model_file = write_run_page(folder), folder / MODEL_FILE
@@ -131,7 +132,7 @@ def rehearse_study(
         study,
         findings,
         ("devices", f"{len(rehearsed.snapshots)} in {len(roster.pods)} pod{'s' * (len(roster.pods) != 1)}"),
-        ("virtual time", f"{seconds_text(done.seconds)}, {done.epochs} exchanges"),
+        ("exchanges", f"{done.epochs}" + (f", {seconds_text(done.seconds)} on the fleet {fleet!r}" if fleet else "")),
         ("model", str(model_file)),
         ("results", str(page)),
         ("the run", str(run_page)),

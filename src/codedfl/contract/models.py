@@ -206,3 +206,50 @@ def check_counts(name: str, target: Target) -> None:
     """Refuse another target than whole numbers from 0."""
     if not isinstance(target, NumberTarget) or target.range[0] < 0 or target.range[0] % 1 or target.step % 1:
         raise InvalidInput(f"the target {target.name!r} must be whole numbers from 0 for the model {name!r}")
+
+
+@register_model
+@dataclass(frozen=True)
+class RobustModel(StudyModel):
+    """A linear model with standard errors that hold whatever the variance of the residuals, by one more total.
+
+    errors: "HC0", "HC1", "HC2" or "HC3"; "cluster" for rows that depend on each other within clusters.
+    cluster: for the last, the column that says which cluster a row is in; no cluster is on two devices.
+
+    >>> RobustModel("stay", ("age",)).errors
+    'HC3'
+    """
+
+    errors: str = "HC3"
+    cluster: str = ""
+
+    kind: ClassVar[str] = "robust"
+    at_points: ClassVar[tuple[str, ...]] = ("robust",)
+    points: ClassVar[int] = 1
+
+    @property
+    def uses(self) -> tuple[str, ...]:
+        """The clusters."""
+        return tuple(filter(None, (self.cluster,)))
+
+    def check(self, columns: Named, target: Target) -> None:
+        """A number to predict, and clusters if they are wanted."""
+        super().check(columns, target)
+        if self.errors not in (*HC, "cluster"):
+            raise InvalidInput(
+                f"errors of the model {self.name!r} must be {', '.join(HC)} or cluster, got {self.errors!r:.40}"
+            )
+        if bool(self.cluster) != (self.errors == "cluster"):
+            raise InvalidInput(
+                f"cluster of the model {self.name!r} must be said with errors = 'cluster', and only then"
+            )
+        check_number(self.name, target)
+
+
+HC = ("HC0", "HC1", "HC2", "HC3")
+
+
+def check_number(name: str, target: Target) -> None:
+    """Refuse classes."""
+    if not isinstance(target, NumberTarget):
+        raise InvalidInput(f"the target {target.name!r} must be a number for the model {name!r}, got classes")

@@ -191,7 +191,7 @@ class _ByNewton(_ByStudy):
             except StopIteration as end:
                 self._finding: GlmFinding = end.value
                 break
-        self.n_iter_ = self._finding.iterations
+        self.n_iter_ = self._finding.fit.iterations
         slopes = np.zeros(X.shape[1])
         slopes[used] = self._finding.coefficients[1:]
         return slopes, float(self._finding.coefficients[0])
@@ -200,7 +200,9 @@ class _ByNewton(_ByStudy):
     def results_(self) -> Inference:
         """Coefficients with errors: ``summary()``, ``conf_int()``, ``get_prediction()``; none with a penalty."""
         check_is_fitted(self)
-        return self._finding.inference()
+        if self._finding.inference is None:
+            raise InvalidInput(f"regularisation must be 0 for standard errors, got {self.regularisation}")
+        return self._finding.inference
 
 
 class CodedLogisticRegression(ClassifierMixin, _ByNewton):  # type: ignore[misc]
@@ -334,7 +336,7 @@ class CodedPoissonRegressor(RegressorMixin, _ByNewton):  # type: ignore[misc]
         check_is_fitted(self)
         if self._units != 1.0:
             raise InvalidInput("y must be whole numbers for standard errors, got fractions")
-        return self._finding.inference()
+        return super().results_
 
 
 def _grid(values: Floats) -> tuple[tuple[float, float], float]:

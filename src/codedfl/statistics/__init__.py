@@ -5,6 +5,7 @@ from codedfl.statistics.crosstable import Crosstable
 from codedfl.statistics.gram import Gram
 from codedfl.statistics.newton import Newton
 from codedfl.statistics.products import Products
+from codedfl.statistics.robust import Robust
 from codedfl.statistics.score import Score
 from codedfl.statistics.statistic import (
     STATISTICS,
@@ -24,6 +25,7 @@ __all__ = [
     "Gram",
     "Newton",
     "Products",
+    "Robust",
     "Score",
     "Statistic",
     "contribution",

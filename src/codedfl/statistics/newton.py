@@ -7,7 +7,7 @@ machines, so that moving a row from one device to another changes no bit of a to
 from __future__ import annotations
 
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,6 @@ from codedfl.typing import Floats, Integers, Planes
 
 LEAST_BITS, _MOST_BITS = 30, 36  # fraction bits of a row's terms
 _NUMBERS_AT_ONCE = 1 << 21
-_INT64_BITS = 62
 
 
 @register_statistic
@@ -116,18 +115,16 @@ class Newton(Statistic):
     @property
     def bits(self) -> int:
         """Fraction bits of every term: as many as the ring has room for, within limits."""
-        room = Ring.for_group_sizes((1,), planes=3).modulus // (HEADROOM * self._largest)
-        return min(_MOST_BITS, max(LEAST_BITS, room.bit_length() - 2))
+        return fraction_bits(self._largest)
 
     def planes(self, ring: Ring, rows: Snapshot) -> Planes:
         """Blocks of rows are added up in whole numbers, which the ring then takes."""
         rows = rows.part(held_out=False)
         sums = np.zeros(self.length, dtype=object)
-        most = max(1, int(self._largest // self.study.max_rows + 1).bit_length() + self.bits)
-        block = max(1, min(_NUMBERS_AT_ONCE // self.length, 1 << (_INT64_BITS - most)))
+        block = max(1, _NUMBERS_AT_ONCE // self.length)
         for first in range(0, len(rows), block):
             terms = self.terms(rows.codes[first : first + block], rows.target[first : first + block])
-            sums += np.rint(np.ldexp(terms, self.bits)).astype(np.int64).sum(axis=0).astype(object)
+            sums += row_sums(terms, self.bits)
         return large_planes(ring, sums)
 
     def terms(self, codes: Integers, target: Integers) -> Floats:
@@ -158,6 +155,36 @@ class Newton(Statistic):
             f"max_rows times what the model {self._glm.name!r} can predict must leave {LEAST_BITS} bits, got up to"
             f" {self._largest}: give it a smaller bound, or the study fewer max_rows"
         )
+
+
+def fraction_bits(largest: int) -> int:
+    """How fine the terms of rows are whose total is at most ``largest``: as the ring has room, within limits.
+
+    Examples
+    --------
+    >>> from codedfl.statistics.newton import fraction_bits
+    >>> fraction_bits(2**20), fraction_bits(2**34)
+    (36, 33)
+    """
+    room = Ring.for_group_sizes((1,), planes=3).modulus // (HEADROOM * largest)
+    return min(_MOST_BITS, max(LEAST_BITS, room.bit_length() - 2))
+
+
+def row_sums(terms: Floats, bits: int) -> NDArray[Any]:
+    """The sum of each column of terms, every term rounded by itself to 2^-bits: Python's integers of that unit.
+
+    Invariant: halves of 31 bits and more are added up apart, so that no sum of up to 2^31 rows passes 2^63.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from codedfl.statistics.newton import row_sums
+    >>> row_sums(np.array([[0.5, -3.0], [0.26, 1.0]]), bits=1).tolist()
+    [2, -4]
+    """
+    whole = np.rint(np.ldexp(terms, bits)).astype(np.int64)
+    high, low = whole >> 31, whole & ((1 << 31) - 1)
+    return np.asarray((high.sum(axis=0).astype(object) << 31) + low.sum(axis=0).astype(object))
 
 
 def family_terms(study: Study, codes: Integers, predictor: Floats) -> tuple[Floats, Floats, Floats, Floats]:
