@@ -81,14 +81,24 @@ def rounding() -> list[Case]:
     return cases
 
 
+def row_blocks() -> list[Case]:
+    """The entries (row, column) of a triangle in the order in which they travel, for d rows in blocks."""
+    shapes = ((4, 1), (5, 2), (7, 3))
+    return [
+        {"d": d, "blocks": k, "entries": [place for one in numbers.entries(d, k, range(k)).values() for place in one]}
+        for d, k in shapes
+    ]
+
+
 def pads() -> list[Case]:
-    """The first numbers of a pad; for a long one, which goes over a segment, its digest."""
+    """The first numbers of a pad, and of a piece for a pair of row blocks; of one longer than a segment the digest."""
     seed = drawn("a seed")
-    short = secrets.pad(seed, RUN, "gram", 5, PRIMES)
+    short, piece = (secrets.pad(seed, RUN, "gram", 5, PRIMES, pair) for pair in ((0, 0), (1, 2)))
     long = secrets.pad(seed, RUN, "constant", secrets.SEGMENT + 3, PRIMES)
     common = {"seed": seed.hex(), "run": RUN.hex(), "primes": list(PRIMES)}
     return [
         {**common, "label": "gram", "count": 5, "packed": numbers.pack(short, PRIMES).hex()},
+        {**common, "label": "gram", "pair": [1, 2], "count": 5, "packed": numbers.pack(piece, PRIMES).hex()},
         {
             **common,
             "label": "constant",
@@ -135,7 +145,7 @@ def agreements() -> list[Case]:
         statement = wire.join_statement(RUN, invited, name, secrets.public_of(run_key))
         keys = (secrets.public_of(identity), secrets.public_of(run_key))
         members.append(wire.Member(name, *keys, identity.sign(statement)))
-    agreed = wire.Agreement(RUN, invited, wire.seated(members, RUN), [], [])
+    agreed = wire.Agreement(RUN, invited, wire.seated(members, RUN), [], [], [])
     seeds = {"mask": drawn("mask"), "pad": drawn("pad")}
     commitments = wire.committed(seeds, agreed.hash, "a", secrets.signing_key(drawn("a")))
     message = wire.Message("invitation", RUN, b"", "", "", invited)
@@ -154,7 +164,7 @@ def agreements() -> list[Case]:
     ]
 
 
-PARTS = (packing, gradient_code, rounding, pads, sealing, agreements)
+PARTS = (packing, gradient_code, rounding, row_blocks, pads, sealing, agreements)
 
 
 def text_of(part: Any) -> str:

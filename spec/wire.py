@@ -8,6 +8,7 @@ is empty; as the receiver of a signed message it means everybody.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import msgpack
@@ -155,13 +156,27 @@ def seated(members: list[Member], run: bytes) -> list[Member]:
 
 @dataclass(frozen=True)
 class Agreement:
-    """The frozen set. ``roles`` by seat (-1 holds none) and ``helpers`` (seats without data) are for role keys."""
+    """The frozen set. For role keys: ``roles`` by seat (-1 holds none), ``helpers`` (seats without data), ``blocks``.
+
+    The block of rows of each seat, -1 for all rows; empty where every holder keeps all of them.
+    """
 
     run: bytes
     invited: bytes
     members: list[Member]
     roles: list[int]
     helpers: list[int]
+    blocks: list[int]
+
+    @property
+    def n_blocks(self) -> int:
+        """K."""
+        return max(self.blocks, default=0) + 1
+
+    def kept(self, seat: int) -> list[int]:
+        """The blocks of rows that a holder keeps and answers."""
+        block = self.blocks[seat] if self.blocks else 0
+        return list(range(self.n_blocks)) if block < 0 else [block]
 
     @property
     def names(self) -> list[str]:
@@ -186,7 +201,7 @@ class Agreement:
     def encode(self) -> bytes:
         """Theta^(1) is zero, and therefore empty."""
         rows = [[m.name, m.identity, m.run_key, m.signature] for m in self.members]
-        return packed(self.run, self.invited, rows, b"", self.roles, self.helpers)
+        return packed(self.run, self.invited, rows, b"", self.roles, self.helpers, self.blocks)
 
     @property
     def hash(self) -> bytes:
@@ -196,12 +211,15 @@ class Agreement:
     @classmethod
     def decode(cls, data: bytes) -> Agreement:
         """Refused unless every member joined this very invitation, each once, in the seats that were drawn."""
-        run, invited, rows, theta, roles, helpers = unpacked(data)
-        found = cls(run, invited, [Member(*row) for row in rows], roles, helpers)
+        run, invited, rows, theta, roles, helpers, blocks = unpacked(data)
+        found = cls(run, invited, [Member(*row) for row in rows], roles, helpers, blocks)
         assert theta == b"" and len(set(found.names)) == len(found.members) == len({m.identity for m in found.members})
         assert seated(found.members, run) == found.members, "seats are those that the run keys draw"
         for m in found.members:
             verify(m.identity, join_statement(run, invited, m.name, m.run_key), m.signature)
+        cells = set(product(range(max(roles, default=0) + 1), range(found.n_blocks))) if blocks else set()
+        assert cells <= set(zip(roles, blocks, strict=bool(blocks))), "a holder for every block of each role"
+        assert not blocks or 1 < found.n_blocks <= found.parameters.d, "a block has rows, and there are others"
         return found
 
 

@@ -106,6 +106,18 @@ def test_what_an_approval_refuses(run: Run, contract: Path, clinics: Path):
     )
 
 
+def test_a_dry_run_records_nothing(run: Run, contract: Path, clinics: Path):
+    code, said, _ = approve(run, clinics / "clinic-1.csv", "--dry-run")
+    assert (code, said.splitlines()[-1]) == (
+        *(0, "nothing speaks against this study, and nothing was recorded: approve it without --dry-run"),
+    )
+    assert "Which columns could pick out people on this table?" in said
+    assert run("ledger", "clinic-1", "--state", "state", "--json", "ledger.json").exit_code == 0
+    assert json.loads(Path("ledger.json").read_text())["approvals"] == []
+    assert not list(Path("state").rglob("snapshots/*"))
+    assert approve(run, clinics / "bad.csv", "--dry-run")[0] == 2
+
+
 def test_a_draft_holds_no_value_of_the_sample(run: Run, clinics: Path):
     text = Path("study.toml").read_text()
     assert "missing = " in text and 'id = "patient_id"' in text
@@ -128,6 +140,15 @@ def test_the_columns_of_a_draft_can_be_said(run: Run, clinics: Path):
 def test_a_table_is_checked_alone(run: Run, clinics: Path):
     good = run("study", "check", "study.toml", clinics / "clinic-0.csv")
     assert (good.exit_code, good.stdout.splitlines()[-1]) == (0, "clinic-0.csv: 60 rows, can take part")
+    Path("one.csv").write_text("".join(Path("clinics/clinic-0.csv").read_text().splitlines(keepends=True)[:2]))
+    assert run("study", "check", "study.toml", "one.csv").stdout.splitlines()[-1] == (
+        "one.csv: 1 row, cannot take part as it is"
+    )
+    text = Path("study.toml").read_text().replace("smallest_cell = 5", "smallest_cell = 5\nleast_rows = 301")
+    Path("many.toml").write_text(text)
+    assert run("study", "check", "many.toml", clinics / "clinic-0.csv").stdout.splitlines()[-1] == (
+        "clinic-0.csv: 60 rows, can take part in a pod of at least 7 owners (least_rows)"
+    )
     (clinics / "bad.csv").write_text("patient_id;age;sex;crp;days\n1;50;x;1;2\n2;;f;1;2\n")
     bad = run("study", "check", "study.toml", clinics / "bad.csv", "--json", "-")
     assert bad.exit_code == 2

@@ -142,6 +142,26 @@ def test_the_plan_for_just_so_many_colluders_is_tried(quick):
     assert full_name(made.best) == "role-keys, z = 3, 32 bits, CG"
 
 
+def test_it_tries_blocks_and_32_bits_for_random_features_only(quick):
+    ours = [one.parameters for one in quick.plans if one.scheme == "role-keys"]
+    assert {(one["blocks"], one["narrow"]) for one in ours} == {(1, False), (1, True), (2, True)}
+    columns = make_problem(datasets.load("digits"), n_devices=10, features="linear")
+    table = plan(columns, Conditions(PAPER), 0.5, search=Search(["cg"], draws=3))
+    narrow = {one.parameters["narrow"] for one in table.everything if one.scheme == "role-keys"}
+    assert narrow == {False}, "never for a table's own columns"
+
+
+def test_surviving_failures_is_a_limit():
+    """Five holders per role in two blocks survive one failure; three of them with all rows and two others, three."""
+    made = planned(solvers=("block-krylov",), draws=5, limits=Limits(survive=3))
+    assert all(one.failures_survived >= 3 for one in made.plans)
+    assert {one.parameters["reserve"] for one in made.plans if one.parameters.get("blocks") == 2} == {3}
+    left_out = {full_name(one): why for one, why in made.left_out}
+    assert left_out["role-keys, z = 4, 32 bits, block Krylov"] == ["it survives 1 failures, fewer than 3"]
+    with pytest.raises(InvalidInput, match=r"^survive must be zero or positive, got -1$"):
+        Limits(survive=-1)
+
+
 def test_too_many_colluders_are_refused():
     with pytest.raises(InvalidInput, match=r"left out because 5 colluders expose others; loosen that limit$"):
         _ = planned(solvers=("cg",), draws=5, limits=Limits(colluders=5)).best

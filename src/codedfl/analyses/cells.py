@@ -176,15 +176,12 @@ def _made_of_rare(study: Study, one: StudyColumn, found: dict[str, tuple[int, ..
 
 
 def _enough(study: Study, cell: Count) -> bool:
-    """Whether a cell has enough rows and devices; held-out rows count only where they have a Gram matrix."""
-    held_out = (cell.held_out_rows, cell.held_out_devices)
-    return _safe(study, cell.rows, cell.devices) and (
-        not study.holds_out_gram or held_out == (0, 0) or _safe(study, *held_out)
-    )
+    """Whether a cell has enough rows and devices to train on.
 
-
-def _safe(study: Study, rows: int, devices: int) -> bool:
-    return rows >= study.smallest_cell and devices >= study.colluders + 2
+    Of held-out rows a device tells no cell with few (``contract.small_cells``), so that often only some devices tell
+    one; a column that has enough to train on is not left out for that.
+    """
+    return cell.rows >= study.smallest_cell and cell.devices >= study.colluders + 2
 
 
 def _rare_numbers(study: Study, one: StudyColumn, cells: Sequence[Count], rows: Count) -> tuple[int, ...]:
@@ -194,10 +191,10 @@ def _rare_numbers(study: Study, one: StudyColumn, cells: Sequence[Count], rows: 
     few rows of the lower one. (0,) where there is a mark of gaps for too few; a mark that nobody needs goes too.
     """
     gaps, above = cells
-    present = rows.rows - gaps.rows, rows.held_out_rows - gaps.held_out_rows
-    lowest = (present[0] - above.rows, present[1] - above.held_out_rows) if one.grid.n_steps == 1 else ()
-    few = any(0 < count < study.smallest_cell for count in (*present, *lowest))
-    if few or (above.rows + above.held_out_rows and not _enough(study, above)):
+    present = rows.rows - gaps.rows
+    lowest = present - above.rows if one.grid.n_steps == 1 else 0
+    few = any(0 < count < study.smallest_cell for count in (present, lowest))
+    if few or ((above.rows or above.held_out_rows) and not _enough(study, above)):
         return (1,)
     return (0,) if one.width > 1 and not _enough(study, gaps) else ()
 
@@ -249,7 +246,7 @@ def no_score(study: Study, counts: CellCounts, least: int = 0) -> str:
 
 def _check_classes(study: Study, counts: CellCounts) -> None:
     for name, cell in zip(getattr(study.target, "classes", ()), counts.classes, strict=True):
-        if not _safe(study, cell.rows, cell.devices):
+        if not _enough(study, cell):
             raise InvalidInput(
                 f"class {name!r} must have at least {study.smallest_cell} training rows on {study.colluders + 2}"
                 " devices, got fewer: leave it out of the classes, or join it with another"
@@ -271,6 +268,6 @@ def _check_varying(study: Study, counts: CellCounts, merged: Merged) -> None:
 def _check_one(study: Study, what: str, varies: int) -> None:
     if varies < study.colluders + 2:
         raise InvalidInput(
-            f"{what} must vary on at least {study.colluders + 2} devices, got {varies}, so it tells devices apart:"
+            f"{what} must vary on at least {study.colluders + 2} devices, got fewer, so it tells devices apart:"
             " leave it out, or for effects of sites subtract each device's means from all columns on the device"
         )

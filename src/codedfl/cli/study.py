@@ -126,7 +126,7 @@ def _checked(study: Study, path: Path) -> TableCheck:
     try:
         found = check_table(study, read_file(path, empty=True))
     except InvalidInput as error:
-        return TableCheck(path.name, 0, 0, (), (str(error),))
+        return TableCheck(path.name, 0, 0, (), 0, (str(error),))
     if study.formula and find_spec("formulaic") is not None:
         from codedfl.contract.formula import formula_objection
 
@@ -172,6 +172,7 @@ def approve_study(
     policy: Annotated[
         Path | None, typer.Option(metavar="FILE", help="What this device allows (TOML).", show_default=False)
     ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show and judge only: nothing is recorded.")] = False,
 ) -> None:
     """Read what a study means on this device's rows, and record that it may take part in exactly this study.
 
@@ -190,9 +191,13 @@ def approve_study(
         policy=load_policy(policy) if policy else Policy(),
         show=lambda sections: _show_sections(screen, sections),
         words=words_of(loaded),
+        dry_run=dry_run,
     )
     said = f"{approval.name} ({approval.digest.hex()[:16]}...) is approved by {approval.who} since {approval.when}"
     screen.say()
+    if dry_run:
+        screen.sentence("nothing speaks against this study, and nothing was recorded: approve it without --dry-run")
+        return
     screen.sentence(f"{printable(said)}, with {approval.rows} rows, {approval.held_out} of them held out")
 
 
@@ -210,7 +215,8 @@ def _show_check(screen: Screen, found: TableCheck) -> None:
     for line in (*found.objections, *(one.objection for one in found.columns if one.objection)):
         screen.remark(f"cannot be used: {line}")
     left_out = f" without gaps ({found.left_out} left out)" if found.left_out else ""
-    verdict = "can take part" if found.usable else "cannot take part as it is"
+    pod = f" in a pod of at least {found.least_pod} owners (least_rows)" if found.least_pod else ""
+    verdict = f"can take part{pod}" if found.usable else "cannot take part as it is"
     screen.say(f"{found.table}: {found.rows} row{'s' * (found.rows != 1)}{left_out}, {verdict}")
 
 

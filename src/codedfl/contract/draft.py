@@ -219,7 +219,7 @@ def study_text(draft: Draft) -> str:
         _say("least_participants", draft.participants, "no device takes part with fewer; more hide each one better"),
         _say("max_rows", rows * draft.participants, "public bound on the rows of all; room to spare costs digits"),
         _say("max_rows_per_device", rows, "public bound on the rows of one device"),
-        _say("smallest_cell", 5, "levels with fewer rows than this are merged first"),
+        _say("smallest_cell", 5, "what fewer rows of a device have is told as something commoner"),
         '# roster = "..."  # the line that codedfl roster show prints; devices approve nothing without it',
         '# server_key = "..."  # the line that codedfl key --server prints on the server',
         "",

@@ -65,7 +65,8 @@ class Study:
     holders: how many devices hold seeds and answer; None is all up to 50, then a dozen per role.
     roster, server_key: SHA-256 of the roster's meaning and the server's public key, both in hex; "" is for rehearsals
         only.
-    smallest_cell: an honest server merges levels and gaps with fewer rows than this before it asks for sums.
+    smallest_cell: levels, gaps and products of levels that fewer rows of a device have are told as something commoner;
+        a number or a class that picks out fewer rows is refused (``small_cells``).
     least_rows: rows that every total over a pod must have; None is ``least_alike``.
     points: how many arguments of its own choice a server may send over all statistics that take any (a score's Theta,
         the coefficients of an iteration); None is what the analyses need.

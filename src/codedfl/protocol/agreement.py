@@ -21,15 +21,17 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from codedfl.code.gradient_code import Code, group_sizes, make_code
-from codedfl.code.roles import NO_ROLE, AnswerCode, RoleCode
+from codedfl.code.roles import ALL_ROWS, NO_ROLE, AnswerCode, Cell, RoleCode
 from codedfl.crypto import sealed
 from codedfl.crypto.pads import RUN_ID_BYTES
 from codedfl.crypto.sealed import KEY_BYTES, SIGNATURE_BYTES
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.exact.fixed_point import HEADROOM, Bounds, FixedPoint, column_norm
 from codedfl.exact.ring import NARROW, Ring
+from codedfl.exact.row_blocks import RowBlocks
 from codedfl.exact.row_noise import RowNoise
 from codedfl.privacy.calibration import rho_of
+from codedfl.protocol.answer_rows import AnswerRows
 from codedfl.protocol.messages import MAX_NAME, check_types, name_length, pack_list, unpack_list
 from codedfl.typing import Floats
 
@@ -299,7 +301,9 @@ def seated(members: Sequence[Member], run: bytes, groups: int) -> tuple[Member, 
 class Agreement:
     """The frozen set: what all were invited to, the members in the code's order, and Theta^(1).
 
-    ``roles`` is for role-keys: the role of each member, ``NO_ROLE`` for none; ``helpers`` are members without data.
+    ``roles`` and ``blocks`` are for role-keys: the role of each member, ``NO_ROLE`` for none, and the block of rows
+    that it keeps, ``ALL_ROWS`` for the reserve; no blocks leave all rows to every holder. ``helpers`` are members
+    without data.
 
     Examples
     --------
@@ -319,6 +323,7 @@ class Agreement:
     initial_model: Floats  # as rounded by ``FixedPoint.round_initial_model``
     roles: tuple[int, ...] = ()
     helpers: tuple[int, ...] = ()
+    blocks: tuple[int, ...] = ()
 
     @classmethod
     def freeze(
@@ -327,12 +332,12 @@ class Agreement:
         members: Sequence[Member],
         initial_model: Floats | None = None,
         *,
-        roles: Mapping[str, int] | None = None,
+        cells: Mapping[str, Cell] | None = None,
         helpers: Collection[str] = (),
     ) -> Agreement:
         """``members`` in the server's order, which decides the groups; places within them are drawn.
 
-        ``roles`` and ``helpers``, by name, are the server's choice too.
+        ``cells`` and ``helpers``, by name, are the server's choice too.
         """
         parameters = invitation.parameters
         shape = (parameters.n_features, parameters.n_outputs)
@@ -342,9 +347,11 @@ class Agreement:
         if parameters.noise is not None and np.any(theta):
             raise InvalidInput("the initial model must be zero with noise: its grid is too coarse for another")
         seats = seated(members, invitation.run, parameters.groups)
-        held = () if roles is None else tuple(roles.get(member.name, NO_ROLE) for member in seats)
+        nothing = Cell(NO_ROLE, ALL_ROWS)
+        held = [] if cells is None else [cells.get(member.name, nothing) for member in seats]
         without_data = tuple(i for i, member in enumerate(seats) if member.name in helpers)
-        draft = cls(invitation, seats, theta, held, without_data)
+        roles, blocks = tuple(cell.role for cell in held), tuple(cell.block for cell in held)
+        draft = cls(invitation, seats, theta, roles, without_data, blocks if max(blocks, default=0) > 0 else ())
         if parameters.total_limit:
             return draft
         # Rounding may lengthen the norm, which may cost the constant a bit: round until model and grid agree.
@@ -426,7 +433,19 @@ class Agreement:
         """What answers are decoded by: the gradient code, or the roles where there are any."""
         if not self.roles:
             return self.code
-        return RoleCode(self.roles, self.parameters.colluders + 1, self.ring.primes)
+        return RoleCode(self.roles, self.parameters.colluders + 1, self.ring.primes, self.blocks)
+
+    @cached_property
+    def answer_rows(self) -> AnswerRows:
+        """Which numbers belong to which block of rows."""
+        p = self.parameters
+        blocks = RowBlocks(p.n_features, max(self.blocks, default=0) + 1)
+        return AnswerRows(blocks, p.n_outputs, p.counts_rows, p.reveals_gram)
+
+    def blocks_of(self, position: int) -> tuple[int, ...]:
+        """The blocks of rows that a member keeps and answers for; the only one, where none are dealt out."""
+        block = self.blocks[position] if self.blocks else 0
+        return self.answer_rows.all if block == ALL_ROWS else (block,)
 
     @cached_property
     def directions(self) -> int:
@@ -436,10 +455,14 @@ class Agreement:
         that asks different devices for different e learns more of them than an honest one (``Parameters.directions``):
         with D - alpha + 1 = 3 of 25 answers needed, eight times as many. Where colluders are withstood, they have all
         of their roles to say, and what is left are the questions that holders of one role answer.
+
+        With K blocks of rows each may be asked something else, and an entry of X'X is known when either of its rows
+        was asked for it: all of X'X after d(K + 1)/(2K) questions per block, so each counts as 2K/(K + 1) directions.
         """
-        p = self.parameters
+        p, blocks = self.parameters, self.answer_rows.blocks.count
         each = [len(part.members) * (p.epochs - 1) // part.needed for part in self.answer_code.quorum.parts]
-        return p.n_outputs * (max(each) if self.roles else min(each))
+        asked = p.n_outputs * (max(each) if self.roles else min(each))
+        return -(-asked * 2 * blocks // (blocks + 1))
 
     @cached_property
     def _positions(self) -> dict[str, int]:
@@ -461,7 +484,7 @@ class Agreement:
         theta = self.initial_model.astype("<f8").tobytes() if np.any(self.initial_model) else b""
         members = [member.fields() for member in self.members]
         return pack_list(
-            [self.invitation.run, self.invitation.encoded, members, theta, list(self.roles), list(self.helpers)]
+            [self.run, self.invitation.encoded, members, theta, list(self.roles), list(self.helpers), list(self.blocks)]
         )
 
     @cached_property
@@ -480,8 +503,8 @@ class Agreement:
 
 @lru_cache(maxsize=4)
 def _decoded(data: bytes) -> Agreement:
-    run, invited, members, theta, roles, helpers = check_types(
-        unpack_list(data, "an agreement", depth=3), (bytes, bytes, list, bytes, list, list), "an agreement"
+    run, invited, members, theta, roles, helpers, blocks = check_types(
+        unpack_list(data, "an agreement", depth=3), (bytes, bytes, list, bytes, list, list, list), "an agreement"
     )
     invitation = Invitation.decode(run, invited)
     parameters = invitation.parameters
@@ -492,6 +515,7 @@ def _decoded(data: bytes) -> Agreement:
     if len({member.identity for member in found}) != len(found):
         raise MessageRefused("every device of an agreement must have a key of its own, got one key twice")
     check_types(roles, (int,) * (len(found) if roles else 0), "an agreement's roles")
+    check_types(blocks, (int,) * (len(roles) if blocks else 0), "an agreement's blocks")
     check_types(helpers, (int,) * len(helpers), "an agreement's helpers")
     if helpers != sorted(set(helpers) & set(range(len(found)))):
         raise MessageRefused(f"helpers must be members of the agreement, got {helpers!r:.80}")
@@ -510,9 +534,9 @@ def _decoded(data: bytes) -> Agreement:
     if len(theta) not in (0, 8 * numbers):
         raise MessageRefused(f"the initial model must have {numbers} numbers, got {len(theta)} bytes")
     model = np.frombuffer(theta, "<f8").reshape(shape) if theta else np.zeros(shape)
-    agreement = Agreement(invitation, found, model, tuple(roles), tuple(helpers))
-    try:
-        _ = agreement.answer_code, agreement.initial_integers  # derived now, so that a bad one is refused as a whole
+    agreement = Agreement(invitation, found, model, tuple(roles), tuple(helpers), tuple(blocks))
+    try:  # derived now, so that a bad one is refused as a whole
+        _ = agreement.answer_code, agreement.answer_rows, agreement.initial_integers
     except (InvalidInput, ArithmeticError) as error:
         raise MessageRefused(f"the agreement breaks a rule: {error}") from None
     return agreement

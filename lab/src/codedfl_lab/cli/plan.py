@@ -143,7 +143,8 @@ def make_plan(
 
 def train_options(made: TimedScheme) -> list[str]:
     """What makes ``codedfl train`` follow the plan, beside the options that say which data and devices."""
-    asked = {"--colluders": "z", "--alpha": "alpha", "--groups": "groups"}
+    asked = {"--colluders": "z", "--alpha": "alpha", "--groups": "groups", "--blocks": "blocks", "--reserve": "reserve"}
     said = {option: int(made.parameters[name]) for option, name in asked.items() if name in made.parameters}
+    narrow = ["--narrow"] * bool(made.parameters.get("narrow"))
     solver = [] if made.solver == CLOSED_FORM else ["--solver", made.solver, "--epochs", str(made.epochs)]
-    return ["--scheme", made.scheme, *(str(word) for pair in said.items() for word in pair), *solver]
+    return ["--scheme", made.scheme, *(str(word) for pair in said.items() for word in pair), *narrow, *solver]

@@ -260,7 +260,7 @@ def plan(
     limits, search = limits or Limits(), search or Search()
     outcome = Planning(target)
     work = Workload(WorkShape.of(totals.problem, totals.precision), at, search.draws)
-    narrow = search.budget is None and totals.precision is None and _draws_features(totals.problem)
+    narrow = search.budget is None and totals.precision is None and draws_features(totals.problem)
     candidates = list(_candidates(at.fleet.n_devices, limits, search.solvers_tried, outcome, narrow=narrow))
     kinds = dict.fromkeys((models_key(scheme), solver) for scheme, solver in candidates)
     samples = {(models_key(scheme), solver): scheme for scheme, solver in reversed(candidates)}
@@ -310,7 +310,7 @@ def noisy_scores(problem: Problem, budget: Budget, seed: int) -> dict[str, float
     return {RoleKeys.name: problem.score(products), RoleSums.name: problem.score(cleared)}
 
 
-def _draws_features(problem: Problem) -> bool:
+def draws_features(problem: Problem) -> bool:
     """Whether a ring of 32 bits is enough: for random features and a target, never for a table's own columns."""
     return isinstance(problem.feature_map, RandomFourierFeatures | PrincipalFourierFeatures)
 
@@ -336,10 +336,11 @@ def _variants(scheme: Scheme, n_devices: int, survive: int, *, narrow: bool) -> 
     if not isinstance(scheme, RoleKeyed):
         yield scheme
         return
-    lacking = max(0, survive - scheme.quorum(n_devices).failures_survived) if scheme.blocks > 1 else 0
-    fitting = replace(scheme, reserve=lacking)
-    if lacking and most_blocks(fitting.holders or n_devices, fitting.colluders + 1, lacking) < fitting.blocks:
-        return
+    fitting = scheme
+    while fitting.blocks > 1 and fitting.quorum(n_devices).failures_survived < survive:
+        fitting = replace(fitting, reserve=fitting.reserve + 1)
+        if most_blocks(fitting.holders or n_devices, fitting.colluders + 1, fitting.reserve) < fitting.blocks:
+            return
     if scheme.blocks == 1 or not narrow:
         yield fitting
     if narrow:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import ClassVar
 
-from codedfl.code.roles import RoleCode, deal_cells
+from codedfl.code.roles import RoleCode, deal_cells, most_blocks
 from codedfl.crypto import sealed
 from codedfl.errors import InvalidInput, MessageRefused, NotEnoughDevices
 from codedfl.protocol.agreement import Agreement, Member
@@ -32,7 +32,6 @@ class RoleServerSharing(ServerSharing):
     """
 
     sign: ClassVar[int] = -1
-    needed_words: ClassVar[str] = "one of each role"
     checkpoint_fields: ClassVar[CheckpointFields] = {
         **ServerSharing.checkpoint_fields,
         "_uploads": MAP,
@@ -83,6 +82,8 @@ class RoleServerSharing(ServerSharing):
         plan, joined = self._plan, {member.name for member in members}
         n_roles = plan.parameters.colluders + 1
         holders = [name for name in plan.holders or plan.names if name in joined]
+        most = most_blocks(len(holders), n_roles, plan.reserve, plan.spare)
+        blocks = min(plan.blocks, plan.parameters.n_features, most)
         if len(holders) // n_roles < plan.spare + 1:
             raise InvalidInput(
                 f"every role must have {plan.spare + 1} holder(s) for {plan.spare} spare answers, got"
@@ -91,15 +92,19 @@ class RoleServerSharing(ServerSharing):
         owners = joined - plan.helpers
         if len(self._whole_names(owners)) < self._least_owners:  # before anybody uploads in vain
             raise self._too_few_owners(owners)
-        roles = {name: cell.role for name, cell in deal_cells(holders, n_roles).items()}
+        cells = deal_cells(holders, n_roles, blocks, plan.reserve) if blocks > 1 else deal_cells(holders, n_roles)
         invitation, helpers = self._session.invitation, plan.helpers & joined
-        return Agreement.freeze(invitation, members, initial_model, roles=roles, helpers=helpers)
+        return Agreement.freeze(invitation, members, initial_model, cells=cells, helpers=helpers)
 
     @property
     def _roles(self) -> RoleCode:
         code = self._session.agreed.answer_code
         assert isinstance(code, RoleCode)
         return code
+
+    @property
+    def needed_words(self) -> str:
+        return "one of each role and block of rows" if self._session.agreed.blocks else "one of each role"
 
     @property
     def _holder_names(self) -> tuple[str, ...]:
