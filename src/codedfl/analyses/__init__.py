@@ -8,6 +8,8 @@ from codedfl.analyses.linear import LassoPath, LinearTotal
 from codedfl.analyses.robust import InferenceFinding
 from codedfl.analyses.scoring import ClassScore, NumberScore
 from codedfl.analyses.study_analysis import Answer, LinearFinding, StudyFindings, conduct, refit
+from codedfl.analyses.survival import SurvivalFinding
+from codedfl.analyses.table import fit_table
 
 __all__ = [
     "ANALYSES",
@@ -25,8 +27,10 @@ __all__ = [
     "NotFound",
     "NumberScore",
     "StudyFindings",
+    "SurvivalFinding",
     "Totals",
     "conduct",
+    "fit_table",
     "merge_rare",
     "refit",
     "register_analysis",

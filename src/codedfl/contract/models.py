@@ -253,3 +253,71 @@ def check_number(name: str, target: Target) -> None:
     """Refuse classes."""
     if not isinstance(target, NumberTarget):
         raise InvalidInput(f"the target {target.name!r} must be a number for the model {name!r}, got classes")
+
+
+@register_model
+@dataclass(frozen=True)
+class TableModel(StudyModel):
+    """A logistic or Poisson model of columns with few combinations, from one cross-table: exact, without iterations.
+
+    Two classes make it logistic, counts make it Poisson.
+
+    >>> TableModel("ill", ("ward",)).statistics
+    ('crosstable', 'contingency')
+    """
+
+    kind: ClassVar[str] = "table"
+    totals: ClassVar[tuple[str, ...]] = ("crosstable", "contingency")
+
+    def check(self, columns: Named, target: Target) -> None:
+        """Two classes, or whole numbers from 0."""
+        super().check(columns, target)
+        if isinstance(target, ClassTarget):
+            check_two_classes(self.name, target)
+        else:
+            check_counts(self.name, target)
+
+
+@register_model
+@dataclass(frozen=True)
+class SurvivalModel(StudyModel):
+    """Survival curves of the groups of one category (Kaplan and Meier) and the log-rank test. The target is the time.
+
+    event: a column of numbers that is 1 where the time ended with the event, and 0 where it was cut short.
+    times: the public grid, ascending. A time counts as the next one of these that ends an interval with enough ends in
+        every group, and one beyond the last as cut short.
+
+    >>> SurvivalModel("relapse", ("ward",), "relapsed", (30.0, 60.0, 90.0)).uses
+    ('relapsed',)
+    """
+
+    event: str
+    times: tuple[float, ...]
+
+    kind: ClassVar[str] = "survival"
+    totals: ClassVar[tuple[str, ...]] = ("ends",)
+    at_points: ClassVar[tuple[str, ...]] = ("survival",)
+    points: ClassVar[int] = 1
+
+    @property
+    def uses(self) -> tuple[str, ...]:
+        """What says how a time ended."""
+        return (self.event,)
+
+    def check(self, columns: Named, target: Target) -> None:
+        """One category, events that are 0 or 1, and times in order."""
+        super().check(columns, target)
+        check_number(self.name, target)
+        if len(self.columns) != 1 or columns[self.columns[0]].range is not None:
+            raise InvalidInput(f"columns of the model {self.name!r} must be one category, got {list(self.columns)}")
+        event = columns[self.event]
+        if event.range != (0.0, 1.0) or event.step != 1.0 or event.column.missing is not None:
+            raise InvalidInput(f"event of the model {self.name!r} must be 0 or 1 without gaps, got {self.event!r}")
+        if not 1 <= len(self.times) <= _MOST_TIMES or list(self.times) != sorted(set(self.times)) or self.times[0] < 0:
+            raise InvalidInput(
+                f"times of the model {self.name!r} must be 1 to {_MOST_TIMES} ascending numbers from 0, got"
+                f" {list(self.times)!r:.80}"
+            )
+
+
+_MOST_TIMES = 1000

@@ -1,6 +1,7 @@
 """Statistics: what a device adds up over its rows. One file per statistic; analyses ask for their totals."""
 
 from codedfl.statistics.cells import Cells
+from codedfl.statistics.contingency import Contingency
 from codedfl.statistics.crosstable import Crosstable
 from codedfl.statistics.gram import Gram
 from codedfl.statistics.newton import Newton
@@ -16,18 +17,22 @@ from codedfl.statistics.statistic import (
     statistic_of,
     words_of,
 )
+from codedfl.statistics.survival import Ends, Survival
 
 __all__ = [
     "STATISTICS",
     "Ask",
     "Cells",
+    "Contingency",
     "Crosstable",
+    "Ends",
     "Gram",
     "Newton",
     "Products",
     "Robust",
     "Score",
     "Statistic",
+    "Survival",
     "contribution",
     "register_statistic",
     "statistic_of",

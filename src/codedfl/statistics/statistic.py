@@ -44,7 +44,7 @@ class Statistic(ABC):
     --------
     >>> from codedfl.statistics import STATISTICS
     >>> sorted(STATISTICS)
-    ['cells', 'crosstable', 'gram', 'newton', 'products', 'robust', 'score']
+    ['cells', 'contingency', 'crosstable', 'ends', 'gram', 'newton', 'products', 'robust', 'score', 'survival']
     """
 
     name: ClassVar[str]
