@@ -10,6 +10,7 @@ from codedfl.analyses.scoring import ClassScore, NumberScore
 from codedfl.analyses.study_analysis import Answer, LinearFinding, StudyFindings, conduct, refit
 from codedfl.analyses.survival import SurvivalFinding
 from codedfl.analyses.table import fit_table
+from codedfl.analyses.table_one import TableOneFinding
 
 __all__ = [
     "ANALYSES",
@@ -28,6 +29,7 @@ __all__ = [
     "NumberScore",
     "StudyFindings",
     "SurvivalFinding",
+    "TableOneFinding",
     "Totals",
     "conduct",
     "fit_table",

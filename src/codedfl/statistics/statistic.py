@@ -43,8 +43,8 @@ class Statistic(ABC):
     Examples
     --------
     >>> from codedfl.statistics import STATISTICS
-    >>> sorted(STATISTICS)
-    ['cells', 'contingency', 'crosstable', 'ends', 'gram', 'newton', 'products', 'robust', 'score', 'survival']
+    >>> {"cells", "gram", "histogram"} <= set(STATISTICS)
+    True
     """
 
     name: ClassVar[str]
