@@ -91,8 +91,8 @@ def cautions(study: Study) -> list[str]:
     asked = study.inference or any(getattr(one, "inference", False) for one in study.models)
     if asked and isinstance(study.target, NumberTarget) and study.target.grid.n_steps == 1:
         return [
-            f"{study.target.name} has two values, for which classical standard errors of least squares are wrong: give it"
-            ' classes and a [[model]] of kind "logistic", or take kind "robust"'
+            f"{study.target.name} has two values, for which classical standard errors of least squares are wrong: give"
+            ' it classes and a [[model]] of kind "logistic", or take kind "robust"'
         ]
     return []
 
