@@ -11,6 +11,7 @@ from codedfl.analyses.scoring import ClassScore, NumberScore
 from codedfl.analyses.study_analysis import Answer, LinearFinding, StudyFindings, conduct, refit
 from codedfl.analyses.survival import SurvivalFinding
 from codedfl.analyses.table import fit_table
+from codedfl.analyses.table_one import TableOneFinding
 
 __all__ = [
     "ANALYSES",
@@ -30,6 +31,7 @@ __all__ = [
     "ResidualsFinding",
     "StudyFindings",
     "SurvivalFinding",
+    "TableOneFinding",
     "Totals",
     "conduct",
     "fit_table",

@@ -28,6 +28,7 @@ class StudyModel:
 
     kind: the word in the file.
     totals: the statistics of which the analysis asks for one total.
+    needs_gram: whether the analysis begins with the study's Gram matrix.
     at_points: the statistics of which it asks for totals at numbers that the server chooses, and points: how many of
         these it may need.
     """
@@ -37,6 +38,7 @@ class StudyModel:
 
     kind: ClassVar[str]
     totals: ClassVar[tuple[str, ...]] = ()
+    needs_gram: ClassVar[bool] = True
     at_points: ClassVar[tuple[str, ...]] = ()
     points: ClassVar[int] = 0
 
@@ -106,6 +108,20 @@ class SubModel(StudyModel):
             check_penalty(self.name, self.regularisation)
         if self.inference and isinstance(target, ClassTarget):
             raise InvalidInput(f"inference of the model {self.name!r} must go with a number to predict, got classes")
+
+
+@register_model
+@dataclass(frozen=True)
+class TableOne(StudyModel):
+    """Table 1 over all devices: rows, gaps, mean, deviation and quantiles of numbers, counts of levels; and the target.
+
+    >>> TableOne("table 1", ("age", "ward")).statistics
+    ('histogram',)
+    """
+
+    kind: ClassVar[str] = "describe"
+    totals: ClassVar[tuple[str, ...]] = ("histogram",)
+    needs_gram: ClassVar[bool] = False
 
 
 def check_penalty(name: str, regularisation: float | str) -> None:

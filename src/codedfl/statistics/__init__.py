@@ -5,6 +5,7 @@ from codedfl.statistics.cells import Cells
 from codedfl.statistics.contingency import Contingency
 from codedfl.statistics.crosstable import Crosstable
 from codedfl.statistics.gram import Gram
+from codedfl.statistics.histogram import Histogram
 from codedfl.statistics.newton import Newton
 from codedfl.statistics.products import Products
 from codedfl.statistics.residuals import Residuals
@@ -30,6 +31,7 @@ __all__ = [
     "Crosstable",
     "Ends",
     "Gram",
+    "Histogram",
     "Newton",
     "Products",
     "Residuals",

@@ -43,8 +43,8 @@ class Statistic(ABC):
     Examples
     --------
     >>> from codedfl.statistics import STATISTICS
-    >>> sorted(STATISTICS)[:4]
-    ['calibration', 'cells', 'contingency', 'crosstable']
+    >>> {"cells", "gram", "histogram"} <= set(STATISTICS)
+    True
     """
 
     name: ClassVar[str]
