@@ -127,7 +127,12 @@ def test_a_model_file_shows_no_counts(found: tuple[Study, StudyFindings], tmp_pa
 def test_classes_are_drawn_without_small_counts(tmp_path: Path):
     study, findings = stays(ClassTarget("long", ("no", "yes")), held_out=0.4)
     text = write_results(tmp_path, study, findings, OWNERS).read_text()
-    assert "Calibration" in text and "ROC curve" in text and "<th scope=\"col\">as yes</th>" in text and "<h2>Score on held-out rows</h2>" in text
+    assert (
+        "Calibration" in text
+        and "ROC curve" in text
+        and '<th scope="col">as yes</th>' in text
+        and "<h2>Score on held-out rows</h2>" in text
+    )
     assert isinstance(findings.score, ClassScore)
     counts = [cell for row in findings.score.shown_confusion() for cell in row]
     assert all(f"<td>{cell.replace('<', '&lt;')}</td>" in text for cell in counts)
