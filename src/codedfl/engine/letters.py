@@ -102,8 +102,8 @@ class Line(Checkpointed):
         A letter counts as taken when the next one is asked for. One that is refused in between may have been damaged:
         nothing behind it is taken, nothing is dropped, and so all of it comes again.
         """
-        # What is confirmed was sent (1), and is not less than what was confirmed before: both are judged before anything
-        # of the parcel is taken.
+        # What is confirmed was sent (1), and is not less than what was confirmed before. Both are judged before
+        # anything of the parcel is taken.
         if not self.first <= parcel.confirmed <= self.first + len(self.waiting):
             sent = f"{self.first} to {self.first + len(self.waiting)}"
             raise MessageRefused(f"the letters confirmed must be among those sent ({sent}), got {parcel.confirmed}")
