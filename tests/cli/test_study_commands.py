@@ -190,6 +190,41 @@ def test_a_folder_of_ugly_tables_is_looked_at_as_a_whole(run: Run, clinics: Path
     )
 
 
+def test_from_a_description_to_a_study(run: Run, clinics: Path):
+    said = run("study", "describe", clinics / "clinic-0.csv", "--target", "days", "--participants", 3)
+    assert said.exit_code == 0 and "codedfl study new --from" in said.stdout
+    shown = run("study", "show", "describe.toml").stdout
+    assert "  - edition 1; the result is a table that describes the columns, and no model\n" in shown
+    assert "X'X" not in shown
+    rehearsed = run("study", "rehearse", "describe.toml", "--tables", clinics, "--out", "first")
+    assert rehearsed.exit_code == 0
+    lines = rehearsed.stdout.splitlines()
+    at = lines.index("model table 1")
+    assert lines[at + 1] == "180 rows, 0 left out without 'days'"
+    assert lines[at + 2].split() == ["n", "missing", "mean", "sd", "25", "%", "50", "%", "75", "%"]
+    assert max(map(len, lines[at:])) <= 79
+    files = {path.name for path in Path("first").iterdir()}
+    assert {"result.json", "table-1.csv", "result.html"} <= files and "model.safetensors" not in files
+    drafted = run("study", "new", "--from", "first/result.json", "--out", "real.toml", "--drop", "sex")
+    assert drafted.exit_code == 0
+    study = load_study("real.toml")
+    assert [one.range for one in study.columns] == [(0.0, 100.0), (0.0, 100.0)]
+    assert study.complete_cases and study.id == "patient_id" and study.least_participants == 3
+    text = Path("real.toml").read_text().replace("inference = false", "inference = true")
+    Path("real.toml").write_text(text)
+    assert "std err" in run("study", "rehearse", "real.toml", "--tables", clinics).stdout
+    for given, message in (
+        (
+            ("--from", "first/result.json", "--formula", "days ~ age"),
+            "--formula must be left out with --from, got days",
+        ),
+        (("--from", "real.toml"), "--from must be a result.json that codedfl wrote, got 'real.toml'"),
+        ((), "either a TABLE or --from must be given, got neither"),
+        ((clinics / "clinic-0.csv", "--from", "first/result.json"), "either a TABLE or --from must be given, got both"),
+    ):
+        assert run("study", "new", *given, "--out", "no.toml").stderr.startswith(f"error: {message}")
+
+
 def test_a_study_is_shown_before_anybody_has_rows(run: Run, contract: Path):
     shown = run("study", "show", "study.toml", "--roster", "roster.toml")
     assert shown.stdout.splitlines()[0] == "clinic-0"

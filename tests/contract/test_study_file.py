@@ -175,7 +175,7 @@ def test_the_digest_is_that_of_the_meaning():
          " format, formula, id, matrix, model, name, noise, protection, purpose, result, target, training, got"
          " 'extra'"),
         ("[protection]", '[features]\nkind = "cubic"\n[protection]', "features must be linear or rbf or scattering"
-         " or pca-rbf or onnx, got 'cubic'"),
+         " or pca-rbf or onnx or none, got 'cubic'"),
         ("[protection]", '[features]\nkind = "pca-rbf"\ncomponents = 9\n[protection]',
          "components must be between 1 and the number of columns (4) for pca-rbf, got 9"),
         ("[protection]", "[features]\ncomponents = 2\n[protection]",

@@ -136,7 +136,7 @@ def policy_objection(policy: Policy, study: Study, roster: Roster) -> str:
     for what, most_of_it, value in ceilings:
         if most_of_it is not None and value > most_of_it:
             return f"{what} must be at most {most_of_it} {by}, got {value}"
-    if not policy.allow_gram and study.noise is None and (shown >= d or "gram" in study.statistics):
+    if not policy.allow_gram and study.noise is None and (0 < d <= shown or "gram" in study.statistics):
         return f"the server must not learn the whole total of X'X {by} (allow-gram), got all of it"
     return ""
 

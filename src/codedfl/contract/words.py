@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 from codedfl.contract.check import check_design, largest_leverage
 from codedfl.contract.ledger import Ledger
+from codedfl.contract.models import TableOne
 from codedfl.contract.policy import shown_directions
 from codedfl.contract.roster import Roster
 from codedfl.contract.small_cells import OwnRows
 from codedfl.contract.snapshot import Snapshot
-from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn
+from codedfl.contract.study import NO_FEATURES, ClassTarget, NumberTarget, Study, StudyColumn
 from codedfl.data.columns import CategoryColumn, DerivedColumn
 from codedfl.privacy.budget import Budget
 
@@ -82,8 +83,13 @@ def explain(
 
 def _about(study: Study) -> tuple[str, ...]:
     result = "coefficients with standard errors" if study.inference else "a model and its score"
+    if study.features == NO_FEATURES:
+        result = "a table that describes the columns, and no model"
     models = tuple(
-        f"one more model, {one.name!r}, of {', '.join(one.columns)}, from the same total" for one in study.models
+        f"a table that describes {', '.join(one.columns)}"
+        if isinstance(one, TableOne)
+        else f"one more model, {one.name!r}, of {', '.join(one.columns)}, from the same total"
+        for one in study.models
     )
     return (f"edition {study.edition}; the result is {result}", *models, f"the digest is {study.digest().hex()}")
 
@@ -164,10 +170,12 @@ def _leaves(study: Study, words: Words) -> tuple[str, ...]:
 
 def _seen(study: Study, roster: Roster | None) -> tuple[str, ...]:
     d, shown = study.feature_count, shown_directions(study, roster)
-    whole = "the whole total of X'X and X'y" if shown >= d else f"the total X'y and X'X in {shown} of {d} directions"
+    whole = ", and the whole total of X'X and X'y" if d else ""
+    if shown < d:
+        whole = f", and the total X'y and X'X in {shown} of {d} directions"
     key = f", key {study.server_key[:16]}..." if study.server_key else ""
     return (
-        f"the server{key}: these totals, and {whole}; no device's own part of them",
+        f"the server{key}: these totals{whole}; no device's own part of them",
         f"the server together with up to {study.colluders} device(s): the same, and what those devices know",
         "other devices: nothing but sums of pads, and the model if the server gives it to them",
     )
