@@ -127,7 +127,10 @@ class GlmFinding:
         known: JsonObject = {"name": self.name, "kind": self.fit.kind, **self.fit.to_dict()}
         if self.inference is not None:
             return {**known, "inference": self.inference.to_dict()}
-        return {**known, "coefficients": dict(zip(self.names, self.coefficients.tolist(), strict=True))}
+        rows = [
+            {"name": name, "coefficient": b} for name, b in zip(self.names, self.coefficients.tolist(), strict=True)
+        ]
+        return {**known, "coefficients": rows}
 
     def lines(self) -> list[str]:
         """A table as statistics programs print it."""
