@@ -113,6 +113,7 @@ WANTED = {
     "all the same",
     "replay",
     "lists",
+    "rows dealt out",
     "a seed wanted",
     "a list of some pods",
     "pods left out",

@@ -190,11 +190,11 @@ def test_holders_that_go_on_without_a_seed_are_found_out():
     assert leak is not None and leak.devices == (VICTIM,)
 
 
-def seeds_of_another_role(party_type: type[Party]) -> Leak | None:
-    """A colluder asks a holder of another role for seeds, as one who lacks some would ask a co-holder."""
+def seeds_of_another_role(party_type: type[Party], **rows: int) -> Leak | None:
+    """A colluder asks a holder of another role for seeds, as one who lacks some, or takes a dead cell over, would."""
     with Stage() as stage:
         adversary = world_of_roles(stage, party_type=party_type, colluders=[0])
-        face = shared(adversary)
+        face = shared(adversary, **rows)
         colluder = adversary.parties[0].name
         roles = face.agreement.roles
         mine = roles[face.agreement.position(colluder)]
@@ -203,12 +203,15 @@ def seeds_of_another_role(party_type: type[Party]) -> Leak | None:
         return adversary.leak()
 
 
-def test_a_seed_stays_in_its_role():
-    assert seeds_of_another_role(Party) is None
+@pytest.mark.parametrize("rows", [{}, {"blocks": 2}, {"blocks": 2, "reserve": 1}], ids=["K = 1", "K = 2", "reserve"])
+def test_a_seed_stays_in_its_role(rows: dict[str, int]):
+    assert seeds_of_another_role(Party, **rows) is None
 
 
-def test_one_seed_too_many_is_found_out():
-    leak = seeds_of_another_role(GivesSeedsToAnybody)
+@pytest.mark.parametrize("rows", [{}, {"blocks": 2}, {"blocks": 2, "reserve": 1}], ids=["K = 1", "K = 2", "reserve"])
+def test_a_device_that_changes_role_while_seeds_live_is_found_out(rows: dict[str, int]):
+    """One seed too many is enough: a dead cell is taken over within its role only."""
+    leak = seeds_of_another_role(GivesSeedsToAnybody, **rows)
     assert leak is not None and leak.devices == (VICTIM,)
 
 
