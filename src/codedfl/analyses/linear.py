@@ -127,7 +127,9 @@ class LinearTotal:
         """
         columns: list[StudyColumn] = []
         kept: list[bool] = []
-        sums, varies = self._training.gram[0, 1:], self._training.variance > 0
+        # Less a device's means sums are about 0: those of the columns as they are come behind.
+        sums = np.array(self._behind[:-1], dtype=object) if self._behind else self._training.gram[0, 1:]
+        varies = self._training.variance > 0
         for one in self.study.columns:
             at = slice(len(kept), len(kept) + one.width)
             if isinstance(one.column, CategoryColumn) and one.width:

@@ -420,8 +420,8 @@ class Study:
     def gram_scales(self) -> Integers:
         """Of each design and target column: the parts of a step in which the Gram matrix counts it, 1 unless demeaned.
 
-        A device's mean is a fraction. A value less that mean is rounded to 2^-12 of a step, or less finely where a
-        column has so many steps that it would not fit.
+        A device's mean is a fraction. A value less that mean is rounded to 2^-12 of a step, or less finely in a
+        column of very many steps, so that its integers fit.
         """
         limits = np.concatenate([self.design_limits, self.target_limits])
         if not self.site_effects:
