@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import json
 import math
 import re
@@ -23,7 +24,7 @@ from codedfl.data.model import TrainedModel
 from codedfl.data.tables import as_raw_table
 from codedfl.errors import InvalidInput
 from codedfl.report.drawings import Chart
-from codedfl.report.study_files import coefficients_csv, covariance_csv, result_json, write_results
+from codedfl.report.study_files import cautions, coefficients_csv, covariance_csv, result_json, write_results
 from codedfl.report.study_page import study_page
 from totals import conducted, dealt
 
@@ -128,6 +129,18 @@ def test_classes_are_drawn_without_small_counts(tmp_path: Path):
     assert isinstance(findings.score, ClassScore)
     counts = [cell for row in findings.score.shown_confusion() for cell in row]
     assert all(f"<td>{cell.replace('<', '&lt;')}</td>" in text for cell in counts)
+
+
+def test_least_squares_of_a_yes_or_no_is_not_advised(found: tuple[Study, StudyFindings]):
+    study, findings = found
+    line = (
+        "days has two values, for which classical standard errors of least squares are wrong: give it classes and a"
+        ' [[model]] of kind "logistic", or take kind "robust"'
+    )
+    two = replace(study, target=NumberTarget("days", (0.0, 1.0), 1.0))
+    assert cautions(study) == [] and cautions(two) == [line]
+    assert cautions(replace(two, inference=False, models=())) == []
+    assert html.escape(line) in study_page(result_json(two, findings, OWNERS))
 
 
 def test_curves_of_survival_are_drawn_and_named(found: tuple[Study, StudyFindings]):

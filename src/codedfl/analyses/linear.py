@@ -7,7 +7,7 @@ n G - g g', and only then become floats: however far a column's mean lies from i
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from codedfl.analyses.inference import CONSTANT, Inference, LeastSquaresFit
 from codedfl.analyses.penalised import elastic_net_path, gcv_choice, weights_of_path
 from codedfl.analyses.scoring import NumberScore
-from codedfl.contract.study import GCV, NumberTarget, Study
+from codedfl.contract.study import GCV, NumberTarget, Study, StudyColumn, factors_of
 from codedfl.data.columns import CategoryColumn
 from codedfl.data.model import TrainedModel
 from codedfl.data.preprocessing import Moments
@@ -94,10 +94,37 @@ class LinearTotal:
             if name not in known:
                 raise InvalidInput(f"columns must be of the study ({', '.join(known)}), got {name!r}")
         chosen = [one.column.name in names for one in self.study.columns]
-        study = self.study.only(names)
         widths = [len(one.column.design_names) for one in self.study.columns]
-        n_targets = len(self.study.target_limits)
-        kept = np.flatnonzero([True, *np.repeat(chosen, widths), *[True] * n_targets])
+        return self._of(self.study.only(names), np.repeat(chosen, widths))
+
+    def without_empty(self) -> LinearTotal:
+        """Without levels that no training row has, and products with such: they have no coefficients.
+
+        The first level that is there is the reference.
+        """
+        columns: list[StudyColumn] = []
+        kept: list[bool] = []
+        sums, varies = self._training.gram[0, 1:], self._training.variance > 0
+        for one in self.study.columns:
+            at = slice(len(kept), len(kept) + one.width)
+            if isinstance(one.column, CategoryColumn) and one.width:
+                there = [self.rows > sum(sums[at]), *(sums[at] > 0)]
+                levels = tuple(level for level, some in zip(one.column.levels, there, strict=True) if some)
+                kept += [some and level != levels[0] for level, some in zip(one.column.levels, there, strict=True)][1:]
+                if len(levels) > 1:
+                    columns.append(StudyColumn(CategoryColumn(one.column.name, levels)))
+                elif one.column.name in self.study.inputs:
+                    columns.append(replace(one, column=replace(one.column, in_model=False)))
+            elif any(factor.level for factor in factors_of(one)) and not varies[at].any():
+                kept += [False] * one.width
+            else:
+                columns.append(one)
+                kept += [True] * one.width
+        return self if all(kept) else self._of(replace(self.study, columns=tuple(columns), models=()), kept)
+
+    def _of(self, study: Study, chosen: Sequence[bool] | NDArray[np.bool_]) -> LinearTotal:
+        """The part of the total of some design columns, which are those of ``study``."""
+        kept = np.flatnonzero([True, *chosen, *[True] * len(self.study.target_limits)])
         place = np.triu_indices(len(kept))
         return LinearTotal(study, [one for part in self._parts for one in part.gram[np.ix_(kept, kept)][place]])
 

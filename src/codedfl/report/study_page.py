@@ -48,6 +48,7 @@ def study_page(result: Unchecked) -> str:
             ]
         ),
     ]
+    head += [f"<p><strong>{escape(one)}</strong></p>" for one in result["cautions"]]
     body = [*head, *(_model(one) for one in models), _score(result), _prepared(result), _revealed(result)]
     foot = f"study {result['digest']}, edition {result['edition']}, codedfl {result['codedfl']}"
     body.append(f"<footer>{escape(foot)}</footer>")
