@@ -65,6 +65,7 @@ def result_json(study: Study, findings: StudyFindings, owners: Mapping[str, Sequ
         "purpose": study.purpose,
         "formula": study.formula,
         "target": study.target.name,
+        "classes": list(getattr(study.target, "classes", ())),
         "held_out": study.held_out,
         "smallest_cell": study.smallest_cell,
         "colluders": study.colluders,
