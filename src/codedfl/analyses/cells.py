@@ -306,5 +306,5 @@ def _check_one(study: Study, what: str, varies: int) -> None:
     if varies < study.colluders + 2:
         raise InvalidInput(
             f"{what} must vary on at least {study.colluders + 2} devices, got fewer, so it tells devices apart:"
-            " leave it out, or for effects of sites subtract each device's means from all columns on the device"
+            " leave it out, or for effects of sites say site_effects = true, and each device subtracts its means"
         )
