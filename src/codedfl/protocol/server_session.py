@@ -100,7 +100,7 @@ class ServerSession:
         self.outbox.send(receivers, self.signed(kind, body))
 
     def relay(self, kind: Kind, body: bytes, receivers: tuple[str, ...]) -> None:
-        """Send what devices have signed for this agreement; the server's own signature would add nothing."""
+        """Send what devices have signed for this agreement, or what any stranger may ask: a signature adds nothing."""
         self.outbox.send(receivers, Message(kind, self.run, self.agreement_hash, SERVER, SERVER, body))
 
     def signed(self, kind: Kind, body: bytes) -> Message:

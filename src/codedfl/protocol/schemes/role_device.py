@@ -19,7 +19,6 @@ Degenerate cases: z = 0 is replication of all keys at every holder, coded keys w
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import ClassVar
 
 from codedfl.code.roles import NO_ROLE, RoleCode
@@ -33,7 +32,6 @@ from codedfl.protocol.device_session import DeviceSession
 from codedfl.protocol.device_sharing import DeviceSharing
 from codedfl.protocol.events import SecretsForgotten
 from codedfl.protocol.messages import (
-    SERVER,
     Commitments,
     Complaint,
     Kind,
@@ -70,7 +68,6 @@ class RoleDeviceSharing(DeviceSharing):
     checkpoint_fields: ClassVar[CheckpointFields] = {
         **DeviceSharing.checkpoint_fields,
         "role_key": RUN_KEY,
-        "_waiting": MAP,
         "seeds": MAP,
         "_commitments": Codec(
             lambda table: [[owner, known.fields()] for owner, known in table.items()],
@@ -85,7 +82,6 @@ class RoleDeviceSharing(DeviceSharing):
     def __init__(self, session: DeviceSession, own: OwnData, terms: Terms | None) -> None:
         super().__init__(session, own, terms)
         self.role_key: RunKey | None = None  # of our role; forgotten when the seeds that it opens are summed
-        self._waiting: dict[int, bytes] = {}  # shares that came before it, by owner
         self.seeds: dict[int, bytes] = {}  # seeds of our role, by owner; wiped once the first epoch is decoded
         self._commitments: dict[int, Commitments] = {}
         self._called = False  # the server wants to know whose seeds are here, all or not
@@ -173,11 +169,11 @@ class RoleDeviceSharing(DeviceSharing):
     def _on_role_key_wanted(self, message: Message) -> None:
         """Draw the key of our role unless we have one, sign it, and seal its private half to these co-holders.
 
-        Invariant: the private half goes to holders of this role only, to the run keys that they joined with. Joins of
-        others are not looked at: whose signature on this agreement counts, has found its own keys in it.
+        Invariant: the private half goes to holders of this role only, to the run keys that they joined with. So it does
+        not matter who asks. Joins of others are not looked at: whose signature on this agreement counts, has found its
+        own keys in it.
         """
         session, agreed = self._session, self._session.agreed
-        session.check_from_server(message)
         names = unpack_list(message.body, "receivers", most=agreed.n_devices + 1)
         check_types(names, (str,) * len(names), "receivers")
         if self._role == NO_ROLE or self.ready:
@@ -213,28 +209,13 @@ class RoleDeviceSharing(DeviceSharing):
         self.role_key = key
         signature = signed_role_key(session.identity, agreed, self._role, public)
         session.send(session.to_server(Kind.ROLE_KEY_HELD, pack_list([public, signature])))
-        self._open_waiting()
-
-    def _open_waiting(self) -> None:
-        """Shares that came before the key."""
-        waiting, self._waiting = self._waiting, {}
-        for owner, body in waiting.items():
-            agreed = self._session.agreed
-            with suppress(MessageRefused):  # it was not sealed to this key: nobody's seed is lost by that
-                self._on_share(Message(Kind.SHARE, agreed.run, agreed.hash, agreed.names[owner], SERVER, body))
 
     # -- as a holder: seeds
 
-    def _on_share(self, message: Message) -> None:
-        sender = self._session.agreed.position(message.sender)
-        if self.role_key is None and self._expects(sender) and not self.ready:
-            self._waiting[sender] = message.body  # the key is on its way
-            return
-        super()._on_share(message)
-
     def _opened(self, message: Message, share: Share, author: Member) -> bytes:
         del message  # its receivers are all holders of the role
-        assert self.role_key is not None
+        if self.role_key is None:
+            raise MessageRefused("the key of this device's role must come before what is sealed to it, got none")
         context = seed_context(self._session.agreed, author.name, self._role, share.commitments)
         return sealed.open_sealed(self.role_key, author.run_key, context, share.envelope)
 

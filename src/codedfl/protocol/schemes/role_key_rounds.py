@@ -7,6 +7,7 @@ or is complained of is replaced; while too few have signed, another holder draws
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -16,7 +17,7 @@ from codedfl.protocol.role_key import RoleKey, check_role_key, encode_keys, sign
 from codedfl.protocol.server_session import ServerSession
 from codedfl.state import MAP, PLAIN, SET, CheckpointFields
 
-GIVES = 2  # how many co-holders a giver is asked to give a key to at a time
+GIVES = 2  # co-holders that a giver gives a key to, unless there is nobody else to do it
 
 
 class RoleKeyRounds:
@@ -98,11 +99,14 @@ class RoleKeyRounds:
         self._tell_if_possible()
 
     def stop_waiting(self, gone: set[int]) -> None:
-        """The driver's deadline: whoever was waited for stays silent, and another one draws."""
+        """The driver's deadline: whoever was waited for is asked last from now on."""
         for role in self._roles:
-            if not self._enough(role):
-                self.silent |= {self.drawer_of[role], *self._pending(role, gone)}
-                self._have_drawn(role, gone)
+            if self._enough(role):
+                continue
+            pending = self._pending(role, gone)
+            self.silent |= set(pending) if role in self.publics else {self.drawer_of[role]}
+            for i in pending:
+                del self.giver_of[i]
 
     def _have_drawn(self, role: int, gone: set[int]) -> None:
         """Whoever was to draw before has not, or nobody signs its key."""
@@ -127,15 +131,17 @@ class RoleKeyRounds:
     def _have_given(self, role: int, gone: set[int], complaints: Mapping[str, Mapping[str, str]]) -> None:
         names, pending = self._session.agreed.names, self._pending(role, gone)
         lacking = [i for i in self._holders(role) if i not in (*self.signatures, *pending) and i not in gone]
+        lacking.sort(key=self.silent.__contains__)
         if not self._enough(role):
             needed = signers_needed(self._session.agreed, role)
             lacking = lacking[: max(0, needed - len(self._signers(role)) - len(pending))]
-        for giver in self._signers(role):
-            at_work = any(self.giver_of[i] == giver and i not in self.relayed for i in pending)
-            if giver in gone or at_work:
-                continue
+        given = Counter(self.giver_of.values())
+        givers = [i for i in self._signers(role) if i not in gone]
+        at_work = {self.giver_of[i] for i in pending if i not in self.relayed}
+        fresh = [i for i in givers if given[i] < GIVES] or ([] if pending else givers)  # who gets it will give it on
+        for giver in [i for i in fresh if i not in at_work]:
             accusers = complaints.get(names[giver], {})
-            batch = [i for i in lacking if names[i] not in accusers][:GIVES]
+            batch = [i for i in lacking if names[i] not in accusers][: GIVES - given[giver] % GIVES]
             lacking = [i for i in lacking if i not in batch]
             if batch:
                 self._ask(giver, batch)
@@ -144,7 +150,7 @@ class RoleKeyRounds:
         names = self._session.agreed.names
         self.giver_of |= dict.fromkeys(receivers, giver)
         self.relayed -= set(receivers)
-        self._session.broadcast(Kind.ROLE_KEY_WANTED, pack_list([names[i] for i in receivers]), (names[giver],))
+        self._session.relay(Kind.ROLE_KEY_WANTED, pack_list([names[i] for i in receivers]), (names[giver],))
 
     def _tell_if_possible(self) -> None:
         """Owners, once enough holders of every role have signed: from then on the keys stay."""

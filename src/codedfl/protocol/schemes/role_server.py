@@ -47,6 +47,7 @@ class RoleServerSharing(ServerSharing):
     checkpoint_fields: ClassVar[CheckpointFields] = {
         **ServerSharing.checkpoint_fields,
         "_uploads": MAP,
+        "_shares": MAP,
         "_listed_as": Codec(
             lambda table: [[j, one.name, one.commitments, one.upload] for j, one in table.items()],
             lambda saved: {j: ListedOwner(*fields) for j, *fields in saved},
@@ -75,6 +76,7 @@ class RoleServerSharing(ServerSharing):
         least = plan.parameters.least_owners
         self._least_owners = least if plan.terms is None else max(least, plan.terms.least_owners)
         self._uploads: dict[int, bytes] = {}  # packed, until the list says whose count
+        self._shares: dict[int, bytes] = {}  # commitments and envelopes, for holders that get their role's key late
         self._listed_as: dict[int, ListedOwner] = {}
         self._holds: dict[int, set[int]] = {}
         self._closed = False  # no more uploads are waited for
@@ -134,8 +136,12 @@ class RoleServerSharing(ServerSharing):
         self.keys.go_on(self.gone, self.complaints)
 
     def _on_role_key(self, message: Message) -> None:
+        agreed = self._session.agreed
+        before = set(self.keys.signatures)
         take = self.keys.take_key if message.kind is Kind.ROLE_KEY else self.keys.take_held
         take(message)
+        for owner, shares in self._shares.items() if set(self.keys.signatures) - before else ():
+            self._pass_on(agreed.names[owner], Shares.decode(shares), set(self.keys.signatures) - before)
         self.keys.go_on(self.gone | self.ready, self.complaints)
 
     def _awaits(self, sender: int) -> bool:
@@ -152,13 +158,19 @@ class RoleServerSharing(ServerSharing):
         return [seed_purpose(role) for role in range(self._roles.n_roles)]
 
     def _relay(self, sender: str, shares: Shares, bulk: Mapping[str, bytes]) -> None:
-        """Each role's envelope to its holders, as it is: it opens with these commitments alone."""
+        """To holders that have the key of their role; the others get it when they have."""
         del bulk
+        self._shares[self._session.agreed.position(sender)] = shares.encode()
+        self._pass_on(sender, shares, set(self.keys.signatures))
+
+    def _pass_on(self, sender: str, shares: Shares, holders: set[int]) -> None:
+        """Each role's envelope to these of its holders, as it is: it opens with these commitments alone."""
         session, agreed = self._session, self._session.agreed
         for role in range(self._roles.n_roles):
             body = Share(shares.commitments, shares.envelopes[seed_purpose(role)]).encode()
-            names = [agreed.names[i] for i in self._roles.holders(role) if agreed.names[i] != sender]
-            session.outbox.send(tuple(names), Message(Kind.SHARE, session.run, agreed.hash, sender, SERVER, body))
+            names = [agreed.names[i] for i in self._roles.holders(role) if i in holders and agreed.names[i] != sender]
+            if names:
+                session.outbox.send(tuple(names), Message(Kind.SHARE, session.run, agreed.hash, sender, SERVER, body))
 
     def _take(self, sender: int, message: Message, shares: Shares) -> Mapping[str, bytes]:
         if set(shares.commitments.digests) != {seed_purpose(role) for role in range(self._roles.n_roles)}:
@@ -191,6 +203,7 @@ class RoleServerSharing(ServerSharing):
             return
         if not self.keys.told:
             self.keys.stop_waiting(self.gone)
+            self.keys.go_on(self.gone, self.complaints)
             return
         if len(self._whole(self.shared)) < self._least_owners:
             raise self._too_few_owners(self._names(self.shared))
