@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: run test check coverage contract referee bench reproduce federation federation-restart fleet survival faults liars fuzz attacks audit lock \
+.PHONY: run test check coverage contract statistics referee bench reproduce federation federation-restart fleet survival faults liars fuzz attacks audit lock \
 	docs browser dist hospitals hospital-trial house nightly clean
 
 $(VENV)/.installed: pyproject.toml lab/pyproject.toml constraints.txt src/codedfl/version.py
@@ -34,6 +34,10 @@ check: $(VENV)/.installed
 # What the contract promises, line by line, with the tests that show it; ends with 1 where one does not hold.
 contract: $(VENV)/.installed
 	$(BIN)/python -m experiments.contract
+
+# Every analysis beside its oracle (statsmodels, scikit-learn): the largest difference, line by line; 1 where one is off.
+statistics: $(VENV)/.installed
+	$(BIN)/python -m experiments.statistics
 
 # What an outside referee found, a file a point: each test failed when it was written.
 referee: $(VENV)/.installed

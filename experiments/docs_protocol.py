@@ -62,7 +62,7 @@ def sizes(scheme: str) -> dict[str, int]:
     if scheme == "coded-padded":
         coded_padded.run(server, terms, _TwoProducts(d, outputs))
     else:
-        role_keys.run(server, terms, _TwoProducts(d, outputs), {name: i % (z + 1) for i, name in enumerate(names)})
+        role_keys.run(server, terms, _TwoProducts(d, outputs), {name: (i % (z + 1), 0) for i, name in enumerate(names)})
     return found
 
 

@@ -202,7 +202,7 @@ def beside_peer(found: Outcome, systems: list[Floats], peer: PeerRidge) -> str:
     rows = found.inference.rows
     total = np.sum(systems, axis=0)
     exact = np.linalg.solve(
-        total[:, :-1] / rows + found.ready.study.regularisation * np.eye(len(total)), total[:, -1] / rows
+        total[:, :-1] / rows + float(found.ready.study.regularisation) * np.eye(len(total)), total[:, -1] / rows
     )
     off = float(np.abs(peer.theta - exact).max() / np.abs(exact).max())
     ours = found.busy_seconds / len(systems)
@@ -249,7 +249,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             found = rehearsed(TABLES[name], Path(folder))
         systems = ridge_systems(found)
-        peer = mpyc_ridge(systems, found.inference.rows, found.ready.study.regularisation)
+        peer = mpyc_ridge(systems, found.inference.rows, float(found.ready.study.regularisation))
         text = "\n".join((report(name, found), beside_peer(found, systems, peer)))
         print(text, end="\n\n", flush=True)
         (arguments.out / f"{name}.txt").write_text(text + "\n", encoding="utf-8")

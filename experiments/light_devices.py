@@ -110,7 +110,7 @@ def serve_one(job: Job, study: Study, device: LightDevice) -> None:
         plain.open()
         snapshot = DeviceFolder.of(job.made.state(device.name), device.name).frozen(study.digest())
         rows = rows_of(StudyRun(study, job.made.roster, Ask("products", job.merged)), snapshot)
-        FedAvgDevice(plain, device.name, *rows, job.steps, job.size, wait, study.regularisation).run()
+        FedAvgDevice(plain, device.name, *rows, job.steps, job.size, wait, float(study.regularisation)).run()
         plain.close()
         return
 

@@ -71,7 +71,7 @@ class PlainRows:
 
     def rounds_to(self, target: float, steps: int, size: float, most: int = MOST_ROUNDS) -> int:
         """How many rounds FedAvg needs: it waits for everybody, so its models are the same anywhere. 0: it does not."""
-        total, regularisation = sum(len(X) for X, _ in self.parts), self.made.study.regularisation
+        total, regularisation = sum(len(X) for X, _ in self.parts), float(self.made.study.regularisation)
         theta = np.zeros((self.parts[0][0].shape[1], self.parts[0][1].shape[1]))
         for number in range(1, most):
             mean = np.zeros_like(theta)

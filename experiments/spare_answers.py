@@ -35,7 +35,7 @@ from codedfl.crypto import sealed
 from codedfl.crypto.sealed import Identity, RunKey
 from codedfl.exact.fixed_point import Bounds
 from codedfl.protocol import Agreement, Parameters, Phase, RunPlan, Server
-from codedfl.protocol.agreement import NONCE_BYTES, Member
+from codedfl.protocol.agreement import Member
 from codedfl.protocol.epoch import Epoch
 from codedfl.protocol.messages import SERVER, Answer, Kind, Message, Update
 from codedfl.protocol.schemes.coded_keys import CODED_KEYS, CodedKeys
@@ -107,9 +107,9 @@ class _Bench:
         return self.ring.from_integers(rng.integers(-(2**40), 2**40, FEATURES * CLASSES))
 
     def _joined(self, name: str) -> Member:
-        identity, key, nonce = Identity.generate(), self.keys[name].public, system_random.token_bytes(NONCE_BYTES)
-        statement = self.server.invitation.join_statement(name, key, nonce)
-        return Member(name, identity.public, key, nonce, identity.sign(statement))
+        identity, key = Identity.generate(), self.keys[name].public
+        statement = self.server.invitation.join_statement(name, key)
+        return Member(name, identity.public, key, identity.sign(statement))
 
     def _sealed(self, name: str, header: Message, plaintext: bytes) -> bytes:
         public = self.server.invitation.server_key

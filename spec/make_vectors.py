@@ -81,14 +81,24 @@ def rounding() -> list[Case]:
     return cases
 
 
+def row_blocks() -> list[Case]:
+    """The entries (row, column) of a triangle in the order in which they travel, for d rows in blocks."""
+    shapes = ((4, 1), (5, 2), (7, 3))
+    return [
+        {"d": d, "blocks": k, "entries": [place for one in numbers.entries(d, k, range(k)).values() for place in one]}
+        for d, k in shapes
+    ]
+
+
 def pads() -> list[Case]:
-    """The first numbers of a pad; for a long one, which goes over a segment, its digest."""
+    """The first numbers of a pad, and of a piece for a pair of row blocks; of one longer than a segment the digest."""
     seed = drawn("a seed")
-    short = secrets.pad(seed, RUN, "gram", 5, PRIMES)
+    short, piece = (secrets.pad(seed, RUN, "gram", 5, PRIMES, pair) for pair in ((0, 0), (1, 2)))
     long = secrets.pad(seed, RUN, "constant", secrets.SEGMENT + 3, PRIMES)
     common = {"seed": seed.hex(), "run": RUN.hex(), "primes": list(PRIMES)}
     return [
         {**common, "label": "gram", "count": 5, "packed": numbers.pack(short, PRIMES).hex()},
+        {**common, "label": "gram", "pair": [1, 2], "count": 5, "packed": numbers.pack(piece, PRIMES).hex()},
         {
             **common,
             "label": "constant",
@@ -132,18 +142,17 @@ def agreements() -> list[Case]:
     members = []
     for name in ("a", "b", "c", "d", "e"):
         identity, run_key = secrets.signing_key(drawn(name)), X25519PrivateKey.from_private_bytes(drawn(f"key {name}"))
-        nonce = drawn(f"nonce {name}", 16)
-        statement = wire.join_statement(RUN, invited, name, secrets.public_of(run_key), nonce)
+        statement = wire.join_statement(RUN, invited, name, secrets.public_of(run_key))
         keys = (secrets.public_of(identity), secrets.public_of(run_key))
-        members.append(wire.Member(name, *keys, nonce, identity.sign(statement)))
-    agreed = wire.Agreement(RUN, invited, wire.seated(members, RUN), [], [])
+        members.append(wire.Member(name, *keys, identity.sign(statement)))
+    agreed = wire.Agreement(RUN, invited, wire.seated(members, RUN), [], [], [])
     seeds = {"mask": drawn("mask"), "pad": drawn("pad")}
     commitments = wire.committed(seeds, agreed.hash, "a", secrets.signing_key(drawn("a")))
     message = wire.Message("invitation", RUN, b"", "", "", invited)
     return [
         {
             "run": RUN.hex(),
-            "secrets": "shake256 of server, server key, a, key a, nonce a (16 bytes), ...",
+            "secrets": "shake256 of server, server key, a, key a, ...",
             "parameters": parameters.encode().hex(),
             "invitation": wire.encode(wire.signed(message, server)).hex(),
             "seats": agreed.names,
@@ -155,7 +164,7 @@ def agreements() -> list[Case]:
     ]
 
 
-PARTS = (packing, gradient_code, rounding, pads, sealing, agreements)
+PARTS = (packing, gradient_code, rounding, row_blocks, pads, sealing, agreements)
 
 
 def text_of(part: Any) -> str:

@@ -1,16 +1,18 @@
 """Numbers: the ring Z_M, how it travels, the gradient code, and reals to and from the ring with a proof of range.
 
 A ring number is a Python integer modulo M = p_1 p_2 (or p_1 p_2 p_3), primes just under 2^24. Matrices are lists of
-rows; a symmetric one travels as its upper triangle, row by row.
+rows; a symmetric one travels as its upper triangle: row by row, or by pairs of row blocks where rows are dealt out.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, isqrt, prod
 
 Matrix = list[list[int]]
+Pair = tuple[int, int]  # of row blocks, the smaller first
 Reals = list[list[float]]
 
 
@@ -63,6 +65,28 @@ def square(triangle: list[int], d: int) -> Matrix:
     """The symmetric d x d matrix of its packed upper triangle."""
     starts = [i * d - i * (i - 1) // 2 for i in range(d)]
     return [[triangle[starts[min(i, j)] + abs(i - j)] for j in range(d)] for i in range(d)]
+
+
+def block_rows(d: int, blocks: int) -> list[range]:
+    """d rows in this number of blocks."""
+    return [range(k * d // blocks, (k + 1) * d // blocks) for k in range(blocks)]
+
+
+def entries(d: int, blocks: int, kept: Collection[int]) -> dict[Pair, list[Pair]]:
+    """Which entries of a symmetric matrix stand in each pair of row blocks, in the order in which they travel.
+
+    Of all pairs those with a block that is kept: its rows, and by symmetry the columns above them.
+    """
+    rows = block_rows(d, blocks)
+    pairs = [(a, b) for a in range(blocks) for b in range(a, blocks) if a in kept or b in kept]
+    return {(a, b): [(i, j) for i in rows[a] for j in rows[b] if i <= j] for a, b in pairs}
+
+
+def rows_from(numbers: list[int], d: int, blocks: int, kept: Collection[int]) -> Matrix:
+    """The rows of the blocks that are kept, from the numbers that ``entries`` names."""
+    places = [place for pair in entries(d, blocks, kept).values() for place in pair]
+    found = dict(zip(places, numbers, strict=True))
+    return [[found[min(i, j), max(i, j)] for j in range(d)] for k in kept for i in block_rows(d, blocks)[k]]
 
 
 def product(matrix: Matrix, e: Matrix, modulus: int) -> list[int]:

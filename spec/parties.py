@@ -14,24 +14,9 @@ from typing import Any, Protocol
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
+from spec import wire
 from spec.numbers import Matrix, Reals, add, pack, product, to_reals, unpack
 from spec.secrets import open_sealed, public_of, seal, sha256, signing_key
-from spec.wire import (
-    Agreement,
-    Member,
-    Message,
-    Parameters,
-    check_signed,
-    context,
-    decode,
-    encode,
-    invitation,
-    join_statement,
-    packed,
-    seated,
-    signed,
-    unpacked,
-)
 
 Random = Callable[[int], bytes]
 Send = Callable[[bytes], list[bytes]]  # a message to a device, and what it says to it
@@ -66,15 +51,14 @@ class Device:
     name: str
     secret: bytes
     server: bytes
-    terms: Parameters
+    terms: wire.Parameters
     X: Reals
     Y: Reals
     random: Random
     run: bytes = b""
     invited: bytes = b""
     key: X25519PrivateKey | None = None
-    nonce: bytes = b""
-    agreement: Agreement | None = None
+    agreement: wire.Agreement | None = None
     matrix: Matrix | None = None
     constant: list[int] = field(default_factory=list)
     answered: tuple[int, bytes, bytes] = (0, b"", b"")  # epoch, digest of its update, the answer
@@ -82,7 +66,7 @@ class Device:
     kept: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def agreed(self) -> Agreement:
+    def agreed(self) -> wire.Agreement:
         """Once there is one."""
         assert self.agreement is not None, "the agreement comes first"
         return self.agreement
@@ -93,33 +77,31 @@ class Device:
         return self.agreed.names.index(self.name)
 
 
-def on_invitation(device: Device, message: Message) -> list[Message]:
-    """Join, if server and parameters are those approved; one run each, with one key and one nonce."""
-    server_public, _, parameters = unpacked(message.body)
+def on_invitation(device: Device, message: wire.Message) -> list[wire.Message]:
+    """Join, if server and parameters are those approved; one run each, with one key."""
+    server_public, _, parameters = wire.unpacked(message.body)
     assert server_public == device.server, "the server is the one that the operator trusts"
-    check_signed(message, server_public)
+    wire.check_signed(message, server_public)
     assert device.invited in (b"", message.body) and device.run in (b"", message.run), "one run, one invitation"
-    assert Parameters.decode(parameters) == device.terms, "the parameters follow from the contract"
+    assert wire.Parameters.decode(parameters) == device.terms, "the parameters follow from the contract"
     if device.key is None:
         device.key = X25519PrivateKey.from_private_bytes(device.random(32))
-        device.nonce = device.random(16)
     device.run, device.invited = message.run, message.body
     identity, run_key = signing_key(device.secret), public_of(device.key)
-    signature = identity.sign(join_statement(message.run, message.body, device.name, run_key, device.nonce))
-    body = packed(run_key, device.nonce)
-    return [Message("join", message.run, b"", device.name, "", body, public_of(identity), signature)]
+    signature = identity.sign(wire.join_statement(message.run, message.body, device.name, run_key))
+    return [wire.Message("join", message.run, b"", device.name, "", run_key, public_of(identity), signature)]
 
 
-def on_agreement(device: Device, message: Message) -> None:
+def on_agreement(device: Device, message: wire.Message) -> None:
     """Accept one agreement per run, for the invitation that was joined, with this device's own keys in it."""
-    check_signed(message, device.server)
+    wire.check_signed(message, device.server)
     assert device.agreement is None, "one agreement per run"
-    found = Agreement.decode(message.body)
+    found = wire.Agreement.decode(message.body)
     assert (found.run, found.invited) == (device.run, device.invited), "it is for the invitation that was joined"
     device.agreement = found
     me = found.members[device.seat]
-    mine = (public_of(signing_key(device.secret)), public_of(run_key(device)), device.nonce)
-    assert (me.identity, me.run_key, me.nonce) == mine, "it carries this device's true keys"
+    mine = (public_of(signing_key(device.secret)), public_of(run_key(device)))
+    assert (me.identity, me.run_key) == mine, "it carries this device's true keys"
 
 
 def run_key(device: Device) -> X25519PrivateKey:
@@ -128,17 +110,17 @@ def run_key(device: Device) -> X25519PrivateKey:
     return device.key
 
 
-def to_server(device: Device, kind: str, plaintext: bytes) -> Message:
+def to_server(device: Device, kind: str, plaintext: bytes) -> wire.Message:
     """Sealed to the server's run key."""
-    header = Message(kind, device.run, device.agreed.hash, device.name, "")
-    sealed = seal(run_key(device), unpacked(device.invited)[1], context(header), plaintext, device.random(32))
-    return Message(kind, device.run, device.agreed.hash, device.name, "", sealed)
+    header = wire.Message(kind, device.run, device.agreed.hash, device.name, "")
+    sealed = seal(run_key(device), wire.unpacked(device.invited)[1], wire.context(header), plaintext, device.random(32))
+    return wire.Message(kind, device.run, device.agreed.hash, device.name, "", sealed)
 
 
-def on_update(device: Device, message: Message, mask: Callable[[bytes, int], list[int]]) -> list[Message]:
+def on_update(device: Device, message: wire.Message, mask: Callable[[bytes, int], list[int]]) -> list[wire.Message]:
     """Answer matrix e, or the constant where the update has no numbers: an epoch for one update only."""
-    check_signed(message, device.server)
-    epoch, _, numbers = unpacked(message.body)
+    wire.check_signed(message, device.server)
+    epoch, _, numbers = wire.unpacked(message.body)
     digest, question = sha256(message.body), sha256(numbers)
     last_epoch, last_digest, last_answer = device.answered
     if epoch == last_epoch:
@@ -155,13 +137,13 @@ def on_update(device: Device, message: Message, mask: Callable[[bytes, int], lis
         e = [flat[i * p.outputs : (i + 1) * p.outputs] for i in range(p.d)]
         found = product(device.matrix, e, prod(primes))
     masked = add(found, mask(digest, len(found)))
-    device.answered = (epoch, digest, packed(epoch, digest, pack(masked, primes)))
+    device.answered = (epoch, digest, wire.packed(epoch, digest, pack(masked, primes)))
     return [to_server(device, "answer", device.answered[2])]
 
 
-def on_finish(device: Device, message: Message) -> None:
+def on_finish(device: Device, message: wire.Message) -> None:
     """Forget every secret of the run."""
-    check_signed(message, device.server)
+    wire.check_signed(message, device.server)
     device.key, device.matrix, device.constant, device.kept = None, None, [], {}
 
 
@@ -177,50 +159,53 @@ class Server:
     random: Random
     run: bytes = b""
     key: X25519PrivateKey | None = None
-    agreement: Agreement | None = None
+    agreement: wire.Agreement | None = None
 
     @property
-    def agreed(self) -> Agreement:
+    def agreed(self) -> wire.Agreement:
         """Once there is one."""
         assert self.agreement is not None, "the agreement comes first"
         return self.agreement
 
 
-def broadcast(server: Server, kind: str, body: bytes, to: list[str] | None = None) -> list[Message]:
+def broadcast(server: Server, kind: str, body: bytes, to: list[str] | None = None) -> list[wire.Message]:
     """One signed message to all (or some), and what they say to it."""
     before = server.agreement is None or kind in ("invitation", "agreement")
-    message = Message(kind, server.run, b"" if before else server.agreed.hash, "", "", body)
-    data = encode(signed(message, signing_key(server.secret)))
-    return [decode(reply) for name in to or server.devices for reply in server.devices[name](data)]
+    message = wire.Message(kind, server.run, b"" if before else server.agreed.hash, "", "", body)
+    data = wire.encode(wire.signed(message, signing_key(server.secret)))
+    return [wire.decode(reply) for name in to or server.devices for reply in server.devices[name](data)]
 
 
-def opened(server: Server, message: Message) -> bytes:
+def opened(server: Server, message: wire.Message) -> bytes:
     """What a member sealed to the server."""
     assert server.key is not None
     member = server.agreed.members[server.agreed.names.index(message.sender)]
-    return open_sealed(server.key, member.run_key, context(message), message.body)
+    return open_sealed(server.key, member.run_key, wire.context(message), message.body)
 
 
-def come_together(server: Server, parameters: Parameters, roles: dict[str, int]) -> list[Message]:
-    """Invite, take the joins, freeze the set; returns what the devices say to the agreement."""
+def come_together(server: Server, parameters: wire.Parameters, cells: dict[str, tuple[int, int]]) -> list[wire.Message]:
+    """Invite, take the joins, freeze the set; returns what the devices say to the agreement.
+
+    cells: the role and the block of rows of each holder, -1 for all rows; empty for a gradient code.
+    """
     server.run, server.key = server.random(16), X25519PrivateKey.from_private_bytes(server.random(32))
-    invited = invitation(public_of(signing_key(server.secret)), public_of(server.key), parameters)
+    invited = wire.invitation(public_of(signing_key(server.secret)), public_of(server.key), parameters)
     joins = broadcast(server, "invitation", invited)
-    members = []
-    for one in joins:
-        key, nonce = unpacked(one.body)
-        members.append(Member(one.sender, one.attachment, key, nonce, one.signature))
-    seats = seated(members, server.run)
-    held = [roles.get(member.name, -1) for member in seats] if roles else []
-    server.agreement = Agreement.decode(Agreement(server.run, invited, seats, held, []).encode())
+    members = [wire.Member(one.sender, one.attachment, one.body, one.signature) for one in joins]
+    seats = wire.seated(members, server.run)
+    roles, blocks = ([cells.get(member.name, (-1, -1))[at] for member in seats] if cells else [] for at in (0, 1))
+    blocks = blocks if max(blocks, default=0) > 0 else []
+    server.agreement = wire.Agreement.decode(wire.Agreement(server.run, invited, seats, roles, [], blocks).encode())
     return broadcast(server, "agreement", server.agreement.encode())
 
 
-def relayed(server: Server, kind: str, sender: str, receiver: str, body: bytes, bulk: bytes = b"") -> list[Message]:
+def relayed(
+    server: Server, kind: str, sender: str, receiver: str, body: bytes, bulk: bytes = b""
+) -> list[wire.Message]:
     """What one device seals for another, with the server's signature as the relay."""
-    message = Message(kind, server.run, server.agreed.hash, sender, receiver, body, bulk)
-    data = encode(signed(message, signing_key(server.secret)))
-    return [decode(reply) for reply in server.devices[receiver](data)]
+    message = wire.Message(kind, server.run, server.agreed.hash, sender, receiver, body, bulk)
+    data = wire.encode(wire.signed(message, signing_key(server.secret)))
+    return [wire.decode(reply) for reply in server.devices[receiver](data)]
 
 
 def train(server: Server, solver: Solver, decode_total: DecodeTotal, to: list[str]) -> None:
@@ -231,12 +216,12 @@ def train(server: Server, solver: Solver, decode_total: DecodeTotal, to: list[st
     p, scales = server.agreed.parameters, server.agreed.scales
     modulus, e, sent, bits = prod(scales.primes), None, b"", 0
     for epoch in range(1, p.epochs + 1):
-        body = packed(epoch, bits, sent)
+        body = wire.packed(epoch, bits, sent)
         answers: dict[int, list[int]] = {}
         for one in broadcast(server, "update", body, to):
-            said, digest, numbers = unpacked(opened(server, one))
+            said, digest, numbers = wire.unpacked(opened(server, one))
             assert (said, digest) == (epoch, hashlib.sha256(body).digest()), "an answer is to this very update"
-            count = p.d * p.outputs + (e is None)
+            count = len(numbers) // (3 * len(scales.primes))
             answers[server.agreed.names.index(one.sender)] = unpack(numbers, scales.primes, count)
         total = decode_total(e, answers)
         if e is None:

@@ -3,15 +3,17 @@
 The holders are dealt into z + 1 roles. Owner j draws a seed per role; its pad is the sum of what they expand to. It
 uploads its data plus the pad once, and seals each seed to the holders of its role. A holder of role r keeps S_r, the
 sum of all owners' pads of this role, and answers S_r e. One answer of each role add up to the pad of the total.
+Rows may be dealt out too: then a holder keeps, expands and answers one block of the rows of S_r, a reserve all of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from itertools import chain
 from math import prod
 from typing import Any
 
-from spec.numbers import Matrix, add, pack, product, square, unpack
+from spec.numbers import Matrix, add, block_rows, entries, pack, product, rows_from, square, unpack
 from spec.parties import (
     Device,
     Server,
@@ -29,6 +31,7 @@ from spec.parties import (
 )
 from spec.secrets import open_sealed, pad, seal, sha256, signing_key, verify
 from spec.wire import (
+    Agreement,
     Message,
     Parameters,
     check_committed,
@@ -45,9 +48,22 @@ from spec.wire import (
 )
 
 
-def lengths(p: Parameters) -> tuple[int, int]:
-    """Numbers in the triangle of X'X, and in the constant part with its row count."""
-    return p.d * (p.d + 1) // 2, p.d * p.outputs + 1
+def block_lengths(agreed: Agreement, beside: int) -> list[int]:
+    """Numbers of each block of rows in an answer; ``beside`` the row count, which goes with the last one."""
+    p, last = agreed.parameters, agreed.n_blocks - 1
+    return [len(rows) * p.outputs + beside * (k == last) for k, rows in enumerate(block_rows(p.d, agreed.n_blocks))]
+
+
+def pads(seed: bytes, agreed: Agreement, kept: Collection[int]) -> tuple[list[int], list[int]]:
+    """What a seed expands to in these blocks of rows: of X'X the pairs that they are in, and of the constant part."""
+    pairs, lengths, primes = (
+        entries(agreed.parameters.d, agreed.n_blocks, kept),
+        block_lengths(agreed, 1),
+        agreed.scales.primes,
+    )
+    gram = (pad(seed, agreed.run, "gram", len(places), primes, pair) for pair, places in pairs.items())
+    constant = (pad(seed, agreed.run, "constant", lengths[k], primes, (k, k)) for k in kept)
+    return [*chain(*gram)], [*chain(*constant)]
 
 
 # -- a device: an owner, and a holder of a role
@@ -82,10 +98,13 @@ def _upload(device: Device) -> list[Message]:
     agreed, p, me = device.agreed, device.terms, device.seat
     primes, identity = agreed.scales.primes, signing_key(device.secret)
     seeds = [device.random(32) for _ in range(p.colluders + 1)]
-    gram, constant = agreed.scales.statistics(device.X, device.Y)
+    everything = range(agreed.n_blocks)
+    triangle, constant = agreed.scales.statistics(device.X, device.Y)
+    matrix, pairs = square(triangle, p.d), entries(p.d, agreed.n_blocks, everything)
+    gram = [matrix[i][j] for places in pairs.values() for i, j in places]
     for seed in seeds:
-        gram = add(gram, pad(seed, device.run, "gram", len(gram), primes))
-        constant = add(constant, pad(seed, device.run, "constant", len(constant), primes))
+        on_gram, on_constant = pads(seed, agreed, everything)
+        gram, constant = add(gram, on_gram), add(constant, on_constant)
     bulk = pack(gram, primes) + pack(constant, primes)  # nothing to whoever has at most z roles: signed, not sealed
     commitments = committed({f"role-{r}": seed for r, seed in enumerate(seeds)}, agreed.hash, device.name, identity)
     envelopes = []
@@ -144,23 +163,21 @@ def _on_certificate(device: Device, message: Message) -> list[Message]:
     for name, signature in signatures.items():
         verify(agreed.members[agreed.names.index(name)].identity, statement, signature)
     assert len(signatures) >= signatures_needed(len(agreed.members), p.colluders), "more than (D + z)/2 signed it"
-    gram, constant = ([0] * count for count in lengths(p))
-    for name, _, _ in unpacked(kept["owners"]):
-        seed, primes = kept["seeds"][agreed.names.index(name)], agreed.scales.primes
-        gram = add(gram, pad(seed, device.run, "gram", len(gram), primes))
-        constant = add(constant, pad(seed, device.run, "constant", len(constant), primes))
-    device.matrix, device.constant = square(gram, p.d), constant
+    mine = agreed.kept(device.seat)
+    sums = [pads(kept["seeds"][agreed.names.index(name)], agreed, mine) for name, _, _ in unpacked(kept["owners"])]
+    gram, device.constant = ([sum(numbers) for numbers in zip(*one, strict=True)] for one in zip(*sums, strict=True))
+    device.matrix = rows_from(gram, p.d, agreed.n_blocks, mine)
     return [to_server(device, "ready", b"")]
 
 
 # -- the server, and with it everything
 
 
-def run(server: Server, parameters: Parameters, solver: Solver, roles: dict[str, int]) -> None:
+def run(server: Server, parameters: Parameters, solver: Solver, cells: dict[str, tuple[int, int]]) -> None:
     """A whole run: come together, take uploads, relay seeds, certify one list, then the epochs."""
-    replies = come_together(server, parameters, roles)
+    replies = come_together(server, parameters, cells)
     agreed, p, primes = server.agreed, parameters, server.agreed.scales.primes
-    gram, constant = ([0] * count for count in lengths(p))
+    gram, constant = [0] * (p.d * (p.d + 1) // 2), [0] * (p.d * p.outputs + 1)
     listed: dict[int, list[Any]] = {}
     for one in [reply for reply in replies if reply.kind == "shares"]:
         j = agreed.names.index(one.sender)
@@ -177,13 +194,19 @@ def run(server: Server, parameters: Parameters, solver: Solver, roles: dict[str,
     needed = signatures_needed(len(agreed.members), p.colluders)
     certificate = packed(*([name, signatures[name]] for name in list(signatures)[:needed]))
     holders = [name for name, role in zip(agreed.names, agreed.roles, strict=True) if role >= 0]
+    matrix = rows_from(gram, p.d, agreed.n_blocks, range(agreed.n_blocks))
     broadcast(server, "certificate", certificate, holders)
 
     def total(e: Matrix | None, answers: dict[int, list[int]]) -> list[int]:
-        """The sum of the uploads, less one answer of each role."""
-        found = constant if e is None else product(square(gram, p.d), e, prod(primes))
+        """The sum of the uploads, less one answer of each cell: a role and a block of its rows."""
+        found = constant if e is None else product(matrix, e, prod(primes))
         for role in range(p.colluders + 1):
-            found = add(found, next(answer for i, answer in answers.items() if agreed.roles[i] == role), -1)
+            at = 0
+            for k, length in enumerate(block_lengths(agreed, e is None)):
+                of_cell = [i for i in answers if agreed.roles[i] == role and k in agreed.kept(i)]
+                said = answers[of_cell[0]][at:] if len(agreed.kept(of_cell[0])) > 1 else answers[of_cell[0]]
+                found = found[:at] + add(found[at : at + length], said[:length], -1) + found[at + length :]
+                at += length
         return found
 
     train(server, solver, total, holders)

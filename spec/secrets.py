@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from spec.numbers import from_residues
+from spec.numbers import Pair, from_residues
 
 SEGMENT = 65536  # numbers per ChaCha20 nonce
 CHUNK = 2**20  # bytes of bulk that are sealed at a time
@@ -33,19 +33,18 @@ def derive(secret: bytes, salt: bytes, info: bytes) -> bytes:
 # -- pads (paper IV-B: Delta_i and Xi_i; footnote 1)
 
 
-def pad(seed: bytes, run: bytes, label: str, count: int, primes: tuple[int, ...]) -> list[int]:
-    """``count`` uniform ring numbers from a seed of 32 bytes; another run or label has another stream."""
-    planes = [
-        residues(derive(seed, run, f"codedfl pad v1|{label}|{k}".encode()), count, p) for k, p in enumerate(primes)
-    ]
+def pad(seed: bytes, run: bytes, label: str, count: int, primes: tuple[int, ...], pair: Pair = (0, 0)) -> list[int]:
+    """``count`` uniform ring numbers from a seed of 32 bytes; another run, label or pair has another stream."""
+    keys = [derive(seed, run, f"codedfl pad v1|{label}|{k}".encode()) for k in range(len(primes))]
+    planes = [residues(key, count, p, pair) for key, p in zip(keys, primes, strict=True)]
     return [from_residues(found, primes) for found in zip(*planes, strict=True)]
 
 
-def residues(key: bytes, count: int, p: int) -> list[int]:
-    """Three bytes at a time, little endian, those below p; a new nonce (the segment's number) every SEGMENT numbers."""
+def residues(key: bytes, count: int, p: int, pair: Pair) -> list[int]:
+    """Three bytes at a time, little endian, those below p; a new nonce every SEGMENT numbers: its number, the pair."""
     found: list[int] = []
     for segment in range(-(-count // SEGMENT)):
-        nonce = bytes(4) + segment.to_bytes(12, "little")  # block counter 0, then 96 bits
+        nonce = bytes(4) + b"".join(number.to_bytes(4, "little") for number in (segment, *pair))  # block counter 0
         stream = Cipher(algorithms.ChaCha20(key, nonce), mode=None).encryptor()
         wanted = min(count, (segment + 1) * SEGMENT)
         while len(found) < wanted:

@@ -8,6 +8,7 @@ is empty; as the receiver of a signed message it means everybody.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import msgpack
@@ -129,12 +130,11 @@ class Parameters:
 
 @dataclass(frozen=True)
 class Member:
-    """A device's join: its long-term key, the run key and the nonce that it drew, and its signature on them."""
+    """A device's join: its long-term key, the run key that it drew, and its signature on it."""
 
     name: str
     identity: bytes
     run_key: bytes
-    nonce: bytes
     signature: bytes
 
 
@@ -143,26 +143,40 @@ def invitation(server_public: bytes, server_key: bytes, parameters: Parameters) 
     return packed(server_public, server_key, parameters.encode())
 
 
-def join_statement(run: bytes, invited: bytes, name: str, run_key: bytes, nonce: bytes) -> bytes:
+def join_statement(run: bytes, invited: bytes, name: str, run_key: bytes) -> bytes:
     """What a device signs to join: so nobody can put another key in its place, or show it other parameters."""
-    return packed("codedfl join v3", run, invited, name, run_key, nonce)
+    return packed("codedfl join v3", run, invited, name, run_key)
 
 
 def seated(members: list[Member], run: bytes) -> list[Member]:
-    """In the order that everybody's nonces draw: nobody chooses a seat."""
-    lot = sha256(b"codedfl seats v2|", run, *sorted(member.nonce for member in members))
-    return sorted(members, key=lambda member: sha256(lot, member.identity, member.nonce))
+    """In the order that everybody's run keys draw: nobody chooses a seat."""
+    lot = sha256(b"codedfl seats v3|", run, *sorted(member.run_key for member in members))
+    return sorted(members, key=lambda member: sha256(lot, member.run_key))
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """The frozen set. ``roles`` by seat (-1 holds none) and ``helpers`` (seats without data) are for role keys."""
+    """The frozen set. For role keys: ``roles`` by seat (-1 holds none), ``helpers`` (seats without data), ``blocks``.
+
+    The block of rows of each seat, -1 for all rows; empty where every holder keeps all of them.
+    """
 
     run: bytes
     invited: bytes
     members: list[Member]
     roles: list[int]
     helpers: list[int]
+    blocks: list[int]
+
+    @property
+    def n_blocks(self) -> int:
+        """K."""
+        return max(self.blocks, default=0) + 1
+
+    def kept(self, seat: int) -> list[int]:
+        """The blocks of rows that a holder keeps and answers."""
+        block = self.blocks[seat] if self.blocks else 0
+        return list(range(self.n_blocks)) if block < 0 else [block]
 
     @property
     def names(self) -> list[str]:
@@ -186,8 +200,8 @@ class Agreement:
 
     def encode(self) -> bytes:
         """Theta^(1) is zero, and therefore empty."""
-        rows = [[m.name, m.identity, m.run_key, m.nonce, m.signature] for m in self.members]
-        return packed(self.run, self.invited, rows, b"", self.roles, self.helpers)
+        rows = [[m.name, m.identity, m.run_key, m.signature] for m in self.members]
+        return packed(self.run, self.invited, rows, b"", self.roles, self.helpers, self.blocks)
 
     @property
     def hash(self) -> bytes:
@@ -197,12 +211,15 @@ class Agreement:
     @classmethod
     def decode(cls, data: bytes) -> Agreement:
         """Refused unless every member joined this very invitation, each once, in the seats that were drawn."""
-        run, invited, rows, theta, roles, helpers = unpacked(data)
-        found = cls(run, invited, [Member(*row) for row in rows], roles, helpers)
+        run, invited, rows, theta, roles, helpers, blocks = unpacked(data)
+        found = cls(run, invited, [Member(*row) for row in rows], roles, helpers, blocks)
         assert theta == b"" and len(set(found.names)) == len(found.members) == len({m.identity for m in found.members})
-        assert seated(found.members, run) == found.members, "seats are those that the nonces draw"
+        assert seated(found.members, run) == found.members, "seats are those that the run keys draw"
         for m in found.members:
-            verify(m.identity, join_statement(run, invited, m.name, m.run_key, m.nonce), m.signature)
+            verify(m.identity, join_statement(run, invited, m.name, m.run_key), m.signature)
+        cells = set(product(range(max(roles, default=0) + 1), range(found.n_blocks))) if blocks else set()
+        assert cells <= set(zip(roles, blocks, strict=bool(blocks))), "a holder for every block of each role"
+        assert not blocks or 1 < found.n_blocks <= found.parameters.d, "a block has rows, and there are others"
         return found
 
 

@@ -18,6 +18,7 @@ from codedfl.analyses import StudyFindings
 from codedfl.contract import NumberTarget, Roster, Study, StudyColumn, parse_study, save_roster
 from codedfl.contract.approval import approve
 from codedfl.contract.device_folder import DeviceFolder
+from codedfl.contract.models import LogisticModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import ClassTarget, SubModel
 from codedfl.crypto.sealed import Identity
@@ -71,6 +72,12 @@ def studies() -> dict[str, Study]:
     return {
         "linear": LINEAR,
         "classes": replace(LINEAR, target=sorted_out, **plain),
+        "glm": replace(
+            LINEAR,
+            target=sorted_out,
+            inference=False,
+            models=(LogisticModel("all", ("age", "crp", "ward")), LogisticModel("ward alone", ("ward",))),
+        ),
         "rbf": replace(LINEAR, features="rbf", n_features=12, **plain),
         "pca-rbf": replace(LINEAR, features="pca-rbf", components=2, n_features=10, **plain),
         "matrix": parse_study(MATRIX),
@@ -192,16 +199,11 @@ def same_findings(found: StudyFindings, expected: StudyFindings) -> None:
     assert (found.score is None) == (expected.score is None)
     if found.score is not None and expected.score is not None:
         assert found.score.to_dict() == expected.score.to_dict()
-    for one, other in zip(
-        [found.inference, *(one.inference for one in found.models)],
-        [expected.inference, *(one.inference for one in expected.models)],
-        strict=True,
-    ):
-        assert (one is None) == (other is None)
-        if one is not None and other is not None:
-            assert np.array_equal(one.coefficients, other.coefficients)
-            assert np.array_equal(one.standard_errors, other.standard_errors)
-            assert np.array_equal(one.p, other.p)
+    assert [one.to_dict() for one in found.models] == [one.to_dict() for one in expected.models]
+    one, other = found.inference, expected.inference
+    assert (one is None) == (other is None)
+    if one is not None and other is not None:
+        assert one.to_dicts() == other.to_dicts()
 
 
 def _write_key(path: Path, secret: bytes) -> None:

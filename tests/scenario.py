@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -21,7 +20,7 @@ from codedfl.crypto import sealed
 from codedfl.crypto.sealed import Identity, RunKey
 from codedfl.exact.fixed_point import Bounds, FixedPoint
 from codedfl.protocol import Agreement, Device, Event, Parameters, Rows, RunPlan, Server, Terms, Turn
-from codedfl.protocol.agreement import NONCE_BYTES, Invitation, Member, seated
+from codedfl.protocol.agreement import Invitation, Member, seated
 from codedfl.protocol.events import AnsweredLate, Ignored, RunFailed
 from codedfl.protocol.messages import SERVER, Kind, Message, Share, Update
 from codedfl.protocol.owner_list import OwnerList
@@ -110,19 +109,17 @@ class Scenario:
         )
 
     @cached_property
-    def nonces(self) -> list[bytes]:
-        """Nonces that seat device i at position i of the code, where few enough devices allow to search for them."""
+    def run_keys(self) -> list[bytes]:
+        """Keys that seat device i at position i of the code, where few enough devices allow to search for them."""
         run = self._draws("server")[32:48]
-        identities = [Identity(self._draws(f"device {i}")[:32]).public for i in range(self.n_devices)]
-        for salt in range(20_000):
-            nonces = [hashlib.sha256(f"{salt} {i}".encode()).digest()[:NONCE_BYTES] for i in range(self.n_devices)]
-            members = [
-                Member(name, identity, b"", nonce, b"")
-                for name, identity, nonce in zip(self.names, identities, nonces, strict=True)
-            ]
+        drawn = random.Random(self.seed)
+        pool = {RunKey(secret).public: secret for secret in (drawn.randbytes(32) for _ in range(4 * self.n_devices))}
+        for _ in range(20_000):
+            chosen = drawn.sample(sorted(pool), self.n_devices)
+            members = [Member(name, b"", key, b"") for name, key in zip(self.names, chosen, strict=True)]
             if list(seated(members, run, self.groups)) == members:
                 break
-        return nonces
+        return [pool[key] for key in chosen]
 
     def _draws(self, party: str) -> bytes:
         """What a party draws first: its identity, and the server then the run's id."""
@@ -149,9 +146,10 @@ class Scenario:
         return Rows(*self.data[index])
 
     def source(self, index: int) -> RandomBytes:
-        """The device's secrets, the same in every test, but for the nonce that decides where it sits."""
+        """The device's secrets, the same in every test: identity, the run key that decides where it sits, others."""
         draw = repeatable(f"device {index} {self.seed}")
-        return lambda count: self.nonces[index] if count == NONCE_BYTES else draw(count)
+        first = iter((draw(32), self.run_keys[index]))
+        return lambda count: next(first, b"") or draw(count)
 
     def devices(self, **options: Any) -> list[Device]:
         return [self.device(i, **options) for i in range(self.n_devices)]
@@ -244,8 +242,8 @@ def tamper(device: Device, change: Callable[[Update, Planes], object]) -> None:
 def joined(invitation: Invitation, name: str, seed: object = "") -> Member:
     """A device's join, properly signed."""
     draw = repeatable(f"{name} {seed}")
-    identity, run_key, nonce = Identity.generate(draw), draw(32), draw(NONCE_BYTES)
-    return Member(name, identity.public, run_key, nonce, identity.sign(invitation.join_statement(name, run_key, nonce)))
+    identity, run_key = Identity.generate(draw), draw(32)
+    return Member(name, identity.public, run_key, identity.sign(invitation.join_statement(name, run_key)))
 
 
 def gram_limit(format_: FixedPoint) -> int:

@@ -19,6 +19,7 @@ from codedfl.contract.check import check_table
 from codedfl.contract.draft import draft_study
 from codedfl.contract.merging import merged_study, recoded
 from codedfl.contract.policy import Policy
+from codedfl.contract.study import SubModel
 from codedfl.contract.words import explain
 from codedfl.data.tables import read_file
 from codedfl.run.rehearsal import Rehearsed, made_up_roster, read_folder, rehearse
@@ -137,7 +138,8 @@ print(f"furthest from NumPy on the pooled rows: {furthest:.1e} standard errors")
 # A referee asks for the model without blood values. The total is there: no clinic is asked for anything.
 
 # %%
-smaller = refit(study, findings.total, findings.merged, ["age", "sex", "bmi", "pressure"], 0.0, inference=True)
+wanted = SubModel("no blood values", ("age", "sex", "bmi", "pressure"), inference=True)
+smaller = refit(study, findings.total, findings.merged, wanted)
 print(smaller.inference.summary())
 
 # %% [markdown]

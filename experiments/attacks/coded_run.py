@@ -90,7 +90,7 @@ def _secrets(scheme: CodedScheme, masks: bool) -> RandomBytes:
 
 
 def seats(scheme: CodedScheme, problem: Problem) -> tuple[str, ...]:
-    """The devices in the code's order, as ``run_recorded`` is going to seat them: nonces decide, from the same seed."""
+    """The devices in the code's order, as ``run_recorded`` is going to seat them by their run keys."""
     solver = ClosedForm() if scheme.reveals_gram else GradientDescent(EPOCHS)
     server, devices = make_parties(scheme, problem, solver, random_bytes=_secrets(scheme, True))
     (invitation,) = server.invite().outgoing

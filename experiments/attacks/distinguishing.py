@@ -27,10 +27,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from codedfl.crypto.sealed import Identity
+from codedfl.crypto.pads import RUN_ID_BYTES
+from codedfl.crypto.sealed import KEY_BYTES, Identity
 from codedfl.exact.fixed_point import Bounds
 from codedfl.protocol import Device, Parameters, Rows, RunPlan, Server
-from codedfl.protocol.agreement import NONCE_BYTES
 from codedfl.protocol.device_sharing import CodedDeviceSharing
 from codedfl.protocol.scheme import SharingScheme
 from codedfl.protocol.schemes.descriptor import CodedScheme
@@ -125,10 +125,13 @@ def _run(
     def source(party: int) -> Callable[[int], bytes]:
         """Fresh secrets; for the fault, the server (party -1) and device 0 draw the same in every run.
 
-        The run's id and the nonces are the same in all, so that devices sit at the same places of the code.
+        The run's id and the run keys are the same in all, so that devices sit at the same places of the code.
         """
         draw = random.Random(party).randbytes if fault == "pads reused" and party <= 0 else fresh
-        return lambda count: bytes([party % 256]) * count if count == NONCE_BYTES else draw(count)
+        if party < 0:
+            return lambda count: bytes(count) if count == RUN_ID_BYTES else draw(count)
+        run_key = iter([random.Random(f"key {party}").randbytes(KEY_BYTES)])  # a device draws it first
+        return lambda count: next(run_key, b"") or draw(count)
 
     solver = ClosedForm(9e-6) if scheme.reveals_gram else GradientDescent(EPOCHS, 9e-6, STEP_PAPER)
     plan = RunPlan(_broken(scheme.sharing_scheme, fault), parameters, tuple(names))

@@ -13,14 +13,15 @@ import pytest
 import statsmodels.api as sm
 from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_diabetes, load_iris
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import ElasticNet, Ridge
 from sklearn.metrics import r2_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from statsmodels.stats.outliers_influence import variance_inflation_factor
 
-from codedfl.analyses import Inference, LinearTotal, refit
+from codedfl.analyses import Inference, LeastSquaresFit, LinearTotal, refit
 from codedfl.contract.snapshot import Snapshot
-from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn
+from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn, SubModel
 from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.errors import InvalidInput
@@ -97,7 +98,9 @@ def test_ridge_is_scikit_learns(scale: str, regularisation: float):
         widths = np.array([high - low for low, high, _ in RANGES.values()] + [1.0])
         oracle = Ridge(alpha=len(X) * regularisation, solver="svd").fit(X / widths, y)
         expected, slopes = oracle.predict(X / widths), oracle.coef_
-    assert largest(model.theta[1:, 0] * 200, slopes) < 1e-9  # half the target's range is its unit
+    per_unit = model.theta[1:, 0] * 200 / model.recipe.preprocessing.scale  # half the target's range is its unit
+    deviation = np.append(X[:, numbers].std(axis=0), 1.0) if scale == "moments" else widths
+    assert largest(per_unit * deviation, slopes) < 1e-9
     codes, _ = pooled(snapshots)
     assert largest(model.predict(total.study.matrix(codes)), expected) < 1e-9
 
@@ -126,7 +129,8 @@ def test_classes_are_ridge_on_one_hot_rows():
     model = total.model(1e-3)
     oracle = make_pipeline(StandardScaler(), Ridge(alpha=len(X) * 1e-3, solver="svd")).fit(X, np.eye(3)[target])
     assert np.abs(model.scores(X) - oracle.predict(X)).max() < 1e-12
-    assert largest(model.theta[1:], oracle[-1].coef_.T) < 1e-9
+    slopes = model.theta[1:] / model.recipe.preprocessing.scale[:, None] * X.std(axis=0)[:, None]
+    assert largest(slopes, oracle[-1].coef_.T) < 1e-9
     # As the statistic takes it: for columns that every device has.
     direct = total.on_design(model.theta)
     integers = total.study.design(codes) / total.study.design_limits
@@ -151,9 +155,123 @@ def test_least_squares_is_statsmodels(made: tuple[LinearTotal, list[Snapshot]], 
     assert largest(found.p, expected.pvalues) < 1e-9
     assert largest(np.column_stack((found.low, found.high)), expected.conf_int()) < 1e-8
     assert np.linalg.norm(found.covariance - expected.cov_params()) < 1e-9 * np.linalg.norm(expected.cov_params())
-    assert found.r_squared == pytest.approx(expected.rsquared, rel=1e-9)
-    assert found.adjusted_r_squared == pytest.approx(expected.rsquared_adj, rel=1e-9)
-    assert found.residual_deviation**2 == pytest.approx(expected.scale, rel=1e-9)
+    fit = found.fit
+    assert isinstance(fit, LeastSquaresFit)
+    said = (
+        fit.r_squared,
+        fit.adjusted_r_squared,
+        fit.residual_deviation**2,
+        fit.f,
+        fit.log_likelihood,
+        fit.aic,
+        fit.bic,
+    )
+    theirs = ("rsquared", "rsquared_adj", "scale", "fvalue", "llf", "aic", "bic")
+    assert largest(np.array(said), np.array([getattr(expected, name) for name in theirs])) < 1e-9
+    assert fit.f_p == pytest.approx(expected.f_pvalue, rel=1e-6)
+
+
+def test_questions_to_the_covariance_are_statsmodels(made: tuple[LinearTotal, list[Snapshot]]):
+    """Joint tests, nested models, contrasts, predictions and variance inflation."""
+    total, _ = made
+    X, y = gridded(*made_study(made))
+    names, design = total.study.design_names, sm.add_constant(X)
+    expected, found = sm.OLS(y, design).fit(), total.ols(level=0.9)
+    some = [names.index(name) for name in ("s1", "s2", "sex = m")]
+    joint = found.joint(["s1", "s2", "sex = m"])
+    theirs = expected.f_test(np.eye(11)[[1 + j for j in some]])
+    assert (joint.among, joint.freedom) == (theirs.df_num, theirs.df_denom)
+    assert largest(np.array([joint.statistic, joint.p]), np.array([theirs.fvalue, theirs.pvalue])) < 1e-8
+    nested = expected.compare_f_test(sm.OLS(y, np.delete(design, [1 + j for j in some], axis=1)).fit())
+    assert largest(np.array([joint.statistic, joint.p]), np.array(nested[:2])) < 1e-8
+    contrast = found.contrast({"s1": 1, "s2": -2.0, "sex = f": 5.0})  # the reference level is 0
+    row = np.zeros(11)
+    row[[1 + names.index("s1"), 1 + names.index("s2")]] = 1.0, -2.0
+    theirs = expected.t_test(row)
+    low, high = theirs.conf_int(alpha=0.1)[0]
+    assert (
+        largest(
+            np.array(contrast), np.array([theirs.effect[0], *theirs.sd[0], *theirs.tvalue[0], theirs.pvalue, low, high])
+        )
+        < 1e-8
+    )
+    prediction = found.prediction(X[:7])
+    theirs = expected.get_prediction(design[:7])
+    assert largest(prediction.mean, theirs.predicted_mean) < 1e-10
+    assert largest(prediction.standard_error, theirs.se_mean) < 1e-9
+    assert largest(np.column_stack(prediction[2:]), theirs.conf_int(alpha=0.1)) < 1e-9
+    inflation = [variance_inflation_factor(design, j) for j in range(1, 11)]
+    assert list(total.vif()) == list(names)
+    assert largest(np.array(list(total.vif().values())), np.array(inflation)) < 1e-8
+    with pytest.raises(InvalidInput, match=r"^a coefficient must be one of constant, age, .*, got 'ward'$"):
+        found.joint(["age", "ward"])
+    with pytest.raises(InvalidInput, match=r"^a coefficient must be one of constant, age, .*, got 'ward'$"):
+        found.contrast({"ward": 1})
+    with pytest.raises(
+        InvalidInput, match=exactly("a contrast must have at least one coefficient beside the reference, got none")
+    ):
+        found.contrast({"sex = f": 1})
+
+
+@pytest.mark.parametrize("l1_ratio", [1.0, 0.3])
+def test_the_lasso_is_scikit_learns(made: tuple[LinearTotal, list[Snapshot]], l1_ratio: float):
+    total, _ = made
+    X, y = gridded(*made_study(made))
+    scaler = ColumnTransformer([("numbers", StandardScaler(), slice(0, 9))], remainder="passthrough").fit(X)
+    Z = scaler.transform(X)
+    found = total.lasso(l1_ratio)
+    assert found.coefficients.shape == (100, 11) and np.count_nonzero(found.coefficients[0, 1:]) == 0
+    for at in (5, 30, 60, 99):
+        oracle = ElasticNet(alpha=found.weights[at], l1_ratio=l1_ratio, tol=1e-14, max_iter=10**6).fit(Z, y)
+        per_unit = oracle.coef_ / np.append(X[:, :9].std(axis=0), 1.0)
+        assert np.array_equal(found.coefficients[at, 1:] == 0, per_unit == 0)
+        furthest = np.abs(found.coefficients[at, 1:] - per_unit) * X.std(axis=0)
+        assert furthest.max() < 1e-7 * y.std()
+        assert found.coefficients[at, 0] + X[0] @ found.coefficients[at, 1:] == pytest.approx(oracle.predict(Z[:1])[0])
+    assert found.criterion == "R^2 on held-out rows" and found.best == int(np.argmax(found.scores))
+    held, truth = gridded(*made_study(made), held_out=True)
+    assert found.scores[found.best] == pytest.approx(r2_score(truth, found.model.predict(held)), rel=1e-9)
+    assert max(map(len, found.summary().splitlines())) <= 79
+    few = total.lasso(l1_ratio, weights=[found.weights[30]])
+    assert np.allclose(few.coefficients[0], found.coefficients[30], rtol=1e-9)
+
+
+def test_the_lasso_without_held_out_rows_takes_bic():
+    total, snapshots = totalled(study(held_out=0.0), table())
+    X, y = gridded(total.study, snapshots)
+    found = total.lasso()
+    left = [np.mean((y - one[0] - X @ one[1:]) ** 2) for one in found.coefficients]
+    inside = [np.count_nonzero(one[1:]) for one in found.coefficients]
+    bic = len(y) * np.log(left) + np.log(len(y)) * (1 + np.array(inside))
+    assert (found.criterion, found.best) == ("BIC", int(np.argmin(bic)))
+    assert largest(found.scores, bic) < 1e-9
+    for wrong, message in ((0.0, "l1_ratio must be above 0 and at most 1, got 0.0"),):
+        with pytest.raises(InvalidInput, match=exactly(message)):
+            total.lasso(wrong)
+    with pytest.raises(InvalidInput, match=exactly("weights must be at least 0, got -1")):
+        total.lasso(weights=[-1.0])
+
+
+def test_lambda_by_generalised_cross_validation(made: tuple[LinearTotal, list[Snapshot]]):
+    """Against the hat matrices of the pooled rows."""
+    total, _ = made
+    X, y = gridded(*made_study(made))
+    Z = (X - X.mean(axis=0)) / np.append(X[:, :9].std(axis=0), 1.0)
+
+    def criterion(weight: float) -> float:
+        hat = Z @ np.linalg.solve(Z.T @ Z + len(Z) * weight * np.eye(10), Z.T)
+        left = (y - y.mean()) - hat @ y
+        return float(left @ left / (len(y) - 1 - np.trace(hat)) ** 2)
+
+    weight = total.chosen("gcv")
+    around = np.geomspace(weight / 30, weight * 30, 200)
+    assert criterion(weight) <= min(map(criterion, around)) * (1 + 1e-9)
+    assert total.model("gcv").provenance["regularisation"] == weight
+    assert np.array_equal(total.ridge("gcv"), total.ridge(weight))
+    chosen = refit(replace(total.study, regularisation="gcv"), total.integers)
+    assert np.array_equal(chosen.model.theta, total.ridge(weight))
+    with pytest.raises(InvalidInput, match=exactly("regularisation must be 'gcv', or at least 0 and finite, got aic")):
+        total.chosen("aic")
 
 
 def test_columns_that_nearly_depend_on_each_other_cost_no_digits():
@@ -218,7 +336,7 @@ def test_columns_that_depend_on_each_other_are_named():
     refused = "columns must be independent for inference, got some that {}; leave some out"
     column = StudyColumn(NumberColumn("twice"), (0.0, 400.0), 0.01)
     total, _ = totalled(study(extra=(column,)), table(twice=twice))
-    message = refused.format("depend on each other: 'bmi', 'bp', 'twice'")
+    message = refused.format("depend on each other (one clipped value would hide it): 'bmi', 'bp', 'twice'")
     with pytest.raises(InvalidInput, match=exactly(message)):
         total.ols()
     assert total.only(("bmi", "twice", "age")).ols().rows == total.rows
@@ -232,7 +350,7 @@ def test_columns_that_depend_on_each_other_are_named():
     message = "regularisation must be above 0 for these columns, got some that depend on each other"
     with pytest.raises(InvalidInput, match=exactly(message)):
         total.ridge(0.0)
-    found = refit(total.study, total.integers, regularisation=0.0, inference=True)
+    found = refit(total.study, total.integers, wanted=SubModel("all", total.study.table_columns.names, inference=True))
     assert (found.model, found.no_model, found.score, found.inference) == (None, message, None, None)
     assert np.isfinite(total.ridge(1e-6)).all()
 
@@ -253,13 +371,14 @@ def test_what_has_no_inference_is_refused(made: tuple[LinearTotal, list[Snapshot
 
 def test_the_summary_fits_a_terminal(made: tuple[LinearTotal, list[Snapshot]]):
     lines = made[0].ols().summary().splitlines()
-    assert re.match(r"ordinary least squares, \d+ rows, R\^2 0\.5\d+, adjusted 0\.\d+$", lines[0])
-    assert [line.split()[0] for line in lines[2:5]] == ["constant", "age", "bmi"]
+    assert re.match(r"Target: +outcome   R\^2: +0\.5\d+$", lines[2])
+    assert [line.split()[0] for line in lines[10:13]] == ["constant", "age", "bmi"]
+    assert lines[-1] == "Reference levels: sex = f"
     names = ("constant", "a column with a name as long as people make them = some level")
     numbers = np.array([-1.234567e-200, -9.87654321e12])
-    wide = Inference.of(names, numbers, np.diag([1e-8, 1e-30]), 10**9, 0.5, 1.0)
-    assert max(map(len, wide.summary().splitlines())) <= 80
-    assert max(map(len, lines)) <= 80
+    fit = LeastSquaresFit("a target with a name as long as people make them, and longer", 10**9, 1, 0.5, 1e-200)
+    wide = Inference(names, numbers, np.diag([1e-8, 1e-30]), fit.freedom, fit, ((names[1], names[1]),) * 3)
+    assert max(map(len, (*lines, *wide.summary().splitlines()))) <= 79
     assert made[0].ols().to_dicts()[1]["name"] == "age"
 
 
@@ -281,7 +400,7 @@ def test_without_scipy_there_is_one_line(made: tuple[LinearTotal, list[Snapshot]
 
 def test_refitting_asks_nobody(made: tuple[LinearTotal, list[Snapshot]]):
     total, _ = made
-    found = refit(total.study, total.integers, columns=("bmi", "sex"), regularisation=0.0, inference=True, name="two")
+    found = refit(total.study, total.integers, wanted=SubModel("two", ("bmi", "sex"), inference=True))
     assert (found.name, found.columns) == ("two", ("bmi", "sex"))
     slopes = found.inference.coefficients[1:]
     scaling = found.model.recipe.preprocessing

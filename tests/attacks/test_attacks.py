@@ -89,7 +89,8 @@ def test_role_keys_give_nothing_beyond_the_total_also_with_a_colluder(split: str
     (found,) = findings(paper, split).values()
     assert not paper.claims_privacy
     assert found.score.gives_away(measure)
-    assert found.score.found >= 0.7 * len(found.score.correlations)
+    missed = {target.device for target, seen in found.score.correlations.items() if seen is None}
+    assert len(missed) <= 2, "with alpha = D - 2 one colluder answers for all but two others"
 
 
 @pytest.mark.parametrize("z", [1, 2])
@@ -110,7 +111,7 @@ def test_without_masks_lattice_reduction_and_sparse_solves_bring_devices_back():
     # Where alpha is too large for lattices, a class on few devices is still solved for.
     many = findings(Case(CodedKeys(12), masks=False), "sorted")
     # Where devices sit is drawn, so those of a class are seldom neighbours, and only some classes are found.
-    assert many["sparse solves"].score.mean > 0.1
+    assert many["sparse solves"].score.found > 0
     assert many["lattice reduction"].score.mean < plain - 0.2
 
 

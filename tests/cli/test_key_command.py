@@ -11,6 +11,20 @@ from codedfl.contract import load_roster
 from codedfl.engine.keys import DEVICE_KEY, load_identity
 
 
+@pytest.mark.hospitals
+@pytest.mark.parametrize(
+    ("devices", "said"),
+    [
+        (7, "for any one device to be absent, least_participants of the study must be at most 3"),
+        (5, "totals are over whole pods and there is one: nobody may be absent when a total is asked for"),
+    ],
+)
+def test_a_new_roster_says_what_an_absent_device_costs(run: Run, tmp_path: Path, devices: int, said: str):
+    keys = [run("key", f"clinic-{i}", "--state", tmp_path).stdout.strip() for i in range(devices)]
+    result = run("roster", "new", *keys, "--out", tmp_path / "roster.toml")
+    assert " ".join(result.stdout.split()).endswith(said)
+
+
 def test_the_lines_of_all_devices_make_a_roster(run: Run, tmp_path: Path):
     state, roster = tmp_path / "state", tmp_path / "roster.toml"
     names = ("clinic-1", "clinic=2", "Klinik Süd")

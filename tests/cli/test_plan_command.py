@@ -25,7 +25,7 @@ def test_it_recommends_and_train_follows(run: Run):
     trained = run("train", "digits", "--devices", 8, "--n-features", 60, *outcome["train"], "--json", "-")
     followed = json.loads(trained.stdout)
     assert (followed["scheme"], followed["solver"]) == (best["scheme"], best["solver"])
-    assert all(followed[name] == best[name] for name in ("alpha", "z") if name in best)
+    assert all(followed[name] == best[name] for name in ("alpha", "z", "blocks", "reserve", "narrow") if name in best)
     assert f"codedfl train digits {' '.join(outcome['train'])}" in " ".join(result.stdout.split())
 
 

@@ -48,6 +48,20 @@ def test_columns_are_found_by_name_whatever_their_order(run: Run):
     assert np.mean(np.array(said) == species(X)) > 0.9
 
 
+@pytest.mark.hospitals
+def test_no_prediction_is_run_by_a_spreadsheet(run: Run):
+    """Names of classes are their author's; numbers stay numbers."""
+    kinds = ("=cmd|' /C calc'!A0", "+1+2", "-sum(a1)", "@now", "plain")
+    lines = ["width,label", *(f'{i % 5}.{i // 5},"{kinds[i % 5]}"' for i in range(100))]
+    Path("kinds.csv").write_text("\n".join(lines) + "\n")
+    arguments = ("--features", "rbf", "--n-features", 60, "--devices", 5, "--epochs", 20, "--out", "model")
+    assert run("train", "kinds.csv", "--label", "label", *arguments).exit_code == 0
+    said = {
+        row[0] for row in csv.reader(run("predict", "model/model.safetensors", "kinds.csv").stdout.splitlines()[1:])
+    }
+    assert said == {"plain", *(f"'{kind}" for kind in kinds[:4])}
+
+
 def test_a_missing_column_is_named(run: Run):
     model = garden_model(run, "species")
     Path("narrow.csv").write_text("width,age\n1,2\n")

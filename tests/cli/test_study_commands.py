@@ -58,8 +58,8 @@ def test_a_study_is_approved_and_remembered(run: Run, contract: Path, clinics: P
     digest = load_study(contract).digest()
     for question in ("What leaves this machine?", "Who sees what?", "Whose rows are added to ours?"):
         assert question in said.splitlines()
-    assert f"({digest.hex()[:16]}...) is approved by Ada since 20" in said.splitlines()[-1]
-    assert said.splitlines()[-1].endswith(" of them held out")
+    assert f"({digest.hex()[:16]}...) is approved by Ada since 20" in " ".join(said.split())
+    assert " ".join(said.split()).endswith(" of them held out")
     assert len(DeviceFolder.of(Path("state"), "clinic-1").snapshot(digest)) == 60
     again = approve(run, clinics / "clinic-1.csv")
     assert again[1].splitlines()[-1] == said.splitlines()[-1]

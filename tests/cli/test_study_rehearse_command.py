@@ -47,9 +47,15 @@ def test_from_a_folder_of_tables_to_a_model(run: Run, clinics: Path):
 
 def test_coefficients_with_standard_errors_where_the_study_allows_them(run: Run, clinics: Path):
     text = Path("study.toml").read_text()
-    Path("study.toml").write_text(text.replace("inference = false", "inference = true"))
+    text = text.replace("inference = false", "inference = true")
+    Path("study.toml").write_text(text)
+    stopped = json.loads(run("study", "rehearse", "study.toml", "--tables", clinics, "--json", "-").stdout)
+    assert stopped["clipped"] == {"rows": 361, "values": {"crp": "<5"}}
+    assert stopped["no_inference"].startswith("clipped values of 'crp' must be at most 0 of its rows (most_clipped), ")
+    Path("study.toml").write_text(text.replace("most_clipped = 0.0", "most_clipped = 0.01"))
     result = run("study", "rehearse", "study.toml", "--tables", clinics, "--json", "-")
-    found = {one["name"]: one for one in json.loads(result.stdout)["coefficients"]}
+    assert "can hide that columns depend on each other: crp <5 of 361 rows" in " ".join(result.stderr.split())
+    found = {one["name"]: one for one in json.loads(result.stdout)["inference"]["coefficients"]}
     assert list(found) == ["constant", "age", "sex = m", "crp", "crp missing"]
     assert found["sex = m"]["coefficient"] == pytest.approx(3.0, abs=4 * found["sex = m"]["standard_error"])
     assert found["age"]["p"] < 1e-6

@@ -27,6 +27,10 @@ def codeword(code: GradientCode | GroupedCode, rng: random.Random) -> dict[int, 
     return {i: [plane[i] for plane in answers] for i in range(code.n_devices)}
 
 
+def in_one_block(projected: dict[int, list[int]]) -> dict[int, dict[int, list[int]]]:
+    return {i: {0: scalars} for i, scalars in projected.items()}
+
+
 def with_lies(code: GradientCode | GroupedCode, word: dict[int, list[int]], liars, rng: random.Random, planes=None):
     spoilt = {i: list(numbers) for i, numbers in word.items()}
     for i in liars:
@@ -100,9 +104,9 @@ def test_groups_are_judged_each_on_its_own():
     rng = random.Random(6)
     code = GroupedCode(11, 4, ring_primes(30, 2), groups=2)  # groups of 6 and 5: 3 and 3 spare answers
     word = codeword(code, rng)
-    assert judge(code, word) == Verdict()
-    assert judge(code, with_lies(code, word, [4, 7], rng)) == Verdict(liars=(4, 7))
-    torn = judge(code, with_lies(code, word, [0, 4, 7], rng))
+    assert judge(code, in_one_block(word)) == Verdict()
+    assert judge(code, in_one_block(with_lies(code, word, [4, 7], rng))) == Verdict(liars=(4, 7))
+    torn = judge(code, in_one_block(with_lies(code, word, [0, 4, 7], rng)))
     assert torn == Verdict(liars=(7,), undecided=(0, 2, 4, 6, 8, 10))
     assert not torn.agreed
 
@@ -157,4 +161,4 @@ def test_with_short_primes_four_vectors_look_at_every_answer():
         lie = list(expected)
         lie[seen_by] ^= 1
         projected = {0: expected, 1: lie, 2: expected, 3: [0] * 8}
-        assert judge(code, projected) == Verdict(liars=(1,))
+        assert judge(code, in_one_block(projected)) == Verdict(liars=(1,))

@@ -17,9 +17,9 @@ from codedfl.contract.check import check_table
 from codedfl.contract.draft import draft_study, unit_of_record, wide_range
 from codedfl.contract.merging import merged_study, recoded
 from codedfl.data.columns import CategoryColumn, NumberColumn
-from codedfl.data.preprocessing import Moments
 from codedfl.data.tables import as_raw_table
 from codedfl.errors import InvalidInput
+from wording import exactly
 
 TEXT = """
 format = "codedfl-study-2"
@@ -284,7 +284,8 @@ def test_rare_levels_count_as_other(
     assert recoded(study, np.arange(len(column.levels))[:, None], (gone,))[:, 0].tolist() == codes
     if gone:
         found = merged.columns[0].codes(np.array([*column.levels, "never seen"]), "t")[0]
-        assert found.tolist() == [*codes, levels.index(kept.other)], "raw tables map there too"
+        unknown = levels.index(column.other) if column.other else -1  # refused unless the study says otherwise
+        assert found.tolist() == [*codes, unknown], "raw tables map there too"
         assert column.missing is None or kept.missing == "other"
 
 
@@ -306,17 +307,22 @@ def test_marks_of_gaps_and_whole_columns_go():
 # -- the recipe
 
 
-def test_linear_columns_are_centred_whatever_scales_them():
-    text = TEXT.replace("step = 1\n", 'step = 1\nscale = "range"\n', 1)
-    study = parse_study(text)
-    moments = Moments(100, np.array([55.0, 3.0, 0.25, 0.5]), np.array([100.0, 4.0, 0.1, 0.25]))
-    scaling = study.recipe(moments).preprocessing
-    assert scaling.shift.tolist() == [55, 3, 0.25, 0.5]
-    assert scaling.scale.tolist() == [110, 2, 1, 1]
-    assert np.asarray(scaling.low).tolist() == [-0.5, -1.5, -0.25, -0.5]
-    assert np.asarray(scaling.high).tolist() == [0.5, 248.5, 0.75, 0.5]
-    with pytest.raises(InvalidInput, match=r"^moments must be given for this study, got None$"):
-        study.recipe()
+def test_a_model_is_scaled_by_public_ranges_alone():
+    """Means and deviations would show counts: the mean of a level with one patient among 6770 rows is 1/6770."""
+    study = parse_study(TEXT)
+    scaling = study.recipe().preprocessing
+    assert scaling.shift.tolist() == [0, 0, 0, 0]
+    assert scaling.scale.tolist() == [110, 500, 1, 1]
+
+
+def test_the_penalty_may_be_chosen_by_the_server():
+    text = TEXT + '[training]\nregularisation = "gcv"\n'
+    assert parse_study(text).regularisation == "gcv"
+    message = "the study: regularisation must be a number but for linear features without noise, got 'gcv'"
+    with pytest.raises(InvalidInput, match=exactly(message)):
+        parse_study(text.replace("[protection]", '[features]\nkind = "rbf"\ncount = 20\n[protection]'))
+    with pytest.raises(InvalidInput, match=exactly("the study: training.regularisation must be a number, got 'aic'")):
+        parse_study(text.replace("gcv", "aic"))
 
 
 def test_kernel_columns_stay_in_their_ranges():

@@ -41,7 +41,7 @@ class Recorder:
     def shown_in(self, text: str) -> list[bytes]:
         """Which secrets a text gives away: as hex, or as Python writes bytes (eight in a row are enough).
 
-        A run's id and the nonces, of 16 bytes, are public.
+        A run's id, of 16 bytes, is public.
         """
         return [
             secret

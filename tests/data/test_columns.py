@@ -178,6 +178,18 @@ def test_ids_and_texts_that_are_everywhere_the_same_are_left_out_and_named():
         guess_columns(table(ward=["x", "x"]), keep=["ward"])
 
 
+def test_merged_levels_are_known_by_name_and_others_are_refused():
+    """A level merged into *other* is *other*; one that no study knows is refused with its name."""
+    for other, kept in ((None, ("surgery", "other")), ("else", ("surgery", "else"))):
+        column = CategoryColumn("ward", kept, None, other, merged=("eye", "burns"))
+        assert Columns.from_list(Columns((column,)).to_list()).columns == (column,)
+        texts, report = column.named(np.array(["eye", "surgery", "burns", "psychiatry"]))
+        assert texts.tolist() == [kept[1], "surgery", kept[1], other or ""]
+        refused = report.objection("t.csv")
+        expected = "column 'ward' of t.csv must hold its levels only, got 'psychiatry' (1 such rows): "
+        assert (refused is None) if other else refused.startswith(expected)
+
+
 @pytest.mark.parametrize(
     ("values", "why"),
     [

@@ -160,7 +160,7 @@ def test_nodes_that_hang_are_given_up_although_they_are_connected(scenario: Scen
         tick=lambda: ended_by(post, 100.0),
     )
     patience = Patience(5, 5, 60.0, gone_seconds=30.0, call_seconds=20.0)
-    with pytest.raises(NotEnoughDevices, match=r"missing are device-0, device-1, device-3$"):
+    with pytest.raises(NotEnoughDevices, match=r"without device-0, device-1, device-3$"):
         make_conductor(scenario, post, tmp_path, descent, patience=patience).run()
     assert post.now > 50.0
 

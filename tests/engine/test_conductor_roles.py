@@ -156,7 +156,7 @@ def test_too_few_uploads_at_the_deadline_end_the_run_which_can_be_resumed(scenar
     post.delay = lambda host, call: 200.0 if host.name in late and Kind.AGREEMENT in kinds_in(call) else 0.3
     patience = Patience(6, 6, 600.0, 600.0, 600.0, upload_seconds=20.0)
     conductor = make_conductor(scenario, post, tmp_path, descent, patience=patience)
-    with pytest.raises(NotEnoughDevices, match=r"^the data of at least 3 owners \(z \+ 2\) .*, got 2: missing are"):
+    with pytest.raises(NotEnoughDevices, match=r"^the data of at least 3 owners \(z \+ 2\) .*, got 2: without"):
         conductor.run()
     patience = replace(patience, upload_seconds=600.0)
     model = make_conductor(scenario, post, tmp_path, descent, patience=patience).run()

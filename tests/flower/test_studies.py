@@ -60,7 +60,7 @@ def test_a_node_whose_operator_has_not_approved_is_not_counted(machines: Machine
     assert any(words in text for _, _, text in caplog.record_tuples)
     with pytest.raises(
         NotEnoughDevices,
-        match=rf"; absent \(.*\): {last}; there but not taking part \(their own logs say why\): node \d+",
+        match=rf"; absent \(.*\): {last}; refused \(their own logs say why, .*\): node \d+",
     ):
         serve(machines.grid, machines.config(join_seconds=1.0))  # type: ignore[arg-type]
     shutil.rmtree(approved, ignore_errors=True)

@@ -171,7 +171,12 @@ def test_ledgers_in_a_devices_folder(tmp_path: Path):
 
 def test_totals_that_a_study_wrote(tmp_path: Path):
     study = parse_study(STUDY.decode())
-    content = {"digest": study.digest().hex(), "merged": [[], [0]], "gram": ["1", "-2", str(2**90)]}
+    content = {
+        "digest": study.digest().hex(),
+        "merged": [[], [0]],
+        "gram": ["1", "-2", str(2**90)],
+        "clipped": {"rows": 9, "values": {"age": 3}},
+    }
 
     def load(path: Path) -> object:
         try:

@@ -170,7 +170,7 @@ def test_the_server_refuses_a_join_that_is_none():
     network = stopped_at(False, Kind.JOIN)
     message = waiting(network, Kind.JOIN, SENDER, SERVER)
     server = Frozen(network.server)
-    counts = fuzz_content(server, message.body, lambda body: message.with_body(body).encode(), damaged_list)
+    counts = fuzz_content(server, message.body, lambda body: message.with_body(body).encode(), damaged)
     assert counts["refused"] > INPUTS // 3
 
 

@@ -475,8 +475,8 @@ class LyingRun:
         if rng.random() < 0.3:
             self._note("a key wanted")
             adverse = [name for name, party in face.cast.items() if party.adverse and name in face.agreement.names]
-            for giver in face.holders:
-                face.want_key(giver, [rng.choice(adverse or face.agreement.names)])
+            for name in face.holders:
+                face.want_key(name, [rng.choice(adverse or face.agreement.names)])
         rng.shuffle(lists)
         often = 1.0 if self._orderly else 0.9
         told = [(owners, name) for owners in lists for name in face.agreement.names if rng.random() < often]

@@ -21,7 +21,7 @@ from codedfl.crypto import sealed
 from codedfl.crypto.pads import SEED_BYTES
 from codedfl.crypto.sealed import KEY_BYTES, RunKey
 from codedfl.protocol import Agreement, Turn
-from codedfl.protocol.agreement import Member
+from codedfl.protocol.agreement import Member, seated
 from codedfl.protocol.messages import SERVER, Commitments, Kind, Message, Secrets, Share, pack_list, unpack_list
 from codedfl.protocol.owner_list import Certificate, ListedOwner, OwnerList
 from codedfl.protocol.role_key import RoleKey, encode_keys, signed_role_key
@@ -164,11 +164,13 @@ class RoleFace(Face):
         """The agreement has a run key of the adversary's in the place of this device."""
         session, agreed = self.server._session, self.agreement
         self._forged = RunKey(self.adversary.random_bytes(KEY_BYTES))
-        members = tuple(
+        keyed = [
             replace(member, run_key=self._forged.public) if member.name == victim else member
             for member in agreed.members
-        )
-        session.agreement = replace(agreed, members=members)
+        ]
+        members = seated(keyed, agreed.run, 1)
+        roles = tuple(agreed.roles[agreed.position(member.name)] for member in members)
+        session.agreement = replace(agreed, members=members, roles=roles)
         self.adversary.agreements[session.agreement.hash] = session.agreement
         body = session.agreement.encoded
         for party in self.cast.values():

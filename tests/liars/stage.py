@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -165,6 +165,20 @@ class Stage:
             streams = [ring.expand(seed, run_id, label, total.shape[1]) for seed in seeds]
             ring.add_scaled(total, coefficients, streams)
 
+        def add_pieces(
+            ring: SymbolicRing,
+            total: Forms,
+            pieces: Mapping[tuple[int, int], slice],
+            signed: Sequence[tuple[int, bytes]],
+            run_id: bytes,
+            label: str,
+        ) -> None:
+            for (a, b), where in pieces.items():
+                part = total[:, where]
+                streams = f"{label}@{a}@{b}" if a or b else label
+                signs = [[sign for sign, _ in signed]] * len(ring.primes)
+                add_expanded(ring, part, signs, [seed for _, seed in signed], run_id, streams)
+
         def noted_seal(*args: Any, **options: Any) -> bytes:
             given = signature(seal).bind(*args, **options).arguments
             ciphertext = seal(*args, **options)
@@ -179,6 +193,7 @@ class Stage:
 
         self._replace_everywhere(pads.expand, expand)
         self._replace_everywhere(pads.add_expanded, add_expanded)
+        self._replace_everywhere(pads.add_pieces, add_pieces)
         self._replace_everywhere(sealed.seal, noted_seal)
         self._replace_everywhere(sealed.encrypt_bulk, noted_bulk)
         self._replace_everywhere(of_totals, lambda limit: symbolic(of_totals(limit)))

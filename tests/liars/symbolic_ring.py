@@ -32,7 +32,7 @@ from codedfl.exact.ring import Ring
 _RESIDUE_BYTES = 3  # runs in symbols take primes just under 2^24
 Forms = NDArray[Any]  # of Form, one plane a prime in front
 
-_real_expand = pads.expand
+_real_add_pieces = pads.add_pieces
 _real_gram, _real_cross = FixedPoint.gram, FixedPoint.cross
 
 
@@ -212,12 +212,17 @@ class Unknowns:
     # -- streams, and the wire
 
     def stream(self, primes: tuple[int, ...], seed: bytes, run: bytes, label: str, plane: int, index: int) -> Unknown:
+        """``label`` is that of the stream, with the pair of row blocks behind it where it is not the first."""
         label = self._rename(label)
         name = (seed, run, label, plane, index)
         if (primes[plane], name) not in self._found:
 
             def value() -> int:
-                return int(_real_expand(Ring(primes), seed, run, label, index + 1)[plane, index]) % primes[plane]
+                ring, (plain, *pair) = Ring(primes), label.split("@")
+                total = ring.zeros(index + 1)
+                a, b = map(int, pair or (0, 0))
+                _real_add_pieces(ring, total, {(a, b): slice(0, index + 1)}, [(1, seed)], run, plain)
+                return int(total[plane, index]) % primes[plane]
 
             self._found[primes[plane], name] = Unknown(value, stream=name)
         return self._found[primes[plane], name]

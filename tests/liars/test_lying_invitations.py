@@ -15,6 +15,7 @@ from mutants import AnswersAnyNumber, JudgesByRows, TakesAnyParameters
 from role_lies import ROLE_SCHEMES, RoleFace
 from stage import Stage
 
+from codedfl.code.roles import Cell
 from codedfl.exact.fixed_point import Bounds
 from codedfl.protocol import Outgoing, Turn
 from codedfl.protocol.agreement import Member
@@ -240,8 +241,8 @@ def test_terms_say_how_many_directions_of_x_x_roles_show(z: int, n_devices: int)
 
 def deal_to_colluders(face: RoleFace, z: int) -> None:
     """A role for each of the first z devices, the last one for all others; told instead of what the machine dealt."""
-    roles = {name: min(place, z) for place, name in enumerate(face.cast)}
-    agreement = type(face.agreement).freeze(face.server.invitation, face.server.joining.members, roles=roles)
+    cells = {name: Cell(min(place, z), 0) for place, name in enumerate(face.cast)}
+    agreement = type(face.agreement).freeze(face.server.invitation, face.server.joining.members, cells=cells)
     face.server._session.agreement = agreement
     face.adversary.agreements[agreement.hash] = agreement
     face.tray = []

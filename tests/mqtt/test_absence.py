@@ -15,6 +15,7 @@ from study_fleet import PATIENCE, StudyFleet, fleet_of
 from approved_studies import NAMES, same_findings, tables
 from codedfl.analyses import StudyFindings
 from codedfl.contract.device_folder import DeviceFolder
+from codedfl.contract.words import explain
 from codedfl.engine.approved_party import ApprovedParty
 from codedfl.engine.keys import DEVICE_KEY, load_identity
 from codedfl.engine.resident_host import ResidentHost
@@ -24,12 +25,12 @@ from codedfl.protocol.terms import DOES_NOT_TAKE_PART
 from codedfl.statistics import Ask
 from totals import total_of
 
-pytestmark = pytest.mark.usefixtures("quick_disk")
+pytestmark = [pytest.mark.usefixtures("quick_disk"), pytest.mark.hospitals]
 FIRST, SECOND = NAMES[:4], NAMES[4:]  # the pods
 
 
 ABSENT = "absent (start codedfl join there, or the SuperNode): "
-DECLINED = "there but not taking part (their own logs say why): "
+DECLINED = "refused (their own logs say why, and codedfl join --check there): "
 
 
 def owners_of(fleet: StudyFleet) -> list[str]:
@@ -54,7 +55,7 @@ def test_an_absent_device_costs_its_pod_and_nobody_else(tmp_path: Path, kind: st
     fleet.kill("clinic-5")
     same_findings(fleet.serve(), fleet.of.rehearsed(FIRST))
     assert owners_of(fleet) == list(FIRST)
-    line = ABSENT + "clinic-5; left out with their pods (one leaves for good: docs/deploy.md, 3): clinic-4, clinic-6"
+    line = ABSENT + "clinic-5; left out with their pods: clinic-4, clinic-6"
     assert caplog.record_tuples.count(("codedfl.engine.server", logging.WARNING, line)) == 1  # not for every total
     assert fleet.broker.now < 2 * PATIENCE.join_seconds  # nor is it waited for in every total
 
@@ -64,8 +65,8 @@ def test_too_few_whole_pods_are_told_in_one_line_and_the_same_command_goes_on(tm
     for name in ("clinic-1", "clinic-6"):
         fleet.kill(name)
     assert refused(fleet) == (
-        "after 20 s at least 3 owners in whole pods must take part, got 0; absent (start codedfl join there, or"
-        " the SuperNode): clinic-1, clinic-6; left out with their pods (one leaves for good: docs/deploy.md, 3):"
+        "after 20 s at least 3 owners in whole pods must take part (least_participants of the study file), got 0;"
+        " absent (start codedfl join there, or the SuperNode): clinic-1, clinic-6; left out with their pods:"
         " clinic-0, clinic-2, clinic-3, clinic-4, clinic-5."
         " Start the same command again when that is mended: it goes on where it was"
     )
@@ -80,14 +81,38 @@ def test_devices_that_go_between_totals_can_come_back(tmp_path: Path, statistic:
     gone = ("clinic-0", "clinic-4")
     fleet.when_asked(statistic, lambda: fleet.kill(*gone))
     words = refused(fleet)
-    assert all(name in words for name in gone) and "clinic-1" not in words
-    assert words.endswith("Start the same command again when that is mended: it goes on where it was")
+    assert words.endswith(
+        f"; {ABSENT}clinic-0, clinic-4; left out with their pods: clinic-1, clinic-2, clinic-3, clinic-5, clinic-6."
+        " Start the same command again when that is mended: it goes on where it was"
+    )
     asked = len(fleet.asked)
     fleet.broker.tick = lambda: None
     for name in gone:
         fleet.start(name)
     same_findings(fleet.serve(), fleet.of.rehearsed())
     assert "cells" not in {one for _, one in fleet.asked[asked:]}  # what is known is not asked for again
+
+
+def test_an_iteration_waits_for_its_owners(tmp_path: Path):
+    """A pod that is gone costs no other total anything; the steps of a model are over the same rows."""
+    fleet = fleet_of("glm", tmp_path / "x")
+
+    def tick() -> None:
+        with fleet.of.contract_folder("clinic-0").ledger() as ledger:
+            if sum(one.statistic == "newton" for one in ledger.contributions) > 1:
+                fleet.kill("clinic-5")  # after it has joined
+
+    fleet.broker.tick = tick
+    more = (
+        ": all its totals are over the same rows; absent (start codedfl join there, or the SuperNode): clinic-5; left"
+        " out with their pods: clinic-4, clinic-6. Start the same command again when that is mended: it goes on where"
+        " it was"
+    )
+    assert refused(fleet) == f"the model 'all' waits for clinic-4, clinic-5, clinic-6{more}"
+    assert refused(fleet) == f"after 20 s the model 'all' waits for clinic-5{more}"
+    fleet.broker.tick = lambda: None
+    fleet.start("clinic-5")
+    same_findings(fleet.serve(), fleet.of.rehearsed())
 
 
 def test_a_device_that_goes_between_totals_for_good_costs_its_pod(tmp_path: Path):
@@ -164,12 +189,35 @@ def test_a_device_with_another_edition_is_named(tmp_path: Path, caplog: pytest.L
     fleet.start("clinic-6", fleet.of.membership("clinic-6").host(other, ResidentHost), other.digest())
     same_findings(fleet.serve(), fleet.of.rehearsed(FIRST))
     told = [text for name, _, text in caplog.record_tuples if name == "codedfl.engine.server"]
-    assert (
-        DECLINED + "clinic-6; left out with their pods (one leaves for good: docs/deploy.md, 3): clinic-4, clinic-5"
-        in told
-    )
+    assert DECLINED + "clinic-6; left out with their pods: clinic-4, clinic-5" in told
     reason = f"the study must be {fleet.of.study.digest().hex()[:16]} as the server has it"
     assert any(text.startswith(f"clinic-6 cannot take part: {reason}") for text in told)
+
+
+def test_the_study_file_s_own_bound_is_named_and_who_refused_is_not_called_missing(tmp_path: Path):
+    """4 + 3 hospitals with least_participants = 5: said beforehand, and when it happens."""
+    fleet = fleet_of("linear", tmp_path / "x", least_participants=5, approved=(*FIRST, "clinic-4"))
+    said = (
+        "nobody may be absent when a total is asked for: without a pod at most 4 of 7 owners are left, and 5 are"
+        " needed; least_participants = 4 or least_participants = 3 would change that"
+    )
+    assert said in explain(fleet.of.study, fleet.of.roster)[4].answers
+    fleet.start("clinic-5", without_approval(fleet, "clinic-5"))
+    assert refused(fleet) == (
+        "after 20 s at least 5 owners in whole pods must take part (least_participants of the study file), got 4: with"
+        f" least_participants = 4 there, approved anew by all, these would do; {ABSENT}clinic-6; {DECLINED}clinic-5;"
+        " left out with their pods: clinic-4. Start the same command again when that is mended: it goes on where it was"
+    )
+
+
+def test_a_device_that_refuses_in_mid_run_is_not_called_missing(tmp_path: Path):
+    """Its snapshot is gone when the total is asked for."""
+    fleet = fleet_of("linear", tmp_path / "x", least_participants=5)
+    (snapshot,) = (fleet.of.contract_folder("clinic-4").path / "snapshots").iterdir()
+    snapshot.unlink()
+    words = refused(fleet)
+    assert "missing" not in words and "absent" not in words
+    assert f"; {DECLINED}clinic-4; left out with their pods: clinic-5, clinic-6. " in words
 
 
 def test_a_whole_pod_with_another_edition_takes_part_in_neither(tmp_path: Path):

@@ -304,7 +304,10 @@ def test_a_device_of_another_study_is_told_so_at_both_ends(
     conductor = fleet.conductor(descent)
     with pytest.raises(NotEnoughDevices, match=r"^after 5 s at least 5 devices must take part, got 4 "):
         conductor.run()
-    reason = "device-4 cannot take part: the study must be 0000000000000000 as the server has it, got 0101010101010101"
+    reason = (
+        "device-4 cannot take part: the study must be 0000000000000000 as the server has it, got 0101010101010101:"
+        " codedfl study approve there, with the server's file"
+    )
     assert errors(caplog) == [("codedfl.engine.server", reason), ("codedfl.engine.device", reason)]
 
 

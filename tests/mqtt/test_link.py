@@ -157,7 +157,7 @@ def test_a_broker_whose_certificate_another_authority_signed(broker: RunningBrok
 
 LET_IN = (
     "the broker at {} must let this party in, got a closed connection: is its certificate signed by the broker's"
-    " authority, and not revoked?"
+    " authority, in date by the broker's clock, and not revoked?"
 )
 
 

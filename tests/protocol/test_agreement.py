@@ -163,7 +163,7 @@ def test_members_have_their_positions_and_keys():
         agreement.position("mallory")
 
 
-def test_places_come_from_everybodys_nonces_and_not_from_the_server():
+def test_places_come_from_everybodys_run_keys_and_not_from_the_server():
     invitation = invited_to()
     members = [joined(invitation, name) for name in names_of(5)]
     orders = {Agreement.freeze(invitation, order).names for order in itertools.permutations(members)}
@@ -182,7 +182,7 @@ def test_groups_are_the_servers_choice_and_places_within_them_are_drawn():
     assert Agreement.decode(agreement.encoded).members == agreement.members
     swapped = list(agreement.members)
     swapped[0], swapped[2] = swapped[2], swapped[0]
-    message = "places within a group must be those that the nonces draw, got others"
+    message = "places within a group must be those that the run keys draw, got others"
     with pytest.raises(MessageRefused, match=exactly(message)):
         Agreement.decode(replace(agreement, members=tuple(swapped)).encoded)
 
@@ -259,7 +259,7 @@ def fields_of(agreement: Agreement) -> list:
     return msgpack.unpackb(agreement.encoded)
 
 
-A, B = ([name, bytes([i]) * 32, bytes(32), bytes(16), bytes(64)] for i, name in enumerate("ab"))
+A, B = ([name, bytes([i]) * 32, bytes(32), bytes(64)] for i, name in enumerate("ab"))
 
 
 @pytest.mark.parametrize(
@@ -273,11 +273,11 @@ A, B = ([name, bytes([i]) * 32, bytes(32), bytes(16), bytes(64)] for i, name in 
         (2, [A, ["b", *A[1:]]], "every device of an agreement must have a key of its own, got one key twice"),
         (
             2,
-            [A, [*B[:4], bytes(63)]],
-            "an agreement's member must have whole keys, nonce and signature, got another length",
+            [A, [*B[:3], bytes(63)]],
+            "an agreement's member must have whole keys and signature, got another length",
         ),
-        (2, [["a"], ["b"]], "an agreement's member must have 5 fields, got 1"),
-        (2, [["a", "b", "c", "d", "e"]], "an agreement's member must have a field of type bytes, got str"),
+        (2, [["a"], ["b"]], "an agreement's member must have 4 fields, got 1"),
+        (2, [["a", "b", "c", "d"]], "an agreement's member must have a field of type bytes, got str"),
         (2, [5, 6], "an agreement's member must be a list, got int"),
         (2, [], "the agreement breaks a rule: the number of devices must be at least 2, got 0"),
         (2, [A], "the agreement breaks a rule: the number of devices must be at least 2, got 1"),

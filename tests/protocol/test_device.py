@@ -148,10 +148,9 @@ def test_after_the_end_all_secrets_of_the_run_are_forgotten(ready: Network):
 
 
 def repeatable_mask_seed(index: int, device: Device) -> bytes:
-    """The mask seed that device ``index`` of the scenario drew: identity, run key, content key, then the seed."""
+    """The mask seed that device ``index`` of the scenario drew: identity, content key, then the seed."""
     source = repeatable(f"device {index} 7")
     assert Identity(source(32)).public == device.identity.public
-    source(32)
     source(32)
     return source(32)
 

@@ -12,7 +12,7 @@ import oracle
 from codedfl.crypto import sealed
 from codedfl.crypto.sealed import fingerprint
 from codedfl.protocol import Device
-from codedfl.protocol.agreement import Member
+from codedfl.protocol.agreement import Member, seated
 from codedfl.protocol.messages import SERVER, Kind, Message, Secrets, Shares
 from scenario import Network, Scenario, decoded, descent, wire
 
@@ -28,14 +28,14 @@ class Relay:
         self.network.send(self.network.server.invite())
         self.network.run_until(Kind.AGREEMENT)
         true = self.network.server.agreement
-        self.lie = replace(true, members=tuple(self._swapped(member) for member in true.members))
+        self.lie = replace(true, members=seated([self._swapped(member) for member in true.members], true.run, 1))
         self.data = from_server(self.network, Kind.AGREEMENT, self.lie.encoded)
 
     def _swapped(self, member: Member) -> Member:
         """device-3's join as Eve would have made it: she signs for her own keys, having no other."""
         if member.name != "device-3":
             return member
-        statement = self.network.server.invitation.join_statement(member.name, EVES_KEY.public, member.nonce)
+        statement = self.network.server.invitation.join_statement(member.name, EVES_KEY.public)
         return replace(member, identity=EVE.public, run_key=EVES_KEY.public, signature=EVE.sign(statement))
 
     @property

@@ -50,12 +50,12 @@ class EndsAtABadTotal(ServerEpochs):
     """The rule as it was: the first D - alpha + 1 answers are decoded, and a total out of its bounds is the end."""
 
     def _settle(self, alive: Iterable[int] | None = None) -> None:
-        session, epoch, code = self._session, self.current, self._code
+        session, epoch = self._session, self.current
         if self.shortfall(epoch.answers):
             return
-        epoch.check(session.ring, code, session.run, session.random_bytes(32))
+        epoch.check(session.agreed, session.random_bytes(32))
         try:
-            self._finish_epoch(self._read(epoch.decode(session.ring, code)), ())
+            self._finish_epoch(self._read(epoch.decode(session.agreed)), ())
         except RangeExceeded as error:
             self._fail(error)
 

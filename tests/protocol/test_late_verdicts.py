@@ -49,7 +49,7 @@ class StopsAtALateVerdict(ServerEpochs):
         if last is None or (answer.epoch, answer.update_digest) != (last.number, last.update_digest):
             return
         planes = session.ring.unpack(answer.packed, session.parameters.answer_length(answer.epoch))
-        last.take_late(session.ring, session.run, sender, planes)
+        last.take_late(session.agreed, sender, planes)
         verdict = judge(self._code, last.projected)
         used = [session.agreed.names[i] for i in verdict.liars if i in last.used]
         if used:

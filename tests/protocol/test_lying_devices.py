@@ -187,7 +187,7 @@ def test_too_few_for_the_spare_answers_are_named():
     scenario = Scenario(sizes=(3, 2, 4, 2), alpha=3)
     message = (
         "epoch 1 needs 2 answers (D - alpha + 1) and 2 spare but only 3 devices are alive: 1 more needed,"
-        " missing are device-3"
+        " without device-3"
     )
     with pytest.raises(NotEnoughDevices, match=exactly(message)):
         train(scenario, [], 2, lambda _, names: names[:3])

@@ -212,7 +212,7 @@ def test_the_server_does_not_even_ask_for_it():
         alive = [link for link in network.pending() if link[1] not in gone]
     message = (
         "the data of at least 5 owners (z and the honest ones that noise is made for) must be in the total, got 4:"
-        " missing are device-3, device-4"
+        " without device-3, device-4"
     )
     with pytest.raises(NotEnoughDevices, match=exactly(message)):
         network.server.go_on_without(gone)

@@ -147,9 +147,7 @@ def test_who_is_gone_after_its_upload_is_in_the_total_with_its_pod(scenario: Pod
 def test_with_too_few_whole_pods_the_run_ends_and_says_who_is_missing(scenario: PodScenario, how: str):
     scenario.least_owners = 6
     network, gone = scenario.network(), ["device-1", "device-5"]
-    message = (
-        "the data of at least 6 owners (in whole pods) must be in the total, got 3: missing are device-1, device-5"
-    )
+    message = "the data of at least 6 owners (in whole pods) must be in the total, got 3: without device-1, device-5"
     never = how == "never join"
     joined = [name for name in scenario.names if not (never and name in gone)]
     with pytest.raises(NotEnoughDevices, match=exactly(message)) as caught:

@@ -122,7 +122,7 @@ def test_uploads_stay_open_while_there_are_too_few():
     for name in ("device-0", "device-1"):
         network.deliver(("up", name))
     message = (
-        "the data of at least 3 owners (z + 2) must be in the total, got 2: missing are"
+        "the data of at least 3 owners (z + 2) must be in the total, got 2: without"
         f" {', '.join(name for name in network.server.agreement.names if name not in ('device-0', 'device-1'))}"
     )
     with pytest.raises(NotEnoughDevices, match=exactly(message)):

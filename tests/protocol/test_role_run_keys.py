@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +16,7 @@ from codedfl.crypto.sealed import KEY_BYTES, RunKey
 from codedfl.errors import MessageRefused, NotEnoughDevices
 from codedfl.protocol import Device, Phase, messages, owner_list, role_key
 from codedfl.protocol import agreement as agreements
+from codedfl.protocol.agreement import seated
 from codedfl.protocol.messages import (
     SERVER,
     Complaint,
@@ -29,6 +31,7 @@ from codedfl.protocol.messages import (
 from codedfl.protocol.role_key import decode_keys
 from codedfl.protocol.schemes.role_keys import ROLE_KEYS, ROLE_SUMS
 from codedfl.solve.closed_form import ClosedForm
+from codedfl.solve.solver import Solver
 from scenario import Network, Scenario, decoded, descent, wire
 
 MANY = 20
@@ -43,7 +46,7 @@ def many(**options: object) -> Scenario:
 
 @pytest.mark.parametrize(("sums", "solver"), [(True, lambda: ClosedForm(1e-3)), (False, lambda: descent(4))])
 def test_a_device_checks_at_most_one_and_a_half_signatures_per_device(
-    monkeypatch: pytest.MonkeyPatch, sums: bool, solver: object
+    monkeypatch: pytest.MonkeyPatch, sums: bool, solver: Callable[[], Solver]
 ):
     """Everything from the invitation to the end, but the updates, of which each is checked once."""
     checks: Counter[str] = Counter()
@@ -173,7 +176,7 @@ def test_who_gives_another_key_than_it_signed_is_complained_of_and_replaced():
     def seal_for(position: int, plaintext: bytes, kind: Kind = Kind.SHARE) -> bytes:
         return honest(position, bytes(KEY_BYTES - 1) + b"9" if kind is Kind.ROLE_KEY else plaintext, kind)
 
-    session.seal_for = seal_for
+    session.seal_for = seal_for  # type: ignore[method-assign]
     network.run()
     server = network.server
     assert server.phase is Phase.FINISHED
@@ -230,8 +233,9 @@ def test_a_key_is_given_to_the_run_keys_that_co_holders_joined_with():
     true = network.server.agreement
     giver, victim = holders_of(network.server, 0)[:2]
     forged = replace(true.member(victim), run_key=RunKey(bytes(32)).public)
-    members = tuple(forged if one.name == victim else one for one in true.members)
-    lie = replace(true, members=members)
+    members = seated([forged if one.name == victim else one for one in true.members], true.run, 1)
+    roles = {one.name: true.roles[true.position(one.name)] for one in members}
+    lie = replace(true, members=members, roles=tuple(roles.values()))
     network.server._session.agreement = lie
     device = network.devices[giver]
     device.receive(from_server(network, Kind.AGREEMENT, lie.encoded))

@@ -55,7 +55,6 @@ FREE = {
     "owners: one pod less": "what is told is a sum over whole pods",
     "owners: another digest of an upload": "no answer is made of uploads; the server has them and harms its own total",
     "agreement members: run_key": "whoever seals to it checks the join; what counts is signed for the agreement",
-    "agreement members: nonce": "seats are nobody's advantage where roles are dealt; else as with a run key",
     "agreement members: signature": "as with a run key",
     "role-key-wanted: all co-holders": "they are entitled to the key, and their joins are checked",
     "role-key-wanted: nobody": "the device signs the key that it has",
@@ -200,7 +199,8 @@ def other_noise(true: RowNoise | None) -> list[RowNoise]:
 def agreements() -> Iterator[tuple[str, Message]]:
     network = stopped(Kind.AGREEMENT)
     honest = Agreement.decode(waiting(network, Kind.AGREEMENT).body)
-    assert {one.name for one in fields(honest)} == {"invitation", "members", "initial_model", "roles", "helpers"}
+    known = {"invitation", "members", "initial_model", "roles", "helpers", "blocks"}
+    assert {one.name for one in fields(honest)} == known
     for one, lie in invitations(SCENARIO):
         elsewhere = replace(honest, invitation=Invitation.decode(lie.run, lie.body))
         yield f"agreement {one}", signed(from_server(network, Kind.AGREEMENT, elsewhere.encoded))
@@ -212,6 +212,8 @@ def agreements() -> Iterator[tuple[str, Message]]:
         ("roles: one nobody holds", {"roles": tuple(0 for _ in honest.roles)}),
         ("roles: one too many", {"roles": tuple(role + 1 for role in honest.roles)}),
         ("roles: of fewer", {"roles": honest.roles[:-1]}),
+        ("blocks: two of one row", {"blocks": tuple(i // 2 % 2 for i in range(len(honest.roles)))}),
+        ("blocks: all are the reserve", {"blocks": (-1,) * len(honest.roles)}),
         ("helpers: none", {"helpers": ()}),
         ("helpers: an owner too", {"helpers": tuple(sorted({*honest.helpers, honest.position("device-3")}))}),
         ("helpers: I too", {"helpers": tuple(sorted({*honest.helpers, honest.position(ME)}))}),

@@ -35,6 +35,7 @@ SCHEMES: list[tuple[Scheme, int]] = [
     (CodedKeys(25), 25),
     (RoleKeys(1), 1),
     (RoleKeys(9), 9),
+    (RoleKeys(1, blocks=5, narrow=True), 1),
 ]
 
 
@@ -53,12 +54,14 @@ def test_two_models_agree(
     scheme: Scheme, parameter: int, sharing: SharingConvention, price: float, packets: bool
 ) -> None:
     fleet = replace(FLEET, pad_macs_per_number=price, seal_macs_per_number=price)
-    at = Conditions(fleet, sharing, chunk_bits=12_000 if packets else None)
+    # Own pads and public keys are charged in packets, to have both ways in one table.
+    at = Conditions(fleet, sharing, "restart", 12_000 if packets else None, None, "by-speed", packets, packets)
     # The slowest of one upload each varies most.
     draws, epochs = (2500, 8) if isinstance(scheme, CodedPadded) else (8000, 2) if packets else (16_000, 3)
     start, ends = epoch_end_times(scheme, SHAPE, at, epochs, Draws(draws, np.random.default_rng(5)))
-    second = Model(sharing, price, packets=packets, draws=draws, seed=6)
-    other_start, other_ends = second.run(scheme.name, parameter, epochs)
+    second = Model(sharing, price, packets=packets, draws=draws, seed=6, extras=packets)
+    dealt = {"blocks": scheme.blocks, "width": 32} if isinstance(scheme, RoleKeys) and scheme.narrow else {}
+    other_start, other_ends = second.run(scheme.name, parameter, epochs, **dealt)
     assert start.mean() == pytest.approx(other_start.mean(), rel=WITHIN)
     assert np.diff(ends, axis=1).mean() == pytest.approx(np.diff(other_ends, axis=1).mean(), rel=WITHIN)
     assert ends[:, -1].mean() == pytest.approx(other_ends[:, -1].mean(), rel=WITHIN)

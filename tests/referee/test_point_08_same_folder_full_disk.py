@@ -39,7 +39,7 @@ def test_of_two_at_once_one_is_refused_and_the_other_loses_nothing(tmp_path: Pat
     assert not list(folder.glob("*.part"))
 
 
-@pytest.mark.parametrize("command", [TRAIN, ("compare", "digits"), ("plan", "digits"), ("reproduce", "mnist")])
+@pytest.mark.parametrize("command", [TRAIN, ("compare", "digits"), ("reproduce", "mnist")])
 def test_every_command_that_writes_a_folder_keeps_it_to_itself(run: Run, command: tuple[str, ...]) -> None:
     folder = Path("same")
     used = folder / "mnist" if command[0] == "reproduce" else folder

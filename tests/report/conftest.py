@@ -13,8 +13,8 @@ from growing_run import GrowingRun, NewRun
 def new_run(tmp_path: Path) -> Iterator[NewRun]:
     made: list[GrowingRun] = []
 
-    def make(title: str = "days in hospital") -> GrowingRun:
-        made.append(GrowingRun(tmp_path, title))
+    def make(title: str = "days in hospital", **options: str) -> GrowingRun:
+        made.append(GrowingRun(tmp_path, title, **options))
         return made[-1]
 
     yield make

@@ -11,11 +11,22 @@ from codedfl.protocol.events import (
     DeviceState,
     Event,
     LiarFound,
+    Listed,
     Members,
     NamedPart,
     PhaseBegun,
 )
-from codedfl.run.event_log import EVENTS_FILE, Begun, Connected, Disconnected, EpochScored, EventLog, Finished, Uploaded
+from codedfl.run.event_log import (
+    EVENTS_FILE,
+    Begun,
+    Connected,
+    Disconnected,
+    EpochScored,
+    EventLog,
+    Finished,
+    StageBegun,
+    Uploaded,
+)
 
 NAMES = tuple(f"clinic-{i}" for i in range(1, 6))
 ROLES = (NamedPart(("clinic-1", "clinic-3", "clinic-5"), 1), NamedPart(("clinic-2", "clinic-4"), 1))
@@ -25,7 +36,7 @@ SCORES = (0.5, 0.7, 0.8, 0.84, 0.86, 0.87)
 class GrowingRun:
     """Its event log is in ``folder``. clinic-1 and 2 are fast, clinic-3 is late, clinic-4 silent, clinic-5 lies."""
 
-    def __init__(self, folder: Path, title: str = "days in hospital") -> None:
+    def __init__(self, folder: Path, title: str = "days in hospital", score_name: str = "accuracy") -> None:
         self._log = EventLog(folder / EVENTS_FILE, "wall", 1000.0, anew=False)
         self._now = 1000.0
         self._epoch = 0
@@ -35,8 +46,8 @@ class GrowingRun:
                 scheme="role-keys, z = 1",
                 solver="block-krylov",
                 epochs=6,
-                target=0.85,
-                score_name="accuracy",
+                target=0.85 if score_name == "accuracy" else None,
+                score_name=score_name,
                 n_features=40,
                 directions=2,
                 reveals_gram=False,
@@ -58,6 +69,18 @@ class GrowingRun:
             self.tell(DeviceState(name, "ready"))
         self.tell(Disconnected("clinic-4"))
         self.tell(PhaseBegun("training"))
+
+    def exchange(self, stage: str, listed: tuple[str, ...]) -> None:
+        """One total of a study, over the rows of those listed."""
+        self.tell(StageBegun(stage))
+        self.tell(Members(NAMES, "role", ROLES))
+        for name in NAMES:
+            self.tell(Connected(name))
+            self.tell(Uploaded(name, 5000))
+            self.tell(DeviceState(name, "shared"))
+        self.tell(Listed(listed))
+        self.tell(Answered("clinic-1", 1, 300))
+        self.tell(AnsweredLate("clinic-2", 1, 300))
 
     def train(self, epochs: int = 1) -> None:
         for _ in range(epochs):

@@ -7,15 +7,17 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 from page_reader import Page
 
 from codedfl.errors import InvalidInput
 from codedfl_lab.comparing.names import method_name
 from codedfl_lab.comparing.results import (
+    AtPrice,
     AtSize,
     Gain,
+    Goal,
+    Price,
     Results,
     SchemeResult,
     Speedups,
@@ -27,7 +29,6 @@ from codedfl_lab.report.beyond_page import beyond_headlines, journal_discussion
 from codedfl_lab.report.files import write_beyond_report
 from codedfl_lab.report.rows import amount, best_variants
 from codedfl_lab.report.scaling_picture import scaling_figure
-from codedfl_lab.reproduce.beyond import judge_goals
 from made_up_results import entry, made_up_results, made_up_timed, same, trace
 
 FILES = [
@@ -45,6 +46,20 @@ SCHEMES = (
     ("coded-keys", 25, "gd", 560.0, 250, 2000),
     ("coded-keys", 25, "cg", 70.0, 10, 100),
     ("one-shot", 25, "gd", 50.0, 1, 2000),
+)
+GOALS = (
+    Goal(
+        *("role keys are fast", "mnist", 0.95, "holds", "e", "role-keys", "block-krylov", "conventional", "gd", 400.0),
+        devices=1000,
+        label="role-keys, z = 1, K = 5",
+        time_s=20.0,
+        prices=(
+            AtPrice(Price(), 420.0, 390.0, 460.0),
+            AtPrice(Price(own_pads=True, public_keys=True), 103.0),
+            AtPrice(Price(2.0, whole_work=True)),
+        ),
+    ),
+    Goal("shown", "mnist", 0.95, "not judged", "e", "role-keys", "cg", "conventional", "gd", features="dct-rbf"),
 )
 LABELS = {"conventional": "conventional FL", "conventional-full-batch": "conventional FL, full batch"}
 
@@ -92,19 +107,11 @@ def made_up(schemes: list[SchemeResult] | None = None) -> Results:
         dataset="mnist, fashion-mnist",
         command="codedfl reproduce beyond",
         headline_target=None,
-        claims=tuple(judge_goals(timed(rows))),
+        claims=GOALS,
         scaling=made_up_scaling(),
         notes=("a note of the study",),
         traces=made_up_traces(rows),
     )
-
-
-def timed(rows: list[SchemeResult]) -> list[SchemeResult]:
-    """Three seeds, all alike."""
-    return [
-        replace(row, seconds=np.full((3, 4), row.time_to_target_s.median if row.seeds_reached else np.inf))
-        for row in rows
-    ]
 
 
 def made_up_scaling() -> tuple[AtSize, ...]:
@@ -203,20 +210,15 @@ def test_what_the_headline_leaves_out_follows(page: Page) -> None:
     assert "shows 100 of its 2000 directions" in text
 
 
-def test_goals_have_a_verdict_under_every_convention(page: Page) -> None:
-    """12 goals of two conventions and two packings, here all alike but for the second."""
-    assert cells_after(page, "≥ 13", 4) == ["✓ 15.0", "✓ 15.0", "✓ 15.0", "✓ 15.0"]
-    assert cells_after(page, "≥ 150", 4) == ["✗ 120", "✗ 122", "✗ 120", "✗ 122"]
-    assert "20 of 24 hold: each with its evidence" in page.texts
-
-
-def test_goals_against_a_rival_that_never_gets_there_are_not_judged() -> None:
-    schemes = [
-        replace(one, seeds_reached=0) if one.scheme == "conventional-full-batch" else one for one in made_up_schemes()
+def test_goals_have_a_verdict_and_a_figure_at_every_price(page: Page) -> None:
+    at = page.texts.index("role-keys, z = 1, K = 5, block Krylov")
+    assert page.texts[at - 1 : at + 8] == [
+        *("MNIST, 1000 devices", "role-keys, z = 1, K = 5, block Krylov", "conventional FL", "400", "✓ holds"),
+        *("20.0\u202fs", "420 (390–460)", "103", "–"),
     ]
-    judged = [claim for claim in judge_goals(timed(schemes)) if claim.rival == "conventional-full-batch"]
-    assert {claim.verdict for claim in judged} == {"not judged"}
-    assert {claim.evidence for claim in judged} == {"conventional-full-batch with cg does not reach the target"}
+    assert cells_after(page, "role-keys, CG on dct-rbf", 3) == ["conventional FL on rbf", "–", "–"]
+    assert {"headline", "own pads too, public keys too", "pads × 2, work of 48 bits"} <= set(page.texts)
+    assert "1 of 1 hold: each with its evidence" in page.texts
 
 
 def test_schemes_stand_fastest_first_in_lump_and_in_chunks(page: Page) -> None:

@@ -15,7 +15,9 @@ import pytest
 from growing_run import GrowingRun, NewRun
 
 from browser import NARROW, WIDE, Browser, a_browser
+from codedfl.report.run_page import write_run_page
 from codedfl.report.watch_server import WatchServer
+from codedfl.run.event_log import EpochScored
 
 # The share of a lane's canvas that has ink.
 INK = """
@@ -61,7 +63,7 @@ def test_the_lanes_move_while_a_run_goes_on(browser: Browser, url: str, run: Gro
     assert browser.run(INK) > 2 * before
     assert browser.text("h1") == "days in hospital"
     assert browser.run("return document.querySelectorAll('#chart polyline')[0].points.length") == 4
-    assert "clinic-5: 1 in time, 0 late, 1 missing, lied in epoch 2" in browser.run(
+    assert "clinic-5: 1 used, 0 spare, 1 not needed, lied in epoch 2" in browser.run(
         "return [...document.querySelectorAll('#rows canvas')].map((c) => c.getAttribute('aria-label'))"
     )
     assert "At most 6 of 40 directions" in browser.text("#knows")
@@ -72,6 +74,43 @@ def test_the_lanes_move_while_a_run_goes_on(browser: Browser, url: str, run: Gro
     run.finish("a device is missing")
     browser.wait_for("return document.getElementById('status-text').textContent.startsWith('ended')")
     assert browser.text("#status-text") == "ended after 4 epochs: a device is missing"
+
+
+@pytest.mark.hospitals
+@pytest.mark.nightly
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_a_linear_study_has_no_words_about_epochs(browser: Browser, url: str, run: GrowingRun, width: int):
+    run.exchange("gram", ("clinic-1", "clinic-2", "clinic-3"))
+    run.finish()
+    browser.open(url, width)
+    browser.wait_for("return document.querySelectorAll('#rows tr').length === 5")
+    seen = browser.run("return document.body.innerText")
+    for word in ("late", "missing", "waiting", "epoch", "spare", "not needed"):
+        assert word not in seen, word
+    assert seen.count("in the total") == 4 and seen.count("left out with its pod") == 2
+    assert browser.faults() == []
+
+
+@pytest.mark.hospitals
+@pytest.mark.nightly
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_the_axis_is_that_of_the_score_and_not_of_the_first_epoch(
+    browser: Browser, tmp_path: Path, new_run: NewRun, width: int
+):
+    run = new_run(score_name="R^2")
+    run.share()
+    for epoch, score in enumerate((-83.0, -2.0, 0.1, 0.19), start=1):
+        run.tell(EpochScored(epoch, 2, score, 0, 0))
+    run.finish()
+    browser.open(write_run_page(tmp_path).as_uri(), width)
+    browser.wait_for("return document.querySelectorAll('#chart polyline').length === 1")
+    ticks = browser.run(
+        "return [...document.querySelectorAll('#chart text[text-anchor=end]')].map((t) => +t.textContent)"
+        ".filter((v) => !isNaN(v))"
+    )
+    assert -0.25 <= min(ticks) <= 0 and max(ticks) <= 0.3
+    assert "Scores below -0.250 are drawn at the lower edge" in browser.text("#chart")
+    assert browser.faults() == []
 
 
 @pytest.mark.nightly
@@ -111,11 +150,11 @@ def test_without_a_mouse_and_without_eyes(browser: Browser, url: str, run: Growi
     assert browser.run("return document.getElementById('only').checked")
     heard = browser.heard()
     assert ("heading", "days in hospital") in heard and ("progressbar", "epochs done") in heard
-    assert ("checkbox", "only those with late or missing answers, or lies") in heard
+    assert ("checkbox", "only those with spare, unneeded or wrong answers") in heard
     images = [name for role, name in heard if role in ("img", "image")]
-    assert "clinic-4: 0 in time, 0 late, 3 missing" in images
+    assert "clinic-4: 0 used, 0 spare, 3 not needed" in images
     assert any(name.startswith("accuracy from 50.0 % to 80.0 %") for name in images), images
-    assert ("rowheader", "the server alone") in heard and ("columnheader", "late") in heard
+    assert ("rowheader", "the server alone") in heard and ("columnheader", "spare") in heard
 
 
 @pytest.mark.nightly

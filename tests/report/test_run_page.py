@@ -90,6 +90,21 @@ def test_the_stages_of_a_study_are_told_apart(tmp_path: Path, new_run: NewRun):
     assert (state.look().score, view.scored_rows) == (0.75, 86)
 
 
+@pytest.mark.hospitals
+def test_whose_rows_are_in_the_model_is_said(tmp_path: Path, new_run: NewRun):
+    """A linear study has no epochs: nobody is waiting, late or missing in it."""
+    run = new_run()
+    run.exchange("cells", ("clinic-1", "clinic-2", "clinic-3", "clinic-4", "clinic-5"))
+    state = RunState(tmp_path)
+    assert [device.in_total for device in state.look().devices] == [None] * 5
+    run.exchange("gram", ("clinic-1", "clinic-2", "clinic-3"))
+    view = state.look()
+    assert [device.in_total for device in view.devices] == [True] * 3 + [False] * 2
+    assert not view.trains
+    assert [(one.in_time, one.late, one.missing) for one in view.devices] == [(0, 0, 0)] * 5
+    assert min(device.bytes for device in view.devices) == 10_000
+
+
 def test_a_line_that_is_being_written_waits(tmp_path: Path, new_run: NewRun):
     new_run().share()
     path = tmp_path / "events.jsonl"

@@ -84,7 +84,7 @@ def test_a_simulated_run_tells_what_can_be_seen_and_nothing_secret(scheme: Coded
     assert events[-1]["outcome"] == "complete"
 
     whole = (tmp_path / EVENTS_FILE).read_text()
-    assert len(drawn.given) > 20, "keys, nonces and seeds were drawn"
+    assert len(drawn.given) > 20, "keys and seeds were drawn"
     for secret in drawn.given:
         assert secret.hex() not in whole and base64.b64encode(secret).decode().rstrip("=") not in whole
         assert ", ".join(map(str, secret)) not in whole
@@ -95,7 +95,7 @@ def test_a_simulated_run_tells_what_can_be_seen_and_nothing_secret(scheme: Coded
 def test_every_field_is_a_number_a_name_or_a_list_of_names():
     """What could hold a secret is not even a type of the schema: no bytes, no arrays, no bag of anything."""
     allowed = ("str", "int", "bool", "float", "float | None", "tuple[str, ...]", "tuple[int, int, int]")
-    closed = ("Clock", "Literal['role', 'group']", "tuple[NamedPart, ...]", 'Literal["role", "group"]')
+    closed = ("Clock", "Literal['role', 'cell', 'group']", "tuple[NamedPart, ...]", 'Literal["role", "cell", "group"]')
     for kind in Event.known:
         assert {one.type for one in fields(kind)} <= {*allowed, *closed}, kind
 

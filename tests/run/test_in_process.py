@@ -102,7 +102,7 @@ def test_too_few_devices_keep_the_model_so_far(epoch_of_loss: int, alpha: int):
     missing = [name for name in scenario.names if name not in alive]
     assert str(caught.value) == (
         f"epoch {epoch_of_loss} needs {needed} answers (D - alpha + 1) but only {len(alive)} devices are alive:"
-        f" 1 more needed, missing are {', '.join(missing)}"
+        f" 1 more needed, without {', '.join(missing)}"
     )
     assert caught.value.missing == tuple(missing)
     if epoch_of_loss == 1:

@@ -120,7 +120,10 @@ def test_a_device_without_a_table_costs_its_pod():
         return rehearse(ready, np.random.default_rng(0)).findings
 
     same_findings(found(tuple(name for name in NAMES if name != "clinic-5")), found(NAMES[:4]))
-    message = "at least 3 owners in whole pods must take part, got 0; not taking part: clinic-2, clinic-3, clinic-6"
+    message = (
+        "at least 3 owners in whole pods must take part (least_participants of the study file), got 0; not taking part:"
+        " clinic-2, clinic-3, clinic-6"
+    )
     with pytest.raises(NotEnoughDevices, match=exactly(message)):
         found(("clinic-0", "clinic-1", "clinic-4", "clinic-5"))
 

@@ -14,12 +14,13 @@ from codedfl.exact.ring import Ring
 from codedfl.protocol.schemes.coded_keys import CodedKeys, OneShot
 from codedfl.protocol.schemes.coded_padded import CodedPadded
 from codedfl.protocol.schemes.registry import SCHEMES, coded_scheme
+from codedfl.protocol.schemes.role_keys import RoleKeys
 from codedfl.solve.descent import GradientDescent, StepSchedule
 from codedfl_lab.baselines.coded_fedl import CodedFedL, _wishart_root
 from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBatch
 from codedfl_lab.baselines.drop_slowest import DropSlowest
 from codedfl_lab.comparing.simulator import simulate, trajectory
-from codedfl_lab.costs.coded import mask_macs
+from codedfl_lab.costs.coded import held_numbers, mask_macs
 from codedfl_lab.costs.times import Conditions, Descent, Draws, Training, WorkShape, epoch_end_times
 from codedfl_lab.costs.times import models as models_of
 from codedfl_lab.fleet.fleet import Fleet
@@ -108,6 +109,31 @@ def test_the_ring_of_the_run_decides_how_long_it_takes(scheme):
     short, long = (epoch_end_times(scheme, shape, at, 2, Draws(50, np.random.default_rng(0))) for shape in shapes)
     np.testing.assert_allclose(long[0], 1.5 * short[0])
     np.testing.assert_allclose(long[1], 1.5 * short[1])
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 5])
+def test_a_holder_expands_the_pairs_of_its_rows(blocks):
+    """Of a symmetric pad every number once that has a row or a column in its block, and its rows of the constant."""
+    d, c = 20, 3
+    rows = range(d // blocks)
+    pairs = {frozenset((i, j)) for i in rows for j in range(d)}
+    held = held_numbers(RoleKeys(1, blocks=blocks), WorkShape(d, c, np.full(10, 5)), 10)
+    assert held.tolist() == [len(pairs) + len(rows) * c] * 10
+    reserve = held_numbers(RoleKeys(1, holders=8, blocks=2, reserve=1), WorkShape(d, c, np.full(10, 5)), 10)
+    assert reserve.tolist() == [270, 270] + 6 * [185] + [0, 0]
+
+
+@pytest.mark.parametrize("scheme", [CodedPadded(2), CodedKeys(8), RoleKeys(1), RoleKeys(1, blocks=2, narrow=True)])
+def test_own_pads_and_public_keys_are_charged_to_all_alike(scheme):
+    """Before the run in the headline, whatever the scheme; charged, they can only take longer."""
+    shape, fleet = WorkShape(200, 10, np.full(10, 240)), PAPER.scaled_to(10)
+
+    def start(at: Conditions) -> float:
+        return float(epoch_end_times(scheme, shape, at, 1, Draws(50, np.random.default_rng(0)))[0].mean())
+
+    usual = start(Conditions(fleet))
+    assert start(Conditions(fleet, own_pads_charged=True)) > usual
+    assert start(Conditions(fleet, public_keys_charged=True)) > usual
 
 
 def test_a_simulated_run_takes_its_bits_from_its_own_ring():

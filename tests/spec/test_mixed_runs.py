@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,8 @@ from spec import coded_padded, parties, role_keys, wire
 
 D, FEATURES, OUTPUTS, EPOCHS = 4, 3, 2, 4
 NAMES = [f"device-{i}" for i in range(D)]
-SECRETS = {name: bytes([i + 1]) * 32 for i, name in enumerate(NAMES)}
+MORE = [*NAMES, "device-4", "device-5"]
+SECRETS = {name: bytes([i + 1]) * 32 for i, name in enumerate(MORE)}
 SERVER_SECRET = b"s" * 32
 MIXES = [set(mix) for size in range(D + 1) for mix in itertools.combinations(NAMES, size)]
 
@@ -38,6 +39,9 @@ class Scheme:
     colluders: int
     receive: Callable[[parties.Device, bytes], list[bytes]]
     run: Callable[[parties.Server, wire.Parameters, SolverForSpec], None]
+    names: Sequence[str] = tuple(NAMES)
+    blocks: int = 1
+    reserve: int = 0
 
     @property
     def plan(self) -> RunPlan:
@@ -45,7 +49,7 @@ class Scheme:
         parameters = Parameters(
             self.sharing.name, self.alpha, FEATURES, OUTPUTS, bounds, epochs=EPOCHS, colluders=self.colluders
         )
-        return RunPlan(self.sharing, parameters, tuple(NAMES))
+        return RunPlan(self.sharing, parameters, tuple(self.names), blocks=self.blocks, reserve=self.reserve)
 
     @property
     def parameters(self) -> wire.Parameters:
@@ -77,15 +81,31 @@ SCHEMES = {
         1,
         1,
         role_keys.receive,
-        lambda server, p, asks: role_keys.run(
-            server, p, asks, {name: cell.role for name, cell in deal_cells(NAMES, 2).items()}
-        ),
+        lambda server, p, asks: role_keys.run(server, p, asks, {**deal_cells(NAMES, 2)}),
+    ),
+    "role-keys in two blocks": Scheme(
+        ROLE_KEYS,
+        1,
+        1,
+        role_keys.receive,
+        lambda server, p, asks: role_keys.run(server, p, asks, {**deal_cells(NAMES, 2, 2)}),
+        blocks=2,
+    ),
+    "role-keys in blocks with a reserve": Scheme(
+        ROLE_KEYS,
+        1,
+        1,
+        role_keys.receive,
+        lambda server, p, asks: role_keys.run(server, p, asks, {**deal_cells(MORE, 2, 2, 1)}),
+        MORE,
+        blocks=2,
+        reserve=1,
     ),
 }
 
 
 def rows(name: str) -> tuple[np.ndarray, np.ndarray]:
-    drawn = np.random.default_rng(NAMES.index(name))
+    drawn = np.random.default_rng(MORE.index(name))
     return drawn.uniform(-1, 1, (5, FEATURES)), drawn.uniform(-1, 1, (5, OUTPUTS))
 
 
@@ -100,7 +120,7 @@ def scheme(request: pytest.FixtureRequest) -> Scheme:
 
 @pytest.fixture(scope="module")
 def model(scheme: Scheme) -> np.ndarray:
-    return run_in_process(scheme.package_server(), [scheme.package_device(name) for name in NAMES])
+    return run_in_process(scheme.package_server(), [scheme.package_device(name) for name in scheme.names])
 
 
 @pytest.mark.parametrize("of_spec", MIXES, ids=lambda mix: f"{len(mix)} of the specification")
@@ -109,7 +129,7 @@ def test_the_package_s_server(scheme: Scheme, of_spec: set[str], model: np.ndarr
         SpecDeviceInPackage(scheme.spec_device(name), scheme.receive)
         if name in of_spec
         else scheme.package_device(name)
-        for name in NAMES
+        for name in scheme.names
     ]
     np.testing.assert_array_equal(run_in_process(scheme.package_server(), devices), model)
 
@@ -123,7 +143,7 @@ def test_the_specification_s_server(scheme: Scheme, of_spec: set[str], model: np
         device = scheme.package_device(name)
         return lambda data: [sent.data for sent in device.receive(data).outgoing]
 
-    server = parties.Server(SERVER_SECRET, {name: line(name) for name in NAMES}, random.Random(7).randbytes)
+    server = parties.Server(SERVER_SECRET, {name: line(name) for name in scheme.names}, random.Random(7).randbytes)
     asks = SolverForSpec(solver(), FEATURES, OUTPUTS)
     scheme.run(server, scheme.parameters, asks)
     np.testing.assert_array_equal(asks.solver.model, model)

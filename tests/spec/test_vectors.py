@@ -14,6 +14,7 @@ from codedfl.crypto import pads, sealed
 from codedfl.crypto.sealed import Identity, RunKey
 from codedfl.exact.fixed_point import Bounds, FixedPoint
 from codedfl.exact.ring import Ring
+from codedfl.exact.row_blocks import RowBlocks
 from codedfl.protocol.agreement import Agreement, Invitation, Member, Parameters
 from codedfl.protocol.messages import Commitments, Kind, Message, pack_list
 from spec import make_vectors, wire
@@ -68,10 +69,20 @@ def test_rounding(case: dict[str, Any]) -> None:
     assert (integers.tolist(), update_bits) == (case["update"], case["update_bits"])
 
 
+@pytest.mark.parametrize("case", cases("row_blocks"))
+def test_row_blocks(case: dict[str, Any]) -> None:
+    rows, columns = np.triu_indices(case["d"])
+    laid_out = RowBlocks(case["d"], case["blocks"]).by_pairs(np.stack([rows, columns]))
+    assert laid_out.T.tolist() == case["entries"]
+
+
 @pytest.mark.parametrize("case", cases("pads"))
 def test_pads(case: dict[str, Any]) -> None:
     ring, seed, run = Ring(tuple(case["primes"])), bytes.fromhex(case["seed"]), bytes.fromhex(case["run"])
-    packed = ring.pack(pads.expand(ring, seed, run, case["label"], case["count"]))
+    total, (a, b) = ring.zeros(case["count"]), case.get("pair", (0, 0))
+    pads.add_pieces(ring, total, {(a, b): slice(0, case["count"])}, [(1, seed)], run, case["label"])
+    packed = ring.pack(total)
+    assert (a, b) != (0, 0) or packed == ring.pack(pads.expand(ring, seed, run, case["label"], case["count"]))
     assert case.get("packed", packed.hex()) == packed.hex()
     assert case.get("sha256", "") in ("", hashlib.sha256(packed).hexdigest())
 
@@ -99,9 +110,9 @@ def test_agreements() -> None:
     assert message.encode().hex() == case["invitation"]
     members = []
     for name in "abcde":
-        identity, run_key, nonce = Identity(secret(name)), RunKey(secret(f"key {name}")), secret(f"nonce {name}", 16)
-        signature = identity.sign(invitation.join_statement(name, run_key.public, nonce))
-        members.append(Member(name, identity.public, run_key.public, nonce, signature))
+        identity, run_key = Identity(secret(name)), RunKey(secret(f"key {name}"))
+        signature = identity.sign(invitation.join_statement(name, run_key.public))
+        members.append(Member(name, identity.public, run_key.public, signature))
     agreed = Agreement.freeze(invitation, members)
     assert (list(agreed.names), agreed.encoded.hex(), agreed.hash.hex()) == (
         case["seats"],

@@ -42,7 +42,8 @@ def test_on_the_papers_fleet_role_keys_win(paper_plan):
     best = paper_plan.best
     assert best.scheme == "role-keys"
     assert best.server_sees == "the total only"
-    assert best.parameters == {"z": 1, "holders": 0, "blocks": 1, "reserve": 0, "spare": 0, "narrow": False}
+    assert best.parameters == {"z": 1, "holders": 0, "blocks": 2, "reserve": 0, "spare": 0, "narrow": True}
+    assert "any 1 of the devices may fail" in paper_plan.why()
     assert (best.exposed_to_server, best.exposed_by_one) == (0, 0)
     assert best.gram_directions == min(D, 10 * best.epochs)
     assert "Conventional FL needs" in paper_plan.why()
@@ -138,7 +139,27 @@ def test_the_plan_for_just_so_many_colluders_is_tried(quick):
     """Three are not among the usual candidates."""
     assert {plan.colluders for plan in quick.plans if plan.scheme == "role-keys"} == {1, 2, 4}
     made = planned(solvers=("cg",), draws=5, limits=Limits(colluders=3))
-    assert full_name(made.best) == "role-keys, z = 3, CG"
+    assert full_name(made.best) == "role-keys, z = 3, 32 bits, CG"
+
+
+def test_it_tries_blocks_and_32_bits_for_random_features_only(quick):
+    ours = [one.parameters for one in quick.plans if one.scheme == "role-keys"]
+    assert {(one["blocks"], one["narrow"]) for one in ours} == {(1, False), (1, True), (2, True)}
+    columns = make_problem(datasets.load("digits"), n_devices=10, features="linear")
+    table = plan(columns, Conditions(PAPER), 0.5, search=Search(["cg"], draws=3))
+    narrow = {one.parameters["narrow"] for one in table.everything if one.scheme == "role-keys"}
+    assert narrow == {False}, "never for a table's own columns"
+
+
+def test_surviving_failures_is_a_limit():
+    """Five holders per role in two blocks survive one failure; three of them with all rows and two others, three."""
+    made = planned(solvers=("block-krylov",), draws=5, limits=Limits(survive=3))
+    assert all(one.failures_survived >= 3 for one in made.plans)
+    assert {one.parameters["reserve"] for one in made.plans if one.parameters.get("blocks") == 2} == {3}
+    left_out = {full_name(one): why for one, why in made.left_out}
+    assert left_out["role-keys, z = 4, 32 bits, block Krylov"] == ["it survives 1 failures, fewer than 3"]
+    with pytest.raises(InvalidInput, match=r"^survive must be zero or positive, got -1$"):
+        Limits(survive=-1)
 
 
 def test_too_many_colluders_are_refused():

@@ -9,12 +9,14 @@ from typing import Any
 from codedfl_lab.comparing.results import (
     NOT_WRITTEN,
     SCHEMA,
+    AtPrice,
     AtSize,
     Claim,
     Exposure,
     Gain,
     Goal,
     PaperValue,
+    Price,
     Results,
     Sensitivity,
 )
@@ -22,7 +24,7 @@ from made_up_results import entry, made_up_results, made_up_timed
 
 GOAL = Goal(
     *("s", "mnist", 0.95, "holds", "e", "coded-keys", "cg", "conventional", "gd", 100.0),
-    speedup=121.0,
+    prices=(AtPrice(Price(), 121.0, 90.0, 150.0), AtPrice(Price(2.0, own_pads=True))),
     sharing="authors",
     charged=True,
 )

@@ -2,8 +2,10 @@
 
 from codedfl.analyses.analysis import ANALYSES, Finding, NotFound, Totals, register_analysis
 from codedfl.analyses.cells import CellCounts, merge_rare
-from codedfl.analyses.inference import Inference
-from codedfl.analyses.linear import LinearTotal
+from codedfl.analyses.glm import GlmFinding
+from codedfl.analyses.inference import Inference, LeastSquaresFit
+from codedfl.analyses.linear import LassoPath, LinearTotal
+from codedfl.analyses.robust import InferenceFinding
 from codedfl.analyses.scoring import ClassScore, NumberScore
 from codedfl.analyses.study_analysis import Answer, LinearFinding, StudyFindings, conduct, refit
 
@@ -13,7 +15,11 @@ __all__ = [
     "CellCounts",
     "ClassScore",
     "Finding",
+    "GlmFinding",
     "Inference",
+    "InferenceFinding",
+    "LassoPath",
+    "LeastSquaresFit",
     "LinearFinding",
     "LinearTotal",
     "NotFound",

@@ -6,8 +6,9 @@ device. A count of devices is enough when all colluders know their own part of i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from codedfl.contract.study import Study, StudyColumn, factors_of
 from codedfl.data.columns import CategoryColumn
 from codedfl.errors import InvalidInput
 from codedfl.statistics.cells import Cells, cell_sizes
+from codedfl.typing import JsonObject
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,54 @@ class Count:
         )
 
 
+@dataclass(frozen=True)
+class Clipping:
+    """How many values of each column, and of the target, lay beyond their ranges, and of how many rows.
+
+    A clipped tail moves coefficients by many standard errors, and one clipped value can hide that columns depend on
+    each other, so inference stops where a study does not allow it.
+
+    Examples
+    --------
+    >>> from codedfl.analyses.cells import Clipping
+    >>> Clipping(480, {"crp": 12, "cost": 2}).words(smallest_cell=5)
+    'crp 12, cost <5 of 480 rows'
+    """
+
+    rows: int = 0
+    values: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def from_dict(cls, saved: Any) -> Clipping:
+        """What ``dataclasses.asdict`` made of it."""
+        return cls(int(saved["rows"]), {str(name): int(count) for name, count in saved["values"].items()})
+
+    def words(self, smallest_cell: int) -> str:
+        """For people; "" if nothing was clipped. Few are not counted out."""
+        shown = (f"{name} {count}" for name, count in self._shown(smallest_cell).items())
+        return f"{', '.join(shown)} of {self.rows} rows" if self.values else ""
+
+    def to_dict(self, smallest_cell: int) -> JsonObject:
+        """For JSON, likewise."""
+        return {"rows": self.rows, "values": self._shown(smallest_cell)}
+
+    def _shown(self, smallest_cell: int) -> dict[str, int | str]:
+        return {name: count if count >= smallest_cell else f"<{smallest_cell}" for name, count in self.values.items()}
+
+    def objection(self, study: Study, columns: Collection[str] | None = None) -> str:
+        """Why these columns with the target allow no inference; "" if they do. None are all columns."""
+        taken = [one for one in study.columns if columns is None or one.column.name in columns]
+        used = {study.target.name}.union(*({one.column.name, *(f.column for f in factors_of(one))} for one in taken))
+        for name, count in self.values.items():
+            if name in used and count > study.most_clipped * self.rows:
+                return (
+                    f"clipped values of {name!r} must be at most {study.most_clipped:g} of its rows (most_clipped), got"
+                    f" {self.words(study.smallest_cell)}: a clipped tail moves coefficients; give it a wider range, or"
+                    " allow it by most_clipped"
+                )
+        return ""
+
+
 class CellCounts:
     """The total of ``cells`` by name.
 
@@ -54,9 +104,9 @@ class CellCounts:
     >>> from codedfl.data.columns import NumberColumn
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
     >>> study = Study("stays", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3)
-    >>> found = CellCounts(study, [80, 0, 79, 3, 0, 3, 20, 0, 20, 3, 0, 3, 3, 3])
-    >>> found.rows, found.varies
-    (Count(rows=80, devices=3, held_out_rows=20, held_out_devices=3), [3, 3])
+    >>> found = CellCounts(study, [80, 0, 79, 3, 0, 3, 20, 0, 20, 3, 0, 3, 3, 3, 6, 0, 0])
+    >>> found.rows, found.varies, found.clipped
+    (Count(rows=80, devices=3, held_out_rows=20, held_out_devices=3), [3, 3], Clipping(rows=100, values={'age': 6}))
     """
 
     def __init__(self, study: Study, total: Sequence[int]) -> None:
@@ -71,7 +121,12 @@ class CellCounts:
         self.rows = cells[0][0]
         self.columns = cells[1 : 1 + n_columns]
         self.classes = [one for part in cells[1 + n_columns :] for one in part]
-        self.varies = list(total[4 * sum(sizes) :])
+        varies, clipped = np.array(total[4 * sum(sizes) : -1]).reshape(2, -1).tolist()
+        self.varies: list[int] = varies
+        names = (*(one.column.name for one in study.columns), study.target.name)
+        values = {name: count for name, count in zip(names, clipped, strict=True) if count}
+        self.clipped = Clipping(self.rows.rows + self.rows.held_out_rows, values)
+        self.left_out = total[-1]
 
 
 def merge_rare(study: Study, total: Sequence[int]) -> Merged:
@@ -89,7 +144,7 @@ def merge_rare(study: Study, total: Sequence[int]) -> Merged:
     >>> ward = StudyColumn(CategoryColumn("ward", ("a", "b", "c", "d")))
     >>> study = Study("stays", (ward,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3, held_out=0.0)
     >>> counts, devices, none = [90, 50, 30, 6, 4], [3, 3, 3, 3, 2], [0] * 5
-    >>> merge_rare(study, [*counts, *devices, *none, *none, 3, 3])
+    >>> merge_rare(study, [*counts, *devices, *none, *none, 3, 3, 0, 0, 0])
     ((2, 3),)
     """
     counts = CellCounts(study, total)
@@ -183,7 +238,7 @@ def no_score(study: Study, counts: CellCounts, least: int = 0) -> str:
     >>> from codedfl.data.columns import NumberColumn
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
     >>> study = Study("stays", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3)
-    >>> no_score(study, CellCounts(study, [80, 0, 79, 3, 0, 3, 20, 0, 20, 2, 0, 2, 3, 3]))
+    >>> no_score(study, CellCounts(study, [80, 0, 79, 3, 0, 3, 20, 0, 20, 2, 0, 2, 3, 3, 0, 0, 0]))
     'held-out rows must be at least 5 on at least 3 devices, got fewer'
     """
     least, devices = max(least, study.smallest_cell), study.colluders + 2

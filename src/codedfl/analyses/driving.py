@@ -7,9 +7,12 @@ give to ``drive``, and in nothing else.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
+from codedfl.analyses.cells import Clipping
 from codedfl.analyses.study_analysis import Answer, StudyFindings, conduct
+from codedfl.contract.merging import Merged
 from codedfl.contract.study import Study
 from codedfl.errors import InvalidInput
 from codedfl.statistics import Ask
@@ -29,14 +32,14 @@ def drive(study: Study, answer: Callable[[Ask], Answer]) -> StudyFindings:
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
     >>> study = Study("stays", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3, held_out=0.0)
     >>> totals = {
-    ...     "cells": [30, 0, 30, 3, 0, 3, 0, 0, 0, 0, 0, 0, 3, 3],
+    ...     "cells": [30, 0, 30, 3, 0, 3, 0, 0, 0, 0, 0, 0, 3, 3, 0, 0, 0],
     ...     "gram": [30, 0, 0, 2000, 2000, 2000],
     ... }
     >>> found = drive(study, lambda ask: totals[ask.statistic])
     >>> found.rows
     30
     >>> read_total(study, total_json(study, found))
-    ([30, 0, 0, 2000, 2000, 2000], ())
+    ([30, 0, 0, 2000, 2000, 2000], (), Clipping(rows=30, values={}))
     """
     analysis = conduct(study)
     ask = next(analysis)
@@ -55,7 +58,8 @@ def findings_json(study: Study, findings: StudyFindings) -> JsonObject:
     --------
     See ``drive``, which makes the findings.
     """
-    return {"study": study.name, "edition": study.edition, "digest": study.digest().hex(), **findings.to_dict()}
+    of_study: JsonObject = {"study": study.name, "edition": study.edition, "digest": study.digest().hex()}
+    return {**of_study, **findings.to_dict(), "clipped": findings.clipped.to_dict(study.smallest_cell)}
 
 
 def total_json(study: Study, findings: StudyFindings) -> JsonObject:
@@ -66,11 +70,12 @@ def total_json(study: Study, findings: StudyFindings) -> JsonObject:
     See ``drive``.
     """
     numbers = [str(one) for one in findings.total]  # beyond what JSON's readers take for whole numbers
-    return {"digest": study.digest().hex(), "merged": [list(one) for one in findings.merged], "gram": numbers}
+    merged = [list(one) for one in findings.merged]
+    return {"digest": study.digest().hex(), "merged": merged, "gram": numbers, "clipped": asdict(findings.clipped)}
 
 
-def read_total(study: Study, content: Any) -> tuple[list[int], tuple[tuple[int, ...], ...]]:
-    """What ``total_json`` made: the integers, and what was merged; those of another study are refused.
+def read_total(study: Study, content: Any) -> tuple[list[int], Merged, Clipping]:
+    """What ``total_json`` made: the integers, what was merged and clipped; those of another study are refused.
 
     Examples
     --------
@@ -81,8 +86,9 @@ def read_total(study: Study, content: Any) -> tuple[list[int], tuple[tuple[int, 
             raise InvalidInput(
                 f"the total must be of this study, {study.digest().hex()[:16]}, got one of {content['digest'][:16]}"
             )
-        return [int(one) for one in content["gram"]], tuple(tuple(map(int, one)) for one in content["merged"])
-    except (KeyError, TypeError, ValueError) as error:
+        merged = tuple(tuple(map(int, one)) for one in content["merged"])
+        return [int(one) for one in content["gram"]], merged, Clipping.from_dict(content["clipped"])
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         if isinstance(error, InvalidInput):
             raise
         raise InvalidInput(f"the total must be a file that a study wrote, got {error!r:.80}") from None

@@ -1,4 +1,4 @@
-"""Coefficients with standard errors, t and p values: what ordinary least squares found.
+"""Coefficients with their covariance, and all that follows: standard errors, tests, contrasts, predictions, a table.
 
 The rows are the gridded rows of all devices together, and the totals are exact, so the numbers are those that a
 statistics program prints for the pooled table. There is no penalty: a ridge has no such standard errors.
@@ -6,8 +6,13 @@ statistics program prints for the pooled table. There is no penalty: a ridge has
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+import math
+import textwrap
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from types import ModuleType
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -15,119 +20,376 @@ from codedfl.errors import InvalidInput
 from codedfl.typing import Floats, JsonObject
 
 CONSTANT = "constant"
-_NAME = 21  # letters of a name in the table, which then fits 80 columns
+WIDTH = 79  # columns of a summary
+_NAME = 21  # letters of a name in the table, which then fits
+
+
+class Fit(Protocol):
+    """What a kind of model says of itself as a whole, beside its coefficients.
+
+    title: the model's name, for the head of a table.
+
+    Examples
+    --------
+    See ``LeastSquaresFit``, which is one.
+    """
+
+    title: ClassVar[str]
+
+    @property
+    def rows(self) -> int:
+        """Rows that the model was made of."""
+
+    def facts(self) -> list[tuple[str, str]]:
+        """Names and values for the head of a table, the most important first."""
+
+    def to_dict(self) -> JsonObject:
+        """For JSON."""
+
+
+@dataclass(frozen=True)
+class LeastSquaresFit:
+    """Ordinary least squares with a constant, as a whole.
+
+    target: the name of what is predicted.
+    rows, columns: how many rows, and how many coefficients beside the constant.
+    r_squared: share of the target's variance that is explained.
+    residual_deviation: root of the residual sum of squares per degree of freedom.
+
+    Examples
+    --------
+    >>> from codedfl.analyses import LeastSquaresFit
+    >>> fit = LeastSquaresFit("days", rows=100, columns=1, r_squared=0.4, residual_deviation=2.0)
+    >>> fit.freedom, round(fit.f, 4), round(fit.aic, 3)
+    (98, 65.3333, 424.397)
+    """
+
+    target: str
+    rows: int
+    columns: int
+    r_squared: float
+    residual_deviation: float
+
+    title: ClassVar[str] = "Ordinary least squares"
+
+    @property
+    def freedom(self) -> int:
+        """Degrees of freedom of the residuals."""
+        return self.rows - self.columns - 1
+
+    @property
+    def adjusted_r_squared(self) -> float:
+        """R^2 per degree of freedom."""
+        return 1.0 - (1.0 - self.r_squared) * (self.rows - 1) / self.freedom
+
+    @property
+    def f(self) -> float:
+        """F of all columns together, against the constant alone."""
+        return self.r_squared / self.columns / ((1.0 - self.r_squared) / self.freedom)
+
+    @property
+    def f_p(self) -> float:
+        """P value of ``f``."""
+        return float(distributions().f.sf(self.f, self.columns, self.freedom))
+
+    @property
+    def log_likelihood(self) -> float:
+        """Of normal residuals, at its maximum."""
+        log_squares = 2 * math.log(self.residual_deviation) + math.log(2 * math.pi * self.freedom / self.rows)
+        return -self.rows / 2 * (log_squares + 1)
+
+    @property
+    def aic(self) -> float:
+        """Akaike's criterion; the deviation is not counted as a parameter, as statsmodels has it."""
+        return 2 * (self.columns + 1) - 2 * self.log_likelihood
+
+    @property
+    def bic(self) -> float:
+        """Schwarz's criterion, likewise."""
+        return math.log(self.rows) * (self.columns + 1) - 2 * self.log_likelihood
+
+    def facts(self) -> list[tuple[str, str]]:
+        """As statistics programs list them."""
+        return [
+            ("Target", self.target),
+            ("R^2", f"{self.r_squared:.4f}"),
+            ("Rows", str(self.rows)),
+            ("Adjusted R^2", f"{self.adjusted_r_squared:.4f}"),
+            ("Degrees of freedom", str(self.freedom)),
+            ("F", f"{self.f:.4g} on {self.columns}"),
+            ("Residual deviation", f"{self.residual_deviation:.4g}"),
+            ("P(F)", f"{self.f_p:.3g}"),
+            ("Log-likelihood", f"{self.log_likelihood:.6g}"),
+            ("AIC, BIC", f"{self.aic:.6g}, {self.bic:.6g}"),
+        ]
+
+    def to_dict(self) -> JsonObject:
+        """All of it."""
+        names = ("freedom", "adjusted_r_squared", "f", "f_p", "log_likelihood", "aic", "bic")
+        return {"model": self.title, **asdict(self), **{name: getattr(self, name) for name in names}}
+
+
+class JointTest(NamedTuple):
+    """The hypothesis that several coefficients are all zero, such as all levels of a category.
+
+    statistic: F, with ``among`` and ``freedom`` degrees of freedom; an infinite ``freedom`` is chi^2 / ``among``.
+
+    Examples
+    --------
+    See ``Inference``.
+    """
+
+    names: tuple[str, ...]
+    statistic: float
+    among: int
+    freedom: float
+    p: float
+
+    def __str__(self) -> str:
+        freedom = f"{self.among}" if math.isinf(self.freedom) else f"{self.among}, {self.freedom:g}"
+        return f"{', '.join(self.names)}: F({freedom}) = {self.statistic:.4g}, p = {self.p:.3g}"
+
+
+class Contrast(NamedTuple):
+    """A weighted sum of coefficients, with its error and interval.
+
+    Examples
+    --------
+    See ``Inference``.
+    """
+
+    estimate: float
+    standard_error: float
+    t: float
+    p: float
+    low: float
+    high: float
+
+
+class Prediction(NamedTuple):
+    """Expected values of rows with their errors and intervals.
+
+    Examples
+    --------
+    See ``Inference``.
+    """
+
+    mean: Floats
+    standard_error: Floats
+    low: Floats
+    high: Floats
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Inference:
-    """Ordinary least squares in the units of the columns; the first coefficient is the constant.
+    """Coefficients in the units of the columns; the first is the constant.
 
     Attributes
     ----------
     names : tuple of str
-    coefficients, standard_errors, t, p : ndarray
-        p values are two-sided, of the hypothesis that the coefficient is zero.
-    low, high : ndarray
-        Ends of the confidence intervals at ``level``.
+    coefficients : ndarray
     covariance : ndarray
         Of the coefficients.
-    rows : int
-    r_squared, adjusted_r_squared, residual_deviation : float
+    freedom : float
+        Degrees of freedom of Student's distribution; infinite is the normal one.
+    fit : Fit
+        What is said of the model as a whole.
+    references : tuple of (str, str)
+        Each category with the level that the others are compared with.
     level : float
+        Of the confidence intervals.
+    spreads : tuple of float
+        For each coefficient how far its column varies, roughly: what pictures show coefficients per. Empty shows them
+        per unit.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from codedfl.analyses import Inference
-    >>> covariance = np.diag([0.04, 0.01])
-    >>> found = Inference.of(("constant", "age"), np.array([1.0, 0.5]), covariance, 100, 0.4, 2.0)
+    >>> from codedfl.analyses import Inference, LeastSquaresFit
+    >>> fit = LeastSquaresFit("days", 100, 2, 0.4, 2.0)
+    >>> names = ("constant", "ward = eye", "ward = burns")
+    >>> covariance = np.diag([0.04, 0.01, 0.01])
+    >>> found = Inference(names, np.array([1.0, 0.5, 0.2]), covariance, 97, fit, references=(("ward", "surgery"),))
     >>> found.standard_errors, found.t.round(6)
-    (array([0.2, 0.1]), array([5., 5.]))
+    (array([0.2, 0.1, 0.1]), array([5., 5., 2.]))
+    >>> print(found.joint(["ward = eye", "ward = burns"]))
+    ward = eye, ward = burns: F(2, 97) = 14.5, p = 3.09e-06
+    >>> round(found.contrast({"ward = eye": 1, "ward = burns": -1}).estimate, 6)
+    0.3
+    >>> found.prediction(np.array([[1.0, 0.0]])).mean
+    array([1.5])
     """
 
     names: tuple[str, ...]
     coefficients: Floats
-    standard_errors: Floats
-    t: Floats
-    p: Floats
-    low: Floats
-    high: Floats
     covariance: Floats
-    rows: int
-    r_squared: float
-    adjusted_r_squared: float
-    residual_deviation: float
-    level: float
+    freedom: float
+    fit: Fit
+    references: tuple[tuple[str, str], ...] = ()
+    level: float = 0.95
+    spreads: tuple[float, ...] = ()
 
-    @classmethod
-    def of(
-        cls,
-        names: tuple[str, ...],
-        coefficients: Floats,
-        covariance: Floats,
-        rows: int,
-        r_squared: float,
-        residual_deviation: float,
-        level: float = 0.95,
-    ) -> Inference:
-        """All that follows from coefficients and their covariance, by Student's distribution."""
-        if not 0 < level < 1:
-            raise InvalidInput(f"level must lie between 0 and 1, got {level}")
-        freedom = rows - len(coefficients)
-        student = _student()
-        errors = np.sqrt(np.diag(covariance))
-        t = coefficients / errors
-        reach = float(student.ppf((1 + level) / 2, freedom)) * errors
-        return cls(
-            names=names,
-            coefficients=coefficients,
-            standard_errors=errors,
-            t=t,
-            p=2 * student.sf(np.abs(t), freedom),
-            low=coefficients - reach,
-            high=coefficients + reach,
-            covariance=covariance,
-            rows=rows,
-            r_squared=r_squared,
-            adjusted_r_squared=1.0 - (1.0 - r_squared) * (rows - 1) / freedom,
-            residual_deviation=residual_deviation,
-            level=level,
-        )
+    def __post_init__(self) -> None:
+        if not 0 < self.level < 1:
+            raise InvalidInput(f"level must lie between 0 and 1, got {self.level}")
+        distributions()  # whoever has no p values learns it here
 
     def __repr__(self) -> str:
-        return f"<Inference of {len(self.names)} coefficients from {self.rows} rows, R^2 {self.r_squared:.4f}>"
+        return f"<Inference of {len(self.names)} coefficients from {self.rows} rows>"
+
+    @property
+    def rows(self) -> int:
+        """Rows that it was made of."""
+        return self.fit.rows
+
+    @cached_property
+    def standard_errors(self) -> Floats:
+        """Of the coefficients."""
+        return np.sqrt(np.diag(self.covariance))
+
+    @property
+    def t(self) -> Floats:
+        """Coefficients in standard errors."""
+        return self.coefficients / self.standard_errors
+
+    @cached_property
+    def p(self) -> Floats:
+        """Two-sided, of the hypothesis that the coefficient is zero."""
+        return np.asarray(2 * distributions().t.sf(np.abs(self.t), self.freedom))
+
+    @cached_property
+    def reach(self) -> float:
+        """Standard errors on either side that make the confidence interval."""
+        return float(distributions().t.ppf((1 + self.level) / 2, self.freedom))
+
+    @property
+    def low(self) -> Floats:
+        """Lower ends of the confidence intervals."""
+        return self.coefficients - self.reach * self.standard_errors
+
+    @property
+    def high(self) -> Floats:
+        """Upper ends of the confidence intervals."""
+        return self.coefficients + self.reach * self.standard_errors
+
+    def conf_int(self) -> Floats:
+        """Lower and upper end of each coefficient's confidence interval, a row each."""
+        return np.column_stack((self.low, self.high))
+
+    # -- questions to the covariance
+
+    def contrast(self, weights: Mapping[str, float], value: float = 0.0) -> Contrast:
+        """The weighted sum of coefficients less ``value``; the reference level of a category has the coefficient 0."""
+        known = {name: place for place, name in enumerate(self.names)}
+        at_zero = {f"{column} = {level}" for column, level in self.references}
+        row = np.zeros(len(self.names))
+        for name, weight in weights.items():
+            if name in known:
+                row[known[name]] += weight
+            elif name not in at_zero:
+                raise InvalidInput(f"a coefficient must be one of {', '.join((*self.names, *at_zero))}, got {name!r}")
+        if not row.any():
+            raise InvalidInput("a contrast must have at least one coefficient beside the reference, got none")
+        estimate, error = float(row @ self.coefficients) - value, float(row @ self.covariance @ row) ** 0.5
+        p = float(2 * distributions().t.sf(abs(estimate / error), self.freedom))
+        reach = self.reach * error
+        return Contrast(estimate, error, estimate / error, p, estimate - reach, estimate + reach)
+
+    def joint(self, names: Iterable[str]) -> JointTest:
+        """Wald's test that these coefficients are all zero: that of the nested model, for least squares."""
+        names = tuple(dict.fromkeys(names))
+        if not names or set(names) - set(self.names):
+            strange = sorted(set(names) - set(self.names)) or ["none"]
+            raise InvalidInput(f"a coefficient must be one of {', '.join(self.names)}, got {strange[0]!r}")
+        places = [self.names.index(name) for name in names]
+        b, among, laws = self.coefficients[places], len(places), distributions()
+        statistic = float(b @ np.linalg.solve(self.covariance[np.ix_(places, places)], b)) / among
+        if math.isinf(self.freedom):
+            p = laws.chi2.sf(statistic * among, among)
+        else:
+            p = laws.f.sf(statistic, among, self.freedom)
+        return JointTest(names, statistic, among, self.freedom, float(p))
+
+    def prediction(self, X: Floats) -> Prediction:
+        """Constant plus coefficients times columns for rows of X, which has the columns of ``names`` but the constant.
+
+        Intervals are of the expected value, not of a further row.
+        """
+        if X.ndim != 2 or X.shape[1] != len(self.names) - 1:
+            raise InvalidInput(f"X must have {len(self.names) - 1} columns, got shape {X.shape}")
+        rows = np.column_stack((np.ones(len(X)), X))
+        mean = rows @ self.coefficients
+        error = np.sqrt(np.einsum("ij,jk,ik->i", rows, self.covariance, rows))
+        return Prediction(mean, error, mean - self.reach * error, mean + self.reach * error)
+
+    # -- for files and people
 
     def to_dicts(self) -> list[JsonObject]:
         """One for each coefficient, for JSON."""
-        columns = self.coefficients, self.standard_errors, self.t, self.p, self.low, self.high
         keys = ("name", "coefficient", "standard_error", "t", "p", "low", "high")
-        return [
-            dict(zip(keys, (name, *map(float, row)), strict=True))
-            for name, *row in zip(self.names, *columns, strict=True)
-        ]
+        found: list[JsonObject] = [dict(zip(keys, (n, *map(float, row)), strict=True)) for n, *row in self._table()]
+        spreads = self.spreads or (1.0,) * len(found)
+        return [{**one, "per": spread} for one, spread in zip(found, spreads, strict=True)]
+
+    def to_dict(self) -> JsonObject:
+        """All that a paper needs, for JSON."""
+        return {
+            "fit": self.fit.to_dict(),
+            "level": self.level,
+            "references": dict(self.references),
+            "coefficients": self.to_dicts(),
+            "covariance": self.covariance.tolist(),
+        }
 
     def summary(self) -> str:
-        """A table as statistics programs print it, at most 80 columns wide."""
+        """A table as statistics programs print it, at most 79 columns wide."""
         names = [name if len(name) <= _NAME else f"{name[: _NAME - 3]}..." for name in self.names]
-        width = max(map(len, names))
-        low, high = (f"{100 * end:.3g} %" for end in ((1 - self.level) / 2, (1 + self.level) / 2))
-        lines = [
-            f"ordinary least squares, {self.rows} rows, R^2 {self.r_squared:.4f},"
-            f" adjusted {self.adjusted_r_squared:.4f}",
-            f"{'':<{width}} {'coef':>10} {'std err':>9} {'t':>7} {'p':>6} {low:>10} {high:>10}",
-        ]
-        columns = self.coefficients, self.standard_errors, self.t, self.p, self.low, self.high
-        for name, b, error, t, p, low_end, high_end in zip(names, *columns, strict=True):
-            ratio = f"{t:.2f}" if abs(t) < 1000 else f"{t:.0e}"
-            row = f"{b:>10.4g} {error:>9.3g} {ratio:>7} {p:>6.3f} {low_end:>10.4g} {high_end:>10.4g}"
-            lines.append(f"{name:<{width}} {row}")
+        ratio = "z" if math.isinf(self.freedom) else "t"
+        low_end, high_end = f"[{(1 - self.level) / 2:.3g}", f"{(1 + self.level) / 2:.3g}]"
+        head = f"{'':<{_NAME}} {'coef':>10} {'std err':>9} {ratio:>7} {f'P>|{ratio}|':>6} {low_end:>10} {high_end:>10}"
+        lines = [self.fit.title.center(WIDTH).rstrip(), "=" * WIDTH, *_two_columns(self.fit.facts()), "=" * WIDTH, head]
+        lines.append("-" * WIDTH)
+        for name, (_, b, error, t, p, low, high) in zip(names, self._table(), strict=True):
+            shown = f"{t:.2f}" if abs(t) < 1000 else f"{t:.0e}"
+            ends = f"{_short(low):>10} {_short(high):>10}"
+            lines.append(f"{name:<{_NAME}} {_short(b):>10} {error:>9.3g} {shown:>7} {p:>6.3f} {ends}")
+        lines.append("=" * WIDTH)
+        if self.references:
+            text = "; ".join(f"{column} = {level}" for column, level in self.references)
+            lines += textwrap.wrap(f"Reference levels: {text}", WIDTH)
         return "\n".join(lines)
 
+    def _table(self) -> list[tuple[str, float, float, float, float, float, float]]:
+        columns = self.coefficients, self.standard_errors, self.t, self.p, self.low, self.high
+        return list(zip(self.names, *columns, strict=True))
 
-def _student() -> Any:
-    """Student's distribution. It is imported here, since nobody but who makes p values needs scipy."""
+
+def _short(value: float) -> str:
+    """At most ten letters."""
+    text = f"{value:.4g}"
+    return text if len(text) <= 10 else f"{value:.3g}"
+
+
+def _two_columns(facts: list[tuple[str, str]]) -> list[str]:
+    half = (WIDTH - 3) // 2
+    texts = [f"{name}:{value[: half - len(name) - 2]:>{half - len(name) - 1}}" for name, value in facts]
+    return [
+        f"{texts[at]:<{half}}   {texts[at + 1] if at + 1 < len(texts) else ''}".rstrip()
+        for at in range(0, len(texts), 2)
+    ]
+
+
+def distributions() -> ModuleType:
+    """Student's distribution and others of scipy, which nobody but who makes p values needs.
+
+    Examples
+    --------
+    >>> from codedfl.analyses.inference import distributions
+    >>> round(float(2 * distributions().norm.sf(1.96)), 3)
+    0.05
+    """
     try:
-        from scipy.stats import t
+        from scipy import stats
     except ImportError:
         raise InvalidInput("scipy must be installed for p values: pip install 'codedfl[inference]'") from None
-    return t
+    return stats  # type: ignore[no-any-return]

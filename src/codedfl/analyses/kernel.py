@@ -31,7 +31,7 @@ def principal_of_total(study: Study, integers: list[int]) -> Principal:
     >>> principal_of_total(study, [3, 0, 0, 200, 200, 200]).centre
     array([0.5])
     """
-    total, scaling = LinearTotal(study, integers), study.preprocessing(None)
+    total, scaling = LinearTotal(study, integers), study.preprocessing()
     covariance = total.covariance() / np.outer(scaling.scale, scaling.scale)
     # A mean is a float of an exact fraction: rounding must not put it outside the ranges.
     centre = np.clip((total.moments().mean - scaling.shift) / scaling.scale, scaling.low, scaling.high)
@@ -63,7 +63,7 @@ def conduct_kernel(
         principal = principal_of_total(final, total)
         flat = np.concatenate((principal.centre, principal.components.ravel()))
     theta: Floats = yield Ask("products", merged, flat)
-    model = final.model(final.recipe(None, principal), theta)
+    model = final.model(final.recipe(principal), theta)
     if no_score:
         return model, None, no_score, total
     score, no_score = yield from ask_score(final, merged, np.concatenate((flat, model.theta.ravel())))

@@ -1,4 +1,4 @@
-"""Every linear model of a study from one total: moments, ridge, ordinary least squares and held-out scores.
+"""Every linear model of a study from one total: moments, ridge, lasso, ordinary least squares, held-out scores.
 
 The total is a Gram matrix in exact integers. Sums of squares about the mean are made in exact integers too,
 n G - g g', and only then become floats: however far a column's mean lies from its deviation, no digit is lost.
@@ -7,28 +7,32 @@ n G - g g', and only then become floats: however far a column's mean lies from i
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from codedfl.analyses.inference import CONSTANT, Inference
+from codedfl.analyses.inference import CONSTANT, Inference, LeastSquaresFit
+from codedfl.analyses.penalised import elastic_net_path, gcv_choice, weights_of_path
 from codedfl.analyses.scoring import NumberScore
-from codedfl.contract.study import NumberTarget, Study
+from codedfl.contract.study import GCV, NumberTarget, Study
+from codedfl.data.columns import CategoryColumn
 from codedfl.data.model import TrainedModel
 from codedfl.data.preprocessing import Moments
 from codedfl.data.recipe import Recipe
 from codedfl.errors import InvalidInput
 from codedfl.solve.closed_form import ridge_solution
 from codedfl.statistics.gram import Gram
-from codedfl.typing import Floats, Integers
+from codedfl.typing import Floats, Integers, JsonObject
 
 # Below this part of the largest eigenvalue of the correlations a direction is rounding.
 _SINGULAR = 1e-9
 _LOST = 1e-13  # below this eigenvalue per column a solution has hardly a digit
 _NAMED = 0.2  # a column with at least this part in an unresolved direction is named
 _NO_RESIDUAL = 1e-13  # below this part of the target's variance, what is left is rounding
+_DEPEND = "depend on each other (one clipped value would hide it)"
 _MOST_EXACT = 128  # columns whose equations are mended in exact integers, which takes their cube
 
 
@@ -111,42 +115,108 @@ class LinearTotal:
         d = len(step)
         return self._training.scatter[:d, :d].astype(np.float64) / self.rows**2 * np.outer(step, step)
 
-    # -- ridge
+    # -- penalised models
 
     @cached_property
     def recipe(self) -> Recipe:
-        """How raw rows become features: columns centred, and scaled as the study says for the penalty."""
-        return self.study.recipe(self.moments())
+        """How raw rows become features: by the public ranges, so that a model shows nothing but its coefficients."""
+        return self.study.recipe()
 
-    def ridge(self, regularisation: float | None = None) -> Floats:
+    def ridge(self, regularisation: float | str | None = None) -> Floats:
         """Theta of the features of ``recipe``; the constant is not penalised.
 
-        It minimises the mean squared error plus ``regularisation`` times |Theta|^2. A column without variance gets 0.
+        It minimises the mean squared error plus lambda times |Theta|^2, of columns centred and scaled as the study says
+        for the penalty. A column without variance gets 0.
 
-        regularisation: None is the study's.
+        regularisation: lambda, or "gcv" (``chosen``); None is the study's.
         """
-        regularisation = self.study.regularisation if regularisation is None else regularisation
-        if not 0 <= regularisation < np.inf:
-            raise InvalidInput(f"regularisation must be at least 0 and finite, got {regularisation}")
+        weight = self.chosen(regularisation)
+        used, scale, gram, cross = self._scaled
+        slopes = np.zeros((len(scale), cross.shape[1]))
+        if len(used):
+            _refuse_singular(gram, weight)
+            slopes[used] = ridge_solution(gram, cross, weight) / scale[used, None]
+        return self._theta(slopes)
+
+    def chosen(self, regularisation: float | str | None = None) -> float:
+        """Lambda of the ridge as a number: "gcv" takes the one with the least generalised cross-validation."""
+        said = self.study.regularisation if regularisation is None else regularisation
+        if said == GCV:
+            used, _, gram, cross = self._scaled
+            units, _ = self._labels(self._training)
+            squares = float(np.square(units) @ self._training.variance[len(self.study.design_names) :])
+            return gcv_choice(gram, cross, squares, self.rows) if len(used) else 0.0
+        if isinstance(said, str) or not 0 <= said < np.inf:
+            raise InvalidInput(f"regularisation must be {GCV!r}, or at least 0 and finite, got {said}")
+        return said
+
+    def model(self, regularisation: float | str | None = None, **provenance: Any) -> TrainedModel:
+        """The ridge as a model that predicts from raw tables; ``provenance`` is kept in its file."""
+        weight = self.chosen(regularisation)
+        return self._model(self.ridge(weight), regularisation=weight, **provenance)
+
+    def lasso(self, l1_ratio: float = 1.0, weights: Sequence[float] | None = None) -> LassoPath:
+        """The lasso, or with ``l1_ratio`` below 1 the elastic net, for every weight of a path.
+
+        It minimises half the mean squared error, in the target's unit, plus weight (l1_ratio |b|_1 + (1 - l1_ratio)
+        |b|^2 / 2), of columns scaled as for the ridge: scikit-learn's ``ElasticNet``, whose alpha is the weight.
+
+        weights: None takes a hundred, from where all coefficients are zero down to a thousandth.
+        """
+        if not isinstance(self.study.target, NumberTarget):
+            raise InvalidInput("a lasso must have a number to predict, got classes")
+        used, scale, gram, cross = self._scaled
+        towards = cross[:, 0] * self._half_range
+        path = weights_of_path(towards, l1_ratio) if weights is None else np.sort(np.array(weights, float))[::-1]
+        if not (path >= 0).all():
+            raise InvalidInput(f"weights must be at least 0, got {path.min():g}")
+        slopes = np.zeros((len(path), len(scale)))
+        slopes[:, used] = elastic_net_path(gram, towards, path, l1_ratio) / scale[used]
+        thetas = [self._theta(one[:, None] / self._half_range) for one in slopes]
+        (step,), (zero,) = self.study.target_units
+        constants = zero + step * self._training.mean[-1] - slopes @ self.moments().mean
+        held_out = [self.score(theta) for theta in thetas]
+        judged = [one.r_squared for one in held_out if one is not None] or [self._bic(one) for one in slopes]
+        best = int(np.argmax(judged) if self.held_out else np.argmin(judged))
+        names = (CONSTANT, *self.study.design_names)
+        model = self._model(thetas[best], weight=float(path[best]), l1_ratio=l1_ratio)
+        criterion = "R^2 on held-out rows" if self.held_out else "BIC"
+        table = np.column_stack((constants, slopes))
+        return LassoPath(l1_ratio, names, path, table, np.array(judged), criterion, best, model)
+
+    def _bic(self, slopes: Floats) -> float:
+        """Of normal residuals, but for a constant; each coefficient that is not zero counts."""
         step, _ = self.study.design_units
-        scale, d, n = self.recipe.preprocessing.scale, len(step), self.rows
-        used = np.flatnonzero((scale > 0) & (self._training.variance[:d] > 0))
+        (unit,), _ = self.study.target_units
+        errors = np.append(-step * slopes, unit)
+        left = errors @ self._training.scatter.astype(np.float64) @ errors / self.rows**2
+        return float(self.rows * np.log(left) + np.log(self.rows) * (1 + np.count_nonzero(slopes)))
+
+    @cached_property
+    def _scaled(self) -> tuple[Integers, Floats, Floats, Floats]:
+        """Columns that vary, the scale of all for the penalty, and X'X/n and X'Y/n of the former, centred."""
+        step, _ = self.study.design_units
+        d, n = len(step), self.rows
+        low, high = np.array([ends for one in self.study.columns for ends in one.ranges]).T
+        by_moments = np.array([flag for one in self.study.columns for flag in one.by_moments])
+        scale = np.where(by_moments, step * np.sqrt(self._training.variance[:d]), high - low)
+        used = np.flatnonzero(self._training.variance[:d] > 0)
         units = step[used] / (n * scale[used])
-        label_units, label_means = self._labels(self._training)
+        label_units, _ = self._labels(self._training)
         scatter = self._training.scatter[used].astype(np.float64)
         gram = scatter[:, used] * np.outer(units, units)
-        cross = scatter[:, d:] * np.outer(units, label_units / n)
-        theta = np.zeros((self.recipe.n_features, len(label_units)))
-        theta[0] = label_means / self._constant
-        if len(used):
-            _refuse_singular(gram, regularisation)
-            theta[1 + used] = ridge_solution(gram, cross, regularisation)
-        return theta
+        return used, scale, gram, scatter[:, d:] * np.outer(units, label_units / n)
 
-    def model(self, regularisation: float | None = None, **provenance: Any) -> TrainedModel:
-        """The ridge as a model that predicts from raw tables; ``provenance`` is kept in its file."""
+    def _theta(self, slopes: Floats) -> Floats:
+        """Theta of ``recipe`` for slopes of the labels per unit of the columns, through the means of all."""
+        _, label_means = self._labels(self._training)
+        scaling = self.recipe.preprocessing
+        constant = (label_means - (self.moments().mean - scaling.shift) @ slopes) / self._constant
+        return np.vstack((constant, slopes * scaling.scale[:, None]))
+
+    def _model(self, theta: Floats, **provenance: Any) -> TrainedModel:
         about = {"study": self.study.name, "label": self.study.target.name, "rows": self.rows, **provenance}
-        return TrainedModel(self.ridge(regularisation), self.recipe, about)
+        return TrainedModel(theta, self.recipe, about)
 
     def on_design(self, theta: Floats) -> Floats:
         """Theta for a constant and the design columns divided by their largest size: as ``score`` takes it."""
@@ -188,7 +258,7 @@ class LinearTotal:
         _refuse_if(part.variance[:d] == 0, names, "are constant")
         if part.variance[d] == 0:
             raise InvalidInput(f"the target {self.study.target.name!r} must vary for inference, got a constant")
-        inverse, weights, left = self._least_squares()
+        inverse, weights, left = self._least_squares
         if left <= _NO_RESIDUAL:
             raise InvalidInput(
                 f"the target {self.study.target.name!r} must not be a sum of columns for inference, got one that is"
@@ -205,8 +275,32 @@ class LinearTotal:
         corner = variance / n - with_constant @ means
         covariance = np.block([[np.array([[corner]]), with_constant[None, :]], [with_constant[:, None], of_slopes]])
         coefficients = np.concatenate(([constant], slopes))
-        return Inference.of((CONSTANT, *names), coefficients, covariance, n, 1.0 - left, float(variance**0.5), level)
+        fit = LeastSquaresFit(self.study.target.name, n, d, 1.0 - left, float(variance**0.5))
+        about = (self.references, level, self.spreads)
+        return Inference((CONSTANT, *names), coefficients, covariance, fit.freedom, fit, *about)
 
+    @property
+    def spreads(self) -> tuple[float, ...]:
+        """Of the constant and each design column: its deviation to two digits, which show no counts; 1 of a level."""
+        measured = [flag for one in self.study.columns for flag in one.is_measured]
+        rough = (float(f"{one:.1e}") for one in np.sqrt(self.moments().variance))
+        return (1.0, *(one if flag and one else 1.0 for one, flag in zip(rough, measured, strict=True)))
+
+    @property
+    def references(self) -> tuple[tuple[str, str], ...]:
+        """Each category with the level that its others are compared with, after rare ones were merged."""
+        columns = (one.column for one in self.study.columns)
+        return tuple((one.name, one.levels[0]) for one in columns if isinstance(one, CategoryColumn))
+
+    def vif(self) -> dict[str, float]:
+        """How many times the variance of each coefficient is what it would be if no column depended on others."""
+        names = self.study.design_names
+        _refuse_if(self._training.variance[: len(names)] == 0, names, "are constant")
+        inverse, _, _ = self._least_squares
+        spread = self.rows**2 * self._training.variance[: len(names)]
+        return dict(zip(names, (np.diag(inverse) * spread).tolist(), strict=True))
+
+    @cached_property
     def _least_squares(self) -> tuple[Floats, Floats, float]:
         """Inverse of the scatter, coefficients in units of integers, and the share of the variance that is left.
 
@@ -235,7 +329,7 @@ class LinearTotal:
         lost = values <= _SINGULAR * values[-1]
         if lost.any():
             parts = np.abs(vectors[:, lost]).max(axis=1)
-            _refuse_if(parts >= _NAMED * parts.max(), self.study.design_names, "depend on each other")
+            _refuse_if(parts >= _NAMED * parts.max(), self.study.design_names, _DEPEND)
         return np.asarray((vectors / values) @ vectors.T)
 
     # -- the target's units
@@ -258,6 +352,53 @@ class LinearTotal:
         if isinstance(target, NumberTarget):
             means = (means - target.range[0]) / self._half_range - 1.0
         return step / self._half_range, means
+
+
+@dataclass(frozen=True, eq=False)
+class LassoPath:
+    """Lasso or elastic net for every weight of a path.
+
+    l1_ratio: 1 is the lasso.
+    names: the constant, and the design columns.
+    weights, coefficients: falling weights, and a row of coefficients in the columns' units for each.
+    scores, criterion: what each was judged by: R^2 on held-out rows, or BIC where none are held out.
+    best, model: the place of the one that was chosen, and its model.
+
+    Examples
+    --------
+    See ``LinearTotal.lasso``, which makes it.
+    """
+
+    l1_ratio: float
+    names: tuple[str, ...]
+    weights: Floats
+    coefficients: Floats
+    scores: Floats
+    criterion: str
+    best: int
+    model: TrainedModel
+
+    def to_dict(self) -> JsonObject:
+        """For JSON; the model has a file of its own."""
+        return {
+            "l1_ratio": self.l1_ratio,
+            "names": list(self.names),
+            "weights": self.weights.tolist(),
+            "coefficients": self.coefficients.tolist(),
+            "scores": self.scores.tolist(),
+            "criterion": self.criterion,
+            "best": self.best,
+        }
+
+    def summary(self) -> str:
+        """What was chosen, at most 79 columns wide; columns that are not in it are counted."""
+        chosen = self.coefficients[self.best]
+        inside = [(name, b) for name, b in zip(self.names, chosen.tolist(), strict=True) if b or name == CONSTANT]
+        kind = "Lasso" if self.l1_ratio == 1 else f"Elastic net, l1_ratio {self.l1_ratio:g}"
+        lines = [f"{kind}, weight {self.weights[self.best]:.4g}: {self.criterion} {self.scores[self.best]:.4g}"]
+        lines += [f"{name[:64]:<64} {b:>12.5g}" for name, b in inside]
+        out = len(self.names) - len(inside)
+        return "\n".join((*lines, f"{out} column{'s' * (out != 1)} left out"))
 
 
 class _Part:

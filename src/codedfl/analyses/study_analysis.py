@@ -5,12 +5,12 @@ Every driver runs this one generator, in process, in virtual time or on real mac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from codedfl.analyses.analysis import Finding, Totals, analyse, register_analysis
-from codedfl.analyses.cells import merge_rare, no_score
+from codedfl.analyses.cells import Clipping, merge_rare, no_score
 from codedfl.analyses.inference import Inference
 from codedfl.analyses.kernel import conduct_kernel
 from codedfl.analyses.scoring import NumberScore, Score, ask_score
@@ -25,6 +25,7 @@ Answer = list[int] | Floats
 """Integers of a total; for ``products`` Theta as its solver found it."""
 
 NO_ROWS = "the study holds no rows out"
+CLIPPED = "clipped to the ranges, which moves coefficients and can hide that columns depend on each other"
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +38,7 @@ class LinearFinding:
     score: on held-out rows of a number to predict; None where there are none, and for classes.
     inference: without a penalty; None where nobody asked for it, or where it cannot be made.
     no_inference: why it cannot be made; "" if it was.
+    clipped: how many values of its columns and of the target lay beyond their ranges, in words.
 
     Examples
     --------
@@ -50,6 +52,13 @@ class LinearFinding:
     score: NumberScore | None
     inference: Inference | None
     no_inference: str
+    clipped: str = ""
+
+    def unless_clipped(self, study: Study, clipped: Clipping) -> LinearFinding:
+        """With its clipped values, and without inference where they are more than the study allows."""
+        found = replace(self, clipped=clipped.words(study.smallest_cell))
+        objection = clipped.objection(study, self.columns) if self.inference is not None else ""
+        return replace(found, inference=None, no_inference=objection) if objection else found
 
     def to_dict(self) -> JsonObject:
         """For JSON; a model has a file of its own."""
@@ -58,8 +67,9 @@ class LinearFinding:
             "columns": list(self.columns),
             "no_model": self.no_model,
             "score": None if self.score is None else self.score.to_dict(),
-            "coefficients": None if self.inference is None else self.inference.to_dicts(),
+            "inference": None if self.inference is None else self.inference.to_dict(),
             "no_inference": self.no_inference,
+            "clipped": self.clipped,
         }
 
     def lines(self) -> list[str]:
@@ -69,6 +79,7 @@ class LinearFinding:
             found.append(f"R^2 {self.score.r_squared:.4f} on {self.score.rows} held-out rows")
         if self.inference is not None:
             found += self.inference.summary().splitlines()
+            found += [f"{CLIPPED}: {self.clipped}"] if self.clipped else []
         return found + [f"none: {why}" for why in (self.no_model, self.no_inference) if why]
 
 
@@ -84,6 +95,7 @@ class StudyFindings:
     total: the integers of ``gram``. Whoever keeps them can ``refit`` without asking an owner again; empty if none were
         asked for.
     merged: rare levels that were merged, and marks of gaps that were dropped.
+    clipped: how many values lay beyond the ranges.
 
     Examples
     --------
@@ -99,6 +111,7 @@ class StudyFindings:
     models: tuple[Finding, ...]
     total: list[int]
     merged: Merged
+    clipped: Clipping = Clipping()  # noqa: RUF009 - frozen
 
     def to_dict(self) -> JsonObject:
         """For JSON, without counts that people are not shown; model and total have files of their own."""
@@ -106,7 +119,7 @@ class StudyFindings:
             "rows": self.rows,
             "score": None if self.score is None else self.score.to_dict(),
             "no_score": self.no_score,
-            "coefficients": None if self.inference is None else self.inference.to_dicts(),
+            "inference": None if self.inference is None else self.inference.to_dict(),
             "no_inference": self.no_inference,
             "models": [one.to_dict() for one in self.models],
             "merged": [list(one) for one in self.merged],
@@ -128,7 +141,7 @@ def conduct(study: Study) -> Generator[Ask, Any, StudyFindings]:
     >>> run = conduct(study)
     >>> next(run)
     <Ask for cells>
-    >>> run.send([30, 0, 30, 3, 0, 3, 0, 0, 0, 0, 0, 0, 3, 3])
+    >>> run.send([30, 0, 30, 3, 0, 3, 0, 0, 0, 0, 0, 0, 3, 3, 0, 0, 0])
     <Ask for gram>
     >>> try:
     ...     run.send([30, 0, 0, 2000, 2000, 2000])
@@ -147,10 +160,10 @@ def conduct(study: Study) -> Generator[Ask, Any, StudyFindings]:
     why = no_score(study, totals.counts) if study.held_out else NO_ROWS
     if study.features != "linear":
         model, score, why, total = yield from conduct_kernel(study, merged, why)
-        return StudyFindings(model, score, why, None, "", cells[0], (), total, merged)
+        return StudyFindings(model, score, why, None, "", cells[0], (), total, merged, totals.counts.clipped)
     integers: list[int] = yield Ask("gram", merged)
     totals = replace(totals, gram=integers)
-    found = refit(study, integers, merged, inference=study.inference)
+    found = refit(study, integers, merged).unless_clipped(study, totals.counts.clipped)
     if found.model is None:
         raise InvalidInput(found.no_model)
     score = found.score
@@ -161,54 +174,51 @@ def conduct(study: Study) -> Generator[Ask, Any, StudyFindings]:
     models = []
     for one in study.models:
         models.append((yield from analyse(totals, one)))
-    return StudyFindings(
-        found.model, score, why, found.inference, found.no_inference, integers[0], tuple(models), integers, merged
-    )
+    why_none, clipped = found.no_inference, totals.counts.clipped
+    of_model = (found.model, score, why, found.inference, why_none)
+    return StudyFindings(*of_model, integers[0], tuple(models), integers, merged, clipped)
 
 
 @register_analysis(SubModel.kind)
 def _linear(totals: Totals, model: SubModel) -> Generator[Ask, Any, Finding]:
     """Nobody is asked: the total is there."""
     yield from ()
-    of_total = (totals.study, totals.gram, totals.merged)
-    return refit(*of_total, model.columns, model.regularisation, model.inference, model.name)
+    found = refit(totals.study, totals.gram, totals.merged, model)
+    return found.unless_clipped(totals.study, totals.counts.clipped)
 
 
 def refit(
     study: Study,
     total: Sequence[int],
     merged: Sequence[Sequence[int]] = (),
-    columns: Iterable[str] | None = None,
-    regularisation: float | None = None,
-    inference: bool = False,
-    name: str = "",
+    wanted: SubModel | None = None,
     level: float = 0.95,
 ) -> LinearFinding:
     """One more linear model of a total that is there already: no device is asked for anything.
 
     total, merged: as ``StudyFindings`` has them.
-    columns: the columns of the table that the model has; None takes all. Columns that were merged away are left out.
-    regularisation: None is the study's.
-    inference: whether standard errors and p values are made, at this ``level`` of the confidence intervals.
+    wanted: the model; None is the study's own. Columns that were merged away are left out.
+    level: of the confidence intervals.
 
     Examples
     --------
     >>> from codedfl.analyses import refit
-    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
+    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn, SubModel
     >>> from codedfl.data.columns import NumberColumn
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
     >>> study = Study("stays", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3, held_out=0.0)
-    >>> found = refit(study, [3, 0, 0, 200, 200, 201], inference=True)
+    >>> found = refit(study, [3, 0, 0, 200, 200, 201], wanted=SubModel("age", ("age",), inference=True))
     >>> found.inference.coefficients.round(6)
     array([-30.,   1.])
     """
-    linear = Totals(study, (), tuple(map(tuple, merged)), total).linear(None if columns is None else tuple(columns))
+    linear = Totals(study, (), tuple(map(tuple, merged)), total).linear(wanted.columns if wanted else None)
+    wanted = wanted or SubModel("", study.table_columns.names, study.regularisation, study.inference)
     names = tuple(one.column.name for one in linear.study.columns)
-    about = {"digest": study.digest().hex(), **({"model": name} if name else {})}
-    model, no_model = _or_why_not(lambda: linear.model(regularisation, **about))
-    found, no_inference = _or_why_not(lambda: linear.ols(level=level)) if inference else (None, "")
+    about = {"digest": study.digest().hex(), **({"model": wanted.name} if wanted.name else {})}
+    model, no_model = _or_why_not(lambda: linear.model(wanted.regularisation, **about))
+    found, no_inference = _or_why_not(lambda: linear.ols(level=level)) if wanted.inference else (None, "")
     score = None if model is None else linear.score(model.theta)
-    return LinearFinding(name, names, model, no_model, score, found, no_inference)
+    return LinearFinding(wanted.name, names, model, no_model, score, found, no_inference)
 
 
 _Result = TypeVar("_Result")

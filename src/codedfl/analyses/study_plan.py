@@ -45,21 +45,17 @@ def too_few(study: Study, roster: Roster, names: Collection[str]) -> str:
     >>> study = Study("stays", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3)
     >>> roster = Roster.draft({name: name.encode() * 32 for name in "abc"}, colluders=1)
     >>> too_few(study, roster, "ab")
-    'at least 3 owners in whole pods must take part, got 0'
+    'at least 3 owners in whole pods must take part (least_participants of the study file), got 0'
     """
     here = set(names)
-    owners, least = sum(len(pod) for pod in roster.pods if pod <= here), least_owners(study)
-    return "" if owners >= least else f"at least {least} owners in whole pods must take part, got {owners}"
-
-
-def least_owners(study: Study) -> int:
-    """How many owners a total of the study has at least.
-
-    Examples
-    --------
-    See ``too_few``, which counts them.
-    """
-    return max(study.least_participants, study.colluders + study.honest)
+    owners, least = sum(len(pod) for pod in roster.pods if pod <= here), study.least_owners
+    if owners >= least:
+        return ""
+    key = "least_participants" if study.least_participants == least else "colluders + honest"
+    # Whole pods that are there would do by the protocol: it is the study's own bound that stops them.
+    would_do = owners >= max(3, study.colluders + study.honest)
+    hint = f": with least_participants = {owners} there, approved anew by all, these would do" if would_do else ""
+    return f"at least {least} owners in whole pods must take part ({key} of the study file), got {owners}{hint}"
 
 
 @dataclass(frozen=True)
@@ -104,7 +100,7 @@ class StudyRun:
             bytes.fromhex(self.study.server_key),
             self.roster.keys,
             self.roster.pods,
-            least_owners(self.study),
+            self.study.least_owners,
         )
 
     def plan(self, names: tuple[str, ...] = ()) -> RunPlan:
@@ -178,7 +174,7 @@ class StudyRun:
         study = self.study
         return make_solver(
             study.solver,
-            regularisation=study.regularisation,
+            regularisation=float(study.regularisation),
             epochs=study.epochs,
             gram=study.noise is not None,
             noise=self._noise[1],

@@ -55,6 +55,24 @@ def add(folder: Folder, name: Annotated[str, typer.Argument(help="The device.", 
     Screen().say(f"{name}: {party.authority} {party.certificate} {party.key}")
 
 
+@app.command("renew")
+def renew(
+    folder: Folder,
+    name: Annotated[str, typer.Argument(help="The device, or codedfl-server.", show_default="the broker itself")] = "",
+) -> None:
+    """Make a new certificate in time. The former stays valid until it expires, so the new one is carried at leisure."""
+    broker_options.require_mqtt()
+    from codedfl.mqtt.broker_folder import BrokerFolder
+
+    found, screen = BrokerFolder(folder), Screen()
+    if name:
+        party = found.renew(name)
+        screen.say(f"{name}: {party.authority} {party.certificate} {party.key}, from the next start of its join on")
+    else:
+        found.renew_own()
+        screen.say("the broker has a new certificate from its next start on")
+
+
 @app.command("revoke")
 def revoke(folder: Folder, name: Annotated[str, typer.Argument(help="The device.", show_default=False)]) -> None:
     """Let a device's certificate in no more, for example because it was lost. Restart the broker then."""

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
 from codedfl.cli import broker_options
-from codedfl.cli.exit_codes import INTERRUPTED
+from codedfl.cli.exit_codes import INTERRUPTED, NOT_READY
 from codedfl.cli.screen import Screen
+from codedfl.cli.screen import table as plain_table
 from codedfl.contract.toml_file import load_study
+from codedfl.data.tables import read_file
 from codedfl.engine.logs import use_console
+from codedfl.errors import InvalidInput
 from codedfl.private_files import default_state_dir
+
+if TYPE_CHECKING:
+    from codedfl.mqtt.readiness import Point
 
 _GOES_ON = "started again, it goes on where it was"
 
@@ -26,24 +34,51 @@ def join_study(
     key: broker_options.Key = None,
     state: broker_options.State = None,
     once: Annotated[bool, typer.Option("--once", help="Leave when the study is over; else stay.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Only say whether this machine is ready; ends with 1 where it is not.")
+    ] = False,
+    table: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="With --check: compare with the frozen rows.", show_default=False),
+    ] = None,
 ) -> None:
     """Take part in a study: a process that stays, answers the server through a broker, and survives restarts.
 
     The study must be approved on this machine (codedfl study approve), which froze the rows that it uses. They never
     leave this machine. What must survive is on the disk before an answer leaves; start it again after anything, and it
-    goes on. Ctrl-C ends it, and so does SIGTERM.
+    goes on. Ctrl-C ends it, and so does SIGTERM. --check looks at certificate, clock, disk, approval, rows and broker.
     """
     broker_options.require_mqtt()
     from codedfl.engine.membership import Membership
     from codedfl.mqtt.address import BrokerAddress
     from codedfl.mqtt.joining import join
+    from codedfl.mqtt.readiness import readiness
 
     screen = Screen()
     use_console(screen.remarks)
     address = BrokerAddress.parse(broker, authority, certificate, key)
+    found, membership = load_study(study), Membership(name, state or default_state_dir(), roster)
+    if table is not None and not check:
+        raise InvalidInput(f"--table must go with --check: join reads the frozen rows, got {str(table)!r}")
+    if check:
+        _check(screen, readiness(found, address, membership, None if table is None else read_file(table)))
+        return
     try:
         with broker_options.disk_failures_told(_GOES_ON):
-            join(load_study(study), address, Membership(name, state or default_state_dir(), roster), once=once)
+            join(found, address, membership, once=once)
     except KeyboardInterrupt:
         screen.remark(f"left: {_GOES_ON}")
         raise typer.Exit(INTERRUPTED) from None
+
+
+def _check(screen: Screen, points: tuple[Point, ...]) -> None:
+    """One screen, and the code that a script reads."""
+    shown = plain_table("", "", "", left=2, last_wraps=True)
+    shown.show_header = False
+    for one in points:
+        shown.add_row("ok" if one.ready else "NO", one.what, Text(one.found))
+    screen.show(shown)
+    bad = [one.what for one in points if not one.ready]
+    screen.say(f"not ready: {', '.join(bad)}" if bad else "ready")
+    if bad:
+        raise typer.Exit(NOT_READY)

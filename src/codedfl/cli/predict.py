@@ -28,6 +28,7 @@ from codedfl.typing import Json, JsonObject
 
 # Rows at a time: the bar moves, and the features of a large file are never in memory all at once.
 _BLOCK = 4096
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
 Model = Annotated[Path, typer.Argument()]
 
@@ -46,7 +47,8 @@ def predict(
     of a data set of codedfl-lab (digits, digits-shifted, mnist, fashion-mnist).
 
     A file needs the columns the model was trained on, by name and in any order; others are left alone. A named
-    data set is predicted on its test part.
+    data set is predicted on its test part. Names of classes that a spreadsheet would run as a formula (they begin with
+    =, +, - or @) get a ' in front.
     """
     screen = Screen()
     trained = TrainedModel.load(model)
@@ -183,7 +185,12 @@ def _predict(screen: Screen, model: TrainedModel, X: NDArray[Any]) -> tuple[NDAr
 def _write_predictions(stream: Any, predicted: NDArray[Any]) -> None:
     rows = csv.writer(stream, lineterminator="\n")
     rows.writerow(["prediction"])
-    rows.writerows([value] for value in predicted.tolist())
+    rows.writerows([_harmless(value)] for value in predicted.tolist())
+
+
+def _harmless(value: object) -> object:
+    """A class's name is its author's: one that a spreadsheet would run as a formula is shown to it as text."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULAS) else value
 
 
 class ClassScore(NamedTuple):

@@ -73,7 +73,20 @@ def _write(roster: Roster, out: Path) -> None:
     save_roster(roster, out)
     screen = Screen()
     screen.say(f"wrote {out}: {len(roster.owners)} owners in {len(roster.pods)} pods, {len(roster.helpers)} helpers")
-    screen.say(f'a study names it by roster = "{roster.digest().hex()}"')
+    screen.say("a study names it by")
+    screen.say(f'roster = "{roster.digest().hex()}"')
+    screen.sentence(_absence(roster))
+
+
+def _absence(roster: Roster) -> str:
+    """What a study has to say for anybody to be absent."""
+    left, _ = roster.without_one()
+    if not left:
+        return "totals are over whole pods and there is one: nobody may be absent when a total is asked for"
+    return (
+        f"totals are over whole pods: for any one device to be absent, least_participants of the study must be at most"
+        f" {left}"
+    )
 
 
 def _keys(devices: list[str]) -> dict[str, bytes]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import click
@@ -60,6 +61,12 @@ class Screen:
     def sentence(self, text: str) -> None:
         """Text, wrapped between words."""
         self.results.print(text, markup=False)
+
+    def item(self, text: str) -> None:
+        """One of several answers: wrapped between words on a terminal, one line where lines are searched."""
+        wide = self.results.width if self.results.is_terminal else len(text) + 5
+        for line in wrap(text, wide, initial_indent="  - ", subsequent_indent="    ", break_on_hyphens=False):
+            self.say(line)
 
     def remark(self, text: str) -> None:
         self.remarks.print(text, soft_wrap=True, markup=False)
@@ -150,11 +157,15 @@ def make_folder(option: str, path: Path) -> Path:
     return path
 
 
-def table(*columns: str, left: int = 1) -> Table:
-    """A plain table; the first ``left`` columns hold text, the others numbers."""
+def table(*columns: str, left: int = 1, last_wraps: bool = False) -> Table:
+    """A plain table; the first ``left`` columns hold text, the others numbers.
+
+    last_wraps: the last column holds long text, which goes on in the next line where the screen is too narrow.
+    """
     made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for place, name in enumerate(columns):
-        made.add_column(name, justify="left" if place < left else "right", no_wrap=True)
+        wraps = last_wraps and place == len(columns) - 1
+        made.add_column(name, justify="left" if place < left or wraps else "right", no_wrap=not wraps, overflow="fold")
     return made
 
 

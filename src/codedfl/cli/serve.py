@@ -100,11 +100,11 @@ def _is_over(out: Path) -> bool:
 
 @contextmanager
 def _shown(watch: RunWatch, console: Console) -> Iterator[RunWatch]:
-    """A table that keeps itself up to date, below the log; without a terminal the log is all."""
+    """A table that keeps itself up to date, below the log, and is gone at the end; else the log is all."""
     if not console.is_terminal:
         yield watch
         return
-    with Live(LiveTable(watch), console=console, refresh_per_second=4):
+    with Live(LiveTable(watch), console=console, refresh_per_second=4, transient=True):
         yield watch
 
 
@@ -120,8 +120,8 @@ class LiveTable:
 
     def table(self) -> Table:
         table = Table(box=None, pad_edge=False)
-        for heading in ("device", "connection", "state", "upload", "answers", "late"):
-            table.add_column(heading, justify="right" if heading in ("upload", "answers", "late") else "left")
+        for heading in ("device", "connection", "state", "upload", "answers", "spare"):
+            table.add_column(heading, justify="right" if heading in ("upload", "answers", "spare") else "left")
         for name, seen in sorted(self._watch.devices.items())[:_MOST_ROWS]:
             table.add_row(
                 Text(name),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_module
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from importlib.util import find_spec
@@ -13,14 +12,12 @@ import click
 import typer
 from rich.text import Text
 
-from codedfl.analyses import refit
-from codedfl.analyses.driving import TOTAL_FILE, read_total
 from codedfl.cli import options
 from codedfl.cli.key import State, own_key
 from codedfl.cli.screen import Screen, check_writable, table
+from codedfl.cli.study_refit import refit_study
 from codedfl.cli.study_rehearsal import rehearse_study
-from codedfl.cli.study_result import show_model
-from codedfl.contract import NumberTarget, load_roster, load_study
+from codedfl.contract import load_roster, load_study
 from codedfl.contract.approval import approve
 from codedfl.contract.check import TableCheck, check_table
 from codedfl.contract.device_folder import DeviceFolder
@@ -196,44 +193,14 @@ def approve_study(
     )
     said = f"{approval.name} ({approval.digest.hex()[:16]}...) is approved by {approval.who} since {approval.when}"
     screen.say()
-    screen.say(f"{printable(said)}, with {approval.rows} rows, {approval.held_out} of them held out")
+    screen.sentence(f"{printable(said)}, with {approval.rows} rows, {approval.held_out} of them held out")
 
 
-@app.command("refit")
-def refit_study(
-    study: StudyFile,
-    out: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where codedfl serve wrote its results.")],
-    columns: Annotated[
-        str, typer.Option(metavar="A,B", help="Columns that the model has.", show_default="all of the study")
-    ] = "",
-    regularisation: Annotated[
-        float | None, typer.Option(metavar="LAMBDA", min=0, help="Ridge parameter.", show_default="the study's")
-    ] = None,
-    level: Annotated[float, typer.Option(metavar="P", help="Level of the confidence intervals.")] = 0.95,
-    json: options.Json = None,
-) -> None:
-    """Make another linear model of the total that a study got: another penalty, fewer columns, standard errors.
-
-    No device is asked for anything: the total holds every linear model of its columns.
-    """
-    screen, loaded = Screen(json), load_study(study)
-    total, merged = read_total(loaded, _json_file(out / TOTAL_FILE))
-    wanted = options.listed(columns) or None
-    number = isinstance(loaded.target, NumberTarget)
-    found = refit(loaded, total, merged, wanted, regularisation, inference=number, name="refit", level=level)
-    show_model(screen, found)
-    screen.write_json({"command": "study refit", **found.to_dict()})
-
-
-def _json_file(path: Path) -> object:
-    try:
-        return json_module.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InvalidInput(f"FOLDER must hold what codedfl serve wrote, got {str(path)!r} ({error})") from None
+app.command("refit")(refit_study)
 
 
 def _show_check(screen: Screen, found: TableCheck) -> None:
-    shown = table("column", "kind", "clipped", "rounded", "missing", "unknown", "in the table")
+    shown = table("column", "kind", "clipped", "rounded", "missing", "unknown", "in the table", last_wraps=True)
     for one in found.columns:
         counts = (one.n_clipped, one.n_rounded, one.n_missing, one.n_unknown)
         texts = (str(count) if count else "-" for count in counts)
@@ -252,4 +219,4 @@ def _show_sections(screen: Screen, sections: tuple[Section, ...]) -> None:
         screen.say()
         screen.say(section.question)
         for answer in section.answers:
-            screen.say(f"  - {answer}")
+            screen.item(answer)

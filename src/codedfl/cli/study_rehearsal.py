@@ -24,6 +24,7 @@ from codedfl.data.recipe import Clipped
 from codedfl.data.tables import read_file
 from codedfl.errors import InvalidInput
 from codedfl.report.run_page import write_run_page
+from codedfl.report.study_files import MODEL_FILE, write_results
 from codedfl.report.text import seconds as seconds_text
 from codedfl.run.rehearsal import Rehearsed, dealt_out, made_up_roster, no_tables, read_folder, rehearse
 from codedfl.run.virtual_time import AlikeDevices, MakeTiming
@@ -105,15 +106,16 @@ def rehearse_study(
     with screen.busy(f"rehearsing {study.name}") as say:
 
         def on_epoch(epoch: int, seconds: float) -> None:
-            say(f"epoch {epoch}, virtual time {seconds_text(seconds)}")
+            del seconds
+            say(f"exchange {epoch}")
 
         done = rehearse(rehearsed, rng, timing, on_epoch=on_epoch, gone=_first_of(parts, gone), folder=folder)
-    page, model_file = write_run_page(folder), folder / "model.safetensors"
+    run_page, model_file = write_run_page(folder), folder / MODEL_FILE
     clipped = _clipped(study, rehearsed.snapshots.values())
     if clipped:
         screen.remark(f"warning: clipped to the study's ranges: {clipped.words(study.table_columns.names)}")
     findings = done.findings
-    findings.model.save(model_file)
+    page = write_results(folder, study, findings, rehearsed.owners)
     screen.write_json(
         {
             "command": "study rehearse",
@@ -122,7 +124,6 @@ def rehearse_study(
             "score_name": score_name(study.task),
             "epochs": done.epochs,
             "virtual_seconds": done.seconds,
-            "clipped": clipped.total,
             "model": str(model_file),
         }
     )
@@ -131,9 +132,10 @@ def rehearse_study(
         study,
         findings,
         ("devices", f"{len(rehearsed.snapshots)} in {len(roster.pods)} pod{'s' * (len(roster.pods) != 1)}"),
-        ("virtual time", f"{seconds_text(done.seconds)}, {done.epochs} exchanges"),
+        ("exchanges", f"{done.epochs}" + (f", {seconds_text(done.seconds)} on the fleet {fleet!r}" if fleet else "")),
         ("model", str(model_file)),
-        ("page", str(page)),
+        ("results", str(page)),
+        ("the run", str(run_page)),
     )
     if study.noise is not None:
         screen.say()

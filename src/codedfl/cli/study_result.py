@@ -6,11 +6,12 @@ from rich.markup import escape
 from rich.text import Text
 
 from codedfl.analyses import ClassScore, Finding, Inference, NumberScore, StudyFindings
+from codedfl.analyses.study_analysis import CLIPPED
 from codedfl.cli.screen import Screen, score_name, table
 from codedfl.contract.study import Study
-from codedfl.data.columns import CategoryColumn
 from codedfl.data.labels import ClassLabels
 from codedfl.data.recipe import Recipe
+from codedfl.report.study_files import merged_words, narrow
 from codedfl.report.text import score as score_text
 
 _MOST_CLASSES = 12  # the largest matrix that fits a terminal
@@ -22,34 +23,22 @@ def show_findings(screen: Screen, study: Study, findings: StudyFindings, *more: 
     score = ("score", f"none: {findings.no_score}")
     facts = [score] if findings.score is None else score_facts(findings.score)
     screen.facts([("study", f"{study.name}, {study.digest().hex()[:16]}..."), ("rows", rows), *facts, *more])
-    for line in merged_words(study, findings):
+    for line in merged_words(study, findings.merged):
         screen.say(f"  {line}")
     show_tables(screen, findings.score, findings.model.recipe)
     show_inference(screen, findings.inference, findings.no_inference)
+    if findings.clipped.values:
+        screen.sentence(f"{CLIPPED}: {findings.clipped.words(study.smallest_cell)}")
     for model in findings.models:
         show_model(screen, model)
-
-
-def merged_words(study: Study, findings: StudyFindings) -> list[str]:
-    """What was too rare to be counted by itself, a line for each column."""
-    lines = []
-    for one, gone in zip(study.columns, findings.merged, strict=False):
-        if gone and isinstance(one.column, CategoryColumn):
-            names = ", ".join(one.column.levels[index] for index in gone)
-            lines.append(f"{one.column.name}: counted as one level, since some of them are rare: {names}")
-        elif gone == (0,):
-            lines.append(f"{one.column.name}: its gaps are too few to be marked")
-        elif gone:
-            lines.append(f"{one.column.name}: left out, since it varies in too few rows, or on too few devices")
-    return lines
 
 
 def show_model(screen: Screen, model: Finding) -> None:
     """A further model of the study."""
     screen.say()
     screen.say(f"model {model.name}")
-    for line in model.lines():
-        screen.say(f"  {line}")
+    for line in narrow(model.lines()):
+        screen.say(line)
 
 
 def score_facts(found: ClassScore | NumberScore) -> list[tuple[str, str]]:

@@ -91,12 +91,15 @@ class Verdict:
         return not self.undecided
 
 
-def judge(code: AnswerCode, projected: Mapping[int, Scalars]) -> Verdict:
-    """What the projected answers, by device, say about each other; every group is a codeword of its own."""
+def judge(code: AnswerCode, projected: Mapping[int, Mapping[int, Scalars]]) -> Verdict:
+    """What the projected answers, by device and block of rows, say about each other.
+
+    Every group, and every cell, is a codeword of its own; block 0 is the only one where no rows are dealt out.
+    """
     liars: list[int] = []
     undecided: list[int] = []
     for part, members in code.parts:
-        here = {index: projected[i] for index, i in enumerate(members) if i in projected}
+        here = {index: projected[i][part.block] for index, i in enumerate(members) if i in projected}
         found = locate(part, here)
         if found is None:
             undecided += [members[index] for index in here]

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,6 +84,8 @@ class GradientCode:
     >>> (total % code.primes[0]).tolist()  # every device's data once
     [1, 1, 1, 1, 1]
     """
+
+    block: ClassVar[int] = 0  # its answers have all rows
 
     def __init__(self, n_devices: int, alpha: int, primes: Sequence[int]) -> None:
         check_alpha(alpha, n_devices)

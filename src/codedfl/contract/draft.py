@@ -231,6 +231,7 @@ def study_text(draft: Draft) -> str:
         "[result]",
         _say("held_out", 0.2, "share of each device's rows kept out of training for the score"),
         _say("inference", False, "true: standard errors and p values; nothing more leaves for them"),
+        _say("most_clipped", 0.0, "share of a column's values beyond its range above which there is no inference"),
     ]
     return "\n".join(lines) + "\n"
 

@@ -14,6 +14,7 @@ from codedfl.contract.study_columns import ClassTarget, NumberTarget, StudyColum
 from codedfl.errors import InvalidInput
 from codedfl.typing import JsonObject
 
+GCV = "gcv"  # a weight that is chosen by generalised cross-validation, from the total
 Target = NumberTarget | ClassTarget
 Named = Mapping[str, StudyColumn]
 
@@ -86,14 +87,14 @@ def register_model(kind: _Kind) -> _Kind:
 class SubModel(StudyModel):
     """One more linear model of the same total, on some of the study's columns: nobody sends anything for it.
 
-    regularisation: the weight of |Theta|^2 against the mean squared error.
+    regularisation: the weight of |Theta|^2 against the mean squared error, or "gcv".
     inference: whether standard errors and p values are wanted.
 
     >>> SubModel("age only", ("age",)).inference
     False
     """
 
-    regularisation: float = 0.0
+    regularisation: float | str = 0.0
     inference: bool = False
 
     kind: ClassVar[str] = "linear"
@@ -101,12 +102,154 @@ class SubModel(StudyModel):
     def check(self, columns: Named, target: Target) -> None:
         """Inference is for numbers."""
         super().check(columns, target)
-        check_penalty(self.name, self.regularisation)
+        if self.regularisation != GCV:
+            check_penalty(self.name, self.regularisation)
         if self.inference and isinstance(target, ClassTarget):
             raise InvalidInput(f"inference of the model {self.name!r} must go with a number to predict, got classes")
 
 
-def check_penalty(name: str, regularisation: float) -> None:
-    """Refuse a penalty below 0, or none that is finite."""
-    if not 0 <= regularisation < float("inf"):
+def check_penalty(name: str, regularisation: float | str) -> None:
+    """Refuse a penalty below 0, or none that is a finite number."""
+    if isinstance(regularisation, str) or not 0 <= regularisation < float("inf"):
         raise InvalidInput(f"regularisation of the model {name!r} must be at least 0, got {regularisation}")
+
+
+@dataclass(frozen=True)
+class GlmModel(StudyModel):
+    """A generalised linear model, by iterations over totals at coefficients that the server names.
+
+    regularisation: the weight of half the squared coefficients, of columns scaled as for a linear model, against the
+        mean log-likelihood; the constant is not penalised. With it there are no standard errors.
+    weights: a column of numbers that says how often each row counts; "" counts every row once.
+    offset: a column of numbers that is added to the linear predictor.
+    bound: the linear predictor is at most this large in size for all that the columns' ranges allow: a device refuses
+        coefficients beyond. Above 10 a server that lies may tell single rows apart by steep coefficients.
+    """
+
+    regularisation: float = 0.0
+    weights: str = ""
+    offset: str = ""
+    bound: float = 10.0
+
+    totals: ClassVar[tuple[str, ...]] = ("crosstable",)
+    at_points: ClassVar[tuple[str, ...]] = ("newton",)
+    points: ClassVar[int] = 12
+
+    @property
+    def uses(self) -> tuple[str, ...]:
+        """Weights and offset."""
+        return tuple(filter(None, (self.weights, self.offset)))
+
+    def check(self, columns: Named, target: Target) -> None:
+        """Weights are not negative, and every column is in the model."""
+        super().check(columns, target)
+        check_penalty(self.name, self.regularisation)
+        if not 0 < self.bound <= _MOST_BOUND:
+            raise InvalidInput(
+                f"bound of the model {self.name!r} must be above 0 and at most {_MOST_BOUND:g}, got {self.bound:g}"
+            )
+        for name in self.columns:
+            if not columns[name].width:
+                raise InvalidInput(f"columns of the model {self.name!r} must be in_model, got {name!r}, which is not")
+        for key in ("weights", "offset"):
+            name = getattr(self, key)
+            if name and (columns[name].range is None or columns[name].column.missing is not None):
+                raise InvalidInput(f"{key} of the model {self.name!r} must be a number without gaps, got {name!r}")
+        if self.weights and columns[self.weights].grid.range[0] < 0:
+            raise InvalidInput(f"weights of the model {self.name!r} must be from 0, got {self.weights!r} below")
+
+
+_MOST_BOUND = 500.0  # exp of it is far from the largest float
+
+
+@register_model
+@dataclass(frozen=True)
+class LogisticModel(GlmModel):
+    """The log odds of the second of two classes.
+
+    >>> LogisticModel("ill", ("age",)).bound
+    10.0
+    """
+
+    kind: ClassVar[str] = "logistic"
+
+    def check(self, columns: Named, target: Target) -> None:
+        """Two classes."""
+        super().check(columns, target)
+        check_two_classes(self.name, target)
+
+
+@register_model
+@dataclass(frozen=True)
+class PoissonModel(GlmModel):
+    """The log of the mean of a count.
+
+    >>> PoissonModel("visits", ("age",), offset="log years").uses
+    ('log years',)
+    """
+
+    kind: ClassVar[str] = "poisson"
+
+    def check(self, columns: Named, target: Target) -> None:
+        """Whole numbers from 0."""
+        super().check(columns, target)
+        check_counts(self.name, target)
+
+
+def check_two_classes(name: str, target: Target) -> None:
+    """Refuse another target than two classes."""
+    if not isinstance(target, ClassTarget) or len(target.classes) != 2:
+        raise InvalidInput(f"the target {target.name!r} must have two classes for the model {name!r}")
+
+
+def check_counts(name: str, target: Target) -> None:
+    """Refuse another target than whole numbers from 0."""
+    if not isinstance(target, NumberTarget) or target.range[0] < 0 or target.range[0] % 1 or target.step % 1:
+        raise InvalidInput(f"the target {target.name!r} must be whole numbers from 0 for the model {name!r}")
+
+
+@register_model
+@dataclass(frozen=True)
+class RobustModel(StudyModel):
+    """A linear model with standard errors that hold whatever the variance of the residuals, by one more total.
+
+    errors: "HC0", "HC1", "HC2" or "HC3"; "cluster" for rows that depend on each other within clusters.
+    cluster: for the last, the column that says which cluster a row is in; no cluster is on two devices.
+
+    >>> RobustModel("stay", ("age",)).errors
+    'HC3'
+    """
+
+    errors: str = "HC3"
+    cluster: str = ""
+
+    kind: ClassVar[str] = "robust"
+    at_points: ClassVar[tuple[str, ...]] = ("robust",)
+    points: ClassVar[int] = 1
+
+    @property
+    def uses(self) -> tuple[str, ...]:
+        """The clusters."""
+        return tuple(filter(None, (self.cluster,)))
+
+    def check(self, columns: Named, target: Target) -> None:
+        """A number to predict, and clusters if they are wanted."""
+        super().check(columns, target)
+        if self.errors not in (*HC, "cluster"):
+            raise InvalidInput(
+                f"errors of the model {self.name!r} must be {', '.join(HC)} or cluster, got {self.errors!r:.40}"
+            )
+        if bool(self.cluster) != (self.errors == "cluster"):
+            raise InvalidInput(
+                f"cluster of the model {self.name!r} must be said with errors = 'cluster', and only then"
+            )
+        check_number(self.name, target)
+
+
+HC = ("HC0", "HC1", "HC2", "HC3")
+
+
+def check_number(name: str, target: Target) -> None:
+    """Refuse classes."""
+    if not isinstance(target, NumberTarget):
+        raise InvalidInput(f"the target {target.name!r} must be a number for the model {name!r}, got classes")

@@ -114,6 +114,15 @@ class Roster:
         of = {number: frozenset(m.name for m in self.members if m.pod == number and not m.helper) for number in numbers}
         return tuple(of.values())
 
+    def without_one(self) -> tuple[int, int]:
+        """How many owners are left in whole pods when a device of the largest pod is absent, and of the smallest.
+
+        >>> Roster.draft({f"clinic-{i}": bytes([i] * 32) for i in range(7)}, colluders=1).without_one()
+        (3, 4)
+        """
+        sizes = [len(pod) for pod in self.pods]
+        return sum(sizes) - max(sizes), sum(sizes) - min(sizes)
+
     def pod_of(self, name: str) -> frozenset[str]:
         """The owners of a device's pod; empty for a helper."""
         return next((pod for pod in self.pods if name in pod), frozenset())

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from codedfl.contract.models import StudyModel, SubModel
+from codedfl.contract.models import GCV, StudyModel, SubModel
 from codedfl.contract.study_columns import ClassTarget, NumberTarget, StudyColumn, gaps
 from codedfl.data.canonical import canonical_digest
 from codedfl.data.columns import Columns, DerivedColumn, without_codes
@@ -31,7 +31,7 @@ from codedfl.data.features import (
     default_gamma,
 )
 from codedfl.data.model import TrainedModel
-from codedfl.data.preprocessing import Moments, Preprocessing
+from codedfl.data.preprocessing import Preprocessing
 from codedfl.data.recipe import Recipe
 from codedfl.data.tables import RawTable
 from codedfl.errors import InvalidInput
@@ -40,9 +40,8 @@ from codedfl.exact.ring import Ring
 from codedfl.privacy.budget import Budget
 from codedfl.typing import Floats, Integers, JsonObject, Rows
 
-__all__ = ["ClassTarget", "NumberTarget", "Study", "StudyColumn", "StudyModel", "SubModel"]
+__all__ = ["GCV", "ClassTarget", "NumberTarget", "Study", "StudyColumn", "StudyModel", "SubModel"]
 
-_CONSTANT = 1e-12
 _LEAST_BITS = 2  # of an update's entries, and of the rows' grid in units of a column
 _MOST_TEXT = {"name": 200, "purpose": 4000, "formula": 1000}  # characters: what people read must fit a screen
 _MOST = 1 << 53
@@ -78,9 +77,11 @@ class Study:
     components: how many principal components "pca-rbf" takes.
     encoder, encoder_bound: of "onnx": the SHA-256 of the file that every machine has, and where outputs are clipped.
     solver, epochs, regularisation: how the server finds Theta, in at most how many exchanges, and the weight of
-        |Theta|^2 against the mean squared error.
+        |Theta|^2 against the mean squared error; "gcv" has linear models choose it by generalised cross-validation.
     held_out: share of each device's rows kept out of training, for the score.
     inference: whether standard errors and p values are wanted.
+    most_clipped: the share of a column's values that may lie beyond its range where coefficients with standard errors
+        are made: clipped tails move them.
     models: more analyses of the same rows; a linear one is of the same total.
     noise: what hides single rows; None is none. With noise nothing else may be summed over rows: no moments, no score,
         no standard errors.
@@ -124,9 +125,10 @@ class Study:
     encoder_bound: float | None = None
     solver: str = "block-krylov"
     epochs: int = 50
-    regularisation: float = 1e-4
+    regularisation: float | str = 1e-4
     held_out: float = 0.2
     inference: bool = False
+    most_clipped: float = 0.0
     models: tuple[StudyModel, ...] = ()
     noise: Budget | None = None
 
@@ -188,9 +190,14 @@ class Study:
             raise InvalidInput(
                 f"max_rows_per_device must be at most max_rows ({self.max_rows}), got {self.max_rows_per_device}"
             )
-        for name, low, high in (("regularisation", 0, np.inf), ("held_out", 0, 0.9)):
-            if not low <= getattr(self, name) <= high:
-                raise InvalidInput(f"{name} must be between {low} and {high:g}, got {getattr(self, name)}")
+        weight = self.regularisation
+        if weight != GCV and (isinstance(weight, str) or not 0 <= weight < np.inf):
+            raise InvalidInput(f"regularisation must be {GCV!r} or a number of at least 0, got {weight!r}")
+        if self.regularisation == GCV and (self.features != "linear" or self.noise is not None):
+            raise InvalidInput(f"regularisation must be a number but for linear features without noise, got {GCV!r}")
+        for name, high in (("held_out", 0.9), ("most_clipped", 1)):
+            if not 0 <= getattr(self, name) <= high:
+                raise InvalidInput(f"{name} must be between 0 and {high:g}, got {getattr(self, name)}")
         for name in ("roster", "server_key"):
             value = getattr(self, name)
             if value and (len(value) != 64 or set(value) - set("0123456789abcdef")):
@@ -330,6 +337,11 @@ class Study:
         return 2 if self.noise is None else max(2, self.noise.honest)
 
     @property
+    def least_owners(self) -> int:
+        """How many owners, in whole pods, a total has at least."""
+        return max(self.least_participants, self.colluders + self.honest)
+
+    @property
     def least_pod_rows(self) -> int:
         """Rows that every total over a pod must have."""
         return self.least_alike if self.least_rows is None else self.least_rows
@@ -459,13 +471,12 @@ class Study:
         """Whether the covariance of the columns is summed before features can be made."""
         return self.features == PrincipalFourierFeatures.name
 
-    def recipe(self, moments: Moments | None = None, principal: Principal | None = None) -> Recipe:
-        """How rows become X and Y.
+    def recipe(self, principal: Principal | None = None) -> Recipe:
+        """How rows become X and Y, by the public ranges alone.
 
-        moments: means and variances of all columns of X over all devices, if the study needs them.
         principal: components of the scaled columns over all devices, if the study needs their covariance.
         """
-        preprocessing = self.preprocessing(moments)
+        preprocessing = self.preprocessing()
         gamma = default_gamma(preprocessing.n_columns) if self.gamma is None else self.gamma
         features: FeatureMap
         if self.needs_covariance:
@@ -507,7 +518,7 @@ class Study:
         """The model of a Theta that a solver found; the intercept of linear features is not penalised."""
         about = {"study": self.name, "digest": self.digest().hex(), "label": self.target.name, **provenance}
         if self.noise is None:
-            theta = recipe.unshrunk(theta, self.regularisation)
+            theta = recipe.unshrunk(theta, float(self.regularisation))
         return TrainedModel(theta, recipe, about)
 
     def bounds(self, recipe: Recipe) -> Bounds:
@@ -537,22 +548,10 @@ class Study:
             f" {np.max(reach):.2g} times its unit: narrow it, or give fewer max_rows"
         )
 
-    def preprocessing(self, moments: Moments | None) -> Preprocessing:
-        """The scaling of the columns of X."""
-        if self.needs_moments and moments is None:
-            raise InvalidInput("moments must be given for this study, got None")
+    def preprocessing(self) -> Preprocessing:
+        """The scaling of the columns of X: their public ranges become [0, 1]."""
         low, high = np.array([ends for one in self.columns for ends in one.ranges]).T
-        by_moments = np.array([flag for one in self.columns for flag in one.by_moments])
-        if moments is None:
-            return Preprocessing.from_range(low, high, len(low))
-        if len(moments.mean) != len(low):
-            raise InvalidInput(f"moments must be of the {len(low)} columns of X, got {len(moments.mean)}")
-        deviation = np.sqrt(moments.variance)
-        constant = deviation <= _CONSTANT * np.abs(moments.mean)
-        scale = np.where(by_moments, np.where(constant, 0.0, deviation), high - low)
-        divisor = np.where(scale > 0, scale, 1.0)
-        mean = moments.mean  # every column is centred
-        return Preprocessing(mean, scale, (low - mean) / divisor, (high - mean) / divisor)
+        return Preprocessing.from_range(low, high, len(low))
 
     def _frozen_encoder(self) -> FrozenEncoder:
         return FrozenEncoder(self.width, self.n_features, self.encoder_bound or 0.0, self.encoder or "")

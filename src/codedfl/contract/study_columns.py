@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codedfl.data.columns import (
+    OTHER,
     CategoryColumn,
     ColumnReport,
     DerivedColumn,
@@ -206,6 +207,11 @@ class StudyColumn:
         """Which design columns the penalty weighs by their deviation."""
         return self._first(self.range is not None and self.scale == "moments", False)
 
+    @property
+    def is_measured(self) -> list[bool]:
+        """Which design columns are measured numbers; levels and marks of gaps are not."""
+        return self._first(self.range is not None, False)
+
     def _first(self, first: T, others: T) -> list[T]:
         return [first, *[others] * (self.width - 1)][: self.width]
 
@@ -227,7 +233,7 @@ class StudyColumn:
             raise InvalidInput(f"merged of column {name!r} must be ascending places of its levels, got {gone}")
         if not gone:
             return self, np.arange(len(levels))
-        other = self.column.other or "other"
+        other = self.column.other or OTHER
         taken = {levels[one] for one in gone}
         kept = tuple(level for level in levels if level not in taken or level == other)
         kept = kept if other in kept else (*kept, other)
@@ -235,7 +241,8 @@ class StudyColumn:
         if len(kept) < 2:
             return None, codes
         missing = other if self.column.missing in taken else self.column.missing
-        return StudyColumn(replace(self.column, levels=kept, missing=missing, other=other)), codes
+        rare = tuple(level for level in levels if level in taken and level != other)
+        return StudyColumn(replace(self.column, levels=kept, missing=missing, merged=rare)), codes
 
     def to_dict(self) -> JsonObject:
         of_number = {"range": self.range, "step": self.step, "scale": self.scale} if self.range else {}

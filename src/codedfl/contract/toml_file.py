@@ -10,7 +10,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from codedfl.contract.models import MODELS, StudyModel, SubModel
+from codedfl.contract.models import GCV, MODELS, StudyModel, SubModel
 from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn
 from codedfl.contract.study_columns import no_step
 from codedfl.data.columns import CategoryColumn, DerivedColumn, NumberColumn, as_text
@@ -45,11 +45,11 @@ SECTIONS: dict[str, dict[str, str]] = {
         )
     },
     "training": {"solver": "solver", "epochs": "epochs", "regularisation": "regularisation"},
-    "result": {"held_out": "held_out", "inference": "inference"},
+    "result": {name: name for name in ("held_out", "inference", "most_clipped")},
 }
 _TYPES: dict[str, type] = {
     **dict.fromkeys(("name", "purpose", "id", "formula", "features", "encoder", "roster", "server_key", "solver"), str),
-    **dict.fromkeys(("gamma", "encoder_bound", "regularisation", "held_out"), float),
+    **dict.fromkeys(("gamma", "encoder_bound", "held_out", "most_clipped"), float),
     **dict.fromkeys(("inference", "complete_cases"), bool),
 }
 COLUMN_KEYS = {
@@ -58,6 +58,7 @@ COLUMN_KEYS = {
     "derived": ("name", "kind", "factors", "range", "step", "scale"),
 }
 _MATRIX = ("columns", "range", "step")
+_WEIGHT = "regularisation"
 _NOISE: dict[str, type] = {"epsilon": float, "delta": float, "honest": int, "clip_norm": float}
 _REQUIRED = ("name", "max_rows", "max_rows_per_device", "least_participants")
 
@@ -132,7 +133,10 @@ def _study(content: Unchecked) -> Study:
             _known(f"[{section}]", part, set(keys))
         for key, name in keys.items():
             if key in part:
-                said[name] = _typed(f"{section}.{key}" if section else key, part[key], _TYPES.get(name, int))
+                what = f"{section}.{key}" if section else key
+                said[name] = (
+                    _weight(what, part[key]) if key == _WEIGHT else _typed(what, part[key], _TYPES.get(name, int))
+                )
     for name in _REQUIRED:
         if name not in said:
             raise InvalidInput(f"{name} must be said, got nothing")
@@ -191,6 +195,8 @@ def _key(what: str, value: Any, kind: str) -> Any:
         if not isinstance(value, list):
             raise InvalidInput(f"{what} must be a list of numbers, got {value!r:.80}")
         return tuple(_typed(what, one, float) for one in value)
+    if kind == "float | str":
+        return _weight(what, value)
     types: dict[str, type] = {"str": str, "int": int, "float": float, "bool": bool}
     return _texts(what, value) if kind == "tuple[str, ...]" else _typed(what, value, types[kind])
 
@@ -273,6 +279,11 @@ def _texts(what: str, value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
         raise InvalidInput(f"{what} must be a list of texts, got {value!r}")
     return tuple(value)
+
+
+def _weight(what: str, value: Any) -> float | str:
+    weight: float | str = value if value == GCV else _typed(what, value, float)
+    return weight
 
 
 def _optional(what: str, said: Unchecked, key: str, kind: type) -> Any:

@@ -70,7 +70,7 @@ def explain(
         Section("Who sees what?", _seen(study, roster)),
     ]
     if roster is not None:
-        sections.append(Section("Whose rows are added to ours?", _pods(roster, name)))
+        sections.append(Section("Whose rows are added to ours?", (*_pods(roster, name), absences(study, roster))))
     if checked is not None:
         sections.append(Section("Which columns could pick out people on this table?", _design(study, *checked)))
     if ledger is not None:
@@ -166,6 +166,33 @@ def _pods(roster: Roster, name: str) -> tuple[str, ...]:
     if roster.helpers:
         lines.append(f"{', '.join(roster.helpers)}: help, and have no rows")
     return tuple(lines)
+
+
+def absences(study: Study, roster: Roster) -> str:
+    """Who may be absent when a total is asked for: an absent device takes its pod out of that total.
+
+    >>> from codedfl.data.columns import NumberColumn
+    >>> age = StudyColumn(NumberColumn("age"), (0.0, 110.0), 1.0)
+    >>> roster = Roster.draft({f"clinic-{i}": bytes([i] * 32) for i in range(9)}, colluders=1)
+    >>> absences(Study("stay", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 1000, 300, 4), roster)
+    'devices of any 1 of the 3 pods may be absent when a total is asked for'
+    """
+    least, pods = study.least_owners, sorted(roster.pods, key=len, reverse=True)
+    at_worst, at_best = roster.without_one()
+    if at_worst >= least:
+        left = len(roster.owners)
+        spare = sum((left := left - len(pod)) >= least for pod in pods)
+        return f"devices of any {spare} of the {len(pods)} pods may be absent when a total is asked for"
+    if at_best >= least:
+        needed = ", ".join(sorted(name for pod in pods if len(roster.owners) - len(pod) < least for name in pod))
+        return f"none of {needed} may be absent when a total is asked for: {least} owners in whole pods are needed"
+    lowest = max(3, study.colluders + study.honest)
+    ways = dict.fromkeys(left for left in (at_best, at_worst) if left >= lowest)
+    mended = " or ".join(f"least_participants = {left}" for left in ways) or "more pods (codedfl roster add)"
+    return (
+        f"nobody may be absent when a total is asked for: without a pod at most {at_best} of {len(roster.owners)}"
+        f" owners are left, and {least} are needed; {mended} would change that"
+    )
 
 
 def _design(study: Study, rows: Snapshot, design: Sequence[DesignCheck]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ privacy of pads is computational (ChaCha20), not Shannon's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
@@ -19,12 +19,15 @@ from numpy.typing import NDArray
 from codedfl.errors import InvalidInput
 from codedfl.exact import kernels
 from codedfl.exact.ring import Ring
+from codedfl.exact.row_blocks import Pair
 from codedfl.typing import Planes
 
 SEED_BYTES = 32
 RUN_ID_BYTES = 16
 # A pad is a row of segments, each a ChaCha20 stream of its own (the segment's index is the nonce), so that pads can
-# be expanded and added up piece by piece: 192 KiB of stream and 256 KiB of residues stay in the cache.
+# be expanded and added up segment by segment: 192 KiB of stream and 256 KiB of residues stay in the cache. A pad in
+# pieces, one per pair of row blocks, has its segments in each piece, and the pair is the rest of the nonce: a piece can
+# be expanded without those before it, whose rejected candidates would otherwise shift it.
 SEGMENT = 65536
 _SEEDS_PER_PASS = 4  # four segments at a time are added in one pass over the total
 _SPARE = 64
@@ -93,9 +96,10 @@ def new_scratch() -> NDArray[np.uint8]:
     return np.empty(len(_ZEROS), dtype=np.uint8)
 
 
-def _segments(count: int) -> Iterator[tuple[int, slice]]:
+def _segments(count: int, pair: Pair = (0, 0)) -> Iterator[tuple[int, slice]]:
+    first = pair[0] << 32 | pair[1] << 64  # a piece has fewer than 2^32 segments, a matrix fewer than 2^32 blocks
     for segment in range(-(-count // SEGMENT)):
-        yield segment, slice(segment * SEGMENT, min(count, (segment + 1) * SEGMENT))
+        yield first + segment, slice(segment * SEGMENT, min(count, (segment + 1) * SEGMENT))
 
 
 def expand(ring: Ring, seed: bytes, run_id: bytes, label: str, count: int) -> Planes:
@@ -118,20 +122,19 @@ def add_expanded(
 ) -> None:
     """total (P, n) += sum_j coefficients[prime][j] * expand(seeds[j]); no whole pad is ever held.
 
-    It goes segment by segment, so that the piece of the total being added to stays in the cache. Coefficients of 1 and
-    -1, as role keys have them, are added straight from the stream.
+    It goes segment by segment, so that what is being added to stays in the cache.
     """
     count = total.shape[1]
+    signs = {x for row in coefficients for x in row}
+    if signs <= {1, -1} and all(list(row) == list(coefficients[0]) for row in coefficients):
+        signed = list(zip(coefficients[0], seeds, strict=True))
+        add_pieces(ring, total, {(0, 0): slice(0, count)}, signed, run_id, label)
+        return
     scratch = new_scratch()
     buffers: list[NDArray[np.float32]] = []
     for k, prime in enumerate(ring.primes):
         expanders = [SegmentExpander(stream_key(seed, run_id, f"{label}|{k}"), prime, scratch) for seed in seeds]
         factors = [int(x) % prime for x in coefficients[k]]
-        if set(factors) <= {1, prime - 1}:
-            for segment, where in _segments(count):
-                for expander, factor in zip(expanders, factors, strict=True):
-                    expander.add(segment, 1 if factor == 1 else -1, total[k, where])
-            continue
         buffers = buffers or [kernels.aligned_zeros(min(SEGMENT, count)) for _ in seeds[:_SEEDS_PER_PASS]]
         for segment, where in _segments(count):
             terms = [buffer[: where.stop - where.start] for buffer in buffers]
@@ -141,3 +144,33 @@ def add_expanded(
                     expander.write(segment, term)
                 passed = factors[first : first + len(batch)]
                 kernels.add_product(total[k, where], passed, terms[: len(batch)], prime)
+
+
+def add_pieces(
+    ring: Ring,
+    total: Planes,
+    pieces: Mapping[Pair, slice],
+    signed: Sequence[tuple[int, bytes]],
+    run_id: bytes,
+    label: str,
+) -> None:
+    """total (P, n) += what seeds expand to, each times its sign (1 or -1), straight from the streams.
+
+    Only these pieces of the pads are expanded, each to where it stands in the total. The piece (0, 0) of a pad in one
+    piece is what ``expand`` gives.
+
+    >>> ring, seed, run = Ring.for_group_sizes([5]), bytes(SEED_BYTES), bytes(RUN_ID_BYTES)
+    >>> total = expand(ring, seed, run, "gram", 6)
+    >>> add_pieces(ring, total, {(0, 0): slice(0, 6)}, [(-1, seed)], run, "gram")
+    >>> bool(total.any())
+    False
+    """
+    scratch = new_scratch()
+    for k, prime in enumerate(ring.primes):
+        keys = [(sign, stream_key(seed, run_id, f"{label}|{k}")) for sign, seed in signed]
+        expanders = [(sign, SegmentExpander(key, prime, scratch)) for sign, key in keys]
+        for pair, piece in pieces.items():
+            numbers = total[k, piece]
+            for segment, where in _segments(len(numbers), pair):
+                for sign, expander in expanders:
+                    expander.add(segment, sign, numbers[where])

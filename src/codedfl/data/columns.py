@@ -22,6 +22,7 @@ from codedfl.errors import InvalidInput
 from codedfl.typing import Floats, JsonObject, Rows
 
 _ID_NAME = re.compile(r"(^|[_ .-])(id|ID|Id)$|[a-z](ID|Id)$")
+OTHER = "other"  # what rare levels become where a column has no such level of its own
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 _DATE = re.compile(r"(\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[./]\d{1,2}[./](\d{4}|\d{2}))([ T]\d{1,2}:.*)?")
 
@@ -98,6 +99,7 @@ class CategoryColumn:
     other: the level that an unknown name counts as; None refuses rows with unknown names.
     missing_codes: names, such as "-9" and "unknown", that the tables have in place of a gap.
     in_model: false for a column that only others are made of.
+    merged: names of rare levels, which count as the level ``other``, or "other" where the column has none.
     """
 
     name: str
@@ -106,6 +108,7 @@ class CategoryColumn:
     other: str | None = None
     missing_codes: tuple[str, ...] = ()
     in_model: bool = True
+    merged: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.levels) < 2 or len(set(self.levels)) < len(self.levels) or "" in self.levels:
@@ -132,7 +135,8 @@ class CategoryColumn:
 
     def named(self, values: Rows) -> tuple[Rows, ColumnReport]:
         """The level of each row, "" where the value is refused, and what was odd."""
-        texts = given = without_codes(as_levels(values, self.levels), self.missing_codes)
+        texts = given = without_codes(as_levels(values, (*self.levels, *self.merged)), self.missing_codes)
+        texts = np.where(np.isin(texts, self.merged), self.other or OTHER, texts)
         gap = texts == ""
         if self.missing is not None:
             texts = np.where(gap, self.missing, texts)
@@ -155,8 +159,11 @@ class CategoryColumn:
 
 def _rarely_said(column: NumberColumn | CategoryColumn) -> JsonObject:
     """What a plain column does not have."""
-    codes: JsonObject = {"missing_codes": [*column.missing_codes]} if column.missing_codes else {}
-    return {**codes, **({} if column.in_model else {"in_model": False})}
+    said = {name: [*getattr(column, name, ())] for name in ("missing_codes", "merged")}
+    return {
+        **{name: value for name, value in said.items() if value},
+        **({} if column.in_model else {"in_model": False}),
+    }
 
 
 def without_codes(values: Rows, codes: tuple[Any, ...]) -> Rows:
@@ -343,7 +350,8 @@ def _column_from_dict(saved: Any) -> Column:
             and kind == "category"
             and all(isinstance(one, str) for one in (*saved["levels"], *rest[0]))
         ):
-            return CategoryColumn(name, tuple(saved["levels"]), missing, saved["other"], *rest)
+            merged = tuple(map(str, saved.get("merged", ())))
+            return CategoryColumn(name, tuple(saved["levels"]), missing, saved["other"], *rest, merged)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, InvalidInput):
             raise

@@ -34,7 +34,7 @@ from codedfl.protocol.events import (
     RunFailed,
 )
 from codedfl.protocol.messages import Kind
-from codedfl.run.event_log import Connected, log_event
+from codedfl.run.event_log import Connected, Uploaded, log_event
 from codedfl.typing import Floats, Planes
 
 log = logging.getLogger("codedfl.engine.server")
@@ -94,8 +94,7 @@ class Conductor:
     watch: told what can be seen of the run.
     ask: which total of the study the run is for (``statistics.Ask``), as it travels.
     absent: devices that were absent a moment ago: welcome, but not waited for.
-    objection_to: why a run cannot do with these devices, by name, while those others are there and do not take part;
-        empty when it can. None asks for ``min_devices``.
+    objection_to: why a run cannot do with these devices, by name; empty when it can. None asks for ``min_devices``.
     keep: told the server when the run has come to its end, before the checkpoint goes.
     """
 
@@ -112,7 +111,7 @@ class Conductor:
         watch: RunWatch | None = None,
         ask: bytes = b"",
         absent: Collection[str] = (),
-        objection_to: Callable[[Collection[str], Collection[str]], str] | None = None,
+        objection_to: Callable[[Collection[str]], str] | None = None,
         keep: Callable[[Server], None] = lambda _: None,
         clock: Clock = time.monotonic,
     ) -> None:
@@ -138,6 +137,18 @@ class Conductor:
     def model(self) -> Floats | None:
         """The last good model; None before the first epoch."""
         return None if self.server is None else self.server.model
+
+    @property
+    def declined(self) -> set[str]:
+        """Who is there and does not take part; its own log says why."""
+        refused = () if self.server is None else self.server.joining.refusals
+        lost = (contact.name for contact in self._directory.contacts.values() if contact.lost)
+        return {*self._directory.declined, *refused, *lost}
+
+    @property
+    def here(self) -> set[str]:
+        """Who is connected and takes part."""
+        return {name for name, contact in self._directory.contacts.items() if contact.node is not None} - self.declined
 
     def run(self) -> Floats:
         """Train to the end and return the model.
@@ -212,8 +223,7 @@ class Conductor:
             self._directory.look()
             self._pull({})
             self._post.wait(WAIT_SECONDS)
-        objection = self._objection_to(contacts, self._directory.declined)
-        if objection:
+        if objection := self._objection_to(contacts):
             raise NotEnoughDevices(f"after {wait.join_seconds:g} s {objection}", ())
         self._directory.closed = True
         server = self._make_server(self._directory.keys)
@@ -227,13 +237,11 @@ class Conductor:
         waiting = [name for name in open_ if not self._gone(self._directory.contacts[name])]
         if waiting and self._clock() < self._join_until:
             return
-        objection = self._objection_to(server.joined, {*self._directory.declined, *server.joining.refusals})
-        if objection:
+        if objection := self._objection_to(server.joined):
             raise NotEnoughDevices(objection, [name for name in server.expected if name not in server.joined])
         self._follow(server.freeze())
 
-    def _too_few(self, names: Collection[str], declined: Collection[str]) -> str:
-        del declined
+    def _too_few(self, names: Collection[str]) -> str:
         if len(names) >= self._patience.min_devices:
             return ""
         here = ", ".join(sorted(names)) or "none"
@@ -359,7 +367,10 @@ class Conductor:
     def _unpack(self, server: Server, contact: Contact, reply: Parcel) -> None:
         """What a device replied, in the name under which it introduced itself, or not at all."""
         for letter in contact.line.take(reply):
-            self._follow(server.receive(letter.head, letter.bulk, sender=contact.name))
+            turn = server.receive(letter.head, letter.bulk, sender=contact.name)
+            if any(isinstance(event, DeviceState) and event.state == "shared" for event in turn.events):
+                self._watch.take(Uploaded(contact.name, len(letter.head) + len(letter.bulk)))
+            self._follow(turn)
             self._unsaved = True
         if reply.newest:
             self._follow(server.receive(reply.newest, sender=contact.name))

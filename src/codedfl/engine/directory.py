@@ -187,7 +187,10 @@ class Directory:
             raise MessageRefused(f"a public key must have {KEY_BYTES} bytes, got {len(public)}")
         sealed.verify(public, introduction_text(hello, name), reply.signature)
         if self._roster is not None and self._roster.get(name) != public:
-            raise MessageRefused(f"the key of {name!r} must be the one on the roster, got {fingerprint(public)}")
+            raise MessageRefused(
+                f"the key of {name!r} must be the one on the roster, got {fingerprint(public)}: codedfl roster renew"
+                " puts a new key there"
+            )
         contact = self.contacts.get(name)
         if contact is None:
             if self.closed:

@@ -22,7 +22,6 @@ from codedfl.run.event_log import (
     Finished,
     Scored,
     StageBegun,
-    Uploaded,
 )
 
 _EPOCHS_TO_JUDGE_BY = 5
@@ -125,8 +124,6 @@ class RunWatch:
         """A piece of a device's bulk has come in."""
         seen = self._seen(name)
         seen.uploaded, seen.upload = here, in_all
-        if here == in_all:
-            self._note(Uploaded(name, in_all))
 
     def ended(self, epoch: int, score: float | None) -> None:
         """An epoch is over."""

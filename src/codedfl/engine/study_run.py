@@ -6,7 +6,6 @@ anew and are given the answers that are there.
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections.abc import Collection, Mapping
@@ -16,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from codedfl.analyses import Answer, StudyFindings
-from codedfl.analyses.driving import TOTAL_FILE, drive, findings_json, total_json
+from codedfl.analyses.driving import drive
 from codedfl.analyses.study_plan import StudyRun, too_few
 from codedfl.contract.roster import Roster
 from codedfl.contract.study import Study
+from codedfl.contract.words import absences
 from codedfl.crypto.sealed import Identity
 from codedfl.engine.calls import Post
 from codedfl.engine.conductor import Conductor, Patience
@@ -30,17 +30,18 @@ from codedfl.engine.run_watch import RunWatch
 from codedfl.engine.state_folder import StateFolder
 from codedfl.engine.state_journal import StateJournal
 from codedfl.errors import CodedFLError, InvalidInput, NotEnoughDevices
-from codedfl.private_files import make_private_folder, sole_user, write_private
+from codedfl.private_files import make_private_folder, sole_user
 from codedfl.protocol import Server
+from codedfl.report.study_files import MODEL_FILE as MODEL_FILE
+from codedfl.report.study_files import RESULT_FILE as RESULT_FILE
+from codedfl.report.study_files import write_results
 from codedfl.run.event_log import Scored, StageBegun
 from codedfl.run.rehearsal import begun_study
 from codedfl.solve.whole_total import TakesTotal
 from codedfl.statistics import Ask
-from codedfl.version import __version__
 
 log = logging.getLogger("codedfl.engine.server")
 
-MODEL_FILE, RESULT_FILE = "model.safetensors", "result.json"
 _ANSWERS = "answers"
 _GO_ON = "Start the same command again when that is mended: it goes on where it was"
 
@@ -97,6 +98,7 @@ class _Served:
             )
 
     def run(self) -> StudyFindings:
+        log.info(absences(self._study, self._roster))
         try:
             findings = drive(self._study, self._answer)
             if findings.score is not None:
@@ -112,12 +114,7 @@ class _Served:
     def _write(self, findings: StudyFindings) -> None:
         """The model, all that was found, and the total that further linear analyses are made of (``study refit``)."""
         output = self._serving.output
-        findings.model.save(output / MODEL_FILE)
-        about = {"owners": self._state["owners"], "codedfl": __version__}
-        content = {**findings_json(self._study, findings), **about}
-        write_private(output / RESULT_FILE, [json.dumps(content, indent=1).encode() + b"\n"])
-        if findings.total:
-            write_private(output / TOTAL_FILE, [json.dumps(total_json(self._study, findings)).encode() + b"\n"])
+        write_results(output, self._study, findings, self._state["owners"])
         for path in output.glob("checkpoint-*"):  # of a run after which the server was killed
             StateJournal(path).wipe()
         self._checkpoint.wipe()
@@ -138,10 +135,11 @@ class _Served:
         self._watch.take(StageBegun(ask.statistic))
         log.info("asking for %s", ask.statistic)
         taken: list[Any] = []
+        owners: list[str] = []
 
         def keep(server: Server) -> None:
             solver, there = server.epochs.solver, {*(server.agreement.names if server.agreement else ())}
-            self._state["owners"][ask.statistic] = sorted(server.owner_names)
+            owners[:] = sorted(server.owner_names)
             self._absent = set(self._roster.keys) - there
             taken.append([str(one) for one in solver.numbers] if isinstance(solver, TakesTotal) else solver.model)
 
@@ -156,25 +154,38 @@ class _Served:
             watch=self._watch,
             ask=ask.encode(),
             absent=self._absent,
-            objection_to=self._objection_to,
+            objection_to=lambda names: self._objection_to(ask, names, conductor),
             keep=keep,
             clock=self._clock,
         )
         try:
             conductor.run()
+            if gone := self._gone_from(ask, owners):  # after they had joined
+                raise NotEnoughDevices(gone, ())
         except NotEnoughDevices as error:
-            raise NotEnoughDevices(f"{error}. {_GO_ON}", error.missing, error.model) from None
+            missing = _missing(self._roster, conductor.here, conductor.declined)
+            words = "; ".join(filter(None, (str(error), missing)))
+            raise NotEnoughDevices(f"{words}. {_GO_ON}", error.missing, error.model) from None
+        self._state["owners"][ask.statistic] = owners
         return taken[0]
 
-    def _objection_to(self, names: Collection[str], declined: Collection[str]) -> str:
-        """Who is absent or declines, which pods that costs, and what helps."""
-        missing = _missing(self._roster, set(names), set(declined))
+    def _objection_to(self, ask: Ask, names: Collection[str], conductor: Conductor) -> str:
+        """Why these are too few; where they are enough, whom they go on without is told once."""
+        if gone := self._gone_from(ask, names):
+            return gone
         if objection := too_few(self._study, self._roster, names):
-            return f"{objection}; {missing}"
+            return objection
+        missing = _missing(self._roster, set(names), conductor.declined)
         if missing not in ("", self._told):
             log.warning(missing)
             self._told = missing
         return ""
+
+    def _gone_from(self, ask: Ask, names: Collection[str]) -> str:
+        """The totals of a model belong together, as steps of an iteration do: they are over the same rows, or wait."""
+        before = self._state["owners"].get("gram", ()) if ask.model else ()
+        gone = ", ".join(sorted(set(before) - set(names)))
+        return f"the model {ask.model!r} waits for {gone}: all its totals are over the same rows" if gone else ""
 
     def _server(self, run: StudyRun, introduced: Mapping[str, bytes]) -> Server:
         names = tuple(introduced)
@@ -187,12 +198,12 @@ class _Served:
 
 
 def _missing(roster: Roster, here: set[str], declined: set[str]) -> str:
-    """Who is not there and the command that starts it, who does not take part and where it says why."""
+    """Who is absent, who has refused, whom that costs; with the command that helps each."""
     gone = set(roster.keys) - here
     cost = {name for pod in roster.pods if not pod <= here for name in pod & here}
     said = (
         ("absent (start codedfl join there, or the SuperNode): ", gone - declined),
-        ("there but not taking part (their own logs say why): ", declined - here),
-        ("left out with their pods (one leaves for good: docs/deploy.md, 3): ", cost),
+        ("refused (their own logs say why, and codedfl join --check there): ", declined - here),
+        ("left out with their pods: ", cost),
     )
     return "; ".join(words + ", ".join(sorted(who)) for words, who in said if who)

@@ -5,11 +5,16 @@ from __future__ import annotations
 import hashlib
 import ssl
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from cryptography import x509
+from cryptography.x509.oid import NameOID
+
 from codedfl.errors import InvalidInput
 
+_MINUTES = "%Y-%m-%d %H:%M"
 _PORTS = {"mqtts": 8883, "mqtt": 1883}
 
 
@@ -68,10 +73,28 @@ class BrokerAddress:
         tag = hashlib.sha256(b"codedfl client id|" + identity.encode() + b"|" + secret).hexdigest()
         return f"{identity}-{tag[:32]}"
 
+    def named(self) -> tuple[str, datetime] | None:
+        """Whom this party's certificate names, and until when; one that is not valid by this clock is refused."""
+        if self.certificate is None:
+            return None
+        try:
+            found = x509.load_pem_x509_certificate(self.certificate.read_bytes())
+        except ValueError as error:
+            raise InvalidInput(f"the certificate must be a PEM file, got {str(self.certificate)!r} ({error})") from None
+        first, last, now = found.not_valid_before_utc, found.not_valid_after_utc, datetime.now(UTC)
+        if not first <= now <= last:
+            raise InvalidInput(
+                f"the certificate must be valid now, {now:{_MINUTES}} by this clock, got one from {first:{_MINUTES}} to"
+                f" {last:{_MINUTES}}: set the clock, or have codedfl broker renew make another"
+            )
+        names = found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+        return str(names[0].value) if names else "", last
+
     def context(self) -> ssl.SSLContext | None:
         """TLS 1.2 or newer, the broker's name and certificate checked; None without TLS."""
         if not self.tls:
             return None
+        self.named()
         try:
             context = ssl.create_default_context(cafile=self.authority)
             context.minimum_version = ssl.TLSVersion.TLSv1_2

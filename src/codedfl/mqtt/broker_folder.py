@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import tomli_w
+from cryptography import x509
 
 from codedfl.engine.authority import Authority
 from codedfl.errors import CodedFLError, InvalidInput
@@ -129,12 +130,28 @@ class BrokerFolder:
         self._issue(name)
         return self.party(name)
 
+    def renew(self, name: str) -> Party:
+        """Another certificate for a party: the former lets it in until it expires, so that nobody has to hurry."""
+        party = self.party(name)
+        former = party.certificate.parent
+        party.certificate.replace(former / f"{name}.former-{len(list(former.glob(f'{name}.former-*')))}")
+        self._issue(name)
+        return party
+
+    def renew_own(self) -> None:
+        """Another certificate for the broker itself, for the same names; it reads it when it starts."""
+        found = x509.load_pem_x509_certificate((self.path / "broker.pem").read_bytes())
+        names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        issued = self._authority().for_listener([str(one.value) for one in names], DAYS)
+        (self.path / "broker.pem").write_bytes(issued.certificate)
+        write_private(self.path / "broker.key", [issued.key])
+
     def revoke(self, name: str) -> None:
-        """Let a lost certificate in no more. The broker reads the list when it starts, and mosquitto on SIGHUP too."""
+        """Let a lost certificate in no more, nor those that it followed. The broker reads the list when it starts."""
         party = self.party(name)
         revoked = self.path / "revoked"
-        target = revoked / f"{name}-{len(list(revoked.iterdir()))}.pem"
-        party.certificate.replace(target)
+        for certificate in (party.certificate, *party.certificate.parent.glob(f"{name}.former-*")):
+            certificate.replace(revoked / f"{name}-{len(list(revoked.iterdir()))}.pem")
         party.key.unlink(missing_ok=True)
         lost = [path.read_bytes() for path in sorted(revoked.iterdir())]
         (self.path / "revoked.pem").write_bytes(self._authority().revocations(lost, 10 * DAYS))

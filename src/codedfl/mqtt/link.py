@@ -218,7 +218,9 @@ class BrokerLink:
 
     def _on_disconnect(self, _client: Any, _data: Any, _flags: Any, code: ReasonCode, _properties: Any) -> None:
         if not self._answered.is_set():  # a certificate that the broker does not take shows itself like this
-            asked = "is its certificate signed by the broker's authority, and not revoked?"
+            asked = (
+                "is its certificate signed by the broker's authority, in date by the broker's clock, and not revoked?"
+            )
             self._fail(
                 f"the broker at {self.address} must let this party in, got a closed connection: "
                 + (asked if self.address.tls else "does it want TLS (mqtts://)?")

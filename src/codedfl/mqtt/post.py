@@ -213,7 +213,10 @@ class MqttPost:
         if self.turned_away.get(device) == told.session:
             return
         self.turned_away[device] = told.session
-        reason = f"the study must be {self._digest.hex()[:16]} as the server has it, got {told.study.hex()[:16]}"
+        reason = (
+            f"the study must be {self._digest.hex()[:16]} as the server has it, got {told.study.hex()[:16]}: codedfl"
+            " study approve there, with the server's file"
+        )
         log.error("%s cannot take part: %s", device, reason)
         self._send(device, call_envelope(f"{self._prefix}-{next(self._numbers)}", Dismissal(reason), {}))
 

@@ -3,11 +3,11 @@
 The participant set is frozen here. Its hash is in every later message and a device accepts one agreement per run, so
 nobody can make a device answer once with and once without a third one (the difference would expose that one).
 
-Each member's entry is its own join: the key it drew for this run and a nonce, signed by its identity together with
+Each member's entry is its own join: the key it drew for this run, signed by its identity together with
 the server's keys and the parameters it was invited with. So a server cannot put a key of its own in a pinned device's
 place, nor invite devices with different parameters into one run. Which group a device is in is the server's choice
-(it may go by speed); its place within the group comes from everybody's nonces, so that no one can be seated next to
-whom the server likes. (A colluding device that joins last may draw its nonce until it likes the outcome.)
+(it may go by speed); its place within the group comes from everybody's run keys, so that no one can be seated next to
+whom the server likes. (A colluding device that joins last may draw its key until it likes the outcome.)
 """
 
 from __future__ import annotations
@@ -21,15 +21,17 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from codedfl.code.gradient_code import Code, group_sizes, make_code
-from codedfl.code.roles import NO_ROLE, AnswerCode, RoleCode
+from codedfl.code.roles import ALL_ROWS, NO_ROLE, AnswerCode, Cell, RoleCode
 from codedfl.crypto import sealed
 from codedfl.crypto.pads import RUN_ID_BYTES
 from codedfl.crypto.sealed import KEY_BYTES, SIGNATURE_BYTES
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.exact.fixed_point import HEADROOM, Bounds, FixedPoint, column_norm
 from codedfl.exact.ring import NARROW, Ring
+from codedfl.exact.row_blocks import RowBlocks
 from codedfl.exact.row_noise import RowNoise
 from codedfl.privacy.calibration import rho_of
+from codedfl.protocol.answer_rows import AnswerRows
 from codedfl.protocol.messages import MAX_NAME, check_types, name_length, pack_list, unpack_list
 from codedfl.typing import Floats
 
@@ -41,7 +43,6 @@ MOST_EPOCHS = 10_000
 MOST_COLLUDERS = 255
 MOST_TOTAL_BITS = 68  # what three primes hold with room to spare
 _LIMIT_BYTES = 9  # it is beyond 64 bits
-NONCE_BYTES = 16
 DIGEST_BYTES = 32
 
 
@@ -249,50 +250,49 @@ class Invitation:
         """Whether an agreement in bytes begins with this invitation; what follows may be long, and is not read."""
         return agreement.startswith(pack_list([self.run, self.encoded])[1:], 1)  # behind the head of the list
 
-    def join_statement(self, name: str, run_key: bytes, nonce: bytes) -> bytes:
-        """What a device signs to join: who it is, what it was invited to, the key and nonce it drew."""
-        return pack_list(["codedfl join v3", self.run, self.encoded, name, run_key, nonce])
+    def join_statement(self, name: str, run_key: bytes) -> bytes:
+        """What a device signs to join: who it is, what it was invited to, the key it drew."""
+        return pack_list(["codedfl join v3", self.run, self.encoded, name, run_key])
 
 
 @dataclass(frozen=True)
 class Member:
-    """A device's join: its long-term key, the key and nonce it drew for this run, and its signature on them."""
+    """A device's join: its long-term key, the key it drew for this run, and its signature on it."""
 
     name: str
     identity: bytes
     run_key: bytes
-    nonce: bytes
     signature: bytes
 
     def fields(self) -> list[str | bytes]:
-        return [self.name, self.identity, self.run_key, self.nonce, self.signature]
+        return [self.name, self.identity, self.run_key, self.signature]
 
     @classmethod
     def from_fields(cls, fields: object) -> Member:
         if not isinstance(fields, list):
             raise MessageRefused(f"an agreement's member must be a list, got {type(fields).__name__}")
-        member = cls(*check_types(fields, (str, bytes, bytes, bytes, bytes), "an agreement's member"))
+        member = cls(*check_types(fields, (str, bytes, bytes, bytes), "an agreement's member"))
         lengths = tuple(map(len, member.fields()[1:]))
-        if lengths != (KEY_BYTES, KEY_BYTES, NONCE_BYTES, SIGNATURE_BYTES):
-            raise MessageRefused("an agreement's member must have whole keys, nonce and signature, got another length")
+        if lengths != (KEY_BYTES, KEY_BYTES, SIGNATURE_BYTES):
+            raise MessageRefused("an agreement's member must have whole keys and signature, got another length")
         return member
 
     def check(self, invitation: Invitation) -> None:
         """Refuse a join that its owner did not sign for this very invitation."""
-        statement = invitation.join_statement(self.name, self.run_key, self.nonce)
+        statement = invitation.join_statement(self.name, self.run_key)
         sealed.verify(self.identity, statement, self.signature)
 
 
 def seated(members: Sequence[Member], run: bytes, groups: int) -> tuple[Member, ...]:
-    """Every group i mod ``groups`` in the order that everybody's nonces draw; groups stay as they are."""
-    drawn = hashlib.sha256(b"codedfl seats v2|" + run)
-    for nonce in sorted(member.nonce for member in members):
-        drawn.update(nonce)
+    """Every group i mod ``groups`` in the order that everybody's run keys draw; groups stay as they are."""
+    drawn = hashlib.sha256(b"codedfl seats v3|" + run)
+    for key in sorted(member.run_key for member in members):
+        drawn.update(key)
     lot = drawn.digest()
     order = list(members)
     for group in range(groups):
         order[group::groups] = sorted(
-            members[group::groups], key=lambda member: hashlib.sha256(lot + member.identity + member.nonce).digest()
+            members[group::groups], key=lambda member: hashlib.sha256(lot + member.run_key).digest()
         )
     return tuple(order)
 
@@ -301,7 +301,9 @@ def seated(members: Sequence[Member], run: bytes, groups: int) -> tuple[Member, 
 class Agreement:
     """The frozen set: what all were invited to, the members in the code's order, and Theta^(1).
 
-    ``roles`` is for role-keys: the role of each member, ``NO_ROLE`` for none; ``helpers`` are members without data.
+    ``roles`` and ``blocks`` are for role-keys: the role of each member, ``NO_ROLE`` for none, and the block of rows
+    that it keeps, ``ALL_ROWS`` for the reserve; no blocks leave all rows to every holder. ``helpers`` are members
+    without data.
 
     Examples
     --------
@@ -321,6 +323,7 @@ class Agreement:
     initial_model: Floats  # as rounded by ``FixedPoint.round_initial_model``
     roles: tuple[int, ...] = ()
     helpers: tuple[int, ...] = ()
+    blocks: tuple[int, ...] = ()
 
     @classmethod
     def freeze(
@@ -329,12 +332,12 @@ class Agreement:
         members: Sequence[Member],
         initial_model: Floats | None = None,
         *,
-        roles: Mapping[str, int] | None = None,
+        cells: Mapping[str, Cell] | None = None,
         helpers: Collection[str] = (),
     ) -> Agreement:
         """``members`` in the server's order, which decides the groups; places within them are drawn.
 
-        ``roles`` and ``helpers``, by name, are the server's choice too.
+        ``cells`` and ``helpers``, by name, are the server's choice too.
         """
         parameters = invitation.parameters
         shape = (parameters.n_features, parameters.n_outputs)
@@ -344,9 +347,11 @@ class Agreement:
         if parameters.noise is not None and np.any(theta):
             raise InvalidInput("the initial model must be zero with noise: its grid is too coarse for another")
         seats = seated(members, invitation.run, parameters.groups)
-        held = () if roles is None else tuple(roles.get(member.name, NO_ROLE) for member in seats)
+        nothing = Cell(NO_ROLE, ALL_ROWS)
+        held = [] if cells is None else [cells.get(member.name, nothing) for member in seats]
         without_data = tuple(i for i, member in enumerate(seats) if member.name in helpers)
-        draft = cls(invitation, seats, theta, held, without_data)
+        roles, blocks = tuple(cell.role for cell in held), tuple(cell.block for cell in held)
+        draft = cls(invitation, seats, theta, roles, without_data, blocks if max(blocks, default=0) > 0 else ())
         if parameters.total_limit:
             return draft
         # Rounding may lengthen the norm, which may cost the constant a bit: round until model and grid agree.
@@ -428,7 +433,19 @@ class Agreement:
         """What answers are decoded by: the gradient code, or the roles where there are any."""
         if not self.roles:
             return self.code
-        return RoleCode(self.roles, self.parameters.colluders + 1, self.ring.primes)
+        return RoleCode(self.roles, self.parameters.colluders + 1, self.ring.primes, self.blocks)
+
+    @cached_property
+    def answer_rows(self) -> AnswerRows:
+        """Which numbers belong to which block of rows."""
+        p = self.parameters
+        blocks = RowBlocks(p.n_features, max(self.blocks, default=0) + 1)
+        return AnswerRows(blocks, p.n_outputs, p.counts_rows, p.reveals_gram)
+
+    def blocks_of(self, position: int) -> tuple[int, ...]:
+        """The blocks of rows that a member keeps and answers for; the only one, where none are dealt out."""
+        block = self.blocks[position] if self.blocks else 0
+        return self.answer_rows.all if block == ALL_ROWS else (block,)
 
     @cached_property
     def directions(self) -> int:
@@ -438,10 +455,14 @@ class Agreement:
         that asks different devices for different e learns more of them than an honest one (``Parameters.directions``):
         with D - alpha + 1 = 3 of 25 answers needed, eight times as many. Where colluders are withstood, they have all
         of their roles to say, and what is left are the questions that holders of one role answer.
+
+        With K blocks of rows each may be asked something else, and an entry of X'X is known when either of its rows
+        was asked for it: all of X'X after d(K + 1)/(2K) questions per block, so each counts as 2K/(K + 1) directions.
         """
-        p = self.parameters
+        p, blocks = self.parameters, self.answer_rows.blocks.count
         each = [len(part.members) * (p.epochs - 1) // part.needed for part in self.answer_code.quorum.parts]
-        return p.n_outputs * (max(each) if self.roles else min(each))
+        asked = p.n_outputs * (max(each) if self.roles else min(each))
+        return -(-asked * 2 * blocks // (blocks + 1))
 
     @cached_property
     def _positions(self) -> dict[str, int]:
@@ -463,7 +484,7 @@ class Agreement:
         theta = self.initial_model.astype("<f8").tobytes() if np.any(self.initial_model) else b""
         members = [member.fields() for member in self.members]
         return pack_list(
-            [self.invitation.run, self.invitation.encoded, members, theta, list(self.roles), list(self.helpers)]
+            [self.run, self.invitation.encoded, members, theta, list(self.roles), list(self.helpers), list(self.blocks)]
         )
 
     @cached_property
@@ -476,7 +497,7 @@ class Agreement:
 
         Where there are roles, joins are not looked at here: whoever seals to a member's run key checks its join first,
         and what else counts is signed for this agreement, by members that have found their own keys in it. Seats, which
-        follow from the nonces, are nobody's advantage there: roles are the server's to deal in any case.
+        follow from the run keys, are nobody's advantage there: roles are the server's to deal in any case.
 
         All parties of one process share what was decoded: checking a thousand signatures a thousand times over would
         take most of a run's time.
@@ -486,8 +507,8 @@ class Agreement:
 
 @lru_cache(maxsize=4)
 def _decoded(data: bytes) -> Agreement:
-    run, invited, members, theta, roles, helpers = check_types(
-        unpack_list(data, "an agreement", depth=3), (bytes, bytes, list, bytes, list, list), "an agreement"
+    run, invited, members, theta, roles, helpers, blocks = check_types(
+        unpack_list(data, "an agreement", depth=3), (bytes, bytes, list, bytes, list, list, list), "an agreement"
     )
     invitation = Invitation.decode(run, invited)
     parameters = invitation.parameters
@@ -498,6 +519,7 @@ def _decoded(data: bytes) -> Agreement:
     if len({member.identity for member in found}) != len(found):
         raise MessageRefused("every device of an agreement must have a key of its own, got one key twice")
     check_types(roles, (int,) * (len(found) if roles else 0), "an agreement's roles")
+    check_types(blocks, (int,) * (len(roles) if blocks else 0), "an agreement's blocks")
     check_types(helpers, (int,) * len(helpers), "an agreement's helpers")
     if helpers != sorted(set(helpers) & set(range(len(found)))):
         raise MessageRefused(f"helpers must be members of the agreement, got {helpers!r:.80}")
@@ -510,15 +532,15 @@ def _decoded(data: bytes) -> Agreement:
     for member in found if not roles else ():
         member.check(invitation)
     if found != seated(found, run, parameters.groups):
-        raise MessageRefused("places within a group must be those that the nonces draw, got others")
+        raise MessageRefused("places within a group must be those that the run keys draw, got others")
     shape = (parameters.n_features, parameters.n_outputs)
     numbers = math.prod(shape) if parameters.noise is None else 0
     if len(theta) not in (0, 8 * numbers):
         raise MessageRefused(f"the initial model must have {numbers} numbers, got {len(theta)} bytes")
     model = np.frombuffer(theta, "<f8").reshape(shape) if theta else np.zeros(shape)
-    agreement = Agreement(invitation, found, model, tuple(roles), tuple(helpers))
-    try:
-        _ = agreement.answer_code, agreement.initial_integers  # derived now, so that a bad one is refused as a whole
+    agreement = Agreement(invitation, found, model, tuple(roles), tuple(helpers), tuple(blocks))
+    try:  # derived now, so that a bad one is refused as a whole
+        _ = agreement.answer_code, agreement.answer_rows, agreement.initial_integers
     except (InvalidInput, ArithmeticError) as error:
         raise MessageRefused(f"the agreement breaks a rule: {error}") from None
     return agreement

@@ -73,13 +73,10 @@ class DeviceEpochs:
         """What this device says to the update whose body has this digest."""
         ring, p, sharing = self._session.ring, self._session.agreed.parameters, self._sharing
         assert sharing.answer_matrix is not None and sharing.answer_constant is not None
-        one = [[1]] * len(ring.primes)
-        if not update.packed:
-            answer = sharing.mask(digest, p.answer_length(1))
-            ring.add_scaled(answer, one, [sharing.answer_constant])
-            return answer
-        answer = sharing.mask(digest, p.answer_length(2))
-        e = ring.unpack(update.packed, p.n_features, p.n_outputs)
-        product = ring.product(sharing.answer_matrix, e).reshape(len(ring.primes), -1)
-        ring.add_scaled(answer[:, : product.shape[1]], one, [product])
+        numbers = sharing.answer_constant
+        if update.packed:
+            e = ring.unpack(update.packed, p.n_features, p.n_outputs)
+            numbers = ring.product(sharing.answer_matrix, e).reshape(len(ring.primes), -1)
+        answer = sharing.mask(digest, numbers.shape[1])
+        ring.add_scaled(answer, [[1]] * len(ring.primes), [numbers])
         return answer

@@ -10,11 +10,11 @@ from typing import ClassVar
 from codedfl.crypto import sealed
 from codedfl.crypto.sealed import RunKey
 from codedfl.errors import MessageRefused
-from codedfl.protocol.agreement import NONCE_BYTES, Agreement, Invitation, Parameters
+from codedfl.protocol.agreement import Agreement, Invitation, Parameters
 from codedfl.protocol.contribution import OwnData
 from codedfl.protocol.device_session import DeviceSession
 from codedfl.protocol.events import InvitationAccepted, InvitationRefused
-from codedfl.protocol.messages import SERVER, Kind, Message, pack_list
+from codedfl.protocol.messages import SERVER, Kind, Message
 from codedfl.protocol.scheme import SharingScheme
 from codedfl.protocol.terms import DOES_NOT_TAKE_PART, Terms
 from codedfl.state import PLAIN, CheckpointFields
@@ -45,7 +45,7 @@ class DeviceJoining:
         if session.key is None:
             key = RunKey.generate(session.random_bytes)
             key.shared_with(invitation.server_key)  # refuses a key that nothing can be sealed to, before it is kept
-            session.key, session.nonce = key, session.random_bytes(NONCE_BYTES)
+            session.key = key
             # With the join: a device set back to before it cannot be in this agreement, and one set back to after it
             # has the same noise, so that nobody can have it drawn again and average it away.
             if invitation.parameters.noise:
@@ -61,10 +61,9 @@ class DeviceJoining:
             return
         if anew:
             session.outbox.tell(InvitationAccepted())
-        run_key, nonce = session.key.public, session.nonce
-        signature = session.identity.sign(invitation.join_statement(session.name, run_key, nonce))
-        body, public = pack_list([run_key, nonce]), session.identity.public
-        session.send(Message(Kind.JOIN, message.run, b"", session.name, SERVER, body, public, signature))
+        run_key, public = session.key.public, session.identity.public
+        signature = session.identity.sign(invitation.join_statement(session.name, run_key))
+        session.send(Message(Kind.JOIN, message.run, b"", session.name, SERVER, run_key, public, signature))
 
     def _refuse_second(self, first: Invitation, invitation: Invitation) -> None:
         """One run and one set of parameters each: what a device does must not depend on how often it was asked."""
@@ -108,7 +107,7 @@ class DeviceJoining:
             raise MessageRefused("the agreement must be for the invitation that this device joined: it is for another")
         agreement = Agreement.decode(message.body)
         me = agreement.member(session.name)
-        if (me.identity, me.run_key, me.nonce) != (session.identity.public, session.sealing.public, session.nonce):
+        if (me.identity, me.run_key) != (session.identity.public, session.sealing.public):
             raise MessageRefused(f"the agreement must carry the true keys of {session.name!r}: it carries others")
         if self._terms is not None:
             self._terms.check_set(agreement)

@@ -24,7 +24,6 @@ class DeviceSession:
             Codec(lambda invitation: [invitation.run, invitation.encoded], lambda saved: Invitation.decode(*saved))
         ),
         "key": RUN_KEY,
-        "nonce": PLAIN,
         "agreement": AGREEMENT,
         "finished": PLAIN,
     }
@@ -37,7 +36,6 @@ class DeviceSession:
         self.random_bytes = random_bytes
         self.invitation: Invitation | None = None
         self.key: RunKey | None = None
-        self.nonce = b""
         self.agreement: Agreement | None = None
         self.finished = False
         self.outbox = Outbox()

@@ -13,8 +13,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import ClassVar
 
-import numpy as np
-
 from codedfl.code.masks import combined_mask, mask_receivers, mask_senders
 from codedfl.crypto import pads, sealed
 from codedfl.crypto.pads import SEED_BYTES
@@ -124,12 +122,13 @@ class DeviceSharing(ABC):
         return gram, constant
 
     def _padded(self, seeds: list[bytes]) -> bytes:
-        """Our data plus the pads that all these seeds expand to, packed."""
-        session, ring = self._session, self._session.ring
+        """Our data plus the pads that all these seeds expand to, packed: the triangle by pairs of row blocks."""
+        session, ring, rows = self._session, self._session.ring, self._session.agreed.answer_rows
         gram, constant = self._own_statistics()
-        ones = [[1] * len(seeds)] * len(ring.primes)
-        pads.add_expanded(ring, gram, ones, seeds, session.run, GRAM)
-        pads.add_expanded(ring, constant, ones, seeds, session.run, CONSTANT)
+        gram = rows.blocks.by_pairs(gram)
+        signed = [(1, seed) for seed in seeds]
+        pads.add_pieces(ring, gram, rows.blocks.pairs, signed, session.run, GRAM)
+        pads.add_pieces(ring, constant, rows.constant_pieces(rows.all), signed, session.run, CONSTANT)
         return ring.pack(gram) + ring.pack(constant)
 
     def _encrypted(self, plaintext: bytes) -> tuple[bytes, Secrets]:
@@ -172,26 +171,22 @@ class DeviceSharing(ABC):
         else:
             self._taken()
 
-    def _start_sums(self) -> None:
-        p, ring = self._session.agreed.parameters, self._session.ring
-        self.gram_sum, self.constant_sum = ring.zeros(p.triangle_length), ring.zeros(p.constant_length)
+    @property
+    def _kept(self) -> tuple[int, ...]:
+        """The blocks of rows that we sum up and answer for."""
+        return self._session.agreed.blocks_of(self._session.position)
 
-    def _add_pads(self, coefficients: list[list[int]], seeds: list[bytes]) -> None:
-        """Add what seeds expand to, each times its coefficient modulo each prime, to the two sums."""
-        assert self.gram_sum is not None and self.constant_sum is not None
-        session = self._session
-        pads.add_expanded(session.ring, self.gram_sum, coefficients, seeds, session.run, GRAM)
-        pads.add_expanded(session.ring, self.constant_sum, coefficients, seeds, session.run, CONSTANT)
+    def _start_sums(self) -> None:
+        rows, ring = self._session.agreed.answer_rows, self._session.ring
+        pieces = rows.gram_pieces(self._kept), rows.constant_pieces(self._kept)
+        self.gram_sum, self.constant_sum = (ring.zeros(max(one.stop for one in found.values())) for found in pieces)
 
     def _finish_sums(self) -> None:
         """The sums become what answers are made from."""
         assert self.gram_sum is not None and self.constant_sum is not None
-        ring, p = self._session.ring, self._session.agreed.parameters
-        if p.reveals_gram:  # the first answer carries the triangle behind the constant, and no update follows
-            self.answer_constant = np.concatenate([self.constant_sum, self.gram_sum], axis=1)
-            self.answer_matrix = ring.zeros(0, 0)
-        else:
-            self.answer_constant, self.answer_matrix = self.constant_sum, ring.symmetric(self.gram_sum, p.n_features)
+        rows, kept = self._session.agreed.answer_rows, self._kept
+        self.answer_constant = rows.first_answer(self.constant_sum, self.gram_sum, kept)
+        self.answer_matrix = rows.matrix(self._session.ring, self.gram_sum, kept)
         self.gram_sum = self.constant_sum = None
         self._session.outbox.tell(SecretsForgotten())
 

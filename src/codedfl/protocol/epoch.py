@@ -9,7 +9,7 @@ With answers beyond the D - alpha + 1 that decode, all are checked before they a
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import ClassVar
@@ -18,7 +18,7 @@ import numpy as np
 
 from codedfl.code.answer_check import Projection, Scalars, Verdict, judge
 from codedfl.code.roles import AnswerCode
-from codedfl.exact.ring import Ring
+from codedfl.protocol.agreement import Agreement
 from codedfl.protocol.epoch_total import QUESTION, Question
 from codedfl.state import MAP, PLAIN, SET, CheckpointFields, Codec, State, optional, part_codec
 from codedfl.typing import Planes
@@ -37,8 +37,9 @@ class Epoch:
     interrupted: set when the epoch asks the last one's question again, of everybody, because a late answer disputed
         it: the question that was put off for it.
     answers: those in so far that count; an epoch that ended has none.
-    seed, projected: one random number per answer, by which they are compared. The seed is drawn when the first check
-        needs it, that is after the answers were sent: nobody can answer wrongly and so that it is not seen.
+    seed, projected: one random number per answer and block of rows, by which they are compared. The seed is drawn when
+        the first check needs it, that is after the answers were sent: nobody can answer wrongly and so that it is not
+        seen.
     used: once the epoch has ended, whose answers its total was decoded from.
     total_digest: digest of its total on the ring, to see whether it is the same when it is asked again.
     solver_before: the solver's state before its total, to undo it. None where it was confirmed at once, or never could
@@ -53,7 +54,10 @@ class Epoch:
         "interrupted": optional(QUESTION),
         "answers": MAP,
         "seed": PLAIN,
-        "projected": MAP,
+        "projected": Codec(
+            lambda table: [[i, MAP.save(by_block)] for i, by_block in table.items()],
+            lambda saved: {i: MAP.load(by_block) for i, by_block in saved},
+        ),
         "used": SET,
         "total_digest": PLAIN,
         "solver_before": PLAIN,
@@ -66,7 +70,7 @@ class Epoch:
     interrupted: Question | None = None
     answers: dict[int, Planes] = field(default_factory=dict, repr=False)
     seed: bytes = field(default=b"", repr=False)  # a liar who knew it could answer wrongly unseen
-    projected: dict[int, Scalars] = field(default_factory=dict)
+    projected: dict[int, dict[int, Scalars]] = field(default_factory=dict)
     used: set[int] = field(default_factory=set)
     total_digest: bytes = b""
     solver_before: State | None = None
@@ -97,18 +101,32 @@ class Epoch:
 
     # -- do the answers agree?
 
-    def check(self, ring: Ring, code: AnswerCode, run: bytes, fresh_seed: bytes) -> Verdict:
+    def answer_length(self, agreed: Agreement, sender: int) -> int:
+        """How many numbers a device's answer has."""
+        return agreed.answer_rows.answer_length(agreed.blocks_of(sender), constant=self.question.constant)
+
+    def check(self, agreed: Agreement, fresh_seed: bytes) -> Verdict:
         """Judge the answers, once enough are in. Liars are not excluded yet: ``forget`` does."""
         self.seed = self.seed or fresh_seed
-        missing = [i for i in self.answers if i not in self.projected]
-        project = Projection(ring, self.seed, run, next(iter(self.answers.values())).shape[1])
-        scalars = project([self.answers[i] for i in missing])
-        self.projected |= dict(zip(missing, scalars, strict=True))
-        return judge(code, self.projected)
+        self._project(agreed, {i: answer for i, answer in self.answers.items() if i not in self.projected})
+        return judge(agreed.answer_code, self.projected)
 
-    def take_late(self, ring: Ring, run: bytes, sender: int, answer: Planes) -> None:
+    def take_late(self, agreed: Agreement, sender: int, answer: Planes) -> None:
         """A late answer to an epoch that ended."""
-        (self.projected[sender],) = Projection(ring, self.seed, run, answer.shape[1])([answer])
+        self._project(agreed, {sender: answer})
+
+    def _project(self, agreed: Agreement, answers: Mapping[int, Planes]) -> None:
+        """Invariant: one number per block, not per answer, so that whoever answers for several is judged in each."""
+        pieces = {i: self._by_block(agreed, i, answer) for i, answer in answers.items()}
+        for block, length in enumerate(agreed.answer_rows.lengths(constant=self.question.constant)):
+            there = [i for i in pieces if block in pieces[i]]
+            if there:
+                project = Projection(agreed.ring, self.seed, agreed.run, length)
+                for i, scalars in zip(there, project([pieces[i][block] for i in there]), strict=True):
+                    self.projected.setdefault(i, {})[block] = scalars
+
+    def _by_block(self, agreed: Agreement, sender: int, answer: Planes) -> dict[int, Planes]:
+        return agreed.answer_rows.split(answer, agreed.blocks_of(sender), constant=self.question.constant)
 
     def contradicts(self, code: AnswerCode, sender: int) -> bool:
         """Whether this late answer and those used are not on the code."""
@@ -128,13 +146,21 @@ class Epoch:
 
     # -- what they add up to
 
-    def decode(self, ring: Ring, code: AnswerCode, without: Collection[int] = ()) -> Planes:
-        """sum_i a_i answer_i over D - alpha + 1 answers: masks cancel, the total of data and pads is left."""
-        survivors = [i for i in self.answers if i not in without]
-        vector = code.decoding_vector(survivors)
-        total = ring.zeros(next(iter(self.answers.values())).shape[1])
-        ring.add_scaled(total, vector.tolist(), [self.answers[i] for i in survivors])
-        return total
+    def decode(self, agreed: Agreement, without: Collection[int] = ()) -> Planes:
+        """sum_i a_i answer_i over D - alpha + 1 answers: masks cancel, the total of data and pads is left.
+
+        Each block of rows by itself, from whoever has answered for it.
+        """
+        ring, constant = agreed.ring, self.question.constant
+        pieces = {i: self._by_block(agreed, i, one) for i, one in self.answers.items() if i not in without}
+        totals = []
+        for block, length in enumerate(agreed.answer_rows.lengths(constant=constant)):
+            survivors = [i for i in pieces if block in pieces[i]]
+            total = ring.zeros(length)
+            vector = agreed.answer_code.decoding_vector(survivors)
+            ring.add_scaled(total, vector.tolist(), [pieces[i][block] for i in survivors])
+            totals.append(total)
+        return agreed.answer_rows.joined(totals, constant=constant)
 
     def ways_to_agree(self, code: AnswerCode) -> Iterator[list[tuple[int, ...]]]:
         """Devices without whose answers the others are enough and agree: all choices of one, then of two, and so on.

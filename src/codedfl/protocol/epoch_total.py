@@ -13,7 +13,7 @@ import numpy as np
 
 from codedfl.errors import RangeExceeded
 from codedfl.exact.ring import Ring
-from codedfl.protocol.agreement import Agreement, Parameters
+from codedfl.protocol.agreement import Agreement
 from codedfl.protocol.messages import Update
 from codedfl.solve.solver import GramSolver, Solver
 from codedfl.state import Codec
@@ -35,9 +35,6 @@ class Question(NamedTuple):
     def update(self, ring: Ring, epoch: int) -> Update:
         packed = b"" if self.constant else ring.pack(ring.from_integers(self.integers))
         return Update(epoch, self.fraction_bits, packed)
-
-    def answer_length(self, parameters: Parameters) -> int:
-        return parameters.answer_length(1 if self.constant else 2)
 
 
 QUESTION = Codec(list, lambda fields: Question(*fields))
@@ -90,7 +87,8 @@ def read_total(agreed: Agreement, question: Question, total: Planes, least_sampl
         raise RangeExceeded(
             f"the summed sample count must be between {least_samples} and {p.bounds.samples}, got {samples}"
         )
-    gram = format_.gram_to_reals(total[:, p.constant_length :]) if p.reveals_gram else None
+    triangle = agreed.answer_rows.blocks.row_by_row(total[:, p.constant_length :])
+    gram = format_.gram_to_reals(triangle) if p.reveals_gram else None
     return EpochTotal(gradient, digest, samples, gram)
 
 

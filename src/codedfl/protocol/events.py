@@ -74,7 +74,7 @@ class Members(Event):
 
     event: ClassVar[str] = "members"
     names: tuple[str, ...]
-    kind: Literal["role", "group"]
+    kind: Literal["role", "cell", "group"]
     parts: tuple[NamedPart, ...]
 
 

@@ -39,7 +39,7 @@ class Kind(StrEnum):
     """What a message is, in the order of a run; the comment says who sends it to whom."""
 
     INVITATION = "invitation"  # server -> all: the run, its public parameters, the server's keys
-    JOIN = "join"  # device -> server: my keys and nonce for this run, signed
+    JOIN = "join"  # device -> server: my key for this run, signed
     REFUSAL = "refusal"  # device -> server: why I do not join
     AGREEMENT = "agreement"  # server -> all: the frozen participant set
     PAD_SEED = "pad-seed"  # server -> device: the seed of Delta_i and Xi_i (coded-padded)

@@ -25,6 +25,9 @@ class RunPlan:
     holders: who holds keys in a scheme of roles, the fastest first; empty is everybody.
     helpers: devices without data, in a scheme of roles.
     terms: what devices hold the server to; None in simulations, where one process holds everything.
+    blocks: in how many blocks the rows of a role are dealt out among its holders, as far as rows and holders go; 1
+        leaves all rows to each of them.
+    reserve: how many holders of each role keep all rows all the same, where rows are dealt out.
     """
 
     scheme: SharingScheme
@@ -34,3 +37,5 @@ class RunPlan:
     holders: tuple[str, ...] = ()
     helpers: frozenset[str] = frozenset()
     terms: Terms | None = None
+    blocks: int = 1
+    reserve: int = 0

@@ -10,7 +10,7 @@ import secrets as system_random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from codedfl.code.quorum import Quorum
 from codedfl.crypto.sealed import Identity
@@ -295,7 +295,8 @@ class Server:
     def _members(self) -> Members:
         agreed = self._session.agreed
         parts = (NamedPart(tuple(agreed.names[i] for i in one.members), one.needed) for one in self.quorum.parts)
-        return Members(agreed.names, "role" if agreed.roles else "group", tuple(parts))
+        kind: Literal["role", "cell", "group"] = "cell" if agreed.blocks else "role" if agreed.roles else "group"
+        return Members(agreed.names, kind, tuple(parts))
 
     def _start_if_possible(self) -> None:
         """Training begins once the server and enough devices have what it takes."""

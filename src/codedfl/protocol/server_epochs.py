@@ -146,7 +146,7 @@ class ServerEpochs:
         if sender in epoch.answers:
             session.ignore(message, "repeated answer")
             return
-        epoch.answers[sender] = session.ring.unpack(answer.packed, epoch.question.answer_length(session.parameters))
+        epoch.answers[sender] = session.ring.unpack(answer.packed, epoch.answer_length(session.agreed, sender))
         session.outbox.tell(Answered(message.sender, epoch.number, message.size))
         self._settle()
 
@@ -165,11 +165,11 @@ class ServerEpochs:
             return
         if epoch.confirms and self._sharing.ready & everybody - set(epoch.answers):
             return  # a confirmation waits for everybody that can answer
-        verdict = epoch.check(session.ring, code, session.run, session.random_bytes(SEED_BYTES))
+        verdict = epoch.check(session.agreed, session.random_bytes(SEED_BYTES))
         failure: CodedFLError | None = None
         if verdict.agreed:
             try:
-                total = self._read(epoch.decode(session.ring, code, without=verdict.liars))
+                total = self._read(epoch.decode(session.agreed, without=verdict.liars))
             except RangeExceeded as error:
                 failure = error
             else:
@@ -191,12 +191,12 @@ class ServerEpochs:
 
         The truth always is among the totals tried and within its bounds; garbage hardly ever is. None if several are.
         """
-        epoch, code, ring = self.current, self._code, self._session.ring
-        for choices in epoch.ways_to_agree(code):
+        epoch, agreed = self.current, self._session.agreed
+        for choices in epoch.ways_to_agree(agreed.answer_code):
             within: list[tuple[EpochTotal, tuple[int, ...]]] = []
             for left_out in choices:
                 with suppress(RangeExceeded):
-                    within.append((self._read(epoch.decode(ring, code, without=left_out)), left_out))
+                    within.append((self._read(epoch.decode(agreed, without=left_out)), left_out))
             if within:
                 return within[0] if len(within) == 1 else None
         return None
@@ -236,10 +236,10 @@ class ServerEpochs:
         session, last, code = self._session, self.last, self._code
         if last is None or (answer.epoch, answer.update_digest) != (last.number, last.update_digest):
             return
-        planes = session.ring.unpack(answer.packed, last.question.answer_length(session.parameters))
+        planes = session.ring.unpack(answer.packed, last.answer_length(session.agreed, sender))
         if sender in last.projected or sender in self._refuted:
             return
-        last.take_late(session.ring, session.run, sender, planes)
+        last.take_late(session.agreed, sender, planes)
         if not last.contradicts(code, sender):
             return
         if last.confirmed:
@@ -379,7 +379,7 @@ class ServerEpochs:
         members = set(self._session.agreed.names)
         absent = [name for name in self._session.expected if name in members - set(there)]
         silent = [name for name in absent if not any(name in accusers for accusers in complaints.values())]
-        found = [f"missing are {', '.join(silent)}"] if silent else []
+        found = [f"without {', '.join(silent)}"] if silent else []
         # Of those who cannot take part for want of a usable share, the fault is the sender's.
         for accused, accusers in complaints.items():
             found.append(f"unusable are the shares of {accused} (say {', '.join(accusers)})")

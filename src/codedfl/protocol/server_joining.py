@@ -10,7 +10,7 @@ from codedfl.crypto.sealed import KEY_BYTES
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.protocol.agreement import Member
 from codedfl.protocol.events import DeviceState, RefusedToJoin
-from codedfl.protocol.messages import MAX_NAME, Kind, Message, check_types, name_length, unpack_list
+from codedfl.protocol.messages import MAX_NAME, Kind, Message, name_length
 from codedfl.protocol.server_session import Phase, ServerSession
 from codedfl.state import MAP, CheckpointFields, Codec
 
@@ -55,8 +55,7 @@ class ServerJoining:
 
     def _on_join(self, message: Message) -> None:
         self._check_newcomer(message)
-        run_key, nonce = check_types(unpack_list(message.body, "a join"), (bytes, bytes), "a join")
-        member = Member.from_fields([message.sender, message.attachment, run_key, nonce, message.signature])
+        member = Member.from_fields([message.sender, message.attachment, message.body, message.signature])
         member.check(self._session.invitation)
         if message.sender in self._joined or self._session.phase is not Phase.JOINING:
             self._session.ignore(message, "repeated or late join")

@@ -33,7 +33,6 @@ class ServerSharing(ABC):
     """
 
     sign: ClassVar[int]
-    needed_words: ClassVar[str]  # how many answers end an epoch
     checkpoint_fields: ClassVar[CheckpointFields] = {
         "offset_matrix": PLAIN,
         "offset_constant": PLAIN,
@@ -59,6 +58,11 @@ class ServerSharing(ABC):
         }
 
     # -- what a scheme decides
+
+    @property
+    @abstractmethod
+    def needed_words(self) -> str:
+        """How many answers end an epoch."""
 
     @abstractmethod
     def agree(self, members: Sequence[Member], initial_model: Floats | None) -> Agreement:
@@ -191,11 +195,9 @@ class ServerSharing(ABC):
 
     def _offset_by(self, triangle: Planes, constant: Planes) -> None:
         """What the answers are off by, from the sums of a triangle and of a constant part."""
-        ring, p = self._session.ring, self._session.parameters
-        if p.reveals_gram:  # the first answer carries the triangle behind the constant, and no update follows
-            self.offset_constant, self.offset_matrix = np.concatenate([constant, triangle], axis=1), ring.zeros(0, 0)
-        else:
-            self.offset_constant, self.offset_matrix = constant, ring.symmetric(triangle, p.n_features)
+        rows = self._session.agreed.answer_rows
+        self.offset_constant = np.concatenate([constant, triangle], axis=1) if rows.whole else constant
+        self.offset_matrix = rows.matrix(self._session.ring, triangle, rows.all)
 
     def take_ready(self, message: Message) -> bool:
         """A device can answer from now on; False if it said so before."""
@@ -234,8 +236,6 @@ class ServerSharing(ABC):
 class CodedServerSharing(ServerSharing):
     """The server of a scheme with a gradient code: it relays along the code."""
 
-    needed_words: ClassVar[str] = "D - alpha + 1"
-
     def __init__(self, session: ServerSession, plan: RunPlan) -> None:
         super().__init__(session, plan)
         alpha = plan.parameters.alpha
@@ -246,6 +246,10 @@ class CodedServerSharing(ServerSharing):
         parameters = self._session.parameters
         group_sizes(len(members), parameters.alpha, parameters.groups)  # refuses a bad alpha
         return Agreement.freeze(self._session.invitation, members, initial_model)
+
+    @property
+    def needed_words(self) -> str:
+        return "D - alpha + 1"
 
     def open(self) -> None:
         """Nothing to do before shares come in."""

@@ -64,7 +64,8 @@ class Terms:
         """How many directions of X'X a server can learn the image of over the life of these terms, if it lies.
 
         Every device answers epochs - 1 different questions, in whatever run. Roles are the server's to deal: colluders
-        with a role each leave one role to all others, and then every answer of theirs is a direction by itself.
+        with a role each leave one role to all others, and then every answer of theirs is a direction by itself. Blocks
+        of rows add nothing to this: an answer in blocks is a part of the answer to the same question without.
         """
         p = self.parameters
         return p.n_outputs * (p.epochs - 1) * (len(self.roster) - p.colluders)

@@ -1,1 +1,1 @@
-"""A run for people: the fold of its event log, its page, and the server that shows it live."""
+"""For people: a run by its event log, live and kept, and what a study leaves behind for a paper."""

@@ -18,6 +18,7 @@ from codedfl.protocol.events import (
     DeviceState,
     Event,
     LiarFound,
+    Listed,
     Members,
     OfDevice,
     PhaseBegun,
@@ -52,11 +53,12 @@ class DeviceLane:
     connected: bool = False
     state: str = "waiting"
     in_time: int = 0
-    late: int = 0
-    missing: int = 0
+    late: int = 0  # when the epoch had enough
+    missing: int = 0  # epochs that ended without it
     lied: int | None = None  # the epoch
     bytes: int = 0
     lane: str = ""
+    in_total: bool | None = None  # whether its rows are in the last total; None before that is fixed
 
 
 @dataclass
@@ -79,6 +81,7 @@ class RunView:
     clock: str = "wall"
     phase: str = "gathering"
     stage: str = ""  # of a study; empty for a run without stages
+    trains: bool = True  # epoch by epoch; else every total is one exchange
     finished: bool = False
     outcome: str = ""
     restarts: int = 0
@@ -189,7 +192,8 @@ class RunState:
 
     @_take.register
     def _on_stage(self, event: StageBegun) -> None:
-        self._view.stage = event.stage
+        view = self._view
+        view.stage, view.trains = event.stage, event.stage == "products" or bool(view.epoch)
         if event.stage in ("gram", "products"):  # the columns' whole X'X; and that of random features, by directions
             self._shows_all = event.stage == "gram"
 
@@ -215,6 +219,13 @@ class RunState:
                 self._devices[name].part = "not asked"
         labels = [f"{event.kind} {number}" for number in range(1, len(self._parts) + 1)]
         self._labels = labels if len(labels) > 1 else ["everybody"]
+
+    @_take.register
+    def _on_listed(self, event: Listed) -> None:
+        if self._view.stage not in ("", "gram", "products"):  # what the model is made of
+            return
+        for name in {*event.names, *self._devices}:
+            self._devices.setdefault(name, DeviceLane(name)).in_total = name in event.names
 
     @_take.register
     def _on_phase(self, event: PhaseBegun) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets as system_random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from codedfl.data.problem import Problem
 from codedfl.errors import InvalidInput
@@ -76,4 +77,5 @@ def make_parties(
 
 def plan_of(scheme: CodedScheme, parameters: Parameters, names: Sequence[str]) -> RunPlan:
     """A run of the laboratory: nobody has to agree to it."""
-    return RunPlan(scheme.sharing_scheme, parameters, tuple(names), scheme.spare, scheme.holders_among(names))
+    plan = RunPlan(scheme.sharing_scheme, parameters, tuple(names), scheme.spare, scheme.holders_among(names))
+    return replace(plan, blocks=scheme.blocks, reserve=scheme.reserve)

@@ -90,6 +90,7 @@ class Rehearsed:
         server_key = self._identities[""].public.hex()
         self.study = replace(study, roster=self.roster.digest().hex(), server_key=server_key)
         self.snapshots = dict(snapshots or {})
+        self.owners: dict[str, list[str]] = {}  # whose rows are in which total
         self.epochs = 0
         self.seconds = 0.0
 
@@ -145,6 +146,7 @@ class Rehearsed:
         scheme = RoleKeys(self.study.colluders, len(plan.holders))
         when = timing(scheme, shape, rng)
         model = run_in_virtual_time(server, devices, when, on_epoch=ended, gone=gone, watch=watch)
+        self.owners[ask.statistic] = sorted(server.owner_names)
         return solver.numbers if isinstance(solver, TakesTotal) else model
 
 

@@ -21,8 +21,9 @@ _MOST_DEVICES = 2**16
 class Cells(Statistic):
     """Rows, rows of every level or class, gaps, and on how many devices each of them is; where columns vary.
 
-    The vector has five parts: the counts of the training rows, on how many devices each is not zero, the same two of
-    the held-out rows, and on how many devices each column, and the target, has two values among its training rows.
+    The vector has six parts: the counts of the training rows, on how many devices each is not zero, the same two of
+    the held-out rows, on how many devices each column, and the target, has two values among its training rows; and of
+    all rows how many values of each column and of the target were clipped, and how many rows were left out for gaps.
 
     Examples
     --------
@@ -32,7 +33,7 @@ class Cells(Statistic):
     >>> ward = StudyColumn(CategoryColumn("ward", ("a", "b", "c")))
     >>> days = NumberTarget("days", (0.0, 60.0), 1.0)
     >>> Cells(Study("stays", (ward,), days, 5000, 1000, 3)).length
-    18
+    21
     """
 
     name: ClassVar[str] = "cells"
@@ -46,13 +47,14 @@ class Cells(Statistic):
         """The first total."""
         return (
             "counts: rows, rows of every level, gap and class and above the lowest value, on how many devices there are"
-            f" any, and on how many each column varies ({cls(study).length} numbers, once)"
+            " any, on how many each column varies, values that were clipped, rows that were left out"
+            f" ({cls(study).length} numbers, once)"
         )
 
     @property
     def length(self) -> int:
-        """Four vectors of counts, and one number per column and for the target."""
-        return 4 * sum(cell_sizes(self.study)) + len(self.study.columns) + 1
+        """Four vectors of counts, two numbers per column and for the target, and one."""
+        return 4 * sum(cell_sizes(self.study)) + 2 * len(self.study.columns) + 3
 
     @property
     def limit(self) -> int:
@@ -63,7 +65,10 @@ class Cells(Statistic):
         """Counts, and ones where they are not zero."""
         parts = [self._counts(rows, chosen) for chosen in (~rows.held_out, rows.held_out)]
         there = [one for counts in parts for one in (counts, (counts > 0).astype(np.int64))]
-        return ring.from_integers(np.concatenate([*there, self._varies(rows)]))
+        clipped = np.zeros(len(self.study.columns), dtype=np.int64)
+        clipped[: len(rows.clipped.columns)] = rows.clipped.columns
+        odd = (clipped, np.array([rows.clipped.targets, rows.left_out]))
+        return ring.from_integers(np.concatenate([*there, self._varies(rows), *odd]))
 
     def _counts(self, rows: Snapshot, chosen: NDArray[np.bool_]) -> Integers:
         codes, target = rows.codes[chosen], rows.target[chosen]

@@ -66,7 +66,7 @@ class Products(Statistic):
     @property
     def recipe(self) -> Recipe:
         """How the study's matrix becomes X and Y; by the public ranges alone."""
-        return self.study.recipe(None, self.principal)
+        return self.study.recipe(self.principal)
 
     @property
     def length(self) -> int:
@@ -119,7 +119,7 @@ def principal_from(study: Study, numbers: Floats) -> Principal | None:
         return None
     centre, flat = np.split(numbers, [len(study.design_names)])
     components = flat.reshape(len(centre), -1)
-    scaling = study.preprocessing(None)
+    scaling = study.preprocessing()
     if not ((scaling.low <= centre) & (centre <= scaling.high)).all():
         raise InvalidInput("the centre must lie within the ranges of the columns, got one outside")
     off = float(np.abs(components.T @ components - np.eye(components.shape[1])).max())

@@ -106,7 +106,7 @@ class Score(Statistic):
 
     def _scores(self, codes: Integers) -> Floats:
         if self.study.features != "linear":
-            return self.study.recipe(None, self._principal).scores(self._theta, self.study.matrix(codes))[0]
+            return self.study.recipe(self._principal).scores(self._theta, self.study.matrix(codes))[0]
         columns = self.study.design(codes) / self.study.design_limits
         return np.asarray(self._theta[0] + columns @ self._theta[1:])
 

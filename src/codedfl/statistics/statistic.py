@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from codedfl.contract.merging import Merged, merged_study, recoded
 from codedfl.contract.snapshot import Snapshot
@@ -43,7 +44,7 @@ class Statistic(ABC):
     --------
     >>> from codedfl.statistics import STATISTICS
     >>> sorted(STATISTICS)
-    ['cells', 'gram', 'products', 'score']
+    ['cells', 'crosstable', 'gram', 'newton', 'products', 'robust', 'score']
     """
 
     name: ClassVar[str]
@@ -259,6 +260,24 @@ def contribution(study: Study, ask: Ask, rows: Snapshot, ring: Ring) -> Planes:
     if ask.merged:
         rows = replace(rows, codes=recoded(study, rows.codes, ask.merged))
     return statistic_of(study, ask).planes(ring, rows)
+
+
+def large_planes(ring: Ring, integers: NDArray[Any]) -> Planes:
+    """Residues of Python's integers (dtype object) of up to 83 bits.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from codedfl.exact.ring import Ring
+    >>> from codedfl.statistics.statistic import large_planes
+    >>> ring = Ring.for_group_sizes((1,), planes=3)
+    >>> ring.to_integers(large_planes(ring, np.array([-(2**60) - 1], dtype=object))).tolist()
+    [-1152921504606846977]
+    """
+    total = ring.zeros(len(integers))
+    for scale, part in ((1 << 30, integers >> 30), (1, integers & ((1 << 30) - 1))):  # a float holds each exactly
+        ring.add_scaled(total, [[scale]] * len(ring.primes), [ring.from_integers(part.astype(np.int64))])
+    return total
 
 
 def _merged_of(found: list[Any], study: Study) -> Merged:

@@ -84,7 +84,7 @@ def show(
     screen.show(shown)
     screen.say()
     screen.say(
-        f"An epoch on average, with d = {n_features} features, c = {n_outputs} classes, {samples // D} rows per device"
+        f"An epoch on average: d = {n_features} features, c = {n_outputs} classes, {samples // D} rows per device"
     )
     rng, epochs = np.random.default_rng(seed), []
     shown = table("scheme", "ends with", "seconds", left=2)

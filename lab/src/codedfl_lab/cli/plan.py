@@ -33,7 +33,7 @@ def make_plan(
     model: options.ModelOptions,
     fleet: options.FleetOptions,
     data: common.Data = "digits",
-    target: Annotated[float, typer.Option(help="Test accuracy to reach, such as 0.95.")] = 0.95,
+    target: Annotated[float, typer.Option(help="Score to reach on test rows: accuracy, or R² of a number.")] = 0.95,
     sharing: options.Sharing = options.DEFAULT_SHARING,
     grouping: Annotated[
         str,
@@ -56,6 +56,9 @@ def make_plan(
         int | None,
         in_limits(min=0, metavar="Z", help="How many devices may collude with the server without exposing another."),
     ] = None,
+    survive: Annotated[
+        int, in_limits(min=0, metavar="F", help="How many devices, whichever, may fail once training has begun.")
+    ] = 0,
     max_upload: Annotated[
         float | None, in_limits(metavar="BYTES", help="The most a device may upload, in the whole training.")
     ] = None,
@@ -78,7 +81,8 @@ def make_plan(
 ) -> None:
     """Search schemes, alpha, groups and solvers for the fastest way to a target.
 
-    DATA is digits, digits-shifted, mnist, fashion-mnist, or a .npz, .csv or .parquet file.
+    DATA is digits, digits-shifted, mnist, fashion-mnist, or a .npz, .csv or .parquet file; a study file is none, and is
+    tried by codedfl study rehearse --fleet.
 
     Trains once per solver to learn how many epochs the target takes, then draws latencies on the fleet. Prints what
     each plan costs a device and what leaks to whom, and says what to give `codedfl train`.
@@ -95,7 +99,7 @@ def make_plan(
         chunk_bits=CHUNK_BITS if chunked else None,
         grouping=cast(Grouping, grouping),
     )
-    limits = Limits(max_exposure, max_upload, max_memory, allow_gram, total_only, colluders)
+    limits = Limits(max_exposure, max_upload, max_memory, allow_gram, total_only, colluders, survive)
     with screen.progress() as bar:
         task = bar.add_task("Gram matrices", total=2.0)
         totals = CentralTotals(problem, lambda part: bar.update(task, completed=part))
@@ -139,7 +143,8 @@ def make_plan(
 
 def train_options(made: TimedScheme) -> list[str]:
     """What makes ``codedfl train`` follow the plan, beside the options that say which data and devices."""
-    asked = {"--colluders": "z", "--alpha": "alpha", "--groups": "groups"}
+    asked = {"--colluders": "z", "--alpha": "alpha", "--groups": "groups", "--blocks": "blocks", "--reserve": "reserve"}
     said = {option: int(made.parameters[name]) for option, name in asked.items() if name in made.parameters}
+    narrow = ["--narrow"] * bool(made.parameters.get("narrow"))
     solver = [] if made.solver == CLOSED_FORM else ["--solver", made.solver, "--epochs", str(made.epochs)]
-    return ["--scheme", made.scheme, *(str(word) for pair in said.items() for word in pair), *solver]
+    return ["--scheme", made.scheme, *(str(word) for pair in said.items() for word in pair), *narrow, *solver]

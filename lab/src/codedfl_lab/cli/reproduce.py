@@ -15,18 +15,17 @@ from codedfl.cli import options as common
 from codedfl.cli.exit_codes import INTERRUPTED
 from codedfl.cli.screen import Screen, make_folder, table
 from codedfl.errors import InvalidInput
+from codedfl.report.text import number
 from codedfl.typing import Progress
 from codedfl_lab import datasets
 from codedfl_lab.comparing import paper
-from codedfl_lab.comparing.names import full_name
 from codedfl_lab.comparing.paper import EXPERIMENTS
-from codedfl_lab.comparing.results import Claim, Results, Took
+from codedfl_lab.comparing.results import Claim, Goal, Results, Took
 from codedfl_lab.report.arithmetic_page import arithmetic_headline, arithmetic_table, write_arithmetic_report
-from codedfl_lab.report.beyond_page import price_words
+from codedfl_lab.report.beyond_page import GOALS, goal_words, goals_of, price_words
 from codedfl_lab.report.files import write_beyond_report, write_report
 from codedfl_lab.report.html import headline
 from codedfl_lab.report.noise_page import HEADINGS, noise_cells, write_noise_report
-from codedfl_lab.report.rows import speedup_median
 from codedfl_lab.report.tables import comparison_table
 from codedfl_lab.reproduce.arithmetic import SMALL, ArithmeticResults, reproduce_arithmetic
 from codedfl_lab.reproduce.beyond import reproduce_beyond
@@ -150,8 +149,9 @@ def _show(screen: Screen, results: Found, folder: Path) -> None:
             whole = [row for row in results.schemes if row.dataset == name and not row.chunked]
             screen.show(comparison_table(whole, experiment.headline_target, title=experiment.dataset))
             screen.say()
-        _show_prices(screen, results)
-        _show_claims(screen, results.claims, "What this study set out to reach:")
+        _show_goals(screen, goals_of(results))
+        others = [claim for claim in results.claims if not isinstance(claim, Goal)]
+        _show_claims(screen, others, "What it rests on:")
     else:
         write_report(folder, results)
         target = results.targets[-1]
@@ -166,16 +166,24 @@ def _show(screen: Screen, results: Found, folder: Path) -> None:
     screen.say()
 
 
-def _show_prices(screen: Screen, results: Results) -> None:
-    """How far the race rests on what cryptography costs."""
-    screen.say(
-        "Times faster than conventional FL where pads and sealing cost a multiple of the fleet's MACs, by price:"
-    )
-    shown = table("data set", "scheme", *map(price_words, results.sensitivity), left=2)
-    for rows in zip(*(case.schemes for case in results.sensitivity), strict=True):
-        shown.add_row(rows[0].dataset, full_name(rows[0]), *map(speedup_median, rows))
+def _show_goals(screen: Screen, goals: Sequence[Goal]) -> None:
+    """What the study set out to reach, what it reached, and how far that rests on what cryptography costs."""
+    prices = [price_words(one.price) for one in goals[0].prices]
+    shown = table("data, scheme, rival", "goal", "faster", *prices[1:], left=1)
+    shown.columns[0].no_wrap = False
+    for goal in goals:
+        fleet, scheme, rival = goal_words(goal)
+        wanted = "–" if goal.goal is None else f"{goal.goal:g}\n{goal.verdict}"
+        figures = ["–" if one.speedup is None else number(one.speedup) for one in goal.prices]
+        first, interval = goal.prices[0], ""
+        if first.low is not None and first.high is not None:
+            interval = f"\n{number(first.low)}–{number(first.high)}"
+        style = "bold red" if goal.verdict == "fails" else None
+        said = Text(f"{fleet}: {scheme}\nagainst {rival}")
+        shown.add_row(said, wanted, figures[0] + interval, *figures[1:], style=style)
+    screen.sentence("What this study set out to reach, in times faster than a rival:")
     screen.show(shown)
-    screen.say("A device's own pads are drawn before the run unless a price says so; public-key operations are free.")
+    screen.sentence(GOALS)
     screen.say()
 
 

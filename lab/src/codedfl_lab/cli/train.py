@@ -22,6 +22,7 @@ from codedfl_lab.cli import inputs, options
 from codedfl_lab.cli.inputs import Inputs
 from codedfl_lab.cli.training import Training
 from codedfl_lab.cli.training_choice import TrainingOptions
+from codedfl_lab.planning.planner import draws_features
 
 
 def train(
@@ -60,6 +61,8 @@ def train(
         )
     with screen.busy("preprocessing") as say:
         problem = chosen.problem(seed, say)
+    if training.narrow and not draws_features(problem):
+        raise InvalidInput(f"--narrow must be left out unless features are random, got {problem.feature_map.name}")
     n_devices = problem.n_devices
     noise, level = noise_of_run(scheme, problem.recipe, problem.bounds, n_devices, budget, training.precision)
     solver = training.make_solver(scheme, chosen.regularisation, level)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated
 
@@ -15,7 +15,7 @@ from codedfl.errors import InvalidInput
 from codedfl.privacy.budget import DELTA, Budget
 from codedfl.protocol.schemes.descriptor import CodedScheme
 from codedfl.protocol.schemes.registry import coded_type
-from codedfl.protocol.schemes.role_keys import RoleKeys, RoleSums
+from codedfl.protocol.schemes.role_keys import RoleKeyed, RoleKeys, RoleSums
 from codedfl.solve.descent import STEPS
 from codedfl.solve.noise_level import NoiseLevel
 from codedfl.solve.registry import CLOSED_FORM, DEFAULT_SOLVER, SolverKind, make_solver, solver_kind
@@ -47,6 +47,18 @@ class TrainingOptions:
             show_default="1; 0 below four devices",
         ),
     ] = None
+    blocks: Annotated[
+        int | None,
+        in_training(min=1, metavar="K", help="With role-keys: holders keep a K-th of the rows each.", show_default="1"),
+    ] = None
+    reserve: Annotated[
+        int | None,
+        in_training(min=0, metavar="N", help="With --blocks: holders per role that keep all rows.", show_default="0"),
+    ] = None
+    narrow: Annotated[
+        bool,
+        in_training("--narrow", help="With role-keys: 32 bits per number, enough for a target with random features."),
+    ] = False
     alpha: Annotated[
         int | None,
         in_training(
@@ -171,8 +183,18 @@ class TrainingOptions:
         usual = self.scheme_type.default_for(n_devices)
         found = asked_scheme(usual, n_devices, self.colluders, self.alpha, self.groups)
         assert isinstance(found, CodedScheme)
-        scheme = found.with_spare(self.spare)
+        scheme = self._dealt(found).with_spare(self.spare)
         scheme.check(n_devices)
+        return scheme
+
+    def _dealt(self, scheme: CodedScheme) -> CodedScheme:
+        """With blocks everybody holds keys: a dozen devices per role would be too few."""
+        if isinstance(scheme, RoleKeyed):
+            holders, blocks = (0 if self.blocks else scheme.holders), self.blocks or 1
+            return replace(scheme, holders=holders, blocks=blocks, reserve=self.reserve or 0, narrow=self.narrow)
+        asked = {"--blocks": self.blocks, "--reserve": self.reserve, "--narrow": self.narrow or None}
+        for option, value in asked.items():
+            refuse_unread(option, value, f"scheme {scheme.name}, which has no roles")
         return scheme
 
     def make_solver(self, scheme: CodedScheme, regularisation: float, noise: NoiseLevel | None = None) -> Solver:

@@ -228,27 +228,72 @@ class Claim:
 
 
 @dataclass(frozen=True)
+class Price:
+    """What cryptography costs in a race, beside links and products.
+
+    factor: times the fleet's MACs for a pad number and for sealing one.
+    own_pads: whether devices draw their own pads during the run, not before it.
+    public_keys: whether signatures and envelopes are charged.
+    whole_work: whether sums and products of 32 bits are charged as those of 48, as our own kernel takes them.
+    """
+
+    factor: float = 1.0
+    own_pads: bool = False
+    public_keys: bool = False
+    whole_work: bool = False
+
+
+@dataclass(frozen=True)
+class AtPrice:
+    """How many times faster a scheme is at one price.
+
+    price: what is charged.
+    speedup: the median over seeds; None where one of the two never gets there.
+    low: where its 95 % interval begins; None with fewer than three seeds.
+    high: where it ends.
+    """
+
+    price: Price
+    speedup: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
 class Goal(Claim):
-    """A claim about how many times faster a scheme is than a rival.
+    """How many times faster a scheme is than a rival, and is to be.
 
     scheme: the one that is to be faster.
     solver: its solver.
     rival: the scheme it is compared with.
     rival_solver: the rival's solver.
-    chunked: messages travel in packets.
-    goal: how many times faster it is to be.
-    speedup: how many times faster it is; None where one of them never gets there.
+    goal: how many times faster it is to be in the median over seeds; None where it is only shown.
     z: colluders that the scheme bears; None where it has no such parameter.
+    devices: the size of the fleet, which has the mix of the paper's.
+    features: what both train on: "rbf" is the paper's 2000 random features.
+    rival_features: the same of the rival.
+    label: the scheme's parameters in words: the fastest of a few variants at the headline's price.
+    time_s: median seconds to the target.
+    prices: how many times faster at each price; the headline's first.
     """
 
     scheme: str
     solver: str
     rival: str
     rival_solver: str
-    goal: float
+    goal: float | None = None
     z: int | None = None
-    chunked: bool = False
-    speedup: float | None = None
+    devices: int = 25
+    features: str = "rbf"
+    rival_features: str = "rbf"
+    label: str = ""
+    time_s: float | None = None
+    prices: tuple[AtPrice, ...] = ()
+
+    @property
+    def speedup(self) -> float | None:
+        """At the headline's price."""
+        return self.prices[0].speedup if self.prices else None
 
 
 @dataclass(frozen=True)
@@ -257,12 +302,10 @@ class Sensitivity:
 
     factor: times the fleet's price.
     schemes: the rows at that price.
-    own_pads: whether a device's own pads are charged too, which it can draw before the run.
     """
 
     factor: float
     schemes: tuple[SchemeResult, ...]
-    own_pads: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,21 +1,25 @@
 """What the schemes with state machines cost: an epoch's load, the one upload of each device, and pads from seeds.
 
 Own pads are drawn before the run, like the Gram matrix (paper V: preprocessing is offline), unless the conditions
-charge them. Seeds are 32 bytes: of their transfer only the messages' latency is counted, up with the call that asks for
-them and down to those who expand them.
+charge them; so are public-key operations. Seeds are 32 bytes: of their transfer only the messages' latency is counted,
+up with the call that asks for them and down to those who expand them.
+
+In a scheme of roles with K blocks a holder keeps d/K rows of its role's sum: it expands as much of every owner's pad,
+multiplies and answers as many rows.
 """
 
 from __future__ import annotations
 
 from functools import singledispatch
+from typing import NamedTuple
 
 import numpy as np
 
 from codedfl.protocol.schemes.coded_padded import CodedPadded
-from codedfl.protocol.schemes.descriptor import CodedScheme
+from codedfl.protocol.schemes.descriptor import CodedScheme, Scheme
 from codedfl.protocol.schemes.gradient_coded import GradientCoded
 from codedfl.protocol.schemes.role_keys import RoleKeyed
-from codedfl.typing import Seconds
+from codedfl.typing import Floats
 from codedfl_lab.costs.times import (
     Conditions,
     DeviceCosts,
@@ -27,7 +31,7 @@ from codedfl_lab.costs.times import (
     epoch_load,
     sharing,
 )
-from codedfl_lab.fleet.fleet import Fleet
+from codedfl_lab.fleet.fleet import EXCHANGE_MACS, SIGNING, VERIFICATION_MACS, Fleet
 from codedfl_lab.fleet.latency import Bulk, crypto_macs, planes_of, ring_macs, sharing_times, upload_times
 
 
@@ -41,12 +45,25 @@ def coded_load(scheme: CodedScheme, shape: WorkShape, fleet: Fleet) -> EpochLoad
     shape = shape.on_ring_of(scheme)
     quorum, masks = scheme.quorum(fleet.n_devices), mask_macs(scheme, shape, fleet)
     if scheme.reveals_gram:
-        bits = shape.bulk_bits
+        bits = held_numbers(scheme, shape, fleet.n_devices) * shape.number_bits
         masks *= shape.bulk_numbers / shape.model_numbers
         return EpochLoad(crypto_macs(fleet, sealed_bits=bits) + masks, 0, bits, quorum)
-    bits = shape.model_bits
-    product = ring_macs(shape.n_features * shape.model_numbers, shape.number_bits)
-    return EpochLoad(product + crypto_macs(fleet, sealed_bits=bits) + masks, bits, bits, quorum)
+    answer = rows_held(scheme, shape, fleet.n_devices) * shape.n_outputs
+    bits = answer * shape.number_bits
+    product = ring_macs(shape.n_features * answer, shape.work_bits)
+    return EpochLoad(product + crypto_macs(fleet, sealed_bits=bits) + masks, shape.model_bits, bits, quorum)
+
+
+def rows_held(scheme: Scheme, shape: WorkShape, n_devices: int) -> Floats:
+    """By position: of the d rows of a sum, those that a device keeps and answers; all but with blocks of rows."""
+    shares = [scheme.rows_of(i) for i in range(n_devices)] if isinstance(scheme, RoleKeyed) else np.ones(n_devices)
+    return np.ceil(shape.n_features * np.asarray(shares) - 1e-9)
+
+
+def held_numbers(scheme: Scheme, shape: WorkShape, n_devices: int) -> Floats:
+    """By position: what its rows need of a pad. Of a symmetric matrix d^2/K (1 - 1/2K), and rows of the constant."""
+    rows = rows_held(scheme, shape, n_devices)
+    return rows * (shape.n_features - (rows - 1) / 2 + shape.n_outputs)
 
 
 @singledispatch
@@ -63,7 +80,7 @@ def stream_macs(scheme: GradientCoded, shape: WorkShape, fleet: Fleet) -> float:
     device answered for and one of each one's successor, who belongs to another group where there are groups.
     """
     streams = min(scheme.alpha + 1 if scheme.groups == 1 else 2 * scheme.alpha, fleet.n_devices)
-    return streams * (crypto_macs(fleet, pad_bits=shape.model_bits) + ring_macs(shape.model_numbers, shape.number_bits))
+    return streams * (crypto_macs(fleet, pad_bits=shape.model_bits) + ring_macs(shape.model_numbers, shape.work_bits))
 
 
 def pads_expanded(scheme: CodedScheme, n_devices: int) -> int:
@@ -77,59 +94,87 @@ def coded_costs(scheme: CodedScheme, shape: WorkShape, at: Conditions, epochs: i
     shape = shape.on_ring_of(scheme)
     planes = planes_of(shape.number_bits)
     bulk = shape.bulk_bits / 8
-    memory = 4.0 * planes * shape.n_features**2 + bulk
-    costs = epoch_costs(scheme, shape, at, epochs, memory).plus(upload_bytes=bulk)
+    rows = rows_held(scheme, shape, at.fleet.n_devices).max()
+    costs = epoch_costs(scheme, shape, at, epochs, 4.0 * planes * rows * shape.n_features + bulk)
+    costs = costs.plus(upload_bytes=bulk)
     if isinstance(scheme, CodedPadded):
         return costs.plus(**_padded_costs(scheme, shape, at))
-    return costs.plus(macs=pads_expanded(scheme, at.fleet.n_devices) * macs_of_pad(shape, at))
+    return costs.plus(macs=pads_expanded(scheme, at.fleet.n_devices) * macs_of_pad(scheme, shape, at).max())
 
 
 def _padded_costs(scheme: CodedPadded, shape: WorkShape, at: Conditions) -> dict[str, float]:
     """The bulk of alpha - 1 others comes down; conventions other than multicast also pay for each upload."""
     bulk, shares = shape.bulk_bits / 8, scheme.alpha - 1
     more_uploads = max(0, shares - 1) if at.sharing != "multicast" else 0
-    return {"upload_bytes": more_uploads * bulk, "download_bytes": shares * bulk, "macs": macs_of_pad(shape, at)}
+    return {"upload_bytes": more_uploads * bulk, "download_bytes": shares * bulk}
 
 
-def macs_of_pad(shape: WorkShape, at: Conditions) -> float:
-    """To expand the pad of one device and add it."""
-    return crypto_macs(at.fleet, pad_bits=shape.bulk_bits) + ring_macs(shape.bulk_numbers, shape.number_bits)
+def macs_of_pad(scheme: Scheme, shape: WorkShape, at: Conditions) -> Floats:
+    """By position: to expand what a device holds of another's pad, and add it."""
+    numbers = held_numbers(scheme, shape, at.fleet.n_devices)
+    return crypto_macs(at.fleet, pad_bits=numbers * shape.number_bits) + ring_macs(numbers, shape.work_bits)
+
+
+def own_pad_macs(scheme: Scheme, shape: WorkShape, at: Conditions) -> float:
+    """To draw and add a device's own pads, one for each of its seeds; nothing where they are made before the run."""
+    if not at.own_pads_charged:
+        return 0.0
+    seeds = scheme.colluders + 1 if isinstance(scheme, RoleKeyed) else 1
+    return seeds * (crypto_macs(at.fleet, pad_bits=shape.bulk_bits) + ring_macs(shape.bulk_numbers, shape.work_bits))
+
+
+class PublicKeyWork(NamedTuple):
+    """MACs of public-key operations: before a device's seeds leave, and before it answers."""
+
+    owner: float
+    holder: float
+
+    @classmethod
+    def of(cls, scheme: CodedScheme, at: Conditions) -> PublicKeyWork:
+        """Everybody's signed join first, and an envelope to every role or to every device that answers for it.
+
+        Then everybody's envelope is opened; with roles, half of the devices have signed the list.
+        """
+        if not at.public_keys_charged:
+            return cls(0.0, 0.0)
+        count = at.fleet.n_devices
+        roles = isinstance(scheme, RoleKeyed)
+        others = pads_expanded(scheme, count)
+        sealed = scheme.colluders + 1 if isinstance(scheme, RoleKeyed) else others
+        return cls(
+            count * VERIFICATION_MACS + sealed * EXCHANGE_MACS,
+            others * EXCHANGE_MACS + (count / 2 * VERIFICATION_MACS if roles else 0.0),
+        )
 
 
 @sharing.register(CodedScheme)
 def coded_sharing(
     scheme: CodedScheme, shape: WorkShape, at: Conditions, draws: int, rng: np.random.Generator
 ) -> Sharing:
-    """One sealed upload each, all of which the server needs; meanwhile devices expand the seeds they hold.
+    """One upload each, all of which the server needs; meanwhile devices expand what they hold of everybody's seeds.
 
-    In a scheme of roles the list of owners and its certificate follow, which are small: of their transfer the
-    messages' latency is counted, twice both ways.
+    The upload is sealed, or signed alone where it tells nothing to anybody (roles with z >= 1). In a scheme of roles
+    the list of owners and its certificate follow, which are small: of their transfer the messages' latency is counted,
+    twice both ways.
     """
     shape = shape.on_ring_of(scheme)
     n_devices, empty = at.fleet.n_devices, at.times.mean_transfer_times
-    roles = isinstance(scheme, RoleKeyed)
-    own_seeds = scheme.colluders + 1 if isinstance(scheme, RoleKeyed) else 1
-    uploaded, expanded = _uploads_and_pads(shape, at, pads_expanded(scheme, n_devices), draws, rng, own_seeds)
-    agreeing = 2 * float(np.median(empty(0, "down") + empty(0, "up"))) if roles else 0.0
+    keys = PublicKeyWork.of(scheme, at)
+    signed = isinstance(scheme, RoleKeyed) and scheme.colluders > 0
+    closing = crypto_macs(at.fleet, sealed_bits=shape.bulk_bits) * (SIGNING if signed else 1.0)
+    work = closing + own_pad_macs(scheme, shape, at)
+    bulk = Bulk(shape.bulk_bits, at.sharing, macs_to_send=work, chunk_bits=at.chunk_bits)
+    asked = empty(0, "down")
+    uploaded = asked + upload_times(at.times, bulk, draws, rng)
+    pads = pads_expanded(scheme, n_devices) * macs_of_pad(scheme, shape, at)
+    expanding = at.times.compute_times(pads + keys.holder, draws, rng)
+    seeds_up = asked + empty(0, "up")
+    if keys.owner:
+        seeds_up = seeds_up + at.times.compute_times(keys.owner, draws, rng)
+    expanded = seeds_up.max(axis=-1, keepdims=True) + empty(0, "down") + expanding
+    agreeing = 2 * float(np.median(empty(0, "down") + empty(0, "up"))) if isinstance(scheme, RoleKeyed) else 0.0
     begun = np.maximum(uploaded.max(axis=1), scheme.quorum(n_devices).time(expanded)) + agreeing
     return Sharing(begun, expanded + agreeing)
-
-
-def _uploads_and_pads(
-    shape: WorkShape, at: Conditions, pads: int, draws: int, rng: np.random.Generator, own_seeds: int
-) -> tuple[Seconds, Seconds]:
-    """(draws, D) each: when a device's sealed upload is here, and when it has expanded the pads of ``pads`` devices.
-
-    ``own_seeds`` is how many seeds its own pad is the sum of.
-    """
-    own_pads = own_seeds * macs_of_pad(shape, at) if at.own_pads_charged else 0.0
-    empty = at.times.mean_transfer_times
-    asked = empty(0, "down")
-    seeds_here = (asked + empty(0, "up")).max() + empty(0, "down")
-    work = crypto_macs(at.fleet, sealed_bits=shape.bulk_bits) + own_pads
-    bulk = Bulk(shape.bulk_bits, at.sharing, macs_to_send=work, chunk_bits=at.chunk_bits)
-    uploaded = asked + upload_times(at.times, bulk, draws, rng)
-    return uploaded, seeds_here + at.times.compute_times(pads * macs_of_pad(shape, at), draws, rng)
 
 
 @sharing.register(CodedPadded)
@@ -138,20 +183,21 @@ def padded_sharing(
 ) -> Sharing:
     """Padded data to the alpha - 1 others of the column, sealed once under a content key (the paper's scheme).
 
-    The device's own pads and their sealing come before the first byte, opening and adding up after it. Training
-    starts when enough devices are ready to decode, as the state machines do. The message with the pad's seed
-    opens the phase: its latency counts, its 32 bytes do not.
+    Sealing comes before the first byte, opening and adding up after it. Training starts when enough devices are ready
+    to decode, as the state machines do. The message with the pad's seed opens the phase: its latency counts, its
+    32 bytes do not.
     """
     fleet, bits = at.fleet, shape.bulk_bits
-    shares = scheme.alpha - 1
-    one_sum = ring_macs(shape.bulk_numbers, shape.number_bits)
+    shares, keys = scheme.alpha - 1, PublicKeyWork.of(scheme, at)
+    one_sum = ring_macs(shape.bulk_numbers, shape.work_bits)
+    sealing = crypto_macs(fleet, sealed_bits=bits if shares else 0)
     bulk = Bulk(
         bits,
         at.sharing,
         recipients=shares,
         groups=scheme.groups,
-        macs_to_send=crypto_macs(fleet, pad_bits=bits, sealed_bits=bits if shares else 0),
-        macs_to_receive=shares * (crypto_macs(fleet, sealed_bits=bits) + one_sum),
+        macs_to_send=sealing + own_pad_macs(scheme, shape, at) + keys.owner,
+        macs_to_receive=shares * (crypto_macs(fleet, sealed_bits=bits) + one_sum) + keys.holder,
         chunk_bits=at.chunk_bits,
     )
     ready = at.times.mean_transfer_times(0, "down") + sharing_times(at.times, bulk, draws, rng)

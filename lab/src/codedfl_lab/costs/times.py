@@ -47,13 +47,15 @@ class WorkShape:
     """The sizes that latencies depend on: d, c, the samples of each device, and the bits of a ring number.
 
     ``number_bits`` is 48 for two primes, which nearly every run takes, 72 for three (a high ``precision``) and 32 for
-    two short ones (``on_ring_of``).
+    two short ones (``on_ring_of``). Sums and products go by bits too, as in the authors' program; ``least_work_bits``
+    charges shorter numbers as if they had that number of bits.
     """
 
     n_features: int
     n_outputs: int
     samples: NDArray[np.int64]
     number_bits: int = RATED_BITS
+    least_work_bits: int = 0
 
     @classmethod
     def of(cls, problem: Problem, precision: int | None = None) -> WorkShape:
@@ -64,6 +66,11 @@ class WorkShape:
     def on_ring_of(self, scheme: Scheme) -> WorkShape:
         """The same on the ring that the scheme takes: of 32 bits where it is a narrow one."""
         return replace(self, number_bits=8 * NARROW.bytes_per_number) if is_narrow(scheme) else self
+
+    @property
+    def work_bits(self) -> int:
+        """By which sums and products are charged."""
+        return max(self.number_bits, self.least_work_bits)
 
     @property
     def model_numbers(self) -> int:
@@ -101,8 +108,9 @@ class Conditions:
     latency: how long things take; None is the fleet's own model. The fleet then still says who the devices are and
         what crypto costs them.
     grouping: how schemes with groups deal out the devices; others do not read it.
-    own_pads_charged: whether coded keys and role keys pay for a device's own pads during the run. They can be drawn
-        before it, and are not charged unless asked for.
+    own_pads_charged: whether devices of coded schemes pay for their own pads during the run. They can be drawn before
+        it, and are not charged unless asked for.
+    public_keys_charged: whether they pay for signatures they check and for envelopes they seal and open.
 
     Examples
     --------
@@ -119,6 +127,7 @@ class Conditions:
     latency: LatencyModel | None = None
     grouping: Grouping = "by-speed"
     own_pads_charged: bool = False
+    public_keys_charged: bool = False
 
     def __post_init__(self) -> None:
         if self.grouping not in get_args(Grouping):
@@ -235,7 +244,7 @@ def raw_row_costs(scheme: Scheme, shape: WorkShape, at: Conditions, epochs: int)
 def epoch_costs(scheme: Scheme, shape: WorkShape, at: Conditions, epochs: int, memory_bytes: float) -> DeviceCosts:
     """What the epochs alone cost a device that holds ``memory_bytes``."""
     load = epoch_load(scheme, shape, at.fleet)
-    up, down = epochs * load.bits_up / 8, epochs * load.bits_down / 8
+    up, down = epochs * float(np.max(load.bits_up)) / 8, epochs * load.bits_down / 8
     return DeviceCosts(up, down, epochs * float(np.max(load.macs)), memory_bytes)
 
 
@@ -317,8 +326,9 @@ def order_of_devices(scheme: Scheme, shape: WorkShape, at: Conditions, rng: np.r
         return np.arange(at.fleet.n_devices)
     if at.grouping == "random":
         return rng.permutation(at.fleet.n_devices)
-    load = epoch_load(scheme, shape, at.fleet)
-    return np.argsort(mean_arrivals(at.times, load), kind="stable")
+    load = epoch_load(scheme, shape, at.fleet)  # by position: before there are positions, all do the most
+    most = RoundTrip(float(np.max(load.macs)), load.bits_down, float(np.max(load.bits_up)))
+    return np.argsort(mean_arrivals(at.times, most), kind="stable")
 
 
 def epoch_end_times(

@@ -38,6 +38,11 @@ ratio rises. Reports show 0, 1 and 4 times this cost.
 """
 SEAL_MACS_PER_NUMBER = 13.0
 """What sealing or opening one number costs, as for a pad number."""
+SIGNING = 0.3
+"""What an upload costs that is hashed and signed, over one that is sealed."""
+VERIFICATION_MACS, EXCHANGE_MACS = 0.9e6, 0.28e6
+"""What checking a signature and sealing or opening an envelope cost, beside our ring product. In no headline: reports
+have a column with them."""
 
 DEFAULT_LATENCY = 0.025
 """Seconds from a message's first bit sent to its first bit received, where a fleet does not say: half of the some 50 ms

@@ -12,7 +12,7 @@ computing is not counted here.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, Protocol, TypeVar, get_args, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -36,11 +36,11 @@ _MESSAGES_AT_ONCE = 1_000_000  # relayed messages held in memory: some 30 MB
 
 @dataclass(frozen=True, eq=False)
 class RoundTrip:
-    """What a device does between an update and its answer; ``macs`` are one number or one per device."""
+    """What a device does between an update and its answer: one number for all, or one per device."""
 
     macs: float | Floats
     bits_down: float
-    bits_up: float
+    bits_up: float | Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,12 +259,21 @@ def planes_of(number_bits: int) -> int:
     return 3 if number_bits > RATED_BITS else 2
 
 
-def ring_macs(macs: float, number_bits: int) -> float:
-    """``macs`` MACs on ring numbers, in the fleet's unit: three primes take half as long again as two."""
-    return macs * planes_of(number_bits) / 2
+Amount = TypeVar("Amount", float, Floats)
 
 
-def crypto_macs(fleet: Fleet, *, pad_bits: float = 0, sealed_bits: float = 0) -> float:
+def ring_macs(macs: Amount, number_bits: int) -> Amount:
+    """``macs`` MACs on ring numbers, in the fleet's unit, by their bits: 72 take half as long again as 48."""
+    return macs * number_bits / RATED_BITS
+
+
+@overload
+def crypto_macs(fleet: Fleet, *, pad_bits: float = 0, sealed_bits: float = 0) -> float: ...
+@overload
+def crypto_macs(fleet: Fleet, *, pad_bits: Floats) -> Floats: ...
+@overload
+def crypto_macs(fleet: Fleet, *, sealed_bits: Floats) -> Floats: ...
+def crypto_macs(fleet: Fleet, *, pad_bits: float | Floats = 0, sealed_bits: float | Floats = 0) -> float | Floats:
     """MACs charged for expanding pads of ``pad_bits`` and for sealing or opening ``sealed_bits``.
 
     The fleet's factors are per number of ``RATED_BITS``; ciphers go by the byte, so a float of 32 bits costs two

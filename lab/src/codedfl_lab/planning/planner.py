@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from codedfl.code.roles import most_blocks
+from codedfl.data.features import PrincipalFourierFeatures, RandomFourierFeatures
 from codedfl.data.problem import PAPER_REGULARISATION, Problem
 from codedfl.errors import InvalidInput
 from codedfl.privacy.budget import Budget
 from codedfl.protocol.schemes.descriptor import Scheme
 from codedfl.protocol.schemes.registry import SCHEMES
-from codedfl.protocol.schemes.role_keys import RoleKeys, RoleSums
+from codedfl.protocol.schemes.role_keys import RoleKeyed, RoleKeys, RoleSums
 from codedfl.solve.descent import DERIVED
 from codedfl.solve.registry import solver_kind, solver_kinds
 from codedfl.solve.solver import Solver
@@ -48,6 +50,7 @@ class Limits:
     total_only: the server by itself must see no single device.
     colluders: how many devices may collude with the server without exposing another. 0 says what total_only says.
     allow_gram: also plans that show the server the whole total of X'X.
+    survive: how many devices, whichever, may fail for good once training has begun.
 
     Examples
     --------
@@ -62,10 +65,12 @@ class Limits:
     allow_gram: bool = False
     total_only: bool = False
     colluders: int | None = None
+    survive: int = 0
 
     def __post_init__(self) -> None:
-        if self.colluders is not None and self.colluders < 0:
-            raise InvalidInput(f"colluders must be zero or positive, got {self.colluders}")
+        for name, value in (("colluders", self.colluders), ("survive", self.survive)):
+            if value is not None and value < 0:
+                raise InvalidInput(f"{name} must be zero or positive, got {value}")
 
     def objections(self, plan: TimedScheme) -> list[str]:
         """Which limits the plan breaks; empty when none."""
@@ -80,6 +85,8 @@ class Limits:
             found.append(f"upload {plan.upload_bytes:.3g} B > {self.max_upload:.3g} B")
         if self.max_memory is not None and plan.memory_bytes > self.max_memory:
             found.append(f"memory {plan.memory_bytes:.3g} B > {self.max_memory:.3g} B")
+        if plan.failures_survived < self.survive:
+            found.append(f"it survives {plan.failures_survived} failures, fewer than {self.survive}")
         if plan.reveals_gram and plan.is_private and not self.allow_gram:
             found.append("the server learns the whole total Gram matrix")
         return found
@@ -140,7 +147,8 @@ class Planning:
         best = self.best
         sentence = (
             f"{full_name(best)} takes {best.seconds_mean:.4g} s: {best.sharing_seconds:.3g} s before training, then"
-            f" {_epochs(best)} of {best.epoch_seconds:.3g} s."
+            f" {_epochs(best)} of {best.epoch_seconds:.3g} s. Once training has begun, any {best.failures_survived}"
+            " of the devices may fail."
         )
         sentence += self._why_not_the_fastest()
         for name, words in ((Conventional.name, ""), (ConventionalFullBatch.name, " on full batches")):
@@ -252,7 +260,8 @@ def plan(
     limits, search = limits or Limits(), search or Search()
     outcome = Planning(target)
     work = Workload(WorkShape.of(totals.problem, totals.precision), at, search.draws)
-    candidates = list(_candidates(at.fleet.n_devices, limits.colluders, search.solvers_tried, outcome))
+    narrow = search.budget is None and totals.precision is None and draws_features(totals.problem)
+    candidates = list(_candidates(at.fleet.n_devices, limits, search.solvers_tried, outcome, narrow=narrow))
     kinds = dict.fromkeys((models_key(scheme), solver) for scheme, solver in candidates)
     samples = {(models_key(scheme), solver): scheme for scheme, solver in reversed(candidates)}
     epochs: dict[tuple[Hashable, str | Solver], int] = {}
@@ -301,16 +310,41 @@ def noisy_scores(problem: Problem, budget: Budget, seed: int) -> dict[str, float
     return {RoleKeys.name: problem.score(products), RoleSums.name: problem.score(cleared)}
 
 
+def draws_features(problem: Problem) -> bool:
+    """Whether a ring of 32 bits is enough: for random features and a target, never for a table's own columns."""
+    return isinstance(problem.feature_map, RandomFourierFeatures | PrincipalFourierFeatures)
+
+
 def _candidates(
-    n_devices: int, colluders: int | None, solvers: Sequence[str | Solver], outcome: Planning
+    n_devices: int, limits: Limits, solvers: Sequence[str | Solver], outcome: Planning, *, narrow: bool
 ) -> Iterator[tuple[Scheme, str | Solver]]:
     """What the schemes want tried, with every solver they can run; a scheme that cannot be loaded is named."""
     outcome.unreached.extend(SCHEMES.broken.values())
     for kind in SCHEMES.values():
-        asked_for = [] if colluders is None else kind.tolerating(colluders, n_devices)
+        asked_for = [] if limits.colluders is None else kind.tolerating(limits.colluders, n_devices)
         for scheme in dict.fromkeys([*kind.candidates(n_devices), *asked_for]):
-            for solver in scheme.solvers(solvers):
-                yield scheme, solver
+            for variant in _variants(scheme, n_devices, limits.survive, narrow=narrow):
+                for solver in variant.solvers(solvers):
+                    yield variant, solver
+
+
+def _variants(scheme: Scheme, n_devices: int, survive: int, *, narrow: bool) -> Iterator[Scheme]:
+    """The scheme; with blocks of rows, the reserve that it takes to survive; on 32 bits too where that is enough.
+
+    With blocks 48 bits are left out then: they are slower and expose nobody less.
+    """
+    if not isinstance(scheme, RoleKeyed):
+        yield scheme
+        return
+    fitting = scheme
+    while fitting.blocks > 1 and fitting.quorum(n_devices).failures_survived < survive:
+        fitting = replace(fitting, reserve=fitting.reserve + 1)
+        if most_blocks(fitting.holders or n_devices, fitting.colluders + 1, fitting.reserve) < fitting.blocks:
+            return
+    if scheme.blocks == 1 or not narrow:
+        yield fitting
+    if narrow:
+        yield replace(fitting, narrow=True)
 
 
 def _epochs_to_target(

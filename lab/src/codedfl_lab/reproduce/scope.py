@@ -19,6 +19,7 @@ from codedfl_lab import datasets
 from codedfl_lab.comparing import paper
 from codedfl_lab.comparing.comparison import Settings
 from codedfl_lab.comparing.paper import Experiment
+from codedfl_lab.comparing.results import Price
 from codedfl_lab.costs.times import Conditions
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.fleet.latency import SharingConvention
@@ -84,15 +85,16 @@ class Scope:
         )
 
 
-def with_crypto_cost(settings: Settings, factor: float, *, own_pads: bool = False) -> Settings:
-    """Settings with pads and sealing at another price; ``own_pads`` charges those too that are drawn before a run."""
+def with_price(settings: Settings, price: Price) -> Settings:
+    """Settings with cryptography at another price; ``whole_work`` is a matter of the shape (``WorkShape``)."""
     fleet = settings.at.fleet
     dearer = replace(
         fleet,
-        pad_macs_per_number=factor * fleet.pad_macs_per_number,
-        seal_macs_per_number=factor * fleet.seal_macs_per_number,
+        pad_macs_per_number=price.factor * fleet.pad_macs_per_number,
+        seal_macs_per_number=price.factor * fleet.seal_macs_per_number,
     )
-    return replace(settings, at=replace(settings.at, fleet=dearer, own_pads_charged=own_pads))
+    charged = replace(settings.at, fleet=dearer, own_pads_charged=price.own_pads, public_keys_charged=price.public_keys)
+    return replace(settings, at=charged)
 
 
 def software_versions() -> dict[str, str]:

@@ -38,6 +38,13 @@ _BITS = 48  # the authors' code has 72 for CodedSecAgg alone
 _DRAWS = 20
 
 
+def at_size(size: int, trained: Trained, settings: Settings) -> tuple[Trained, Settings]:
+    """The same race on the fleet's mix at another size, each device with as many samples."""
+    shape = replace(trained.shape, samples=np.full(size, int(trained.shape.samples.max())))
+    fleet = settings.at.fleet.scaled_to(size)
+    return replace(trained, shape=shape), replace(settings, at=replace(settings.at, fleet=fleet))
+
+
 def speedups_against_devices(dataset: str, trained: Trained, settings: Settings) -> list[AtSize]:
     """Seconds, and times faster than conventional FL, on the fleet's mix at other sizes.
 
@@ -79,7 +86,7 @@ def _timed(
 ) -> Iterator[TimedScheme]:
     """Those that reach the last target, by the epochs of the trajectory that was trained."""
     size = at.fleet.n_devices
-    shape = replace(trained.shape, samples=np.full(size, int(trained.shape.samples.max())))
+    shape = at_size(size, trained, settings)[0].shape
     for entry in entries:
         epochs = trained.median_epochs(entry, settings.targets[-1])
         if epochs is not None:
@@ -94,7 +101,7 @@ def _at_any_size(size: int) -> Iterator[Entry]:
     for solver in ("cg", BLOCK_KRYLOV):
         yield as_the_paper(ConventionalFullBatch(), solver)
     for solver in ("gd", BLOCK_KRYLOV):
-        yield as_the_paper(RoleKeys.default_for(size), solver)
+        yield from (as_the_paper(replace(one, narrow=True), solver) for one in RoleKeys.tolerating(1, size))
     for alpha in sorted({max(1, round(part * members)) for part in (0.4, 0.64, 0.8, 0.92, 1.0)}):
         yield as_the_paper(CodedPadded(alpha, groups))
         for solver in ("gd", "cg", BLOCK_KRYLOV):

@@ -2,7 +2,8 @@
 
 The components are those of the covariance of the scaled columns over all devices, which a secure sum gives (a stage of
 a study, ``Study.features`` = "pca-rbf"): who sums learns that covariance, so it counts as shown. With fewer inputs the
-same number of random features follows the kernel more closely.
+same number of random features follows the kernel more closely. Pictures need no covariance: their low frequencies are
+such directions, the same for all (``low_frequencies``), with nothing to learn and nothing to send.
 """
 
 from __future__ import annotations
@@ -38,6 +39,21 @@ def principal_directions(centre: Floats, covariance: Floats, count: int) -> Prin
     components = vectors[:, ::-1][:, :count]
     signs = np.sign(components[np.abs(components).argmax(axis=0), np.arange(count)])
     return Principal(centre, np.ascontiguousarray(components * signs))
+
+
+def low_frequencies(side: int) -> Principal:
+    """The cosines of a side x side picture (2-D DCT-II, orthonormal) whose two frequencies add up to less than side/2.
+
+    All cosines together keep every distance between pictures, so the kernel's width stays that of the pixels.
+
+    >>> low_frequencies(28).components.shape
+    (784, 105)
+    """
+    pixel = np.arange(side)
+    waves = np.cos(np.pi * (pixel[:, np.newaxis] + 0.5) * pixel / side) * np.sqrt(2 / side)
+    waves[:, 0] /= np.sqrt(2)
+    kept = np.flatnonzero(np.add.outer(pixel, pixel).ravel() < side / 2)
+    return Principal(np.zeros(side**2), np.ascontiguousarray(np.kron(waves, waves)[:, kept]))
 
 
 @register_kind

@@ -14,11 +14,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar
 
+from codedfl.crypto import pads
 from codedfl.crypto.pads import SEED_BYTES
 from codedfl.errors import MessageRefused
 from codedfl.protocol.contribution import OwnData
 from codedfl.protocol.device_session import DeviceSession
-from codedfl.protocol.device_sharing import CodedDeviceSharing
+from codedfl.protocol.device_sharing import CONSTANT, GRAM, CodedDeviceSharing
 from codedfl.protocol.messages import Message, Secrets, Shares
 from codedfl.protocol.plan import RunPlan
 from codedfl.protocol.scheme import SharingScheme
@@ -59,7 +60,11 @@ class KeysDeviceSharing(CodedDeviceSharing):
     def _finish_sums(self) -> None:
         code, position = self._session.agreed.code, self._session.position
         self._start_sums()
-        self._add_pads(code.coefficients(position), [self._pad_seeds[j] for j in code.row_support(position)])
+        assert self.gram_sum is not None and self.constant_sum is not None
+        ring, run = self._session.ring, self._session.run
+        coefficients, seeds = code.coefficients(position), [self._pad_seeds[j] for j in code.row_support(position)]
+        pads.add_expanded(ring, self.gram_sum, coefficients, seeds, run, GRAM)
+        pads.add_expanded(ring, self.constant_sum, coefficients, seeds, run, CONSTANT)
         self._pad_seeds = {}
         super()._finish_sums()
 

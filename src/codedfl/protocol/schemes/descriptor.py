@@ -119,6 +119,8 @@ class CodedScheme(Scheme):
 
     exact: ClassVar[bool] = True
     spare: int
+    blocks: int = 1  # of rows, in a scheme of roles
+    reserve: int = 0
     sharing_scheme: ClassVar[SharingScheme]
 
     @classmethod

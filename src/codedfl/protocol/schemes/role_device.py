@@ -22,14 +22,14 @@ from __future__ import annotations
 from typing import ClassVar
 
 from codedfl.code.roles import NO_ROLE, RoleCode
-from codedfl.crypto import sealed
+from codedfl.crypto import pads, sealed
 from codedfl.crypto.pads import SEED_BYTES
 from codedfl.crypto.sealed import RunKey
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.protocol.agreement import Agreement, Member
 from codedfl.protocol.contribution import OwnData
 from codedfl.protocol.device_session import DeviceSession
-from codedfl.protocol.device_sharing import DeviceSharing
+from codedfl.protocol.device_sharing import CONSTANT, GRAM, DeviceSharing
 from codedfl.protocol.events import SecretsForgotten
 from codedfl.protocol.messages import (
     Commitments,
@@ -252,15 +252,22 @@ class RoleDeviceSharing(DeviceSharing):
         if listed.get(name, commitments.digest) != commitments.digest:
             raise MessageRefused(f"the commitments of {name!r} must be those listed: they are others")
         self._commitments[owner] = commitments
-        self._add_pads(self._times(1), [seed])
+        self._add_pads(1, seed)
         self.seeds[owner] = seed
 
     def _drop_seed(self, owner: int) -> None:
-        self._add_pads(self._times(-1), [self.seeds.pop(owner)])
+        self._add_pads(-1, self.seeds.pop(owner))
         del self._commitments[owner]
 
-    def _times(self, sign: int) -> list[list[int]]:
-        return [[sign]] * len(self._session.ring.primes)
+    def _add_pads(self, sign: int, seed: bytes) -> None:
+        """Add what a seed expands to in our rows to the two sums, or take it off."""
+        assert self.gram_sum is not None and self.constant_sum is not None
+        session, rows = self._session, self._session.agreed.answer_rows
+        for total, pieces, label in (
+            (self.gram_sum, rows.gram_pieces(self._kept), GRAM),
+            (self.constant_sum, rows.constant_pieces(self._kept), CONSTANT),
+        ):
+            pads.add_pieces(session.ring, total, pieces, [(sign, seed)], session.run, label)
 
     def _report(self) -> None:
         """When all seeds are here; after a roll call, whenever one more is."""

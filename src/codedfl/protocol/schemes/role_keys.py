@@ -82,12 +82,12 @@ class RoleKeyed:
 
     @classmethod
     def tolerating(cls, colluders: int, n_devices: int) -> Iterator[Self]:
-        """With two holders per role at least; then with blocks that have two or five holders in each role."""
-        per_role = n_devices // (colluders + 1)
-        if per_role < 2:
+        """With two holders per role at least; then with blocks of two and a half or five holders per cell."""
+        roles = colluders + 1
+        if n_devices < 2 * roles:
             return
-        yield cls(colluders, 0 if n_devices <= MANY_DEVICES else min(n_devices, HOLDERS_PER_ROLE * (colluders + 1)))
-        for blocks in sorted({per_role // 5, per_role // 2}):
+        yield cls(colluders, 0 if n_devices <= MANY_DEVICES else min(n_devices, HOLDERS_PER_ROLE * roles))
+        for blocks in sorted({n_devices // (5 * roles), 2 * n_devices // (5 * roles)}):
             if blocks > 1:
                 yield cls(colluders, blocks=blocks)
 

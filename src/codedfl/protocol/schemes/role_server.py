@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import ClassVar
 
-from codedfl.code.roles import RoleCode, deal_cells
+from codedfl.code.roles import RoleCode, deal_cells, most_blocks
 from codedfl.crypto import sealed
 from codedfl.errors import InvalidInput, MessageRefused, NotEnoughDevices
 from codedfl.protocol.agreement import Agreement, Member
@@ -43,7 +43,6 @@ class RoleServerSharing(ServerSharing):
     """
 
     sign: ClassVar[int] = -1
-    needed_words: ClassVar[str] = "one of each role"
     checkpoint_fields: ClassVar[CheckpointFields] = {
         **ServerSharing.checkpoint_fields,
         "_uploads": MAP,
@@ -102,6 +101,8 @@ class RoleServerSharing(ServerSharing):
         plan, joined = self._plan, {member.name for member in members}
         n_roles = plan.parameters.colluders + 1
         holders = [name for name in plan.holders or plan.names if name in joined]
+        most = most_blocks(len(holders), n_roles, plan.reserve, plan.spare)
+        blocks = min(plan.blocks, plan.parameters.n_features, most)
         if len(holders) // n_roles < plan.spare + 1:
             raise InvalidInput(
                 f"every role must have {plan.spare + 1} holder(s) for {plan.spare} spare answers, got"
@@ -110,15 +111,19 @@ class RoleServerSharing(ServerSharing):
         owners = joined - plan.helpers
         if len(self._whole_names(owners)) < self._least_owners:  # before anybody uploads in vain
             raise self._too_few_owners(owners)
-        roles = {name: cell.role for name, cell in deal_cells(holders, n_roles).items()}
+        cells = deal_cells(holders, n_roles, blocks, plan.reserve) if blocks > 1 else deal_cells(holders, n_roles)
         invitation, helpers = self._session.invitation, plan.helpers & joined
-        return Agreement.freeze(invitation, members, initial_model, roles=roles, helpers=helpers)
+        return Agreement.freeze(invitation, members, initial_model, cells=cells, helpers=helpers)
 
     @property
     def _roles(self) -> RoleCode:
         code = self._session.agreed.answer_code
         assert isinstance(code, RoleCode)
         return code
+
+    @property
+    def needed_words(self) -> str:
+        return "one of each role and block of rows" if self._session.agreed.blocks else "one of each role"
 
     @property
     def _holder_names(self) -> tuple[str, ...]:
@@ -238,7 +243,7 @@ class RoleServerSharing(ServerSharing):
         rule = "in whole pods" if self._pods else rule
         return NotEnoughDevices(
             f"the data of at least {self._least_owners} owners ({rule}) must be in the total, got"
-            f" {len(self._whole_names(there))}: missing are {', '.join(missing)}",
+            f" {len(self._whole_names(there))}: without {', '.join(missing)}",
             missing,
         )
 
@@ -342,7 +347,7 @@ class RoleServerSharing(ServerSharing):
             lost = [agreed.names[i] for i in sorted(self.gone - signed)]
             raise NotEnoughDevices(
                 f"the list of owners must be signed by {needed} of {agreed.n_devices} devices, only"
-                f" {there} are there: missing are {', '.join(lost)}",
+                f" {there} are there: without {', '.join(lost)}",
                 lost,
             )
 

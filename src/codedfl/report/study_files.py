@@ -1,0 +1,155 @@
+"""What a study leaves behind for a paper: result.json, tables that R reads, a summary, and a page.
+
+Nothing here knows more than the findings say. Counts below the study's smallest cell are hidden in all of it.
+"""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from codedfl.analyses import StudyFindings
+from codedfl.analyses.driving import TOTAL_FILE, findings_json, total_json
+from codedfl.analyses.inference import WIDTH
+from codedfl.analyses.study_analysis import CLIPPED
+from codedfl.contract.merging import Merged
+from codedfl.contract.study import Study
+from codedfl.contract.words import explain
+from codedfl.data.columns import CategoryColumn
+from codedfl.private_files import write_private
+from codedfl.report.study_page import study_page
+from codedfl.statistics import words_of
+from codedfl.typing import Unchecked
+from codedfl.version import __version__
+
+MODEL_FILE, RESULT_FILE, SUMMARY_FILE, RESULT_PAGE = "model.safetensors", "result.json", "summary.txt", "result.html"
+COEFFICIENTS_FILE, COVARIANCE_FILE = "coefficients.csv", "covariance.csv"
+OWN_MODEL = "study"  # what tables call the study's own model
+_SHOWN = ("What leaves this machine?", "Who sees what?", "What is not protected?")
+_KEYS = ("coefficient", "standard_error", "statistic", "p", "low", "high")
+
+
+def write_results(folder: Path, study: Study, findings: StudyFindings, owners: Mapping[str, Sequence[str]]) -> Path:
+    """Write all of it into a folder, readable for its owner alone; returns the page.
+
+    owners: whose rows are in which total.
+    """
+    findings.model.save(folder / MODEL_FILE)
+    result = result_json(study, findings, owners)
+    files = {
+        RESULT_FILE: json.dumps(result, indent=1, allow_nan=False) + "\n",
+        SUMMARY_FILE: summary_text(study, findings),
+        COEFFICIENTS_FILE: coefficients_csv(result),
+        COVARIANCE_FILE: covariance_csv(result),
+        RESULT_PAGE: study_page(result),
+    }
+    if findings.total:
+        files[TOTAL_FILE] = json.dumps(total_json(study, findings)) + "\n"
+    for name, text in files.items():
+        write_private(folder / name, [text.encode()])
+    return folder / RESULT_PAGE
+
+
+def result_json(study: Study, findings: StudyFindings, owners: Mapping[str, Sequence[str]]) -> Unchecked:
+    """All that a paper needs, as plain values."""
+    said = {one.question: list(one.answers) for one in explain(study, words=words_of(study))}
+    return {
+        "codedfl": __version__,
+        **findings_json(study, findings),
+        "purpose": study.purpose,
+        "formula": study.formula,
+        "target": study.target.name,
+        "held_out": study.held_out,
+        "smallest_cell": study.smallest_cell,
+        "colluders": study.colluders,
+        "owners": {name: list(who) for name, who in owners.items()},
+        "merged_words": merged_words(study, findings.merged),
+        "revealed": {question: said[question] for question in _SHOWN},
+    }
+
+
+def summary_text(study: Study, findings: StudyFindings) -> str:
+    """The tables as statistics programs print them, at most 79 columns wide."""
+    lines = [study.name, f"edition {study.edition}, study", study.digest().hex(), ""]
+    if findings.inference is not None:
+        clipped = findings.clipped.words(study.smallest_cell)
+        lines += [*findings.inference.summary().splitlines(), f"{CLIPPED}: {clipped}" if clipped else "", ""]
+    for one in findings.models:
+        lines += [f"model {one.name}", *one.lines(), ""]
+    return "\n".join(narrow(lines))
+
+
+def narrow(lines: Iterable[str]) -> list[str]:
+    """Lines of at most 79 columns: longer ones are broken between words."""
+    return [part for line in lines for part in (textwrap.wrap(line, WIDTH) if len(line) > WIDTH else [line])]
+
+
+def coefficients_csv(result: Unchecked) -> str:
+    """One line per coefficient of every model that has any."""
+    rows = [
+        (
+            model,
+            one["name"],
+            *(one.get(key, one.get("t", one.get("z")) if key == "statistic" else None) for key in _KEYS),
+        )
+        for model, found in tables_of(result)
+        for one in found["coefficients"]
+    ]
+    return _csv(("model", "name", *_KEYS), rows)
+
+
+def covariance_csv(result: Unchecked) -> str:
+    """One line per coefficient, with a column for each of the same model; empty where models have others."""
+    found = [(model, one) for model, one in tables_of(result) if one.get("covariance") is not None]
+    names = list(dict.fromkeys(row["name"] for _, one in found for row in one["coefficients"]))
+    rows = []
+    for model, one in found:
+        mine = [row["name"] for row in one["coefficients"]]
+        for name, numbers in zip(mine, one["covariance"], strict=True):
+            known = dict(zip(mine, numbers, strict=True))
+            rows.append((model, name, *(known.get(other) for other in names)))
+    return _csv(("model", "name", *names), rows)
+
+
+def tables_of(result: Unchecked) -> Iterator[tuple[str, Unchecked]]:
+    """Each model's name with what has its coefficients; the study's own model first."""
+    for one in ({"name": OWN_MODEL, **result}, *result["models"]):
+        found = one.get("inference") or one
+        if found.get("coefficients"):
+            yield one["name"], found
+
+
+def merged_words(study: Study, merged: Merged) -> list[str]:
+    """What was too rare to be counted by itself, and what a category's levels are compared with then."""
+    lines = []
+    for one, gone in zip(study.columns, merged, strict=False):
+        column = one.column
+        left, _ = one.merged(gone)
+        if gone and isinstance(column, CategoryColumn):
+            names = ", ".join(column.levels[index] for index in gone)
+            lines.append(f"{column.name}: counted as one level, since some of them are rare: {names}")
+            if (
+                left is not None
+                and isinstance(left.column, CategoryColumn)
+                and left.column.levels[0] != column.levels[0]
+            ):
+                lines.append(f"{column.name}: the reference level is now {left.column.levels[0]}")
+        elif gone == (0,):
+            lines.append(f"{column.name}: its gaps are too few to be marked")
+        elif gone:
+            lines.append(f"{column.name}: left out, since it varies in too few rows, or on too few devices")
+    return lines
+
+
+def _csv(head: Sequence[str], rows: Sequence[Sequence[str | float | None]]) -> str:
+    return "".join(",".join(map(_cell, row)) + "\n" for row in (head, *rows))
+
+
+def _cell(value: str | float | None) -> str:
+    """Texts are quoted; one that a spreadsheet would take for a formula has an apostrophe before it."""
+    if not isinstance(value, str):
+        return "" if value is None else repr(float(value))
+    text = value.replace('"', '""')
+    return f'"\'{text}"' if text.startswith(("=", "+", "-", "@", "\t", "\r")) else f'"{text}"'

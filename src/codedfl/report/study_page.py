@@ -1,0 +1,193 @@
+"""The page of a study's results, made of result.json alone: tables, forest plots, curves, and what was revealed.
+
+It needs nothing else: its own style, pictures in it, no script and no request. It is for people who read a paper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from html import escape
+from importlib.resources import files
+from string import Template
+
+from codedfl.report.drawings import Chart, interval
+from codedfl.typing import Unchecked
+
+_ALONE = ("model", "target", "columns")  # facts of a fit that stand elsewhere
+_NAMES = {
+    "r_squared": "R²",
+    "adjusted_r_squared": "adjusted R²",
+    "freedom": "degrees of freedom",
+    "f": "F",
+    "f_p": "p of F",
+    "aic": "AIC",
+    "bic": "BIC",
+}
+
+
+@cache
+def _template() -> Template:
+    return Template(files("codedfl.report").joinpath("study_page.html").read_text(encoding="utf-8"))
+
+
+def study_page(result: Unchecked) -> str:
+    """The page of what ``study_files.result_json`` made."""
+    models = [{**result, "name": ""}, *result["models"]]
+    owners = sorted({name for who in result["owners"].values() for name in who})
+    head = [
+        f"<h1>{escape(result['study'])}</h1>",
+        f'<p class="soft">{escape(result["purpose"])}</p>' if result["purpose"] else "",
+        _facts(
+            [
+                ("predicted", result["target"]),
+                ("rows to train on", "hidden by noise" if result["rows"] is None else result["rows"]),
+                *_score_facts(result.get("score"), result["no_score"]),
+                ("whose rows", f"{len(owners)}: {', '.join(owners)}" if owners else ""),
+                ("formula", result["formula"]),
+            ]
+        ),
+    ]
+    body = [*head, *(_model(one) for one in models), _score(result), _prepared(result), _revealed(result)]
+    foot = f"study {result['digest']}, edition {result['edition']}, codedfl {result['codedfl']}"
+    body.append(f"<footer>{escape(foot)}</footer>")
+    return _template().substitute(title=escape(result["study"]), body="\n".join(filter(None, body)))
+
+
+def _facts(facts: Sequence[tuple[str, object]]) -> str:
+    said = [(name, _number(value)) for name, value in facts if value not in ("", None)]
+    return "<dl>" + "".join(f"<div><dt>{escape(n)}</dt><dd>{escape(v)}</dd></div>" for n, v in said) + "</dl>"
+
+
+def _number(value: object) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    return f"{value:,}".replace(",", "\u202f") if isinstance(value, int) else f"{value:.4g}"
+
+
+def _score_facts(score: Unchecked | None, why_none: str) -> list[tuple[str, object]]:
+    if score is None:
+        return [("score", f"none: {why_none}")]
+    rows = f"on {score['rows']} held-out rows"
+    if "r_squared" in score:
+        return [("R² of the prediction", f"{score['r_squared']:.3f} {rows}")]
+    area = [("area under the ROC curve", score["auc"])] if score.get("auc") is not None else []
+    return [("accuracy", f"{100 * score['accuracy']:.1f} % {rows}"), *area]
+
+
+# -- coefficients
+
+
+def _model(model: Unchecked) -> str:
+    """The table of one model with its forest plot, and the curves that it has; nothing where it has none of these."""
+    found = model.get("inference") or model
+    parts = []
+    if found.get("coefficients"):
+        fit = found.get("fit") or {}
+        title = fit.get("model") or str(model.get("kind", "coefficients")).capitalize()
+        parts.append(f"<h2>{escape(': '.join(filter(None, (model['name'], title))))}</h2>")
+        parts.append(_facts([(_NAMES.get(key, key.replace("_", " ")), fit[key]) for key in fit if key not in _ALONE]))
+        parts.append(_forest(found["coefficients"], found.get("level", 0.95)))
+        spreads = ", ".join(
+            f"{row['name']} {row['per']:g}" for row in found["coefficients"] if row.get("per", 1.0) != 1.0
+        )
+        if spreads:
+            parts.append(f'<p class="soft">Drawn per about one deviation of a number: {escape(spreads)}.</p>')
+        if found.get("references"):
+            levels = "; ".join(f"{column} = {level}" for column, level in found["references"].items())
+            parts.append(f'<p class="soft">Compared with the reference level of each category: {escape(levels)}.</p>')
+    parts += [f"<p>{escape(model['name'])}: none, {escape(model[why])}</p>" for why in _WHY if model.get(why)]
+    return "\n".join(parts)
+
+
+_WHY = ("no_model", "no_inference", "why_none")
+
+
+def _forest(rows: Sequence[Unchecked], level: float) -> str:
+    """Coefficients, and each interval on one axis, per spread of the column so that they can be compared."""
+    shown = [row for row in rows if row["name"] != "constant" and "low" in row]
+    reach = max((abs(row[end]) * row.get("per", 1.0) for row in shown for end in ("low", "high")), default=1.0) or 1.0
+    body = []
+    for row in rows:
+        plot = ""
+        if row in shown:
+            low, middle, high = (row[key] * row.get("per", 1.0) for key in ("low", "coefficient", "high"))
+            label = f"{row['name']}: {low:.3g} to {high:.3g} per {row.get('per', 1.0):g}"
+            plot = interval((low, middle, high), reach, label)
+        texts = [row["name"], f"{row['coefficient']:.4g}"]
+        if "standard_error" in row:
+            p = "<0.001" if row["p"] < 0.001 else f"{row['p']:.3f}"
+            texts += [f"{row['standard_error']:.3g}", f"{row.get('t', row.get('z')):.2f}", p]
+            texts.append(f"{row['low']:.4g} to {row['high']:.4g}")
+        cells = (f"<td{kind}>{escape(text)}</td>" for text, kind in zip(texts, _CELLS, strict=False))
+        body.append(f'<tr>{"".join(cells)}<td class="plot">{plot}</td></tr>')
+    heads = ("", "coefficient", "std. error", "t or z", "p", f"{100 * level:g} % interval", "interval per spread")
+    return _table(heads, body, "forest")
+
+
+_CELLS = ("", "", ' class="less"', ' class="less"', ' data-name="p"', "")
+
+
+def _table(heads: Sequence[str], body: Sequence[str], kind: str = "") -> str:
+    head = "".join(f'<th scope="col">{escape(one)}</th>' for one in heads)
+    return f'<table class="{kind}"><thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table>'
+
+
+# -- the score
+
+
+def _score(result: Unchecked) -> str:
+    """How often which class was taken for which, and how often the score of the second of two was right."""
+    score = result.get("score") or {}
+    if "confusion" not in score:
+        return ""
+    classes = score.get("classes") or [f"class {place + 1}" for place in range(len(score["confusion"]))]
+    body = [_row((name, *counts)) for name, counts in zip(classes, score["confusion"], strict=True)]
+    parts = ["<h2>Score on held-out rows</h2>", _table(("true class", *(f"as {one}" for one in classes)), body)]
+    if score.get("calibration"):
+        bands = [(*map(float, band.split(" to ")), share) for band, _, share in score["calibration"]]
+        known = [
+            ((low + high) / 2, float(share.removesuffix(" %")) / 100) for low, high, share in bands if share != "-"
+        ]
+        chart = Chart("score of the second class", "share of the second class", (0.0, 1.0), (0.0, 1.0))
+        chart.curve((0.0, 1.0), (0.0, 1.0), "even")
+        chart.points([x for x, _ in known], [y for _, y in known])
+        parts.append(_figures([("Calibration", chart)]))
+    return "\n".join(parts)
+
+
+def _row(cells: Sequence[object]) -> str:
+    return "<tr>" + "".join(f"<td>{escape(str(one))}</td>" for one in cells) + "</tr>"
+
+
+def _figures(charts: Sequence[tuple[str, Chart]]) -> str:
+    drawn = (f"<figure><figcaption>{escape(name)}</figcaption>{chart.svg()}</figure>" for name, chart in charts)
+    return f'<div class="charts">{"".join(drawn)}</div>'
+
+
+# -- what was done to the rows, and who knows what now
+
+
+def _prepared(result: Unchecked) -> str:
+    """Clipped values, levels that were merged, and whose rows are in which total."""
+    parts = ["<h2>Rows and columns</h2>"]
+    if not result["clipped"]["rows"]:
+        parts.append("<p>How many values lay beyond their public ranges is known to each site alone.</p>")
+    elif result["clipped"]["values"]:
+        body = [_row(one) for one in result["clipped"]["values"].items()]
+        parts.append(_table(("column", f"clipped to its public range, of {result['clipped']['rows']} values"), body))
+    else:
+        parts.append("<p>No value lay beyond its public range.</p>")
+    parts += [f"<p>{escape(line)}</p>" for line in result["merged_words"]]
+    body = [_row((name, len(who), ", ".join(who))) for name, who in result["owners"].items()]
+    if body:
+        parts.append(_table(("total", "sites", "whose rows are in it"), body))
+    return "\n".join(parts)
+
+
+def _revealed(result: Unchecked) -> str:
+    parts = ["<h2>What was revealed to whom</h2>"]
+    for question, answers in result["revealed"].items():
+        items = "".join(f"<li>{escape(one)}</li>" for one in answers)
+        parts.append(f"<h3>{escape(question)}</h3><ul>{items}</ul>")
+    return "\n".join(parts)

@@ -1,0 +1,270 @@
+"""What one step of Newton's iteration for a generalised linear model needs, at coefficients that the server names.
+
+Each row's terms are rounded to a public grid before anything is added up, by arithmetic that is the same on all
+machines, so that moving a row from one device to another changes no bit of a total.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codedfl.contract.models import GlmModel, StudyModel
+from codedfl.contract.snapshot import Snapshot
+from codedfl.contract.study import NumberTarget, Study, StudyColumn
+from codedfl.data.columns import CategoryColumn
+from codedfl.errors import InvalidInput
+from codedfl.exact.fixed_point import HEADROOM
+from codedfl.exact.portable import portable_exp, portable_log
+from codedfl.exact.ring import Ring
+from codedfl.statistics.statistic import NOTHING, Statistic, large_planes, register_statistic
+from codedfl.typing import Floats, Integers, Planes
+
+LEAST_BITS, _MOST_BITS = 30, 36  # fraction bits of a row's terms
+_NUMBERS_AT_ONCE = 1 << 21
+
+
+@register_statistic
+class Newton(Statistic):
+    """Gradient, X'WX and log-likelihood over the training rows, at coefficients of a constant and the scaled columns.
+
+    The vector is: the weights, the log-likelihood, the largest that any coefficients could reach, the gradient, and the
+    upper triangle of X'WX row by row. The point is the constant, then one coefficient per design column of the model,
+    each column divided by its largest size, so that it lies between -1 and 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from codedfl.contract.models import LogisticModel
+    >>> from codedfl.contract.study import ClassTarget, Study, StudyColumn
+    >>> from codedfl.data.columns import NumberColumn
+    >>> from codedfl.statistics import Newton
+    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
+    >>> model = LogisticModel("ill", ("age",))
+    >>> study = Study("stays", (age,), ClassTarget("ill", ("no", "yes")), 5000, 1000, 3, models=(model,))
+    >>> Newton(study, np.zeros(2), model).length
+    8
+    >>> Newton(study, np.array([0.0, 11.0]), model)
+    Traceback (most recent call last):
+    ...
+    codedfl.errors.InvalidInput: the linear predictor of 'ill' must lie within -10 and 10 over the ranges, got [-11, 11]
+    """
+
+    name: ClassVar[str] = "newton"
+    takes_point: ClassVar[bool] = True
+    of_model: ClassVar[bool] = True
+    shows: ClassVar[str] = (
+        "Sums weighted by what the coefficients predict for each row. Iterations of columns with few combinations tell"
+        " how many rows each combination has, so that is counted first; for other columns nothing is proven. A server"
+        " that lies chooses the coefficients, within the bound and the number of points that the study states."
+    )
+    no_noise: ClassVar[str] = "no bound on one row's part in the coefficients is stated"
+
+    def __init__(self, study: Study, point: Floats = NOTHING, model: StudyModel | None = None) -> None:
+        """Coefficients that lead beyond the model's bound somewhere in the ranges are refused."""
+        super().__init__(study, point, model)
+        assert isinstance(model, GlmModel)
+        self._glm = model
+        low, high = predictor_range(study, model, point)
+        if not -model.bound <= low <= high <= model.bound:
+            raise InvalidInput(
+                f"the linear predictor of {model.name!r} must lie within {-model.bound:g} and {model.bound:g} over the"
+                f" ranges, got [{low:g}, {high:g}]"
+            )
+
+    @classmethod
+    def leaves(cls, study: Study) -> str:
+        """For each model that is fitted in iterations."""
+        models = [one for one in study.models if isinstance(one, GlmModel)]
+        each = "; ".join(f"{one.name}, linear predictor up to {one.bound:g}" for one in models)
+        return (
+            "sums of the columns and of their products, weighted by what the model predicts, and its likelihood, for at"
+            f" most {study.most_points} coefficients of the server's choice in all ({each})"
+        )
+
+    @classmethod
+    def point_length(cls, study: Study, model: StudyModel | None = None) -> int:
+        """The constant and the design columns of the model."""
+        return 1 + sum(one.width for one in columns_of(study, model))
+
+    @property
+    def length(self) -> int:
+        """Three sums, the gradient, the triangle."""
+        d = len(self.point)
+        return 3 + d + d * (d + 1) // 2
+
+    @property
+    def limit(self) -> int:
+        """From the bound on the linear predictor."""
+        return self._largest << self.bits
+
+    @cached_property
+    def _largest(self) -> int:
+        """A bound on the sum of any term."""
+        target, bound = self.study.target, self._glm.bound
+        most = bound + 1.0  # a row's log-likelihood, of which the gradient and the weights of classes are less
+        if isinstance(target, NumberTarget):
+            count = max(1.0, target.range[1])
+            most = np.exp(bound) + count * (bound + 2.0 * np.log(count) + 2.0)
+        weight = self._column(self._glm.weights).grid.range[1] if self._glm.weights else 1.0
+        return int(np.ceil(self.study.max_rows * most * max(weight, 1.0)))
+
+    @property
+    def bits(self) -> int:
+        """Fraction bits of every term: as many as the ring has room for, within limits."""
+        return fraction_bits(self._largest)
+
+    def planes(self, ring: Ring, rows: Snapshot) -> Planes:
+        """Blocks of rows are added up in whole numbers, which the ring then takes."""
+        rows = rows.part(held_out=False)
+        sums = np.zeros(self.length, dtype=object)
+        block = max(1, _NUMBERS_AT_ONCE // self.length)
+        for first in range(0, len(rows), block):
+            terms = self.terms(rows.codes[first : first + block], rows.target[first : first + block])
+            sums += row_sums(terms, self.bits)
+        return large_planes(ring, sums)
+
+    def terms(self, codes: Integers, target: Integers) -> Floats:
+        """n x length numbers: what each row adds, before it is rounded."""
+        X, glm = scaled_design(self.study, self._glm, codes), self._glm
+        # Column by column: a product of matrices may round a row differently among other rows.
+        predictor = np.zeros(len(codes))
+        for column, coefficient in zip(X.T, self.point, strict=True):
+            predictor = predictor + column * coefficient
+        if glm.offset:
+            predictor = predictor + self._values(glm.offset, codes)
+        weight = self._values(glm.weights, codes) if glm.weights else np.ones(len(codes))
+        likelihood, best, residual, curvature = family_terms(self.study, target, predictor)
+        first, second = np.triu_indices(X.shape[1])
+        weighted = (weight * curvature)[:, None] * X
+        sums = np.stack((weight, weight * likelihood, weight * best), axis=1)
+        return np.hstack((sums, (weight * residual)[:, None] * X, weighted[:, first] * X[:, second]))
+
+    def _column(self, name: str) -> StudyColumn:
+        return next(one for one in self.study.columns if one.column.name == name)
+
+    def _values(self, name: str, codes: Integers) -> Floats:
+        place = self.study.table_columns.names.index(name)
+        return self.study.columns[place].grid.values(codes[:, place])
+
+    def _too_large(self) -> str:
+        return (
+            f"max_rows times what the model {self._glm.name!r} can predict must leave {LEAST_BITS} bits, got up to"
+            f" {self._largest}: give it a smaller bound, or the study fewer max_rows"
+        )
+
+
+def fraction_bits(largest: int) -> int:
+    """How fine the terms of rows are whose total is at most ``largest``: as the ring has room, within limits.
+
+    Examples
+    --------
+    >>> from codedfl.statistics.newton import fraction_bits
+    >>> fraction_bits(2**20), fraction_bits(2**34)
+    (36, 33)
+    """
+    room = Ring.for_group_sizes((1,), planes=3).modulus // (HEADROOM * largest)
+    return min(_MOST_BITS, max(LEAST_BITS, room.bit_length() - 2))
+
+
+def row_sums(terms: Floats, bits: int) -> NDArray[Any]:
+    """The sum of each column of terms, every term rounded by itself to 2^-bits: Python's integers of that unit.
+
+    Invariant: halves of 31 bits and more are added up apart, so that no sum of up to 2^31 rows passes 2^63.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from codedfl.statistics.newton import row_sums
+    >>> row_sums(np.array([[0.5, -3.0], [0.26, 1.0]]), bits=1).tolist()
+    [2, -4]
+    """
+    whole = np.rint(np.ldexp(terms, bits)).astype(np.int64)
+    high, low = whole >> 31, whole & ((1 << 31) - 1)
+    return np.asarray((high.sum(axis=0).astype(object) << 31) + low.sum(axis=0).astype(object))
+
+
+def family_terms(study: Study, codes: Integers, predictor: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    """Of each row: log-likelihood, the largest there could be, residual of the mean, and variance of the mean.
+
+    codes: of the target: one of two classes, or a count.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from codedfl.contract.study import ClassTarget, Study, StudyColumn
+    >>> from codedfl.data.columns import NumberColumn
+    >>> from codedfl.statistics.newton import family_terms
+    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
+    >>> study = Study("stays", (age,), ClassTarget("ill", ("no", "yes")), 5000, 1000, 3)
+    >>> [float(one[0]) for one in family_terms(study, np.array([1]), np.zeros(1))[1:]]
+    [0.0, 0.5, 0.25]
+    """
+    if isinstance(study.target, NumberTarget):
+        y = study.target.grid.values(codes)
+        mean = portable_exp(predictor)
+        # log y! by a table: whole numbers up to the end of the range
+        logs = portable_log(np.arange(1.0, study.target.range[1] + 2))
+        factorial = np.concatenate(([0.0], np.cumsum(logs)))[y.astype(np.int64)]
+        log_y = np.concatenate(([0.0], logs))[y.astype(np.int64)]
+        return y * predictor - mean - factorial, y * log_y - y - factorial, y - mean, mean
+    small = portable_exp(-np.abs(predictor))
+    rest = 1.0 + small
+    chance = np.where(predictor >= 0, 1.0, small) / rest
+    y = codes.astype(np.float64)
+    likelihood = y * predictor - np.maximum(predictor, 0.0) - portable_log(rest)
+    return likelihood, np.zeros_like(y), y - chance, small / (rest * rest)
+
+
+def columns_of(study: Study, model: StudyModel | None) -> list[StudyColumn]:
+    """The columns of a model, in the order of the study.
+
+    Examples
+    --------
+    See ``Newton``, whose columns they are.
+    """
+    return [one for one in study.columns if model is not None and one.column.name in model.columns]
+
+
+def scaled_design(study: Study, model: StudyModel, codes: Integers) -> Floats:
+    """A constant, and the design columns of a model divided by their largest sizes.
+
+    Examples
+    --------
+    See ``Newton``, which takes coefficients of them.
+    """
+    parts = [np.ones((len(codes), 1))]
+    for place, one in enumerate(study.columns):
+        if one.column.name in model.columns:
+            parts.append(one.design(codes[:, place]) / np.array(one.limits, dtype=np.float64))
+    return np.hstack(parts)
+
+
+def predictor_range(study: Study, model: GlmModel, point: Floats) -> tuple[float, float]:
+    """The least and the largest that the linear predictor can be for anything that the ranges allow.
+
+    Examples
+    --------
+    See ``Newton``, which refuses a point whose range is too wide.
+    """
+    low = high = float(point[0])
+    place = 1
+    for one in columns_of(study, model):
+        part = point[place : place + one.width]
+        place += one.width
+        below, above = _reach(one, part)
+        low, high = low + below, high + above
+    if model.offset:
+        offset = next(one for one in study.columns if one.column.name == model.offset)
+        low, high = low + offset.grid.range[0], high + offset.grid.range[1]
+    return low, high
+
+
+def _reach(one: StudyColumn, part: NDArray[np.float64]) -> tuple[float, float]:
+    """One level at a time; a number lies between -1 and 1, and the mark of its gaps is 0 or 1."""
+    ends = np.append(part if isinstance(one.column, CategoryColumn) else part[1:], 0.0)
+    size = 0.0 if isinstance(one.column, CategoryColumn) else abs(float(part[0]))
+    return float(ends.min()) - size, float(ends.max()) + size

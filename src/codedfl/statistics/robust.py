@@ -1,0 +1,140 @@
+"""Squared residuals times products of columns: the middle of the sandwich that robust standard errors are made of."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from codedfl.contract.models import RobustModel, StudyModel
+from codedfl.contract.snapshot import Snapshot
+from codedfl.contract.study import Study
+from codedfl.exact.ring import Ring
+from codedfl.statistics.newton import fraction_bits, row_sums, scaled_design
+from codedfl.statistics.statistic import NOTHING, Statistic, large_planes, register_statistic
+from codedfl.typing import Floats, Integers, Planes
+
+MOST_RESIDUAL = 8.0  # half ranges of the target, beyond which a residual is cut off
+MOST_LEVERAGE = 0.99  # likewise
+_POWER = {"HC2": 1, "HC3": 2}
+_CLUSTER_BITS = 30
+
+
+@register_statistic
+class Robust(Statistic):
+    """The number of clusters, and the upper triangle of the sum of e^2 x x' over rows, or of s s' over clusters.
+
+    The point is the coefficients of a constant and the scaled columns, which predict the target in half ranges; for HC2
+    and HC3 also the upper triangle of (X'X)^-1 of these columns, of which leverages are made.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from codedfl.contract.models import RobustModel
+    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
+    >>> from codedfl.data.columns import NumberColumn
+    >>> from codedfl.statistics import Robust
+    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
+    >>> model = RobustModel("stay", ("age",))
+    >>> study = Study("stays", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3, models=(model,))
+    >>> Robust(study, np.zeros(5), model).length
+    4
+    """
+
+    name: ClassVar[str] = "robust"
+    takes_point: ClassVar[bool] = True
+    of_model: ClassVar[bool] = True
+    shows: ClassVar[str] = (
+        "Products of columns weighted by squared residuals. A server that lies chooses the coefficients, so that rows"
+        " far from what they predict weigh most; with few clusters it sees sums of single clusters."
+    )
+    no_noise: ClassVar[str] = "no bound on one row's part in the errors is stated"
+
+    def __init__(self, study: Study, point: Floats = NOTHING, model: StudyModel | None = None) -> None:
+        """The point is cut into its two parts."""
+        super().__init__(study, point, model)
+        assert isinstance(model, RobustModel)
+        self._robust = model
+        self._d = _width(study, model)
+        self._beta, triangle = np.split(point, [self._d])
+        self._inverse = np.zeros((self._d, self._d))
+        if len(triangle):
+            self._inverse[np.triu_indices(self._d)] = triangle
+            self._inverse += np.triu(self._inverse, 1).T
+
+    @classmethod
+    def leaves(cls, study: Study) -> str:
+        """For each model."""
+        models = [one for one in study.models if isinstance(one, RobustModel)]
+        each = "; ".join(f"{one.name}, {one.errors}" for one in models)
+        return f"the products of the columns, weighted by squared residuals of a model that the server names ({each})"
+
+    @classmethod
+    def point_length(cls, study: Study, model: StudyModel | None = None) -> int:
+        """Coefficients, and the matrix where it is needed."""
+        assert isinstance(model, RobustModel)
+        d = _width(study, model)
+        return d + (d * (d + 1) // 2 if model.errors in _POWER else 0)
+
+    @property
+    def length(self) -> int:
+        """A count and a triangle."""
+        return 1 + self._d * (self._d + 1) // 2
+
+    @cached_property
+    def _largest(self) -> int:
+        each = MOST_RESIDUAL**2
+        if self._robust.cluster:
+            each *= self.study.max_rows_per_device
+        return int(np.ceil(self.study.max_rows * each * (1 - MOST_LEVERAGE) ** -_POWER.get(self._robust.errors, 0)))
+
+    @property
+    def bits(self) -> int:
+        """Fraction bits of every term."""
+        return fraction_bits(self._largest)
+
+    @property
+    def limit(self) -> int:
+        """From the bounds on residuals and leverages."""
+        return self._largest << self.bits
+
+    def planes(self, ring: Ring, rows: Snapshot) -> Planes:
+        """Clusters are added up in whole numbers first, so that the order of their rows does not matter."""
+        rows = rows.part(held_out=False)
+        X = scaled_design(self.study, self._robust, rows.codes)
+        residual = self._residuals(X, rows.target)
+        if not self._robust.cluster:
+            weight = self._weights(X) * residual * residual
+            return large_planes(ring, row_sums(self._terms(X, weight), self.bits))
+        place = self.study.table_columns.names.index(self._robust.cluster)
+        names, clusters = np.unique(rows.codes[:, place], return_inverse=True)
+        sums = np.zeros((len(names), self._d), dtype=np.int64)
+        np.add.at(sums, clusters, np.rint(np.ldexp(residual[:, None] * X, _CLUSTER_BITS)).astype(np.int64))
+        scores = np.ldexp(sums.astype(np.float64), -_CLUSTER_BITS)
+        return large_planes(ring, row_sums(self._terms(scores, np.ones(len(names))), self.bits))
+
+    def _residuals(self, X: Floats, target: Integers) -> Floats:
+        predicted = np.zeros(len(X))
+        for column, coefficient in zip(X.T, self._beta, strict=True):  # as ``Newton.terms``: each row by itself
+            predicted = predicted + column * coefficient
+        truth = self.study.target_design(target)[:, 0] / float(self.study.target_limits[0])
+        return np.asarray(np.clip(truth - predicted, -MOST_RESIDUAL, MOST_RESIDUAL))
+
+    def _weights(self, X: Floats) -> Floats:
+        """Powers of 1 / (1 - leverage)."""
+        leverage = np.zeros(len(X))
+        for first, column in enumerate(X.T):
+            for second, other in enumerate(X.T):
+                leverage = leverage + column * other * self._inverse[first, second]
+        left = 1.0 - np.clip(leverage, 0.0, MOST_LEVERAGE)
+        return np.asarray((1.0, 1.0 / left, 1.0 / (left * left))[_POWER.get(self._robust.errors, 0)] * np.ones(len(X)))
+
+    @staticmethod
+    def _terms(X: Floats, weight: Floats) -> Floats:
+        first, second = np.triu_indices(X.shape[1])
+        return np.hstack((np.ones((len(X), 1)), (weight[:, None] * X)[:, first] * X[:, second]))
+
+
+def _width(study: Study, model: RobustModel) -> int:
+    return 1 + sum(one.width for one in study.columns if one.column.name in model.columns)

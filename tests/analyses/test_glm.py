@@ -1,0 +1,133 @@
+"""Logistic and Poisson models beside statsmodels, and the one line that each kind of failure is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from experiments.statistics.cases import Case, found
+from experiments.statistics.glm import MADE, breast_cancer, compared, made_up, penalised
+
+from codedfl.analyses import GlmFinding
+from codedfl.contract.models import LogisticModel, PoissonModel
+from codedfl.contract.study import Study, StudyColumn
+from codedfl.data.columns import CategoryColumn, NumberColumn
+from codedfl.errors import InvalidInput
+from totals import conducted, dealt
+from wording import exactly
+
+MODEL = LogisticModel("m", ("age", "ward"))
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_a_model_is_that_of_statsmodels(name: str):
+    assert all(line.difference <= line.bound for line in compared(name))
+
+
+@pytest.mark.parametrize("kind", ["logistic", "poisson"])
+def test_a_penalty_is_that_of_scikit_learn(kind: str):
+    assert all(line.difference <= line.bound for line in penalised(kind))
+
+
+def test_who_holds_which_row_changes_no_bit():
+    case = made_up("poisson")
+    study = case.study(PoissonModel("m", ("age", "ward"), weights="weight"))
+    first, second = (conducted(study, dealt(study, case.table, n, seed=n)).models[0].to_dict() for n in (3, 8))
+    assert first == second
+
+
+# -- failures
+
+
+def refused(case: Case, study: Study, line: str) -> None:
+    assert found(case, study).models[0].lines() == [f"none: {line}"]
+
+
+def beyond(bound: int) -> str:
+    return (
+        f"the linear predictor of the model 'm' must stay within {bound} over the ranges, got a likelihood that grows"
+        " beyond: columns that tell 'ill' without error (separation), or ranges far wider than the values; give it a"
+        " ridge penalty (regularisation), narrower ranges or a larger bound"
+    )
+
+
+def test_separation_is_named_and_a_penalty_is_its_remedy():
+    case, model = breast_cancer(30, 200.0)
+    refused(case, case.study(model), beyond(200))
+    fit = found(case, case.study(replace(model, regularisation=0.01))).models[0]
+    assert isinstance(fit, GlmFinding) and fit.fit.iterations < 12 and fit.inference is None
+    case, model = breast_cancer(10, 10.0)
+    refused(case, case.study(model), beyond(10))
+
+
+def test_points_are_counted_over_all_models():
+    case = made_up("logistic")
+    models = (MODEL, replace(MODEL, name="n"))
+    first, second = found(case, case.study(*models, points=5)).models
+    assert isinstance(first, GlmFinding) and first.fit.iterations == 3
+    assert second.lines() == [
+        "none: points must be more than 5 for the model 'n' to be fitted, got no convergence: give it a ridge penalty"
+        " (regularisation), or the study more points"
+    ]
+
+
+def test_a_level_that_nobody_has():
+    case = made_up("logistic")
+    study = case.study(MODEL)
+    ward = StudyColumn(CategoryColumn("ward", ("a", "b", "c", "d")))
+    columns = tuple(ward if one.column.name == "ward" else one for one in study.columns)
+    line = "columns of the model 'm' must vary, got ones that do not: ward = d; leave out levels that nobody has, and"
+    refused(case, replace(study, columns=columns), f"{line} such columns")
+
+
+def test_columns_that_depend_on_each_other():
+    case = made_up("logistic")
+    values = {**case.values, "again": 200.0 - case.values["age"]}
+    case = replace(case, values=values, steps={**case.steps, "again": 0.01})
+    line = (
+        "columns of the model 'm' must be independent, got some that depend on each other: age, again; leave some out"
+    )
+    refused(case, case.study(replace(MODEL, columns=("age", "again", "ward"))), line)
+
+
+def test_weights_that_pick_out_people():
+    case = made_up("logistic")
+    weight = np.ones(600)
+    weight[:4] = 2.0
+    case = replace(case, values={**case.values, "weight": weight})
+    line = (
+        "weights of the model 'm' must be above the lowest in at least 5 rows on 3 devices, got fewer: 'weight' picks"
+        " out people"
+    )
+    refused(case, case.study(replace(MODEL, weights="weight")), line)
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"columns": ("age", "weight")}, "columns of the model 'm' must be in_model, got 'weight', which is not"),
+        (
+            {"weights": "ward", "columns": ("age",)},
+            "weights of the model 'm' must be a number without gaps, got 'ward'",
+        ),
+        ({"offset": "age"}, "'age' of the model 'm' must be a column of the study beside the model's columns"),
+        ({"bound": 501.0}, "bound of the model 'm' must be above 0 and at most 500, got 501"),
+        ({"regularisation": -1.0}, "regularisation of the model 'm' must be at least 0, got -1.0"),
+    ],
+)
+def test_keys_that_do_not_fit(keys: dict[str, Any], message: str):
+    with pytest.raises(InvalidInput, match=exactly(message)):
+        made_up("logistic").study(replace(MODEL, **keys))
+
+
+def test_targets_that_do_not_fit():
+    with pytest.raises(InvalidInput, match=exactly("the target 'y' must have two classes for the model 'm'")):
+        made_up("poisson").study(MODEL)
+    with pytest.raises(InvalidInput, match=exactly("the target 'y' must be whole numbers from 0 for the model 'm'")):
+        made_up("logistic").study(PoissonModel("m", ("age",)))
+    below = StudyColumn(NumberColumn("weight", in_model=False), (-1.0, 1.0), 1.0)
+    study = made_up("logistic").study(replace(MODEL, weights="weight"))
+    with pytest.raises(InvalidInput, match=exactly("weights of the model 'm' must be from 0, got 'weight' below")):
+        replace(study, columns=(*study.columns[:2], below))

@@ -1,0 +1,103 @@
+"""The honest path of Newton's iteration tells how many rows each combination of categorical columns has.
+
+On the old rule, which let any model iterate, a server that only follows the protocol reads the whole cross-table, with
+single people in it. On the new one the combinations are counted first, and no coefficients are ever sent.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from codedfl.analyses import glm as glm_analysis
+from codedfl.analyses.analysis import NotFound
+from codedfl.analyses.glm import GlmFinding
+from codedfl.analyses.study_analysis import conduct
+from codedfl.contract.models import LogisticModel
+from codedfl.contract.snapshot import Snapshot
+from codedfl.contract.study import ClassTarget, Study, StudyColumn
+from codedfl.data.columns import CategoryColumn
+from codedfl.data.tables import as_raw_table
+from codedfl.statistics import Newton
+from totals import dealt, pooled, total_of
+
+SIZES = (2, 2, 2, 3, 5)  # 120 combinations
+NAMES = tuple(f"c{place}" for place in range(5))
+MODEL = LogisticModel("m", NAMES)
+
+
+def made_up() -> tuple[Study, list[Snapshot]]:
+    rng = np.random.default_rng(5)
+    levels = [tuple(f"l{level}" for level in range(size)) for size in SIZES]
+    values = {
+        name: rng.choice(all_, 2000, p=[0.6, *[0.4 / (len(all_) - 1)] * (len(all_) - 1)])
+        for name, all_ in zip(NAMES, levels, strict=True)
+    }
+    effects = [dict(zip(all_, [0.0, *rng.normal(0, 0.9, len(all_) - 1)], strict=True)) for all_ in levels]
+    columns = zip(effects, values.values(), strict=True)
+    predictor = -0.3 + sum(np.array([effect[one] for one in column]) for effect, column in columns)
+    ill = (rng.random(2000) < 1 / (1 + np.exp(-predictor))).astype(int)
+    study = Study(
+        "s",
+        tuple(StudyColumn(CategoryColumn(name, all_)) for name, all_ in zip(NAMES, levels, strict=True)),
+        ClassTarget("ill", (0, 1)),
+        *(4000, 1000, 3),
+        held_out=0.0,
+        models=(MODEL,),
+    )
+    return study, dealt(study, as_raw_table({**values, "ill": ill}))
+
+
+def path_of(study: Study, rows: list[Snapshot]) -> tuple[object, list[tuple[np.ndarray, list[int]]]]:
+    """What an honest server finds, and all that it sees of an iteration."""
+    run, seen = conduct(study), []
+    ask = next(run)
+    while True:
+        total = total_of(study, ask, rows)
+        if ask.statistic == "newton":
+            seen.append((ask.point, total))
+        try:
+            ask = run.send(total)
+        except StopIteration as end:
+            return end.value.models[0], seen
+
+
+def cross_table(study: Study, seen: list[tuple[np.ndarray, list[int]]]) -> np.ndarray:
+    """Linear equations for the 120 counts: every entry of X'WX, and every change of the gradient."""
+    cells = np.array(list(itertools.product(*map(range, SIZES))))
+    levels = [cells[:, place] == level for place, size in enumerate(SIZES) for level in range(1, size)]
+    X = np.column_stack([np.ones(len(cells)), *levels]).astype(float)
+    d, (first, second) = X.shape[1], np.triu_indices(X.shape[1])
+    left, right = [], []
+    means, gradients = [], []
+    for point, total in seen:
+        numbers = np.array([one / 2 ** Newton(study, point, MODEL).bits for one in total])
+        mean = 1 / (1 + np.exp(-X @ point))
+        left.append(((mean * (1 - mean))[:, None] * X[:, first] * X[:, second]).T)
+        right.append(numbers[3 + d :])
+        means.append(mean)
+        gradients.append(numbers[3 : 3 + d])
+    for mean, gradient in zip(means[1:], gradients[1:], strict=True):
+        left.append(((means[0] - mean)[:, None] * X).T)
+        right.append(gradient - gradients[0])
+    return np.rint(np.linalg.lstsq(np.vstack(left), np.concatenate(right), rcond=1e-15)[0]).astype(int)
+
+
+def test_the_honest_path_gave_the_cross_table_and_is_not_begun(monkeypatch: pytest.MonkeyPatch):
+    study, rows = made_up()
+    codes, _ = pooled(rows)
+    truth = np.bincount(np.ravel_multi_index(codes.T, SIZES), minlength=120)
+    assert (truth == 1).sum() >= 3  # single people
+    with monkeypatch.context() as old_rule:
+        old_rule.setattr(glm_analysis, "FEW_CELLS", 0)
+        fit, seen = path_of(study, rows)
+    assert isinstance(fit, GlmFinding) and len(seen) <= 5
+    assert np.array_equal(cross_table(study, seen), truth)
+    refused, seen = path_of(study, rows)
+    assert seen == [] and isinstance(refused, NotFound)
+    assert refused.why == (
+        "combinations of columns that occur in the model 'm' must each have at least 5 rows on 3 devices, since their"
+        " number would be told, got 31 with fewer: take coarser steps, join levels, or leave a column out"
+    )

@@ -1,0 +1,240 @@
+"""What happens to machines in a year: certificates that expire, are renewed or revoked, clocks, disks; on both brokers.
+
+What is tried here is said in docs/deploy.md, section 9.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from running_broker import HOST, RunningBroker
+from study_fleet import fleet_of
+
+from approved_studies import same_findings
+from codedfl.engine import authority
+from codedfl.errors import InvalidInput
+from codedfl.mqtt import small_broker, topics
+from codedfl.mqtt.address import BrokerAddress
+from codedfl.mqtt.broker_folder import MOSQUITTO, SMALL, BrokerFolder, Party
+from codedfl.mqtt.link import BrokerFailed, BrokerLink, Connected, Will
+from wording import exactly
+
+pytestmark = [
+    pytest.mark.hospitals,
+    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),  # connections cut on purpose
+]
+
+
+class Mosquitto:
+    """As ``RunningBroker``, with the program itself."""
+
+    def __init__(self, path: Path, devices: list[str]) -> None:
+        with socket.socket() as free:
+            free.bind((HOST, 0))
+            self.port = free.getsockname()[1]
+        self.folder = BrokerFolder.create(path, [HOST], devices, self.port, HOST)
+
+    def __enter__(self) -> Mosquitto:
+        self.start()
+        return self
+
+    def start(self) -> None:
+        program = shutil.which("mosquitto", path=f"{os.environ['PATH']}:/usr/sbin")
+        assert program is not None
+        log = (self.folder.path / "log").open("ab")
+        self._process = subprocess.Popen([program, "-c", str(self.folder.path / "mosquitto.conf")], stderr=log)
+        log.close()
+        until = time.monotonic() + 20
+        while True:
+            try:
+                socket.create_connection((HOST, self.port), 1).close()
+                return
+            except OSError:
+                assert time.monotonic() < until
+                time.sleep(0.05)
+
+    def stop(self) -> None:
+        self._process.terminate()
+        self._process.wait(10)
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def address(self, party: str) -> BrokerAddress:
+        return RunningBroker.address(self, party)  # type: ignore[arg-type]  # it has what that needs
+
+
+@pytest.fixture(params=[SMALL, MOSQUITTO])
+def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
+    if request.param == MOSQUITTO and shutil.which("mosquitto", path=f"{os.environ['PATH']}:/usr/sbin") is None:
+        pytest.skip("mosquitto is not installed")
+    with (RunningBroker if request.param == SMALL else Mosquitto)(tmp_path / "b", ["device-0", "device-1"]) as running:
+        yield running
+
+
+def opened(address: BrokerAddress, device: str = "device-0") -> BrokerLink:
+    link = BrokerLink(address, device, Will(topics.presence("stays", device)))
+    link.open()
+    assert link.events(10.0)[:1] == [Connected()]
+    return link
+
+
+def copied(party: Party, folder: Path) -> tuple[Path, Path]:
+    folder.mkdir()
+    made = (folder / "my.pem", folder / "my.key")
+    for path, source in zip(made, (party.certificate, party.key), strict=True):
+        path.write_bytes(source.read_bytes())
+    return made
+
+
+def issued(broker: Any, monkeypatch: pytest.MonkeyPatch, days: int, begins: timedelta) -> None:
+    """A certificate for device-0 whose time begins then, by everybody's clock."""
+    with monkeypatch.context() as patch:
+        patch.setattr(authority, "_SLACK", -begins)
+        patch.setattr("codedfl.mqtt.broker_folder.DAYS", days)
+        broker.folder.renew("device-0")
+
+
+def unchecked(address: BrokerAddress, monkeypatch: pytest.MonkeyPatch) -> BrokerAddress:
+    """A device whose clock is wrong does not see it: only the broker does."""
+    monkeypatch.setattr(BrokerAddress, "named", lambda self: None)
+    return address
+
+
+@pytest.mark.parametrize(
+    ("days", "begins"),
+    [(1, timedelta(days=-2)), (365, timedelta(days=1))],
+    ids=["expired yesterday", "a clock that is a day late"],
+)
+def test_a_certificate_that_is_not_valid_now(
+    broker: Any, monkeypatch: pytest.MonkeyPatch, days: int, begins: timedelta
+):
+    issued(broker, monkeypatch, days, begins)
+    address = broker.address("device-0")
+    message = (
+        r"^the certificate must be valid now, [-\d]+ [:\d]+ by this clock, got one from [-\d]+ [:\d]+ to [-\d]+ [:\d]+:"
+        " set the clock, or have codedfl broker renew make another$"
+    )
+    with pytest.raises(InvalidInput, match=message):
+        opened(address)
+    let_in = (
+        f"the broker at {address} must let this party in, got a closed connection: is its certificate signed by the"
+        " broker's authority, in date by the broker's clock, and not revoked?"
+    )
+    with pytest.raises(BrokerFailed, match=exactly(let_in)):
+        opened(unchecked(address, monkeypatch))
+
+
+def test_the_brokers_own_certificate_expires_and_is_renewed(broker: Any, monkeypatch: pytest.MonkeyPatch):
+    """The names stay, and so does the authority: devices notice nothing."""
+    with monkeypatch.context() as patch:
+        patch.setattr(authority, "_SLACK", timedelta(days=2))
+        patch.setattr("codedfl.mqtt.broker_folder.DAYS", 1)
+        broker.folder.renew_own()
+    broker.stop()
+    broker.start()
+    message = (
+        f"the certificate of the broker at {broker.address('device-0')} must be signed by --ca, be valid today and"
+        " carry that name, got certificate has expired"
+    )
+    with pytest.raises(BrokerFailed, match=exactly(message)):
+        opened(broker.address("device-0"))
+    broker.folder.renew_own()
+    broker.stop()
+    broker.start()
+    opened(broker.address("device-0")).close()
+
+
+def test_a_certificate_is_renewed_in_mid_study_and_the_former_revoked(broker: Any, tmp_path: Path):
+    """Nobody has to hurry: both let the device in, until it is revoked with all that it followed."""
+    former = copied(broker.folder.party("device-0"), tmp_path / "mine")
+    first = opened(BrokerAddress(HOST, broker.port, True, broker.folder.party("device-0").authority, *former))
+    broker.folder.renew("device-0")
+    second = opened(broker.address("device-0"))
+    assert not first.events(0.5)  # it is still connected
+    for link in (first, second):
+        link.close()
+    both = [former, copied(broker.folder.party("device-0"), tmp_path / "new")]
+    broker.folder.revoke("device-0")
+    broker.stop()
+    broker.start()
+    for pair in both:
+        with pytest.raises(BrokerFailed, match=r"and not revoked\?$"):
+            opened(BrokerAddress(HOST, broker.port, True, broker.address("device-1").authority, *pair))
+    opened(broker.address("device-1"), "device-1").close()
+
+
+def test_the_small_broker_says_whom_it_does_not_let_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level(logging.INFO, "codedfl")
+    with RunningBroker(tmp_path / "b", ["device-0"]) as running:
+        issued(running, monkeypatch, 1, timedelta(days=-2))
+        with pytest.raises(BrokerFailed):
+            opened(unchecked(running.address("device-0"), monkeypatch))
+    assert f"{HOST} is not let in (certificate has expired)" in caplog.messages
+
+
+# -- sizes
+
+
+def test_no_message_is_larger_than_hosted_brokers_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """With uploads of a few hundred kB, and agreement, list and certificate among them."""
+    fleet = fleet_of("rbf", tmp_path / "x", n_features=300)
+    largest: list[int] = []
+    publish = type(fleet.broker.connect("probe", Will("x"))).publish
+
+    def measured(link: Any, topic: str, payload: bytes, *, retain: bool = False) -> None:
+        largest.append(len(payload))
+        publish(link, topic, payload, retain=retain)
+
+    monkeypatch.setattr(type(next(iter(fleet.devices.values()))), "publish", measured)
+    fleet.serve()
+    assert 90_000 < max(largest) < 100_000 < small_broker.MOST_PACKET == 131_072
+
+
+# -- disks
+
+
+@pytest.mark.usefixtures("quick_disk")
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS])
+def test_a_disk_that_is_full_or_read_only_stops_its_device_and_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+):
+    """The process ends without an answer; when the disk is mended the same command goes on, with the same model."""
+    fleet = fleet_of("linear", tmp_path / "x")
+    open_, broken = os.open, {"clinic-5": False}
+    place = str(fleet.of.folder / "clinic-5")
+
+    def failing(path: Any, flags: int, *more: Any, **options: Any) -> int:
+        if broken["clinic-5"] and flags & (os.O_WRONLY | os.O_RDWR) and str(path).startswith(place):
+            raise OSError(code, os.strerror(code), str(path))
+        return open_(path, flags, *more, **options)
+
+    monkeypatch.setattr(os, "open", failing)
+    ended: list[OSError] = []
+    turn = type(fleet.devices["clinic-5"].owner).turn
+
+    def guarded(daemon: Any, seconds: float) -> None:
+        try:
+            turn(daemon, seconds)
+        except OSError as error:  # codedfl join ends with one line
+            ended.append(error)
+            broken["clinic-5"] = False
+            daemon.died()
+
+    monkeypatch.setattr(type(fleet.devices["clinic-5"].owner), "turn", guarded)
+    fleet.when_asked("gram", lambda: broken.update({"clinic-5": True}))
+    same_findings(fleet.serve(), fleet.of.rehearsed())
+    assert [error.errno for error in ended] == [code]

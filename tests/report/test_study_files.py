@@ -1,0 +1,140 @@
+"""What a study leaves behind for a paper: JSON, tables for R, a summary and a page, without small counts."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from page_reader import Page
+
+from codedfl.analyses import ClassScore, StudyFindings
+from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn, SubModel
+from codedfl.data.columns import CategoryColumn, NumberColumn
+from codedfl.data.model import TrainedModel
+from codedfl.data.tables import as_raw_table
+from codedfl.errors import InvalidInput
+from codedfl.report.drawings import Chart
+from codedfl.report.study_files import coefficients_csv, covariance_csv, result_json, write_results
+from totals import conducted, dealt
+
+OWNERS = {"cells": ["a", "b", "c"], "gram": ["a", "b"]}
+
+
+def stays(target: NumberTarget | ClassTarget, **changes: Any) -> tuple[Study, StudyFindings]:
+    rng = np.random.default_rng(0)
+    age = np.round(rng.uniform(20, 90, 900))
+    ward = rng.choice(["burns", "ear", "=surgery", "<b>eye"], 900, p=[0.002, 0.1, 0.5, 0.398])
+    age[:9] = 130
+    days = np.clip(np.round(2 + 0.1 * age + rng.normal(0, 2, 900)), 0, 60)
+    days[20] = 61
+    raw = as_raw_table({"age": age, "ward": ward, "days": days, "long": np.where(days > 7, "yes", "no")}, "t.csv")
+    columns = (
+        StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0),
+        StudyColumn(CategoryColumn("ward", ("burns", "ear", "=surgery", "<b>eye"))),
+    )
+    made = Study("stays", columns, target, 5000, 1000, 3, **changes)
+    return made, conducted(made, dealt(made, raw))
+
+
+@pytest.fixture(scope="module")
+def found() -> tuple[Study, StudyFindings]:
+    models = (SubModel("age alone", ("age",), inference=True),)
+    return stays(NumberTarget("days", (0.0, 60.0), 1.0), inference=True, most_clipped=0.1, models=models)
+
+
+def test_all_that_a_paper_needs(found: tuple[Study, StudyFindings], tmp_path: Path):
+    study, findings = found
+    page = write_results(tmp_path, study, findings, OWNERS)
+    told = json.loads((tmp_path / "result.json").read_text())
+    fit = told["inference"]["fit"]
+    assert (told["rows"], fit["rows"], fit["freedom"]) == (findings.rows, findings.rows, findings.rows - 4)
+    assert told["digest"] == study.digest().hex() and told["owners"] == OWNERS
+    assert told["clipped"] == {"rows": 900, "values": {"age": 9, "days": "<5"}}
+    assert np.allclose(told["inference"]["covariance"], findings.inference.covariance)
+    # The level that all others were to be compared with was rare: another one is, and it is said.
+    assert told["inference"]["references"] == {"ward": "=surgery"}
+    assert "ward: the reference level is now =surgery" in told["merged_words"]
+    summary = (tmp_path / "summary.txt").read_text()
+    assert max(map(len, summary.splitlines())) <= 79
+    assert "Reference levels: ward = =surgery" in summary and "model age alone" in summary
+    assert page.name == "result.html"
+    for name in ("total.json", "result.json", "coefficients.csv"):
+        assert (tmp_path / name).stat().st_mode & 0o077 == 0
+
+
+def test_tables_that_r_reads(found: tuple[Study, StudyFindings]):
+    study, findings = found
+    result = result_json(study, findings, OWNERS)
+    rows = list(csv.reader(coefficients_csv(result).splitlines()))
+    assert rows[0] == ["model", "name", "coefficient", "standard_error", "statistic", "p", "low", "high"]
+    assert [row[:2] for row in rows[1:]] == [
+        *(["study", name] for name in findings.inference.names),
+        *(["age alone", name] for name in ("constant", "age")),
+    ]
+    assert [float(row[3]) for row in rows[1:5]] == findings.inference.standard_errors.tolist()
+    head, *rows = csv.reader(covariance_csv(result).splitlines())
+    assert head == ["model", "name", *findings.inference.names]
+    assert [[float(one) for one in row[2:]] for row in rows[:4]] == findings.inference.covariance.tolist()
+    assert rows[4][4:] == ["", ""]  # R reads NA where a model has no such column
+
+
+def test_what_a_spreadsheet_would_take_for_a_formula_is_text():
+    row = {"name": "=1+1", "coefficient": -1.5}
+    text = coefficients_csv({"models": [{"name": "@m", "coefficients": [row, {**row, "name": 'say "a", b'}]}]})
+    assert text.splitlines()[1:] == [
+        '"\'@m","\'=1+1",-1.5,,,,,',
+        '"\'@m","say ""a"", b",-1.5,,,,,',
+    ]
+
+
+def test_the_page_stands_alone(found: tuple[Study, StudyFindings], tmp_path: Path):
+    study, findings = found
+    text = write_results(tmp_path, study, findings, OWNERS).read_text()
+    page = Page(text)
+    assert page.tags.count("table") == 4 and "Ordinary least squares" in page.texts
+    assert "<script" not in text and not re.search(r"(src|href)=\"(?!data:,)", text)
+    assert "ward = &lt;b&gt;eye" in text and "<b>eye" not in text
+    assert text.count('<svg role="img"') == 4  # age and two levels, and age alone
+    assert "clipped to its public range, of 900 values" in text and "Who sees what?" in text
+
+
+def test_a_model_file_shows_no_counts(found: tuple[Study, StudyFindings], tmp_path: Path):
+    """Neither the mean of a level nor a deviation: nothing but coefficients and public ranges."""
+    study, findings = found
+    write_results(tmp_path, study, findings, OWNERS)
+    model = TrainedModel.load(tmp_path / "model.safetensors")
+    scaling = model.recipe.preprocessing
+    assert (scaling.shift.tolist(), scaling.scale.tolist()) == ([0, 0, 0], [120, 1, 1])
+    rare, other = model.predict({"age": [50.0, 50.0], "ward": ["burns", "other"]})
+    assert rare == other
+    with pytest.raises(InvalidInput, match=r"^column 'ward' of .* must hold its levels only, got 'dental'"):
+        model.predict({"age": [50.0], "ward": ["dental"]})
+
+
+def test_classes_are_drawn_without_small_counts(tmp_path: Path):
+    study, findings = stays(ClassTarget("long", ("no", "yes")), held_out=0.4)
+    text = write_results(tmp_path, study, findings, OWNERS).read_text()
+    assert "Calibration" in text and "<h2>Score on held-out rows</h2>" in text
+    assert isinstance(findings.score, ClassScore)
+    counts = [cell for row in findings.score.shown_confusion() for cell in row]
+    assert all(f"<td>{cell.replace('<', '&lt;')}</td>" in text for cell in counts)
+
+
+def test_a_chart_keeps_to_its_axes():
+    chart = Chart("time", "alive", (0.0, 10.0), (0.0, 1.0))
+    chart.steps([0.0, 5.0, 10.0], [1.0, 0.5, 0.25])
+    numbers = [float(one) for one in re.findall(r"-?\d+\.\d+(?=[, ])", chart.svg().split("points=")[1])]
+    assert all(math.isfinite(one) and -1 <= one <= 361 for one in numbers)
+
+
+def test_without_a_total_there_is_nothing_to_refit(found: tuple[Study, StudyFindings], tmp_path: Path):
+    study, findings = found
+    write_results(tmp_path, study, replace(findings, total=[]), OWNERS)
+    assert not (tmp_path / "total.json").exists()

@@ -1,0 +1,121 @@
+"""Totals of an iteration: what they are, that no row's place matters, and which coefficients a device refuses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from codedfl.contract.models import GlmModel, LogisticModel, PoissonModel
+from codedfl.contract.snapshot import Snapshot
+from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn
+from codedfl.data.columns import CategoryColumn, NumberColumn
+from codedfl.errors import InvalidInput, MessageRefused
+from codedfl.statistics import Ask, Newton
+from codedfl.statistics.newton import LEAST_BITS
+from totals import total_of
+from wording import exactly
+
+COLUMNS = (
+    StudyColumn(NumberColumn("age"), (0.0, 100.0), 0.01),
+    StudyColumn(NumberColumn("crp", missing=2.0), (0.0, 500.0), 0.1),
+    StudyColumn(CategoryColumn("ward", ("a", "b", "c"))),
+    StudyColumn(NumberColumn("weight", in_model=False), (0.0, 3.0), 0.5),
+    StudyColumn(NumberColumn("offset", in_model=False), (-1.0, 1.0), 0.01),
+)
+WIDTH = 5  # age, crp, its mark, two levels
+KEYS = {"weights": "weight", "offset": "offset"}
+
+
+def study_of(kind: type[GlmModel], **keys: Any) -> Study:
+    model = kind("m", ("age", "crp", "ward"), **keys)
+    target = ClassTarget("y", (0, 1)) if kind is LogisticModel else NumberTarget("y", (0.0, 20.0), 1.0)
+    return Study("s", COLUMNS, target, 5000, 1000, 3, models=(model,))
+
+
+def rows_of(study: Study, n: int = 300, seed: int = 0) -> Snapshot:
+    rng = np.random.default_rng(seed)
+    codes = np.stack([rng.integers(0, most, n) for most in (10001, 5001, 3, 7, 201)], axis=1)
+    codes[::9, 1] = -1
+    target = rng.integers(0, 2 if isinstance(study.target, ClassTarget) else 21, n)
+    return Snapshot(study.digest(), codes, target, rng.random(n) < 0.2)
+
+
+def point(seed: int = 1) -> np.ndarray:
+    return np.random.default_rng(seed).uniform(-1, 1, 1 + WIDTH)
+
+
+@pytest.mark.parametrize("keys", [{}, KEYS], ids=["plain", "weights and offset"])
+@pytest.mark.parametrize("kind", [LogisticModel, PoissonModel])
+def test_the_total_is_gradient_information_and_likelihood(kind: type[GlmModel], keys: dict[str, str]):
+    study = study_of(kind, **keys)
+    rows, beta = rows_of(study), point()
+    total = np.array([float(one) for one in total_of(study, Ask("newton", (), beta, "m"), [rows])])
+    total /= 2.0 ** Newton(study, beta, study.models[0]).bits
+    train = rows.part(held_out=False)
+    age, crp, ward, weight, offset = train.codes.T
+    crp_filled = np.where(crp < 0, 20, crp)
+    columns = (np.ones(len(age)), (age - 5000) / 5000, (crp_filled - 2500) / 2500, crp < 0, ward == 1, ward == 2)
+    X, y = np.column_stack(columns).astype(float), train.target.astype(float)
+    w = 0.5 * weight if keys else np.ones(len(y))
+    eta = X @ beta + (0.01 * offset - 1.0 if keys else 0.0)
+    if kind is LogisticModel:
+        mean = 1 / (1 + np.exp(-eta))
+        variance, likelihood, best = mean * (1 - mean), np.log(np.where(y == 1, mean, 1 - mean)), 0.0 * y
+    else:
+        factorial = np.array([float(np.log(np.arange(1.0, one + 1)).sum()) for one in y])
+        mean = variance = np.exp(eta)
+        likelihood = y * eta - mean - factorial
+        best = np.where(y > 0, y * np.log(np.maximum(y, 1.0)), 0.0) - y - factorial
+    information = (X.T * (w * variance)) @ X
+    expected = [w.sum(), w @ likelihood, w @ best, *(X.T @ (w * (y - mean))), *information[np.triu_indices(1 + WIDTH)]]
+    assert np.abs(total - expected).max() < 1e-7
+
+
+@pytest.mark.parametrize("kind", [LogisticModel, PoissonModel])
+def test_who_holds_which_row_changes_no_bit(kind: type[GlmModel]):
+    study = study_of(kind, **KEYS)
+    rows, ask = rows_of(study), Ask("newton", (), point(), "m")
+    together = total_of(study, ask, [rows])
+    order = np.random.default_rng(4).permutation(len(rows))
+    for n_devices in (2, 7, 100):
+        parts = [
+            replace(rows, codes=rows.codes[part], target=rows.target[part], held_out=rows.held_out[part])
+            for part in np.array_split(order, n_devices)
+        ]
+        assert total_of(study, ask, parts) == together
+
+
+def test_a_device_refuses_coefficients_beyond_the_bound():
+    study = study_of(LogisticModel)
+    within = np.array([2.0, 3.0, 1.0, 1.0, 3.0, -4.0])  # -8 to 10: one level at a time
+    assert Ask.decode(Ask("newton", (), within, "m").encode(), study).point.tolist() == within.tolist()
+    message = "the linear predictor of 'm' must lie within -10 and 10 over the ranges, got [-1.99, 10.01]"
+    with pytest.raises(MessageRefused, match=exactly(f"an ask must fit the study: {message}")):
+        Ask.decode(Ask("newton", (), np.array([2.01, 3.0, 1.0, 1.0, 3.0, 0.0]), "m").encode(), study)
+
+
+def test_only_a_model_that_needs_it_is_asked_for():
+    study = study_of(LogisticModel)
+    for ask, line in (
+        (Ask("newton", (), point()), "newton must be asked for a model"),
+        (Ask("gram", (), model="m"), "gram must be asked for a model of the study that needs it, got 'm'"),
+        (Ask("newton", (), point(), "n"), "newton must be asked for a model of the study that needs it, got 'n'"),
+        (Ask("crosstable", (), model="m"), "columns of the model 'm' must have at most 4096 combinations to be"),
+    ):
+        with pytest.raises(MessageRefused, match=f"^an ask must fit the study: {line}"):
+            Ask.decode(ask.encode(), study)
+
+
+def test_every_total_fits_the_ring_or_the_study_is_refused():
+    study = study_of(PoissonModel)
+    for rows, bits in ((1000, 36), (10**6, 33), (2**22, 31)):
+        newton = Newton(replace(study, max_rows=rows), point(), study.models[0])
+        assert (newton.bits, newton.ring().modulus > 8 * newton.limit) == (bits, True)
+    large = Newton(replace(study, max_rows=2**28), point(), study.models[0])
+    with pytest.raises(
+        InvalidInput, match=rf"^max_rows times what the model 'm' can predict must leave {LEAST_BITS} bits"
+    ):
+        large.ring()
