@@ -148,6 +148,8 @@ class FaultyRoles(FaultyRun):
         owners = self.server.sharing.owners
         if name == SERVER or owners is None or len(owners.owners) < self.setting.z + 3:
             return
+        if self.server.phase is Phase.FINISHED:  # nobody is listened to any more
+            return
         left_out = self.rng.randrange(len(owners.owners))
         lie = OwnerList(tuple(one for i, one in enumerate(owners.owners) if i != left_out))
         message = self.server._session.signed(Kind.OWNERS, lie.encoded)

@@ -15,7 +15,7 @@ from codedfl.errors import MessageRefused, NotEnoughDevices
 from codedfl.protocol.messages import Kind, Message, check_types, name_table, pack_list, unpack_list
 from codedfl.protocol.role_key import RoleKey, check_role_key, encode_keys, signers_needed
 from codedfl.protocol.server_session import ServerSession
-from codedfl.state import MAP, PLAIN, SET, CheckpointFields
+from codedfl.state import MAP, PLAIN, SET, CheckpointFields, Codec
 
 GIVES = 2  # co-holders that a giver gives a key to, unless there is nobody else to do it
 
@@ -29,6 +29,7 @@ class RoleKeyRounds:
         "giver_of": MAP,
         "relayed": SET,
         "drawer_of": MAP,
+        "draws": Codec(lambda table: sorted(table.items()), lambda saved: Counter(dict(saved))),
         "silent": SET,
         "told": PLAIN,
     }
@@ -40,7 +41,8 @@ class RoleKeyRounds:
         self.giver_of: dict[int, int] = {}  # by holder: who was asked to give it the key
         self.relayed: set[int] = set()  # holders whom the key is on its way to
         self.drawer_of: dict[int, int] = {}  # by role: who was asked to draw its key
-        self.silent: set[int] = set()  # were waited for in vain
+        self.draws: Counter[int] = Counter()  # by role: how often somebody was asked to
+        self.silent: set[int] = set()  # were waited for in vain, and are asked last
         self.told = False
 
     # -- who has what
@@ -58,6 +60,10 @@ class RoleKeyRounds:
     def _enough(self, role: int) -> bool:
         return len(self._signers(role)) >= signers_needed(self._session.agreed, role)
 
+    def _most_draws(self, role: int) -> int:
+        """A holder that always complains, or always is silent, must not have it drawn for ever."""
+        return 8 + 4 * len(self._holders(role))
+
     def _pending(self, role: int, gone: set[int]) -> list[int]:
         """Holders that will get the key from whom was asked, unless something happens to one of them."""
         asked = [i for i in self._holders(role) if i in self.giver_of and i not in gone | set(self.signatures)]
@@ -73,8 +79,8 @@ class RoleKeyRounds:
         agreed = self._session.agreed
         for role in () if self.told else self._roles:
             needed, there = signers_needed(agreed, role), set(self._holders(role)) - gone | set(self._signers(role))
-            if not (self._enough(role) or self._pending(role, gone) or there - gone - self.silent):
-                there = set(self._signers(role))  # nobody is left to draw a key
+            if self.draws[role] >= self._most_draws(role) and not (self._enough(role) or self._pending(role, gone)):
+                there = set(self._signers(role))  # it was drawn often enough
             if len(there) < needed:
                 lost = [agreed.names[i] for i in self._holders(role) if i not in there]
                 raise NotEnoughDevices(
@@ -113,12 +119,17 @@ class RoleKeyRounds:
         before = self.drawer_of.get(role)
         if before is not None and role not in self.publics and before not in gone | self.silent:
             return
+        if self.draws[role] >= self._most_draws(role):
+            return  # ``check_without`` says so
+        self.draws[role] += 1
         holders = self._holders(role)
         if before is not None:
             self.silent.add(before)
+        if set(holders) <= gone | self.silent:  # all were asked: once more from the beginning
+            self.silent -= set(holders)
         able = [i for i in holders if i not in gone | self.silent]
         if not able:
-            return  # ``check_without`` says so, once they are gone
+            return  # ``check_without`` says so
         self.publics.pop(role, None)
         for i in holders:
             self.signatures.pop(i, None)
