@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 
-from experiments.statistics import glm, robust
+from experiments.statistics import glm, linear, robust, survival
 from experiments.statistics.cases import Line
 
-FAMILIES: tuple[Callable[[], Iterator[Line]], ...] = (glm.lines, robust.lines)
+FAMILIES: tuple[Callable[[], Iterator[Line]], ...] = (linear.lines, glm.lines, robust.lines, survival.lines)
 
 
 def main() -> int:

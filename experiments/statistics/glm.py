@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from codedfl.analyses.glm import GlmFinding
-from codedfl.contract.models import GlmModel, LogisticModel, PoissonModel
+from codedfl.contract.models import GlmModel, LogisticModel, PoissonModel, TableModel
 from codedfl.typing import Floats
 from experiments.statistics.cases import Case, Line, found
 
@@ -166,9 +166,32 @@ def penalised(kind: str) -> Iterator[Line]:
     yield Line(f"made up, {kind}, ridge penalty: coefficients, relative", off, GRIDDED)
 
 
+def tabled(kind: str) -> Iterator[Line]:
+    """Categorical columns alone, from one cross-table, and that iterations find the same."""
+    rng = np.random.default_rng(3)
+    levels = {"ward": ["a", "b", "c"], "sex": ["f", "m"], "stage": ["1", "2", "3", "4"]}
+    values: dict[str, Any] = {name: rng.choice(all_, 1500) for name, all_ in levels.items()}
+    predictor = -0.5 + 0.8 * (values["ward"] == "b") + 0.4 * (values["sex"] == "m") - 0.3 * (values["stage"] == "3")
+    chance = 1 / (1 + np.exp(-predictor))
+    values["y"] = (rng.random(1500) < chance).astype(np.int64) if kind == "logistic" else rng.poisson(chance) * 1.0
+    case = Case(values, "y", {} if kind == "logistic" else {"y": 1.0})
+    made = LogisticModel if kind == "logistic" else PoissonModel
+    model = made("iterated", tuple(levels))
+    for fit in found(case, case.study(TableModel("table", tuple(levels)), model)).models:
+        assert isinstance(fit, GlmFinding) and fit.inference is not None, fit.lines()
+        truth = oracle(case, model, case.values)
+        off = np.abs(fit.coefficients - truth.params) / truth.bse
+        yield Line(f"{kind}, {fit.name}: coefficients in standard errors", float(off.max()), GRIDDED)
+        relative = np.abs(fit.inference.standard_errors / truth.bse - 1)
+        yield Line(f"{kind}, {fit.name}: standard errors, relative", float(relative.max()), ERRORS)
+        yield Line(f"{kind}, {fit.name}: deviance, relative", abs(fit.fit.deviance / truth.deviance - 1), ERRORS)
+        yield Line(f"{kind}, {fit.name}: AIC, relative", abs(fit.fit.aic / truth.aic - 1), ERRORS)
+
+
 def lines() -> Iterator[Line]:
     """All of them."""
     for name in MADE:
         yield from compared(name)
     for kind in ("logistic", "poisson"):
         yield from penalised(kind)
+        yield from tabled(kind)

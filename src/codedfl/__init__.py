@@ -54,6 +54,9 @@ __all__ = [  # noqa: RUF022 (data-flow order, not the alphabet)
     "CodedRidgeClassifier",
     "CodedRidgeCV",
     "CodedRidgeClassifierCV",
+    "CodedLasso",
+    "CodedLogisticRegression",
+    "CodedPoissonRegressor",
     "CodedFLError",
     "InvalidInput",
     "MessageRefused",
@@ -82,6 +85,7 @@ if TYPE_CHECKING:
         SolverFailed,
         WrongAnswers,
     )
+    from codedfl.estimators.by_study import CodedLasso, CodedLogisticRegression, CodedPoissonRegressor
     from codedfl.estimators.ridge import CodedRidge, CodedRidgeClassifier
     from codedfl.estimators.ridge_path import CodedRidgeClassifierCV, CodedRidgeCV
     from codedfl.exact.fixed_point import Bounds, FixedPoint
@@ -126,6 +130,7 @@ else:  # hidden from type checkers, which would take every name for a good one
             "codedfl.solve.closed_form": ["ClosedForm"],
             "codedfl.run.in_process": ["run_in_process"],
             "codedfl.run.parties": ["make_parties"],
+            "codedfl.estimators.by_study": ["CodedLasso", "CodedLogisticRegression", "CodedPoissonRegressor"],
             "codedfl.estimators.ridge": ["CodedRidge", "CodedRidgeClassifier"],
             "codedfl.estimators.ridge_path": ["CodedRidgeCV", "CodedRidgeClassifierCV"],
             "codedfl.errors": [

@@ -195,7 +195,7 @@ def test_questions_to_the_covariance_are_statsmodels(made: tuple[LinearTotal, li
         )
         < 1e-8
     )
-    prediction = found.prediction(X[:7])
+    prediction = found.get_prediction(X[:7])
     theirs = expected.get_prediction(design[:7])
     assert largest(prediction.mean, theirs.predicted_mean) < 1e-10
     assert largest(prediction.standard_error, theirs.se_mean) < 1e-9

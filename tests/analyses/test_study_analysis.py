@@ -140,7 +140,7 @@ def test_held_out_rows_on_too_few_devices():
 def test_a_column_that_names_devices():
     raw, made = stays(), study()
     advice = (
-        " must vary on at least 3 devices, got 0, so it tells devices apart: leave it out, or for effects of sites"
+        " must vary on at least 3 devices, got fewer, so it tells devices apart: leave it out, or for effects of sites"
         " subtract each device's means from all columns on the device"
     )
     for column, values in (

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ import pytest
 from codedfl.contract.approval import approve
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.roster import Roster
-from codedfl.contract.snapshot import Snapshot
+from codedfl.contract.snapshot import Snapshot, take_snapshot
 from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn
 from codedfl.crypto.sealed import Identity
 from codedfl.data.columns import CategoryColumn, NumberColumn
@@ -225,53 +226,118 @@ def test_the_exact_total_of_one_row_is_the_row_and_is_refused(tmp_path: Path):
         approved(tmp_path, STUDY, {"hospital-0": table(tiny)})
 
 
-# -- two studies, or a study and another edition of it, that merge a rare level with different others
+# -- rare levels: a server that merges nothing, two studies that merge differently, editions that differ by one of them
 
 
 WARD = StudyColumn(CategoryColumn("ward", ("cardiology", "kawasaki", "surgery")))
 WITH_CARDIOLOGY, WITH_SURGERY = ((), (0, 1)), ((), (1, 2))
 ONE, SECOND = (replace(STUDY, name=name, columns=(COLUMNS[0], WARD)) for name in ("one", "second"))
+# Of a triangle of 1, age, the levels beside the first, and days, row by row.
+N_ROWS = 0
 
 
-def wards(seed: int) -> RawTable:
-    rows = patients(seed)
-    names = ["cardiology" if i % 2 else "surgery" for i in range(60)]
-    names[7] = "kawasaki" if seed == 3 else names[7]
-    return as_raw_table({"age": rows["age"], "ward": names, "days": rows["days"]})
+def wards(seed: int, rare: int = 1, count: int = 60) -> dict[str, list[Any]]:
+    """Hospital 3 has a few patients of a rare level, the first ones of its table."""
+    rows = patients(seed, count)
+    names = ["cardiology" if i % 2 else "surgery" for i in range(count)]
+    names[:rare] = ["kawasaki"] * rare if seed % 10 == 3 else names[:rare]
+    return {"age": rows["age"], "ward": names, "days": rows["days"]}
 
 
-def both_approved(folder: Path) -> dict[str, DeviceFolder]:
-    tables = {name: wards(i) for i, name in enumerate(NAMES)}
-    approved(folder, ONE, tables)
-    return approved(folder, SECOND, tables)
+def as_read(study: Study, tables: dict[str, RawTable]) -> list[Snapshot]:
+    """The old rule, as a mutant: rows are frozen as they are, and only the server knows which levels are rare."""
+    return [take_snapshot(study, one, bytes(16)) for one in tables.values()]
 
 
-def said_to(folder: DeviceFolder, study: Study, ask: Ask) -> str:
-    with folder.ledger() as ledger:
-        objection = ledger.may_contribute(study, ask)
-        if not objection:
-            ledger.contribute(study, ask, bytes(16), "today")
-        return objection
+def ward_tables(rare: int = 1) -> dict[str, RawTable]:
+    return {name: as_raw_table(wards(i, rare)) for i, name in enumerate(NAMES)}
 
 
-def test_a_level_is_merged_in_one_way_over_all_studies(tmp_path: Path):
-    folder = both_approved(tmp_path)["hospital-3"]
-    assert said_to(folder, ONE, Ask("cells")) == said_to(folder, SECOND, Ask("cells")) == ""
-    assert said_to(folder, ONE, Ask("gram", WITH_CARDIOLOGY)) == ""
-    refused = said_to(folder, SECOND, Ask("gram", WITH_SURGERY))
-    assert refused.startswith("levels of column 'ward' must be merged as in totals given before, or those groups")
-    assert said_to(folder, SECOND, Ask("gram", WITH_CARDIOLOGY)) == ""
-
-
-def test_a_device_that_merges_differently_shows_the_one_patient_of_a_level(tmp_path: Path):
-    """The old rule, as a mutant: one merging per study. Every group has 180 rows, their difference has one."""
-    folders = both_approved(tmp_path)
-    first = total_of(ONE, Ask("gram", WITH_CARDIOLOGY), frozen(folders, ONE))
-    second = total_of(SECOND, Ask("gram", WITH_SURGERY), frozen(folders, SECOND))
-    # A triangle of 1, age, the level "other" and days, row by row: "other" is cardiology and the patient in the first
-    # total, surgery and the patient in the second.
-    n_rows, ages, others, ages_of_others = 0, 1, 2, 5
-    count = first[others] + second[others] - first[n_rows]
+def patients_of(total: list[int], place: int, ages: int) -> tuple[int, float]:
+    """How many rows a level has, and the sum of their ages."""
     steps, zeros = ONE.design_units
-    age = zeros[0] + steps[0] * (first[ages_of_others] + second[ages_of_others] - first[ages])
-    assert (count, age) == (1, float(wards(3).columns["age"][7]))
+    return total[place], zeros[0] * total[place] + steps[0] * total[ages]
+
+
+def test_a_server_that_merges_nothing_reads_no_rare_level(tmp_path: Path):
+    """Kawasaki is the third column of five: its count in the first row of the triangle, its ages in the second."""
+    tables = ward_tables()
+    (age,) = wards(3)["age"][:1]
+    assert patients_of(total_of(ONE, Ask("gram"), as_read(ONE, tables)), 2, 6) == (1, age)
+    folders = approved(tmp_path, ONE, tables)
+    assert patients_of(total_of(ONE, Ask("gram"), frozen(folders, ONE)), 2, 6) == (0, 0.0)
+
+
+def test_mergings_with_different_others_show_no_rare_level(tmp_path: Path):
+    """Each group has 180 rows. As read, cardiology with the patient and surgery with the patient are one too many."""
+    tables = ward_tables()
+
+    def difference(rows: list[Snapshot]) -> int:
+        asks = (Ask("gram", WITH_CARDIOLOGY), Ask("gram", WITH_SURGERY))
+        first, second = (total_of(ONE, ask, rows) for ask in asks)
+        return first[2] + second[2] - first[N_ROWS]
+
+    assert difference(as_read(ONE, tables)) == 1
+    approved(tmp_path, ONE, tables)
+    folders = approved(tmp_path, SECOND, tables)
+    assert difference(frozen(folders, SECOND)) == 0
+    assert all(
+        np.array_equal(folders[n].frozen(ONE.digest()).codes, folders[n].frozen(SECOND.digest()).codes) for n in NAMES
+    )
+
+
+def test_an_edition_with_one_rare_patient_among_many_new_ones(tmp_path: Path):
+    """Ten patients had the level, and eleven have it among thirty new rows: the totals differ by one of them."""
+    before, later = {**ward_tables(10)}, replace(ONE, edition=2)
+    new = wards(13, 1, 30)
+    after = {**before, NAMES[3]: as_raw_table({key: [*values, *new[key]] for key, values in wards(3, 10).items()})}
+
+    def difference(old: list[Snapshot], young: list[Snapshot]) -> tuple[int, float]:
+        totals = [np.array(total_of(study, Ask("gram"), rows)) for study, rows in ((ONE, old), (later, young))]
+        return patients_of((totals[1] - totals[0]).tolist(), 2, 6)
+
+    assert difference(as_read(ONE, before), as_read(later, after)) == (1, new["age"][0])
+    first = frozen(approved(tmp_path, ONE, before), ONE)
+    second = frozen(approved(tmp_path, later, after), later)
+    assert difference(first, second) == (0, 0.0), "of those who came, the one counts as another"
+    assert total_of(later, Ask("gram"), second)[2] == 10, "and those who were there stay what they were"
+
+
+def test_a_level_that_has_become_common_stays_what_it_was_for_those_who_were_there(tmp_path: Path):
+    """Two had it, eight came: ten less the eight would be the two. No edition is refused for that."""
+    before, later = {NAMES[3]: as_raw_table(wards(3, 2))}, replace(ONE, edition=2)
+    new = wards(13, 8, 30)
+    after = {NAMES[3]: as_raw_table({key: [*values, *new[key]] for key, values in wards(3, 2).items()})}
+    first = frozen(approved(tmp_path, ONE, before), ONE)
+    second = frozen(approved(tmp_path, later, after), later)
+    counts = [np.bincount(one.codes[:, 1], minlength=3).tolist()[1] for (one,) in (first, second)]
+    assert counts == [0, 8]
+
+
+def test_a_rare_patient_who_leaves_with_many_others_is_not_let_go(tmp_path: Path):
+    """What was told of rows cannot be told otherwise: five of ten may leave, two may not."""
+    rows = wards(3, 10)
+    approved(tmp_path, ONE, {NAMES[3]: as_raw_table(rows)})
+
+    def without(gone: range) -> RawTable:
+        return as_raw_table(
+            {key: [one for i, one in enumerate(values) if i not in gone] for key, values in rows.items()}
+        )
+
+    with pytest.raises(InvalidInput) as refused:
+        approved(tmp_path, replace(ONE, edition=2), {NAMES[3]: without(range(8, 34))})
+    assert str(refused.value).partition(":")[0] == (
+        "column 'ward' must have each of its values in none or at least 5 rows with the same history (smallest_cell),"
+        " got 2"
+    )
+    approved(tmp_path, replace(ONE, edition=2), {NAMES[3]: without(range(5, 35))})
+
+
+def test_a_rare_class_of_the_target_is_refused(tmp_path: Path):
+    """A class is a column of the total as a level is, and cannot be counted as another."""
+    rows = wards(3)
+    study = replace(ONE, columns=COLUMNS[:1], target=ClassTarget("ward", ("cardiology", "kawasaki", "surgery")))
+    with pytest.raises(
+        InvalidInput, match=r"^the target 'ward' must have each of its values in none or at least 5 rows"
+    ):
+        approved(tmp_path, study, {NAMES[3]: as_raw_table(rows)})

@@ -106,6 +106,18 @@ def test_what_an_approval_refuses(run: Run, contract: Path, clinics: Path):
     )
 
 
+def test_a_dry_run_records_nothing(run: Run, contract: Path, clinics: Path):
+    code, said, _ = approve(run, clinics / "clinic-1.csv", "--dry-run")
+    assert (code, said.splitlines()[-1]) == (
+        *(0, "nothing speaks against this study, and nothing was recorded: approve it without --dry-run"),
+    )
+    assert "Which columns could pick out people on this table?" in said
+    assert run("ledger", "clinic-1", "--state", "state", "--json", "ledger.json").exit_code == 0
+    assert json.loads(Path("ledger.json").read_text())["approvals"] == []
+    assert not list(Path("state").rglob("snapshots/*"))
+    assert approve(run, clinics / "bad.csv", "--dry-run")[0] == 2
+
+
 def test_a_draft_holds_no_value_of_the_sample(run: Run, clinics: Path):
     text = Path("study.toml").read_text()
     assert "missing = " in text and 'id = "patient_id"' in text
@@ -128,6 +140,15 @@ def test_the_columns_of_a_draft_can_be_said(run: Run, clinics: Path):
 def test_a_table_is_checked_alone(run: Run, clinics: Path):
     good = run("study", "check", "study.toml", clinics / "clinic-0.csv")
     assert (good.exit_code, good.stdout.splitlines()[-1]) == (0, "clinic-0.csv: 60 rows, can take part")
+    Path("one.csv").write_text("".join(Path("clinics/clinic-0.csv").read_text().splitlines(keepends=True)[:2]))
+    assert run("study", "check", "study.toml", "one.csv").stdout.splitlines()[-1] == (
+        "one.csv: 1 row, cannot take part as it is"
+    )
+    text = Path("study.toml").read_text().replace("smallest_cell = 5", "smallest_cell = 5\nleast_rows = 301")
+    Path("many.toml").write_text(text)
+    assert run("study", "check", "many.toml", clinics / "clinic-0.csv").stdout.splitlines()[-1] == (
+        "clinic-0.csv: 60 rows, can take part in a pod of at least 7 owners (least_rows)"
+    )
     (clinics / "bad.csv").write_text("patient_id;age;sex;crp;days\n1;50;x;1;2\n2;;f;1;2\n")
     bad = run("study", "check", "study.toml", clinics / "bad.csv", "--json", "-")
     assert bad.exit_code == 2
@@ -167,6 +188,41 @@ def test_a_folder_of_ugly_tables_is_looked_at_as_a_whole(run: Run, clinics: Path
     assert "# Noticed: 1 cell(s) of the sample are no numbers: study check names the first; see missing_codes.\n" in (
         Path("all.toml").read_text()
     )
+
+
+def test_from_a_description_to_a_study(run: Run, clinics: Path):
+    said = run("study", "describe", clinics / "clinic-0.csv", "--target", "days", "--participants", 3)
+    assert said.exit_code == 0 and "codedfl study new --from" in said.stdout
+    shown = run("study", "show", "describe.toml").stdout
+    assert "  - edition 1; the result is a table that describes the columns, and no model\n" in shown
+    assert "X'X" not in shown
+    rehearsed = run("study", "rehearse", "describe.toml", "--tables", clinics, "--out", "first")
+    assert rehearsed.exit_code == 0
+    lines = rehearsed.stdout.splitlines()
+    at = lines.index("model table 1")
+    assert lines[at + 1] == "180 rows, 0 left out without 'days'"
+    assert lines[at + 2].split() == ["n", "missing", "mean", "sd", "25", "%", "50", "%", "75", "%"]
+    assert max(map(len, lines[at:])) <= 79
+    files = {path.name for path in Path("first").iterdir()}
+    assert {"result.json", "table-1.csv", "result.html"} <= files and "model.safetensors" not in files
+    drafted = run("study", "new", "--from", "first/result.json", "--out", "real.toml", "--drop", "sex")
+    assert drafted.exit_code == 0
+    study = load_study("real.toml")
+    assert [one.range for one in study.columns] == [(0.0, 100.0), (0.0, 100.0)]
+    assert study.complete_cases and study.id == "patient_id" and study.least_participants == 3
+    text = Path("real.toml").read_text().replace("inference = false", "inference = true")
+    Path("real.toml").write_text(text)
+    assert "std err" in run("study", "rehearse", "real.toml", "--tables", clinics).stdout
+    for given, message in (
+        (
+            ("--from", "first/result.json", "--formula", "days ~ age"),
+            "--formula must be left out with --from, got days",
+        ),
+        (("--from", "real.toml"), "--from must be a result.json that codedfl wrote, got 'real.toml'"),
+        ((), "either a TABLE or --from must be given, got neither"),
+        ((clinics / "clinic-0.csv", "--from", "first/result.json"), "either a TABLE or --from must be given, got both"),
+    ):
+        assert run("study", "new", *given, "--out", "no.toml").stderr.startswith(f"error: {message}")
 
 
 def test_a_study_is_shown_before_anybody_has_rows(run: Run, contract: Path):

@@ -195,6 +195,14 @@ def test_regression_has_its_own_lambda(run: Run):
     assert "4 features: the columns and an intercept" in result.stderr
 
 
+def test_one_row_to_test_on_is_no_score(run: Run):
+    Path("four.csv").write_text("a,b,y\n1,2,3\n2,1,4\n3,4,8\n4,3,9\n")
+    result = run("train", "four.csv", "--label", "y", "--features", "linear", "--devices", "2", "--json", "-")
+    outcome = json.loads(result.stdout)
+    assert (outcome["score"], outcome["best_score"], outcome["test_rows"]) == (None, None, 1)
+    assert "R^2         not known: the rows to test on all have the same target" in result.stderr
+
+
 def test_few_rows_get_few_features_and_many_the_paper_s(run: Run, monkeypatch: pytest.MonkeyPatch):
     asked: list[int] = []
 

@@ -20,6 +20,7 @@ from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.draft import draft_study
 from codedfl.contract.formula import draft_with_formula, expand, formula_objection
 from codedfl.contract.merging import merged_study
+from codedfl.contract.small_cells import own_rows
 from codedfl.contract.words import explain
 from codedfl.data.columns import CategoryColumn, DerivedColumn, NumberColumn
 from codedfl.data.derived import Factor
@@ -175,11 +176,11 @@ def test_a_rare_product_is_left_out_and_a_level_that_is_merged_takes_its_product
 
 def test_what_a_derived_column_does_to_rows_is_shown():
     study = study_of("days ~ age * C(ward)")
-    rows = take_snapshot(study, as_raw_table(people(80)), KEY)
-    shown = check_design(study, rows)
+    own = own_rows(study, as_raw_table(people(80)), KEY)
+    shown = check_design(study, own.snapshot)
     by_name = {one.name: one.differs for one in shown}
     assert by_name["age:ward = b"] == int((people(80).ward == "b").sum())
-    answers = [answer for section in explain(study, checked=(rows, shown)) for answer in section.answers]
+    answers = [answer for section in explain(study, own=own) for answer in section.answers]
     assert "age:ward = b: made of these on this machine, age x ward = b, from 0 to 110, to 1" in answers
     assert "the author's formula, of which the columns above are made: days ~ age * C(ward)" in answers
 

@@ -270,5 +270,5 @@ def test_many_rows_and_columns_take_no_minutes():
     values = rng.integers(0, 2**63, (benchmark_rows, 40)).astype(np.uint64)
     names = tuple(f"x{i}" for i in range(40))
     none = np.zeros(benchmark_rows, dtype=bool)
-    rows = RowTags(names, values, values, "", np.zeros(benchmark_rows, dtype=np.uint64), none)
+    rows = RowTags(names, values, values, values, "", np.zeros(benchmark_rows, dtype=np.uint64), none)
     assert row_objection(rows, [rows] * 3, 100) == ""

@@ -204,16 +204,26 @@ def test_a_list_that_is_no_union_of_pods_is_not_signed(tmp_path: Path, caplog: p
 
 
 @HOSTS
-def test_one_gram_a_study(of: Federation, kind: type[DeviceHost], caplog: pytest.LogCaptureFixture):
-    first, again = (called(of, Ask("gram"), kind).finish() for _ in range(2))  # free, in another run too
+def test_a_gram_matrix_is_free_in_every_run_and_merging(of: Federation, kind: type[DeviceHost]):
+    """What a server gets with levels merged is a sum of what it gets without."""
+    first, again = (called(of, Ask("gram"), kind).finish() for _ in range(2))
     assert np.array_equal(again.server.model, first.server.model)
+    called(of, Ask("gram", ((), (), (2, 3))), kind).finish()
     with of.contract_folder(NAME).ledger() as ledger:
-        assert [one.statistic for one in ledger.contributions] == ["gram", "gram"]
+        assert [one.statistic for one in ledger.contributions] == ["gram"] * 3
+
+
+@HOSTS
+def test_products_have_one_merging_over_the_life_of_a_study(
+    tmp_path: Path, kind: type[DeviceHost], caplog: pytest.LogCaptureFixture
+):
+    of = pod_of_three("rbf", tmp_path / "x")
+    called(of, Ask("products"), kind).finish()
     before = memory_of(of, NAME)
-    other = called(of, Ask("gram", ((), (), (2, 3))), kind)
+    other = called(of, Ask("products", ((), (), (2, 3))), kind)
     assert other.hosts[NAME].handle(other.step(NAME)) == REFUSED
     assert memory_of(of, NAME) == before
-    line = f"{NAME} refuses: arguments of gram must be at most 1 over the life of the study, got one more: "
+    line = f"{NAME} refuses: arguments of products must be at most 1 over the life of the study, got one more: "
     assert any(one.startswith(line) for one in caplog.messages)
 
 

@@ -101,7 +101,7 @@ def test_nothing_secret_is_left_at_the_end_of_a_run(
     run = called(of, Ask(ask), kind)
     run.until(lambda: len(seeds[NAME]) == len(names))
     assert on_disk(of, NAME, seeds[NAME]) == len(names)
-    assert on_disk(of, NAME, seeds["keys"]) == 2  # its own, and that of its role until it is ready
+    assert on_disk(of, NAME, seeds["keys"]) == 2  # its own, and that of its role
     run.finish()
     for name in names:
         assert on_disk(of, name, seeds[name] | seeds["keys"]) == 0

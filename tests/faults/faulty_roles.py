@@ -28,11 +28,17 @@ from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.solver import Solver
 from scenario import Scenario, descent, wire
 
-STRIKES = ("nobody", "owners before they upload", "owners that have uploaded", "all but one of each role", "a role")
+STRIKES = (
+    *("nobody", "owners before they upload", "owners that have uploaded"),
+    *("all but one of each role", "a role", "a cell at any step"),
+)
 
 
 class RoleSetting(NamedTuple):
-    """What a schedule runs on; the last ``helpers`` devices have no data, ``holders`` is 0 for everybody."""
+    """What a schedule runs on; the last ``helpers`` devices have no data, ``holders`` is 0 for everybody.
+
+    blocks, reserve: in how many blocks rows are dealt out, and who keeps all of them; there are as many rows.
+    """
 
     sums: bool
     n_devices: int
@@ -41,6 +47,8 @@ class RoleSetting(NamedTuple):
     helpers: int = 0
     spare: int = 0
     n_liars: int = 0
+    blocks: int = 1
+    reserve: int = 0
 
 
 SETTINGS = [
@@ -58,6 +66,12 @@ SETTINGS = [
         (7, 1, 4, 2),
         (6, 1, 0, 0, 2, 1),
         (6, 0, 0, 0, 4, 2),
+        (6, 1, 0, 0, 0, 0, 3),  # one holder in every cell
+        (8, 1, 0, 0, 0, 0, 2),
+        (8, 1, 0, 0, 0, 0, 3, 1),
+        (9, 2, 0, 0, 0, 0, 2, 1),
+        (8, 1, 6, 2, 0, 0, 2, 1),
+        (9, 0, 0, 0, 2, 1, 3, 2),
     )
 ]
 
@@ -66,7 +80,8 @@ SETTINGS = [
 def scenario_of(setting: RoleSetting) -> Scenario:
     sizes = (2, 3, 1, 2, 2, 1, 3, 1, 2)[: setting.n_devices - setting.helpers]
     scheme = ROLE_SUMS if setting.sums else ROLE_KEYS
-    return Scenario(sizes, 1, d=2, c=1, colluders=setting.z, public_samples=False, scheme=scheme)
+    rows = max(2, setting.blocks)
+    return Scenario(sizes, 1, d=rows, c=1, colluders=setting.z, public_samples=False, scheme=scheme)
 
 
 def solver_of(setting: RoleSetting) -> Solver:
@@ -104,6 +119,8 @@ class FaultyRoles(FaultyRun):
             self.setting.spare,
             tuple(holders),
             frozenset(self.helpers),
+            blocks=self.setting.blocks,
+            reserve=self.setting.reserve,
         )
 
     def _new_server(self) -> Server:
@@ -175,14 +192,22 @@ class FaultyRoles(FaultyRun):
             victims = self.rng.sample(server.unshared, min(len(server.unshared), self.rng.randint(1, 2)))
         elif self.strike == "owners that have uploaded":
             victims = [name for name in server.answered if server.phase is Phase.SHARING][:1]
+        elif self.strike == "a cell at any step":
+            dealt = server.agreement.blocks or (0,) * len(roles)
+            cell = (self.setting.z, self.rng.randrange(max(dealt) + 1))
+            held = zip(roles, zip(roles.values(), dealt, strict=True), strict=True)
+            victims = [name for name, one in held if one == cell] if self.rng.random() < 0.05 else []
         elif server.sharing._certificate:
-            for role in range(self.setting.z + 1):
-                holders = [name for name, one in roles.items() if one == role]
-                ready = [name for name in holders if name in server.ready_devices]
-                if not ready:
+            ready = [server.agreement.position(name) for name in server.ready_devices]
+            code = server.agreement.answer_code
+            whole = [i for i in ready if len(server.agreement.blocks_of(i)) > 1]
+            spared = set()
+            for part in code.quorum.parts:  # down to the reserve, where there is one, that is one holder per role
+                able = [i for i in whole or ready if i in part.members]
+                if len(able) <= self.setting.spare:
                     return  # not yet: who is left must be one that can answer
-                spared = ready[: self.setting.spare + 1 + self.setting.n_liars]
-                victims += [name for name in holders if name not in spared]
+                spared |= set(able[: self.setting.spare + 1 + self.setting.n_liars])
+            victims = [name for i, name in enumerate(server.agreement.names) if roles[name] >= 0 and i not in spared]
             if self.strike == "a role":
                 victims = [name for name, one in roles.items() if one == self.setting.z]
         if victims:
@@ -277,10 +302,9 @@ class FaultyRoles(FaultyRun):
         signed = {server.agreement.names[i] for i in server.sharing._signatures}
         if not server.sharing._certificate and 2 * len(set(self.names) - gone | signed) <= len(self.names) + setting.z:
             return "too few to sign"
-        for role in range(setting.z + 1):
-            honest = {name for name, one in roles.items() if one == role} - gone - set(server.liars)
-            answered = honest | set(server.answered if server.phase is not Phase.SHARING else ())
-            in_role = {name for name in answered if roles[name] == role}
-            if len(in_role) <= setting.spare:
-                return f"role {role} is short"
+        answered = set(server.answered if server.phase is not Phase.SHARING else ())
+        for part in server.agreement.answer_code.quorum.parts:
+            cell = {server.agreement.names[i] for i in part.members}
+            if len(cell & (cell - gone - set(server.liars) | answered)) <= setting.spare:
+                return f"role {roles[min(cell)]} is short"
         return ""

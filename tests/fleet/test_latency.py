@@ -19,9 +19,10 @@ from codedfl_lab.fleet.latency import (
     RoundTrip,
     SharingConvention,
     authors_sharing_time,
-    crypto_macs,
     epoch_arrivals,
     mean_arrivals,
+    pad_macs,
+    seal_macs,
     sharing_times,
     upload_times,
 )
@@ -262,8 +263,8 @@ def test_draws_in_parts_are_draws(monkeypatch: pytest.MonkeyPatch):
 def test_pads_and_sealing_run_beside_the_links(convention: SharingConvention):
     """1000 numbers at 1e6 MAC/s without setup time: 13 MACs a pad, 13 to seal or open."""
     fleet = alike(4, setup_factor=0)
-    macs_to_send = crypto_macs(fleet, pad_bits=1000 * 48, sealed_bits=2000 * 48)
-    macs_to_receive = crypto_macs(fleet, sealed_bits=2000 * 48)
+    macs_to_send = pad_macs(fleet, 1000 * 48) + seal_macs(fleet, 2000 * 48)
+    macs_to_receive = seal_macs(fleet, 2000 * 48)
     assert (macs_to_send, macs_to_receive) == (13_000 + 26_000, 26_000)
 
     def share(bits: float, **work: Any) -> np.ndarray:

@@ -141,11 +141,10 @@ def test_formulas():
 def test_what_a_device_keeps(tmp_path: Path):
     """Its ledger, its frozen rows and their tags."""
     approval = Approval(bytes(32), "s", 1, "w", "t", frozenset("ab"), ("gram",), 0.5, 2, 9, 0)
-    groups = {"ward": frozenset({frozenset("ab"), frozenset("c")})}
-    ledger = Ledger([approval], [Contribution(bytes(32), "gram", b"a", b"r", "t", groups)], [(bytes(32), b"e")])
+    ledger = Ledger([approval], [Contribution(bytes(32), "gram", b"a", b"r", "t")], [(bytes(32), b"e")])
     rows = Snapshot(bytes(32), np.ones((4, 2), dtype=np.int64), np.ones(4, dtype=np.int64), np.zeros(4, dtype=bool))
     ones = np.ones((4, 2), dtype=np.uint64)
-    tags = RowTags(("a", "b"), ones, ones, "", ones[:, 0], rows.held_out)
+    tags = RowTags(("a", "b"), ones, ones, ones, "", ones[:, 0], rows.held_out)
     for kept in (ledger, rows, tags):
         counts = fuzz(type(kept).decode, [kept.encode()], damaged_list)
         assert counts["taken"] > 0 and counts["refused"] > INPUTS // 5

@@ -323,7 +323,8 @@ class Face:
         initial, pods = options.pop("initial_model", None), options.pop("pods", ())
         holders, helpers = tuple(options.pop("holders", ())), frozenset(options.pop("helpers", ()))
         scheme = ALL_SCHEMES[parameters.scheme].scheme
-        plan = RunPlan(scheme, parameters, tuple(self.cast), 0, holders, helpers)
+        rows = {name: options.pop(name) for name in ("blocks", "reserve") if name in options}
+        plan = RunPlan(scheme, parameters, tuple(self.cast), 0, holders, helpers, **rows)
         assert not options, options
         self.server = Server(
             plan, solver_for(parameters), initial_model=initial, identity=adversary.identity, random_bytes=draw
@@ -535,7 +536,7 @@ class Adversary:
         contract = contract or self.contract
         if cast is None:
             cast = [one for one in self.parties if contract is None or one.name in contract.roster]
-        of_server = ("holders", "helpers", "initial_model")
+        of_server = ("holders", "helpers", "initial_model", "blocks", "reserve")
         dealt: dict[str, Any] = {name: changes.pop(name) for name in of_server if name in changes}
         if self.scenario.initial is not None:
             dealt.setdefault("initial_model", self.scenario.initial)

@@ -342,6 +342,9 @@ class LyingRun:
                 cast[cast.index(party)] = adversary.puppet(adversary.parties.index(party))
         if s.z:
             changes = {"holders": self._holders(cast)} if self._known or rng.random() < 0.5 else {}
+            if len(self.log) % 2:  # whatever, so long as it is half of the runs
+                self._note("rows dealt out")
+                changes |= {"blocks": 2, "reserve": len(self.log) % 3 % 2}
         elif s.laboratory and s.alpha > len(cast) // s.groups:
             changes = {"alpha": rng.randint(1, len(cast)), "groups": 1}
         if "other parameters" in lies:

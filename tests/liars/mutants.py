@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from adversary import Party
 from contracts import Contract
+from numpy.typing import NDArray
 from stage import decoded
 
 from codedfl.crypto.sealed import KEY_BYTES
@@ -263,6 +264,24 @@ class SumsUnsigned(Party):
 class _Unsigned(Commitments):
     def check_signature(self, owner: str, agreement: bytes, public: bytes) -> None:
         """Whatever."""
+
+
+class AnswersByTiles(Party):
+    """Keeps tiles of the triangle instead of rows, and answers with what each of them makes of e by itself."""
+
+    def receive(self, data: bytes) -> list[bytes]:
+        if decoded(data).kind is Kind.UPDATE:
+            self.machine.epochs._answer = self._by_tiles  # type: ignore[method-assign]
+        return super().receive(data)
+
+    def _by_tiles(self, update: Update, digest: bytes) -> NDArray[Any]:
+        del digest
+        session, matrix = self.machine._session, self.machine.sharing.answer_matrix
+        ring, blocks = session.ring, session.agreed.answer_rows.blocks
+        e = ring.unpack(update.packed, blocks.size, session.agreed.parameters.n_outputs)
+        columns = [blocks.rows(block) for block in range(blocks.count)]
+        tiles = [ring.product(matrix[:, :, one], e[:, one]).reshape(len(ring.primes), -1) for one in columns]
+        return np.concatenate(tiles, axis=1)
 
 
 class JudgesByRows(TakesAnyParameters):

@@ -5,12 +5,14 @@ Each against the machines and against machines without the rule that stops it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import pytest
 from adversary import ALL_SCHEMES, Adversary, Party, world
 from mutants import NeverFinishes, SealedToForGood
-from role_lies import ROLE_SCHEMES
+from role_lies import ROLE_SCHEMES, RoleFace
 from stage import Stage
 
 
@@ -62,3 +64,31 @@ def test_run_keys_that_outlive_the_run_are_found_out(scheme: str):
         adversary = after_an_honest_run(stage, scheme, NeverFinishes)
         leak = adversary.leak(stolen=run_folders(adversary))
     assert leak is not None and len(leak.devices) == 1
+
+
+def disks(face: RoleFace, names: Iterable[str]) -> list[bytes]:
+    return [text for name in names for text in bytes_in(face.cast[name].machine.state())]
+
+
+@pytest.mark.parametrize(("z", "rows"), [(1, {}), (1, {"blocks": 2, "reserve": 1}), (2, {"blocks": 2})], ids=str)
+def test_z_disks_never_open_a_device_and_more_only_while_secrets_live(z: int, rows: dict[str, Any]):
+    """The disks of any z holders, at any step; of z + 1 with different roles before the end; of all after it."""
+    with Stage() as stage:
+        adversary = world(stage, "role-keys", [2] * 6, 1, z=z, d=2)
+        face = adversary.started(**rows)
+        assert isinstance(face, RoleFace)
+        one_per_role = [face.of_role(role)[0] for role in range(z + 1)]
+        steps = [lambda: None, lambda: face.ask_all(1, None), lambda: face.ask_all(2, [[1], [2]])]
+        for step in steps:
+            step()
+            for some in itertools.combinations(face.holders, z):
+                assert adversary.leak(stolen=disks(face, some)) is None
+            same_role = face.of_role(0)[: z + 1]
+            assert adversary.leak(stolen=disks(face, same_role)) is None
+            if step is not steps[-1]:
+                leak = adversary.leak(stolen=disks(face, one_per_role))
+                assert leak is not None and len(leak.devices) == 1
+        assert not any(party.machine.sharing.seeds for party in adversary.parties), "seeds die with the first epoch"
+        for party in adversary.parties:
+            adversary.hand_over(party, face.finish())
+        assert adversary.leak(stolen=disks(face, face.holders)) is None

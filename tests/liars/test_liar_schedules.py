@@ -116,6 +116,7 @@ WANTED = {
     "lists",
     "a key wanted",
     "other role keys",
+    "rows dealt out",
     "a list of some pods",
     "pods left out",
     "tables change",

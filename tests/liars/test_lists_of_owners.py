@@ -197,11 +197,11 @@ def test_holders_that_go_on_without_a_seed_are_found_out():
     assert leak is not None and leak.devices == (VICTIM,)
 
 
-def key_of_another_role(party_type: type[Party]) -> Leak | None:
+def key_of_another_role(party_type: type[Party], **rows: int) -> Leak | None:
     """A holder of another role is asked to give a colluder its role's key, as to a co-holder that lacks it."""
     with Stage() as stage:
         adversary = world_of_roles(stage, party_type=party_type, colluders=[0])
-        face = shared(adversary)
+        face = shared(adversary, **rows)
         colluder = adversary.parties[0].name
         roles = face.agreement.roles
         mine = roles[face.agreement.position(colluder)]
@@ -210,13 +210,20 @@ def key_of_another_role(party_type: type[Party]) -> Leak | None:
         return adversary.leak()
 
 
-def test_a_role_s_key_stays_in_its_role():
-    assert key_of_another_role(Party) is None
+ROWS = pytest.mark.parametrize(
+    "rows", [{}, {"blocks": 2}, {"blocks": 2, "reserve": 1}], ids=["K = 1", "K = 2", "reserve"]
+)
 
 
-def test_a_key_given_to_anybody_is_found_out():
-    leak = key_of_another_role(GivesKeysToAnybody)
-    assert leak is not None
+@ROWS
+def test_a_role_s_key_stays_in_its_role(rows: dict[str, int]):
+    assert key_of_another_role(Party, **rows) is None
+
+
+@ROWS
+def test_a_device_that_changes_role_while_keys_live_is_found_out(rows: dict[str, int]):
+    """One key too many is enough: a dead cell is taken over within its role only."""
+    assert key_of_another_role(GivesKeysToAnybody, **rows) is not None
 
 
 def keys_of_the_server(party_type: type[Party]) -> Leak | None:

@@ -14,8 +14,10 @@ from study_fleet import PATIENCE, StudyFleet, fleet_of
 
 from approved_studies import NAMES, same_findings, tables
 from codedfl.analyses import StudyFindings
+from codedfl.contract.approval import approve
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.words import explain
+from codedfl.crypto.sealed import Identity, fingerprint
 from codedfl.engine.approved_party import ApprovedParty
 from codedfl.engine.keys import DEVICE_KEY, load_identity
 from codedfl.engine.resident_host import ResidentHost
@@ -179,6 +181,30 @@ def test_a_device_that_has_not_approved_is_named(tmp_path: Path, caplog: pytest.
         assert len(ledger) == 0
     fleet.of.approve("clinic-4")  # and then it takes part, in the next study's command at the latest
     assert isinstance(fleet.of.host("clinic-4", ResidentHost), ResidentHost)
+
+
+def test_a_device_with_a_renewed_key_and_the_server_say_the_same(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    """Its state folder was lost, and it has joined with a roster of its own: both logs have the one command."""
+    fleet = fleet_of("linear", tmp_path / "x")
+    fleet.kill("clinic-6")
+    identity = Identity(bytes(32))
+    own = fleet.of.roster.renewed("clinic-6", identity.public)
+    study = replace(fleet.of.study, roster=own.digest().hex())
+    folder = fleet.of.contract_folder("clinic-6")
+    with pytest.raises(InvalidInput, match=r"codedfl roster renew names the new one$"):  # with the roster of all
+        ApprovedParty("clinic-6", fleet.of.study, fleet.of.roster, identity, folder)
+    approve(study, own, "clinic-6", identity.public, tables()["clinic-6"], folder, who="Ada", when="today")
+    party = ApprovedParty("clinic-6", study, own, identity, folder)
+    server = bytes.fromhex(study.server_key)
+    fleet.start("clinic-6", ResidentHost("clinic-6", identity, tmp_path / "runs", server, party))
+    same_findings(fleet.serve(), fleet.of.rehearsed(FIRST))
+    line = (
+        f"clinic-6 cannot take part: the key of 'clinic-6' must be the one on the roster, got"
+        f" {fingerprint(identity.public)}: codedfl roster renew puts a new key there"
+    )
+    told = {name for name, level, text in caplog.record_tuples if text == line and level == logging.ERROR}
+    assert told == {"codedfl.engine.server", "codedfl.engine.device"}
+    assert any(text.startswith(DECLINED + "clinic-6; ") for text in caplog.messages)
 
 
 def test_a_device_with_another_edition_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture):

@@ -86,16 +86,16 @@ def test_an_owner_seals_one_envelope_per_role_whatever_the_number_of_devices(siz
 # -- who has it, and for how long
 
 
-def test_all_holders_get_the_key_of_their_role_and_forget_it_when_seeds_are_summed():
+def test_all_holders_get_the_key_of_their_role_and_forget_it_with_the_seeds():
     network = Network.of(scenario_of())
     network.run_until(Kind.ROLE_KEYS)
     network.run_until(Kind.SHARES)
     for role in (0, 1):
         held = {network.devices[name].sharing.role_key.public for name in holders_of(network.server, role)}
         assert held == {network.server.sharing.keys.publics[role]}
-    network.run_until(Kind.UPDATE)
+    network.run_until(Kind.FINISH)
     for device in network.devices.values():
-        assert device.ready and device.sharing.role_key is None
+        assert device.ready and device.sharing.role_key is None and not device.sharing.seeds
         assert device.state()["sharing"]["role_key"] is None
 
 

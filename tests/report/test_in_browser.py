@@ -5,6 +5,7 @@ One test is in ``make test``; the others are nightly. Without Chromium they are 
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import threading
@@ -17,7 +18,7 @@ from growing_run import GrowingRun, NewRun
 from browser import NARROW, WIDE, Browser, a_browser
 from codedfl.report.run_page import write_run_page
 from codedfl.report.watch_server import WatchServer
-from codedfl.run.event_log import EpochScored
+from codedfl.run.event_log import EVENTS_FILE, EpochScored, EventLog, Finished
 
 # The share of a lane's canvas that has ink.
 INK = """
@@ -110,6 +111,22 @@ def test_the_axis_is_that_of_the_score_and_not_of_the_first_epoch(
     )
     assert -0.25 <= min(ticks) <= 0 and max(ticks) <= 0.3
     assert "Scores below -0.250 are drawn at the lower edge" in browser.text("#chart")
+    assert browser.faults() == []
+
+
+@pytest.mark.hospitals
+@pytest.mark.nightly
+def test_a_rehearsal_without_a_fleet_promises_no_time(browser: Browser, tmp_path: Path):
+    log = EventLog(tmp_path / EVENTS_FILE, "order", 0.0, anew=True)
+    for epoch in range(1, 4):
+        log.note(2.5 * epoch, EpochScored(epoch, 2, 0.1 * epoch, 0, 0))
+    log.note(9.0, Finished("complete"))
+    log.close()
+    browser.open(write_run_page(tmp_path).as_uri())
+    browser.wait_for("return document.querySelectorAll('#chart polyline').length === 1")
+    assert browser.text("#status-text") == "finished after 3 epochs"
+    seen = browser.run("return document.body.innerText + document.getElementById('chart').textContent")
+    assert not re.search(r"\d (ms|s|min)\b|seconds", seen), seen
     assert browser.faults() == []
 
 

@@ -15,6 +15,8 @@ import pytest
 from page_reader import Page
 
 from codedfl.analyses import ClassScore, StudyFindings
+from codedfl.analyses.analysis import NotFound
+from codedfl.analyses.survival import Curve, SurvivalFinding
 from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn, SubModel
 from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.data.model import TrainedModel
@@ -22,6 +24,7 @@ from codedfl.data.tables import as_raw_table
 from codedfl.errors import InvalidInput
 from codedfl.report.drawings import Chart
 from codedfl.report.study_files import coefficients_csv, covariance_csv, result_json, write_results
+from codedfl.report.study_page import study_page
 from totals import conducted, dealt
 
 OWNERS = {"cells": ["a", "b", "c"], "gram": ["a", "b"]}
@@ -125,6 +128,17 @@ def test_classes_are_drawn_without_small_counts(tmp_path: Path):
     assert isinstance(findings.score, ClassScore)
     counts = [cell for row in findings.score.shown_confusion() for cell in row]
     assert all(f"<td>{cell.replace('<', '&lt;')}</td>" in text for cell in counts)
+
+
+def test_curves_of_survival_are_drawn_and_named(found: tuple[Study, StudyFindings]):
+    study, findings = found
+    curve = np.array([30.0, 60.0]), np.array([40, 30]), np.array([6, 9])
+    curves = (Curve("a", *curve), Curve("<b>", *curve))
+    models = (SurvivalFinding("after surgery", curves, 2.5, 1, 0.11), NotFound("ill", "logistic", "got 3 classes"))
+    text = study_page(result_json(study, replace(findings, models=models), OWNERS))
+    assert text.count("<polyline") == 2 and "&lt;b&gt;" in text
+    assert "log-rank test: chi² 2.5 on 1, p 0.11" in text and "<p>ill: none, got 3 classes</p>" in text
+    Page(text)
 
 
 def test_a_chart_keeps_to_its_axes():

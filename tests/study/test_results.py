@@ -23,10 +23,9 @@ from codedfl_lab.comparing.results import (
 from made_up_results import entry, made_up_results, made_up_timed
 
 GOAL = Goal(
-    *("s", "mnist", 0.95, "holds", "e", "coded-keys", "cg", "conventional", "gd", 100.0),
+    *("mnist", "coded-keys", "cg", "conventional", "gd", 100.0),
     prices=(AtPrice(Price(), 121.0, 90.0, 150.0), AtPrice(Price(2.0, own_pads=True))),
-    sharing="authors",
-    charged=True,
+    verdict="holds",
 )
 
 
@@ -41,7 +40,8 @@ def everything() -> Results:
         paper=PaperValue(6.6, 23),
         shuffled=(coded,),
         sensitivity=(Sensitivity(0.0, (coded,)),),
-        claims=(Claim("c", "mnist", None, "not judged", "missing"), GOAL),
+        claims=(Claim("c", "mnist", None, "not judged", "missing"),),
+        goals=(GOAL,),
         scaling=(AtSize("mnist", 50, "multicast", True, made_up_timed(), 2.0, True),),
         notes=("a note",),
         quick=True,

@@ -8,6 +8,9 @@ from codedfl.analyses.linear import LassoPath, LinearTotal
 from codedfl.analyses.robust import InferenceFinding
 from codedfl.analyses.scoring import ClassScore, NumberScore
 from codedfl.analyses.study_analysis import Answer, LinearFinding, StudyFindings, conduct, refit
+from codedfl.analyses.survival import SurvivalFinding
+from codedfl.analyses.table import fit_table
+from codedfl.analyses.table_one import TableOneFinding
 
 __all__ = [
     "ANALYSES",
@@ -25,8 +28,11 @@ __all__ = [
     "NotFound",
     "NumberScore",
     "StudyFindings",
+    "SurvivalFinding",
+    "TableOneFinding",
     "Totals",
     "conduct",
+    "fit_table",
     "merge_rare",
     "refit",
     "register_analysis",

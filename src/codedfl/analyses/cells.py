@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from codedfl.contract.merging import Merged
-from codedfl.contract.study import Study, StudyColumn, factors_of
+from codedfl.contract.study import NO_FEATURES, Study, StudyColumn, factors_of
 from codedfl.data.columns import CategoryColumn
 from codedfl.errors import InvalidInput
 from codedfl.statistics.cells import Cells, cell_sizes
@@ -149,13 +149,14 @@ def merge_rare(study: Study, total: Sequence[int]) -> Merged:
     """
     counts = CellCounts(study, total)
     _check_rows(study, counts)
-    _check_classes(study, counts)
+    if study.features != NO_FEATURES:  # a description counts rare classes with others
+        _check_classes(study, counts)
     found: dict[str, tuple[int, ...]] = {}
     for one, cells in zip(study.columns, counts.columns, strict=True):
         if not one.width and not isinstance(one.column, CategoryColumn):
             found[one.column.name] = ()  # nothing is summed of it
         elif isinstance(one.column, CategoryColumn):
-            found[one.column.name] = _rare_levels(study, one.column, cells)
+            found[one.column.name] = rare_levels(study, one.column, cells)
         elif _made_of_rare(study, one, found):
             found[one.column.name] = (1,)
         else:
@@ -175,16 +176,17 @@ def _made_of_rare(study: Study, one: StudyColumn, found: dict[str, tuple[int, ..
     )
 
 
-def _enough(study: Study, cell: Count) -> bool:
-    """Whether a cell has enough rows and devices; held-out rows count only where they have a Gram matrix."""
-    held_out = (cell.held_out_rows, cell.held_out_devices)
-    return _safe(study, cell.rows, cell.devices) and (
-        not study.holds_out_gram or held_out == (0, 0) or _safe(study, *held_out)
-    )
+def is_enough(study: Study, cell: Count) -> bool:
+    """Whether a cell has enough rows and devices to train on.
 
+    Of held-out rows a device tells no cell with few (``contract.small_cells``), so that often only some devices tell
+    one; a column that has enough to train on is not left out for that.
 
-def _safe(study: Study, rows: int, devices: int) -> bool:
-    return rows >= study.smallest_cell and devices >= study.colluders + 2
+    Examples
+    --------
+    See ``merge_rare``, which asks it of every cell.
+    """
+    return cell.rows >= study.smallest_cell and cell.devices >= study.colluders + 2
 
 
 def _rare_numbers(study: Study, one: StudyColumn, cells: Sequence[Count], rows: Count) -> tuple[int, ...]:
@@ -194,23 +196,28 @@ def _rare_numbers(study: Study, one: StudyColumn, cells: Sequence[Count], rows: 
     few rows of the lower one. (0,) where there is a mark of gaps for too few; a mark that nobody needs goes too.
     """
     gaps, above = cells
-    present = rows.rows - gaps.rows, rows.held_out_rows - gaps.held_out_rows
-    lowest = (present[0] - above.rows, present[1] - above.held_out_rows) if one.grid.n_steps == 1 else ()
-    few = any(0 < count < study.smallest_cell for count in (*present, *lowest))
-    if few or (above.rows + above.held_out_rows and not _enough(study, above)):
+    present = rows.rows - gaps.rows
+    lowest = present - above.rows if one.grid.n_steps == 1 else 0
+    few = any(0 < count < study.smallest_cell for count in (present, lowest))
+    if few or ((above.rows or above.held_out_rows) and not is_enough(study, above)):
         return (1,)
-    return (0,) if one.width > 1 and not _enough(study, gaps) else ()
+    return (0,) if one.width > 1 and not is_enough(study, gaps) else ()
 
 
-def _rare_levels(study: Study, column: CategoryColumn, cells: Sequence[Count]) -> tuple[int, ...]:
-    """The levels to merge, all of them where nothing else is enough; levels that nobody has join rare ones only."""
-    if all(_enough(study, one) or not (one.rows or one.held_out_rows) for one in cells):
+def rare_levels(study: Study, column: CategoryColumn, cells: Sequence[Count]) -> tuple[int, ...]:
+    """The levels to merge, all of them where nothing else is enough; levels that nobody has join rare ones only.
+
+    Examples
+    --------
+    See ``merge_rare``, which merges them.
+    """
+    if all(is_enough(study, one) or not (one.rows or one.held_out_rows) for one in cells):
         return ()
-    order = sorted(range(len(cells)), key=lambda place: (_enough(study, cells[place]), cells[place].rows))
+    order = sorted(range(len(cells)), key=lambda place: (is_enough(study, cells[place]), cells[place].rows))
     other = {column.levels.index(column.other)} if column.other is not None else set()
-    gone = [place for place in order if not _enough(study, cells[place])]
+    gone = [place for place in order if not is_enough(study, cells[place])]
     for place in order[len(gone) :]:
-        if _enough(study, sum((cells[one] for one in other | set(gone)), Count(0, 0, 0, 0))):
+        if is_enough(study, sum((cells[one] for one in other | set(gone)), Count(0, 0, 0, 0))):
             break
         gone.append(place)
     return tuple(sorted(set(gone) - other))
@@ -249,7 +256,7 @@ def no_score(study: Study, counts: CellCounts, least: int = 0) -> str:
 
 def _check_classes(study: Study, counts: CellCounts) -> None:
     for name, cell in zip(getattr(study.target, "classes", ()), counts.classes, strict=True):
-        if not _safe(study, cell.rows, cell.devices):
+        if not is_enough(study, cell):
             raise InvalidInput(
                 f"class {name!r} must have at least {study.smallest_cell} training rows on {study.colluders + 2}"
                 " devices, got fewer: leave it out of the classes, or join it with another"
@@ -271,6 +278,6 @@ def _check_varying(study: Study, counts: CellCounts, merged: Merged) -> None:
 def _check_one(study: Study, what: str, varies: int) -> None:
     if varies < study.colluders + 2:
         raise InvalidInput(
-            f"{what} must vary on at least {study.colluders + 2} devices, got {varies}, so it tells devices apart:"
+            f"{what} must vary on at least {study.colluders + 2} devices, got fewer, so it tells devices apart:"
             " leave it out, or for effects of sites subtract each device's means from all columns on the device"
         )

@@ -127,7 +127,10 @@ class GlmFinding:
         known: JsonObject = {"name": self.name, "kind": self.fit.kind, **self.fit.to_dict()}
         if self.inference is not None:
             return {**known, "inference": self.inference.to_dict()}
-        return {**known, "coefficients": dict(zip(self.names, self.coefficients.tolist(), strict=True))}
+        rows = [
+            {"name": name, "coefficient": b} for name, b in zip(self.names, self.coefficients.tolist(), strict=True)
+        ]
+        return {**known, "coefficients": rows}
 
     def lines(self) -> list[str]:
         """A table as statistics programs print it."""
@@ -181,14 +184,12 @@ def check_cells(totals: Totals, model: StudyModel) -> Generator[Ask, Any, None]:
         )
 
 
-def start(totals: Totals, model: GlmModel) -> Floats:
-    """The coefficients after Newton's first step from a constant alone, which the Gram matrix holds.
-
-    Columns that do not vary, or that depend on each other, are refused by name.
+def check_columns(totals: Totals, model: StudyModel) -> None:
+    """Refuse columns that do not vary, or that depend on each other, by name.
 
     Examples
     --------
-    See ``glm``, which starts there.
+    See ``start``, which begins with it.
     """
     linear = totals.linear(model.columns)
     names, variance = linear.study.design_names, linear.moments().variance
@@ -200,6 +201,17 @@ def start(totals: Totals, model: GlmModel) -> Floats:
         )
     deviation = np.sqrt(variance)
     _refuse_dependent(linear.covariance() / np.outer(deviation, deviation), names, model.name)
+
+
+def start(totals: Totals, model: GlmModel) -> Floats:
+    """The coefficients after Newton's first step from a constant alone, which the Gram matrix holds.
+
+    Examples
+    --------
+    See ``glm``, which starts there.
+    """
+    check_columns(totals, model)
+    linear = totals.linear(model.columns)
     on_design = linear.on_design(linear.ridge(1e-9))[:, -1]
     target = totals.study.target
     constant, slopes = float(on_design[0]), on_design[1:]
@@ -241,7 +253,7 @@ def _iterate(
             beta = beta - step
             continue
         gradient, information = sums.gradient - penalty * beta, sums.information + np.diag(penalty)
-        covariance = _inverse(information, model)
+        covariance = information_inverse(information, model)
         ahead = covariance @ gradient
         if np.abs(ahead / np.sqrt(np.diag(covariance))).max() < _CLOSE:
             return beta + ahead, covariance, sums, count
@@ -292,8 +304,18 @@ def _penalties(totals: Totals, model: GlmModel) -> Floats:
     return np.append(0.0, np.square(scale / (step * linear.study.design_limits)))
 
 
-def _inverse(information: Floats, model: GlmModel) -> Floats:
-    """Of a matrix that is scaled first; one without an inverse comes of fitted means that are all 0 or 1."""
+def information_inverse(information: Floats, model: StudyModel) -> Floats:
+    """Of a matrix that is scaled first; one without an inverse comes of fitted means that are all 0 or 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from codedfl.analyses.glm import information_inverse
+    >>> from codedfl.contract.models import LogisticModel
+    >>> information_inverse(np.diag([2.0, 4.0]), LogisticModel("m", ("age",)))
+    array([[0.5 , 0.  ],
+           [0.  , 0.25]])
+    """
     size = np.sqrt(np.diag(information))
     if not size.all():
         raise InvalidInput(_flat(model))
@@ -304,7 +326,7 @@ def _inverse(information: Floats, model: GlmModel) -> Floats:
     return np.asarray((vectors / values) @ vectors.T / np.outer(size, size))
 
 
-def _flat(model: GlmModel) -> str:
+def _flat(model: StudyModel) -> str:
     return (
         f"columns of the model {model.name!r} must leave its means uncertain, got some that tell the target without"
         " error (separation): give it a ridge penalty (regularisation), or leave columns out"
@@ -363,7 +385,8 @@ def in_units(
     names = (CONSTANT, *(name for one in columns for name in one.column.design_names))
     # The last step is so short that the likelihood is a parabola on it.
     likelihood = sums.likelihood + float(sums.gradient @ covariance @ sums.gradient) / 2
-    fit = GlmFit(study.target.name, model.kind, rows, len(beta), iterations, likelihood, 2 * (sums.best - likelihood))
+    kind = PoissonModel.kind if isinstance(study.target, NumberTarget) else LogisticModel.kind
+    fit = GlmFit(study.target.name, kind, rows, len(beta), iterations, likelihood, 2 * (sums.best - likelihood))
     coefficients, inference = change @ beta, None
     if not penalised:
         references = [

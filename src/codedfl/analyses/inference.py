@@ -11,6 +11,7 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from statistics import NormalDist
 from types import ModuleType
 from typing import ClassVar, NamedTuple, Protocol
 
@@ -27,14 +28,14 @@ _NAME = 21  # letters of a name in the table, which then fits
 class Fit(Protocol):
     """What a kind of model says of itself as a whole, beside its coefficients.
 
-    title: the model's name, for the head of a table.
-
     Examples
     --------
     See ``LeastSquaresFit``, which is one.
     """
 
-    title: ClassVar[str]
+    @property
+    def title(self) -> str:
+        """The model's name, for the head of a table."""
 
     @property
     def rows(self) -> int:
@@ -216,7 +217,7 @@ class Inference:
     ward = eye, ward = burns: F(2, 97) = 14.5, p = 3.09e-06
     >>> round(found.contrast({"ward = eye": 1, "ward = burns": -1}).estimate, 6)
     0.3
-    >>> found.prediction(np.array([[1.0, 0.0]])).mean
+    >>> found.get_prediction(np.array([[1.0, 0.0]])).mean
     array([1.5])
     """
 
@@ -232,7 +233,8 @@ class Inference:
     def __post_init__(self) -> None:
         if not 0 < self.level < 1:
             raise InvalidInput(f"level must lie between 0 and 1, got {self.level}")
-        distributions()  # whoever has no p values learns it here
+        if not math.isinf(self.freedom):
+            distributions()  # whoever has no p values learns it here
 
     def __repr__(self) -> str:
         return f"<Inference of {len(self.names)} coefficients from {self.rows} rows>"
@@ -255,12 +257,20 @@ class Inference:
     @cached_property
     def p(self) -> Floats:
         """Two-sided, of the hypothesis that the coefficient is zero."""
-        return np.asarray(2 * distributions().t.sf(np.abs(self.t), self.freedom))
+        return np.array([self._two_sided(one) for one in self.t.tolist()])
+
+    def _two_sided(self, ratio: float) -> float:
+        if math.isinf(self.freedom):
+            return math.erfc(abs(ratio) / math.sqrt(2))
+        return float(2 * distributions().t.sf(abs(ratio), self.freedom))
 
     @cached_property
     def reach(self) -> float:
         """Standard errors on either side that make the confidence interval."""
-        return float(distributions().t.ppf((1 + self.level) / 2, self.freedom))
+        end = (1 + self.level) / 2
+        return (
+            NormalDist().inv_cdf(end) if math.isinf(self.freedom) else float(distributions().t.ppf(end, self.freedom))
+        )
 
     @property
     def low(self) -> Floats:
@@ -291,9 +301,8 @@ class Inference:
         if not row.any():
             raise InvalidInput("a contrast must have at least one coefficient beside the reference, got none")
         estimate, error = float(row @ self.coefficients) - value, float(row @ self.covariance @ row) ** 0.5
-        p = float(2 * distributions().t.sf(abs(estimate / error), self.freedom))
-        reach = self.reach * error
-        return Contrast(estimate, error, estimate / error, p, estimate - reach, estimate + reach)
+        reach, ratio = self.reach * error, estimate / error
+        return Contrast(estimate, error, ratio, self._two_sided(ratio), estimate - reach, estimate + reach)
 
     def joint(self, names: Iterable[str]) -> JointTest:
         """Wald's test that these coefficients are all zero: that of the nested model, for least squares."""
@@ -310,7 +319,7 @@ class Inference:
             p = laws.f.sf(statistic, among, self.freedom)
         return JointTest(names, statistic, among, self.freedom, float(p))
 
-    def prediction(self, X: Floats) -> Prediction:
+    def get_prediction(self, X: Floats) -> Prediction:
         """Constant plus coefficients times columns for rows of X, which has the columns of ``names`` but the constant.
 
         Intervals are of the expected value, not of a further row.

@@ -15,7 +15,7 @@ from codedfl.analyses.inference import Inference
 from codedfl.analyses.kernel import conduct_kernel
 from codedfl.analyses.scoring import NumberScore, Score, ask_score
 from codedfl.contract.merging import Merged
-from codedfl.contract.study import Study, SubModel
+from codedfl.contract.study import NO_FEATURES, Study, SubModel
 from codedfl.data.model import TrainedModel
 from codedfl.errors import InvalidInput
 from codedfl.statistics.statistic import Ask
@@ -87,7 +87,7 @@ class LinearFinding:
 class StudyFindings:
     """What a study found.
 
-    model: the model of all columns, with the study's penalty.
+    model: the model of all columns, with the study's penalty; None of a study without features.
     score, no_score: on held-out rows, or why there is none.
     inference, no_inference: coefficients without a penalty, or why there are none; None and "" if nobody asked.
     rows: training rows of all devices; None with noise, where nobody knows it exactly.
@@ -102,7 +102,7 @@ class StudyFindings:
     See ``conduct``, which ends in it.
     """
 
-    model: TrainedModel
+    model: TrainedModel | None
     score: Score | None
     no_score: str
     inference: Inference | None
@@ -158,6 +158,9 @@ def conduct(study: Study) -> Generator[Ask, Any, StudyFindings]:
         merged = ()
     totals = Totals(study, cells, merged, ())
     why = no_score(study, totals.counts) if study.held_out else NO_ROWS
+    if study.features == NO_FEATURES:
+        described = yield from _models(totals)
+        return StudyFindings(None, None, why, None, "", cells[0], described, [], merged, totals.counts.clipped)
     if study.features != "linear":
         model, score, why, total = yield from conduct_kernel(study, merged, why)
         return StudyFindings(model, score, why, None, "", cells[0], (), total, merged, totals.counts.clipped)
@@ -171,12 +174,17 @@ def conduct(study: Study) -> Generator[Ask, Any, StudyFindings]:
         point = totals.linear().on_design(found.model.theta).ravel()
         totals.asked.append(point)
         score, why = yield from ask_score(totals.final, merged, point)
-    models = []
-    for one in study.models:
-        models.append((yield from analyse(totals, one)))
+    models = yield from _models(totals)
     why_none, clipped = found.no_inference, totals.counts.clipped
     of_model = (found.model, score, why, found.inference, why_none)
-    return StudyFindings(*of_model, integers[0], tuple(models), integers, merged, clipped)
+    return StudyFindings(*of_model, integers[0], models, integers, merged, clipped)
+
+
+def _models(totals: Totals) -> Generator[Ask, Any, tuple[Finding, ...]]:
+    found = []
+    for one in totals.study.models:
+        found.append((yield from analyse(totals, one)))
+    return tuple(found)
 
 
 @register_analysis(SubModel.kind)

@@ -52,7 +52,6 @@ def join_study(
     from codedfl.engine.membership import Membership
     from codedfl.mqtt.address import BrokerAddress
     from codedfl.mqtt.joining import join
-    from codedfl.mqtt.readiness import readiness
 
     screen = Screen()
     use_console(screen.remarks)
@@ -61,6 +60,8 @@ def join_study(
     if table is not None and not check:
         raise InvalidInput(f"--table must go with --check: join reads the frozen rows, got {str(table)!r}")
     if check:
+        from codedfl.mqtt.readiness import readiness
+
         _check(screen, readiness(found, address, membership, None if table is None else read_file(table)))
         return
     try:

@@ -26,7 +26,7 @@ from codedfl.engine.keys import SERVER_KEY
 from codedfl.engine.logs import use_console
 from codedfl.engine.run_watch import RunWatch
 from codedfl.engine.state_folder import INDEX
-from codedfl.engine.study_run import MODEL_FILE, Serving
+from codedfl.engine.study_run import RESULT_FILE, Serving
 from codedfl.private_files import default_state_dir
 
 _GOES_ON = "started again with the same --out, it goes on where it was"
@@ -72,9 +72,9 @@ def serve_study(
     use_console(screen.remarks)
     address = BrokerAddress.parse(broker, authority, certificate, key)
     found = load_study(study)
-    if _is_over(out):  # a machine that starts its services anew must not begin a second run, and replace the model
+    if _is_over(out):  # a machine that starts its services anew must not begin a second run, and replace the result
         screen.remark(f"the study in {out} is over: another --out begins anew")
-        screen.say(str(out / MODEL_FILE))
+        screen.say(str(out / RESULT_FILE))
         return
     waits = Patience() if patience is None else load_patience(patience)
     if wait is not None:
@@ -90,12 +90,12 @@ def serve_study(
         screen.remark(f"interrupted: {_GOES_ON}")
         raise typer.Exit(INTERRUPTED) from None
     show_findings(screen, found, findings)
-    screen.say(str(out / MODEL_FILE))
+    screen.say(str(out / RESULT_FILE))
 
 
 def _is_over(out: Path) -> bool:
-    """There is a model, and no state to go on from."""
-    return (out / MODEL_FILE).is_file() and not any(out.glob(f"*/{INDEX}"))
+    """There is a result, and no state to go on from."""
+    return (out / RESULT_FILE).is_file() and not any(out.glob(f"*/{INDEX}"))
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json as json_module
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from importlib.util import find_spec
@@ -21,7 +22,14 @@ from codedfl.contract import load_roster, load_study
 from codedfl.contract.approval import approve
 from codedfl.contract.check import TableCheck, check_table
 from codedfl.contract.device_folder import DeviceFolder
-from codedfl.contract.draft import PARTICIPANTS, draft_study, pooled
+from codedfl.contract.draft import (
+    PARTICIPANTS,
+    draft_from_table_one,
+    draft_of_table,
+    draft_study,
+    pooled,
+    study_text,
+)
 from codedfl.contract.policy import Policy, load_policy
 from codedfl.contract.study import Study
 from codedfl.contract.words import Section, explain, printable
@@ -37,48 +45,95 @@ app = typer.Typer(help="Write, check, read, rehearse and approve study files.", 
 StudyFile = Annotated[Path, typer.Argument(metavar="STUDY", help="A study file (TOML).")]
 
 
-@app.command("new")
-def new(
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(metavar="A,B", help="Columns to learn from.", show_default="all but the target"),
+]
+Drop = Annotated[list[str] | None, typer.Option(metavar="A,B", help="Columns to leave out.", show_default=False)]
+Participants = Annotated[int, typer.Option(min=3, help="Least number of devices.")]
+TaskOption = Annotated[
+    Task | None,
+    typer.Option(click_type=click.Choice(list(get_args(Task))), help="What the target is for.", show_default="a guess"),
+]
+
+
+@app.command("describe")
+def describe(
     sample: Annotated[
         Path, typer.Argument(metavar="TABLE", help="A table like those that the devices have, or a folder of them.")
     ],
+    target: Annotated[str, typer.Option(metavar="COLUMN", help="The column to predict later.")],
+    columns: Columns = None,
+    drop: Drop = None,
+    participants: Participants = PARTICIPANTS,
+    task: TaskOption = None,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Where the study goes.")] = Path("describe.toml"),
+) -> None:
+    """Draft a first study that only describes: Table 1 over all devices, on wide public bins.
+
+    It is approved and run as any study; codedfl study new --from then drafts the real one from its result.
+    """
+    screen = Screen()
+    _check_new(out)
+    kept, dropped = _chosen(columns, drop)
+    name = sample.name.partition(".")[0]
+    draft = draft_of_table(_sample(sample), target, name, dropped, participants, task, kept or None)
+    write_text(out, study_text(draft.describing()))
+    screen.say(f"wrote {out}: read it, have it approved and run as any study, then")
+    screen.say("codedfl study new --from result.json drafts the real study from what it found")
+
+
+@app.command("new")
+def new(
+    sample: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[TABLE]",
+            help="A table like those that the devices have, or a folder of them.",
+            show_default="--from says it all",
+        ),
+    ] = None,
     target: Annotated[
-        str, typer.Option(metavar="COLUMN", help="The column to predict.", show_default="the formula's")
+        str, typer.Option(metavar="COLUMN", help="The column to predict.", show_default="the formula's, or Table 1's")
     ] = "",
     formula: Annotated[
         str, typer.Option(metavar="TEXT", help="Such as 'days ~ age * C(ward) + log(cost)'; says which columns.")
     ] = "",
-    columns: Annotated[
-        list[str] | None,
-        typer.Option(metavar="A,B", help="Columns to learn from.", show_default="all but the target"),
-    ] = None,
-    drop: Annotated[list[str] | None, typer.Option(metavar="A,B", help="Columns to leave out.")] = None,
-    participants: Annotated[int, typer.Option(min=3, help="Least number of devices.")] = PARTICIPANTS,
-    task: Annotated[
-        Task | None,
-        typer.Option(
-            click_type=click.Choice(list(get_args(Task))), help="What the target is for.", show_default="a guess"
-        ),
+    columns: Columns = None,
+    drop: Drop = None,
+    participants: Participants = PARTICIPANTS,
+    task: TaskOption = None,
+    described: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="FILE", help="result.json of a study that described.", show_default=False),
     ] = None,
     out: Annotated[Path, typer.Option(metavar="FILE", help="Where the study goes.")] = Path("study.toml"),
 ) -> None:
-    """Draft a study file from a sample, with a comment on every choice. Read it before you hand it on."""
+    """Draft a study file from Table 1 or from a sample, with a comment on every choice. Read it before you hand it on.
+
+    From one table ranges are drafted wide, since other devices have other values.
+    """
     screen = Screen()
-    check_writable("--out", out)
-    if out.exists():
-        raise InvalidInput(f"--out must be a new file, got {str(out)!r}, which exists")
-    kept, dropped = (options.listed(",".join(one or ())) for one in (columns, drop))
-    if kept and dropped:
-        raise InvalidInput(f"--drop must be left out with --columns, which says it all, got {', '.join(dropped)!r}")
+    _check_new(out)
+    kept, dropped = _chosen(columns, drop)
+    if (sample is None) == (described is None):
+        raise InvalidInput(f"either a TABLE or --from must be given, got {'neither' if sample is None else 'both'}")
     if formula and (kept or dropped or target):
         raise InvalidInput("--target, --columns and --drop must be left out with --formula, which says it all")
+    if described is not None:
+        options.refuse_unread("--formula", formula or None, "--from")
+        drafted = draft_from_table_one(_json(described), target, out.stem, dropped, task, kept or None)
+        write_text(out, study_text(drafted))
+        screen.say(f"wrote {out}: its ranges hold the values of all devices; read every line before you hand it on")
+        return
+    assert sample is not None
     if not formula and not target:
         raise InvalidInput("--target must be said, or --formula, got neither")
-    chosen = (dropped, participants, task)
+    name = sample.name.partition(".")[0]
 
     def draft(table: RawTable, keep: tuple[str, ...] | None) -> str:
         label = target or formula.partition("~")[0].strip().strip("`")
-        return draft_study(table, label, sample.name.partition(".")[0], *chosen, keep=keep)
+        return draft_study(table, label, name, dropped, participants, task, keep)
 
     if formula:
         from codedfl.contract.formula import draft_with_formula  # nobody else needs its parser
@@ -87,7 +142,31 @@ def new(
     else:
         text = draft(_sample(sample), kept or None)
     write_text(out, text)
-    screen.say(f"wrote {out}: read every line, change what is wrong, then try codedfl study check {out} {sample}")
+    screen.say(
+        f"wrote {out}: ranges are wide, since one table says nothing of the others'; codedfl study describe asks them"
+    )
+    screen.say(f"read every line, change what is wrong, then try codedfl study check {out} {sample}")
+
+
+def _check_new(out: Path) -> None:
+    check_writable("--out", out)
+    if out.exists():
+        raise InvalidInput(f"--out must be a new file, got {str(out)!r}, which exists")
+
+
+def _chosen(columns: list[str] | None, drop: list[str] | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Columns that are kept, and columns that are dropped: not both."""
+    kept, dropped = (options.listed(",".join(one or ())) for one in (columns, drop))
+    if kept and dropped:
+        raise InvalidInput(f"--drop must be left out with --columns, which says it all, got {', '.join(dropped)!r}")
+    return kept, dropped
+
+
+def _json(path: Path) -> object:
+    try:
+        return json_module.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise InvalidInput(f"--from must be a result.json that codedfl wrote, got {str(path)!r} ({error})") from None
 
 
 def _sample(path: Path) -> RawTable:
@@ -126,7 +205,7 @@ def _checked(study: Study, path: Path) -> TableCheck:
     try:
         found = check_table(study, read_file(path, empty=True))
     except InvalidInput as error:
-        return TableCheck(path.name, 0, 0, (), (str(error),))
+        return TableCheck(path.name, 0, 0, (), 0, (str(error),))
     if study.formula and find_spec("formulaic") is not None:
         from codedfl.contract.formula import formula_objection
 
@@ -172,6 +251,7 @@ def approve_study(
     policy: Annotated[
         Path | None, typer.Option(metavar="FILE", help="What this device allows (TOML).", show_default=False)
     ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show and judge only: nothing is recorded.")] = False,
 ) -> None:
     """Read what a study means on this device's rows, and record that it may take part in exactly this study.
 
@@ -190,9 +270,13 @@ def approve_study(
         policy=load_policy(policy) if policy else Policy(),
         show=lambda sections: _show_sections(screen, sections),
         words=words_of(loaded),
+        dry_run=dry_run,
     )
     said = f"{approval.name} ({approval.digest.hex()[:16]}...) is approved by {approval.who} since {approval.when}"
     screen.say()
+    if dry_run:
+        screen.sentence("nothing speaks against this study, and nothing was recorded: approve it without --dry-run")
+        return
     screen.sentence(f"{printable(said)}, with {approval.rows} rows, {approval.held_out} of them held out")
 
 
@@ -210,7 +294,8 @@ def _show_check(screen: Screen, found: TableCheck) -> None:
     for line in (*found.objections, *(one.objection for one in found.columns if one.objection)):
         screen.remark(f"cannot be used: {line}")
     left_out = f" without gaps ({found.left_out} left out)" if found.left_out else ""
-    verdict = "can take part" if found.usable else "cannot take part as it is"
+    pod = f" in a pod of at least {found.least_pod} owners (least_rows)" if found.least_pod else ""
+    verdict = f"can take part{pod}" if found.usable else "cannot take part as it is"
     screen.say(f"{found.table}: {found.rows} row{'s' * (found.rows != 1)}{left_out}, {verdict}")
 
 

@@ -124,7 +124,7 @@ def rehearse_study(
             "score_name": score_name(study.task),
             "epochs": done.epochs,
             "virtual_seconds": done.seconds,
-            "model": str(model_file),
+            "model": None if findings.model is None else str(model_file),
         }
     )
     show_findings(
@@ -133,7 +133,7 @@ def rehearse_study(
         findings,
         ("devices", f"{len(rehearsed.snapshots)} in {len(roster.pods)} pod{'s' * (len(roster.pods) != 1)}"),
         ("exchanges", f"{done.epochs}" + (f", {seconds_text(done.seconds)} on the fleet {fleet!r}" if fleet else "")),
-        ("model", str(model_file)),
+        *([] if findings.model is None else [("model", str(model_file))]),
         ("results", str(page)),
         ("the run", str(run_page)),
     )

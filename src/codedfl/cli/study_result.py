@@ -19,15 +19,20 @@ _MOST_CLASSES = 12  # the largest matrix that fits a terminal
 
 def show_findings(screen: Screen, study: Study, findings: StudyFindings, *more: tuple[str, str]) -> None:
     """All of it; ``more`` are facts that only the driver knows."""
-    rows = "not known: noise hides it" if findings.rows is None else f"{findings.rows} rows to train on"
-    score = ("score", f"none: {findings.no_score}")
-    facts = [score] if findings.score is None else score_facts(findings.score)
+    rows = (
+        "not known: noise hides it"
+        if findings.rows is None
+        else f"{findings.rows} rows{' to train on' * (findings.model is not None)}"
+    )
+    facts = [("score", f"none: {findings.no_score}")] if findings.model is not None else []
+    facts = facts if findings.score is None else score_facts(findings.score)
     screen.facts([("study", f"{study.name}, {study.digest().hex()[:16]}..."), ("rows", rows), *facts, *more])
-    for line in merged_words(study, findings.merged):
-        screen.say(f"  {line}")
-    show_tables(screen, findings.score, findings.model.recipe)
+    if findings.model is not None:
+        for line in merged_words(study, findings.merged):
+            screen.say(f"  {line}")
+        show_tables(screen, findings.score, findings.model.recipe)
     show_inference(screen, findings.inference, findings.no_inference)
-    if findings.clipped.values:
+    if findings.clipped.values and findings.model is not None:
         screen.sentence(f"{CLIPPED}: {findings.clipped.words(study.smallest_cell)}")
     for model in findings.models:
         show_model(screen, model)

@@ -129,11 +129,6 @@ class RoleCode:
         """Positions of those who have this role."""
         return self._holders[role]
 
-    def blocks_of(self, position: int) -> tuple[int, ...]:
-        """The blocks that a holder answers for."""
-        block = self.blocks[position]
-        return tuple(range(self.n_blocks)) if block == ALL_ROWS else (block,)
-
     def decoding_vector(self, survivors: Sequence[int]) -> Residues:
         """1 for the first survivor of each role, 0 for the others; shape (P, len(survivors)).
 

@@ -10,21 +10,19 @@ from collections.abc import Callable
 
 import numpy as np
 
-from codedfl.contract.check import check_design, design_objection
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.ledger import Approval
 from codedfl.contract.policy import Policy, policy_objection, spending_objection, study_rho
 from codedfl.contract.roster import Roster
-from codedfl.contract.snapshot import RowTags, Snapshot, row_tags, take_snapshot
+from codedfl.contract.small_cells import cell_objection, own_rows
+from codedfl.contract.snapshot import RowTags, Snapshot
 from codedfl.contract.study import Study
 from codedfl.contract.words import Section, Words, explain
 from codedfl.data.tables import RawTable
 from codedfl.errors import InvalidInput
 
-_NO_ROWS = RowTags(
-    *((), np.zeros((0, 0), dtype=np.uint64), np.zeros((0, 0), dtype=np.uint64)),
-    *("", np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.bool_)),
-)  # what a helper has
+_NO_TAGS = np.zeros((0, 0), dtype=np.uint64)
+_NO_ROWS = RowTags((), _NO_TAGS, _NO_TAGS, _NO_TAGS, "", _NO_TAGS.ravel(), np.zeros(0, dtype=np.bool_))
 
 
 def approve(
@@ -40,6 +38,7 @@ def approve(
     policy: Policy = Policy(),  # noqa: B008 - frozen
     show: Callable[[tuple[Section, ...]], object] = lambda _: None,
     words: Words | None = None,
+    dry_run: bool = False,
 ) -> Approval:
     """Show, judge, record and freeze; again for the same study and rows changes nothing, and mends what a crash left.
 
@@ -61,6 +60,8 @@ def approve(
         Gets the words of the study before anything is judged.
     words : mapping
         What each statistic lets leave, and what it can show.
+    dry_run : bool
+        Show and judge only: nothing is recorded, and no rows are frozen.
 
     Examples
     --------
@@ -83,30 +84,30 @@ def approve(
         raise InvalidInput(f"table must be {'left out for a helper' if helper else 'given'}, got {table!r}")
     if not who.strip():
         raise InvalidInput("who must say who approves, got nothing")
-    snapshot, rows = None, _NO_ROWS
-    if table is not None:
-        study.load_features()
-        snapshot, rows = take_snapshot(study, table, folder.rows_key()), row_tags(study, table, folder.rows_key())
+    own = None
     with folder.ledger(with_rows=True) as ledger:
-        design = () if snapshot is None else check_design(study, snapshot)
-        checked = None if snapshot is None else (snapshot, design)
-        show(explain(study, roster, name, checked, ledger, words))
-        new = _approval(study, roster.pod_of(name), snapshot, who, when)
-        known = ledger.approval(new.digest)
+        if table is not None:
+            study.load_features()
+            own = own_rows(study, table, folder.rows_key(), ledger.exact_rows())
+        show(explain(study, roster, name, own, ledger, words))
+        new = _approval(study, roster.pod_of(name), own and own.snapshot, who, when)
+        known, rows = ledger.approval(new.digest), own.tags if own else _NO_ROWS
         for objection in (
             ledger.pod_objection(new, rows),
-            "" if snapshot is None else _row_count_objection(study, roster.pod_of(name), snapshot),
-            design_objection(study, design),
+            _count_objection(study, roster.pod_of(name), own.snapshot) if own else "",
             ledger.row_objection(new, rows, study.least_alike),
+            cell_objection(study, rows, ledger.exact_rows()) if own else "",
             spending_objection(policy, ledger.rho_with(new)),
             policy_objection(policy, study, roster),
         ):
             if objection:
                 raise InvalidInput(objection)
+        if dry_run:
+            return known or new
         ledger.approve(new, rows)
     # The ledger first: killed here, the same approval again freezes the rows.
-    if snapshot is not None:
-        folder.save_snapshot(snapshot)
+    if own is not None:
+        folder.save_snapshot(own.snapshot)
     return known or new
 
 
@@ -135,7 +136,7 @@ def _approval(study: Study, pod: frozenset[str], snapshot: Snapshot | None, who:
     return Approval(*of_study, who, when, pod, study.statistics, study_rho(study), study.width, rows, held_out)
 
 
-def _row_count_objection(study: Study, pod: frozenset[str], snapshot: Snapshot) -> str:
+def _count_objection(study: Study, pod: frozenset[str], snapshot: Snapshot) -> str:
     """The honest owners of a pod must have enough rows together, whatever the z others have."""
     least = -(-study.least_pod_rows // (len(pod) - study.colluders))
     found = int((~snapshot.held_out).sum())

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codedfl.contract.snapshot import Snapshot, take_snapshot
+from codedfl.contract.small_cells import cell_objection, own_rows
+from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import ClassTarget, Study, StudyColumn, factors_of
 from codedfl.contract.study_columns import GAP, Grid
 from codedfl.data.columns import NumberColumn, as_texts
@@ -54,6 +55,7 @@ class TableCheck:
     """All columns of the study, and what speaks against the table as a whole.
 
     left_out: rows with gaps, in a study that takes complete cases only; ``rows`` are the others.
+    least_pod: how many owners the device's pod must have, so that its totals have enough rows; 0 if any pod will do.
     design: what the design columns do on the training rows, if the table can be used at all.
     """
 
@@ -61,6 +63,7 @@ class TableCheck:
     rows: int
     left_out: int
     columns: tuple[ColumnCheck, ...]
+    least_pod: int
     objections: tuple[str, ...]
     design: tuple[DesignCheck, ...] = ()
 
@@ -94,13 +97,15 @@ def check_table(study: Study, table: RawTable) -> TableCheck:
         objections.append(str(error))
     listed = (one for one in study.columns if not factors_of(one))
     columns = (*(_checked(one, table) for one in listed), _target(study, table))
-    counts = (table.name, len(table), given - len(table), columns)
+    honest = -(-study.least_pod_rows // max(1, len(table)))  # owners of a pod that have this number of rows each
+    least_pod = study.colluders + honest if honest > study.honest else 0
+    counts = (table.name, len(table), given - len(table), columns, least_pod)
     if objections or any(one.objection is not None for one in columns):
         return TableCheck(*counts, tuple(objections))
     # Which rows are held out is the device's secret; any key shows how many there would be, about.
-    design = check_design(study, take_snapshot(study, table, bytes(16)))
-    objection = design_objection(study, design)
-    return TableCheck(*counts, (objection,) if objection else (), design)
+    rows, tags = own_rows(study, table, bytes(16))
+    objection = cell_objection(study, tags)
+    return TableCheck(*counts, (objection,) if objection else (), check_design(study, rows))
 
 
 def _complete(study: Study, table: RawTable) -> RawTable:
@@ -133,28 +138,6 @@ def _design_check(name: str, values: Integers) -> DesignCheck:
     squares = np.square(values - values.mean()) if len(values) else np.zeros(0)
     spread = float(squares.sum())
     return DesignCheck(name, len(values) - int(counts.max(initial=0)), float(squares.max()) / spread if spread else 0.0)
-
-
-def design_objection(study: Study, design: tuple[DesignCheck, ...]) -> str:
-    """Which number column picks out fewer than ``smallest_cell`` people of this table; empty when none does.
-
-    Rare levels and gaps are counted over all devices first, and merged; a column of numbers that is the same for nearly
-    everybody would be a selector of rows. Random features mix all columns, so there a column shows nobody.
-    """
-    numbers = {
-        one.column.name
-        for one in study.columns
-        # What has a level in it is counted over all devices, as levels are.
-        if isinstance(one.column, NumberColumn) and not any(factor.level for factor in factors_of(one))
-    }
-    for one in design if study.features == "linear" else ():
-        if one.name in numbers and 0 < one.differs < study.smallest_cell:
-            return (
-                f"column {one.name!r} must be the same in all rows of this table or differ in at least"
-                f" {study.smallest_cell} (smallest_cell), got {one.differs}: it picks out people; ask for a study"
-                " without the column or with a wider range, or leave those rows out"
-            )
-    return ""
 
 
 def _checked(one: StudyColumn, table: RawTable) -> ColumnCheck:

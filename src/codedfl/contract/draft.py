@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import tomli_w
 
+from codedfl.contract.models import TableOne
+from codedfl.contract.study import NO_FEATURES
 from codedfl.contract.toml_file import FORMAT
 from codedfl.data.columns import CategoryColumn, as_numbers, as_texts, guess_columns, numbers_the_rows
 from codedfl.data.dataset import Task, as_labels
@@ -23,10 +26,13 @@ from codedfl.typing import Floats, Rows
 
 PARTICIPANTS = 5
 _ROWS = 10_000
-_MOST_STEPS = 1 << 19  # of what a sample has of a column: finer is rarely a unit of record
+_MOST_STEPS = 1 << 20  # of what a sample has of a column: finer is rarely a unit of record
+_MOST_WIDE = 1 << 20  # of a drafted range, so that a description can look ten times as far
+_DESCRIBED_STEPS = 5 * 10**6  # either side of what is described: its bins grow, so that width costs little
 _MOST_DECIMALS = 9
 _OFF_GRID = 1e-6  # in steps
 _ROOM = 10  # widths of the sample either side of it
+_OF_ALL = "holds the values of all devices (Table 1) with room; beyond is clipped and counted"
 _WIDE = "wide: ten widths of the sample either side, since others have other values; beyond is clipped and counted"
 
 
@@ -51,14 +57,26 @@ class DraftColumn:
     noticed: str = ""
     why: str = _WIDE
 
+    def lenient(self) -> DraftColumn:
+        """With a range still wider, something that a gap becomes, and a level of unknown names."""
+        if self.grid is not None:
+            low, high, step = self.grid
+            far = float(f"{_DESCRIBED_STEPS * step:.12g}")
+            grid = (min(low, -far) if low < 0 else low, max(high, far) if low <= 0 < high else high, step)
+            return replace(self, grid=grid, missing=anchor(*grid))
+        levels = tuple(one for one in map(str, self.levels or ()) if one not in ("other", "missing"))
+        return replace(self, levels=(*levels, "other", "missing"), missing="missing", other="other")
+
 
 @dataclass(frozen=True)
 class Draft:
     """Everything that a study file is written of.
 
     columns, target: what goes in, and what is predicted, whose ``levels`` are classes.
-    rows: how many a device has, about. id: the column that tells rows apart.
+    rows: public bound on the rows of a device. id: the column that tells rows apart.
     noticed: remarks on the table as a whole.
+    describes: whether it is a study that only describes.
+    complete_cases: whether rows without a target are left out.
 
     >>> Draft("stay", (DraftColumn("age", grid=(0.0, 120.0, 1.0)),), DraftColumn("ill", ("no", "yes"))).id is None
     True
@@ -67,10 +85,18 @@ class Draft:
     name: str
     columns: tuple[DraftColumn, ...]
     target: DraftColumn
-    rows: int = 0
+    rows: int = _ROWS
     id: str | None = None
     noticed: tuple[str, ...] = ()
     participants: int = PARTICIPANTS
+    describes: bool = False
+    complete_cases: bool = False
+
+    def describing(self) -> Draft:
+        """The same for a study that describes: no gap and no unknown name keeps a table out."""
+        columns, name = tuple(one.lenient() for one in self.columns), f"{self.name}: Table 1"
+        target = replace(self.target.lenient(), missing=None) if self.target.grid is not None else self.target
+        return replace(self, name=name, columns=columns, target=target, describes=True, complete_cases=True)
 
 
 def draft_study(
@@ -127,7 +153,68 @@ def draft_of_table(
         )
     ids = [one for one in table.names if one != target and numbers_the_rows(one, table.column(one))]
     goal = _target(table, target, task)
-    return Draft(name, tuple(columns), goal, len(table), ids[0] if ids else None, guess.left_out, participants)
+    rows, found = max(_ROWS, _power_above(len(table))), ids[0] if ids else None
+    return Draft(name, tuple(columns), goal, rows, found, guess.left_out, participants)
+
+
+def draft_from_table_one(
+    result: Any,
+    target: str,
+    name: str,
+    drop: tuple[str, ...] = (),
+    task: Task | None = None,
+    keep: tuple[str, ...] | None = None,
+) -> Draft:
+    """What Table 1 over all devices suggests: ranges that hold everybody's values, gaps where anybody has some.
+
+    result: the content of result.json of a study that described. target, drop, task, keep: as in ``draft_study``; ""
+        is the target of that study.
+
+    >>> draft_from_table_one({"models": []}, "days", "stay")
+    Traceback (most recent call last):
+    ...
+    codedfl.errors.InvalidInput: the result must have a table that describes (codedfl study describe), got none
+    """
+    try:
+        tables = [one for one in result["models"] if one.get("kind") == TableOne.kind and "columns" in one]
+        if not tables:
+            raise InvalidInput("the result must have a table that describes (codedfl study describe), got none")
+        of_all, said = tables[0], tables[0]["protection"]
+        found = {one.name: one for one in map(_described, of_all["columns"])}
+        id_column = None if said["id"] is None else str(said["id"])
+        bounds = (int(said["max_rows_per_device"]), id_column, (), int(said["least_participants"]))
+        complete_cases = bool(said["complete_cases"])
+        target = target or str(of_all["target"])
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        if isinstance(error, InvalidInput):
+            raise
+        raise InvalidInput(f"the result must be one that codedfl wrote, got {error!r:.80}") from None
+    for column in (target, *(keep or ()), *drop):
+        if column not in found:
+            raise InvalidInput(f"a column must be one that is described ({', '.join(found)}), got {column!r}")
+    goal, chosen = found.pop(target), keep or tuple(one for one in found if one not in drop)
+    if (goal.grid is None) != (task == "classification") and task is not None:
+        raise InvalidInput(f"--task must be as {target!r} was described, got {task}: describe it otherwise first")
+    columns = tuple(found[one] for one in chosen)
+    return Draft(name, columns, replace(goal, missing=None), *bounds, complete_cases=complete_cases)
+
+
+def _described(one: Any) -> DraftColumn:
+    """A column of Table 1 as JSON has it; raises ValueError, TypeError or KeyError for anything else."""
+    name = str(one["name"])
+    if one["kind"] == "number":
+        low, high = map(float, one["range"])
+        gaps = None if one["missing"] == 0 or one["fill"] is None else float(one["fill"])
+        noticed = (
+            "values beyond the range of Table 1 itself: describe it again with a wider one." if one["clipped"] else ""
+        )
+        return DraftColumn(name, None, (low, high, float(one["step"])), gaps, noticed=noticed, why=_OF_ALL)
+    nobody = {level for level, rows in one["counts"].items() if rows == 0} & {one["missing"], one["other"]}
+    levels = tuple(level for level in one["levels"] if level not in nobody)
+    missing, other = (None if level in nobody else level for level in (one["missing"], one["other"]))
+    if not all(isinstance(level, str | int) for level in levels) or not {missing, other} <= {None, *levels}:
+        raise ValueError(name)
+    return DraftColumn(name, levels, missing=missing, other=other)
 
 
 def pooled(tables: Sequence[RawTable], name: str) -> RawTable:
@@ -198,14 +285,35 @@ def study_text(draft: Draft) -> str:
         _say("purpose", "", "what the model is for; people read it before they approve"),
         _say("edition", 1, "count up when the same study is made again on newer rows"),
         *_id(draft.id),
+        *([_say("complete_cases", True, "rows without a target are left out")] if draft.complete_cases else []),
         "",
     ]
     for column in draft.columns:
         lines += [*_column(column), ""]
-    rows, classes = max(_ROWS, _power_above(draft.rows)), draft.target.levels is not None
-    lines += [
-        *_target_lines(draft.target),
+    lines += [*_target_lines(draft.target), "", *_rest(draft)]
+    return "\n".join(lines) + "\n"
+
+
+def _rest(draft: Draft) -> list[str]:
+    protection = [
+        "[protection]",
+        _say("colluders", 1, "how many devices may help the server and still learn nothing but totals over pods"),
+        _say("least_participants", draft.participants, "no device takes part with fewer; more hide each one better"),
+        _say(
+            "max_rows", draft.rows * draft.participants, "public bound on the rows of all; room to spare costs digits"
+        ),
+        _say("max_rows_per_device", draft.rows, "public bound on the rows of one device"),
+        _say("smallest_cell", 5, "what fewer rows of a device have is told as something commoner"),
+        '# roster = "..."  # the line that codedfl roster show prints; devices approve nothing without it',
+        '# server_key = "..."  # the line that codedfl key --server prints on the server',
         "",
+    ]
+    if draft.describes:
+        names = [one.name for one in draft.columns]
+        kind = ["[features]", _say("kind", NO_FEATURES, "no model: the study only describes"), ""]
+        table = ["[[model]]", _say("name", "table 1"), _say("kind", TableOne.kind), f"columns = {_listed(names)}", ""]
+        return [*kind, *protection, *table, "[result]", _say("held_out", 0.0, "all rows are described")]
+    return [
         "[features]",
         _say(
             "kind",
@@ -214,26 +322,21 @@ def study_text(draft: Draft) -> str:
             " scattering; onnx",
         ),
         "",
-        "[protection]",
-        _say("colluders", 1, "how many devices may help the server and still learn nothing but totals over pods"),
-        _say("least_participants", draft.participants, "no device takes part with fewer; more hide each one better"),
-        _say("max_rows", rows * draft.participants, "public bound on the rows of all; room to spare costs digits"),
-        _say("max_rows_per_device", rows, "public bound on the rows of one device"),
-        _say("smallest_cell", 5, "levels with fewer rows than this are merged first"),
-        '# roster = "..."  # the line that codedfl roster show prints; devices approve nothing without it',
-        '# server_key = "..."  # the line that codedfl key --server prints on the server',
-        "",
+        *protection,
         "[training]",
         _say("solver", "block-krylov", "how the server uses what it gets; all give the same model in the end"),
         _say("epochs", 50, "most exchanges with random features: each shows one more direction of the total X'X"),
-        _say("regularisation", 1e-4 if classes else 1e-6, "weight of |Theta|^2 against the mean squared error"),
+        _say(
+            "regularisation",
+            1e-6 if draft.target.levels is None else 1e-4,
+            "weight of |Theta|^2 against the mean squared error",
+        ),
         "",
         "[result]",
         _say("held_out", 0.2, "share of each device's rows kept out of training for the score"),
         _say("inference", False, "true: standard errors and p values; nothing more leaves for them"),
         _say("most_clipped", 0.0, "share of a column's values beyond its range above which there is no inference"),
     ]
-    return "\n".join(lines) + "\n"
 
 
 def _say(key: str, value: object, why: str = "") -> str:
@@ -303,7 +406,7 @@ def drafted_grid(values: Floats) -> tuple[float, float, float]:
     (0.0, 15.0, 1.0)
     """
     low, high = wide_range(values)
-    step = unit_of_record(values)
+    step = unit_of_record(values, high - low)
     low, high = (turn(end / step) * step for turn, end in ((_floor, low), (_ceil, high)))
     return float(f"{low:.12g}"), float(f"{high:.12g}"), step
 
@@ -328,8 +431,10 @@ def _ceil(steps: float) -> int:
     return math.ceil(steps - _OFF_GRID)
 
 
-def unit_of_record(values: Floats) -> float:
-    """1, 0.1, 0.01, ..., as many decimals as the values have; coarser where the values would take too many steps.
+def unit_of_record(values: Floats, width: float = 0.0) -> float:
+    """1, 0.1, 0.01, ..., as many decimals as the values have; coarser where they would take too many steps.
+
+    width: of the range, which must have room for ten times as much: sites have other values.
 
     >>> unit_of_record(np.array([58.1, 61.0]))
     0.1
@@ -337,7 +442,7 @@ def unit_of_record(values: Floats) -> float:
     decimals = 0
     while decimals < _MOST_DECIMALS and not np.allclose(values, np.round(values, decimals), rtol=1e-12, atol=1e-12):
         decimals += 1
-    while _width(values) * 10.0**decimals > _MOST_STEPS:
+    while _width(values) * 10.0**decimals > _MOST_STEPS or width * 10.0**decimals > _MOST_WIDE:
         decimals -= 1
     return float(f"1e{-decimals}")
 

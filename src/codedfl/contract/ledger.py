@@ -11,8 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from codedfl.contract.merging import LevelGroups, Merged, told_apart
-from codedfl.contract.row_rule import merge_objection, row_objection
+from codedfl.contract.row_rule import row_objection
 from codedfl.contract.snapshot import RowTags
 from codedfl.contract.study import Study
 from codedfl.errors import InvalidInput, MessageRefused
@@ -20,6 +19,7 @@ from codedfl.protocol.messages import check_types, pack_list, unpack_list
 
 FORMAT = "codedfl-ledger-1"
 _MOST = 1 << 22
+_COARSER = ("cells", "gram")  # whatever a server merges for these, it gets sums of what they are without
 
 
 class Asked(Protocol):
@@ -28,10 +28,6 @@ class Asked(Protocol):
     @property
     def statistic(self) -> str:
         """The statistic's name."""
-
-    @property
-    def merged(self) -> Merged:
-        """The levels that are merged for it."""
 
     def digest(self, study: Study) -> bytes:
         """Names statistic and arguments."""
@@ -64,7 +60,10 @@ class Approval:
 class Contribution:
     """That this device gave its part of a total: of which study and statistic, for which argument, in which run.
 
-    argument: the digest of the request. groups: the levels that the total tells apart, per category column.
+    It is recorded when the device joins a run, before anything leaves. A run that ended without a total, or whose total
+    is over other pods, is recorded too: what may have left counts as what did.
+
+    argument: the digest of the request.
     """
 
     digest: bytes
@@ -72,7 +71,6 @@ class Contribution:
     argument: bytes
     run: bytes
     when: str
-    groups: Mapping[str, LevelGroups]
 
 
 class Ledger:
@@ -133,8 +131,11 @@ class Ledger:
             return self._same_again(new.digest, rows)
         if new.rho is not None:
             return ""  # noise hides single rows; what it costs is counted by ``rho_with``
-        exact = [self._rows_of(one) for one in self.approvals if one.rho is None]
-        return row_objection(rows, exact, least)
+        return row_objection(rows, self.exact_rows(), least)
+
+    def exact_rows(self) -> list[RowTags]:
+        """The rows of all approved studies without noise."""
+        return [self._rows_of(one) for one in self.approvals if one.rho is None]
 
     def _same_again(self, digest: bytes, rows: RowTags) -> str:
         if not rows.same_as(self.rows[digest]):
@@ -162,11 +163,11 @@ class Ledger:
     def may_contribute(self, study: Study, ask: Asked) -> str:
         """Why this device must not give its part of what is asked for; empty when it may.
 
-        The same argument again is free: the rows are frozen, and so is the noise that a study asks for.
+        The same argument again is free: the rows are frozen, and so is the noise that a study asks for. So are counts
+        and Gram matrices, whose argument can only merge levels: that is a sum of what they have without.
         """
         digest = study.digest()
-        approval = self.approval(digest)
-        if approval is None:
+        if self.approval(digest) is None:
             return f"the study must be approved on this device, got no approval of {digest.hex()[:16]}"
         if ask.statistic not in study.statistics:
             return (
@@ -175,26 +176,18 @@ class Ledger:
         pointed = ask.statistic in study.at_points
         alike = study.at_points if pointed else {ask.statistic}
         given = {one.argument for one in self.contributions if one.digest == digest and one.statistic in alike}
-        if ask.digest(study) in given:
-            return ""
         most = study.most_points if pointed else study.most_asks(ask.statistic)
-        if len(given) >= most:
-            asked = " and ".join(sorted(alike))
-            return (
-                f"arguments of {asked} must be at most {most} over the life of the study, got one more: what the server"
-                " asked for before it may ask for again, anything else needs a new edition of the study"
-            )
-        return "" if approval.rho is not None else self._merge_objection(study, ask)
-
-    def _merge_objection(self, study: Study, ask: Asked) -> str:
-        """Over all exact studies, whoever asks: two different coarsenings together are finer than each."""
-        exact = {one.digest for one in self.approvals if one.rho is None}
-        given = (one.groups for one in self.contributions if one.digest in exact)
-        return merge_objection(told_apart(study, ask.merged), given)
+        if ask.statistic in _COARSER or ask.digest(study) in given or len(given) < most:
+            return ""
+        asked = " and ".join(sorted(alike))
+        return (
+            f"arguments of {asked} must be at most {most} over the life of the study, got one more: what the server"
+            " asked for before it may ask for again, anything else needs a new edition of the study"
+        )
 
     def contribute(self, study: Study, ask: Asked, run: bytes, when: str) -> None:
         """Record a contribution; it must be on the disk before anything leaves."""
-        new = Contribution(study.digest(), ask.statistic, ask.digest(study), run, when, told_apart(study, ask.merged))
+        new = Contribution(study.digest(), ask.statistic, ask.digest(study), run, when)
         known = {(one.digest, one.argument, one.run) for one in self.contributions}
         if (new.digest, new.argument, new.run) not in known:
             self.contributions.append(new)
@@ -226,9 +219,7 @@ class Ledger:
             ]
             for a in self.approvals
         ]
-        given = [
-            [c.digest, c.statistic, c.argument, c.run, c.when, _packed_groups(c.groups)] for c in self.contributions
-        ]
+        given = [[c.digest, c.statistic, c.argument, c.run, c.when] for c in self.contributions]
         return pack_list([FORMAT, approvals, given, [list(one) for one in self.questions]])
 
     @classmethod
@@ -243,7 +234,7 @@ class Ledger:
             said, approvals, given, asked = check_types(fields, (str, list, list, list), "a ledger")
             if said != FORMAT:
                 raise MessageRefused(f"its format must be {FORMAT}")
-            contributions = [_contribution(one) for one in given]
+            contributions = [Contribution(*_checked(one, (bytes, str, bytes, bytes, str))) for one in given]
             questions = [(digest, one) for digest, one in (_checked(pair, (bytes, bytes)) for pair in asked)]
             return cls([_approval(one) for one in approvals], contributions, questions, rows)
         except MessageRefused as error:
@@ -254,21 +245,6 @@ def _checked(fields: Any, types: tuple[type, ...]) -> list[Any]:
     if not isinstance(fields, list):
         raise MessageRefused("an entry must be a list")
     return check_types(fields, types, "an entry")
-
-
-def _packed_groups(groups: Mapping[str, LevelGroups]) -> bytes:
-    return pack_list([[name, sorted(map(sorted, found))] for name, found in sorted(groups.items())])
-
-
-def _contribution(fields: Any) -> Contribution:
-    digest, statistic, argument, run, when, packed = _checked(fields, (bytes, str, bytes, bytes, str, bytes))
-    groups: dict[str, LevelGroups] = {}
-    for entry in unpack_list(packed, "groups of levels", depth=4, most=_MOST):
-        name, found = _checked(entry, (str, list))
-        for group in found:
-            _checked(group, (str,) * len(group) if isinstance(group, list) else ())
-        groups[name] = frozenset(map(frozenset, found))
-    return Contribution(digest, statistic, argument, run, when, groups)
 
 
 def _approval(fields: Any) -> Approval:

@@ -1,4 +1,8 @@
-"""Rare levels counted as one: the study that is left, the rows as it has them, and what totals tell apart."""
+"""Levels that the server counts as one after a count over all devices: the study that is left, its rows.
+
+It only makes columns coarser, so a server may merge what it likes: what a device tells of its rows at the finest is
+judged when they are frozen (``small_cells``), and every merging is a sum of that.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,9 @@ from dataclasses import replace
 import numpy as np
 
 from codedfl.contract.study import Study, StudyColumn, factors_of
-from codedfl.data.columns import CategoryColumn
 from codedfl.errors import InvalidInput
 from codedfl.typing import Integers
 
-LevelGroups = frozenset[frozenset[str]]  # of one column: levels in one group are counted as one
 Merged = tuple[tuple[int, ...], ...]
 """For each column the places of the levels that become "other" (a category), or (0,) to drop the mark of gaps and (1,)
 to drop the column (a number), or () to leave it; the empty tuple leaves all."""
@@ -45,19 +47,6 @@ def recoded(study: Study, codes: Integers, merged: Merged) -> Integers:
         if column is not None
     ]
     return np.stack(kept, axis=1)
-
-
-def told_apart(study: Study, merged: Merged) -> dict[str, LevelGroups]:
-    """Per category column, the groups of levels that totals with this merging tell apart."""
-    found = zip(study.columns, _merges(study, merged or ((),) * len(study.columns)), strict=True)
-    return {
-        one.column.name: frozenset(
-            frozenset(level for level, place in zip(one.column.levels, codes, strict=True) if place == code)
-            for code in codes
-        )
-        for one, (_, codes) in found
-        if isinstance(one.column, CategoryColumn)
-    }
 
 
 def _merges(study: Study, merged: Merged) -> list[tuple[StudyColumn | None, Integers]]:

@@ -28,6 +28,7 @@ class StudyModel:
 
     kind: the word in the file.
     totals: the statistics of which the analysis asks for one total.
+    needs_gram: whether the analysis begins with the study's Gram matrix.
     at_points: the statistics of which it asks for totals at numbers that the server chooses, and points: how many of
         these it may need.
     """
@@ -37,6 +38,7 @@ class StudyModel:
 
     kind: ClassVar[str]
     totals: ClassVar[tuple[str, ...]] = ()
+    needs_gram: ClassVar[bool] = True
     at_points: ClassVar[tuple[str, ...]] = ()
     points: ClassVar[int] = 0
 
@@ -106,6 +108,20 @@ class SubModel(StudyModel):
             check_penalty(self.name, self.regularisation)
         if self.inference and isinstance(target, ClassTarget):
             raise InvalidInput(f"inference of the model {self.name!r} must go with a number to predict, got classes")
+
+
+@register_model
+@dataclass(frozen=True)
+class TableOne(StudyModel):
+    """Table 1 over all devices: rows, gaps, mean, deviation and quantiles of numbers, counts of levels; and the target.
+
+    >>> TableOne("table 1", ("age", "ward")).statistics
+    ('histogram',)
+    """
+
+    kind: ClassVar[str] = "describe"
+    totals: ClassVar[tuple[str, ...]] = ("histogram",)
+    needs_gram: ClassVar[bool] = False
 
 
 def check_penalty(name: str, regularisation: float | str) -> None:
@@ -253,3 +269,71 @@ def check_number(name: str, target: Target) -> None:
     """Refuse classes."""
     if not isinstance(target, NumberTarget):
         raise InvalidInput(f"the target {target.name!r} must be a number for the model {name!r}, got classes")
+
+
+@register_model
+@dataclass(frozen=True)
+class TableModel(StudyModel):
+    """A logistic or Poisson model of columns with few combinations, from one cross-table: exact, without iterations.
+
+    Two classes make it logistic, counts make it Poisson.
+
+    >>> TableModel("ill", ("ward",)).statistics
+    ('crosstable', 'contingency')
+    """
+
+    kind: ClassVar[str] = "table"
+    totals: ClassVar[tuple[str, ...]] = ("crosstable", "contingency")
+
+    def check(self, columns: Named, target: Target) -> None:
+        """Two classes, or whole numbers from 0."""
+        super().check(columns, target)
+        if isinstance(target, ClassTarget):
+            check_two_classes(self.name, target)
+        else:
+            check_counts(self.name, target)
+
+
+@register_model
+@dataclass(frozen=True)
+class SurvivalModel(StudyModel):
+    """Survival curves of the groups of one category (Kaplan and Meier) and the log-rank test. The target is the time.
+
+    event: a column of numbers that is 1 where the time ended with the event, and 0 where it was cut short.
+    times: the public grid, ascending. A time counts as the next one of these that ends an interval with enough ends in
+        every group, and one beyond the last as cut short.
+
+    >>> SurvivalModel("relapse", ("ward",), "relapsed", (30.0, 60.0, 90.0)).uses
+    ('relapsed',)
+    """
+
+    event: str
+    times: tuple[float, ...]
+
+    kind: ClassVar[str] = "survival"
+    totals: ClassVar[tuple[str, ...]] = ("ends",)
+    at_points: ClassVar[tuple[str, ...]] = ("survival",)
+    points: ClassVar[int] = 1
+
+    @property
+    def uses(self) -> tuple[str, ...]:
+        """What says how a time ended."""
+        return (self.event,)
+
+    def check(self, columns: Named, target: Target) -> None:
+        """One category, events that are 0 or 1, and times in order."""
+        super().check(columns, target)
+        check_number(self.name, target)
+        if len(self.columns) != 1 or columns[self.columns[0]].range is not None:
+            raise InvalidInput(f"columns of the model {self.name!r} must be one category, got {list(self.columns)}")
+        event = columns[self.event]
+        if event.range != (0.0, 1.0) or event.step != 1.0 or event.column.missing is not None:
+            raise InvalidInput(f"event of the model {self.name!r} must be 0 or 1 without gaps, got {self.event!r}")
+        if not 1 <= len(self.times) <= _MOST_TIMES or list(self.times) != sorted(set(self.times)) or self.times[0] < 0:
+            raise InvalidInput(
+                f"times of the model {self.name!r} must be 1 to {_MOST_TIMES} ascending numbers from 0, got"
+                f" {list(self.times)!r:.80}"
+            )
+
+
+_MOST_TIMES = 1000

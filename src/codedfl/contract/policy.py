@@ -27,6 +27,8 @@ class Policy:
     ----------
     colluders : int
         The least z: how many devices a study must withstand that help the server.
+    smallest_cell, least_rows : int
+        The least values of these that a study must have: fewer rows are in no cell, and in no pod's total.
     most_epochs : int or None
         Exchanges of a study with products.
     most_outputs : int or None
@@ -49,6 +51,8 @@ class Policy:
     """
 
     colluders: int = 1
+    smallest_cell: int = 1
+    least_rows: int = 1
     most_epochs: int | None = None
     most_outputs: int | None = None
     most_directions: int | None = None
@@ -61,7 +65,7 @@ class Policy:
     def __post_init__(self) -> None:
         if self.colluders < 0:
             raise InvalidInput(f"colluders must be at least 0, got {self.colluders}")
-        for name in ("most_epochs", "most_outputs", "most_directions", "most_honest"):
+        for name in ("smallest_cell", "least_rows", "most_epochs", "most_outputs", "most_directions", "most_honest"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise InvalidInput(f"{name} must be at least 1, got {value}")
@@ -109,24 +113,30 @@ def policy_objection(policy: Policy, study: Study, roster: Roster) -> str:
     "the server must not learn the whole total of X'X by this device's policy (allow-gram), got all of it"
     """
     by = "by this device's policy"
-    if study.colluders < policy.colluders:
-        return f"colluders must be at least {policy.colluders} {by}, got {study.colluders}"
+    floors = (
+        ("colluders", policy.colluders, study.colluders),
+        ("smallest_cell", policy.smallest_cell, study.smallest_cell),
+        ("least_rows", policy.least_rows, study.least_pod_rows),
+    )
+    for what, limit, value in floors:
+        if value < limit:
+            return f"{what} must be at least {limit} {by}, got {value}"
     most = _least(policy.most_epsilon, policy.most_total_epsilon)
     rho = study_rho(study)
     spent = math.inf if rho is None else epsilon_of(rho, policy.delta)
     if spent > most:
         return f"epsilon must be at most {most:g} at delta = {policy.delta:g} {by}, {_got(spent)}"
     d, shown = study.feature_count, shown_directions(study, roster)
-    limits = (
+    ceilings = (
         ("honest", policy.most_honest, 0 if study.noise is None else study.noise.honest),
         ("epochs", policy.most_epochs, study.epochs if "products" in study.statistics else 1),
         ("columns of the target", policy.most_outputs, len(study.target.limits)),
         ("directions of X'X that the server can learn", policy.most_directions, shown),
     )
-    for what, limit, value in limits:
-        if limit is not None and value > limit:
-            return f"{what} must be at most {limit} {by}, got {value}"
-    if not policy.allow_gram and study.noise is None and (shown >= d or "gram" in study.statistics):
+    for what, most_of_it, value in ceilings:
+        if most_of_it is not None and value > most_of_it:
+            return f"{what} must be at most {most_of_it} {by}, got {value}"
+    if not policy.allow_gram and study.noise is None and (0 < d <= shown or "gram" in study.statistics):
         return f"the server must not learn the whole total of X'X {by} (allow-gram), got all of it"
     return ""
 
@@ -158,8 +168,8 @@ def node_policy(node: Mapping[str, Any]) -> Policy:
     Keys are those of ``Policy`` in kebab-case (``KEYS``); 0 stands for no limit. Other keys are left alone.
 
     >>> node_policy({"most-epochs": 20, "colluders": 2})
-    Policy(colluders=2, most_epochs=20, most_outputs=None, most_directions=None, allow_gram=True, most_epsilon=None, \
-most_total_epsilon=None, delta=1e-05, most_honest=None)
+    Policy(colluders=2, smallest_cell=1, least_rows=1, most_epochs=20, most_outputs=None, most_directions=None, \
+allow_gram=True, most_epsilon=None, most_total_epsilon=None, delta=1e-05, most_honest=None)
     """
     said: dict[str, Any] = {}
     for one in fields(Policy):

@@ -16,20 +16,15 @@ throughout, as far as they tell rows apart.
 
 All studies must see the same value alike. Two ranges that begin at 90 and at 91 years make totals whose difference is
 the people of 90, however many are above: many rows that are seen differently hide nobody.
-
-So do two mergings of levels. A rare level that one total counts with Cardiology and another with Surgery is the
-difference of two sums, each of which is over many rows. Where one of two mergings only joins groups of the other,
-their differences tell nothing that the finer one does not tell by itself.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from codedfl.contract.merging import LevelGroups
 from codedfl.contract.snapshot import RowTags, Tags
 
 _TELLS_APART = 0.9  # the share of rows that must differ from all others
@@ -88,7 +83,7 @@ def row_objection(new: RowTags, earlier: Sequence[RowTags], least: int) -> str:
     least: k, how many rows must have the same history.
 
     >>> tags = np.arange(40, dtype=np.uint64).reshape(20, 2)
-    >>> rows = RowTags(("age", "days"), tags, tags, "", tags[:, 0] * 0, np.zeros(20, dtype=bool))
+    >>> rows = RowTags(("age", "days"), tags, tags, tags, "", tags[:, 0] * 0, np.zeros(20, dtype=bool))
     >>> row_objection(rows, [rows], least=10)
     ''
     """
@@ -114,33 +109,6 @@ def row_objection(new: RowTags, earlier: Sequence[RowTags], least: int) -> str:
             if 0 < alone < least:
                 return _sentence(alone, least, columns)
     return ""
-
-
-def merge_objection(new: Mapping[str, LevelGroups], earlier: Iterable[Mapping[str, LevelGroups]]) -> str:
-    """Why this merging of levels and those of totals given before tell single levels apart; empty when none do.
-
-    >>> three, joined, otherwise = ([["a"], ["b"], ["k"]], [["a", "k"], ["b"]], [["a"], ["b", "k"]])
-    >>> groups = lambda found: {"ward": frozenset(map(frozenset, found))}
-    >>> merge_objection(groups(joined), [groups(three)]), merge_objection(groups(three), [groups(joined)])
-    ('', '')
-    >>> merge_objection(groups(otherwise), [groups(joined)]).partition(":")[0]
-    "levels of column 'ward' must be merged as in totals given before, or those groups joined, got another merging"
-    """
-    for past in earlier:
-        for name in new.keys() & past.keys():
-            if not (_joins(new[name], past[name]) or _joins(past[name], new[name])):
-                return (
-                    f"levels of column {name!r} must be merged as in totals given before, or those groups joined, got"
-                    " another merging: both totals together would tell single levels apart; leave the column out, or"
-                    " ask for a study with noise"
-                )
-    return ""
-
-
-def _joins(coarse: LevelGroups, fine: LevelGroups) -> bool:
-    """Whether each group of the one lies within a group of the other, as far as both know the levels."""
-    known: frozenset[str] = frozenset().union(*coarse)
-    return all(any(group & known <= other for other in coarse) for group in fine)
 
 
 def _seen_differently(new: RowTags, past: RowTags, name: str) -> int:

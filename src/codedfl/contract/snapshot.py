@@ -117,7 +117,7 @@ def _held_out(study: Study, table: RawTable, key: bytes) -> NDArray[np.bool_]:
     names = table.names if study.id is None else (study.id,)
     tags = np.zeros(len(table), dtype=np.uint64)
     for name in names:
-        tags += _tags_of(f"held out {name}", table.column(name, "id"), as_texts, key)
+        tags += tags_of(f"held out {name}", table.column(name, "id"), as_texts, key)
     mask: NDArray[np.bool_] = tags < np.uint64(int(study.held_out * 2.0**64))
     enough = study.least_alike <= int(mask.sum()) <= len(mask) - study.least_alike
     return mask if enough else np.zeros(len(mask), dtype=np.bool_)
@@ -129,29 +129,36 @@ class RowTags:
 
     columns: names of the raw columns, the target's included.
     raw: n x n_columns hashes of the values as the table has them; they show whether two studies see a value alike.
-    used: hashes of the values as the totals see them, clipped and on the grid.
+    used: hashes of the values as the study reads them, clipped and on the grid.
+    told: hashes of the values as the totals see them: what is rare counts as something else (``small_cells``).
     id: the name of the id column, "" without one; ids: a hash of each row's id.
-    held_out: which rows are held out.
+    held_out: which rows are held out. sums_held_out: whether those have a Gram matrix of their own.
     """
 
     columns: tuple[str, ...]
     raw: Tags
     used: Tags
+    told: Tags
     id: str
     ids: Tags
     held_out: NDArray[np.bool_]
+    sums_held_out: bool = False
 
     def of(self, columns: tuple[str, ...], by_id: bool) -> tuple[Tags, Tags]:
-        """One tag per row on some columns, of the training rows and of those held out; ``by_id`` tells rows apart."""
+        """The tags of the training rows and of those held out (``keys``)."""
+        tags = self.keys(columns, by_id)
+        return tags[~self.held_out], tags[self.held_out]
+
+    def keys(self, columns: tuple[str, ...], by_id: bool) -> Tags:
+        """One tag per row on some columns; ``by_id`` tells rows apart."""
         wanted = set(columns)
         places = [place for place, name in enumerate(self.columns) if name in wanted]
         others = [place for place, name in enumerate(self.columns) if name not in wanted]
         if len(others) < len(places):  # all columns but one are asked for as often as there are columns
-            tags = self._sums - self.used[:, others].sum(axis=1, dtype=np.uint64)
+            tags: Tags = self._sums - self.used[:, others].sum(axis=1, dtype=np.uint64)
         else:
             tags = self.used[:, places].sum(axis=1, dtype=np.uint64)
-        tags = tags + self.ids if by_id else tags
-        return tags[~self.held_out], tags[self.held_out]
+        return tags + self.ids if by_id else tags
 
     @cached_property
     def _sums(self) -> Tags:
@@ -170,25 +177,25 @@ class RowTags:
         return bool(self.id) and self.id == other.id and not np.isin(self.ids, other.ids).any()
 
     def encode(self) -> bytes:
-        arrays = [one.astype("<u8").tobytes() for one in (self.raw, self.used, self.ids)]
-        return pack_list([list(self.columns), self.id, *arrays, self.held_out.astype("u1").tobytes()])
+        arrays = [one.astype("<u8").tobytes() for one in (self.raw, self.used, self.told, self.ids)]
+        held_out = self.held_out.astype("u1").tobytes()
+        return pack_list([list(self.columns), self.id, *arrays, held_out, self.sums_held_out])
 
     @classmethod
     def decode(cls, data: bytes) -> RowTags:
         """What ``encode`` made; anything else is refused."""
         try:
             fields = unpack_list(data, "row tags", depth=2, most=1 << 15)
-            columns, name, raw, used, ids, held_out = check_types(
-                fields, (list, str, bytes, bytes, bytes, bytes), "row tags"
-            )
+            types = (list, str, bytes, bytes, bytes, bytes, bytes, bool)
+            columns, name, *values, ids, held_out, sums = check_types(fields, types, "row tags")
             check_types(columns, (str,) * len(columns), "row tags")
             n = len(held_out)
-            if (len(raw), len(used), len(ids)) != (8 * n * len(columns), 8 * n * len(columns), 8 * n):
+            if len(ids) != 8 * n or {len(one) for one in values} != {8 * n * len(columns)}:
                 raise MessageRefused("the sizes do not fit")
         except MessageRefused as error:
             raise InvalidInput(f"row tags must be as they were saved, got something else ({error})") from None
-        as_read, as_used = (_tags(one).reshape(n, len(columns)) for one in (raw, used))
-        return cls(tuple(columns), as_read, as_used, name, _tags(ids), np.frombuffer(held_out, dtype="u1") != 0)
+        raw, used, told = (_tags(one).reshape(n, len(columns)) for one in values)
+        return cls(tuple(columns), raw, used, told, name, _tags(ids), np.frombuffer(held_out, dtype="u1") != 0, sums)
 
 
 def _tags(data: bytes) -> Tags:
@@ -212,13 +219,12 @@ def row_tags(study: Study, table: RawTable, key: bytes) -> RowTags:
     raw = _raw_tags(study, table, key)
     codes, (target, _) = study.codes(table)[0].T, study.target_codes(table)
     columns = zip(names, (*study.columns, study.target), (*codes, target), strict=True)
-    used = [_tags_of(name, of_column, one.used, key) for name, one, of_column in columns]
+    used = np.stack([tags_of(name, of_column, one.used, key) for name, one, of_column in columns], axis=1)
     ids = np.zeros(len(table), dtype=np.uint64)
     if study.id is not None:
-        ids = _tags_of(f"id {study.id}", table.column(study.id, "id"), as_texts, key)
-    return RowTags(
-        names, np.stack(raw, axis=1), np.stack(used, axis=1), study.id or "", ids, _held_out(study, table, key)
-    )
+        ids = tags_of(f"id {study.id}", table.column(study.id, "id"), as_texts, key)
+    held_out = _held_out(study, table, key)
+    return RowTags(names, np.stack(raw, axis=1), used, used, study.id or "", ids, held_out, study.holds_out_gram)
 
 
 def _raw_tags(study: Study, table: RawTable, key: bytes) -> list[Tags]:
@@ -229,12 +235,16 @@ def _raw_tags(study: Study, table: RawTable, key: bytes) -> list[Tags]:
         if factors:
             tags[name] = np.stack([tags[one.column] for one in factors]).sum(axis=0, dtype=np.uint64)
         else:
-            tags[name] = _tags_of(name, table.column(name), as_texts, key)
-    return [*tags.values(), _tags_of(study.target.name, table.column(study.target.name), as_texts, key)]
+            tags[name] = tags_of(name, table.column(name), as_texts, key)
+    return [*tags.values(), tags_of(study.target.name, table.column(study.target.name), as_texts, key)]
 
 
-def _tags_of(name: str, values: Rows, texts: Callable[[Any], Rows], key: bytes) -> Tags:
-    """A keyed hash of each value's text under the column's name; every different value is hashed once."""
+def tags_of(name: str, values: Rows, texts: Callable[[Any], Rows], key: bytes) -> Tags:
+    """A keyed hash of each value's text under the column's name; every different value is hashed once.
+
+    >>> len(set(tags_of("age", np.array([61, 55, 61]), lambda ages: ages.astype(str), bytes(16)).tolist()))
+    2
+    """
     if not 16 <= len(key) <= 64:
         raise InvalidInput(f"key must have 16 to 64 bytes, got {len(key)}")
     different, places = np.unique(values, return_inverse=True)

@@ -42,6 +42,7 @@ from codedfl.typing import Floats, Integers, JsonObject, Rows
 
 __all__ = ["GCV", "ClassTarget", "NumberTarget", "Study", "StudyColumn", "StudyModel", "SubModel"]
 
+NO_FEATURES = "none"
 _LEAST_BITS = 2  # of an update's entries, and of the rows' grid in units of a column
 _MOST_TEXT = {"name": 200, "purpose": 4000, "formula": 1000}  # characters: what people read must fit a screen
 _MOST = 1 << 53
@@ -65,12 +66,14 @@ class Study:
     holders: how many devices hold seeds and answer; None is all up to 50, then a dozen per role.
     roster, server_key: SHA-256 of the roster's meaning and the server's public key, both in hex; "" is for rehearsals
         only.
-    smallest_cell: an honest server merges levels and gaps with fewer rows than this before it asks for sums.
+    smallest_cell: levels, gaps and products of levels that fewer rows of a device have are told as something commoner;
+        a number or a class that picks out fewer rows is refused (``small_cells``).
     least_rows: rows that every total over a pod must have; None is ``least_alike``.
     points: how many arguments of its own choice a server may send over all statistics that take any (a score's Theta,
         the coefficients of an iteration); None is what the analyses need.
     features: what a row becomes: "linear", "rbf" (random features of a Gaussian kernel), "pca-rbf" (those of the first
-        principal components), "onnx" (outputs of a frozen encoder) or "scattering" (wavelet coefficients of pictures).
+        principal components), "onnx" (outputs of a frozen encoder) or "scattering" (wavelet coefficients of pictures);
+        "none" makes no model of its own, for a study that only describes.
     n_features: how many random features, or outputs of the encoder; linear ones are as many as the design columns.
     gamma: in the kernel exp(-gamma ||x - y||^2); None takes a public rule from the number of columns.
     seed: public, of the random features: all devices draw the same.
@@ -204,7 +207,7 @@ class Study:
                 raise InvalidInput(f"{name} must be 64 hexadecimal digits, got {value[:80]!r}")
 
     def _check_features(self) -> None:
-        kinds = (*FEATURE_MAPS, PrincipalFourierFeatures.name, FrozenEncoder.name)
+        kinds = (*FEATURE_MAPS, PrincipalFourierFeatures.name, FrozenEncoder.name, NO_FEATURES)
         if self.features not in kinds:
             raise InvalidInput(f"features must be {' or '.join(kinds)}, got {self.features!r}")
         width = self.width
@@ -223,6 +226,8 @@ class Study:
         if self.features == FrozenEncoder.name:
             self._frozen_encoder()
         _ = self.feature_count
+        if self.features == NO_FEATURES and self.held_out:
+            raise InvalidInput(f"held_out must be 0 without features: there is nothing to score, got {self.held_out}")
         if self.inference and self.features != "linear":
             raise InvalidInput(f"inference must go with linear features, got {self.features!r}")
         if self.inference and isinstance(self.target, ClassTarget):
@@ -230,7 +235,8 @@ class Study:
 
     def _check_models(self) -> None:
         names = [one.name for one in self.models]
-        if self.models and (self.features != "linear" or self.noise is not None):
+        features = {"linear"} if any(one.needs_gram for one in self.models) else {"linear", NO_FEATURES}
+        if self.models and (self.features not in features or self.noise is not None):
             raise InvalidInput(f"models must go with linear features without noise, got {names[0]!r}")
         if len(set(names)) < len(names):
             raise InvalidInput(f"models must have different names, got {max(names, key=names.count)!r} twice")
@@ -299,7 +305,7 @@ class Study:
         taken = {
             "cells": True,
             "gram": self.needs_moments or self.needs_covariance,
-            "products": self.features != "linear",
+            "products": self.features not in ("linear", NO_FEATURES),
             # Every linear model of a number is scored by the Gram matrix of held-out rows.
             "score": self.held_out > 0 and (isinstance(self.target, ClassTarget) or self.features != "linear"),
         }
@@ -327,8 +333,10 @@ class Study:
         """k of the row rule: rows with the same history are none or at least k, and so are a pod's rows in a total.
 
         The exact X'X of as many rows as columns *is* the rows (lattice reduction finds them); columns of the target
-        count, since they are in the same total.
+        count, since they are in the same total. Counts of a description need no more than a cell.
         """
+        if self.features == NO_FEATURES:
+            return self.smallest_cell
         return max(self.smallest_cell, 2 * (self.width + len(self.target.limits)))
 
     @property
@@ -500,6 +508,8 @@ class Study:
     @property
     def feature_count(self) -> int:
         """d in the paper: how many features a row becomes."""
+        if self.features == NO_FEATURES:
+            return 0
         return self._named_features().n_features if self.features in FEATURE_MAPS else self.n_features
 
     def _named_features(self) -> FeatureMap:

@@ -7,15 +7,17 @@ written on by what it asks about.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from codedfl.contract.check import DesignCheck, largest_leverage
+from codedfl.contract.check import check_design, largest_leverage
 from codedfl.contract.ledger import Ledger
+from codedfl.contract.models import TableOne
 from codedfl.contract.policy import shown_directions
 from codedfl.contract.roster import Roster
+from codedfl.contract.small_cells import OwnRows
 from codedfl.contract.snapshot import Snapshot
-from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn
+from codedfl.contract.study import NO_FEATURES, ClassTarget, NumberTarget, Study, StudyColumn
 from codedfl.data.columns import CategoryColumn, DerivedColumn
 from codedfl.privacy.budget import Budget
 
@@ -48,14 +50,14 @@ def explain(
     study: Study,
     roster: Roster | None = None,
     name: str = "",
-    checked: tuple[Snapshot, Sequence[DesignCheck]] | None = None,
+    own: OwnRows | None = None,
     ledger: Ledger | None = None,
     words: Words | None = None,
 ) -> tuple[Section, ...]:
     """The study, question by question.
 
-    roster, name: who takes part, and which of them this device is. checked: this device's rows, and what the columns
-    do on them (``check_design``). ledger: what was approved here before. words: what to say about each statistic.
+    roster, name: who takes part, and which of them this device is. own: this device's rows. ledger: what was approved
+    here before. words: what to say about each statistic.
 
     >>> from codedfl.data.columns import NumberColumn
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 110.0), 1.0)
@@ -65,14 +67,14 @@ def explain(
     """
     sections = [
         Section("What is it for?", (study.purpose or "the file does not say: ask before you approve", *_about(study))),
-        Section("What of a table is used?", (*_used(study), *_held_out(study, checked[0] if checked else None))),
+        Section("What of a table is used?", (*_used(study), *_held_out(study, own), *_rare(study, own))),
         Section("What leaves this machine?", _leaves(study, words or {})),
         Section("Who sees what?", _seen(study, roster)),
     ]
     if roster is not None:
         sections.append(Section("Whose rows are added to ours?", (*_pods(roster, name), absences(study, roster))))
-    if checked is not None:
-        sections.append(Section("Which columns could pick out people on this table?", _design(study, *checked)))
+    if own is not None:
+        sections.append(Section("Which columns could pick out people on this table?", _design(study, own.snapshot)))
     if ledger is not None:
         sections.append(Section("What does it add to what was approved before?", _adds(study, ledger)))
     sections.append(Section("What is not protected?", _unprotected(study, words or {})))
@@ -81,8 +83,13 @@ def explain(
 
 def _about(study: Study) -> tuple[str, ...]:
     result = "coefficients with standard errors" if study.inference else "a model and its score"
+    if study.features == NO_FEATURES:
+        result = "a table that describes the columns, and no model"
     models = tuple(
-        f"one more model, {one.name!r}, of {', '.join(one.columns)}, from the same total" for one in study.models
+        f"a table that describes {', '.join(one.columns)}"
+        if isinstance(one, TableOne)
+        else f"one more model, {one.name!r}, of {', '.join(one.columns)}, from the same total"
+        for one in study.models
     )
     return (f"edition {study.edition}; the result is {result}", *models, f"the digest is {study.digest().hex()}")
 
@@ -103,7 +110,7 @@ def _used(study: Study) -> tuple[str, ...]:
     return tuple(shown)
 
 
-def _held_out(study: Study, rows: Snapshot | None) -> tuple[str, ...]:
+def _held_out(study: Study, own: OwnRows | None) -> tuple[str, ...]:
     """How many, plainly: a device holds out none or enough."""
     if not study.held_out:
         return ()
@@ -113,11 +120,25 @@ def _held_out(study: Study, rows: Snapshot | None) -> tuple[str, ...]:
         f"{study.held_out:.0%} of the rows, chosen by a key of this machine, are kept for the score, if that is at"
         f" least {least} of them and leaves as many, so in tables of about {wanted} rows and more; else none"
     )
-    if rows is None:
+    if own is None:
         return (rule,)
+    rows = own.snapshot
     kept = int(rows.held_out.sum())
     here = f"{kept} of its {len(rows)} rows are kept" if kept else f"none of its {len(rows)} rows is kept, all train"
     return (rule, f"of this table {here}")
+
+
+def _rare(study: Study, own: OwnRows | None) -> tuple[str, ...]:
+    """What is counted as something else, since few rows of this table have it."""
+    if own is None or study.noise is not None:
+        return ()
+    counts = (own.tags.told != own.tags.used).sum(axis=0)
+    return tuple(
+        f"{name}: {count} rows of this table have a level, a gap or a product that fewer than {study.smallest_cell}"
+        " rows like them have, and are told as another level, as no gap or as 0, now and later"
+        for name, count in zip(own.tags.columns, counts.tolist(), strict=True)
+        if count
+    )
 
 
 def _column(one: StudyColumn) -> str:
@@ -149,10 +170,12 @@ def _leaves(study: Study, words: Words) -> tuple[str, ...]:
 
 def _seen(study: Study, roster: Roster | None) -> tuple[str, ...]:
     d, shown = study.feature_count, shown_directions(study, roster)
-    whole = "the whole total of X'X and X'y" if shown >= d else f"the total X'y and X'X in {shown} of {d} directions"
+    whole = ", and the whole total of X'X and X'y" if d else ""
+    if shown < d:
+        whole = f", and the total X'y and X'X in {shown} of {d} directions"
     key = f", key {study.server_key[:16]}..." if study.server_key else ""
     return (
-        f"the server{key}: these totals, and {whole}; no device's own part of them",
+        f"the server{key}: these totals{whole}; no device's own part of them",
         f"the server together with up to {study.colluders} device(s): the same, and what those devices know",
         "other devices: nothing but sums of pads, and the model if the server gives it to them",
     )
@@ -195,8 +218,8 @@ def absences(study: Study, roster: Roster) -> str:
     )
 
 
-def _design(study: Study, rows: Snapshot, design: Sequence[DesignCheck]) -> tuple[str, ...]:
-    leverage = largest_leverage(study, rows)
+def _design(study: Study, rows: Snapshot) -> tuple[str, ...]:
+    design, leverage = check_design(study, rows), largest_leverage(study, rows)
     few = sorted(design, key=lambda one: (one.differs < study.smallest_cell, one.leverage), reverse=True)
     lines = [
         f"{one.name}: {one.differs} rows differ from the commonest value; one row has {one.leverage:.0%} of its spread"
@@ -232,9 +255,10 @@ def _unprotected(study: Study, words: Words) -> tuple[str, ...]:
     lines += [f"{name}: {shows}" for name, (_, shows) in words.items()]
     if isinstance(study.target, ClassTarget) or any(isinstance(one.column, CategoryColumn) for one in study.columns):
         lines.append(
-            f"levels with fewer than {study.smallest_cell} rows in all, or on fewer than {study.colluders + 2} devices,"
-            " are merged by the server; one that lies merges nothing, and then reads the patient of a level with one"
-            " patient, and the sums of the one site where a column varies"
+            f"levels on fewer than {study.colluders + 2} devices are merged into other by the server (the first level"
+            " that is left is the one that others are compared with); one that lies merges nothing, and reads the sums"
+            " of the one site that has a level, or where a column varies, over at least"
+            f" {study.smallest_cell} of its rows"
         )
     return tuple(lines)
 

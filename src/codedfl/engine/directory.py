@@ -168,6 +168,8 @@ class Directory:
             try:
                 self._meet(node, hello, reply)
             except MessageRefused as error:
+                if not self.closed:  # else it is only late
+                    self._declined.add(called)
                 log.error("%s cannot take part: %s", called, one_line(error))
                 (dismissal,) = self._post.push([(node, Dismissal(str(error)))])
                 if dismissal is not None:

@@ -25,7 +25,7 @@ from codedfl.data.preprocessing import DEFAULT_CLIP, Moments, Preprocessing
 from codedfl.data.problem import Problem
 from codedfl.data.recipe import ClippedWarning, Recipe
 from codedfl.errors import InvalidInput
-from codedfl.estimators.training_rows import TrainingRows, device_ids, repeated, rows_by_id
+from codedfl.estimators.training_rows import TrainingRows, dealt_by_value, device_ids, repeated, rows_by_id
 from codedfl.exact.fixed_point import FixedPoint
 from codedfl.privacy.budget import Budget
 from codedfl.protocol.schemes.descriptor import CodedScheme
@@ -172,18 +172,12 @@ class RidgeBase(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
             X, y, ids = X[chosen], y[chosen], None if ids is None else ids[chosen]
         if len(X) < 2:
             raise InvalidInput(f"X must have at least 2 samples, one for each of two devices, got {len(X)} sample")
-        parts = self._dealt(X, y) if ids is None else rows_by_id(ids)
+        if ids is None and self.n_devices < 2:
+            raise InvalidInput(f"n_devices must be at least 2, to hide one's data in the sum, got {self.n_devices}")
+        parts = dealt_by_value(X, y, self.n_devices) if ids is None else rows_by_id(ids)
         scheme = self._scheme(len(parts))
         scheme.check(len(parts))
         return TrainingRows(X, y, parts, weights, scheme.exposure(len(parts)).colluders)
-
-    def _dealt(self, X: Floats, y: NDArray[Any]) -> dict[str, NDArray[np.int64]]:
-        """Rows dealt out in the order of their values, so that the model does not depend on the order of the rows."""
-        if self.n_devices < 2:
-            raise InvalidInput(f"n_devices must be at least 2, to hide one's data in the sum, got {self.n_devices}")
-        order = np.lexsort((y, *X.T))
-        dealt = np.array_split(order, min(self.n_devices, len(X)))
-        return {f"device-{i}": part for i, part in enumerate(dealt)}
 
     def _scheme(self, n_devices: int) -> CodedScheme:
         if isinstance(self.scheme, str):

@@ -80,6 +80,12 @@ def repeated(weights: Floats) -> tuple[NDArray[np.int64], Floats | None]:
     return chosen, weights[chosen]
 
 
+def dealt_by_value(X: Floats, y: NDArray[Any], n_devices: int) -> dict[str, NDArray[np.int64]]:
+    """Rows dealt out in the order of their values, so that the model does not depend on the order of the rows."""
+    dealt = np.array_split(np.lexsort((y, *X.T)), min(n_devices, len(X)))
+    return {f"device-{i}": part for i, part in enumerate(dealt)}
+
+
 def device_ids(X: Floats, device: ArrayLike) -> NDArray[Any]:
     """Who holds each row, checked."""
     ids = column_or_1d(device)

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.roster import load_roster
-from codedfl.contract.snapshot import take_snapshot
+from codedfl.contract.small_cells import own_rows
 from codedfl.contract.study import Study
 from codedfl.data.tables import RawTable
 from codedfl.engine.keys import DEVICE_KEY
@@ -100,9 +100,12 @@ def _time(text: str) -> datetime | None:
 
 
 def _disk(membership: Membership) -> str:
-    probe = make_private_folder(membership.folder) / "ready"
-    write_private(probe, [b"?"])
-    probe.unlink()
+    try:
+        probe = make_private_folder(membership.folder) / "ready"
+        write_private(probe, [b"?"])
+        probe.unlink()
+    except OSError as error:
+        raise InvalidInput(f"the disk must be writable and have room, got {error}") from None
     found = os.statvfs(membership.folder)
     room = found.f_bavail * found.f_frsize
     if room < _LEAST_ROOM:
@@ -127,7 +130,10 @@ def _rows(study: Study, membership: Membership, folder: DeviceFolder, table: Raw
     if table is None:
         return f"{len(frozen)} frozen when the study was approved (--table compares them with a table)"
     study.load_features()
-    if take_snapshot(study, table, folder.rows_key()).encode() != frozen.encode():
+    with folder.ledger(with_rows=True) as ledger:
+        now = own_rows(study, table, folder.rows_key(), ledger.exact_rows()).tags
+        same = now.same_as(ledger.rows[study.digest()])
+    if not same:
         raise InvalidInput(
             f"{table.name} must have the {len(frozen)} rows that were frozen when the study was approved, got others:"
             " newer rows are for a new edition of the study"

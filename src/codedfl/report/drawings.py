@@ -51,18 +51,21 @@ class Chart:
             f'<circle cx="{self._x(a):.1f}" cy="{self._y(b):.1f}" r="3.5"/>' for a, b in zip(x, y, strict=True)
         ]
 
-    def curve(self, x: Sequence[float], y: Sequence[float], kind: str = "curve") -> None:
-        """A line through points; ``kind`` is a class of the page's style."""
+    def curve(self, x: Sequence[float], y: Sequence[float], kind: str = "curve", name: str = "") -> None:
+        """A line through points; ``kind`` is a class of the page's style, ``name`` stands at its end."""
         path = " ".join(f"{self._x(a):.1f},{self._y(b):.1f}" for a, b in zip(x, y, strict=True))
         self._parts.append(f'<polyline class="{kind}" points="{path}"/>')
+        if name:
+            at = f'x="{self._x(x[-1]):.1f}" y="{self._y(y[-1]) - 6:.1f}" text-anchor="end"'
+            self._parts.append(f'<text class="name" {at}>{escape(name)}</text>')
 
-    def steps(self, x: Sequence[float], y: Sequence[float], kind: str = "curve") -> None:
+    def steps(self, x: Sequence[float], y: Sequence[float], kind: str = "curve", name: str = "") -> None:
         """A curve that keeps its height until the next point, as survival does."""
         xs, ys = [x[0]], [y[0]]
         for a, b in zip(x[1:], y[1:], strict=True):
             xs += [a, a]
             ys += [ys[-1], b]
-        self.curve(xs, ys, kind)
+        self.curve(xs, ys, kind, name)
 
     def svg(self) -> str:
         """With axes and their names."""

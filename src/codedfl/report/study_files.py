@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from codedfl.analyses import StudyFindings
+from codedfl.analyses import StudyFindings, TableOneFinding
 from codedfl.analyses.driving import TOTAL_FILE, findings_json, total_json
 from codedfl.analyses.inference import WIDTH
 from codedfl.analyses.study_analysis import CLIPPED
@@ -25,7 +25,7 @@ from codedfl.typing import Unchecked
 from codedfl.version import __version__
 
 MODEL_FILE, RESULT_FILE, SUMMARY_FILE, RESULT_PAGE = "model.safetensors", "result.json", "summary.txt", "result.html"
-COEFFICIENTS_FILE, COVARIANCE_FILE = "coefficients.csv", "covariance.csv"
+COEFFICIENTS_FILE, COVARIANCE_FILE, TABLE_FILE = "coefficients.csv", "covariance.csv", "table-1.csv"
 OWN_MODEL = "study"  # what tables call the study's own model
 _SHOWN = ("What leaves this machine?", "Who sees what?", "What is not protected?")
 _KEYS = ("coefficient", "standard_error", "statistic", "p", "low", "high")
@@ -36,7 +36,8 @@ def write_results(folder: Path, study: Study, findings: StudyFindings, owners: M
 
     owners: whose rows are in which total.
     """
-    findings.model.save(folder / MODEL_FILE)
+    if findings.model is not None:
+        findings.model.save(folder / MODEL_FILE)
     result = result_json(study, findings, owners)
     files = {
         RESULT_FILE: json.dumps(result, indent=1, allow_nan=False) + "\n",
@@ -45,6 +46,9 @@ def write_results(folder: Path, study: Study, findings: StudyFindings, owners: M
         COVARIANCE_FILE: covariance_csv(result),
         RESULT_PAGE: study_page(result),
     }
+    for one in findings.models:
+        if isinstance(one, TableOneFinding):
+            files[TABLE_FILE] = one.csv()
     if findings.total:
         files[TOTAL_FILE] = json.dumps(total_json(study, findings)) + "\n"
     for name, text in files.items():

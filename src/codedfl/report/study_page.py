@@ -96,6 +96,8 @@ def _model(model: Unchecked) -> str:
         if found.get("references"):
             levels = "; ".join(f"{column} = {level}" for column, level in found["references"].items())
             parts.append(f'<p class="soft">Compared with the reference level of each category: {escape(levels)}.</p>')
+    if model.get("curves"):
+        parts.append(_survival(model))
     parts += [f"<p>{escape(model['name'])}: none, {escape(model[why])}</p>" for why in _WHY if model.get(why)]
     return "\n".join(parts)
 
@@ -131,6 +133,18 @@ _CELLS = ("", "", ' class="less"', ' class="less"', ' data-name="p"', "")
 def _table(heads: Sequence[str], body: Sequence[str], kind: str = "") -> str:
     head = "".join(f'<th scope="col">{escape(one)}</th>' for one in heads)
     return f'<table class="{kind}"><thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table>'
+
+
+def _survival(model: Unchecked) -> str:
+    """Kaplan and Meier's curves of all groups, each from 1 at time 0, and the test that they are one."""
+    test, kinds = model["log_rank"], ("curve", "other", "even")
+    last = max(row["time"] for one in model["curves"] for row in one["curve"])
+    chart = Chart("time", "share without the event", (0.0, last), (0.0, 1.0))
+    for place, one in enumerate(model["curves"]):
+        times, shares = ([row[key] for row in one["curve"]] for key in ("time", "share"))
+        chart.steps([0.0, *times], [1.0, *shares], kinds[place % 3], str(one["group"]))
+    about = f"log-rank test: chi² {test['chi_squared']:.4g} on {test['freedom']}, p {test['p']:.3g}"
+    return f"<h2>{escape(model['name'])}: survival</h2><p>{about}</p>" + _figures([("Kaplan and Meier", chart)])
 
 
 # -- the score

@@ -27,12 +27,12 @@ from codedfl.version import __version__
 EVENTS_FILE = "events.jsonl"
 EVENTS_FORMAT = "codedfl-events-1"
 
-Clock = Literal["wall", "virtual"]
+Clock = Literal["wall", "virtual", "order"]
 
 
 @dataclass(frozen=True)
 class Opened(Event):
-    """The first line. ``clock``: wall is seconds since 1970, virtual is seconds since the run began."""
+    """The first line. ``clock``: wall is seconds since 1970, virtual since the run began; order has no real seconds."""
 
     event: ClassVar[str] = "journal"
     clock: Clock

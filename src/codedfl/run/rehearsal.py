@@ -29,7 +29,7 @@ from codedfl.data.tables import ENDINGS, RawTable, read_file, table_files
 from codedfl.errors import InvalidInput, NotEnoughDevices
 from codedfl.protocol import Device, Server
 from codedfl.protocol.schemes.role_keys import RoleKeys
-from codedfl.run.event_log import Begun, begun
+from codedfl.run.event_log import Begun, Clock, begun
 from codedfl.run.virtual_time import AlikeDevices, MakeTiming, RunShape, run_in_virtual_time
 from codedfl.run.virtual_watch import VirtualWatch
 from codedfl.solve.whole_total import TakesTotal
@@ -169,7 +169,8 @@ def rehearse(
     absent = sorted(set(rehearsed.roster.owners) - set(rehearsed.snapshots))
     if objection := too_few(study, rehearsed.roster, {*rehearsed.snapshots, *rehearsed.roster.helpers}):
         raise NotEnoughDevices(f"{objection}; not taking part: {', '.join(absent)}", absent)
-    watch = None if folder is None else VirtualWatch(folder, begun_study(study, len(rehearsed.snapshots)))
+    clock: Clock = "order" if timing is AlikeDevices else "virtual"
+    watch = None if folder is None else VirtualWatch(folder, begun_study(study, len(rehearsed.snapshots)), clock)
     with watch or nullcontext():
         findings = drive(study, lambda ask: rehearsed.answer(ask, timing, rng, on_epoch, gone, watch))
     return Rehearsal(findings, rehearsed.seconds, rehearsed.epochs)

@@ -17,18 +17,28 @@ from codedfl.protocol.events import (
     Event,
     PhaseBegun,
 )
-from codedfl.run.event_log import EVENTS_FILE, Begun, Connected, EpochScored, EventLog, Finished, StageBegun, Uploaded
+from codedfl.run.event_log import (
+    EVENTS_FILE,
+    Begun,
+    Clock,
+    Connected,
+    EpochScored,
+    EventLog,
+    Finished,
+    StageBegun,
+    Uploaded,
+)
 
 
 class VirtualWatch:
     """Writes the event log of one simulated run into a folder, in place of an older one.
 
-    Used as a context, it says at the end how the run ended.
+    Used as a context, it says at the end how the run ended. clock: whose seconds they are (``Opened``).
     """
 
-    def __init__(self, folder: Path, what: Begun) -> None:
+    def __init__(self, folder: Path, what: Begun, clock: Clock = "virtual") -> None:
         self.failure: OSError | None = None  # why the log ends early: a run is not worth less for that
-        self._log = EventLog(folder / EVENTS_FILE, "virtual", 0.0, anew=True)
+        self._log = EventLog(folder / EVENTS_FILE, clock, 0.0, anew=True)
         self._received = 0
         self._sent = 0
         self._counts_epochs = True

@@ -1,8 +1,10 @@
 """Statistics: what a device adds up over its rows. One file per statistic; analyses ask for their totals."""
 
 from codedfl.statistics.cells import Cells
+from codedfl.statistics.contingency import Contingency
 from codedfl.statistics.crosstable import Crosstable
 from codedfl.statistics.gram import Gram
+from codedfl.statistics.histogram import Histogram
 from codedfl.statistics.newton import Newton
 from codedfl.statistics.products import Products
 from codedfl.statistics.robust import Robust
@@ -16,18 +18,23 @@ from codedfl.statistics.statistic import (
     statistic_of,
     words_of,
 )
+from codedfl.statistics.survival import Ends, Survival
 
 __all__ = [
     "STATISTICS",
     "Ask",
     "Cells",
+    "Contingency",
     "Crosstable",
+    "Ends",
     "Gram",
+    "Histogram",
     "Newton",
     "Products",
     "Robust",
     "Score",
     "Statistic",
+    "Survival",
     "contribution",
     "register_statistic",
     "statistic_of",

@@ -43,8 +43,8 @@ class Statistic(ABC):
     Examples
     --------
     >>> from codedfl.statistics import STATISTICS
-    >>> sorted(STATISTICS)
-    ['cells', 'crosstable', 'gram', 'newton', 'products', 'robust', 'score']
+    >>> {"cells", "gram", "histogram"} <= set(STATISTICS)
+    True
     """
 
     name: ClassVar[str]

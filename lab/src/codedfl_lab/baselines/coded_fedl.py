@@ -40,7 +40,7 @@ from codedfl_lab.costs.times import (
     sharing,
 )
 from codedfl_lab.fleet.fleet import Fleet
-from codedfl_lab.fleet.latency import Bulk, crypto_macs, upload_times
+from codedfl_lab.fleet.latency import Bulk, seal_macs, upload_times
 
 _FLOAT32_ROUNDING = 1e-5  # of sums of float32 products, as part of the mean diagonal: what is smaller may be rounding
 
@@ -143,7 +143,7 @@ def parity_upload(scheme: CodedFedL, shape: WorkShape, at: Conditions, draws: in
     the slowest, which is "per-message" here, and takes mean times for the coded scheme (docs/methods.md).
     """
     bits = scheme.parity_bits(shape)
-    macs = crypto_macs(at.fleet, sealed_bits=bits)
+    macs = seal_macs(at.fleet, bits)
     bulk = Bulk(bits, at.sharing, macs_to_send=macs, chunk_bits=at.chunk_bits)
     uploaded = upload_times(at.times, bulk, draws, rng)
     return Sharing(uploaded.max(axis=1), uploaded)

@@ -32,7 +32,7 @@ from codedfl_lab.costs.times import (
     models,
 )
 from codedfl_lab.fleet.fleet import Fleet
-from codedfl_lab.fleet.latency import crypto_macs
+from codedfl_lab.fleet.latency import seal_macs
 
 
 class ShowsGradients(Scheme):
@@ -116,7 +116,7 @@ def full_batch_load(_scheme: ConventionalFullBatch, shape: WorkShape, fleet: Fle
     """d^2 c MACs in float32, as in the coded schemes."""
     numbers = shape.model_numbers
     bits = numbers * FLOAT_BITS
-    macs = shape.n_features * numbers + crypto_macs(fleet, sealed_bits=bits)
+    macs = shape.n_features * numbers + seal_macs(fleet, bits)
     return EpochLoad(macs, bits, bits, Quorum.all_but(fleet.n_devices))
 
 
@@ -138,5 +138,5 @@ def mini_batch_descent(
 def mini_batch_load(shape: WorkShape, fleet: Fleet, quorum: Quorum) -> EpochLoad:
     """One mini-batch in float32, the model down and the gradient up."""
     numbers = shape.model_numbers
-    macs = 2 * (shape.samples / MINI_BATCHES) * numbers + crypto_macs(fleet, sealed_bits=numbers * FLOAT_BITS)
+    macs = 2 * (shape.samples / MINI_BATCHES) * numbers + seal_macs(fleet, numbers * FLOAT_BITS)
     return EpochLoad(macs, numbers * FLOAT_BITS, numbers * FLOAT_BITS, quorum)

@@ -22,7 +22,7 @@ from codedfl_lab.comparing import paper
 from codedfl_lab.comparing.paper import EXPERIMENTS
 from codedfl_lab.comparing.results import Claim, Goal, Results, Took
 from codedfl_lab.report.arithmetic_page import arithmetic_headline, arithmetic_table, write_arithmetic_report
-from codedfl_lab.report.beyond_page import GOALS, goal_words, goals_of, price_words
+from codedfl_lab.report.beyond_page import GOALS, goal_words, price_words
 from codedfl_lab.report.files import write_beyond_report, write_report
 from codedfl_lab.report.html import headline
 from codedfl_lab.report.noise_page import HEADINGS, noise_cells, write_noise_report
@@ -149,9 +149,8 @@ def _show(screen: Screen, results: Found, folder: Path) -> None:
             whole = [row for row in results.schemes if row.dataset == name and not row.chunked]
             screen.show(comparison_table(whole, experiment.headline_target, title=experiment.dataset))
             screen.say()
-        _show_goals(screen, goals_of(results))
-        others = [claim for claim in results.claims if not isinstance(claim, Goal)]
-        _show_claims(screen, others, "What it rests on:")
+        _show_goals(screen, results.goals)
+        _show_claims(screen, results.claims, "What it rests on:")
     else:
         write_report(folder, results)
         target = results.targets[-1]

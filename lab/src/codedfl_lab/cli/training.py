@@ -61,6 +61,11 @@ class Training:
         return score_name(self.problem.task)
 
     @property
+    def _tested(self) -> bool:
+        """Whether there is a score: R^2 is not defined where the target of the test rows is the same everywhere."""
+        return self.problem.task == "classification" or len(np.unique(self.problem.y_test)) > 1
+
+    @property
     def protection(self) -> str:
         return self.scheme.exposure(self.problem.n_devices).words
 
@@ -142,12 +147,13 @@ class Training:
         if self.model is None:
             return None
         problem = self.problem
-        record = {**about, "protection": self.protection, "epochs": self.epochs[-1], "score": self.scores[-1]}
+        tested, best = self._tested, int(np.argmax(self.scores))
+        final = self.scores[-1] if tested else None
+        record = {**about, "protection": self.protection, "epochs": self.epochs[-1], "score": final}
         model_file, trace_file = folder / MODEL_FILE, folder / TRACE_FILE
         TrainedModel.of(problem, self.model, **record).save(model_file)
         columns = (self.epochs, self.seconds, self.scores)
         write_bytes(trace_file, csv_bytes(("epoch", "seconds", "score"), zip(*columns, strict=True)))
-        best = int(np.argmax(self.scores))
         return {
             "command": "train",
             **problem.provenance,
@@ -158,8 +164,8 @@ class Training:
             "n_features": problem.n_features,
             "n_outputs": problem.n_outputs,
             "score_name": self.score_name,
-            "best_score": self.scores[best],
-            "best_epoch": self.epochs[best],
+            "best_score": self.scores[best] if tested else None,
+            "best_epoch": self.epochs[best] if tested else None,
             "target": self.options.target,
             "fleet": self.fleet.name,
             "virtual_seconds": self.seconds[-1],
@@ -177,7 +183,9 @@ class Training:
         if highest > final:
             at = self.epochs[self.scores.index(highest)]
             score += f" (best: {score_text(highest, self.score_name)} after {at})"
-        if self.options.target is not None and final < self.options.target:
+        if not self._tested:
+            score = "not known: the rows to test on all have the same target"
+        elif self.options.target is not None and final < self.options.target:
             score += f"; the target {score_text(self.options.target, self.score_name)} was not reached"
         self.screen.say()
         shortened = f"{self.shortened} training rows were longer than the noise is made for"

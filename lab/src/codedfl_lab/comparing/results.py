@@ -260,23 +260,26 @@ class AtPrice:
 
 
 @dataclass(frozen=True)
-class Goal(Claim):
-    """How many times faster a scheme is than a rival, and is to be.
+class Goal:
+    """How many times faster a scheme is than a rival, and is to be in the median over seeds.
 
+    dataset: the name of the data.
     scheme: the one that is to be faster.
     solver: its solver.
     rival: the scheme it is compared with.
     rival_solver: the rival's solver.
-    goal: how many times faster it is to be in the median over seeds; None where it is only shown.
+    goal: how many times faster it is to be; None where it is only shown.
     z: colluders that the scheme bears; None where it has no such parameter.
     devices: the size of the fleet, which has the mix of the paper's.
-    features: what both train on: "rbf" is the paper's 2000 random features.
+    features: what it trains on: "rbf" is the paper's 2000 random features.
     rival_features: the same of the rival.
+    verdict: "holds" where the headline's median reaches the goal, else "fails"; "not judged" without a goal.
     label: the scheme's parameters in words: the fastest of a few variants at the headline's price.
     time_s: median seconds to the target.
     prices: how many times faster at each price; the headline's first.
     """
 
+    dataset: str
     scheme: str
     solver: str
     rival: str
@@ -286,14 +289,10 @@ class Goal(Claim):
     devices: int = 25
     features: str = "rbf"
     rival_features: str = "rbf"
+    verdict: Verdict = "not judged"
     label: str = ""
     time_s: float | None = None
     prices: tuple[AtPrice, ...] = ()
-
-    @property
-    def speedup(self) -> float | None:
-        """At the headline's price."""
-        return self.prices[0].speedup if self.prices else None
 
 
 @dataclass(frozen=True)
@@ -413,6 +412,7 @@ class Results(Written):
     shuffled: the rows with data spread over the devices at random.
     sensitivity: the rows at other prices of pads and sealing.
     claims: what was claimed, and whether it holds.
+    goals: how fast ours was to be, and is.
     scaling: fleets of other sizes.
     peers: secure schemes of other authors.
     notes: what a reader should know beside the numbers.
@@ -439,7 +439,8 @@ class Results(Written):
     paper: PaperValue | None = None
     shuffled: tuple[SchemeResult, ...] = ()
     sensitivity: tuple[Sensitivity, ...] = ()
-    claims: tuple[Claim | Goal, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    goals: tuple[Goal, ...] = ()
     scaling: tuple[AtSize, ...] = ()
     peers: tuple[AtSize, ...] = ()
     notes: tuple[str, ...] = ()

@@ -11,7 +11,6 @@ multiplies and answers as many rows.
 from __future__ import annotations
 
 from functools import singledispatch
-from typing import NamedTuple
 
 import numpy as np
 
@@ -32,7 +31,7 @@ from codedfl_lab.costs.times import (
     sharing,
 )
 from codedfl_lab.fleet.fleet import EXCHANGE_MACS, SIGNING, VERIFICATION_MACS, Fleet
-from codedfl_lab.fleet.latency import Bulk, crypto_macs, planes_of, ring_macs, sharing_times, upload_times
+from codedfl_lab.fleet.latency import Bulk, pad_macs, planes_of, ring_macs, seal_macs, sharing_times, upload_times
 
 
 @epoch_load.register(CodedScheme)
@@ -47,11 +46,11 @@ def coded_load(scheme: CodedScheme, shape: WorkShape, fleet: Fleet) -> EpochLoad
     if scheme.reveals_gram:
         bits = held_numbers(scheme, shape, fleet.n_devices) * shape.number_bits
         masks *= shape.bulk_numbers / shape.model_numbers
-        return EpochLoad(crypto_macs(fleet, sealed_bits=bits) + masks, 0, bits, quorum)
+        return EpochLoad(seal_macs(fleet, bits) + masks, 0, bits, quorum)
     answer = rows_held(scheme, shape, fleet.n_devices) * shape.n_outputs
     bits = answer * shape.number_bits
     product = ring_macs(shape.n_features * answer, shape.work_bits)
-    return EpochLoad(product + crypto_macs(fleet, sealed_bits=bits) + masks, shape.model_bits, bits, quorum)
+    return EpochLoad(product + seal_macs(fleet, bits) + masks, shape.model_bits, bits, quorum)
 
 
 def rows_held(scheme: Scheme, shape: WorkShape, n_devices: int) -> Floats:
@@ -80,7 +79,7 @@ def stream_macs(scheme: GradientCoded, shape: WorkShape, fleet: Fleet) -> float:
     device answered for and one of each one's successor, who belongs to another group where there are groups.
     """
     streams = min(scheme.alpha + 1 if scheme.groups == 1 else 2 * scheme.alpha, fleet.n_devices)
-    return streams * (crypto_macs(fleet, pad_bits=shape.model_bits) + ring_macs(shape.model_numbers, shape.work_bits))
+    return streams * (pad_macs(fleet, shape.model_bits) + ring_macs(shape.model_numbers, shape.work_bits))
 
 
 def pads_expanded(scheme: CodedScheme, n_devices: int) -> int:
@@ -112,7 +111,7 @@ def _padded_costs(scheme: CodedPadded, shape: WorkShape, at: Conditions) -> dict
 def macs_of_pad(scheme: Scheme, shape: WorkShape, at: Conditions) -> Floats:
     """By position: to expand what a device holds of another's pad, and add it."""
     numbers = held_numbers(scheme, shape, at.fleet.n_devices)
-    return crypto_macs(at.fleet, pad_bits=numbers * shape.number_bits) + ring_macs(numbers, shape.work_bits)
+    return pad_macs(at.fleet, numbers * shape.number_bits) + ring_macs(numbers, shape.work_bits)
 
 
 def own_pad_macs(scheme: Scheme, shape: WorkShape, at: Conditions) -> float:
@@ -120,31 +119,24 @@ def own_pad_macs(scheme: Scheme, shape: WorkShape, at: Conditions) -> float:
     if not at.own_pads_charged:
         return 0.0
     seeds = scheme.colluders + 1 if isinstance(scheme, RoleKeyed) else 1
-    return seeds * (crypto_macs(at.fleet, pad_bits=shape.bulk_bits) + ring_macs(shape.bulk_numbers, shape.work_bits))
+    return seeds * (pad_macs(at.fleet, shape.bulk_bits) + ring_macs(shape.bulk_numbers, shape.work_bits))
 
 
-class PublicKeyWork(NamedTuple):
-    """MACs of public-key operations: before a device's seeds leave, and before it answers."""
+def public_key_macs(scheme: CodedScheme, at: Conditions) -> tuple[float, float]:
+    """MACs before a device's seeds leave, and before it answers.
 
-    owner: float
-    holder: float
-
-    @classmethod
-    def of(cls, scheme: CodedScheme, at: Conditions) -> PublicKeyWork:
-        """Everybody's signed join first, and an envelope to every role or to every device that answers for it.
-
-        Then everybody's envelope is opened; with roles, half of the devices have signed the list.
-        """
-        if not at.public_keys_charged:
-            return cls(0.0, 0.0)
-        count = at.fleet.n_devices
-        roles = isinstance(scheme, RoleKeyed)
-        others = pads_expanded(scheme, count)
-        sealed = scheme.colluders + 1 if isinstance(scheme, RoleKeyed) else others
-        return cls(
-            count * VERIFICATION_MACS + sealed * EXCHANGE_MACS,
-            others * EXCHANGE_MACS + (count / 2 * VERIFICATION_MACS if roles else 0.0),
-        )
+    First everybody's signed join, and an envelope to every role or to every device that answers for it; then the
+    envelopes of those whose pads it expands, and with roles the signatures of the list, by half of the devices.
+    """
+    if not at.public_keys_charged:
+        return 0.0, 0.0
+    count = at.fleet.n_devices
+    sealed = opened = pads_expanded(scheme, count)
+    signers = 0.0
+    if isinstance(scheme, RoleKeyed):
+        sealed, signers = scheme.colluders + 1, count / 2
+    before = count * VERIFICATION_MACS + sealed * EXCHANGE_MACS
+    return before, signers * VERIFICATION_MACS + opened * EXCHANGE_MACS
 
 
 @sharing.register(CodedScheme)
@@ -159,18 +151,18 @@ def coded_sharing(
     """
     shape = shape.on_ring_of(scheme)
     n_devices, empty = at.fleet.n_devices, at.times.mean_transfer_times
-    keys = PublicKeyWork.of(scheme, at)
+    keys_before, keys_after = public_key_macs(scheme, at)
     signed = isinstance(scheme, RoleKeyed) and scheme.colluders > 0
-    closing = crypto_macs(at.fleet, sealed_bits=shape.bulk_bits) * (SIGNING if signed else 1.0)
+    closing = seal_macs(at.fleet, shape.bulk_bits) * (SIGNING if signed else 1.0)
     work = closing + own_pad_macs(scheme, shape, at)
     bulk = Bulk(shape.bulk_bits, at.sharing, macs_to_send=work, chunk_bits=at.chunk_bits)
     asked = empty(0, "down")
     uploaded = asked + upload_times(at.times, bulk, draws, rng)
     pads = pads_expanded(scheme, n_devices) * macs_of_pad(scheme, shape, at)
-    expanding = at.times.compute_times(pads + keys.holder, draws, rng)
+    expanding = at.times.compute_times(pads + keys_after, draws, rng)
     seeds_up = asked + empty(0, "up")
-    if keys.owner:
-        seeds_up = seeds_up + at.times.compute_times(keys.owner, draws, rng)
+    if keys_before:
+        seeds_up = seeds_up + at.times.compute_times(keys_before, draws, rng)
     expanded = seeds_up.max(axis=-1, keepdims=True) + empty(0, "down") + expanding
     agreeing = 2 * float(np.median(empty(0, "down") + empty(0, "up"))) if isinstance(scheme, RoleKeyed) else 0.0
     begun = np.maximum(uploaded.max(axis=1), scheme.quorum(n_devices).time(expanded)) + agreeing
@@ -188,16 +180,16 @@ def padded_sharing(
     32 bytes do not.
     """
     fleet, bits = at.fleet, shape.bulk_bits
-    shares, keys = scheme.alpha - 1, PublicKeyWork.of(scheme, at)
+    shares, (keys_before, keys_after) = scheme.alpha - 1, public_key_macs(scheme, at)
     one_sum = ring_macs(shape.bulk_numbers, shape.work_bits)
-    sealing = crypto_macs(fleet, sealed_bits=bits if shares else 0)
+    sealing = seal_macs(fleet, bits if shares else 0)
     bulk = Bulk(
         bits,
         at.sharing,
         recipients=shares,
         groups=scheme.groups,
-        macs_to_send=sealing + own_pad_macs(scheme, shape, at) + keys.owner,
-        macs_to_receive=shares * (crypto_macs(fleet, sealed_bits=bits) + one_sum) + keys.holder,
+        macs_to_send=sealing + own_pad_macs(scheme, shape, at) + keys_before,
+        macs_to_receive=shares * (seal_macs(fleet, bits) + one_sum) + keys_after,
         chunk_bits=at.chunk_bits,
     )
     ready = at.times.mean_transfer_times(0, "down") + sharing_times(at.times, bulk, draws, rng)

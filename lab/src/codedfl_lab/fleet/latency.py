@@ -12,7 +12,7 @@ computing is not counted here.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeVar, get_args, overload
+from typing import Any, Literal, Protocol, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -50,7 +50,7 @@ class Bulk:
     bits: of one upload; d(d+1)/2 + d c numbers in the paper.
     recipients: how many others get it, alpha - 1 in the paper; 0 where the central server keeps it.
     groups: recipients are in the device's own group, and every ``groups``-th device is of one.
-    macs_to_send, macs_to_receive: padding and sealing; opening (:func:`crypto_macs`).
+    macs_to_send, macs_to_receive: padding and sealing; opening (:func:`pad_macs`, :func:`seal_macs`).
     """
 
     bits: float
@@ -267,19 +267,18 @@ def ring_macs(macs: Amount, number_bits: int) -> Amount:
     return macs * number_bits / RATED_BITS
 
 
-@overload
-def crypto_macs(fleet: Fleet, *, pad_bits: float = 0, sealed_bits: float = 0) -> float: ...
-@overload
-def crypto_macs(fleet: Fleet, *, pad_bits: Floats) -> Floats: ...
-@overload
-def crypto_macs(fleet: Fleet, *, sealed_bits: Floats) -> Floats: ...
-def crypto_macs(fleet: Fleet, *, pad_bits: float | Floats = 0, sealed_bits: float | Floats = 0) -> float | Floats:
-    """MACs charged for expanding pads of ``pad_bits`` and for sealing or opening ``sealed_bits``.
+def pad_macs(fleet: Fleet, bits: Amount) -> Amount:
+    """MACs charged for expanding pads of ``bits``.
 
     The fleet's factors are per number of ``RATED_BITS``; ciphers go by the byte, so a float of 32 bits costs two
     thirds of one and a number of three primes one and a half.
     """
-    return (pad_bits * fleet.pad_macs_per_number + sealed_bits * fleet.seal_macs_per_number) / RATED_BITS
+    return bits * fleet.pad_macs_per_number / RATED_BITS
+
+
+def seal_macs(fleet: Fleet, bits: Amount) -> Amount:
+    """The same for sealing or opening."""
+    return bits * fleet.seal_macs_per_number / RATED_BITS
 
 
 def upload_times(latency: LatencyModel, bulk: Bulk, draws: int, rng: np.random.Generator) -> Seconds:

@@ -52,10 +52,11 @@ def beyond_page(results: Results, accuracy: Mapping[str, str], scaling: str | No
         (
             web.quick_note(results),
             *(web.paragraph(_remarks(results, name), "soft") for name in _datasets(results)),
-            _goals_section(goals_of(results)),
+            _goals_section(results.goals),
             *(_dataset_section(results, name, target_of[name], svg) for name, svg in accuracy.items()),
             "" if scaling is None else _scaling_section(results, scaling),
             _peers_section(results.peers) if results.peers else "",
+            web.section("What it rests on", web.claims_table(results.claims)) if results.claims else "",
             web.section("Notes", web.definitions(notes_of(results, judged, "the target"))),
             web.provenance(results),
         ),
@@ -123,29 +124,19 @@ def _best_private(methods: Mapping[tuple[str, str], SchemeResult]) -> SchemeResu
     return min(private or methods.values(), key=by_time)
 
 
-def goals_of(results: Results) -> list[Goal]:
-    """Of all claims those about times."""
-    return [claim for claim in results.claims if isinstance(claim, Goal)]
-
-
-def _goals_section(claims: Sequence[Goal]) -> str:
-    """A row per goal, a column per price; every verdict with its evidence below."""
-    if not claims:
+def _goals_section(goals: Sequence[Goal]) -> str:
+    """A row per goal, a column per price."""
+    if not goals:
         return ""
     found: web.Matrix = {}
-    for claim in claims:
-        judged = web.VERDICTS[claim.verdict] if claim.goal is not None else NOTHING
-        goal = NOTHING if claim.goal is None else f"{claim.goal:g}"
-        found[(*goal_words(claim), goal)] = {
-            ("", "verdict"): judged,
-            ("", "time"): seconds(claim.time_s),
-            **{("times faster, and its 95 % interval", price_words(one.price)): _priced(one) for one in claim.prices},
+    for one in goals:
+        found[(*goal_words(one), NOTHING if one.goal is None else f"{one.goal:g}")] = {
+            ("", "verdict"): NOTHING if one.goal is None else web.VERDICTS[one.verdict],
+            ("", "time"): seconds(one.time_s),
+            **{("times faster, and its 95 % interval", price_words(at.price)): _priced(at) for at in one.prices},
         }
     heads = ("data set", "scheme", "against", "goal")
-    judged_ones = [claim for claim in claims if claim.goal is not None]
-    holding = sum(claim.verdict == "holds" for claim in judged_ones)
-    every = web.details(f"{holding} of {len(judged_ones)} hold: each with its evidence", web.claims_table(claims))
-    return web.section("Goals", web.matrix(heads, found, GOALS, text_columns=range(3), dense=True), every)
+    return web.section("Goals", web.matrix(heads, found, GOALS, text_columns=range(3), dense=True))
 
 
 def goal_words(claim: Goal) -> tuple[str, str, str]:

@@ -81,7 +81,7 @@ class RoleDeviceSharing(DeviceSharing):
 
     def __init__(self, session: DeviceSession, own: OwnData, terms: Terms | None) -> None:
         super().__init__(session, own, terms)
-        self.role_key: RunKey | None = None  # of our role; forgotten when the seeds that it opens are summed
+        self.role_key: RunKey | None = None  # of our role; forgotten with the seeds that it opens
         self.seeds: dict[int, bytes] = {}  # seeds of our role, by owner; wiped once the first epoch is decoded
         self._commitments: dict[int, Commitments] = {}
         self._called = False  # the server wants to know whose seeds are here, all or not
@@ -176,7 +176,7 @@ class RoleDeviceSharing(DeviceSharing):
         session, agreed = self._session, self._session.agreed
         names = unpack_list(message.body, "receivers", most=agreed.n_devices + 1)
         check_types(names, (str,) * len(names), "receivers")
-        if self._role == NO_ROLE or self.ready:
+        if self._role == NO_ROLE or (self.ready and self.role_key is None):
             return
         for name in names:
             if agreed.roles[agreed.position(name)] != self._role or name == session.name:
@@ -355,7 +355,6 @@ class RoleDeviceSharing(DeviceSharing):
             self._vouched.add(owner)
         for owner in sorted(set(self.seeds) - listed):
             self._drop_seed(owner)
-        self.role_key = None
         self._finish_sums()
         self._session.send_sealed(Kind.READY, b"")
 
@@ -364,7 +363,7 @@ class RoleDeviceSharing(DeviceSharing):
     def answered(self, update: Update) -> None:
         """When a second is asked the first is decoded: then even z + 1 corrupted holders yield only the total."""
         if update.packed and self.seeds:
-            self.seeds = {}
+            self.seeds, self.role_key = {}, None
             self._session.outbox.tell(SecretsForgotten())
 
     def forget(self) -> None:

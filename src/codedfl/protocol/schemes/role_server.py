@@ -147,7 +147,7 @@ class RoleServerSharing(ServerSharing):
         take(message)
         for owner, shares in self._shares.items() if set(self.keys.signatures) - before else ():
             self._pass_on(agreed.names[owner], Shares.decode(shares), set(self.keys.signatures) - before)
-        self.keys.go_on(self.gone | self.ready, self.complaints)
+        self.keys.go_on(self.gone, self.complaints)
 
     def _awaits(self, sender: int) -> bool:
         return sender not in self.shared and not self._closed and sender in self._session.agreed.owners
@@ -336,7 +336,7 @@ class RoleServerSharing(ServerSharing):
 
     def _on_complaint(self, message: Message) -> None:
         super()._on_complaint(message)
-        self.keys.go_on(self.gone | self.ready, self.complaints)
+        self.keys.go_on(self.gone, self.complaints)
 
     def check_without_gone(self) -> None:
         self.keys.check_without(self.gone)
@@ -354,7 +354,7 @@ class RoleServerSharing(ServerSharing):
     def go_on_without_gone(self) -> None:
         """When all that have not uploaded are gone, the deadline is now."""
         if self._session.phase is Phase.SHARING:
-            self.keys.go_on(self.gone | self.ready, self.complaints)
+            self.keys.go_on(self.gone, self.complaints)
             if self.keys.told and self.unshared and set(self.unshared) <= self._names(self.gone):
                 self.close_uploads()
             self._list_if_possible()

@@ -1,0 +1,178 @@
+"""Kaplan and Meier's curves with Greenwood's errors, and the log-rank test, on a public grid of times."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codedfl.analyses.analysis import Finding, Totals, register_analysis
+from codedfl.analyses.inference import distributions
+from codedfl.contract.models import SurvivalModel
+from codedfl.data.columns import CategoryColumn
+from codedfl.errors import InvalidInput
+from codedfl.statistics.statistic import Ask
+from codedfl.statistics.survival import n_groups
+from codedfl.typing import Floats, Integers, JsonObject
+
+_NORMAL = 1.959963984540054  # standard errors on either side of a 95 % interval
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """The share of a group that is still without the event after each time.
+
+    at_risk, events: people at risk just before each time, and events in the interval that ends with it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from codedfl.analyses.survival import Curve
+    >>> found = Curve("a", np.array([30.0, 60.0]), np.array([10, 5]), np.array([2, 1]))
+    >>> found.share, found.standard_errors.round(4)
+    (array([0.8 , 0.64]), array([0.1265, 0.1753]))
+    """
+
+    group: str
+    times: Floats
+    at_risk: Integers
+    events: Integers
+
+    @property
+    def share(self) -> Floats:
+        """Kaplan and Meier's product."""
+        return np.asarray(np.cumprod(1.0 - self.events / np.maximum(self.at_risk, 1)), dtype=np.float64)
+
+    @property
+    def standard_errors(self) -> Floats:
+        """By Greenwood's formula; 0 where nobody is left."""
+        left = self.at_risk - self.events
+        terms = np.where(left > 0, self.events / np.maximum(self.at_risk * left, 1), 0.0)
+        return np.asarray(self.share * np.sqrt(np.cumsum(terms)))
+
+    def to_dict(self) -> JsonObject:
+        """For JSON."""
+        columns = (self.times, self.at_risk, self.events, self.share, self.standard_errors)
+        keys = ("time", "at_risk", "events", "share", "standard_error")
+        rows = zip(*(one.tolist() for one in columns), strict=True)
+        return {"group": self.group, "curve": [dict(zip(keys, row, strict=True)) for row in rows]}
+
+
+@dataclass(frozen=True, eq=False)
+class SurvivalFinding:
+    """A curve per group, and whether they differ.
+
+    chi_squared, freedom, p: of the log-rank test.
+
+    Examples
+    --------
+    See ``log_rank``, which makes the test.
+    """
+
+    name: str
+    curves: tuple[Curve, ...]
+    chi_squared: float
+    freedom: int
+    p: float
+
+    def to_dict(self) -> JsonObject:
+        """For JSON."""
+        test = {"chi_squared": self.chi_squared, "freedom": self.freedom, "p": self.p}
+        curves = [one.to_dict() for one in self.curves]
+        return {"name": self.name, "kind": SurvivalModel.kind, "log_rank": test, "curves": curves}
+
+    def lines(self) -> list[str]:
+        """A table per group, and the test."""
+        found = []
+        for one in self.curves:
+            found += [f"{one.group}, {int(one.at_risk[0])} rows", "      time  at risk   events    share  std err"]
+            columns = (one.times, one.at_risk, one.events, one.share, one.standard_errors)
+            for time, risk, events, share, error in zip(*columns, strict=True):
+                found.append(f"{time:>10.6g} {risk:>8d} {events:>8d} {share:>8.4f} {error:>8.4f}")
+        return [*found, f"log-rank test: chi^2 {self.chi_squared:.4f} on {self.freedom}, p {self.p:.4g}"]
+
+
+@register_analysis(SurvivalModel.kind)
+def survival(totals: Totals, model: SurvivalModel) -> Generator[Ask, Any, Finding]:
+    """Count where times end, join intervals in which few do, and ask for events in those that are left.
+
+    Examples
+    --------
+    See ``joined``, which says what is joined.
+    """
+    if clipped := totals.counts.clipped.objection(totals.study, (*model.columns, model.event)):
+        raise InvalidInput(clipped)
+    study, width = totals.final, len(model.times) + 1
+    numbers: list[int] = yield totals.ask("ends", model)
+    groups = n_groups(study, model)
+    kept = joined(np.array(numbers).reshape(groups, width), totals.study.smallest_cell)
+    if not kept.any():
+        raise InvalidInput(
+            f"times of the model {model.name!r} must leave an interval in which at least {totals.study.smallest_cell}"
+            " times of every group end, or none, got none such: take longer times, or join groups"
+        )
+    point = kept.astype(np.float64)
+    counts: list[int] = yield totals.ask("survival", model, point)
+    others, events = np.array(counts).reshape(2, groups, -1)
+    ends = others + events
+    at_risk = np.cumsum(ends[:, ::-1], axis=1)[:, ::-1]
+    (column,) = (one.column for one in study.columns if one.column.name == model.columns[0])
+    assert isinstance(column, CategoryColumn)
+    times = np.array(model.times)[kept]
+    curves = tuple(
+        Curve(level, times, at_risk[place, :-1], events[place, :-1]) for place, level in enumerate(column.levels)
+    )
+    return SurvivalFinding(model.name, curves, *log_rank(at_risk[:, :-1], events[:, :-1]))
+
+
+def joined(ends: Integers, smallest: int) -> NDArray[np.bool_]:
+    """Which times end an interval: in each of them every group has no end, or at least ``smallest``.
+
+    ends: groups x intervals, of which the last is beyond the grid. Intervals are joined with the next until they have
+    enough, and so must all that is left; curves end with the last such time.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from codedfl.analyses.survival import joined
+    >>> joined(np.array([[9, 1, 4, 2, 30], [8, 6, 0, 0, 20]]), smallest=5)
+    array([ True, False,  True, False])
+    """
+
+    def enough(counts: Integers) -> bool:
+        return bool(((counts == 0) | (counts >= smallest)).all())
+
+    width = ends.shape[1]
+    kept, begin = np.zeros(width - 1, dtype=np.bool_), 0
+    for end in range(1, width):
+        inside, left = ends[:, begin:end].sum(axis=1), ends[:, end:].sum(axis=1)
+        if inside.any() and enough(inside) and enough(left):
+            kept[end - 1], begin = True, end
+    return kept
+
+
+def log_rank(at_risk: Integers, events: Integers) -> tuple[float, int, float]:
+    """Chi^2, its degrees of freedom and p of the hypothesis that all groups have one curve.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from codedfl.analyses.survival import log_rank
+    >>> chi_squared, freedom, p = log_rank(np.array([[10, 5], [10, 9]]), np.array([[5, 2], [1, 3]]))
+    >>> round(chi_squared, 4), freedom
+    (2.5806, 1)
+    """
+    groups = len(at_risk)
+    together, all_events = at_risk.sum(axis=0), events.sum(axis=0)
+    used = together > 1
+    share = at_risk[:, used] / together[used]
+    n, d = together[used].astype(np.float64), all_events[used].astype(np.float64)
+    difference = (events[:, used] - d * share).sum(axis=1)
+    weight = d * (n - d) / (n - 1)
+    covariance = np.diag((weight * share).sum(axis=1)) - (weight * share) @ share.T
+    keep = slice(0, groups - 1)
+    found = float(difference[keep] @ np.linalg.pinv(covariance[keep, keep]) @ difference[keep])
+    return found, groups - 1, float(distributions().chi2.sf(found, groups - 1))

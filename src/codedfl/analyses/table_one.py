@@ -1,0 +1,359 @@
+"""Table 1 over all devices: what a paper begins with, and what the ranges of a real study are drafted from.
+
+Nothing is told of fewer than ``smallest_cell`` rows: few gaps are "few", rare levels are counted together, quantiles
+have enough rows on either side, means and deviations are rounded, since an exact one would tell the number of rows. A
+range is told by its order of magnitude, so that nobody's largest value is in it.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from codedfl.analyses.analysis import Finding, Totals, register_analysis
+from codedfl.analyses.cells import CellCounts, Count, is_enough, rare_levels
+from codedfl.contract.models import TableOne
+from codedfl.contract.study import Study
+from codedfl.contract.study_columns import MOST_STEPS, ClassTarget, Grid, StudyColumn
+from codedfl.data.columns import CategoryColumn
+from codedfl.statistics.histogram import Histogram, anchor_code, bin_starts
+from codedfl.statistics.statistic import Ask
+from codedfl.typing import Floats, Integers, JsonObject
+
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+FEW = "few"
+_DIGITS = 4  # of means and deviations
+_ROOM = 1.1  # times the furthest value
+_NAME, _WIDTH = 17, 79
+
+
+@dataclass(frozen=True)
+class DescribedNumber:
+    """A number column over all devices.
+
+    rows: without a gap, and missing: with one; None and "few" where fewer than a cell.
+    mean, deviation, quantiles: rounded; None where too few rows have a value.
+    range, step: a range that holds everybody's values with room, for the study to come.
+    fill: what the describing study filled gaps with. clipped: whether values lay beyond the range of that study.
+
+    Examples
+    --------
+    See ``TableOneFinding``.
+    """
+
+    name: str
+    rows: int | None
+    missing: int | str
+    mean: float | None
+    deviation: float | None
+    quantiles: tuple[float | None, ...]
+    range: tuple[float, float]
+    step: float
+    fill: float | None
+    clipped: bool = False
+
+    def to_dict(self) -> JsonObject:
+        """For JSON."""
+        quantiles = dict(zip(map(str, QUANTILES), self.quantiles, strict=True))
+        counts: JsonObject = {"name": self.name, "kind": "number", "rows": self.rows, "missing": self.missing}
+        drafted: JsonObject = {"range": list(self.range), "step": self.step, "fill": self.fill, "clipped": self.clipped}
+        return {**counts, "mean": self.mean, "deviation": self.deviation, "quantiles": quantiles, **drafted}
+
+
+@dataclass(frozen=True)
+class DescribedLevels:
+    """A category, or the classes of a target, over all devices.
+
+    levels: as the study lists them. counts: rows of each level, or of several that are rare together; None where all
+        are too few. missing, other: the levels of gaps and of unknown names.
+
+    Examples
+    --------
+    See ``TableOneFinding``.
+    """
+
+    name: str
+    levels: tuple[str, ...] | tuple[int, ...]
+    counts: tuple[tuple[str, int | None], ...]
+    missing: str | None = None
+    other: str | None = None
+
+    def to_dict(self) -> JsonObject:
+        """For JSON."""
+        counts: dict[str, int | None] = dict(self.counts)
+        levels: JsonObject = {"name": self.name, "kind": "category", "levels": list(self.levels), "counts": counts}
+        return {**levels, "missing": self.missing, "other": self.other}
+
+
+@dataclass(frozen=True)
+class TableOneFinding:
+    r"""Table 1.
+
+    rows: of all devices; left_out: rows without a target, or "few".
+    columns: in the order of the study; target: the last of them.
+    clipped: values beyond the ranges, in words.
+    protection: what a study drafted from it has in common with the one that described.
+
+    Examples
+    --------
+    >>> from codedfl.analyses.table_one import DescribedNumber, TableOneFinding
+    >>> age = DescribedNumber("age", 480, 0, 61.5, 17.1, (31, 50, 63, 74, 86), (0.0, 200.0), 1.0, None)
+    >>> print(*TableOneFinding("table 1", 480, 0, (age,), "age", "", {}).lines(), sep="\n")
+    480 rows, 0 left out without 'age'
+                            n missing      mean       sd     25 %     50 %     75 %
+    age                   480       0      61.5     17.1       50       63       74
+    """
+
+    name: str
+    rows: int
+    left_out: int | str
+    columns: tuple[DescribedNumber | DescribedLevels, ...]
+    target: str
+    clipped: str
+    protection: Mapping[str, str | int | bool | None]
+
+    def to_dict(self) -> JsonObject:
+        """For JSON; ``codedfl study new --from`` reads it."""
+        return {
+            "name": self.name,
+            "kind": TableOne.kind,
+            "rows": self.rows,
+            "left_out": self.left_out,
+            "columns": [one.to_dict() for one in self.columns],
+            "target": self.target,
+            "clipped": self.clipped,
+            "protection": dict(self.protection),
+        }
+
+    def lines(self) -> list[str]:
+        """For people, at most 79 columns wide."""
+        quartiles = [f"{share:.0%}".replace("%", " %") for share in QUANTILES[1:4]]
+        found = [f"{self.rows} rows, {self.left_out} left out without {self.target!r}"]
+        found.append(_line("", "n", "missing", "mean", "sd", *quartiles))
+        for one in self.columns:
+            if isinstance(one, DescribedNumber):
+                rows = "most" if one.rows is None else str(one.rows)
+                found.append(_line(one.name, rows, str(one.missing), *map(_text, _shown(one))))
+            else:
+                found.append(_cut(one.name, _WIDTH))
+                found += [
+                    f"  {_cut(level, _NAME + 6):<{_NAME + 6}}{_share(rows, self.rows)}" for level, rows in one.counts
+                ]
+        words = [f"clipped even here: {self.clipped}"] if self.clipped else []
+        return [*found, *words]
+
+    def csv(self) -> str:
+        """A line per number and per level, as spreadsheets and R read it."""
+        stream = io.StringIO()
+        lines = csv.writer(stream, lineterminator="\n")
+        lines.writerow(("column", "level", "n", "missing", "mean", "sd", *(f"q{share:g}" for share in QUANTILES)))
+        for one in self.columns:
+            if isinstance(one, DescribedNumber):
+                lines.writerow((one.name, "", one.rows, one.missing, one.mean, one.deviation, *one.quantiles))
+            else:
+                lines.writerows((one.name, level, rows) for level, rows in one.counts)
+        return stream.getvalue()
+
+
+def _shown(one: DescribedNumber) -> tuple[float | None, ...]:
+    return (one.mean, one.deviation, *one.quantiles[1:4])
+
+
+def _line(name: str, *cells: str) -> str:
+    widths = (8, 8, 10, 9, 9, 9, 9)
+    return (
+        f"{_cut(name, _NAME):<{_NAME}}" + "".join(f"{one:>{w}}" for one, w in zip(cells, widths, strict=True))
+    ).rstrip()
+
+
+def _cut(text: object, most: int) -> str:
+    return str(text) if len(str(text)) <= most else f"{str(text)[: most - 3]}..."
+
+
+def _text(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"
+
+
+def _share(rows: int | None, of: int) -> str:
+    return f"{FEW:>8}" if rows is None else f"{rows:>8}{rows / of:>9.1%}"
+
+
+# -- from the totals
+
+
+@register_analysis(TableOne.kind)
+def describe(totals: Totals, model: TableOne) -> Generator[Ask, Any, Finding]:
+    """One more total, whatever the number of columns.
+
+    Examples
+    --------
+    >>> from codedfl.analyses import ANALYSES
+    >>> from codedfl.analyses.table_one import describe
+    >>> ANALYSES["describe"] is describe
+    True
+    """
+    integers: list[int] = yield totals.ask("histogram", model)
+    study, counts = totals.study, totals.counts
+    kept = next(one for one in totals.final.models if one.name == model.name)
+    numbers = _numbers(Histogram(totals.final, model=kept), integers)
+    columns = [
+        _column(study, one, cells, counts, numbers.get(one.column.name))
+        for one, cells in zip(study.columns, counts.columns, strict=True)
+        if one.column.name in model.columns
+    ]
+    columns.append(_target(study, counts, numbers.get(study.target.name)))
+    return TableOneFinding(
+        model.name,
+        counts.rows.rows,
+        _told(study, counts.left_out, study.colluders + 2),
+        tuple(one for one in columns if one is not None),
+        study.target.name,
+        counts.clipped.words(study.smallest_cell),
+        {
+            "id": study.id,
+            "complete_cases": study.complete_cases,
+            "least_participants": study.least_participants,
+            "max_rows_per_device": study.max_rows_per_device,
+        },
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Sums:
+    grid: Grid
+    rows: int
+    first: int
+    second: int
+    bins: Integers
+
+
+def _numbers(statistic: Histogram, integers: Sequence[int]) -> dict[str, _Sums]:
+    found, begin = {}, 0
+    for name, grid in statistic.grids.items():
+        end = begin + 3 + len(bin_starts(grid))
+        rows, first, second, *bins = integers[begin:end]
+        found[name], begin = _Sums(grid, rows, first, second, np.array(bins, dtype=np.int64)), end
+    return found
+
+
+def _column(
+    study: Study, one: StudyColumn, cells: Sequence[Count], counts: CellCounts, sums: _Sums | None
+) -> DescribedNumber | DescribedLevels | None:
+    if isinstance(one.column, CategoryColumn):
+        return _levels(study, one.column, cells)
+    if sums is None:  # it varies in too few rows
+        return None
+    gaps = cells[0]
+    missing = _told(study, gaps.rows, gaps.devices)
+    rows = None if missing == FEW else counts.rows.rows - gaps.rows
+    found = _number(study, one.column.name, sums, (rows, missing), one.column.missing)
+    return replace(found, clipped=found.name in counts.clipped.values)
+
+
+def _target(study: Study, counts: CellCounts, sums: _Sums | None) -> DescribedNumber | DescribedLevels:
+    target = study.target
+    if isinstance(target, ClassTarget):
+        named = _levels(study, CategoryColumn(target.name, tuple(map(str, target.classes))), counts.classes)
+        return DescribedLevels(target.name, target.classes, named.counts)
+    assert sums is not None
+    found = _number(study, target.name, sums, (counts.rows.rows, 0), None)
+    return replace(found, clipped=found.name in counts.clipped.values)
+
+
+def _told(study: Study, rows: int, devices: int) -> int | str:
+    return rows if not rows or is_enough(study, Count(rows, devices, 0, 0)) else FEW
+
+
+def _levels(study: Study, column: CategoryColumn, cells: Sequence[Count]) -> DescribedLevels:
+    """Rare levels together; where even those are too few, or all others, no count at all."""
+    rare = set(rare_levels(study, column, cells))
+    rare |= {column.levels.index(column.other)} if rare and column.other else set()
+    counts: list[tuple[str, int | None]] = [
+        (level, cell.rows)
+        for place, (level, cell) in enumerate(zip(column.levels, cells, strict=True))
+        if place not in rare
+    ]
+    if rare:
+        together = sum((cells[place] for place in rare), Count(0, 0, 0, 0))
+        safe = is_enough(study, together)
+        counts.append((", ".join(column.levels[place] for place in sorted(rare)), together.rows if safe else None))
+    if any(rows is None for _, rows in counts):
+        counts = [(level, None) for level, _ in counts]
+    return DescribedLevels(column.name, column.levels, tuple(counts), column.missing, column.other)
+
+
+def _number(
+    study: Study, name: str, sums: _Sums, shown: tuple[int | None, int | str], fill: float | None
+) -> DescribedNumber:
+    n, grid = sums.rows, sums.grid
+    mean = deviation = None
+    if n >= max(2, study.smallest_cell):
+        mean = _rounded(grid.zero + grid.step * sums.first / n)
+        deviation = _rounded(grid.step * math.sqrt((n * sums.second - sums.first**2) / (n * (n - 1))))
+    least = study.smallest_cell
+    quantiles = (
+        quantile(grid, sums.bins, share) if min(share, 1 - share) * n >= least else None for share in QUANTILES
+    )
+    return DescribedNumber(
+        name, *shown, mean, deviation, tuple(quantiles), drafted_range(grid, sums.bins), grid.step, fill
+    )
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.{_DIGITS}g}")
+
+
+def quantile(grid: Grid, bins: Integers, share: float) -> float:
+    """The value below which this share of rows lies: exact where bins are single steps, else within its bin.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from codedfl.analyses.table_one import quantile
+    >>> from codedfl.contract.study_columns import Grid
+    >>> quantile(Grid("range of 'age'", (0.0, 3.0), 1.0), np.array([10, 20, 30, 40]), 0.5)
+    2.0
+    """
+    starts = np.append(bin_starts(grid), grid.n_steps + 1)
+    below = np.cumsum(bins)
+    place = int(np.searchsorted(below, share * below[-1]))
+    inside = (share * below[-1] - (below[place] - bins[place])) / bins[place]
+    code = starts[place] + math.floor(inside * (starts[place + 1] - starts[place] - 1))
+    value: Floats = grid.values(np.array([code]))
+    return float(f"{value[0]:.12g}")
+
+
+def drafted_range(grid: Grid, bins: Integers) -> tuple[float, float]:
+    """From the anchor (0, or the middle) to 1, 2 or 5 times a power of ten beyond everybody's value, either side.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from codedfl.analyses.table_one import drafted_range
+    >>> from codedfl.contract.study_columns import Grid
+    >>> drafted_range(Grid("range of 'age'", (0.0, 9.0), 1.0), np.array([0, 0, 3, 9, 2, 0, 0, 0, 0, 0]))
+    (0.0, 5.0)
+    """
+    starts, anchor = np.append(bin_starts(grid), grid.n_steps + 1), anchor_code(grid)
+    seen = np.flatnonzero(bins)
+    ends = (anchor - starts[seen[0]], starts[seen[-1] + 1] - 1 - anchor) if len(seen) else (0, 1)
+    down, up = (_nice(max(0, int(end)) * grid.step * _ROOM, grid.step) for end in ends)
+    middle = grid.range[0] + anchor * grid.step
+    low, high = middle - down, middle + (up or (0.0 if down else grid.step))
+    low = max(low, high - MOST_STEPS * grid.step)
+    return float(f"{low:.12g}"), float(f"{high:.12g}")
+
+
+def _nice(distance: float, step: float) -> float:
+    """0, or 1, 2 or 5 times a power of ten, in whole steps."""
+    if distance <= 0:
+        return 0.0
+    power = 10.0 ** math.floor(math.log10(distance))
+    nice = next(one * power for one in (1, 2, 5, 10) if one * power >= distance * (1 - 1e-9))
+    return math.ceil(nice / step - 1e-6) * step

@@ -1,0 +1,83 @@
+"""The target summed over each combination of a model's columns: every logistic or Poisson model of them follows."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from codedfl.contract.models import StudyModel, TableModel
+from codedfl.contract.snapshot import Snapshot
+from codedfl.contract.study import NumberTarget, Study
+from codedfl.exact.ring import Ring
+from codedfl.statistics.crosstable import Crosstable, cell_places, count_cells
+from codedfl.statistics.newton import family_terms, row_sums
+from codedfl.statistics.statistic import NOTHING, Statistic, large_planes, register_statistic
+from codedfl.typing import Floats, Planes
+
+BITS = 30  # of the two sums of logarithms
+
+
+@register_statistic
+class Contingency(Statistic):
+    """Training rows of each combination, and the sum of their targets: of counts, or of 1 for the second class.
+
+    Behind them are two sums over all rows that tell a likelihood's constant: at a linear predictor of 0, and the
+    largest there could be.
+
+    Examples
+    --------
+    >>> from codedfl.contract.models import TableModel
+    >>> from codedfl.contract.study import ClassTarget, Study, StudyColumn
+    >>> from codedfl.data.columns import CategoryColumn
+    >>> from codedfl.statistics import Contingency
+    >>> ward = StudyColumn(CategoryColumn("ward", ("a", "b", "c")))
+    >>> model = TableModel("ill", ("ward",))
+    >>> study = Study("stays", (ward,), ClassTarget("ill", ("no", "yes")), 5000, 1000, 3, models=(model,))
+    >>> Contingency(study, model=model).length
+    8
+    """
+
+    name: ClassVar[str] = "contingency"
+    of_model: ClassVar[bool] = True
+    shows: ClassVar[str] = (
+        "The sum of the target over each combination of columns. An honest server asks for it only if each that occurs"
+        " has enough rows; one that lies asks all the same, and reads the target of whoever is alone in a combination."
+    )
+    no_noise: ClassVar[str] = "counts are exact"
+
+    def __init__(self, study: Study, point: Floats = NOTHING, model: StudyModel | None = None) -> None:
+        """Only for few combinations."""
+        super().__init__(study, point, model)
+        Crosstable(study, model=model)
+
+    @classmethod
+    def leaves(cls, study: Study) -> str:
+        """For each model."""
+        models = [f"{one.name}: {count_cells(study, one)}" for one in study.models if isinstance(one, TableModel)]
+        return f"rows and the sum of the target, for each combination of the columns of a model ({', '.join(models)})"
+
+    @property
+    def length(self) -> int:
+        """Two numbers per combination, and two."""
+        assert self.model is not None
+        return 2 * count_cells(self.study, self.model) + 2
+
+    @property
+    def limit(self) -> int:
+        """Logarithms of counts are larger than the counts."""
+        most = self.study.target.range[1] if isinstance(self.study.target, NumberTarget) else 1.0
+        return self.study.max_rows * int(np.ceil((most + 1) * (np.log(most + 1) + 2))) << BITS
+
+    def planes(self, ring: Ring, rows: Snapshot) -> Planes:
+        """Whole numbers, and two sums of rounded terms."""
+        assert self.model is not None
+        rows, target = rows.part(held_out=False), self.study.target
+        cells = cell_places(self.study, self.model, rows.codes)
+        y = target.grid.values(rows.target).astype(np.int64) if isinstance(target, NumberTarget) else rows.target
+        sums = np.zeros((2, count_cells(self.study, self.model)), dtype=np.int64)
+        np.add.at(sums[0], cells, 1)
+        np.add.at(sums[1], cells, y)
+        likelihood, best, _, _ = family_terms(self.study, rows.target, np.zeros(len(rows)))
+        logs = row_sums(np.stack((likelihood, best), axis=1), BITS)
+        return large_planes(ring, np.concatenate((sums.ravel().astype(object), logs)))
