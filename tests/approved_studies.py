@@ -18,7 +18,7 @@ from codedfl.analyses import StudyFindings
 from codedfl.contract import NumberTarget, Roster, Study, StudyColumn, parse_study, save_roster
 from codedfl.contract.approval import approve
 from codedfl.contract.device_folder import DeviceFolder
-from codedfl.contract.models import LogisticModel
+from codedfl.contract.models import LogisticModel, PoissonModel, ResidualsModel, RobustModel, SurvivalModel, TableModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import ClassTarget, SubModel
 from codedfl.crypto.sealed import Identity
@@ -78,6 +78,17 @@ def studies() -> dict[str, Study]:
             inference=False,
             models=(LogisticModel("all", ("age", "crp", "ward")), LogisticModel("ward alone", ("ward",))),
         ),
+        "models": replace(
+            LINEAR,
+            columns=(*LINEAR.columns, StudyColumn(NumberColumn("home", in_model=False), (0.0, 1.0), 1.0)),
+            models=(
+                PoissonModel("visits", ("age", "crp", "ward")),
+                TableModel("by ward", ("ward",)),
+                RobustModel("robust", ("age", "crp"), "HC3"),
+                ResidualsModel("residuals", ("age", "crp")),
+                SurvivalModel("stay", ("ward",), "home", tuple(float(day) for day in range(1, 60))),
+            ),
+        ),
         "rbf": replace(LINEAR, features="rbf", n_features=12, **plain),
         "pca-rbf": replace(LINEAR, features="pca-rbf", components=2, n_features=10, **plain),
         "matrix": parse_study(MATRIX),
@@ -107,6 +118,8 @@ def tables(kind: str = "linear", names: tuple[str, ...] = NAMES) -> Mapping[str,
         days = np.clip(np.round(0.2 * age + rng.normal(5, 3, n) + 4 * (ward == "a")), 0, 60)
         ill = np.where(days + rng.normal(0, 4, n) > 18, "yes", "no")
         columns = {"age": age.tolist(), "crp": crp.tolist(), "ward": ward.tolist(), "days": days.tolist()}
+        if kind == "models":
+            columns["home"] = (rng.random(n) < 0.5).astype(int).tolist()
         found[name] = as_raw_table({**columns, "ill": ill.tolist()}, f"{name}.csv")
     return found
 
@@ -184,7 +197,7 @@ def federation(kind: str, folder: Path, **options: Any) -> Federation:
     """All clinics, with the study of this kind."""
     changes = {key: options.pop(key) for key in list(options) if key not in Federation.__dataclass_fields__}
     study = replace(studies()[kind], **changes)
-    return Federation(study, folder, "matrix" if kind == "matrix" else "linear", **options)
+    return Federation(study, folder, kind if kind in ("matrix", "models") else "linear", **options)
 
 
 def same_findings(found: StudyFindings, expected: StudyFindings) -> None:

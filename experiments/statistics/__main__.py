@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 
-from experiments.statistics import glm, linear, robust, survival
+from experiments.statistics import describing, glm, linear, plots, robust, survival
 from experiments.statistics.cases import Line
 
-FAMILIES: tuple[Callable[[], Iterator[Line]], ...] = (linear.lines, glm.lines, robust.lines, survival.lines)
+_MODULES = (describing, linear, glm, robust, survival, plots)
+FAMILIES: tuple[Callable[[], Iterator[Line]], ...] = tuple(one.lines for one in _MODULES)
 
 
 def main() -> int:

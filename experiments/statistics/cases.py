@@ -75,7 +75,11 @@ class Case:
 
 
 def found(case: Case, study: Study, n_devices: int = 4) -> StudyFindings:
-    """What a federation finds: the real protocol, in virtual time."""
-    parts = dealt_out(case.table, n_devices, np.random.default_rng(0))
+    """What a federation finds, with the rows dealt out at random."""
+    return found_by(study, dealt_out(case.table, n_devices, np.random.default_rng(0)))
+
+
+def found_by(study: Study, parts: Mapping[str, RawTable]) -> StudyFindings:
+    """What devices with these tables find: the real protocol, in virtual time."""
     rows = {name: take_snapshot(study, table, rehearsal_key(name)) for name, table in parts.items()}
     return rehearse(Rehearsed(study, made_up_roster(study, parts), rows), np.random.default_rng(0)).findings

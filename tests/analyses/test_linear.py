@@ -274,6 +274,26 @@ def test_lambda_by_generalised_cross_validation(made: tuple[LinearTotal, list[Sn
         total.chosen("aic")
 
 
+@pytest.mark.parametrize("levels", [("f", "m", "x"), ("x", "f", "m"), ("f", "x", "m")])
+def test_levels_that_nobody_has_have_no_coefficients(levels: tuple[str, ...]):
+    plain = study(held_out=0.0)
+    sex = StudyColumn(CategoryColumn("sex", levels))
+    only = StudyColumn(CategoryColumn("only", ("a", "b")))
+    made = replace(plain, columns=(*plain.columns[:-1], sex, only))
+    total, _ = totalled(made, table(only=np.full(442, "b")))
+    assert "depend" in refusal(total) or "constant" in refusal(total)
+    found = refit(made, total.integers, wanted=SubModel("all", made.table_columns.names, 0.1, inference=True)).inference
+    expected, _ = totalled(plain, table())
+    assert found.names == ("constant", *plain.design_names) and found.references == (("sex", "f"),)
+    assert largest(found.coefficients, expected.ols().coefficients) < 1e-9
+
+
+def refusal(total: LinearTotal) -> str:
+    with pytest.raises(InvalidInput) as error:
+        total.ols()
+    return str(error.value)
+
+
 def test_columns_that_nearly_depend_on_each_other_cost_no_digits():
     """Powers of a column, compared with least squares in fractions."""
     rng = np.random.default_rng(0)

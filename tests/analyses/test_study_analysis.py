@@ -141,7 +141,7 @@ def test_a_column_that_names_devices():
     raw, made = stays(), study()
     advice = (
         " must vary on at least 3 devices, got fewer, so it tells devices apart: leave it out, or for effects of sites"
-        " subtract each device's means from all columns on the device"
+        " say site_effects = true, and each device subtracts its means"
     )
     for column, values in (
         (StudyColumn(CategoryColumn("site", ("a", "b", "c", "d"))), ["a", "b", "c", "d"]),

@@ -21,6 +21,7 @@ from codedfl.contract.words import Section, explain, printable
 from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.errors import InvalidInput
 from codedfl.privacy.budget import Budget
+from codedfl.private_files import make_private_folder
 from codedfl.statistics import words_of
 
 BASE = patients(100)
@@ -258,6 +259,23 @@ def test_a_ledger_comes_back_from_the_disk(folder: DeviceFolder):
     (folder.path / "ledger").write_bytes(b"x")
     with pytest.raises(InvalidInput, match=r"^the ledger must be as it was saved, got something else"), folder.ledger():
         pass
+
+
+def test_a_ledger_of_0_2_is_one_line_with_what_to_do(folder: DeviceFolder):
+    """It lay beside the runs; a device that did not look would forget what it gave to those totals."""
+    former = folder.path.parent / "ledger"
+    make_private_folder(former.parent)
+    former.write_bytes(b"codedfl-ledger")
+    for _ in range(2):
+        with pytest.raises(InvalidInput) as raised:
+            approved(folder)
+        assert str(raised.value) == (
+            f"the device's folder must have no ledger of codedfl 0.2, got {str(former)!r}: what it counted cannot be"
+            " compared with studies; move it away once only rows that are not in it, or studies with noise, are"
+            " approved here"
+        )
+    former.rename(former.with_name("ledger-of-0.2"))
+    assert approved(folder).rows == 100
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b"])

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 import oracle
-from codedfl.crypto.pads import SEGMENT, add_expanded, expand, stream_key
+from codedfl.crypto.pads import SEGMENT, add_expanded, add_pieces, expand, stream_key
 from codedfl.errors import InvalidInput
 from codedfl.exact.ring import NARROW, Ring
 from wording import exactly
@@ -148,6 +148,21 @@ def test_the_planes_of_one_number_are_independent():
     pad = expand(RING, SEED, RUN, "gram", 400_000)
     first, second = ((plane.astype(np.int64) % p) * 16 // p for plane, p in zip(pad, RING.primes, strict=True))
     assert chi_square(16 * first + second, 256) > 0.001
+
+
+@pytest.mark.parametrize("ring", RINGS.values(), ids=RINGS)
+def test_a_piece_of_a_pad_is_a_stream_of_its_own(ring: Ring):
+    """Whatever pieces are expanded beside it, and wherever they go; a pair of blocks is a part of the nonce."""
+    pieces = {(0, 0): slice(4, 10), (2, 1): slice(12, 20), (1, 2): slice(0, 4)}
+    total = ring.zeros(20)
+    add_pieces(ring, total, pieces, [(1, SEED)], RUN, "gram")
+    for (a, b), where in pieces.items():
+        nonce = a << 32 | b << 64
+        count = where.stop - where.start
+        assert total[:, where].astype(int).tolist() == expected(ring, SEED, RUN, "gram", count, segment=nonce)
+    assert not total[:, 10:12].any()
+    add_pieces(ring, total, pieces, [(-1, SEED), (1, RUN * 2), (-1, RUN * 2)], RUN, "gram")
+    assert not total.any()
 
 
 # -- errors

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 from study_calls import Called, called, pod_of_three
 
-from approved_studies import Federation
+from approved_studies import Federation, federation
 from codedfl.contract.ledger import Ledger
+from codedfl.engine.approved_party import ApprovedParty
 from codedfl.engine.device_host import DeviceHost
 from codedfl.engine.letters import Parcel
 from codedfl.engine.resident_host import ResidentHost
@@ -116,6 +117,35 @@ def test_a_device_that_dies_at_every_write_has_recorded_what_left(tmp_path: Path
     total = [int(one) for one in run.server.model.ravel()]
     assert total == total_of(of.study, Ask("gram"), list(of.snapshots().values()))
     assert not list((of.folder / NAME / "runs").glob("*/*"))
+
+
+@pytest.mark.parametrize(("study", "ask"), [("linear", "gram"), ("noise", "products")])
+def test_a_ledger_that_is_written_after_the_state_lacks_what_left(
+    tmp_path: Path, study: str, ask: str, monkeypatch: pytest.MonkeyPatch
+):
+    """A11, for role keys and role sums. On the old rule, a mutant, a device that dies in between joins unrecorded."""
+    names = tuple(f"clinic-{i}" for i in range(5 if study == "noise" else 3))
+    of = federation(study, tmp_path / "x", names=names, held_out=0.0)
+    begin, keep, late = ApprovedParty.begin, DeviceHost._keep, list[tuple[Any, ...]]()
+
+    def save_first(host: DeviceHost, hosted: Any, **options: Any) -> None:
+        keep(host, hosted, **options)
+        here = [args for args in late if args[0] is host.party]  # what a process had in mind dies with it
+        late.clear()
+        for args in here:
+            begin(*args)
+
+    with monkeypatch.context() as former:
+        former.setattr(ApprovedParty, "begin", lambda *args: late.append(args))
+        former.setattr(DeviceHost, "_keep", save_first)
+        run = dying(of, Ask(ask), DeviceHost)
+        with pytest.raises(AssertionError):
+            run.finish()
+    of = federation(study, tmp_path / "y", names=names, held_out=0.0)
+    run = dying(of, Ask(ask), DeviceHost)
+    run.until_step(Kind.AGREEMENT, NAME)
+    run.deliver(NAME)
+    assert run.deaths > 10
 
 
 @HOSTS

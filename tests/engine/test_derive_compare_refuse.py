@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from study_calls import Called, called, memory_of, pod_of_three, score_at
 from approved_studies import Federation, federation
 from codedfl.contract import save_roster
 from codedfl.crypto.sealed import Identity
-from codedfl.engine.calls import Dismissal, Hello, Introduction, Refused, Step
+from codedfl.engine.calls import Call, Dismissal, Hello, Introduction, Refused, Step
 from codedfl.engine.device_host import DeviceHost
 from codedfl.engine.letters import Letter, Parcel
 from codedfl.engine.resident_host import ResidentHost
@@ -109,6 +110,57 @@ def test_a_step_that_differs_is_refused_and_the_true_one_is_taken(
     assert refused_text(reply) == (why if "version" in change else DOES_NOT_TAKE_PART)
     assert memory_of(of, NAME) == before
     assert any(text.startswith(NAME) and why in text for text in caplog.messages)
+    assert run.finish().server.model is not None
+
+
+FREE_OF_CALLS = {
+    "Hello.challenge": "the device signs whatever it is, with its own name and the server's key beside it",
+    "Parcel.refusal": "nobody reads it of a server",
+}
+
+
+def other_calls(run: Called) -> Iterator[tuple[str, Call]]:
+    """A true call with one field changed, of it or of what it carries; every field that there is."""
+    step, hello = run.step(NAME), Hello(b"challenge", bytes.fromhex(run.of.study.server_key))
+    (letter,) = step.parcel.letters
+    damaged = letter._replace(head=letter.head[:-1] + bytes([letter.head[-1] ^ 1]))
+    hellos: dict[str, Any] = {"challenge": b"another", "server_public": bytes(32), "version": 2}
+    steps: dict[str, Any] = {"run": bytes(16), "name": "clinic-1", "version": 2, "ask": Ask("cells").encode()}
+    parcels: dict[str, Any] = {"first": 1, "letters": (damaged,), "confirmed": 1}
+    asks: dict[str, Any] = {
+        **{"statistic": "score", "merged": ((), (), (0, 1)), "point": np.ones(3), "model": "age alone"},
+    }
+    yield from ((f"Hello.{name}", replace(hello, **{name: value})) for name, value in hellos.items())
+    yield from ((f"Step.{name}", replace(step, **{name: value})) for name, value in steps.items())
+    carried = {f"Parcel.{name}": replace(step.parcel, **{name: value}) for name, value in parcels.items()}
+    carried["Parcel.newest"] = Parcel(0, (), 0, newest=damaged.head)
+    carried["Letter.head"] = Parcel(0, (letter._replace(head=b"x"),), 0)
+    carried["Letter.bulk"] = Parcel(0, (letter._replace(bulk=b"more"),), 0)
+    yield from ((label, replace(step, parcel=parcel)) for label, parcel in carried.items())
+    for name, value in asks.items():
+        yield f"Ask.{name}", replace(step, ask=replace(run.ask, **{name: value}).encode())
+    yield "Dismissal.reason", Dismissal("go away")
+    # What is free comes last: the device is in the run then.
+    yield "Parcel.refusal", replace(step, parcel=replace(step.parcel, refusal="no"))
+
+
+@HOSTS
+def test_every_field_of_every_call_is_refused_or_free(of: Federation, kind: type[DeviceHost]):
+    """As ``tests/protocol/test_terms.py`` for the messages themselves; a field that is new fails here first."""
+    run, tried, free = called(of, Ask("gram"), kind), set(), set()
+    for label, call in other_calls(run):
+        tried.add(label)
+        before, reply = memory_of(of, NAME), of.host(NAME, kind).handle(call)
+        kinds = [Message.decode(one.head).kind for one in getattr(reply, "letters", ())]
+        refused = isinstance(reply, Refused) or (isinstance(reply, Parcel) and bool(reply.refusal))
+        if refused or kinds == [Kind.REFUSAL]:
+            assert memory_of(of, NAME) == before, label
+        else:
+            free.add(label)
+    carriers: tuple[Any, ...] = (Hello, Step, Parcel, Dismissal, Ask)
+    every = {f"{one.__name__}.{field.name}" for one in carriers for field in fields(one)}
+    assert tried == (every - {"Step.parcel"}) | {f"Letter.{name}" for name in Letter._fields}
+    assert free == set(FREE_OF_CALLS)
     assert run.finish().server.model is not None
 
 

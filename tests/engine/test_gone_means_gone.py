@@ -91,6 +91,19 @@ def test_seeds_are_in_no_byte_after_the_first_answer_to_an_update(
     run.finish()
 
 
+def test_states_that_only_grow_keep_every_seed(
+    tmp_path: Path, seeds: dict[str, set[bytes]], monkeypatch: pytest.MonkeyPatch
+):
+    """A6 on the old rule, as a mutant: what changed is appended, and nothing is written anew for what was forgotten."""
+    keep = DeviceHost._keep
+    monkeypatch.setattr(DeviceHost, "_keep", lambda host, hosted, forgot: keep(host, hosted, forgot=False))
+    of = pod_of_three("rbf", tmp_path / "x", held_out=0.0)
+    run = called(of, Ask("products"), ResidentHost)
+    up_to_the_first_question(run)
+    run.deliver(NAME)
+    assert on_disk(of, NAME, seeds[NAME]) == 3
+
+
 @HOSTS
 @pytest.mark.parametrize(("study", "ask"), [("linear", "gram"), ("rbf", "products"), ("noise", "products")])
 def test_nothing_secret_is_left_at_the_end_of_a_run(
@@ -157,6 +170,25 @@ def test_a_process_that_starts_wipes_what_is_old_before_any_call(
         assert joining._until(of.host(NAME, ResidentHost), lambda: False)() is False
     assert (on_disk(of, NAME, seeds[NAME] | seeds["keys"]) == 0) is wiped
     assert (f"{NAME}: a run not heard of for 30 days is wiped" in caplog.messages) is wiped
+
+
+@pytest.mark.parametrize(("study", "ask"), [("linear", "gram"), ("noise", "products")])
+def test_expiry_that_waits_for_a_step_keeps_everything(
+    tmp_path: Path, study: str, ask: str, seeds: dict[str, set[bytes]], monkeypatch: pytest.MonkeyPatch
+):
+    """A13 on the old rule, as a mutant, for role keys and role sums: no step comes, and nothing goes."""
+    names = tuple(f"clinic-{i}" for i in range(5 if study == "noise" else 3))
+    of = federation(study, tmp_path / "x", names=names, held_out=0.0)
+    run = called(of, Ask(ask))
+    run.until(lambda: len(seeds[NAME]) == len(names))
+    age(of.folder, 3 * KEEP_SECONDS)
+    held = seeds[NAME] | seeds["keys"]
+    with monkeypatch.context() as former:
+        former.setattr(ResidentHost, "expire", lambda host: None)
+        joining._until(of.host(NAME, ResidentHost), lambda: False)()
+        assert on_disk(of, NAME, held) == len(names) + 1
+    joining._until(of.host(NAME, ResidentHost), lambda: False)()
+    assert on_disk(of, NAME, held) == 0
 
 
 def test_a_process_that_stays_looks_once_a_day(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import json
 import math
 import re
@@ -16,14 +17,16 @@ from page_reader import Page
 
 from codedfl.analyses import ClassScore, StudyFindings
 from codedfl.analyses.analysis import NotFound
+from codedfl.analyses.residuals import ResidualsFinding
 from codedfl.analyses.survival import Curve, SurvivalFinding
+from codedfl.analyses.table_one import DescribedLevels, DescribedNumber, TableOneFinding
 from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn, SubModel
 from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.data.model import TrainedModel
 from codedfl.data.tables import as_raw_table
 from codedfl.errors import InvalidInput
 from codedfl.report.drawings import Chart
-from codedfl.report.study_files import coefficients_csv, covariance_csv, result_json, write_results
+from codedfl.report.study_files import cautions, coefficients_csv, covariance_csv, result_json, write_results
 from codedfl.report.study_page import study_page
 from totals import conducted, dealt
 
@@ -124,10 +127,27 @@ def test_a_model_file_shows_no_counts(found: tuple[Study, StudyFindings], tmp_pa
 def test_classes_are_drawn_without_small_counts(tmp_path: Path):
     study, findings = stays(ClassTarget("long", ("no", "yes")), held_out=0.4)
     text = write_results(tmp_path, study, findings, OWNERS).read_text()
-    assert "Calibration" in text and "<h2>Score on held-out rows</h2>" in text
+    assert (
+        "Calibration" in text
+        and "ROC curve" in text
+        and '<th scope="col">as yes</th>' in text
+        and "<h2>Score on held-out rows</h2>" in text
+    )
     assert isinstance(findings.score, ClassScore)
     counts = [cell for row in findings.score.shown_confusion() for cell in row]
     assert all(f"<td>{cell.replace('<', '&lt;')}</td>" in text for cell in counts)
+
+
+def test_least_squares_of_a_yes_or_no_is_not_advised(found: tuple[Study, StudyFindings]):
+    study, findings = found
+    line = (
+        "days has two values, for which classical standard errors of least squares are wrong: give it classes and a"
+        ' [[model]] of kind "logistic", or take kind "robust"'
+    )
+    two = replace(study, target=NumberTarget("days", (0.0, 1.0), 1.0))
+    assert cautions(study) == [] and cautions(two) == [line]
+    assert cautions(replace(two, inference=False, models=())) == []
+    assert html.escape(line) in study_page(result_json(two, findings, OWNERS))
 
 
 def test_curves_of_survival_are_drawn_and_named(found: tuple[Study, StudyFindings]):
@@ -139,6 +159,20 @@ def test_curves_of_survival_are_drawn_and_named(found: tuple[Study, StudyFinding
     assert text.count("<polyline") == 2 and "&lt;b&gt;" in text
     assert "log-rank test: chi² 2.5 on 1, p 0.11" in text and "<p>ill: none, got 3 classes</p>" in text
     Page(text)
+
+
+def test_residuals_and_table_1_are_on_the_page(found: tuple[Study, StudyFindings]):
+    study, findings = found
+    residuals = ResidualsFinding("check", 2.0, np.array([-1.0, 0.0, 1.0]), np.array([16, 34, 34, 16]))
+    age = DescribedNumber("age", 480, "few", 61.5, 17.1, (31, 50, 63, None, 86), (0.0, 200.0), 1.0, None)
+    ward = DescribedLevels("ward", ("a", "b"), (("a", 470), ("b", None)))
+    table = TableOneFinding("table 1", 480, 0, (age, ward), "days", "", {})
+    text = study_page(result_json(study, replace(findings, models=(residuals, table)), OWNERS))
+    page = Page(text)
+    assert page.tags.count("rect") == 4 and "Normal QQ plot" in page.texts
+    at = page.texts.index("age", page.texts.index("Table 1"))
+    assert page.texts[at : at + 8] == ["age", "480", "few", "61.5", "17.1", "63", "50", "-"]
+    assert page.texts[at + 8 : at + 12] == ["ward = a", "470", "ward = b", "few"]
 
 
 def test_a_chart_keeps_to_its_axes():

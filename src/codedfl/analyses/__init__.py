@@ -5,6 +5,7 @@ from codedfl.analyses.cells import CellCounts, merge_rare
 from codedfl.analyses.glm import GlmFinding
 from codedfl.analyses.inference import Inference, LeastSquaresFit
 from codedfl.analyses.linear import LassoPath, LinearTotal
+from codedfl.analyses.residuals import ResidualsFinding
 from codedfl.analyses.robust import InferenceFinding
 from codedfl.analyses.scoring import ClassScore, NumberScore
 from codedfl.analyses.study_analysis import Answer, LinearFinding, StudyFindings, conduct, refit
@@ -27,6 +28,7 @@ __all__ = [
     "LinearTotal",
     "NotFound",
     "NumberScore",
+    "ResidualsFinding",
     "StudyFindings",
     "SurvivalFinding",
     "TableOneFinding",

@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from codedfl.contract.merging import Merged
 from codedfl.contract.study import NO_FEATURES, Study, StudyColumn, factors_of
 from codedfl.data.columns import CategoryColumn
 from codedfl.errors import InvalidInput
 from codedfl.statistics.cells import Cells, cell_sizes
-from codedfl.typing import JsonObject
+from codedfl.typing import Integers, JsonObject
 
 
 @dataclass(frozen=True)
@@ -167,6 +168,32 @@ def merge_rare(study: Study, total: Sequence[int]) -> Merged:
     return merged if any(merged) else ()
 
 
+def joined(counts: Integers, smallest: int) -> NDArray[np.bool_]:
+    """Which ends of intervals are kept: between two of them every group has no count, or at least ``smallest``.
+
+    counts: groups x intervals; the last interval has no end of its own. Intervals are joined with the next until they
+    have enough, and so must all that is left.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from codedfl.analyses.cells import joined
+    >>> joined(np.array([[9, 1, 4, 2, 30], [8, 6, 0, 0, 20]]), smallest=5)
+    array([ True, False,  True, False])
+    """
+
+    def enough(part: Integers) -> bool:
+        return bool(((part == 0) | (part >= smallest)).all())
+
+    width = counts.shape[1]
+    kept, begin = np.zeros(width - 1, dtype=np.bool_), 0
+    for end in range(1, width):
+        inside, left = counts[:, begin:end].sum(axis=1), counts[:, end:].sum(axis=1)
+        if inside.any() and enough(inside) and enough(left):
+            kept[end - 1], begin = True, end
+    return kept
+
+
 def _made_of_rare(study: Study, one: StudyColumn, found: dict[str, tuple[int, ...]]) -> bool:
     """Whether a derived column has a factor of a level that is merged."""
     categories = (other.column for other in study.columns if isinstance(other.column, CategoryColumn))
@@ -279,5 +306,5 @@ def _check_one(study: Study, what: str, varies: int) -> None:
     if varies < study.colluders + 2:
         raise InvalidInput(
             f"{what} must vary on at least {study.colluders + 2} devices, got fewer, so it tells devices apart:"
-            " leave it out, or for effects of sites subtract each device's means from all columns on the device"
+            " leave it out, or for effects of sites say site_effects = true, and each device subtracts its means"
         )

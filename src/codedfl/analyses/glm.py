@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from codedfl.analyses.analysis import Finding, Totals, register_analysis
+from codedfl.analyses.cells import no_score as no_score_of
 from codedfl.analyses.inference import CONSTANT, Inference
+from codedfl.analyses.scoring import ClassScore
 from codedfl.contract.models import GlmModel, LogisticModel, PoissonModel, StudyModel
 from codedfl.contract.study import NumberTarget, Study
 from codedfl.data.columns import CategoryColumn
@@ -106,6 +108,7 @@ class GlmFinding:
 
     names, coefficients: of the constant and the design columns.
     inference: with standard errors; None with a penalty, which has none.
+    score, no_score: of a logistic model: how good its chances are, or why that is not known; else None and "".
 
     Examples
     --------
@@ -121,10 +124,14 @@ class GlmFinding:
     coefficients: Floats
     fit: GlmFit
     inference: Inference | None
+    score: ClassScore | None = None
+    no_score: str = ""
 
     def to_dict(self) -> JsonObject:
         """For JSON."""
-        known: JsonObject = {"name": self.name, "kind": self.fit.kind, **self.fit.to_dict()}
+        score = None if self.score is None else self.score.to_dict()
+        of_score: JsonObject = {"score": score, "no_score": self.no_score}
+        known: JsonObject = {"name": self.name, "kind": self.fit.kind, **self.fit.to_dict(), **of_score}
         if self.inference is not None:
             return {**known, "inference": self.inference.to_dict()}
         rows = [
@@ -135,11 +142,21 @@ class GlmFinding:
     def lines(self) -> list[str]:
         """A table as statistics programs print it."""
         if self.inference is not None:
-            return self.inference.summary().splitlines()
+            return [*self.inference.summary().splitlines(), *self._scored()]
         width = max(map(len, self.names))
         head = [f"{name}: {value}" for name, value in self.fit.facts()]
         table = [f"{name:<{width}}  {b:.4g}" for name, b in zip(self.names, self.coefficients.tolist(), strict=True)]
-        return [*head, "coefficients, without standard errors since there is a penalty:", *table]
+        return [*head, "coefficients, without standard errors since there is a penalty:", *table, *self._scored()]
+
+    def _scored(self) -> list[str]:
+        if self.score is None:
+            return [f"no calibration: {self.no_score}"] if self.no_score else []
+        area = "" if self.score.auc is None else f", area under the ROC curve {self.score.auc:.4f}"
+        bands = [
+            f"  chance {chance}: {rows} rows, {share} of them"
+            for chance, rows, share in self.score.shown_calibration() or ()
+        ]
+        return [f"accuracy {self.score.accuracy:.4f} on {self.score.rows} rows{area}", *bands]
 
 
 @register_analysis(LogisticModel.kind)
@@ -160,7 +177,26 @@ def glm(totals: Totals, model: GlmModel) -> Generator[Ask, Any, Finding]:
     found = yield from _iterate(totals, model, first)
     spreads = totals.linear(model.columns).spreads
     rows, penalised = totals.counts.rows.rows, model.regularisation > 0
-    return in_units(study, model, *found, rows=rows, penalised=penalised, spreads=spreads)
+    made = in_units(study, model, *found, rows=rows, penalised=penalised, spreads=spreads)
+    if not isinstance(model, LogisticModel):
+        return made
+    score, no_score = yield from _calibration(totals, model, found[0])
+    return replace(made, score=score, no_score=no_score)
+
+
+def _calibration(
+    totals: Totals, model: LogisticModel, beta: Floats
+) -> Generator[Ask, Any, tuple[ClassScore | None, str]]:
+    """On held-out rows where the study has any, else on those that the model was made of."""
+    study = totals.study
+    if why := no_score_of(study, totals.counts) if study.held_out else "":
+        return None, why
+    if len(totals.asked) >= study.most_points:
+        return None, f"points must be more than {study.most_points} for it"
+    if max(map(abs, predictor_range(totals.final, _final(totals, model), beta))) > model.bound:
+        return None, "the last step went beyond the bound"
+    counts: list[int] = yield totals.ask("calibration", model, beta)
+    return ClassScore.of(counts, 2, study.smallest_cell), ""
 
 
 def check_cells(totals: Totals, model: StudyModel) -> Generator[Ask, Any, None]:
@@ -289,8 +325,10 @@ def _within(study: Study, model: GlmModel, old: Floats, new: Floats) -> Floats:
     return old
 
 
-def _final(totals: Totals, model: GlmModel) -> StudyModel:
-    return next(one for one in totals.final.models if one.name == model.name)
+def _final(totals: Totals, model: GlmModel) -> GlmModel:
+    found = next(one for one in totals.final.models if one.name == model.name)
+    assert isinstance(found, GlmModel)
+    return found
 
 
 def _penalties(totals: Totals, model: GlmModel) -> Floats:

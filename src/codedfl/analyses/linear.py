@@ -7,7 +7,7 @@ n G - g g', and only then become floats: however far a column's mean lies from i
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from codedfl.analyses.inference import CONSTANT, Inference, LeastSquaresFit
 from codedfl.analyses.penalised import elastic_net_path, gcv_choice, weights_of_path
 from codedfl.analyses.scoring import NumberScore
-from codedfl.contract.study import GCV, NumberTarget, Study
+from codedfl.contract.study import GCV, NumberTarget, Study, StudyColumn, factors_of
 from codedfl.data.columns import CategoryColumn
 from codedfl.data.model import TrainedModel
 from codedfl.data.preprocessing import Moments
@@ -67,8 +67,15 @@ class LinearTotal:
         self.study = study
         self.integers = [int(one) for one in integers]
         place = np.triu_indices(statistic.width)
-        parts = np.array_split(np.array(self.integers, dtype=object), 1 + study.holds_out_gram)
+        behind = statistic.width if study.site_effects else 0
+        split = len(self.integers) - behind
+        parts = np.array_split(np.array(self.integers[:split], dtype=object), 1 + study.holds_out_gram)
         self._parts = [_Part(part, place) for part in parts]
+        self._behind = self.integers[split:]
+        scales = study.gram_scales
+        self._scales, self._target_scales = np.split(scales, [len(study.design_names)])
+        if behind:  # means as they are, in the units of the matrix
+            self._parts[0].sums = np.array([*self._behind[:-1]], dtype=object) * scales.astype(object)
         self._training = self._parts[0]
         if self._training.rows < 1:
             raise InvalidInput(f"a total must have at least one training row, got {self._training.rows}")
@@ -86,6 +93,22 @@ class LinearTotal:
         """Held-out rows that are in the total."""
         return self._parts[1].rows if len(self._parts) > 1 else 0
 
+    @property
+    def sites(self) -> int:
+        """Constants of the model: 1, or with site effects the devices that have rows."""
+        return self._behind[-1] if self._behind else 1
+
+    @property
+    def _design_units(self) -> tuple[Floats, Floats]:
+        """(step, zero): a mean in reals is zero + step * integer, for each design column of the matrix."""
+        step, zero = self.study.design_units
+        return step / self._scales, zero
+
+    @property
+    def _target_units(self) -> tuple[Floats, Floats]:
+        step, zero = self.study.target_units
+        return step / self._target_scales, zero
+
     def only(self, columns: Iterable[str]) -> LinearTotal:
         """The total of these columns of the table alone: the sub-model's, with a study of its own."""
         names = tuple(columns)
@@ -94,24 +117,55 @@ class LinearTotal:
             if name not in known:
                 raise InvalidInput(f"columns must be of the study ({', '.join(known)}), got {name!r}")
         chosen = [one.column.name in names for one in self.study.columns]
-        study = self.study.only(names)
         widths = [len(one.column.design_names) for one in self.study.columns]
-        n_targets = len(self.study.target_limits)
-        kept = np.flatnonzero([True, *np.repeat(chosen, widths), *[True] * n_targets])
+        return self._of(self.study.only(names), np.repeat(chosen, widths))
+
+    def without_empty(self) -> LinearTotal:
+        """Without levels that no training row has, and products with such: they have no coefficients.
+
+        The first level that is there is the reference.
+        """
+        columns: list[StudyColumn] = []
+        kept: list[bool] = []
+        # Less a device's means sums are about 0: those of the columns as they are come behind.
+        sums = np.array(self._behind[:-1], dtype=object) if self._behind else self._training.gram[0, 1:]
+        varies = self._training.variance > 0
+        for one in self.study.columns:
+            at = slice(len(kept), len(kept) + one.width)
+            if isinstance(one.column, CategoryColumn) and one.width:
+                there = [self.rows > sum(sums[at]), *(sums[at] > 0)]
+                levels = tuple(level for level, some in zip(one.column.levels, there, strict=True) if some)
+                kept += [some and level != levels[0] for level, some in zip(one.column.levels, there, strict=True)][1:]
+                if len(levels) > 1:
+                    columns.append(StudyColumn(CategoryColumn(one.column.name, levels)))
+                elif one.column.name in self.study.inputs:
+                    columns.append(replace(one, column=replace(one.column, in_model=False)))
+            elif any(factor.level for factor in factors_of(one)) and not varies[at].any():
+                kept += [False] * one.width
+            else:
+                columns.append(one)
+                kept += [True] * one.width
+        return self if all(kept) else self._of(replace(self.study, columns=tuple(columns), models=()), kept)
+
+    def _of(self, study: Study, chosen: Sequence[bool] | NDArray[np.bool_]) -> LinearTotal:
+        """The part of the total of some design columns, which are those of ``study``."""
+        kept = np.flatnonzero([True, *chosen, *[True] * len(self.study.target_limits)])
         place = np.triu_indices(len(kept))
-        return LinearTotal(study, [one for part in self._parts for one in part.gram[np.ix_(kept, kept)][place]])
+        triangles = [one for part in self._parts for one in part.gram[np.ix_(kept, kept)][place]]
+        behind = [*(self._behind[one - 1] for one in kept[1:]), self._behind[-1]] if self._behind else []
+        return LinearTotal(study, [*triangles, *behind])
 
     # -- moments
 
     def moments(self) -> Moments:
         """Means and variances of the design columns over all training rows, in their own units."""
-        step, zero = self.study.design_units
+        step, zero = self._design_units
         mean = zero + step * self._training.mean[: len(step)]
         return Moments(self.rows, mean, np.square(step) * self._training.variance[: len(step)])
 
     def covariance(self) -> Floats:
         """The covariance of the design columns over all training rows, in their own units."""
-        step, _ = self.study.design_units
+        step, _ = self._design_units
         d = len(step)
         return self._training.scatter[:d, :d].astype(np.float64) / self.rows**2 * np.outer(step, step)
 
@@ -173,7 +227,7 @@ class LinearTotal:
         slopes = np.zeros((len(path), len(scale)))
         slopes[:, used] = elastic_net_path(gram, towards, path, l1_ratio) / scale[used]
         thetas = [self._theta(one[:, None] / self._half_range) for one in slopes]
-        (step,), (zero,) = self.study.target_units
+        (step,), (zero,) = self._target_units
         constants = zero + step * self._training.mean[-1] - slopes @ self.moments().mean
         held_out = [self.score(theta) for theta in thetas]
         judged = [one.r_squared for one in held_out if one is not None] or [self._bic(one) for one in slopes]
@@ -186,8 +240,8 @@ class LinearTotal:
 
     def _bic(self, slopes: Floats) -> float:
         """Of normal residuals, but for a constant; each coefficient that is not zero counts."""
-        step, _ = self.study.design_units
-        (unit,), _ = self.study.target_units
+        step, _ = self._design_units
+        (unit,), _ = self._target_units
         errors = np.append(-step * slopes, unit)
         left = errors @ self._training.scatter.astype(np.float64) @ errors / self.rows**2
         return float(self.rows * np.log(left) + np.log(self.rows) * (1 + np.count_nonzero(slopes)))
@@ -195,7 +249,7 @@ class LinearTotal:
     @cached_property
     def _scaled(self) -> tuple[Integers, Floats, Floats, Floats]:
         """Columns that vary, the scale of all for the penalty, and X'X/n and X'Y/n of the former, centred."""
-        step, _ = self.study.design_units
+        step, _ = self._design_units
         d, n = len(step), self.rows
         low, high = np.array([ends for one in self.study.columns for ends in one.ranges]).T
         by_moments = np.array([flag for one in self.study.columns for flag in one.by_moments])
@@ -221,7 +275,7 @@ class LinearTotal:
     def on_design(self, theta: Floats) -> Floats:
         """Theta for a constant and the design columns divided by their largest size: as ``score`` takes it."""
         scaling = self.recipe.preprocessing
-        step, zero = self.study.design_units
+        step, zero = self._design_units
         weights = theta[1:] / np.where(scaling.scale > 0, scaling.scale, np.inf)[:, None]
         constant = self._constant * theta[0] + (zero - scaling.shift) @ weights
         return np.vstack((constant, weights * (step * self.study.design_limits)[:, None]))
@@ -233,7 +287,7 @@ class LinearTotal:
         part, d = self._parts[1], len(self.study.design_names)
         (unit,), (mean,) = self._labels(part)
         scaling = self.recipe.preprocessing
-        step, zero = self.study.design_units
+        step, zero = self._design_units
         weights = theta[1:, 0] / np.where(scaling.scale > 0, scaling.scale, np.inf)
         predicted = self._constant * theta[0, 0] + (zero + step * part.mean[:d] - scaling.shift) @ weights
         errors = np.append(-step * weights, unit)
@@ -252,8 +306,8 @@ class LinearTotal:
         if not isinstance(self.study.target, NumberTarget):
             raise InvalidInput("inference must have a number to predict, got classes")
         names, d, n = self.study.design_names, len(self.study.design_names), self.rows
-        if n <= d + 1:
-            raise InvalidInput(f"rows must be more than the coefficients ({d + 1}), got {n}")
+        if n <= d + self.sites:
+            raise InvalidInput(f"rows must be more than the coefficients ({d + self.sites}), got {n}")
         part = self._training
         _refuse_if(part.variance[:d] == 0, names, "are constant")
         if part.variance[d] == 0:
@@ -264,10 +318,10 @@ class LinearTotal:
                 f"the target {self.study.target.name!r} must not be a sum of columns for inference, got one that is"
                 " without error: leave out what it is made of"
             )
-        (step_y,), (zero_y,) = self.study.target_units
-        step, zero = self.study.design_units
+        (step_y,), (zero_y,) = self._target_units
+        step, zero = self._design_units
         slopes = weights * step_y / step
-        variance = step_y**2 * part.variance[d] * left * n / (n - d - 1)
+        variance = step_y**2 * part.variance[d] * left * n / (n - d - self.sites)
         means = zero + step * part.mean[:d]
         constant = zero_y + step_y * part.mean[d] - means @ slopes
         of_slopes = n * variance * inverse / np.outer(step, step)
@@ -275,7 +329,7 @@ class LinearTotal:
         corner = variance / n - with_constant @ means
         covariance = np.block([[np.array([[corner]]), with_constant[None, :]], [with_constant[:, None], of_slopes]])
         coefficients = np.concatenate(([constant], slopes))
-        fit = LeastSquaresFit(self.study.target.name, n, d, 1.0 - left, float(variance**0.5))
+        fit = LeastSquaresFit(self.study.target.name, n, d, 1.0 - left, float(variance**0.5), self.sites)
         about = (self.references, level, self.spreads)
         return Inference((CONSTANT, *names), coefficients, covariance, fit.freedom, fit, *about)
 
@@ -346,7 +400,7 @@ class LinearTotal:
 
     def _labels(self, part: _Part) -> tuple[Floats, Floats]:
         """What one step of each target column is in units of the recipe's labels, and the labels' means."""
-        step, zero = self.study.target_units
+        step, zero = self._target_units
         means = zero + step * part.mean[-len(step) :]
         target = self.study.target
         if isinstance(target, NumberTarget):
@@ -410,6 +464,7 @@ class _Part:
         self.gram[place] = triangle
         self.gram.T[place] = triangle
         self.rows = int(self.gram[0, 0])
+        self.sums = self.gram[0, 1:]
 
     @cached_property
     def scatter(self) -> NDArray[Any]:
@@ -420,7 +475,7 @@ class _Part:
     @cached_property
     def mean(self) -> Floats:
         """In integers' units, each rounded once."""
-        return np.array([one / self.rows for one in self.gram[0, 1:]])
+        return np.array([one / self.rows for one in self.sums])
 
     @cached_property
     def variance(self) -> Floats:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from codedfl.analyses.cells import joined
 from codedfl.contract.merging import Merged
 from codedfl.contract.study import ClassTarget, Study
 from codedfl.errors import InvalidInput
@@ -97,10 +98,21 @@ class ClassScore:
             for one in self.calibration
         ]
 
+    def roc(self) -> list[tuple[float, float]]:
+        """False and true positive rates, at ends of bands between which each class has no row or enough of them."""
+        bands = self.calibration or ()
+        counts = np.array([(one.rows - one.second, one.second) for one in reversed(bands)]).reshape(-1, 2).T
+        if not counts.sum(axis=1).all():
+            return []
+        kept = np.flatnonzero(joined(counts, self.smallest_cell))
+        rates = np.cumsum(counts, axis=1)[:, kept] / counts.sum(axis=1, keepdims=True)
+        return [(0.0, 0.0), *map(tuple, rates.T.tolist()), (1.0, 1.0)]
+
     def to_dict(self) -> JsonObject:
         """For JSON; what is not shown to people is not in it."""
-        known = {"rows": self.rows, "accuracy": self.accuracy, "auc": self.auc}
-        return {**known, "confusion": self.shown_confusion(), "calibration": self.shown_calibration()}
+        known: JsonObject = {"rows": self.rows, "accuracy": self.accuracy, "auc": self.auc}
+        shown = {"confusion": self.shown_confusion(), "calibration": self.shown_calibration()}
+        return {**known, **shown, "roc": self.roc()}
 
     def _shown(self, count: int) -> str:
         return f"<{self.smallest_cell}" if 0 < count < self.smallest_cell else str(count)

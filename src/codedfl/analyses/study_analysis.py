@@ -224,7 +224,9 @@ def refit(
     names = tuple(one.column.name for one in linear.study.columns)
     about = {"digest": study.digest().hex(), **({"model": wanted.name} if wanted.name else {})}
     model, no_model = _or_why_not(lambda: linear.model(wanted.regularisation, **about))
-    found, no_inference = _or_why_not(lambda: linear.ols(level=level)) if wanted.inference else (None, "")
+    found, no_inference = (
+        _or_why_not(lambda: linear.without_empty().ols(level=level)) if wanted.inference else (None, "")
+    )
     score = None if model is None else linear.score(model.theta)
     return LinearFinding(wanted.name, names, model, no_model, score, found, no_inference)
 

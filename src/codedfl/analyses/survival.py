@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from codedfl.analyses.analysis import Finding, Totals, register_analysis
+from codedfl.analyses.cells import joined
 from codedfl.analyses.inference import distributions
 from codedfl.contract.models import SurvivalModel
 from codedfl.data.columns import CategoryColumn
@@ -101,7 +101,7 @@ def survival(totals: Totals, model: SurvivalModel) -> Generator[Ask, Any, Findin
 
     Examples
     --------
-    See ``joined``, which says what is joined.
+    See ``codedfl.analyses.cells.joined``, which says what is joined.
     """
     if clipped := totals.counts.clipped.objection(totals.study, (*model.columns, model.event)):
         raise InvalidInput(clipped)
@@ -126,32 +126,6 @@ def survival(totals: Totals, model: SurvivalModel) -> Generator[Ask, Any, Findin
         Curve(level, times, at_risk[place, :-1], events[place, :-1]) for place, level in enumerate(column.levels)
     )
     return SurvivalFinding(model.name, curves, *log_rank(at_risk[:, :-1], events[:, :-1]))
-
-
-def joined(ends: Integers, smallest: int) -> NDArray[np.bool_]:
-    """Which times end an interval: in each of them every group has no end, or at least ``smallest``.
-
-    ends: groups x intervals, of which the last is beyond the grid. Intervals are joined with the next until they have
-    enough, and so must all that is left; curves end with the last such time.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from codedfl.analyses.survival import joined
-    >>> joined(np.array([[9, 1, 4, 2, 30], [8, 6, 0, 0, 20]]), smallest=5)
-    array([ True, False,  True, False])
-    """
-
-    def enough(counts: Integers) -> bool:
-        return bool(((counts == 0) | (counts >= smallest)).all())
-
-    width = ends.shape[1]
-    kept, begin = np.zeros(width - 1, dtype=np.bool_), 0
-    for end in range(1, width):
-        inside, left = ends[:, begin:end].sum(axis=1), ends[:, end:].sum(axis=1)
-        if inside.any() and enough(inside) and enough(left):
-            kept[end - 1], begin = True, end
-    return kept
 
 
 def log_rank(at_risk: Integers, events: Integers) -> tuple[float, int, float]:

@@ -61,7 +61,7 @@ def refit_study(
     found = refit(loaded, total, merged, asked, level).unless_clipped(loaded, clipped)
     show_model(screen, found)
     outcome = {"command": "study refit", **found.to_dict()}
-    linear = Totals(loaded, (), merged, total).linear(wanted)
+    linear = Totals(loaded, (), merged, total).linear(wanted).without_empty()
     if found.inference is not None:
         tests = [found.inference.joint(_coefficients(linear, options.listed(one))) for one in test or ()]
         contrasts = {one: _contrast(found.inference, one) for one in contrast or ()}

@@ -11,7 +11,7 @@ from codedfl.cli.screen import Screen, score_name, table
 from codedfl.contract.study import Study
 from codedfl.data.labels import ClassLabels
 from codedfl.data.recipe import Recipe
-from codedfl.report.study_files import merged_words, narrow
+from codedfl.report.study_files import cautions, merged_words, narrow
 from codedfl.report.text import score as score_text
 
 _MOST_CLASSES = 12  # the largest matrix that fits a terminal
@@ -36,6 +36,8 @@ def show_findings(screen: Screen, study: Study, findings: StudyFindings, *more: 
         screen.sentence(f"{CLIPPED}: {findings.clipped.words(study.smallest_cell)}")
     for model in findings.models:
         show_model(screen, model)
+    for line in cautions(study):
+        screen.remark(f"warning: {line}")
 
 
 def show_model(screen: Screen, model: Finding) -> None:

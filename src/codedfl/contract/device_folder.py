@@ -64,6 +64,13 @@ class DeviceFolder:
             os.close(handle)
 
     def _load(self, with_rows: bool) -> Ledger:
+        former = self.path.with_name("ledger")  # where 0.2 had it
+        if former.is_file():
+            raise InvalidInput(
+                f"the device's folder must have no ledger of codedfl 0.2, got {str(former)!r}: what it counted cannot"
+                " be compared with studies; move it away once only rows that are not in it, or studies with noise, are"
+                " approved here"
+            )
         data = self._read(self.path / "ledger")
         ledger = Ledger() if data is None else Ledger.decode(data)
         if with_rows:

@@ -188,6 +188,8 @@ class LogisticModel(GlmModel):
     """
 
     kind: ClassVar[str] = "logistic"
+    at_points: ClassVar[tuple[str, ...]] = ("newton", "calibration")
+    points: ClassVar[int] = GlmModel.points + 1
 
     def check(self, columns: Named, target: Target) -> None:
         """Two classes."""
@@ -337,3 +339,22 @@ class SurvivalModel(StudyModel):
 
 
 _MOST_TIMES = 1000
+
+
+@register_model
+@dataclass(frozen=True)
+class ResidualsModel(StudyModel):
+    """The residuals of a linear model: a histogram in residual deviations, and the points of a normal QQ plot.
+
+    >>> ResidualsModel("stay", ("age",)).statistics
+    ('residuals',)
+    """
+
+    kind: ClassVar[str] = "residuals"
+    at_points: ClassVar[tuple[str, ...]] = ("residuals",)
+    points: ClassVar[int] = 1
+
+    def check(self, columns: Named, target: Target) -> None:
+        """A number to predict."""
+        super().check(columns, target)
+        check_number(self.name, target)

@@ -130,13 +130,19 @@ def _column_sets(new: RowTags, past: RowTags, common: tuple[str, ...]) -> Iterat
         yield common, True
         yield from (((name,), True) for name in common)
         return
-    same = tuple(name for name in common if _stayed(new, past, name))
+    same = tuple(name for name in common if stayed(new, past, name))
     fewer = [tuple(name for name in common if name != left_out) for left_out in common]
     yield from ((columns, False) for columns in (same, *fewer) if columns and _tell_apart(new, columns))
 
 
-def _stayed(new: RowTags, past: RowTags, name: str) -> bool:
-    """Whether at least half of a column's values are as they were."""
+def stayed(new: RowTags, past: RowTags, name: str) -> bool:
+    """Whether at least half of a column's values are as they were: it was not written anew.
+
+    >>> tags = np.arange(8, dtype=np.uint64).reshape(4, 2)
+    >>> rows = RowTags(("age", "days"), tags, tags, tags, "", tags[:, 0] * 0, np.zeros(4, dtype=bool))
+    >>> stayed(rows, rows, "age")
+    True
+    """
     (before, after) = (np.concatenate(one.of((name,), False)) for one in (past, new))
     kept = sum(rows for history, rows in history_classes([before, after]).items() if all(history))
     return kept >= _SAME * min(len(before), len(after))

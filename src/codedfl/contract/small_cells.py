@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from codedfl.contract.row_rule import stayed
 from codedfl.contract.snapshot import RowTags, Snapshot, Tags, row_tags, tags_of, take_snapshot
 from codedfl.contract.study import ClassTarget, Study, StudyColumn, factors_of
 from codedfl.contract.study_columns import GAP
@@ -79,14 +80,16 @@ def _history(new: RowTags, earlier: Iterable[RowTags]) -> tuple[Integers, dict[s
         if not common or not len(past.held_out):
             continue
         by_id = bool(new.id) and new.id == past.id
-        mine, theirs = new.keys(common, by_id), past.keys(common, by_id)
+        found_by = () if by_id else tuple(name for name in common if stayed(new, past, name)) or common
+        mine, theirs = new.keys(found_by, by_id), past.keys(found_by, by_id)
         order = np.argsort(theirs)
         place = order[np.searchsorted(theirs, mine, sorter=order) % len(order)]
         there = theirs[place] == mine
         parts.append(np.where(there, 1 + past.held_out[place], 0))
         for name in common:
-            told = past.told[place, past.columns.index(name)]
-            known[name] = np.where(there & (known[name] == _NOT_YET), told, known[name])
+            used, told = (one[place, past.columns.index(name)] for one in (past.used, past.told))
+            same = there & (used == new.used[:, new.columns.index(name)]) & (known[name] == _NOT_YET)
+            known[name] = np.where(same, told, known[name])
     return np.unique(np.stack(parts, axis=1), axis=0, return_inverse=True)[1].reshape(-1), known
 
 
@@ -167,13 +170,12 @@ def cell_objection(study: Study, new: RowTags, earlier: Sequence[RowTags] = ()) 
 
 
 def _shared(new: RowTags, past: RowTags) -> Iterable[tuple[tuple[str, ...], bool]]:
-    """The columns on which rows are found again; each by itself where an id tells rows apart."""
+    """The columns on which rows are found again: each by itself where an id tells rows apart, else what stayed."""
     common = tuple(name for name in new.columns if name in past.columns)
-    if not common:
-        return ()
-    if not new.id or new.id != past.id:
-        return ((common, False),)
-    return ((common, True), *(((name,), True) for name in common))
+    by_id = bool(new.id) and new.id == past.id
+    same = tuple(name for name in common if not by_id and stayed(new, past, name))
+    alone = ((name,) for name in common if by_id)
+    return ((columns, by_id) for columns in (common, same, *alone) if columns)
 
 
 def _of_family(study: Study, family: Sequence[RowTags], columns: tuple[str, ...], by_id: bool) -> str:

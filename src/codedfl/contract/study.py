@@ -43,6 +43,7 @@ from codedfl.typing import Floats, Integers, JsonObject, Rows
 __all__ = ["GCV", "ClassTarget", "NumberTarget", "Study", "StudyColumn", "StudyModel", "SubModel"]
 
 NO_FEATURES = "none"
+_FINEST, _MOST_DEMEANED = 12, 2**24  # bits of a step, and the largest integer in size, of a column less a device's mean
 _LEAST_BITS = 2  # of an update's entries, and of the rows' grid in units of a column
 _MOST_TEXT = {"name": 200, "purpose": 4000, "formula": 1000}  # characters: what people read must fit a screen
 _MOST = 1 << 53
@@ -62,6 +63,8 @@ class Study:
     id: a column that tells rows apart, such as a patient's number. It never leaves the device and is no feature.
     formula: what the author wrote, such as "days ~ age * C(ward)"; for people: what counts is the list of columns.
     complete_cases: whether rows with a gap in the target, or in a column that says nothing of gaps, are left out.
+    site_effects: whether every device has a constant of its own: it subtracts its means from all columns before it
+        sums, so that coefficients are those within sites and no site's mean is shown.
     colluders: z, the number of devices that may help the server without learning more than the totals over pods.
     holders: how many devices hold seeds and answer; None is all up to 50, then a dozen per role.
     roster, server_key: SHA-256 of the roster's meaning and the server's public key, both in hex; "" is for rehearsals
@@ -112,6 +115,7 @@ class Study:
     id: str | None = None
     formula: str = ""
     complete_cases: bool = False
+    site_effects: bool = False
     colluders: int = 1
     holders: int | None = None
     roster: str = ""
@@ -240,8 +244,21 @@ class Study:
             raise InvalidInput(f"models must go with linear features without noise, got {names[0]!r}")
         if len(set(names)) < len(names):
             raise InvalidInput(f"models must have different names, got {max(names, key=names.count)!r} twice")
+        if self.site_effects:
+            self._check_site_effects()
         for one in self.models:
             one.check({column.column.name: column for column in self.columns}, self.target)
+
+    def _check_site_effects(self) -> None:
+        if self.features != "linear" or self.noise is not None or isinstance(self.target, ClassTarget):
+            raise InvalidInput("site_effects must go with linear features and a number to predict, without noise")
+        if self.held_out:
+            raise InvalidInput(
+                f"held_out must be 0 with site_effects: rows of an unknown site have no score, got {self.held_out}"
+            )
+        others = [one.name for one in self.models if one.needs_gram and one.kind != SubModel.kind]
+        if others:
+            raise InvalidInput(f"models must be linear with site_effects, got {others[0]!r}")
 
     def _check_noise(self, noise: Budget) -> None:
         by_moments = [one.column.name for one in self.columns if any(one.by_moments)]
@@ -262,7 +279,7 @@ class Study:
 
     def _check_room(self) -> None:
         """Sums of products of integers must fit three primes, with the ring's headroom."""
-        limits = np.concatenate([self.design_limits, self.target_limits])
+        limits = np.array(self.gram_limits)
         largest = int(limits.max())
         if HEADROOM * self.max_rows * largest**2 > Ring.for_group_sizes([1], planes=3).modulus:
             name = (*self.design_names, *[self.target.name] * len(self.target_limits))[int(limits.argmax())]
@@ -398,6 +415,24 @@ class Study:
     def target_units(self) -> tuple[Floats, Floats]:
         step, zero = np.array(self.target.units).T
         return step, zero
+
+    @property
+    def gram_scales(self) -> Integers:
+        """Of each design and target column: the parts of a step in which the Gram matrix counts it, 1 unless demeaned.
+
+        A device's mean is a fraction. A value less that mean is rounded to 2^-12 of a step, or less finely in a
+        column of very many steps, so that its integers fit.
+        """
+        limits = np.concatenate([self.design_limits, self.target_limits])
+        if not self.site_effects:
+            return np.ones_like(limits)
+        return 2 ** np.clip(np.floor(np.log2(_MOST_DEMEANED / (2 * limits))), 0, _FINEST).astype(np.int64)
+
+    @property
+    def gram_limits(self) -> list[int]:
+        """The largest integer in size of each column of the Gram matrix beside the constant."""
+        limits = np.concatenate([self.design_limits, self.target_limits])
+        return [int(one) for one in (2 * limits * self.gram_scales if self.site_effects else limits)]
 
     def codes(self, table: RawTable) -> tuple[Integers, Integers]:
         """n x n_columns whole numbers of a table, and how many values of each column were clipped.

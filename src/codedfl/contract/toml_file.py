@@ -27,7 +27,7 @@ _MOST_FACTORS = 6
 
 # Section of the file -> key -> field of ``Study``; what is not said takes the field's default.
 SECTIONS: dict[str, dict[str, str]] = {
-    "": {name: name for name in ("name", "purpose", "edition", "id", "formula", "complete_cases")},
+    "": {name: name for name in ("name", "purpose", "edition", "id", "formula", "complete_cases", "site_effects")},
     "features": {
         "kind": "features",
         "count": "n_features",
@@ -50,7 +50,7 @@ SECTIONS: dict[str, dict[str, str]] = {
 _TYPES: dict[str, type] = {
     **dict.fromkeys(("name", "purpose", "id", "formula", "features", "encoder", "roster", "server_key", "solver"), str),
     **dict.fromkeys(("gamma", "encoder_bound", "held_out", "most_clipped"), float),
-    **dict.fromkeys(("inference", "complete_cases"), bool),
+    **dict.fromkeys(("inference", "complete_cases", "site_effects"), bool),
 }
 COLUMN_KEYS = {
     "number": ("name", "kind", "range", "step", "scale", "missing", "indicator", "missing_codes", "in_model"),

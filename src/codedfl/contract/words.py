@@ -103,6 +103,8 @@ def _used(study: Study) -> tuple[str, ...]:
         shown.append(f"the author's formula, of which the columns above are made: {study.formula}")
     if study.complete_cases:
         shown.append("rows with a gap that no column above allows, or without a target, are left out")
+    if study.site_effects:
+        shown.append("this machine subtracts its own means from all columns and the target before it sums")
     if study.id is not None:
         shown.append(f"{study.id}: tells rows apart, never leaves this machine")
     if study.encoder is not None:

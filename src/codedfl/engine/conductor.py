@@ -296,6 +296,8 @@ class Conductor:
     # -- sending
 
     def _send(self, server: Server) -> None:
+        # A contact has at most one call out, and only idle ones get another: so a parcel holds all that waits, nothing
+        # overtakes it, and the letters that its reply confirms are a beginning of those that wait now.
         now = self._clock()
         over = server.phase is Phase.FINISHED
         together = server.phase is Phase.SHARING and bool(server.unshared)

@@ -148,6 +148,9 @@ class DeviceHost:
         A step itself is not signed: what the server signed is in its letters. So nothing is recorded before those have
         led to a join, or whoever can write to the network could use up what the study allows the server.
         """
+        # The order of what follows is the whole safety of a device that may be killed anywhere: the machine changes in
+        # memory only; the ledger knows of the join, or of the question, before any state does; the state is on the disk
+        # before the reply exists for anybody else. Killed in between, the ledger may know too much, never too little.
         device, events = hosted.device, list[Event]()
         if call.ask and call.ask != hosted.ask:
             raise MessageRefused("a run must be for one total, got a request for another one")

@@ -37,8 +37,8 @@ class Contact:
     """One device: where it is, what it is at, and the line to it."""
 
     name: str
-    public: bytes
-    node: int | None = None
+    public: bytes  # never changes: a device that comes back with another key is somebody else
+    node: int | None = None  # None: not connected; then ``call`` is None too
     line: Line = field(default_factory=Line)
     call: str | None = None  # the number of the one call it is at work on
     called: float = 0.0  # when that was sent

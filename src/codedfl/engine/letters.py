@@ -5,7 +5,14 @@ numbers what it sends, keeps it until the other side has confirmed it, and sends
 the receiver leaves out what it has taken already. Updates, answers and the end of a run need none of that: only the
 newest counts, and the state machines take repetitions of it. They travel beside the letters as ``newest``.
 
-Nothing here does I/O. A ``Line`` is part of its party's saved state.
+Nothing here does I/O. A ``Line`` is part of its party's saved state, in one write with the machine that it feeds, so
+these hold after every crash on either side:
+
+1. A letter has one number for good: ``first + len(waiting)`` letters were ever put, and numbers are never used again.
+2. ``received`` letters of the other side are in the machine's state, each once, in order: neither is ever saved without
+   the other.
+3. A letter is dropped only when the other side has confirmed it, and a confirmation leaves only after the state in
+   which the letter was taken is on the disk. So whatever is in no machine yet still waits on some disk.
 """
 
 from __future__ import annotations
@@ -71,9 +78,9 @@ class Line(Checkpointed):
     }
 
     def __init__(self) -> None:
-        self.first = 0  # the number of the first letter that waits for its confirmation
-        self.waiting: list[Letter] = []
-        self.received = 0
+        self.first = 0  # the number of the first letter that waits for its confirmation; it only grows
+        self.waiting: list[Letter] = []  # numbers first, first + 1, ...: without a gap
+        self.received = 0  # how many of the other side's the machine has taken; it only grows
 
     def put(self, letter: Letter) -> None:
         self.waiting.append(letter)
@@ -95,6 +102,8 @@ class Line(Checkpointed):
         A letter counts as taken when the next one is asked for. One that is refused in between may have been damaged:
         nothing behind it is taken, nothing is dropped, and so all of it comes again.
         """
+        # What is confirmed was sent (1), and is not less than what was confirmed before. Both are judged before
+        # anything of the parcel is taken.
         if not self.first <= parcel.confirmed <= self.first + len(self.waiting):
             sent = f"{self.first} to {self.first + len(self.waiting)}"
             raise MessageRefused(f"the letters confirmed must be among those sent ({sent}), got {parcel.confirmed}")
@@ -104,6 +113,8 @@ class Line(Checkpointed):
             )
         for letter in parcel.letters[self.received - parcel.first :]:
             yield letter
+            # Only here has the machine taken it: where it raised, this line is not reached, nor any below (2).
             self.received += 1
+        # Only now, with all its letters taken, does the parcel count as read: until then we go on repeating ours (3).
         del self.waiting[: parcel.confirmed - self.first]
         self.first = parcel.confirmed

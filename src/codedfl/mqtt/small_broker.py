@@ -35,6 +35,7 @@ _MOST_RETAINED_BYTES = 1000  # limit on one message: what is retained says who i
 _MOST_KEEP_ALIVE = 60  # seconds
 _READ_BYTES = 1 << 18
 _HANDSHAKE_SECONDS = 10.0
+_NO_ACCEPT_SECONDS = 0.1
 _HEADER_BYTES = 5  # one of type, one to four of length
 
 # (name in the certificate, topic or filter) -> whether it may; the name is empty without TLS.
@@ -81,7 +82,7 @@ class SmallBroker:
         self._listener: socket.socket | None = None
         self._accepting: asyncio.Task[None] | None = None
         self._strangers: dict[asyncio.Task[None], None] = {}  # who has not introduced itself yet, the oldest first
-        self._open: set[asyncio.Task[None]] = set()
+        self._open: dict[asyncio.Task[None], socket.socket] = {}
 
     async def start(self, host: str, port: int, context: ssl.SSLContext | None) -> int:
         """Listen; returns the port, which the system chooses for 0."""
@@ -110,22 +111,36 @@ class SmallBroker:
         """Every connection, bounded before it costs a handshake."""
         loop = asyncio.get_running_loop()
         while True:
-            connection, (address, *_) = await loop.sock_accept(listener)
-            if len(self._open) >= MOST_CONNECTIONS:
-                if not self._strangers:
-                    connection.close()
-                    log.warning("%s is turned away: %d connections are open", address, MOST_CONNECTIONS)
-                    continue
-                next(iter(self._strangers)).cancel()
+            await asyncio.sleep(0)  # accepting many at once yields to nobody else
+            try:
+                connection, (address, *_) = await loop.sock_accept(listener)
+            except OSError as error:  # out of file descriptors, or gone before it was accepted: the others go on
+                log.warning("no connection can be accepted for a moment (%s)", one_line(error))
+                self._drop_a_stranger()
+                await asyncio.sleep(_NO_ACCEPT_SECONDS)
+                continue
+            if len(self._open) >= MOST_CONNECTIONS and not self._drop_a_stranger():
+                connection.close()
+                log.warning("%s is turned away: %d connections are open", address, MOST_CONNECTIONS)
+                continue
             task = loop.create_task(self._serve(connection, address, context))
-            self._open.add(task)
-            self._strangers[task] = None
+            self._open[task], self._strangers[task] = connection, None
             task.add_done_callback(self._ended)
 
+    def _drop_a_stranger(self) -> bool:
+        """Whoever has not introduced itself for longest; returns whether there is one."""
+        oldest = next(iter(self._strangers), None)
+        if oldest is None:
+            return False
+        del self._strangers[oldest]
+        return oldest.cancel()
+
     def _ended(self, task: asyncio.Task[None]) -> None:
-        self._open.discard(task)
+        connection = self._open.pop(task)
         self._strangers.pop(task, None)
-        if not task.cancelled() and (error := task.exception()) is not None:
+        if task.cancelled():  # perhaps before anybody had taken it over
+            connection.close()
+        elif (error := task.exception()) is not None:
             log.error("a connection ends (%s)", one_line(repr(error)))
 
     async def _serve(self, connection: socket.socket, address: str, context: ssl.SSLContext | None) -> None:
@@ -147,7 +162,7 @@ class SmallBroker:
             if not isinstance(packet, mqtt5.ConnectPacket):
                 return
             self._welcome(client, packet)
-            del self._strangers[asyncio.current_task()]  # type: ignore[arg-type]  # there is one
+            self._strangers.pop(asyncio.current_task(), None)  # type: ignore[arg-type]  # there is one
             while True:
                 self._take(client, await asyncio.wait_for(self._next(reader), 1.5 * client.keep_alive))
                 if client.queued() > _READ_BYTES:

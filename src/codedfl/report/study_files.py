@@ -15,7 +15,7 @@ from codedfl.analyses.driving import TOTAL_FILE, findings_json, total_json
 from codedfl.analyses.inference import WIDTH
 from codedfl.analyses.study_analysis import CLIPPED
 from codedfl.contract.merging import Merged
-from codedfl.contract.study import Study
+from codedfl.contract.study import NumberTarget, Study
 from codedfl.contract.words import explain
 from codedfl.data.columns import CategoryColumn
 from codedfl.private_files import write_private
@@ -65,10 +65,12 @@ def result_json(study: Study, findings: StudyFindings, owners: Mapping[str, Sequ
         "purpose": study.purpose,
         "formula": study.formula,
         "target": study.target.name,
+        "classes": list(getattr(study.target, "classes", ())),
         "held_out": study.held_out,
         "smallest_cell": study.smallest_cell,
         "colluders": study.colluders,
         "owners": {name: list(who) for name, who in owners.items()},
+        "cautions": cautions(study),
         "merged_words": merged_words(study, findings.merged),
         "revealed": {question: said[question] for question in _SHOWN},
     }
@@ -76,13 +78,24 @@ def result_json(study: Study, findings: StudyFindings, owners: Mapping[str, Sequ
 
 def summary_text(study: Study, findings: StudyFindings) -> str:
     """The tables as statistics programs print them, at most 79 columns wide."""
-    lines = [study.name, f"edition {study.edition}, study", study.digest().hex(), ""]
+    lines = [study.name, f"edition {study.edition}, study", study.digest().hex(), *cautions(study), ""]
     if findings.inference is not None:
         clipped = findings.clipped.words(study.smallest_cell)
         lines += [*findings.inference.summary().splitlines(), f"{CLIPPED}: {clipped}" if clipped else "", ""]
     for one in findings.models:
         lines += [f"model {one.name}", *one.lines(), ""]
     return "\n".join(narrow(lines))
+
+
+def cautions(study: Study) -> list[str]:
+    """What is to be thought of before the tables are believed."""
+    asked = study.inference or any(getattr(one, "inference", False) for one in study.models)
+    if asked and isinstance(study.target, NumberTarget) and study.target.grid.n_steps == 1:
+        return [
+            f"{study.target.name} has two values, for which classical standard errors of least squares are wrong: give"
+            ' it classes and a [[model]] of kind "logistic", or take kind "robust"'
+        ]
+    return []
 
 
 def narrow(lines: Iterable[str]) -> list[str]:

@@ -48,6 +48,7 @@ def study_page(result: Unchecked) -> str:
             ]
         ),
     ]
+    head += [f"<p><strong>{escape(one)}</strong></p>" for one in result["cautions"]]
     body = [*head, *(_model(one) for one in models), _score(result), _prepared(result), _revealed(result)]
     foot = f"study {result['digest']}, edition {result['edition']}, codedfl {result['codedfl']}"
     body.append(f"<footer>{escape(foot)}</footer>")
@@ -96,8 +97,12 @@ def _model(model: Unchecked) -> str:
         if found.get("references"):
             levels = "; ".join(f"{column} = {level}" for column, level in found["references"].items())
             parts.append(f'<p class="soft">Compared with the reference level of each category: {escape(levels)}.</p>')
+    if "left_out" in model:
+        parts.append(_table_one(model))
     if model.get("curves"):
         parts.append(_survival(model))
+    if model.get("qq"):
+        parts.append(_residuals(model))
     parts += [f"<p>{escape(model['name'])}: none, {escape(model[why])}</p>" for why in _WHY if model.get(why)]
     return "\n".join(parts)
 
@@ -135,6 +140,22 @@ def _table(heads: Sequence[str], body: Sequence[str], kind: str = "") -> str:
     return f'<table class="{kind}"><thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table>'
 
 
+def _table_one(model: Unchecked) -> str:
+    """Numbers with mean, deviation and quartiles, categories with the counts of their levels."""
+    body = []
+    for one in model["columns"]:
+        if one["kind"] == "number":
+            quartiles = [one["quantiles"][share] for share in ("0.5", "0.25", "0.75")]
+            told = (one["rows"], one["missing"], one["mean"], one["deviation"], *quartiles)
+            body.append(_row((one["name"], *("-" if value is None else _number(value) for value in told))))
+        else:
+            counts = ((f"{one['name']} = {level}", count) for level, count in one["counts"].items())
+            body += [_row((name, "few" if count is None else _number(count), *[""] * 6)) for name, count in counts]
+    heads = ("", "n", "missing", "mean", "deviation", "median", "25 %", "75 %")
+    rows = f"<p>{_number(model['rows'])} rows; {escape(str(model['left_out']))} left out without a target.</p>"
+    return f'<h2>Table 1</h2>{rows}<div class="scrolls">{_table(heads, body)}</div>'
+
+
 def _survival(model: Unchecked) -> str:
     """Kaplan and Meier's curves of all groups, each from 1 at time 0, and the test that they are one."""
     test, kinds = model["log_rank"], ("curve", "other", "even")
@@ -147,6 +168,21 @@ def _survival(model: Unchecked) -> str:
     return f"<h2>{escape(model['name'])}: survival</h2><p>{about}</p>" + _figures([("Kaplan and Meier", chart)])
 
 
+def _residuals(model: Unchecked) -> str:
+    """A histogram in residual deviations, whose open ends are drawn one deviation wide, and a normal QQ plot."""
+    edges = [model["edges"][0] - 1.0, *model["edges"], model["edges"][-1] + 1.0]
+    heights = [count / (high - low) for count, low, high in zip(model["counts"], edges, edges[1:], strict=False)]
+    bars = Chart("residual, in deviations", "rows per deviation", (edges[0], edges[-1]), (0.0, max(heights)))
+    bars.bars(edges, heights)
+    normal, found = zip(*model["qq"], strict=True)
+    reach = max(map(abs, (*normal, *found))) * 1.05
+    points = Chart("normal quantile", "residual, in deviations", (-reach, reach), (-reach, reach))
+    points.curve((-reach, reach), (-reach, reach), "even")
+    points.points(normal, found)
+    head = f"<h2>{escape(model['name'])}: residuals</h2>"
+    return head + _figures([("Residuals", bars), ("Normal QQ plot", points)])
+
+
 # -- the score
 
 
@@ -155,7 +191,7 @@ def _score(result: Unchecked) -> str:
     score = result.get("score") or {}
     if "confusion" not in score:
         return ""
-    classes = score.get("classes") or [f"class {place + 1}" for place in range(len(score["confusion"]))]
+    classes = result["classes"]
     body = [_row((name, *counts)) for name, counts in zip(classes, score["confusion"], strict=True)]
     parts = ["<h2>Score on held-out rows</h2>", _table(("true class", *(f"as {one}" for one in classes)), body)]
     if score.get("calibration"):
@@ -166,7 +202,13 @@ def _score(result: Unchecked) -> str:
         chart = Chart("score of the second class", "share of the second class", (0.0, 1.0), (0.0, 1.0))
         chart.curve((0.0, 1.0), (0.0, 1.0), "even")
         chart.points([x for x, _ in known], [y for _, y in known])
-        parts.append(_figures([("Calibration", chart)]))
+        figures = [("Calibration", chart)]
+        if score.get("roc"):
+            roc = Chart("false positive rate", "true positive rate", (0.0, 1.0), (0.0, 1.0))
+            roc.curve((0.0, 1.0), (0.0, 1.0), "even")
+            roc.curve([x for x, _ in score["roc"]], [y for _, y in score["roc"]])
+            figures.append(("ROC curve", roc))
+        parts.append(_figures(figures))
     return "\n".join(parts)
 
 

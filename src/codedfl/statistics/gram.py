@@ -14,7 +14,7 @@ from codedfl.exact.fixed_point import FLOAT64_EXACT_BITS
 from codedfl.exact.gram import GramSum
 from codedfl.exact.ring import Ring
 from codedfl.statistics.statistic import Statistic, register_statistic
-from codedfl.typing import Planes
+from codedfl.typing import Integers, Planes
 
 _BLOCK = 4096  # rows that are in float64 at once
 
@@ -23,7 +23,9 @@ _BLOCK = 4096  # rows that are in float64 at once
 class Gram(Statistic):
     """Upper triangles, row by row: over the training rows, and for a number to predict over the held-out rows too.
 
-    Classes are scored by ``score`` instead, so nothing of their held-out rows goes in here.
+    Classes are scored by ``score`` instead, so nothing of their held-out rows goes in here. With site effects the
+    columns are less the device's means (Frisch-Waugh-Lovell), in parts of a step (``Study.gram_scales``); the sums of
+    the columns as they are and a 1 per device with rows come behind. Who holds which row then matters: it is the model.
 
     Examples
     --------
@@ -40,7 +42,8 @@ class Gram(Statistic):
     name: ClassVar[str] = "gram"
     shows: ClassVar[str] = (
         "The total over few rows is the rows themselves, so a total needs at least twice as many rows as columns. A"
-        " column that few rows differ in shows the sums of those rows."
+        " column that few rows differ in shows the sums of those rows. With site effects it shows nothing of how sites"
+        " differ; a study of the same columns without them shows that, as the difference of the two totals."
     )
     no_noise: ClassVar[str] = "the sums of products are exact, and no bound on one row's part in them is stated"
 
@@ -61,8 +64,9 @@ class Gram(Statistic):
 
     @property
     def length(self) -> int:
-        """One triangle, or two."""
-        return (1 + self.study.holds_out_gram) * (self.width * (self.width + 1) // 2)
+        """One triangle, or two; with site effects the sums and the number of devices."""
+        triangle = self.width * (self.width + 1) // 2
+        return (1 + self.study.holds_out_gram) * triangle + (self.width if self.study.site_effects else 0)
 
     @property
     def limit(self) -> int:
@@ -71,17 +75,29 @@ class Gram(Statistic):
 
     def planes(self, ring: Ring, rows: Snapshot) -> Planes:
         """Training rows first."""
+        if self.study.site_effects:
+            return self._within_site(ring, rows)
         triangles = [self._of_rows(ring, rows, ~rows.held_out)]
         if self.study.holds_out_gram:
             triangles.append(self._of_rows(ring, rows, rows.held_out))
         return np.concatenate(triangles, axis=1)
 
     def _of_rows(self, ring: Ring, rows: Snapshot, chosen: NDArray[np.bool_]) -> Planes:
-        design, target = self.study.design(rows.codes[chosen]), self.study.target_design(rows.target[chosen])
-        return gram_planes(ring, np.hstack((np.ones((len(design), 1), dtype=np.int64), design, target)))
+        return gram_planes(ring, _with_constant(self._columns(rows, chosen)))
+
+    def _columns(self, rows: Snapshot, chosen: NDArray[np.bool_]) -> Integers:
+        return np.hstack((self.study.design(rows.codes[chosen]), self.study.target_design(rows.target[chosen])))
+
+    def _within_site(self, ring: Ring, rows: Snapshot) -> Planes:
+        columns = self._columns(rows, ~rows.held_out)
+        sums, n = columns.sum(axis=0), max(1, len(columns))
+        # To the nearest part of a step, in whole numbers: floor(scale (n x - s) / n + 1/2).
+        within = (2 * self.study.gram_scales * (n * columns - sums) + n) // (2 * n)
+        behind = np.append(sums, len(columns) > 0).astype(np.int64)
+        return np.concatenate((gram_planes(ring, _with_constant(within)), ring.from_integers(behind)), axis=1)
 
     def _limits(self) -> list[int]:
-        return [1, *map(int, self.study.design_limits), *map(int, self.study.target_limits)]
+        return [1, *self.study.gram_limits]
 
     def _too_large(self) -> str:
         names = ("the constant", *self.study.design_names, self.study.target.name)
@@ -91,6 +107,10 @@ class Gram(Statistic):
             f"max_rows times the square of every column must fit three primes, got {max(limits)} units either side in"
             f" {widest!r}: give it a coarser step or a narrower range, or fewer max_rows"
         )
+
+
+def _with_constant(columns: Integers) -> Integers:
+    return np.hstack((np.ones((len(columns), 1), dtype=np.int64), columns))
 
 
 def gram_planes(ring: Ring, Z: NDArray[np.int64]) -> Planes:

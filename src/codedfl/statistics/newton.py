@@ -129,19 +129,18 @@ class Newton(Statistic):
 
     def terms(self, codes: Integers, target: Integers) -> Floats:
         """n x length numbers: what each row adds, before it is rounded."""
-        X, glm = scaled_design(self.study, self._glm, codes), self._glm
-        # Column by column: a product of matrices may round a row differently among other rows.
-        predictor = np.zeros(len(codes))
-        for column, coefficient in zip(X.T, self.point, strict=True):
-            predictor = predictor + column * coefficient
-        if glm.offset:
-            predictor = predictor + self._values(glm.offset, codes)
+        X, glm, predictor = scaled_design(self.study, self._glm, codes), self._glm, self.predictor(codes)
         weight = self._values(glm.weights, codes) if glm.weights else np.ones(len(codes))
         likelihood, best, residual, curvature = family_terms(self.study, target, predictor)
         first, second = np.triu_indices(X.shape[1])
         weighted = (weight * curvature)[:, None] * X
         sums = np.stack((weight, weight * likelihood, weight * best), axis=1)
         return np.hstack((sums, (weight * residual)[:, None] * X, weighted[:, first] * X[:, second]))
+
+    def predictor(self, codes: Integers) -> Floats:
+        """The linear predictor of each row."""
+        found = linear_predictor(scaled_design(self.study, self._glm, codes), self.point)
+        return found + self._values(self._glm.offset, codes) if self._glm.offset else found
 
     def _column(self, name: str) -> StudyColumn:
         return next(one for one in self.study.columns if one.column.name == name)
@@ -241,6 +240,22 @@ def scaled_design(study: Study, model: StudyModel, codes: Integers) -> Floats:
         if one.column.name in model.columns:
             parts.append(one.design(codes[:, place]) / np.array(one.limits, dtype=np.float64))
     return np.hstack(parts)
+
+
+def linear_predictor(X: Floats, coefficients: Floats) -> Floats:
+    """X times coefficients, column by column: a product of matrices may round a row differently among other rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from codedfl.statistics.newton import linear_predictor
+    >>> linear_predictor(np.array([[1.0, 0.5], [1.0, -1.0]]), np.array([2.0, 4.0]))
+    array([ 4., -2.])
+    """
+    found = np.zeros(len(X))
+    for column, coefficient in zip(X.T, coefficients, strict=True):
+        found = found + column * coefficient
+    return found
 
 
 def predictor_range(study: Study, model: GlmModel, point: Floats) -> tuple[float, float]:

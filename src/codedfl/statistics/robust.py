@@ -11,7 +11,7 @@ from codedfl.contract.models import RobustModel, StudyModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
 from codedfl.exact.ring import Ring
-from codedfl.statistics.newton import fraction_bits, row_sums, scaled_design
+from codedfl.statistics.newton import fraction_bits, linear_predictor, row_sums, scaled_design
 from codedfl.statistics.statistic import NOTHING, Statistic, large_planes, register_statistic
 from codedfl.typing import Floats, Integers, Planes
 
@@ -115,9 +115,7 @@ class Robust(Statistic):
         return large_planes(ring, row_sums(self._terms(scores, np.ones(len(names))), self.bits))
 
     def _residuals(self, X: Floats, target: Integers) -> Floats:
-        predicted = np.zeros(len(X))
-        for column, coefficient in zip(X.T, self._beta, strict=True):  # as ``Newton.terms``: each row by itself
-            predicted = predicted + column * coefficient
+        predicted = linear_predictor(X, self._beta)
         truth = self.study.target_design(target)[:, 0] / float(self.study.target_limits[0])
         return np.asarray(np.clip(truth - predicted, -MOST_RESIDUAL, MOST_RESIDUAL))
 

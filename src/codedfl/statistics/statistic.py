@@ -223,7 +223,7 @@ def statistic_of(study: Study, ask: Ask) -> Statistic:
     12
     """
     if ask.statistic not in STATISTICS:
-        raise InvalidInput(f"a statistic must be {' or '.join(STATISTICS)}, got {ask.statistic[:40]!r}")
+        raise InvalidInput(f"a statistic must be {' or '.join(sorted(STATISTICS))}, got {ask.statistic[:40]!r}")
     kind = STATISTICS[ask.statistic]
     if study.noise is not None and kind.no_noise:
         raise InvalidInput(f"{kind.name} must be left out with noise: {kind.no_noise}")

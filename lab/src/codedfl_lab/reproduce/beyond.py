@@ -17,6 +17,7 @@ from codedfl.data.features.random_fourier import RandomFourierFeatures
 from codedfl.data.problem import Problem, make_problem
 from codedfl.protocol.schemes.coded_keys import CodedKeys, OneShot
 from codedfl.protocol.schemes.coded_padded import CodedPadded
+from codedfl.protocol.schemes.descriptor import CodedScheme
 from codedfl.protocol.schemes.role_keys import RoleKeys
 from codedfl.solve.registry import BLOCK_KRYLOV
 from codedfl.typing import Progress
@@ -122,7 +123,7 @@ def beyond_entries(n_devices: int) -> list[Entry]:
     entries += [as_the_paper(CodedKeys(alpha), solver) for alpha in alphas for solver in SOLVERS]
     roles = [scheme for z in COLLUDERS for scheme in roles_for(z, n_devices)]
     entries += [as_the_paper(scheme, BLOCK_KRYLOV) for scheme in roles]
-    entries += [as_the_paper(scheme) for scheme in roles_for(1, n_devices)]
+    entries.append(as_the_paper(RoleKeys(1)))
     return [*entries, *(as_the_paper(OneShot(alpha)) for alpha in alphas[-2:])]
 
 
@@ -242,15 +243,23 @@ def time_course(course: Course, trained: Trained, settings: Settings) -> Timed:
     timed: Timed = {}
     for price in PRICES:
         shape = replace(trained.shape, least_work_bits=RATED_BITS if price.whole_work else 0)
-        found, _ = draw_latencies(course.dataset, replace(trained, shape=shape), entries, with_price(sized, price))
+        # Whoever is not coded pays for sealing alone, so only the price of that is another one.
+        asked = [one for one in entries if not timed or price.factor != 1 or isinstance(one.scheme, CodedScheme)]
+        found, _ = draw_latencies(course.dataset, replace(trained, shape=shape), asked, with_price(sized, price))
         if not timed:
-            rows = list(zip(entries, found, strict=True))
-            rows.sort(key=lambda pair: pair[1].time_to_target_s.median or math.inf, reverse=True)
+            rows = sorted(zip(asked, found, strict=True), key=_late, reverse=True)
             chosen = {_method(row): (entry, row) for entry, row in rows}  # the last stays: the fastest
-            entries, found = [entry for entry, _ in chosen.values()], tuple(row for _, row in chosen.values())
-        for row in found:
-            timed.setdefault(_method(row), []).append(row)
+            entries = [entry for entry, _ in chosen.values()]
+            timed = {method: [row] for method, (_, row) in chosen.items()}
+            continue
+        again = {_method(row): row for row in found}
+        for method, known in timed.items():
+            known.append(again.get(method, known[0]))
     return timed
+
+
+def _late(timed: tuple[Entry, SchemeResult]) -> float:
+    return timed[1].time_to_target_s.median or math.inf
 
 
 def _method(row: SchemeResult) -> Method:

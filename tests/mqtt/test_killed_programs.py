@@ -74,7 +74,7 @@ def seen(fleet: LocalFleet, event: str, count: int = 1, **fields: str) -> Callab
 
 
 def test_the_broker_is_killed_while_devices_upload(tmp_path: Path, program: str):
-    """d = 1000: uploads of 3 MB in 12 pieces. Those that are not through go on."""
+    """d = 1000: uploads of 3 MB in 31 pieces. Those that are not through go on."""
 
     def trouble(fleet: LocalFleet) -> None:
         fleet.wait_for(seen(fleet, "uploaded"), 60.0)

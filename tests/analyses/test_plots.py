@@ -1,0 +1,64 @@
+"""What pictures are made of: residuals, QQ points, calibration and ROC, without counts below the smallest cell."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from experiments.statistics import robust
+from experiments.statistics.cases import found
+from experiments.statistics.glm import made_up
+from experiments.statistics.plots import lines
+
+from codedfl.analyses import ClassScore, GlmFinding, ResidualsFinding
+from codedfl.contract.models import LogisticModel, ResidualsModel
+from codedfl.errors import MessageRefused
+from codedfl.statistics import Ask
+from totals import conducted, dealt
+from wording import exactly
+
+COLUMNS = ("age", "ward")
+
+
+def test_they_are_those_of_the_oracles():
+    assert [line for line in lines() if line.difference > line.bound] == []
+
+
+def test_parts_with_few_residuals_are_joined():
+    case = robust.made_up(200)
+    (fit,) = found(case, case.study(ResidualsModel("m", COLUMNS))).models
+    assert isinstance(fit, ResidualsFinding)
+    assert fit.counts.sum() == 200 and len(fit.counts) == len(fit.edges) + 1 > 10
+    assert set(fit.counts.tolist()) & {1, 2, 3, 4} == set()
+
+
+def test_who_holds_which_row_changes_no_bit():
+    case = robust.made_up(300)
+    study = case.study(ResidualsModel("m", COLUMNS))
+    first, second = (conducted(study, dealt(study, case.table, n, seed=n)).models[0].to_dict() for n in (3, 8))
+    assert first == second
+
+
+def test_a_deviation_is_positive():
+    study = robust.made_up(300).study(ResidualsModel("m", COLUMNS))
+    line = "an ask must fit the study: the deviation in a point of residuals must be above 0, got 0"
+    with pytest.raises(MessageRefused, match=exactly(line)):
+        Ask.decode(Ask("residuals", (), np.zeros(5), "m").encode(), study)
+
+
+def test_a_logistic_model_is_judged_on_held_out_rows():
+    case = made_up("logistic", 1500)
+    study = case.study(LogisticModel("m", COLUMNS), held_out=0.3)
+    (fit,) = found(case, study).models
+    assert isinstance(fit, GlmFinding) and isinstance(fit.score, ClassScore)
+    assert fit.score.rows + fit.fit.rows == 1500 and 350 < fit.score.rows < 550
+    assert any(line.startswith("accuracy ") for line in fit.lines())
+    few = found(case, case.study(LogisticModel("m", COLUMNS), points=3)).models[0]
+    assert few.lines()[-1] == "no calibration: points must be more than 3 for it"
+
+
+def test_a_roc_curve_hides_small_counts():
+    first, second = [40, 30, 3, 9, 8, 0, 0, 0, 2, 0], [0, 0, 6, 6, 1, 9, 30, 8, 20, 27]
+    score = ClassScore.of([80, 12, 10, 97, *first, *second], 2, smallest_cell=5)
+    rates = np.array(score.roc())
+    steps = np.diff(rates, axis=0) * [sum(first), sum(second)]
+    assert len(rates) > 4 and all(abs(step) < 1e-9 or step > 4.999 for step in steps.ravel())
