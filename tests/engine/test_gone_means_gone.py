@@ -186,7 +186,7 @@ def test_expiry_that_waits_for_a_step_keeps_everything(
     with monkeypatch.context() as former:
         former.setattr(ResidentHost, "expire", lambda host: None)
         joining._until(of.host(NAME, ResidentHost), lambda: False)()
-        assert on_disk(of, NAME, held) == len(names) + 1
+        assert on_disk(of, NAME, held) == len(names) + 2  # its run key and that of its role
     joining._until(of.host(NAME, ResidentHost), lambda: False)()
     assert on_disk(of, NAME, held) == 0
 
