@@ -220,7 +220,7 @@ def test_goals_have_a_verdict_and_a_figure_at_every_price(page: Page) -> None:
         *("20.0\u202fs", "420 (390–460)", "103", "–"),
     ]
     assert cells_after(page, "role-keys, CG on dct-rbf", 3) == ["conventional FL on rbf", "–", "–"]
-    assert {"headline", "own pads too, public keys too", "pads × 2, work of 48 bits"} <= set(page.texts)
+    assert {"headline", "own pads, public keys", "pads × 2, 48-bit work"} <= set(page.texts)
 
 
 def test_schemes_stand_fastest_first_in_lump_and_in_chunks(page: Page) -> None:

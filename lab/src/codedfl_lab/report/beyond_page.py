@@ -148,8 +148,8 @@ def goal_words(claim: Goal) -> tuple[str, str, str]:
 
 
 def price_words(price: Price) -> str:
-    """What sets a price apart from the headline's, such as "own pads too"."""
-    extra = {"own pads too": price.own_pads, "public keys too": price.public_keys, "work of 48 bits": price.whole_work}
+    """What sets a price apart from the headline's, such as "own pads", which it charges too."""
+    extra = {"own pads": price.own_pads, "public keys": price.public_keys, "48-bit work": price.whole_work}
     words = [word for word, charged in extra.items() if charged]
     return ", ".join([f"pads × {price.factor:g}"] * (price.factor != 1) + words) or "headline"
 
