@@ -41,8 +41,8 @@ class Contingency(Statistic):
     name: ClassVar[str] = "contingency"
     of_model: ClassVar[bool] = True
     shows: ClassVar[str] = (
-        "The sum of the target over each combination of columns. An honest server asks for it only if each that occurs"
-        " has enough rows; one that lies asks all the same, and reads the target of whoever is alone in a combination."
+        "The sum of the target over each combination of columns, of which a device that takes part has none or at least"
+        " smallest_cell rows; of the one site that has a combination, its own sum."
     )
     no_noise: ClassVar[str] = "counts are exact"
 
