@@ -6,11 +6,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from codedfl.contract.combinations import cell_places, count_cells
 from codedfl.contract.models import StudyModel, TableModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import NumberTarget, Study
 from codedfl.exact.ring import Ring
-from codedfl.statistics.crosstable import Crosstable, cell_places, count_cells
+from codedfl.statistics.crosstable import Crosstable
 from codedfl.statistics.newton import family_terms, row_sums
 from codedfl.statistics.statistic import NOTHING, Statistic, large_planes, register_statistic
 from codedfl.typing import Floats, Planes
