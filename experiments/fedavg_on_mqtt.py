@@ -18,6 +18,7 @@ from codedfl.typing import Floats
 STUDY = "fedavg"
 _OVER = b""
 _LONGEST_SECONDS = 600.0
+_LEAVING_SECONDS = 30.0
 
 
 class FedAvgDevice:
@@ -48,6 +49,8 @@ class FedAvgDevice:
                 elif isinstance(event, Received):
                     number, packed = msgpack.unpackb(event.payload)
                     if packed == _OVER:
+                        self._link.publish(topics.presence(STUDY, self._name), b"", retain=True)
+                        self._link.flush(5.0)
                         return
                     self._wait()
                     theta = self._descend(np.frombuffer(packed, np.float32).astype(np.float64))
@@ -100,8 +103,17 @@ def train(
             if reached(theta):
                 break
     finally:
-        for name in names:
-            link.publish(topics.inbox(STUDY, name), msgpack.packb([-1, _OVER]))
-            link.publish(topics.presence(STUDY, name), b"", retain=True)
-        link.flush(5.0)
+        _dismiss(link, here)
     return ended
+
+
+def _dismiss(link: BrokerLink, here: set[str]) -> None:
+    """Say that it is over until every device has taken its presence back: one that is reconnecting hears nothing."""
+    until = time.monotonic() + _LEAVING_SECONDS
+    while here and time.monotonic() < until:
+        for name in here:
+            link.publish(topics.inbox(STUDY, name), msgpack.packb([-1, _OVER]))
+        for event in link.events(1.0):
+            if isinstance(event, Received) and event.topic.endswith(topics.HERE) and not event.payload:
+                here.discard(topics.device_of(event.topic))
+    link.flush(5.0)

@@ -62,6 +62,30 @@ def test_coefficients_with_standard_errors_where_the_study_allows_them(run: Run,
     assert "std err" in result.stderr
 
 
+def test_a_rehearsal_leaves_all_that_a_paper_needs_and_a_total_to_refit_from(run: Run, clinics: Path):
+    text = Path("study.toml").read_text().replace("inference = false", "inference = true")
+    Path("study.toml").write_text(text.replace("most_clipped = 0.0", "most_clipped = 0.1"))
+    assert run("study", "rehearse", "study.toml", "--tables", clinics, "--out", "out").exit_code == 0
+    names = ("result.json", "result.html", "summary.txt", "coefficients.csv", "covariance.csv", "total.json")
+    assert all((Path("out") / name).is_file() for name in names)
+    for path in clinics.iterdir():  # nobody is asked for anything
+        path.unlink()
+    asked = ("--test", "crp", "--contrast", "sex = m - sex = f", "--vif", "--lasso", "--regularisation", "gcv")
+    result = run("study", "refit", "study.toml", "out", *asked, "--json", "-")
+    assert result.exit_code == 0, result.stderr
+    told = json.loads(result.stdout)
+    assert told["tests"][0]["names"] == ["crp", "crp missing"] and told["tests"][0]["p"] < 0.01
+    of_men = next(one for one in told["inference"]["coefficients"] if one["name"] == "sex = m")
+    assert told["contrasts"]["sex = m - sex = f"]["estimate"] == of_men["coefficient"]
+    assert set(told["vif"]) == {"age", "sex = m", "crp", "crp missing"} and min(told["vif"].values()) >= 1
+    assert len(told["lasso"]["weights"]) == 100 and told["lasso"]["criterion"] == "R^2 on held-out rows"
+    assert max(map(len, result.stderr.splitlines())) <= 79
+    bad = run("study", "refit", "study.toml", "out", "--contrast", "age")
+    assert bad.stderr.startswith("error: --contrast must be 'A - B' of two of age, constant, crp, ")
+    nothing = run("study", "refit", "study.toml", "nowhere")
+    assert nothing.stderr.startswith("error: FOLDER must hold what codedfl serve or study rehearse wrote, got ")
+
+
 def test_a_column_that_is_the_same_everywhere_is_named(run: Run, clinics: Path):
     for path in clinics.iterdir():
         first, *rows = path.read_text().splitlines()

@@ -16,6 +16,7 @@ from codedfl.contract import ClassTarget, Roster, Snapshot, Study, StudyColumn
 from codedfl.contract.approval import approve
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.ledger import Approval, Ledger
+from codedfl.contract.models import LogisticModel
 from codedfl.contract.policy import Policy
 from codedfl.contract.words import Section, explain, printable
 from codedfl.data.columns import CategoryColumn, NumberColumn
@@ -228,6 +229,27 @@ def test_a_device_contributes_to_what_it_approved_and_no_further(folder: DeviceF
             "the statistic must follow from the study (cells, gram, score), got 'products'"
         )
         assert ledger.may_contribute(replace(study, edition=2), asks[0]).startswith("the study must be approved")
+
+
+def test_points_are_counted_over_all_statistics_and_models(folder: DeviceFolder):
+    """A server that lies cannot have more coefficients answered by asking for another model, or another statistic."""
+    models = (LogisticModel("one", ("age",)), LogisticModel("two", ("age",)))
+    classes = replace(
+        STUDY, target=ClassTarget("sex", ("f", "m")), columns=(AGE,), held_out=0.3, models=models, points=3
+    )
+    study = agreed(classes)
+    approved(folder, study)
+    with folder.ledger() as ledger:
+        for ask in (Ask("newton", b"one"), Ask("newton", b"two"), Ask("calibration", b"two")):
+            assert ledger.may_contribute(study, ask) == ""
+            ledger.contribute(study, ask, b"run", "now")
+        for ask in (Ask("newton", b"three"), Ask("score", b"1")):
+            assert ledger.may_contribute(study, ask) == (
+                "arguments of calibration and newton and score must be at most 3 over the life of the study, got one"
+                " more: what the server asked for before it may ask for again, anything else needs a new edition of the"
+                " study"
+            )
+    assert replace(study, points=None).most_points == 2 * 13 + 1
 
 
 def test_questions_are_remembered_over_all_runs(folder: DeviceFolder):

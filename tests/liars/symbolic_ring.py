@@ -192,20 +192,25 @@ class Unknowns:
             self._found[key] = Unknown(value, data=name)
         return self._found[key]
 
-    def of_data(self, owner: str, kind: str, planes: NDArray[np.float32], primes: tuple[int, ...]) -> Forms:
-        """One unknown for each number of an array of a device's own, which are their values; by rows, one for each."""
+    def of_data(
+        self, owner: str, kind: str, planes: NDArray[np.float32], primes: tuple[int, ...], first: int = 0
+    ) -> Forms:
+        """One unknown for each number of an array of a device's own, which are their values; by rows, one for each.
+
+        first: the index of the first of them.
+        """
         if not self._summing:  # whole numbers: there are no rows behind them
             kind = "numbers"
             self.sums_up(owner, planes.astype(np.float64).reshape(1, -1), kind)
         forms = np.empty(planes.shape, dtype=object)
         for k, prime in enumerate(primes):
-            for index, residue in enumerate(planes[k].reshape(-1)):
+            for index, residue in enumerate(planes[k].reshape(-1), start=first):
                 counted: dict[Unknown, int] = {}
                 for place, name in enumerate(self._summing):
                     value = int(residue) % prime if place == len(self._summing) - 1 else 0
                     one = self._of_data(prime, (name, kind, index), value)
                     counted[one] = counted.get(one, 0) + 1
-                forms[k].flat[index] = Form(prime, counted)
+                forms[k].flat[index - first] = Form(prime, counted)
                 self.contributed[kind, index] = tuple((name, kind, index) for name in self._summing)
         return forms
 
@@ -316,6 +321,11 @@ class SymbolicRing(Ring):
         self.unknowns.packed[data] = numbers
         return data
 
+    def pack_into(self, packed: bytearray, planes: Forms, start: int, count: int) -> None:
+        for k, plane in enumerate(planes):
+            data, at = self.pack(plane), _RESIDUE_BYTES * (k * count + start)
+            packed[at : at + len(data)] = data
+
     def unpack(self, data: bytes | memoryview, *shape: int) -> Forms:
         count = math.prod(shape)
         self.check_packed_length(data, count)
@@ -354,18 +364,16 @@ class SymbolicFixedPoint(FixedPoint):
         values = {one.name: getattr(self, one.name) for one in fields(FixedPoint)}
         return FixedPoint(**values | {"ring": Ring(self.ring.primes)})
 
-    def gram(self, X: NDArray[np.float64]) -> Forms:
-        owner = self.ring.owner()
-        if owner is not None:
-            grid = (self.feature_bits, self.label_bits, self.gram_bits, self.constant_bits)
-            self.ring.unknowns.sums_up(owner, X, grid)
-        return self._unknown("gram", _real_gram(self._real, X))
+    def gram(self, X: NDArray[np.float64], rows: slice | None = None) -> Forms:
+        first = 0 if rows is None else rows.start * self.n_features - rows.start * (rows.start - 1) // 2
+        return self._unknown(X, "gram", _real_gram(self._real, X, rows), first)
 
     def cross(self, X: NDArray[np.float64], Y: NDArray[np.float64]) -> Forms:
-        return self._unknown("cross", _real_cross(self._real, X, Y))
+        return self._unknown(X, "cross", _real_cross(self._real, X, Y))
 
-    def _unknown(self, kind: str, planes: NDArray[np.float32]) -> Forms:
-        owner = self.ring.owner()
+    def _unknown(self, X: NDArray[np.float64], kind: str, planes: NDArray[np.float32], first: int = 0) -> Forms:
+        owner, unknowns = self.ring.owner(), self.ring.unknowns
         if owner is None:
             raise RuntimeError("only a device's machine sums up rows")
-        return self.ring.unknowns.of_data(owner, kind, planes, self.ring.primes)
+        unknowns.sums_up(owner, X, (self.feature_bits, self.label_bits, self.gram_bits, self.constant_bits))
+        return unknowns.of_data(owner, kind, planes, self.ring.primes, first)

@@ -189,9 +189,10 @@ def test_the_small_broker_says_whom_it_does_not_let_in(
 # -- sizes
 
 
+@pytest.mark.usefixtures("quick_disk")
 def test_no_message_is_larger_than_hosted_brokers_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """With uploads of a few hundred kB, and agreement, list and certificate among them."""
-    fleet = fleet_of("rbf", tmp_path / "x", n_features=300)
+    fleet = fleet_of("rbf", tmp_path / "x", n_features=200, epochs=3, held_out=0.0)
     largest: list[int] = []
     publish = type(fleet.broker.connect("probe", Will("x"))).publish
 

@@ -17,6 +17,7 @@ from codedfl.analyses.driving import TOTAL_FILE, read_total
 from codedfl.contract.study import SubModel
 from codedfl.data.model import TrainedModel
 from codedfl.engine.study_run import MODEL_FILE, RESULT_FILE
+from codedfl.report.study_files import RESULT_PAGE
 from codedfl.statistics import Ask
 from totals import total_of
 
@@ -56,6 +57,7 @@ def test_what_is_written_says_all_that_was_found(tmp_path: Path):
     fleet = fleet_of("linear", tmp_path / "x")
     found = fleet.serve()
     told = json.loads((fleet.output / RESULT_FILE).read_text())
+    assert "What was revealed to whom" in (fleet.output / RESULT_PAGE).read_text()
     assert found.score is not None
     assert (told["rows"], told["score"]) == (found.rows, found.score.to_dict())
     assert [one["name"] for one in told["inference"]["coefficients"]][:2] == ["constant", "age"]

@@ -48,7 +48,8 @@ class RobustFit:
 
     def to_dict(self) -> JsonObject:
         """For JSON."""
-        return {**self.least_squares.to_dict(), "model": self.title, "errors": self.errors}
+        plain = {key: value for key, value in self.least_squares.to_dict().items() if key not in ("f", "f_p")}
+        return {**plain, "model": self.title, "errors": self.errors}
 
 
 @dataclass(frozen=True, eq=False)

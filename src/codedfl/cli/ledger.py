@@ -53,6 +53,11 @@ def show_ledger(
         texts = (one.name, str(one.edition), one.who, one.when, str(one.rows), str(len(given)))
         shown.add_row(*(Text(printable(text)) for text in texts))
     screen.show(shown)
+    if ledger.contributions:
+        screen.sentence(
+            "A contribution is recorded when this device joins a run, before anything leaves: also of a run that ended"
+            " without a total, or whose total left this device's pod out."
+        )
     costs = [one.rho for one in ledger.approvals]
     total = None if None in costs else sum(cost for cost in costs if cost is not None)
     screen.sentence(spent_sentence(total, len(costs), DELTA))

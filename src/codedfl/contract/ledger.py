@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from codedfl.contract.row_rule import row_objection
-from codedfl.contract.snapshot import RowTags
+from codedfl.contract.snapshot import RowTags, as_saved
 from codedfl.contract.study import Study
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.protocol.messages import check_types, pack_list, unpack_list
@@ -229,7 +229,7 @@ class Ledger:
         >>> Ledger.decode(Ledger().encode())
         <Ledger of 0 approvals, 0 contributions>
         """
-        try:
+        with as_saved("the ledger"):
             fields = unpack_list(data, "a ledger", depth=4, most=_MOST)
             said, approvals, given, asked = check_types(fields, (str, list, list, list), "a ledger")
             if said != FORMAT:
@@ -237,8 +237,6 @@ class Ledger:
             contributions = [Contribution(*_checked(one, (bytes, str, bytes, bytes, str))) for one in given]
             questions = [(digest, one) for digest, one in (_checked(pair, (bytes, bytes)) for pair in asked)]
             return cls([_approval(one) for one in approvals], contributions, questions, rows)
-        except MessageRefused as error:
-            raise InvalidInput(f"the ledger must be as it was saved, got something else ({error})") from None
 
 
 def _checked(fields: Any, types: tuple[type, ...]) -> list[Any]:

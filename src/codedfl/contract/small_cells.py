@@ -31,6 +31,7 @@ from codedfl.data.tables import RawTable
 from codedfl.typing import Integers, Rows
 
 _MIXER = np.uint64(0x9E3779B97F4A7C15)
+_NO_SUMS = {"cells", "histogram", "crosstable", "contingency", "products", "score"}
 _NOT_YET = np.uint64(0)  # stands for the tag of what was never told of a row
 
 
@@ -145,7 +146,7 @@ class _Rare(NamedTuple):
 def cell_objection(study: Study, new: RowTags, earlier: Sequence[RowTags] = ()) -> str:
     """Which column picks out fewer than ``smallest_cell`` people of a class of rows; empty when none does.
 
-    new: as ``own_rows`` made it. Random features mix all columns, so there a column shows nobody.
+    new: as ``own_rows`` made it. Counts, and random features, which mix all columns, have no sums of a column.
 
     >>> from codedfl.contract import NumberTarget
     >>> from codedfl.data.columns import NumberColumn
@@ -156,7 +157,7 @@ def cell_objection(study: Study, new: RowTags, earlier: Sequence[RowTags] = ()) 
     >>> cell_objection(study, own_rows(study, table, bytes(16)).tags).partition(":")[0]
     "column 'age' must be the same in all rows of this table or differ in at least 5 (smallest_cell), got 1"
     """
-    if "gram" not in study.statistics:
+    if set(study.statistics) <= _NO_SUMS:
         return ""
     judged = set()
     for columns, by_id in [(new.columns, bool(new.id)), *(found for past in earlier for found in _shared(new, past))]:

@@ -7,7 +7,8 @@ table says about it), so that it depends neither on the columns that a study use
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -25,6 +26,21 @@ from codedfl.typing import Integers, Rows
 
 FORMAT = "codedfl-snapshot-1"
 Tags = NDArray[np.uint64]
+
+
+@contextmanager
+def as_saved(what: str) -> Iterator[None]:
+    """What a device reads back from its own disk is as it was saved, or is refused in one line.
+
+    >>> with as_saved("a note"): raise MessageRefused("it is cut short")
+    Traceback (most recent call last):
+    ...
+    codedfl.errors.InvalidInput: a note must be as it was saved, got something else (it is cut short)
+    """
+    try:
+        yield
+    except MessageRefused as error:
+        raise InvalidInput(f"{what} must be as it was saved, got something else ({error})") from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +85,7 @@ class Snapshot:
     @classmethod
     def decode(cls, data: bytes) -> Snapshot:
         """What ``encode`` made; anything else is refused."""
-        try:
+        with as_saved("a snapshot"):
             fields = unpack_list(data, "a snapshot", depth=2, most=1 << 15)
             types = (str, bytes, int, int, bytes, bytes, bytes, list)
             said, study, n, width, codes, target, held_out, counts = check_types(fields, types, "a snapshot")
@@ -77,8 +93,6 @@ class Snapshot:
             lengths = (len(codes), len(target), len(held_out))
             if said != FORMAT or lengths != (8 * n * width, 8 * n, n) or min(n, width) < 0 or len(counts) < 2:
                 raise MessageRefused("the sizes do not fit")
-        except MessageRefused as error:
-            raise InvalidInput(f"a snapshot must be as it was saved, got something else ({error})") from None
         return cls(
             study,
             np.frombuffer(codes, dtype="<i8").reshape(n, width).astype(np.int64),
@@ -192,7 +206,7 @@ class RowTags:
     @classmethod
     def decode(cls, data: bytes) -> RowTags:
         """What ``encode`` made; anything else is refused."""
-        try:
+        with as_saved("the tags of rows"):
             fields = unpack_list(data, "row tags", depth=2, most=1 << 15)
             types = (list, str, bytes, bytes, bytes, bytes, bytes, bool)
             columns, name, *values, ids, held_out, sums = check_types(fields, types, "row tags")
@@ -200,8 +214,6 @@ class RowTags:
             n = len(held_out)
             if len(ids) != 8 * n or {len(one) for one in values} != {8 * n * len(columns)}:
                 raise MessageRefused("the sizes do not fit")
-        except MessageRefused as error:
-            raise InvalidInput(f"row tags must be as they were saved, got something else ({error})") from None
         raw, used, told = (_tags(one).reshape(n, len(columns)) for one in values)
         return cls(tuple(columns), raw, used, told, name, _tags(ids), np.frombuffer(held_out, dtype="u1") != 0, sums)
 

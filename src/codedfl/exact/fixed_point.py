@@ -262,12 +262,16 @@ class FixedPoint:
             raise InvalidInput(f"{name} must be finite, got {largest}")
         if largest > bound:
             raise InvalidInput(f"{name} must lie within its public bound of +-{bound:g}, got {largest:g}")
-        return np.rint(np.ldexp(np.asarray(values, dtype=np.float64), bits))
+        scaled = np.ldexp(np.asarray(values, dtype=np.float64), bits)
+        return np.rint(scaled, out=scaled)
 
-    def gram(self, X: Floats) -> Planes:
-        """X'X of one device as a packed upper triangle on the ring, rounded once (paper eq. 7, unpadded)."""
+    def gram(self, X: Floats, rows: slice | None = None) -> Planes:
+        """X'X of one device as a packed upper triangle on the ring, rounded once (paper eq. 7, unpadded).
+
+        rows: those of X'X that are wanted; None is all of them.
+        """
         self._check_rows(X)
-        total = GramSum(self.n_features)
+        total = GramSum(self.n_features, rows)
         for start in range(0, len(X), GRAM_BLOCK_ROWS):
             total.add(self.grid_features(X[start : start + GRAM_BLOCK_ROWS]))
         triangle = total.triangle()
@@ -302,7 +306,8 @@ class FixedPoint:
     @staticmethod
     def _rounded(exact: Floats, from_bits: int, to_bits: int) -> Floats:
         # Both steps are exact in float64: a power of two, then rounding an integer-valued quotient to even.
-        return np.rint(np.ldexp(exact, to_bits - from_bits))
+        scaled = np.ldexp(exact, to_bits - from_bits)
+        return np.rint(scaled, out=scaled)
 
     # -- Theta^(1) and the updates
 

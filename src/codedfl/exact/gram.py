@@ -15,24 +15,27 @@ STRIP = 128  # columns at a time: wide enough for BLAS to run at full speed, nar
 
 
 class GramSum:
-    """The sum of block' block over blocks of rows with ``n_features`` columns; without blocks it is zero."""
+    """The sum of block' block over blocks of rows with ``n_features`` columns; without blocks it is zero.
 
-    def __init__(self, n_features: int) -> None:
-        self._strips = [
-            np.zeros((min(STRIP, n_features - start), n_features - start)) for start in range(0, n_features, STRIP)
-        ]
-        self._product = np.empty(STRIP * n_features)
+    ``rows`` are those of X'X that are wanted; None is all of them.
+    """
+
+    def __init__(self, n_features: int, rows: slice | None = None) -> None:
+        first, last = (0, n_features) if rows is None else (rows.start, rows.stop)
+        self._first = first
+        self._strips = [np.zeros((min(STRIP, last - start), n_features - start)) for start in range(first, last, STRIP)]
+        self._product = np.empty(STRIP * (n_features - first))
 
     def add(self, block: Floats) -> None:
         """Add X'X of some rows."""
         for number, strip in enumerate(self._strips):
-            start = number * STRIP
+            start = self._first + number * STRIP
             product = self._product[: strip.size].reshape(strip.shape)
             np.matmul(block[:, start : start + len(strip)].T, block[:, start:], out=product)
             strip += product
 
     def triangle(self) -> Floats:
-        """The upper triangle, row by row from the diagonal on: d (d + 1) / 2 numbers."""
+        """The upper triangle, row by row from the diagonal on: d (d + 1) / 2 numbers, or those of the rows wanted."""
         return np.concatenate([strip[row, row:] for strip in self._strips for row in range(len(strip))])
 
 

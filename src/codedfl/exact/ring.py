@@ -175,6 +175,21 @@ class Ring:
             kernels.pack(plane.reshape(-1), prime).tobytes() for plane, prime in zip(planes, self.primes, strict=True)
         )
 
+    def pack_into(self, packed: bytearray, planes: Planes, start: int, count: int) -> None:
+        """Write numbers to where ``pack`` has them that are those from ``start`` on of ``count``.
+
+        >>> ring, packed = NARROW, bytearray(12)
+        >>> ring.pack_into(packed, ring.from_integers(np.array([7, 9])), 1, 3)
+        >>> packed == ring.pack(ring.from_integers(np.array([0, 7, 9])))
+        True
+        """
+        first = 0
+        for plane, prime in zip(planes, self.primes, strict=True):
+            width = kernels.residue_bytes(prime)
+            at = first + width * start
+            packed[at : at + width * plane.size] = kernels.pack(plane.reshape(-1), prime).data
+            first += width * count
+
     def unpack(self, data: bytes | memoryview, *shape: int) -> Planes:
         """Undo ``pack``; a wrong length and residues outside [0, p) are refused."""
         count = math.prod(shape)

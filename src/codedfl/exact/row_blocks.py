@@ -64,33 +64,41 @@ class RowBlocks:
             start = stop
         return found
 
-    def by_pairs(self, triangle: Numbers) -> Numbers:
-        """The triangle (.., d(d+1)/2) pair by pair, from the one row by row."""
-        return self._moved(triangle, to_pairs=True)
+    def strip(self, block: int) -> slice:
+        """Where the rows of a block from the diagonal on stand in the triangle: the same in both layouts."""
+        return slice(self.pairs[block, block].start, self.pairs[block, self.count - 1].stop)
+
+    def by_pairs(self, strip: Numbers, block: int) -> Numbers:
+        """The rows of a block from the diagonal on, (.., n), pair by pair; given row by row."""
+        if self.count == 1:
+            return strip
+        moved = np.empty_like(strip)
+        for in_rows, in_pairs in self._spans(block):
+            moved[..., in_pairs] = strip[..., in_rows]
+        return moved
 
     def row_by_row(self, triangle: Numbers) -> Numbers:
-        """Undo ``by_pairs``."""
-        return self._moved(triangle, to_pairs=False)
-
-    def _moved(self, triangle: Numbers, *, to_pairs: bool) -> Numbers:
+        """The triangle (.., d(d+1)/2) row by row, from the one pair by pair."""
         if self.count == 1:
             return triangle
         moved = np.empty_like(triangle)
-        for in_rows, in_pairs in self._spans():
-            source, target = (in_rows, in_pairs) if to_pairs else (in_pairs, in_rows)
-            moved[..., target] = triangle[..., source]
+        for block in range(self.count):
+            here = self.strip(block)
+            for in_rows, in_pairs in self._spans(block):
+                moved[..., here][..., in_rows] = triangle[..., here][..., in_pairs]
         return moved
 
-    def _spans(self) -> Iterator[tuple[slice, slice]]:
-        """What stands together in both layouts: where it is row by row, and where pair by pair."""
-        done = {pair: where.start for pair, where in self.pairs.items()}
+    def _spans(self, block: int) -> Iterator[tuple[slice, slice]]:
+        """What stands together in both layouts of a strip: where it is row by row, and where pair by pair."""
+        rows, first = self.rows(block), self.strip(block).start
+        columns = [(b, self.rows(b)) for b in range(block, self.count)]
+        done = {b: self.pairs[block, b].start - first for b, _ in columns}
         start = 0
-        for a in range(self.count):
-            for i in range(self.rows(a).start, self.rows(a).stop):
-                for b in range(a, self.count):
-                    length = self.rows(b).stop - max(i, self.rows(b).start)
-                    yield slice(start, start + length), slice(done[a, b], done[a, b] + length)
-                    start, done[a, b] = start + length, done[a, b] + length
+        for i in range(rows.start, rows.stop):
+            for b, across in columns:
+                length = across.stop - max(i, across.start)
+                yield slice(start, start + length), slice(done[b], done[b] + length)
+                start, done[b] = start + length, done[b] + length
 
     def matrix(self, ring: Ring, kept: Planes, blocks: Sequence[int]) -> Planes:
         """The rows (P, rows, d) of these blocks, one or all, from the pairs that they are in, one after the other."""

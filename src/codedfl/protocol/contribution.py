@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -35,6 +36,19 @@ class Fit(NamedTuple):
     shortened: int = 0  # rows longer than the noise is made for
 
 
+class OnRing(NamedTuple):
+    """One device's numbers before any pad.
+
+    gram: the rows of X'X that a slice names, from the diagonal on, one after the other; made when they are asked for.
+    constant: the constant part.
+    fit: what was done to make rows fit.
+    """
+
+    gram: Callable[[slice], Planes]
+    constant: Planes
+    fit: Fit = Fit()
+
+
 class Contribution(Protocol):
     """One device's part of the total."""
 
@@ -42,8 +56,8 @@ class Contribution(Protocol):
         """Why it cannot be brought into a run of this shape; empty when it can. Never a matter of single rows."""
         ...
 
-    def on_ring(self, agreed: Agreement, noise_seed: bytes) -> tuple[Planes, Planes, Fit]:
-        """X'X as a triangle, and the constant part, before any pad; and what was done to make rows fit."""
+    def on_ring(self, agreed: Agreement, noise_seed: bytes) -> OnRing:
+        """X'X and the constant part."""
         ...
 
 
@@ -84,15 +98,18 @@ class Rows:
             f" {parameters.n_features} and {parameters.n_outputs}"
         )
 
-    def on_ring(self, agreed: Agreement, noise_seed: bytes) -> tuple[Planes, Planes, Fit]:
+    def on_ring(self, agreed: Agreement, noise_seed: bytes) -> OnRing:
         """X'X, and G^(1) = X'X Theta^(1) - X'Y with the sample count behind it (paper eq. 3)."""
         format_, ring, p = agreed.fixed_point, agreed.ring, agreed.parameters
         X, Y, fit = fitted(self.X, self.Y, p.bounds, p.noise)
-        gram, gradient = format_.gram(X), format_.cross(X, Y)
+        gram, gradient = partial(format_.gram, X), format_.cross(X, Y)
+        if format_.noise is not None or np.any(agreed.initial_integers):  # both need all of X'X at once
+            whole = format_.gram(X)
+            gram = partial(rows_of_triangle, whole, p.n_features)
         if format_.noise is not None:
-            add_noise(format_, gram, gradient, noise_seed, agreed)
+            add_noise(format_, whole, gradient, noise_seed, agreed)
         if np.any(agreed.initial_integers):
-            product = ring.product(ring.symmetric(gram, X.shape[1]), ring.from_integers(agreed.initial_integers))
+            product = ring.product(ring.symmetric(whole, X.shape[1]), ring.from_integers(agreed.initial_integers))
             gradient = ring.add(product, gradient, sign=-1)
         else:
             gradient = -gradient  # centred residues: negation needs no reduction
@@ -100,7 +117,17 @@ class Rows:
         constant[:, : gradient[0].size] = gradient.reshape(len(ring.primes), -1)
         if p.counts_rows:
             constant[:, -1:] = ring.from_integers(np.array([len(X)]))
-        return gram, constant, fit
+        return OnRing(gram, constant, fit)
+
+
+def rows_of_triangle(triangle: Planes, size: int, rows: slice) -> Planes:
+    """These rows of a packed upper triangle (P, size(size+1)/2), from the diagonal on.
+
+    >>> rows_of_triangle(np.arange(6)[None, :], 3, slice(1, 3)).tolist()
+    [[3, 4, 5]]
+    """
+    first, last = (i * size - i * (i - 1) // 2 for i in (rows.start, rows.stop))
+    return triangle[:, first:last]
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,13 +147,13 @@ class WholeNumbers:
             return ""
         return f"the run must be a total of {self.length} whole numbers, got another"
 
-    def on_ring(self, agreed: Agreement, noise_seed: bytes) -> tuple[Planes, Planes, Fit]:
+    def on_ring(self, agreed: Agreement, noise_seed: bytes) -> OnRing:
         """The vector is the constant part; there is no X'X behind it."""
         del noise_seed
         ring, numbers = agreed.ring, self.make(agreed.ring)
         if numbers.shape != (len(ring.primes), self.length):
             raise InvalidInput(f"{self.length} whole numbers must be made on the ring, got shape {numbers.shape}")
-        return ring.zeros(agreed.parameters.triangle_length), numbers, Fit()
+        return OnRing(lambda _: ring.zeros(agreed.parameters.triangle_length), numbers)
 
 
 def fitted(X: Floats, Y: Floats, bounds: Bounds, noise: RowNoise | None = None) -> tuple[Floats, Floats, Fit]:
@@ -198,13 +225,14 @@ class OwnData:
             return self.contribution.objection(parameters)
         return "" if self.helper else "the device's data were used in an earlier run: make a new device"
 
-    def on_ring(self, agreed: Agreement) -> tuple[Planes, Planes]:
+    def on_ring(self, agreed: Agreement) -> OnRing:
         """See ``Contribution``; once."""
         if self.contribution is None:
             raise MessageRefused(self.objection(agreed.parameters))
-        gram, constant, self.fit = self.contribution.on_ring(agreed, self.noise_seed)
+        found = self.contribution.on_ring(agreed, self.noise_seed)
+        self.fit = found.fit
         self.drop()
-        return gram, constant
+        return found
 
     def drop(self) -> None:
         self.contribution, self.noise_seed, self.used = None, b"", True

@@ -18,7 +18,7 @@ from codedfl.crypto import pads, sealed
 from codedfl.crypto.pads import SEED_BYTES
 from codedfl.crypto.sealed import KEY_BYTES
 from codedfl.errors import MessageRefused
-from codedfl.protocol.contribution import OwnData
+from codedfl.protocol.contribution import OnRing, OwnData
 from codedfl.protocol.device_session import DeviceSession
 from codedfl.protocol.events import RowsFitted, SecretsForgotten
 from codedfl.protocol.messages import (
@@ -107,24 +107,31 @@ class DeviceSharing(ABC):
         """Phase 1 is complete here: this device can answer updates."""
         return self.answer_matrix is not None
 
-    def _own_statistics(self) -> tuple[Planes, Planes]:
-        """The triangle and the constant part of this device; what they were made of is dropped, nothing needs it."""
-        gram, constant = self._own.on_ring(self._session.agreed)
+    def _own_statistics(self) -> OnRing:
+        """X'X and the constant part of this device; what they are made of is dropped, nothing else needs it."""
+        found = self._own.on_ring(self._session.agreed)
         fit = self._own.fit
         self._session.outbox.tell(SecretsForgotten())
         if fit.clipped or fit.dropped:
             self._session.outbox.tell(RowsFitted(fit.clipped, fit.dropped))
-        return gram, constant
+        return found
 
     def _padded(self, seeds: list[bytes]) -> bytes:
-        """Our data plus the pads that all these seeds expand to, packed: the triangle by pairs of row blocks."""
+        """Our data plus the pads that all these seeds expand to, packed: the triangle by pairs of row blocks.
+
+        One block of rows after the other: X'X as a whole is never there, where rows are dealt out.
+        """
         session, ring, rows = self._session, self._session.ring, self._session.agreed.answer_rows
-        gram, constant = self._own_statistics()
-        gram = rows.blocks.by_pairs(gram)
-        signed = [(1, seed) for seed in seeds]
-        pads.add_pieces(ring, gram, rows.blocks.pairs, signed, session.run, GRAM)
-        pads.add_pieces(ring, constant, rows.constant_pieces(rows.all), signed, session.run, CONSTANT)
-        return ring.pack(gram) + ring.pack(constant)
+        own, blocks, signed = self._own_statistics(), rows.blocks, [(1, seed) for seed in seeds]
+        count = session.agreed.parameters.triangle_length
+        packed = bytearray(count * ring.bytes_per_number)
+        for block in rows.all:
+            strip = blocks.by_pairs(own.gram(blocks.rows(block)), block)
+            pads.add_pieces(ring, strip, blocks.pieces(blocks.pairs_from([block])), signed, session.run, GRAM)
+            ring.pack_into(packed, strip, blocks.strip(block).start, count)
+            del strip  # before the next one is made
+        pads.add_pieces(ring, own.constant, rows.constant_pieces(rows.all), signed, session.run, CONSTANT)
+        return b"".join([packed, ring.pack(own.constant)])
 
     def _encrypted(self, plaintext: bytes) -> tuple[bytes, Secrets]:
         """A bulk, and what opens it."""

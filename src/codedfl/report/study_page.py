@@ -49,7 +49,8 @@ def study_page(result: Unchecked) -> str:
         ),
     ]
     head += [f"<p><strong>{escape(one)}</strong></p>" for one in result["cautions"]]
-    body = [*head, *(_model(one) for one in models), _score(result), _prepared(result), _revealed(result)]
+    shown = [part for one in models for part in (_model(one), _score(one, result["classes"]))]
+    body = [*head, *shown, _prepared(result), _revealed(result)]
     foot = f"study {result['digest']}, edition {result['edition']}, codedfl {result['codedfl']}"
     body.append(f"<footer>{escape(foot)}</footer>")
     return _template().substitute(title=escape(result["study"]), body="\n".join(filter(None, body)))
@@ -186,14 +187,14 @@ def _residuals(model: Unchecked) -> str:
 # -- the score
 
 
-def _score(result: Unchecked) -> str:
+def _score(model: Unchecked, classes: Sequence[object]) -> str:
     """How often which class was taken for which, and how often the score of the second of two was right."""
-    score = result.get("score") or {}
+    score = model.get("score") or {}
     if "confusion" not in score:
         return ""
-    classes = result["classes"]
     body = [_row((name, *counts)) for name, counts in zip(classes, score["confusion"], strict=True)]
-    parts = ["<h2>Score on held-out rows</h2>", _table(("true class", *(f"as {one}" for one in classes)), body)]
+    title = ": ".join(filter(None, (model["name"], "Score on held-out rows")))
+    parts = [f"<h2>{escape(title)}</h2>", _table(("true class", *(f"as {one}" for one in classes)), body)]
     if score.get("calibration"):
         bands = [(*map(float, band.split(" to ")), share) for band, _, share in score["calibration"]]
         known = [
