@@ -345,16 +345,17 @@ def test_the_screen_says_how_many_rows_are_kept_for_the_score(folder: DeviceFold
     """A device holds out none or enough, and people read which."""
     seen: list[tuple[Section, ...]] = []
     study = replace(CONTRACT, held_out=0.1)
-    kept = approved(DeviceFolder(folder.path, bytes(16)), study, patients(rows), show=seen.append).held_out
+    found = approved(DeviceFolder(folder.path, bytes(16)), study, patients(rows), show=seen.append)
+    kept = found.held_out
     assert bool(kept) == (rows == 300)
     (said,) = (one.answers[-2:] for one in seen[0] if one.question == "What of a table is used?")
     assert said[0] == (
-        "10% of the rows, chosen by a key of this machine whatever the columns, are kept for the score, if 5 or more are"
-        f" and as many are left; where they are fewer than {study.least_alike}, which would tell rows, they are"
+        "10% of the rows, chosen by a key of this machine whatever the columns, are kept for the score, if 5 or more"
+        f" are and as many are left; where they are fewer than {study.least_alike}, which would tell rows, they are"
         " neither trained on nor scored"
     )
     assert said[1] == "of this table " + (
-        f"{kept} of {rows} rows are scored" if kept else f"no rows are scored, and {rows} train"
+        f"{kept} of {rows} rows are scored" if kept else f"no rows are scored, and {found.rows} train"
     )
     (few,) = (one.answers for one in seen[0] if one.question == "How few rows may a number be about?")
     assert few[0].startswith("smallest_cell is 5: what fewer than 5 rows of this machine have is told as something")
