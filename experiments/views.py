@@ -28,6 +28,7 @@ from codedfl.errors import InvalidInput
 from codedfl.protocol import Agreement, Device, Server, Turn
 from codedfl.protocol.device_sharing import CodedDeviceSharing
 from codedfl.protocol.messages import SERVER, Answer, Kind, Message, Secrets, Share, Shares, Update
+from codedfl.protocol.schemes.role_device import RoleDeviceSharing, seed_context
 from codedfl.typing import Planes, RandomBytes
 
 Floats = NDArray[np.float64]
@@ -59,6 +60,7 @@ class View:
     sent_updates: list[bytes] = field(default_factory=list)
     agreement: Agreement | None = None
     run_key: RunKey | None = None  # a machine forgets it when the run ends
+    role_key: RunKey | None = None  # a holder forgets it when it has summed what it opens
     _kinds: list[Kind] = field(default_factory=list)  # of what was received, as far as it was looked at
 
     def __repr__(self) -> str:
@@ -164,6 +166,11 @@ class View:
         if own is None:
             raise InvalidInput(f"{self!r} must have drawn its run key before anything can be opened, got none")
         author = agreed.invitation.server_key if message.sender == SERVER else agreed.member(message.sender).run_key
+        if message.kind is Kind.SHARE and agreed.roles:
+            share, role = Share.decode(message.body), agreed.roles[agreed.position(self.party)]
+            context = seed_context(agreed, message.sender, role, share.commitments)
+            assert self.role_key is not None, "whoever is given a share has the key of its role"
+            return sealed.open_sealed(self.role_key, author, context, share.envelope)
         body = Share.decode(message.body).envelope if message.kind is Kind.SHARE else message.body
         return sealed.open_sealed(own, author, message.context(), body)
 
@@ -241,6 +248,8 @@ def _noting_messages(receive: Any, recording: Recording) -> Any:
                 view.sent_updates += [out.data for out in turn.outgoing if out.kind is Kind.UPDATE]
             elif isinstance(self.sharing, CodedDeviceSharing):
                 view.mask_seeds |= self.sharing.mask_seeds
+            elif isinstance(self.sharing, RoleDeviceSharing):
+                view.role_key = self.sharing.role_key or view.role_key
         return turn
 
     return noted

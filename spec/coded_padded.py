@@ -89,7 +89,8 @@ def _on_share(device: parties.Device, message: wire.Message) -> list[wire.Messag
     commitments, envelope = wire.unpacked(message.body)
     plaintext = open_sealed(parties.run_key(device), agreed.members[j].run_key, wire.context(message), envelope)
     mask, _, content_key, digest = wire.unpacked(plaintext)
-    wire.check_committed(commitments, {"mask": mask}, agreed.hash, agreed.members[j])
+    wire.check_committed(commitments, agreed.hash, agreed.members[j])
+    wire.check_fits(commitments, {"mask": mask}, agreed.hash, message.sender)
     if j in answers_for(device.seat, device.terms.alpha, len(agreed.members)):
         header = wire.Message("shares", device.run, agreed.hash, message.sender, "")
         _add(device, j, decrypt_bulk(content_key, wire.context(header), digest, message.attachment))

@@ -141,10 +141,11 @@ def on_update(device: Device, message: wire.Message, mask: Callable[[bytes, int]
     return [to_server(device, "answer", device.answered[2])]
 
 
-def on_finish(device: Device, message: wire.Message) -> None:
+def on_finish(device: Device, message: wire.Message) -> list[wire.Message]:
     """Forget every secret of the run."""
     wire.check_signed(message, device.server)
     device.key, device.matrix, device.constant, device.kept = None, None, [], {}
+    return []
 
 
 # -- the server

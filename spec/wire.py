@@ -210,20 +210,34 @@ class Agreement:
 
     @classmethod
     def decode(cls, data: bytes) -> Agreement:
-        """Refused unless every member joined this very invitation, each once, in the seats that were drawn."""
+        """Refused unless every member joined this very invitation, each once, in the seats that were drawn.
+
+        With roles, whoever seals to a run key checks its join; all else that counts is signed for the agreement.
+        """
         run, invited, rows, theta, roles, helpers, blocks = unpacked(data)
         found = cls(run, invited, [Member(*row) for row in rows], roles, helpers, blocks)
         assert theta == b"" and len(set(found.names)) == len(found.members) == len({m.identity for m in found.members})
         assert seated(found.members, run) == found.members, "seats are those that the run keys draw"
-        for m in found.members:
-            verify(m.identity, join_statement(run, invited, m.name, m.run_key), m.signature)
+        for m in found.members if not roles else ():
+            check_join(found, m)
         cells = set(product(range(max(roles, default=0) + 1), range(found.n_blocks))) if blocks else set()
         assert cells <= set(zip(roles, blocks, strict=bool(blocks))), "a holder for every block of each role"
         assert not blocks or 1 < found.n_blocks <= found.parameters.d, "a block has rows, and there are others"
         return found
 
 
-# -- commitments to seeds, one list of owners
+def check_join(agreed: Agreement, member: Member) -> None:
+    """Refuse a run key that its device did not join this invitation with."""
+    statement = join_statement(agreed.run, agreed.invited, member.name, member.run_key)
+    verify(member.identity, statement, member.signature)
+
+
+# -- keys of roles, commitments to seeds, one list of owners
+
+
+def role_key_statement(run: bytes, agreement: bytes, role: int, public: bytes) -> bytes:
+    """What a holder of a role signs that has the private half of the role's key."""
+    return packed("codedfl role key v1", run, agreement, role, public)
 
 
 def committed(seeds: dict[str, bytes], agreement: bytes, owner: str, key: Ed25519PrivateKey) -> list[Any]:
@@ -237,13 +251,16 @@ def commitment_statement(pairs: list[Any], agreement: bytes, owner: str) -> byte
     return packed("codedfl commitments v4", agreement, owner, pairs)
 
 
-def check_committed(commitments: list[Any], seeds: dict[str, bytes], agreement: bytes, owner: Member) -> None:
-    """Refuse seeds that do not fit what their owner signed."""
-    pairs, signature = commitments
-    verify(owner.identity, commitment_statement(pairs, agreement, owner.name), signature)
-    digests = dict(pairs)
+def check_committed(commitments: list[Any], agreement: bytes, owner: Member) -> None:
+    """Refuse commitments that their owner did not sign."""
+    verify(owner.identity, commitment_statement(commitments[0], agreement, owner.name), commitments[1])
+
+
+def check_fits(commitments: list[Any], seeds: dict[str, bytes], agreement: bytes, owner: str) -> None:
+    """Refuse seeds that do not fit their owner's commitments."""
+    digests = dict(commitments[0])
     for purpose, seed in seeds.items():
-        assert not seed or digests.get(purpose) == commitment(seed, agreement, owner.name, purpose), "a seed fits"
+        assert not seed or digests.get(purpose) == commitment(seed, agreement, owner, purpose), "a seed fits"
 
 
 def list_statement(run: bytes, agreement: bytes, owners: bytes) -> bytes:

@@ -36,7 +36,8 @@ RandomBytes = Callable[[int], bytes]
 
 STEP = StepSchedule(0.3)
 # What only the machines of role keys say to each other.
-ROLE_KINDS = {Kind.ROLL_CALL, Kind.HOLDS, Kind.OWNERS, Kind.SIGNATURE, Kind.CERTIFICATE, Kind.SEED_WANTED, Kind.SEED}
+KEY_KINDS = {Kind.ROLE_KEY_WANTED, Kind.ROLE_KEY, Kind.ROLE_KEY_HELD, Kind.ROLE_KEYS}
+ROLE_KINDS = KEY_KINDS | {Kind.ROLL_CALL, Kind.HOLDS, Kind.OWNERS, Kind.SIGNATURE, Kind.CERTIFICATE}
 
 
 def repeatable(seed: int | str) -> RandomBytes:

@@ -7,6 +7,7 @@ single people in it. On the new one the combinations are counted first, and no c
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,10 +16,11 @@ from codedfl.analyses import glm as glm_analysis
 from codedfl.analyses.analysis import NotFound
 from codedfl.analyses.glm import GlmFinding
 from codedfl.analyses.study_analysis import conduct
+from codedfl.contract.combinations import iteration_objection
 from codedfl.contract.models import LogisticModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import ClassTarget, Study, StudyColumn
-from codedfl.data.columns import CategoryColumn
+from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.data.tables import as_raw_table
 from codedfl.statistics import Newton
 from totals import dealt, pooled, total_of
@@ -83,6 +85,23 @@ def cross_table(study: Study, seen: list[tuple[np.ndarray, list[int]]]) -> np.nd
         left.append(((means[0] - mean)[:, None] * X).T)
         right.append(gradient - gradients[0])
     return np.rint(np.linalg.lstsq(np.vstack(left), np.concatenate(right), rcond=1e-15)[0]).astype(int)
+
+
+def test_ranges_that_make_few_combinations_look_many_are_refused_by_the_device():
+    """The same columns as numbers in wide ranges: nothing would be counted, so the device does not approve."""
+    rng = np.random.default_rng(5)
+    codes = np.stack([rng.integers(0, size, 500) for size in SIZES], axis=1)
+    wide = tuple(StudyColumn(NumberColumn(name), (0.0, 99.0), 1.0) for name in NAMES)
+    study = Study("s", wide, ClassTarget("ill", (0, 1)), 4000, 1000, 3, held_out=0.0, models=(MODEL,))
+    rows = Snapshot(study.digest(), codes, np.zeros(500, dtype=np.int64), np.zeros(500, dtype=np.bool_))
+    found = len(np.unique(codes, axis=0))
+    assert iteration_objection(study, rows) == (
+        f"columns of the model 'm' must have a combination of their own in most rows of this table, got {found} in 500"
+        " rows: iterations would tell how many rows each has; ask for ranges and steps that allow at most 4096"
+        " combinations, which are counted first"
+    )
+    measured = replace(rows, codes=rng.integers(0, 100, (500, 5)))
+    assert iteration_objection(study, measured) == ""
 
 
 def test_the_honest_path_gave_the_cross_table_and_is_not_begun(monkeypatch: pytest.MonkeyPatch):

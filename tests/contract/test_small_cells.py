@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codedfl.contract import ClassTarget, StudyColumn
+from codedfl.contract.models import TableModel
 from codedfl.contract.row_rule import row_objection
 from codedfl.contract.small_cells import OwnRows, cell_objection, own_rows
 from codedfl.contract.snapshot import take_snapshot
@@ -129,3 +130,20 @@ def test_a_number_that_most_have_in_common_and_a_class_of_few():
     rows = {**patients(list(range(30)), ["a"] * 27 + ["b"] * 3), "age": list(range(30))}
     rule = "the target 'ward' must have each of its values in none or at least 5 rows of this table (smallest_cell)"
     assert cell_objection(target, own_rows(target, table(rows), KEY).tags).startswith(rule)
+
+
+def test_a_table_of_combinations_is_judged_as_one_category():
+    """Every level is common, and one person is alone in a combination, whose target a lying server would read."""
+    sex, ill = StudyColumn(CategoryColumn("sex", ("x", "y"))), ClassTarget("ill", ("no", "yes"))
+    plain = replace(PLAIN, columns=(WARD, sex), target=ill)
+    rows = {
+        **patients(list(range(40)), ["a"] * 20 + ["b"] * 20),
+        "sex": ["x"] * 15 + ["y"] * 5 + ["y"] * 19 + ["x"],
+        "ill": ["no", "yes"] * 20,
+    }
+    assert cell_objection(plain, own_rows(plain, table(rows), KEY).tags) == ""
+    study = replace(plain, models=(TableModel("table", ("ward", "sex")),))
+    assert cell_objection(study, own_rows(study, table(rows), KEY).tags).partition(":")[0] == (
+        "column 'ward' and column 'sex' must have each of its values in none or at least 5 rows of this table"
+        " (smallest_cell), got 1"
+    )

@@ -153,7 +153,7 @@ def test_what_the_deadline_decides_is_on_the_disk_before_anybody_is_told(
 def test_too_few_uploads_at_the_deadline_end_the_run_which_can_be_resumed(scenario: Scenario, tmp_path: Path):
     post = FakePost(make_hosts(scenario, tmp_path))
     late = {f"device-{i}" for i in (0, 1, 2, 3)}
-    post.delay = lambda host, call: 200.0 if host.name in late and Kind.AGREEMENT in kinds_in(call) else 0.3
+    post.delay = lambda host, call: 200.0 if host.name in late and Kind.ROLE_KEYS in kinds_in(call) else 0.3
     patience = Patience(6, 6, 600.0, 600.0, 600.0, upload_seconds=20.0)
     conductor = make_conductor(scenario, post, tmp_path, descent, patience=patience)
     with pytest.raises(NotEnoughDevices, match=r"^the data of at least 3 owners \(z \+ 2\) .*, got 2: without"):

@@ -114,7 +114,7 @@ def test_nothing_secret_is_left_at_the_end_of_a_run(
     run = called(of, Ask(ask), kind)
     run.until(lambda: len(seeds[NAME]) == len(names))
     assert on_disk(of, NAME, seeds[NAME]) == len(names)
-    assert on_disk(of, NAME, seeds["keys"]) == 1
+    assert on_disk(of, NAME, seeds["keys"]) == 2  # its own, and that of its role
     run.finish()
     for name in names:
         assert on_disk(of, name, seeds[name] | seeds["keys"]) == 0
@@ -131,6 +131,7 @@ def test_seeds_of_owners_that_are_left_out_go_with_the_list(
     run.until_step(Kind.AGREEMENT, "clinic-5")
     hosts = run.hosts
     run.hosts = {name: host for name, host in hosts.items() if name != "clinic-5"}
+    run._put(run.server.go_on_without(["clinic-5"]))  # others draw the key of its role
     for _ in range(6):
         run.turn()
     assert on_disk(of, NAME, seeds[NAME]) == len(seeds[NAME]) == 6
@@ -185,7 +186,7 @@ def test_expiry_that_waits_for_a_step_keeps_everything(
     with monkeypatch.context() as former:
         former.setattr(ResidentHost, "expire", lambda host: None)
         joining._until(of.host(NAME, ResidentHost), lambda: False)()
-        assert on_disk(of, NAME, held) == len(names) + 1
+        assert on_disk(of, NAME, held) == len(names) + 2  # its run key and that of its role
     joining._until(of.host(NAME, ResidentHost), lambda: False)()
     assert on_disk(of, NAME, held) == 0
 

@@ -11,11 +11,13 @@ from experiments.hospitals import (
     MOST_STANDARD_ERRORS,
     Partitioned,
     beside_peer,
+    peer_systems,
     rehearsed,
     report,
-    ridge_systems,
 )
 from experiments.mpyc_ridge import PeerRidge, listen_on_loopback
+
+from codedfl.contract.study import NumberTarget
 
 
 def made_up() -> pd.DataFrame:
@@ -36,13 +38,14 @@ def test_from_a_folder_of_tables_to_statsmodels_numbers(tmp_path: Path):
     assert found.furthest_error < MOST_STANDARD_ERRORS
     text = report("stays", found)
     assert text.startswith(f"stays: {found.inference.rows} training rows on 10 devices in 3 pods\n40 % of the devices")
-    systems = ridge_systems(found)
+    systems = peer_systems(found)
     assert [one.shape for one in systems] == [(4, 5)] * 10
-    # What the peer is asked to solve is what the rehearsal solved, but for the penalty on the constant.
-    total, rows = np.sum(systems, axis=0), found.inference.rows
-    ridge = found.ready.study.regularisation * np.eye(4)
-    theta = np.linalg.solve(total[:, :4] / rows + ridge, total[:, 4] / rows)
-    np.testing.assert_allclose(theta[1:], found.rehearsal.findings.model.theta[1:, 0], atol=1e-6)
+    # What the peer is asked to solve has the coefficients of our inference.
+    total, target = np.sum(systems, axis=0), found.ready.study.target
+    theta = np.linalg.solve(total[:, :4], total[:, 4])
+    assert isinstance(target, NumberTarget)
+    per_unit = (target.range[1] - target.range[0]) / 2 / found.rehearsal.findings.model.recipe.preprocessing.scale
+    np.testing.assert_allclose(theta[1:] * per_unit, found.inference.coefficients[1:], rtol=1e-5)
     peer = PeerRidge(theta + np.array([0, 0, 0, 0.5]), 12.3, 4.5, 678.0, 901_000)
     table = beside_peer(found, systems, peer).splitlines()
     assert table[1].endswith(f"{found.seconds:.1f}        12.3")

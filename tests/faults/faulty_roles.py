@@ -165,6 +165,8 @@ class FaultyRoles(FaultyRun):
         owners = self.server.sharing.owners
         if name == SERVER or owners is None or len(owners.owners) < self.setting.z + 3:
             return
+        if self.server.phase is Phase.FINISHED:  # nobody is listened to any more
+            return
         left_out = self.rng.randrange(len(owners.owners))
         lie = OwnerList(tuple(one for i, one in enumerate(owners.owners) if i != left_out))
         message = self.server._session.signed(Kind.OWNERS, lie.encoded)
@@ -225,6 +227,9 @@ class FaultyRoles(FaultyRun):
             len(server.sharing._signatures),
             len(server.sharing._holds),
             server.sharing._certificate,
+            server.sharing.keys.told,
+            len(server.sharing.keys.signatures),
+            len(server.sharing.keys.silent),
         )
         answered = server.answered if server.agreement is not None else server.joined
         return server.phase, server.epoch, len(server.sharing.shared), len(server.sharing.ready), answered, seeds, told
@@ -283,6 +288,12 @@ class FaultyRoles(FaultyRun):
             return "liars" if self.liars else ""
         assert server.agreement is not None
         roles = dict(zip(server.agreement.names, server.agreement.roles, strict=True))
+        for role in range(setting.z + 1):
+            holders = {name for name, one in roles.items() if one == role}
+            signed = {server.agreement.names[i] for i in server.sharing.keys.signatures}
+            there = holders - gone | holders & signed
+            if not server.sharing.keys.told and len(there) < min(setting.z + 1, len(holders)):
+                return "too few to sign a role's key"
         uploads = len(self.scenario.names) - len(server.unshared)
         if uploads < setting.z + 2 and set(server.unshared) <= gone:
             return "too few owners"

@@ -268,7 +268,9 @@ class Party:
     def _note(self, message: Message, reply: Message, sums: Sums) -> None:
         """What the harness holds against the machine, and what a driver keeps."""
         if reply.agreement and self._agreement_of.setdefault(reply.run, reply.agreement) == reply.agreement:
-            self.accepted.setdefault(reply.agreement, Accepted(self.contract, sums))
+            known = self.accepted.get(reply.agreement)
+            if known is None or not known.sums:
+                self.accepted[reply.agreement] = Accepted(self.contract, sums)
         if self.contract is None:
             return
         if sums and self._invited == self.contract.parameters:  # on other parameters nothing was approved

@@ -140,7 +140,7 @@ class LyingRun:
     seed: of every choice and every secret.
     schemes: one of them is chosen.
     laboratories: how many of the worlds are laboratories.
-    rename, commits_to_runs, party_type: mutants of the rules (``mutants``).
+    rename, party_type: mutants of the rules (``mutants``).
     """
 
     def __init__(
@@ -149,12 +149,11 @@ class LyingRun:
         schemes: tuple[str, ...] = (*SCHEMES, *ROLE_SCHEMES, *ROLE_SCHEMES),
         laboratories: float = 0.3,
         rename: Callable[[str, Message | None], str] | None = None,
-        commits_to_runs: bool = False,
         party_type: type[Party] = Party,
     ) -> None:
         self.rng = random.Random(seed)
         self.setting = random_setting(self.rng, schemes, laboratories)
-        self.stage = Stage(seed, COMMON_SIZES, rename, commits_to_runs=commits_to_runs)
+        self.stage = Stage(seed, COMMON_SIZES, rename)
         self._party_type = party_type
         # With pods any number of devices may forget anything; without, more than z that forget the list they signed
         # are promised nothing: not in every schedule. Where nobody forgets, each run must show one list only.
@@ -435,6 +434,9 @@ class LyingRun:
             if letter.kind is Kind.SHARE and decoded(letter.data).sender == withheld:
                 face.tray.pop(place)
                 continue
+            if letter.kind is Kind.ROLE_KEYS and isinstance(face, RoleFace) and rng.random() < 0.3:
+                self._note("other role keys")
+                face.show_keys([party.name], rng.randrange(face.parameters.colluders + 1))
             if rng.random() < 0.2:
                 party.remember()
             face.deliver(place)
@@ -473,6 +475,11 @@ class LyingRun:
             for giver in [party for party in face.cast.values() if party.adverse and party.machine.agreed]:
                 for name in face.holders:
                     face.give_seed(known, giver, name)
+        if rng.random() < 0.3:
+            self._note("a key wanted")
+            adverse = [name for name, party in face.cast.items() if party.adverse and name in face.agreement.names]
+            for name in face.holders:
+                face.want_key(name, [rng.choice(adverse or face.agreement.names)])
         rng.shuffle(lists)
         often = 1.0 if self._orderly else 0.9
         told = [(owners, name) for owners in lists for name in face.agreement.names if rng.random() < often]
@@ -488,14 +495,6 @@ class LyingRun:
                 party.roll_back(rng.randrange(len(party.snapshots)))
         for owners in lists:
             face.certify(face.certificate(owners), [name for name in face.holders if rng.random() < often])
-        if rng.random() < 0.3:
-            self._note("a seed wanted")
-            for _ in range(3):
-                face.want_seed(rng.choice(there), rng.choice(face.holders), rng.choice(face.agreement.names))
-        for letter in list(face.tray):  # what came of it
-            if letter.kind is Kind.SEED:
-                face.tray.remove(letter)
-                self.adversary.hand_over(face.cast[letter.receiver], letter.data)
 
     def _list(self, face: RoleFace, there: list[str]) -> OwnerList:
         """Some whole pods, or any of those who have uploaded."""

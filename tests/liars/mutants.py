@@ -19,7 +19,8 @@ from stage import decoded
 from codedfl.crypto.sealed import KEY_BYTES
 from codedfl.protocol import Agreement, Device, Parameters, Terms
 from codedfl.protocol.agreement import Invitation
-from codedfl.protocol.messages import Kind, Message, Update, unpack_list
+from codedfl.protocol.messages import Commitments, Kind, Message, Update, unpack_list
+from codedfl.protocol.role_key import decode_keys
 from codedfl.typing import Floats
 
 MASK = "mask"  # how the labels of mask streams begin
@@ -217,23 +218,52 @@ class ReadyWithWhatItHas(Party):
         return replies
 
 
-class GivesSeedsToAnybody(Party):
-    """Gives a seed of its role to a holder of another."""
+class GivesKeysToAnybody(Party):
+    """Gives its role's key to a holder of another role."""
 
     def receive(self, data: bytes) -> list[bytes]:
         message, machine, agreed = decoded(data), self.machine, self.machine._session.agreement
-        if message.kind is not Kind.SEED_WANTED or agreed is None or message.agreement != agreed.hash:
+        wanted = message.kind is Kind.ROLE_KEY_WANTED and agreed is not None and message.agreement == agreed.hash
+        if not wanted or machine.sharing.role_key is None:
             return super().receive(data)
-        owner, receiver = unpack_list(message.body, "a wish")
-        if agreed.position(owner) not in machine.sharing.seeds:
-            return []
-        header = Message(Kind.SEED, message.run, agreed.hash, self.name, receiver)
         with self._stage.acting(self.actor, self.actor, data):
-            seed = machine.sharing.seeds[agreed.position(owner)]
-            envelope = machine._session.seal(agreed.member(receiver).run_key, header, seed)
-        reply = header.with_body(envelope).encode()
-        self._stage.wire.append(reply)
-        return [reply]
+            for name in unpack_list(message.body, "receivers"):
+                key = machine.sharing.role_key
+                self._stage.wire.append(machine._session.seal_for(agreed.position(name), key.secret, Kind.ROLE_KEY))
+        return super().receive(data)
+
+
+class SealsToAnyKey(Party):
+    """Does not ask who has signed the keys that the server shows it."""
+
+    def _new_machine(self, contract: Contract | None, invited: Parameters | None) -> Device:
+        machine = super()._new_machine(contract, invited)
+        sharing = machine.sharing
+
+        def upload(message: Message) -> None:
+            if not (sharing._own.used or sharing._own.helper):
+                sharing._upload([key.public for key in decode_keys(message.body, machine._session.agreed)])
+
+        if Kind.ROLE_KEYS in machine._handlers:
+            machine._handlers[Kind.ROLE_KEYS] = upload
+        return machine
+
+
+class SumsUnsigned(Party):
+    """Sums seeds whose owners have signed neither their commitments nor the list."""
+
+    def receive(self, data: bytes) -> list[bytes]:
+        if decoded(data).kind is Kind.CERTIFICATE and self.machine.agreed:
+            self.machine.sharing._commitments = {
+                owner: _Unsigned(known.digests, known.signature)
+                for owner, known in self.machine.sharing._commitments.items()
+            }
+        return super().receive(data)
+
+
+class _Unsigned(Commitments):
+    def check_signature(self, owner: str, agreement: bytes, public: bytes) -> None:
+        """Whatever."""
 
 
 class AnswersByTiles(Party):

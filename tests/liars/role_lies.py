@@ -17,11 +17,15 @@ from typing import Any, NamedTuple
 from adversary import ALL_SCHEMES, Adversary, Attacked, Face, Party
 from stage import decoded
 
+from codedfl.crypto import sealed
+from codedfl.crypto.pads import SEED_BYTES
+from codedfl.crypto.sealed import KEY_BYTES, RunKey
 from codedfl.protocol import Agreement, Turn
-from codedfl.protocol.agreement import Member
-from codedfl.protocol.messages import Commitments, Kind, Message, pack_list, unpack_list
-from codedfl.protocol.owner_list import Certificate, OwnerList
-from codedfl.protocol.schemes.role_device import RoleDeviceSharing
+from codedfl.protocol.agreement import Member, seated
+from codedfl.protocol.messages import SERVER, Commitments, Kind, Message, Secrets, Share, pack_list, unpack_list
+from codedfl.protocol.owner_list import Certificate, ListedOwner, OwnerList
+from codedfl.protocol.role_key import RoleKey, encode_keys, signed_role_key
+from codedfl.protocol.schemes.role_device import RoleDeviceSharing, seed_context, seed_purpose
 from codedfl.protocol.schemes.role_keys import ROLE_KEYS, ROLE_SUMS
 from codedfl.typing import Floats
 
@@ -48,6 +52,17 @@ def known_seeds(adversary: Adversary) -> list[KnownSeed]:
                 if name in honest:
                     found.append(KnownSeed(agreed.run, name, sharing._role, seed, sharing._commitments[owner]))
     return found
+
+
+class _InTheNameOf(RunKey):
+    """What the holder of a role's key can seal to it as if an owner had: their secret is the same from either side."""
+
+    def __init__(self, public: bytes, of_role: RunKey) -> None:
+        self.public, self.of_role = public, of_role
+
+    def shared_with(self, public: bytes) -> bytes:
+        del public
+        return self.of_role.shared_with(self.public)
 
 
 class RoleFace(Face):
@@ -111,19 +126,76 @@ class RoleFace(Face):
         for name in holders:
             self.adversary.hand_over(self.cast[name], self.signed(Kind.CERTIFICATE, certificate.encode()))
 
-    def want_seed(self, owner: str, giver: str, receiver: str) -> None:
-        self.adversary.hand_over(self.cast[giver], self.signed(Kind.SEED_WANTED, pack_list([owner, receiver])))
+    def want_key(self, giver: str, receivers: list[str]) -> None:
+        self.adversary.hand_over(self.cast[giver], self.signed(Kind.ROLE_KEY_WANTED, pack_list(receivers)))
+
+    def show_keys(self, owners: Iterable[str], role: int) -> None:
+        """Of one role a key that the adversary drew, signed by all in its service; of the others the true ones."""
+        agreed, keys = self.agreement, self.server.sharing.keys
+        drawn = RunKey(self.adversary.random_bytes(KEY_BYTES)).public
+        adverse = [name for name in agreed.names if self.cast[name].adverse]
+        shown = []
+        for one in range(agreed.parameters.colluders + 1):
+            true = {agreed.names[i]: keys.signatures[i] for i in keys._signers(one)}
+            lies = {name: signed_role_key(self.cast[name].identity, agreed, one, drawn) for name in adverse}
+            shown.append(RoleKey(drawn, lies) if one == role else RoleKey(keys.publics.get(one, drawn), true))
+        for name in owners:
+            self.adversary.hand_over(self.cast[name], self.signed(Kind.ROLE_KEYS, encode_keys(shown)))
 
     def give_seed(self, known: KnownSeed, giver: Party, receiver: str) -> None:
-        """A seed that one in the adversary's service knows, from wherever, as if the receiver lacked it."""
-        agreed, machine = self.agreement, giver.machine
-        header = Message(Kind.SEED, agreed.run, agreed.hash, giver.name, receiver)
+        """A seed that one in the adversary's service knows, from wherever, as if its owner had sealed it.
+
+        Whoever has the key of a role can make such an envelope, in the name of any owner.
+        """
+        agreed, sharing = self.agreement, giver.machine.sharing
+        owner = agreed.member(known.owner)
+        key = _InTheNameOf(owner.run_key, sharing.role_key or RunKey(self.adversary.random_bytes(KEY_BYTES)))
+        context = seed_context(agreed, known.owner, sharing._role, known.commitments)
         with self.adversary.stage.acting(giver.actor, giver.actor):
-            envelope = machine._session.seal(agreed.member(receiver).run_key, header, known.seed)
-        body = pack_list([known.owner, receiver, known.commitments.fields(), envelope])
-        self.adversary.hand_over(
-            self.cast[receiver], header.with_body(body).signed_by(self.adversary.identity).encode()
-        )
+            plaintext = Secrets(pad=known.seed).encode()
+            envelope = sealed.seal(key, key.of_role.public, context, plaintext, self.adversary.random_bytes)
+        body = Share(known.commitments, envelope).encode()
+        share = Message(Kind.SHARE, agreed.run, agreed.hash, known.owner, SERVER, body)
+        self.adversary.hand_over(self.cast[receiver], share.encode())
+
+    # -- in another's place
+
+    def replace_key(self, victim: str) -> None:
+        """The agreement has a run key of the adversary's in the place of this device."""
+        session, agreed = self.server._session, self.agreement
+        self._forged = RunKey(self.adversary.random_bytes(KEY_BYTES))
+        keyed = [
+            replace(member, run_key=self._forged.public) if member.name == victim else member
+            for member in agreed.members
+        ]
+        members = seated(keyed, agreed.run, 1)
+        roles = tuple(agreed.roles[agreed.position(member.name)] for member in members)
+        session.agreement = replace(agreed, members=members, roles=roles)
+        self.adversary.agreements[session.agreement.hash] = session.agreement
+        body = session.agreement.encoded
+        for party in self.cast.values():
+            message = Message(Kind.AGREEMENT, agreed.run, b"", SERVER, SERVER, body)
+            self.adversary.hand_over(party, message.signed_by(self.adversary.identity).encode())
+        self.tray = []
+        self.server.sharing.keys = type(self.server.sharing.keys)(session)
+        self._let_server(lambda: self.server._turn(self.server.sharing.open))
+
+    def play(self, victim: str) -> None:
+        """The adversary seals seeds in a device's name, with commitments that it signs itself."""
+        agreed, sharing = self.agreement, self.server.sharing
+        roles = range(agreed.parameters.colluders + 1)
+        seeds = {seed_purpose(role): self.adversary.random_bytes(SEED_BYTES) for role in roles}
+        commitments = Commitments.to(seeds, victim, agreed.hash, self.adversary.identity)
+        for role in roles:
+            context = seed_context(agreed, victim, role, commitments)
+            plaintext = Secrets(pad=seeds[seed_purpose(role)]).encode()
+            with self.adversary.stage.acting(SERVER, None):
+                public = sharing.keys.publics[role]
+                envelope = sealed.seal(self._forged, public, context, plaintext, self.adversary.random_bytes)
+            share = Message(Kind.SHARE, agreed.run, agreed.hash, victim, SERVER, Share(commitments, envelope).encode())
+            for name in self.of_role(role):
+                self.adversary.hand_over(self.cast[name], share.encode())
+        sharing._listed_as[agreed.position(victim)] = ListedOwner(victim, commitments.digest, bytes(32))
 
     def listing(self, owners: OwnerList, known: KnownSeed) -> OwnerList:
         """The same list with these commitments of one owner."""

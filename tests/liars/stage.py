@@ -26,7 +26,7 @@ from codedfl.crypto.sealed import KEY_BYTES, Identity
 from codedfl.exact.fixed_point import FixedPoint
 from codedfl.exact.ring import Ring
 from codedfl.protocol import Agreement, agreement, hiding_rows
-from codedfl.protocol.messages import Commitments, Message
+from codedfl.protocol.messages import Message
 from codedfl.typing import RandomBytes
 
 
@@ -63,7 +63,6 @@ class Stage:
         the same prime can be combined, so runs with different numbers of devices need it.
     rename: what the label of a stream counts as, given the message being handled (see ``mutants``).
     by_rows: whether rows are told apart, not devices alone.
-    commits_to_runs: commitments to seeds are for a run, not for an agreement: a mutant, for all parties.
     """
 
     def __init__(
@@ -72,10 +71,9 @@ class Stage:
         common_sizes: Sequence[int] | None = None,
         rename: Callable[[str, Message | None], str] | None = None,
         by_rows: bool = False,
-        commits_to_runs: bool = False,
     ) -> None:
         self._random = random.Random(f"stage {seed}")
-        self._common_sizes, self._commits_to_runs = common_sizes, commits_to_runs
+        self._common_sizes = common_sizes
         self.actor = ""  # whose machine is running
         self.owner: str | None = None  # whose rows it has; None for machines without
         self.handling: Message | None = None
@@ -207,8 +205,6 @@ class Stage:
             self._secret_of[identity.public[:KEY_BYTES]] = secret
 
         self._put(Identity, "__init__", noted_identity, make_identity)
-        if self._commits_to_runs:
-            self._commit_to_runs()
         self._put(FixedPoint, "derive", staticmethod(derived), FixedPoint.__dict__["derive"])
         return self
 
@@ -217,27 +213,6 @@ class Stage:
             holder, name, before = self._undo.pop()
             setattr(holder, name, before)
         _forget_agreements()
-
-    def _commit_to_runs(self) -> None:
-        """The rule of protocol 3."""
-        decode, run_of = Agreement.decode, dict[bytes, bytes]()
-
-        def noted(data: bytes) -> Agreement:
-            found = decode(data)
-            run_of[found.hash] = found.run
-            return found
-
-        def for_runs(original: Callable[..., Any]) -> Callable[..., Any]:
-            def changed(*args: Any) -> Any:
-                return original(*(run_of.get(one, one) if isinstance(one, bytes) else one for one in args))
-
-            return changed
-
-        self._put(Agreement, "decode", staticmethod(noted), Agreement.__dict__["decode"])
-        before = Commitments.__dict__
-        self._put(Commitments, "to", staticmethod(for_runs(Commitments.to)), before["to"])
-        self._put(Commitments, "check", for_runs(Commitments.check), before["check"])
-        self._put(Commitments, "check_signature", for_runs(Commitments.check_signature), before["check_signature"])
 
     def _replace_everywhere(self, old: object, new: object) -> None:
         """In every module that has it by name: some import the function, some its module."""

@@ -11,7 +11,14 @@ from typing import Any
 import pytest
 from adversary import Adversary, Party, world
 from knowledge import Leak
-from mutants import GivesSeedsToAnybody, ReadyWithWhatItHas, SignsAnyList, SignsShortLists
+from mutants import (
+    GivesKeysToAnybody,
+    ReadyWithWhatItHas,
+    SealsToAnyKey,
+    SignsAnyList,
+    SignsShortLists,
+    SumsUnsigned,
+)
 from role_lies import ROLE_SCHEMES, RoleFace, known_seeds
 from stage import Stage, decoded
 
@@ -190,8 +197,8 @@ def test_holders_that_go_on_without_a_seed_are_found_out():
     assert leak is not None and leak.devices == (VICTIM,)
 
 
-def seeds_of_another_role(party_type: type[Party], **rows: int) -> Leak | None:
-    """A colluder asks a holder of another role for seeds, as one who lacks some, or takes a dead cell over, would."""
+def key_of_another_role(party_type: type[Party], **rows: int) -> Leak | None:
+    """A holder of another role is asked to give a colluder its role's key, as to a co-holder that lacks it."""
     with Stage() as stage:
         adversary = world_of_roles(stage, party_type=party_type, colluders=[0])
         face = shared(adversary, **rows)
@@ -199,20 +206,79 @@ def seeds_of_another_role(party_type: type[Party], **rows: int) -> Leak | None:
         roles = face.agreement.roles
         mine = roles[face.agreement.position(colluder)]
         giver = next(name for name in face.holders if roles[face.agreement.position(name)] != mine)
-        face.want_seed(VICTIM, giver, colluder)
+        face.want_key(giver, [colluder])
         return adversary.leak()
 
 
-@pytest.mark.parametrize("rows", [{}, {"blocks": 2}, {"blocks": 2, "reserve": 1}], ids=["K = 1", "K = 2", "reserve"])
-def test_a_seed_stays_in_its_role(rows: dict[str, int]):
-    assert seeds_of_another_role(Party, **rows) is None
+ROWS = pytest.mark.parametrize(
+    "rows", [{}, {"blocks": 2}, {"blocks": 2, "reserve": 1}], ids=["K = 1", "K = 2", "reserve"]
+)
 
 
-@pytest.mark.parametrize("rows", [{}, {"blocks": 2}, {"blocks": 2, "reserve": 1}], ids=["K = 1", "K = 2", "reserve"])
-def test_a_device_that_changes_role_while_seeds_live_is_found_out(rows: dict[str, int]):
-    """One seed too many is enough: a dead cell is taken over within its role only."""
-    leak = seeds_of_another_role(GivesSeedsToAnybody, **rows)
-    assert leak is not None and leak.devices == (VICTIM,)
+@ROWS
+def test_a_role_s_key_stays_in_its_role(rows: dict[str, int]):
+    assert key_of_another_role(Party, **rows) is None
+
+
+@ROWS
+def test_a_device_that_changes_role_while_keys_live_is_found_out(rows: dict[str, int]):
+    """One key too many is enough: a dead cell is taken over within its role only."""
+    assert key_of_another_role(GivesKeysToAnybody, **rows) is not None
+
+
+def keys_of_the_server(party_type: type[Party]) -> Leak | None:
+    """Every owner is shown a key that the server drew for one role, signed by colluders, who have the other."""
+    with Stage() as stage:
+        adversary = world_of_roles(stage, party_type=party_type, colluders=[0])
+        face = adversary.face()
+        assert isinstance(face, RoleFace)
+        face.invite()
+        face.deliver_all(Kind.ROLE_KEYS, Kind.UPDATE)
+        mine = face.agreement.roles[face.agreement.position(adversary.parties[0].name)]
+        face.show_keys(face.agreement.names, 1 - mine)
+        face.deliver_all(Kind.UPDATE)
+        return adversary.leak()
+
+
+def test_owners_seal_to_keys_that_holders_of_the_role_have_signed():
+    assert keys_of_the_server(Party) is None
+
+
+def test_owners_that_seal_to_any_key_are_found_out():
+    assert keys_of_the_server(SealsToAnyKey) is not None
+
+
+def keys_in_the_victim_s_place(party_type: type[Party]) -> Leak | None:
+    """Everybody but the victim is shown an agreement with a run key of the server's in the victim's place.
+
+    The server then plays the victim: seals seeds, and has the others sum over a list with it.
+    """
+    with Stage() as stage:
+        adversary = world_of_roles(stage, party_type=party_type, pods=[range(3), range(3, 6)])
+        face = adversary.face()
+        assert isinstance(face, RoleFace)
+        face.keeps_lists = True
+        face.invite()
+        face.deliver_all(Kind.AGREEMENT, Kind.ROLE_KEY_WANTED)
+        face.replace_key(VICTIM)
+        face.deliver_all(Kind.UPDATE)
+        face.play(VICTIM)
+        face.deliver_all(Kind.UPDATE)
+        owners = face.owners(face.uploaded)
+        assert VICTIM in owners.names
+        face.tell(owners, face.agreement.names)
+        face.certify(face.certificate(owners), face.holders)
+        face.ask_everything()
+        return adversary.leak()
+
+
+def test_an_owner_counts_only_with_its_own_signature():
+    assert keys_in_the_victim_s_place(Party) is None
+
+
+def test_holders_that_ask_for_no_owner_s_signature_are_found_out():
+    leak = keys_in_the_victim_s_place(SumsUnsigned)
+    assert leak is not None
 
 
 def a_seed_of_before(scheme: str, stage: Stage, *, rolled_back: bool) -> Leak | None:
@@ -226,7 +292,7 @@ def a_seed_of_before(scheme: str, stage: Stage, *, rolled_back: bool) -> Leak | 
         names = list(adversary.called(*range(6)))
         first = adversary.face(holders=names)
         first.invite()
-        first.deliver_all(Kind.AGREEMENT)
+        first.deliver_all(Kind.AGREEMENT, Kind.ROLE_KEY_WANTED)
         for party in adversary.parties:
             party.remember()
         again = adversary.face(holders=[*names[1:], names[0]], like=first)  # the joins go to both if it is the same run
@@ -262,10 +328,3 @@ def a_seed_of_before(scheme: str, stage: Stage, *, rolled_back: bool) -> Leak | 
 @pytest.mark.parametrize("rolled_back", [False, True])
 def test_a_seed_counts_in_the_agreement_that_it_was_drawn_for(scheme: str, rolled_back: bool):
     assert a_seed_of_before(scheme, Stage(), rolled_back=rolled_back) is None
-
-
-@pytest.mark.parametrize("scheme", ROLE_SCHEMES)
-@pytest.mark.parametrize("rolled_back", [False, True])
-def test_commitments_for_a_run_are_found_out(scheme: str, rolled_back: bool):
-    leak = a_seed_of_before(scheme, Stage(commits_to_runs=True), rolled_back=rolled_back)
-    assert leak is not None and leak.devices == (VICTIM,)

@@ -20,6 +20,7 @@ from codedfl.exact.fixed_point import Bounds
 from codedfl.protocol import Outgoing, Turn
 from codedfl.protocol.agreement import Member
 from codedfl.protocol.messages import Kind
+from codedfl.protocol.schemes.role_key_rounds import RoleKeyRounds
 
 WITH_PRODUCTS = ("coded-padded", "coded-keys", "role-keys")
 
@@ -229,7 +230,7 @@ def test_terms_say_how_many_directions_of_x_x_roles_show(z: int, n_devices: int)
             face = adversary.face()
             assert isinstance(face, RoleFace)
             face.invite()
-            face.deliver_all(Kind.AGREEMENT)
+            face.deliver_all(Kind.AGREEMENT, Kind.ROLE_KEY_WANTED)
             deal_to_colluders(face, z)
             face.deliver_all(Kind.UPDATE)
             for i, party in enumerate(adversary.parties[z:]):
@@ -247,6 +248,8 @@ def deal_to_colluders(face: RoleFace, z: int) -> None:
     face.tray = []
     told = face.server._session.signed(Kind.AGREEMENT, agreement.encoded)
     face._lay_out(Turn([Outgoing(agreement.names, told)]))
+    face.server.sharing.keys = RoleKeyRounds(face.server._session)
+    face._let_server(lambda: face.server._turn(face.server.sharing.open))
 
 
 @pytest.mark.parametrize("scheme", ALL_SCHEMES)

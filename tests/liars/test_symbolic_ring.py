@@ -19,7 +19,6 @@ from codedfl.exact.fixed_point import FixedPoint
 from codedfl.exact.ring import Ring
 from codedfl.exact.row_noise import RowNoise
 from codedfl.protocol import Phase, agreement, contribution
-from codedfl.protocol.messages import Commitments
 from codedfl.solve.closed_form import ClosedForm
 from scenario import descent
 
@@ -99,12 +98,10 @@ def test_the_stage_leaves_everything_as_it_was():
     places += [(agreement, "ring_of_totals"), (contribution, "add_noise")]
     before = [getattr(module, name) for module, name in places]
     derive, identity = FixedPoint.__dict__["derive"], sealed.Identity.__init__
-    commits = Commitments.__dict__["to"]
-    with Stage(commits_to_runs=True):
+    with Stage():
         assert all(getattr(module, name) is not old for (module, name), old in zip(places, before, strict=True))
     assert [getattr(module, name) for module, name in places] == before
     assert FixedPoint.__dict__["derive"] is derive
-    assert Commitments.__dict__["to"] is commits
     assert sealed.Identity.__init__ is identity
 
 

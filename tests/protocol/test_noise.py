@@ -143,7 +143,8 @@ def test_a_device_that_comes_back_has_the_same_noise(monkeypatch: pytest.MonkeyP
     """With another source of randomness: pads are new, so the upload is, but what is under them is not."""
     scenario = NoisyScenario()
     network, _ = joined(scenario, ClosedForm(REGULARISATION))
-    device, agreement = network.devices["device-2"], network.down["device-2"][0]
+    network.run_until(Kind.ROLE_KEYS)
+    device, keys = network.devices["device-2"], network.down["device-2"][0]
     under_pads: list[bytes] = []
     statistics = DeviceSharing._own_statistics
 
@@ -157,7 +158,7 @@ def test_a_device_that_comes_back_has_the_same_noise(monkeypatch: pytest.MonkeyP
     for source in ("one", "other"):
         again = scenario.device(2, identity=device.identity, random_bytes=repeatable(source))
         again.restore(copy.deepcopy(device.state()))
-        uploads.append(wire(again.receive(agreement))[0])
+        uploads.append(wire(again.receive(keys))[0])
     assert uploads[0] != uploads[1]
     assert under_pads[0] == under_pads[1]
 

@@ -13,7 +13,7 @@ from role_runs import deaf, first_of_each_role, holders_of, scenario_of, without
 
 from codedfl.errors import InvalidInput, NotEnoughDevices
 from codedfl.protocol import Agreement, Device, Phase, Server
-from codedfl.protocol.messages import Kind, Message, Update
+from codedfl.protocol.messages import Commitments, Kind, Update
 from codedfl.protocol.owner_list import signatures_needed
 from codedfl.protocol.schemes.coded_keys import CODED_KEYS
 from codedfl.protocol.schemes.role_keys import ROLE_SUMS
@@ -156,26 +156,6 @@ def test_too_few_holders_for_a_list_end_the_run_before_it_begins():
         network.server.go_on_without(gone)
 
 
-def test_a_missing_seed_comes_from_a_co_holder():
-    scenario = scenario_of()
-    network = Network.of(scenario)
-    network.run_until(Kind.SHARE)
-    agreement = network.server.agreement
-    role = holders_of(network.server, 0)
-    victim, owner = role[0], next(name for name in agreement.names if name not in role)
-    lost = [data for data in network.down[victim] if Message.decode(data).sender == owner]
-    assert lost
-    for data in lost:
-        network.down[victim].remove(data)
-    network.run_until(Kind.HOLDS)
-    network.send(network.server.close_uploads())
-    network.run_until(Kind.UPDATE)
-    assert any(Message.decode(data).kind is Kind.SEED for data in network.device_saw[victim])
-    assert victim in network.server.ready_devices or network.devices[victim].ready
-    network.run()
-    assert np.array_equal(network.server.model, scenario.expected_models(descent())[-1])
-
-
 # -- liars
 
 
@@ -211,21 +191,19 @@ def test_a_wrong_seed_is_complained_of_and_its_owner_left_out():
     network = Network.of(scenario)
     network.run_until(Kind.AGREEMENT)
     guilty = network.devices["device-2"]
-    honest = guilty._session.seal
+    honest = guilty.sharing._sealed_seed
 
-    def seal(receiver: bytes, header: Message, plaintext: bytes) -> bytes:
-        agreement = network.server.agreement
-        if header.kind is Kind.SHARE and agreement.roles[agreement.position(header.receiver)] == 0:
-            plaintext = plaintext[:-40] + bytes(40)
-        return honest(receiver, header, plaintext)
+    def seal(key: bytes, role: int, seed: bytes, commitments: Commitments) -> bytes:
+        return honest(key, role, bytes(32) if role == 0 else seed, commitments)
 
-    guilty._session.seal = seal  # type: ignore[method-assign]
+    guilty.sharing._sealed_seed = seal
     network.run()
     if network.server.phase is not Phase.FINISHED:
         network.send(network.server.close_uploads())
         network.run()
     server = network.server
     assert set(server.sharing.complaints) <= {"device-2"}
+    assert "device-2" not in server.sharing.owners.names
     assert server.liars == {}
     assert server.phase is Phase.FINISHED
 

@@ -11,7 +11,7 @@ from role_runs import holders_of, scenario_of, without
 
 from codedfl.errors import MessageRefused, NotEnoughDevices
 from codedfl.protocol import Device, Phase, Server
-from codedfl.protocol.messages import Commitments, Kind, Message, Secrets, Share, Update, pack_list
+from codedfl.protocol.messages import SERVER, Commitments, Kind, Message, Share, Update
 from codedfl.protocol.owner_list import Certificate, OwnerList
 from scenario import Network, descent, wire
 from wording import exactly
@@ -79,18 +79,6 @@ def test_nothing_made_of_the_sums_leaves_before_the_certificate(listed: Network)
     assert device.ready == before is False
 
 
-def test_a_seed_goes_to_a_holder_of_the_same_role_only(listed: Network):
-    agreement = listed.server.agreement
-    device = listed.devices[agreement.names[0]]
-    for other in agreement.names[1:]:
-        wish = from_server(listed, Kind.SEED_WANTED, pack_list([agreement.names[2], other]))
-        if agreement.roles[agreement.position(other)] == agreement.roles[0]:
-            (sent,) = map(Message.decode, wire(device.receive(wish)))
-            assert sent.kind is Kind.SEED
-        else:
-            refused(device, wish, f"a seed goes to a holder of the same role only, got {other!r}")
-
-
 def test_seeds_are_wiped_when_the_first_epoch_is_decoded_and_everything_at_the_end():
     network = Network.of(scenario_of())
     network.run_until(Kind.UPDATE)
@@ -155,71 +143,20 @@ def test_owners_whose_seeds_no_role_has_are_too_few_in_the_end():
         server.go_on_without()
 
 
-def lacking(network: Network) -> tuple[str, str, list[str]]:
-    """A holder that never gets the share of an owner of another role; with its co-holders."""
-    network.run_until(Kind.SHARE)
-    role = holders_of(network.server, 0)
-    owner = holders_of(network.server, 1)[0]
-    queue = network.down[role[0]]
-    for data in [data for data in queue if Message.decode(data).sender == owner]:
-        queue.remove(data)
-    network.run_until(Kind.HOLDS)
-    network.send(network.server.close_uploads())
-    network.run_until(Kind.SEED_WANTED, Kind.READY)
-    return role[0], owner, role[1:]
-
-
-def asked(network: Network) -> list[str]:
-    kinds = {name: [Message.decode(data).kind for data in queue] for name, queue in network.down.items()}
-    return [name for name, found in kinds.items() if Kind.SEED_WANTED in found]
-
-
-def test_another_co_holder_is_asked_when_the_first_is_gone():
-    network = Network.of(scenario_of())
-    victim, _, others = lacking(network)
-    (first,) = asked(network)
-    network.down[first].clear()
-    network.send(network.server.go_on_without([first]))
-    assert asked(network) == [name for name in others if name != first]
-    network.run()
-    assert network.devices[victim].owner_names and network.server.phase is Phase.FINISHED
-
-
-def test_another_co_holder_is_asked_when_the_first_gives_rubbish():
-    """It harms nobody: the holder says that it still lacks the seed, and refuses no letter for it."""
-    network = Network.of(scenario_of())
-    victim, _, _ = lacking(network)
-    (first,) = asked(network)
-    giver = network.devices[first]
-    giver.sharing.seeds = {owner: bytes(32) for owner in giver.sharing.seeds}
-    network.run_until(Kind.UPDATE)
-    assert network.devices[victim].ready
-    network.run()
-    saw = [Message.decode(data) for data in network.device_saw[victim]]
-    assert len({message.sender for message in saw if message.kind is Kind.SEED}) == 2
-    assert network.server.phase is Phase.FINISHED
-
-
-def test_a_seed_that_nobody_asked_for_is_not_relayed(listed: Network):
-    agreement = listed.server.agreement
-    giver, receiver = holders_of(listed.server, 0)[:2]
-    wish = from_server(listed, Kind.SEED_WANTED, pack_list([agreement.names[2], receiver]))
-    (seed,) = wire(listed.devices[giver].receive(wish))
-    refused(listed.server, seed, f"a seed must be one that {giver!r} was asked for: it was not")
-
-
 def test_a_seed_for_other_commitments_than_the_listed_is_not_summed():
     """A dishonest owner must not make honest holders of a role say different things."""
     network = Network.of(scenario_of())
-    victim, owner, _ = lacking(network)
+    network.run_until(Kind.SHARE)
+    victim, owner = holders_of(network.server, 0)[0], holders_of(network.server, 1)[0]
     device, agreement = network.devices[victim], network.server.agreement
-    fooled = network.devices[owner]
+    for data in [data for data in network.down[victim] if Message.decode(data).sender == owner]:
+        network.down[victim].remove(data)
+    network.run_until(Kind.CERTIFICATE)
+    guilty = network.devices[owner].sharing
     seed = bytes(31) + b"7"
-    purposes = {f"role-{role}": seed for role in (0, 1)}
-    others = Commitments.to(purposes, owner, agreement.hash, fooled.identity)
-    header = Message(Kind.SHARE, agreement.run, agreement.hash, owner, victim)
-    envelope = network.sealed(header, victim, Secrets(pad=seed).encode())
-    share = replace(header, body=Share(others, envelope).encode()).signed_by(network.server.identity)
+    others = Commitments.to({f"role-{role}": seed for role in (0, 1)}, owner, agreement.hash, guilty._session.identity)
+    envelope = guilty._sealed_seed(network.server.sharing.keys.publics[0], 0, seed, others)
+    share = Message(Kind.SHARE, agreement.run, agreement.hash, owner, SERVER, Share(others, envelope).encode())
     (complaint,) = map(Message.decode, wire(device.receive(share.encode())))
     assert complaint.kind is Kind.COMPLAINT
     assert agreement.position(owner) not in device.sharing.seeds
@@ -230,12 +167,8 @@ def test_an_owner_that_nobody_can_use_is_left_out_without_a_deadline():
     network = Network.of(scenario)
     network.run_until(Kind.AGREEMENT)
     guilty = network.devices["device-2"]
-    honest = guilty._session.seal
-
-    def seal(receiver: bytes, header: Message, plaintext: bytes) -> bytes:
-        return honest(receiver, header, Secrets().encode() if header.kind is Kind.SHARE else plaintext)
-
-    guilty._session.seal = seal  # type: ignore[method-assign]
+    honest = guilty.sharing._sealed_seed
+    guilty.sharing._sealed_seed = lambda key, role, seed, commitments: honest(key, role, b"", commitments)
     network.run()
     server = network.server
     assert server.phase is Phase.FINISHED

@@ -70,7 +70,7 @@ def restored_server(scenario: Scenario, old: Server, solver: Solver) -> Server:
 
 
 GIVEN = {"random_bytes", "outbox", "handlers", "solver", "helper", "parameters"}
-GIVEN |= {"_session", "_sharing", "_own", "_plan", "_terms", "_scheme", "_roster", "_stop_when"}
+GIVEN |= {"keys", "_session", "_sharing", "_own", "_plan", "_terms", "_scheme", "_roster", "_stop_when"}
 
 
 def remembered(party: Server | Device) -> dict[str, Any]:

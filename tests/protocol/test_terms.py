@@ -18,15 +18,16 @@ from crafted import EVE, EVES_KEY, refused
 from pod_runs import SERVERS_IDENTITY, PodScenario, drive
 from test_state import plain
 
-from codedfl.crypto.sealed import Identity, fingerprint
+from codedfl.crypto.sealed import Identity, RunKey, fingerprint
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.exact.fixed_point import Bounds
 from codedfl.exact.row_noise import RowNoise
 from codedfl.privacy.calibration import noise_for
 from codedfl.protocol import Agreement, Device, Parameters, Phase, WholeNumbers
 from codedfl.protocol.agreement import Invitation, Member, seated
-from codedfl.protocol.messages import SERVER, Commitments, Kind, Message, Share, Update, pack_list, unpack_list
+from codedfl.protocol.messages import SERVER, Commitments, Kind, Message, Share, Update, pack_list
 from codedfl.protocol.owner_list import Certificate, OwnerList
+from codedfl.protocol.role_key import RoleKey, decode_keys, encode_keys, signed_role_key
 from codedfl.protocol.schemes.role_keys import ROLE_SUMS
 from codedfl.protocol.terms import DOES_NOT_TAKE_PART
 from codedfl.solve.closed_form import ClosedForm
@@ -53,8 +54,17 @@ FREE = {
     "roll-call body": "it asks for nothing but names",
     "owners: one pod less": "what is told is a sum over whole pods",
     "owners: another digest of an upload": "no answer is made of uploads; the server has them and harms its own total",
-    "seed-wanted owner": "a co-holder of the same role is entitled to the seeds of all owners",
-    "seed receiver": "nobody reads it: the seed is sealed to one device",
+    "agreement members: run_key": "whoever seals to it checks the join; what counts is signed for the agreement",
+    "agreement members: signature": "as with a run key",
+    "role-key-wanted: all co-holders": "they are entitled to the key, and their joins are checked",
+    "role-key-wanted: nobody": "the device signs the key that it has",
+    "role-keys: without one of three signatures": "more than must sign have",
+    "share signed by another": "who sealed it is its author, whoever relays it",
+    "share not signed": "the same",
+    "certificate signed by another": "the signatures in it are the devices'",
+    "certificate not signed": "the same",
+    "role-keys signed by another": "the same",
+    "role-keys not signed": "the same",
     # Phase 2.
     "update epoch": "it only counts up, and a question counts whatever its number",
     "update fraction_bits": "nobody reads it: the server's own scale",
@@ -67,6 +77,7 @@ FREE = {
 ENVELOPES = (
     Kind.INVITATION,
     Kind.AGREEMENT,
+    Kind.ROLE_KEYS,
     Kind.SHARE,
     Kind.OWNERS,
     Kind.CERTIFICATE,
@@ -122,7 +133,7 @@ def told(device: Device, message: Message) -> bool:
         assert replies[0].body.decode() == DOES_NOT_TAKE_PART
         assert device.objection and not device.invited
         return False
-    return message.kind is not Kind.SEED or snapshot(device) != before  # to a bad one it says what it has, and goes on
+    return True
 
 
 # -- the lies, by message
@@ -301,45 +312,48 @@ def wishes() -> Iterator[tuple[str, Message]]:
     role = agreed.roles[agreed.position(ME)]
     mates = [name for name, one in zip(agreed.names, agreed.roles, strict=True) if one == role and name != ME]
     others = [name for name, one in zip(agreed.names, agreed.roles, strict=True) if one != role]
-    for label, owner, receiver in (
-        ("owner", "device-5", mates[0]),
-        ("owner is a stranger", "mallory", mates[0]),
-        ("receiver has another role", "device-0", others[0]),
-        ("receiver is a stranger", "device-0", "mallory"),
-        ("receiver is me", "device-0", ME),
+    for label, receivers in (
+        ("all co-holders", mates),
+        ("nobody", []),
+        ("one of another role", [*mates, others[0]]),
+        ("a stranger", ["mallory"]),
+        ("me", [ME]),
     ):
-        yield f"seed-wanted {label}", signed(from_server(network, Kind.SEED_WANTED, pack_list([owner, receiver])))
+        yield f"role-key-wanted: {label}", signed(from_server(network, Kind.ROLE_KEY_WANTED, pack_list(receivers)))
 
 
-def seeds() -> Iterator[tuple[str, Message]]:
-    """What a co-holder sealed to the device, relayed; the device lacks this one."""
-    network = lacking_a_seed()
-    true = waiting(network, Kind.SEED)
-    owner, receiver, commitments, envelope = unpack_list(true.body, "a seed", depth=4)
-    for label, body in {
-        "owner": ["device-4" if owner != "device-4" else "device-5", receiver, commitments, envelope],
-        "receiver": [owner, "device-4", commitments, envelope],
-        "commitments": [owner, receiver, [commitments[0], bytes(64)], envelope],
-        "envelope": [owner, receiver, commitments, envelope[:-1] + bytes([envelope[-1] ^ 1])],
+def keys() -> Iterator[tuple[str, Message]]:
+    """Shown to the device, which is of role 0 or 1; the lies are about the other role."""
+    network = stopped(Kind.ROLE_KEYS)
+    agreed = network.server.agreement
+    role = 1 - agreed.roles[agreed.position(ME)]
+    true = decode_keys(waiting(network, Kind.ROLE_KEYS).body, agreed)
+    holders = [name for name, one in zip(agreed.names, agreed.roles, strict=True) if one == role]
+    mine = [name for name, one in zip(agreed.names, agreed.roles, strict=True) if one != role]
+    drawn = RunKey(bytes(31) + b"1").public
+
+    def by(names: Sequence[str], public: bytes, of: Agreement = agreed, as_role: int = role) -> RoleKey:
+        return RoleKey(public, {n: signed_role_key(SCENARIO.identity(n), of, as_role, public) for n in names})
+
+    public, (first, second) = true[role].public, true[role].signatures
+    again = replace(agreed, invitation=replace(agreed.invitation, run=bytes(16)))
+    for label, lie in {
+        "one signature": RoleKey(public, {first: true[role].signatures[first]}),
+        "none": RoleKey(public, {}),
+        "without one of three signatures": by(holders[:2], public),
+        "one signer twice by another name": RoleKey(public, {first: true[role].signatures[first], second: bytes(64)}),
+        "another key": RoleKey(drawn, true[role].signatures),
+        "signed by holders of the other role": by(mine[:2], drawn),
+        "signed as the other role's": by(holders[:2], drawn, as_role=1 - role),
+        "of another run": by(holders[:2], drawn, again),
+        "signed by a stranger": RoleKey(drawn, {"mallory": bytes(64), first: bytes(64)}),
+        "too short": RoleKey(public[:-1], true[role].signatures),
     }.items():
-        yield f"seed {label}", signed(replace(true, body=pack_list(body)))
-    yield "seed sender", signed(replace(true, sender="device-4"))
-    yield "seed signed by another", signed(true, EVE)
-
-
-@cache
-def lacking_a_seed() -> Network:
-    """One share never reached the device; a co-holder was asked for it."""
-    network = SCENARIO.network()
-    network.run_until(Kind.SHARE)
-    lost = next(data for data in network.down[ME] if Message.decode(data).kind is Kind.SHARE)
-    network.down[ME].remove(lost)
-    network.send(network.server.close_uploads())
-    network.run_until(Kind.SEED, Kind.UPDATE)
-    for link in network.pending():
-        if link[0] == "up":
-            network.deliver(link)
-    return network
+        shown = [lie if one == role else key for one, key in enumerate(true)]
+        yield f"role-keys: {label}", from_server(network, Kind.ROLE_KEYS, encode_keys(shown))
+    yield "role-keys: in another order", from_server(network, Kind.ROLE_KEYS, encode_keys(true[::-1]))
+    yield "role-keys: one less", from_server(network, Kind.ROLE_KEYS, encode_keys(true[:1]))
+    yield "role-keys: one more", from_server(network, Kind.ROLE_KEYS, encode_keys([*true, true[0]]))
 
 
 def updates() -> Iterator[tuple[str, Message]]:
@@ -409,7 +423,7 @@ STAGES: dict[Callable[[], Iterator[tuple[str, Message]]], Callable[[str], Device
     lists: lambda _: stopped(Kind.OWNERS).devices[ME],
     certificates: lambda _: stopped(Kind.CERTIFICATE).devices[ME],
     wishes: lambda _: stopped(Kind.OWNERS).devices[ME],
-    seeds: lambda _: lacking_a_seed().devices[ME],
+    keys: lambda _: stopped(Kind.ROLE_KEYS).devices[ME],
     updates: lambda _: after_two_updates().devices[ME],
     envelopes: lambda label: (
         SCENARIO.party(ME) if label.startswith("invitation") else stopped(Kind(label.partition(" ")[0])).devices[ME]
@@ -421,7 +435,6 @@ def test_what_a_server_changes_is_refused_or_one_of_its_free_choices():
     for kind in ENVELOPES[:-1]:  # what is changed below is taken as it is
         honest = SCENARIO.network() if kind is Kind.INVITATION else stopped(kind)
         assert told(SCENARIO.party(ME) if kind is Kind.INVITATION else honest.devices[ME], waiting(honest, kind)), kind
-    assert told(lacking_a_seed().devices[ME], waiting(lacking_a_seed(), Kind.SEED))
     accepted: set[str] = set()
     rejected: set[str] = set()
     for lies, device in STAGES.items():

@@ -214,7 +214,7 @@ def test_whole_numbers_are_not_brought_where_rows_are_wanted():
     assert device.objection == "the run must be a total of 3 whole numbers, got another"
 
 
-def test_numbers_that_could_not_be_made_may_be_made_when_the_agreement_comes_again():
+def test_numbers_that_could_not_be_made_may_be_made_when_the_keys_come_again():
     scenario, made = Totals(), [np.zeros((2, 4), dtype=np.float32), None]
 
     def make(ring: Ring) -> Planes:
@@ -222,7 +222,7 @@ def test_numbers_that_could_not_be_made_may_be_made_when_the_agreement_comes_aga
         return on_ring(scenario.vectors[0])(ring) if found is None else found
 
     network = scenario.network()
-    network.run_until(Kind.AGREEMENT)
+    network.run_until(Kind.ROLE_KEYS)
     device = scenario.party("device-0", contribution=WholeNumbers(3, make))
     device.restore(network.devices["device-0"].state())
     network.devices["device-0"] = device
@@ -230,7 +230,7 @@ def test_numbers_that_could_not_be_made_may_be_made_when_the_agreement_comes_aga
     message = "3 whole numbers must be made on the ring, got shape (2, 4)"
     with pytest.raises(InvalidInput, match=exactly(message)):
         device.receive(data)
-    assert not device.agreed and not device.data_used
+    assert not device.data_used
     network.run()
     assert network.server.epochs.solver.numbers == scenario.total()
 

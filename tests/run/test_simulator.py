@@ -37,7 +37,7 @@ def solvers():
 @pytest.mark.parametrize("solver", solvers())
 @pytest.mark.parametrize(
     "scheme",
-    [CodedPadded(8), CodedKeys(8), CodedKeys(3, groups=2), RoleKeys(1, narrow=True)],
+    [CodedPadded(8), CodedKeys(8), CodedKeys(3, groups=2), RoleKeys(1, narrow=True, blocks=2)],
     ids=lambda s: s.label,
 )
 def test_fast_mode_is_the_protocol_bit_for_bit(scheme, solver):

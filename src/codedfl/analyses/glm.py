@@ -13,11 +13,11 @@ from codedfl.analyses.analysis import Finding, Totals, register_analysis
 from codedfl.analyses.cells import no_score as no_score_of
 from codedfl.analyses.inference import CONSTANT, Inference
 from codedfl.analyses.scoring import ClassScore
+from codedfl.contract.combinations import FEW_CELLS, count_cells
 from codedfl.contract.models import GlmModel, LogisticModel, PoissonModel, StudyModel
 from codedfl.contract.study import NumberTarget, Study
 from codedfl.data.columns import CategoryColumn
 from codedfl.errors import InvalidInput
-from codedfl.statistics.crosstable import FEW_CELLS, count_cells
 from codedfl.statistics.newton import Newton, columns_of, predictor_range
 from codedfl.statistics.statistic import Ask
 from codedfl.typing import Floats, JsonObject

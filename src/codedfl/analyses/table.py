@@ -10,11 +10,11 @@ import numpy as np
 
 from codedfl.analyses.analysis import Finding, Totals, register_analysis
 from codedfl.analyses.glm import NewtonSums, check_cells, check_columns, in_units, information_inverse
+from codedfl.contract.combinations import FEW_CELLS, cell_codes, count_cells
 from codedfl.contract.models import TableModel
 from codedfl.contract.study import NumberTarget
 from codedfl.errors import InvalidInput
 from codedfl.statistics.contingency import BITS
-from codedfl.statistics.crosstable import FEW_CELLS, cell_codes, count_cells
 from codedfl.statistics.newton import scaled_design
 from codedfl.statistics.statistic import Ask
 from codedfl.typing import Floats

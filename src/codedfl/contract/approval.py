@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from codedfl.contract.combinations import iteration_objection
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.ledger import Approval
 from codedfl.contract.policy import Policy, policy_objection, spending_objection, study_rho
@@ -95,6 +96,7 @@ def approve(
         for objection in (
             ledger.pod_objection(new, rows),
             _count_objection(study, roster.pod_of(name), own.snapshot) if own else "",
+            iteration_objection(study, own.snapshot) if own else "",
             ledger.row_objection(new, rows, study.least_alike),
             cell_objection(study, rows, ledger.exact_rows()) if own else "",
             spending_objection(policy, ledger.rho_with(new)),

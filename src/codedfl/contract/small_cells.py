@@ -25,13 +25,13 @@ from codedfl.contract.row_rule import stayed
 from codedfl.contract.snapshot import RowTags, Snapshot, Tags, row_tags, tags_of, take_snapshot
 from codedfl.contract.study import ClassTarget, Study, StudyColumn, factors_of
 from codedfl.contract.study_columns import GAP
-from codedfl.data.columns import CategoryColumn
+from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.data.derived import product
 from codedfl.data.tables import RawTable
 from codedfl.typing import Integers, Rows
 
 _MIXER = np.uint64(0x9E3779B97F4A7C15)
-_NO_SUMS = {"cells", "histogram", "crosstable", "contingency", "products", "score"}
+_NO_SUMS = {"cells", "histogram", "crosstable", "products", "score"}
 _NOT_YET = np.uint64(0)  # stands for the tag of what was never told of a row
 
 
@@ -191,12 +191,15 @@ def _of_family(study: Study, family: Sequence[RowTags], columns: tuple[str, ...]
     summed = parts.any(axis=1)
     history = np.unique(parts, axis=0, return_inverse=True)[1].reshape(-1)[summed]
     which = "of this table" if len(family) == 1 else "with the same history"
-    for name in columns:
+    # What is summed over each combination of some columns tells as much as a category of all of them would.
+    tables = [one.columns for one in study.models if "contingency" in one.totals and set(one.columns) <= set(columns)]
+    for names in (*((name,) for name in columns), *tables):
         told = np.zeros((len(family), len(keys)), dtype=np.uint64)
         for number, (one, span) in enumerate(zip(family, spans, strict=True)):
-            told[number, span] = one.told[:, one.columns.index(name)] * _MIXER ** np.uint64(number)
+            here = [one.columns.index(name) for name in names]
+            told[number, span] = one.told[:, here].sum(axis=1, dtype=np.uint64) * _MIXER ** np.uint64(number)
         # A row that two totals tell differently is told by both.
-        objection = _of_column(study, name, _Cells.of(history, told.sum(axis=0)[summed], times[summed]), which)
+        objection = _of_columns(study, names, _Cells.of(history, told.sum(axis=0)[summed], times[summed]), which)
         if objection:
             return objection
     return ""
@@ -231,11 +234,11 @@ class _Cells(NamedTuple):
         return min(found)
 
 
-def _of_column(study: Study, name: str, cells: _Cells, which: str) -> str:
-    smallest = study.smallest_cell
-    category = next((isinstance(one.column, CategoryColumn) for one in study.columns if one.column.name == name), None)
-    what = f"column {name!r}" if category is not None else f"the target {name!r}"
-    if category or (category is None and isinstance(study.target, ClassTarget)):
+def _of_columns(study: Study, names: tuple[str, ...], cells: _Cells, which: str) -> str:
+    smallest, kinds = study.smallest_cell, {one.column.name: type(one.column) for one in study.columns}
+    what = " and ".join(f"column {name!r}" if name in kinds else f"the target {name!r}" for name in names)
+    kind = kinds.get(names[0], CategoryColumn if isinstance(study.target, ClassTarget) else NumberColumn)
+    if len(names) > 1 or kind is CategoryColumn:
         found, rule = cells.fewest(), f"have each of its values in none or at least {smallest} rows {which}"
     else:
         found = cells.least_differing(smallest)

@@ -429,7 +429,9 @@ class Conductor:
         if self._clock() < self._upload_until:
             return
         late, turn = server.unshared, server.close_uploads()
-        if turn.outgoing and late:
+        if any(outgoing.kind is Kind.ROLE_KEY_WANTED for outgoing in turn.outgoing):
+            self._upload_until = None  # others are to draw a key that uploads wait for
+        elif turn.outgoing and late:
             log.warning("left out, since they have not uploaded in time: %s", ", ".join(late))
         self._follow(turn)
 

@@ -495,6 +495,10 @@ class Agreement:
     def decode(cls, data: bytes) -> Agreement:
         """Refuses an agreement that breaks a rule, or with a member that did not sign it.
 
+        Where there are roles, joins are not looked at here: whoever seals to a member's run key checks its join first,
+        and what else counts is signed for this agreement, by members that have found their own keys in it. Seats, which
+        follow from the run keys, are nobody's advantage there: roles are the server's to deal in any case.
+
         All parties of one process share what was decoded: checking a thousand signatures a thousand times over would
         take most of a run's time.
         """
@@ -525,7 +529,7 @@ def _decoded(data: bytes) -> Agreement:
         )  # before anything is done for each group
     except InvalidInput as error:
         raise MessageRefused(f"the agreement breaks a rule: {error}") from None
-    for member in found:
+    for member in found if not roles else ():
         member.check(invitation)
     if found != seated(found, run, parameters.groups):
         raise MessageRefused("places within a group must be those that the run keys draw, got others")

@@ -18,6 +18,7 @@ from codedfl.crypto import pads, sealed
 from codedfl.crypto.pads import SEED_BYTES
 from codedfl.crypto.sealed import KEY_BYTES
 from codedfl.errors import MessageRefused
+from codedfl.protocol.agreement import Member
 from codedfl.protocol.contribution import OnRing, OwnData
 from codedfl.protocol.device_session import DeviceSession
 from codedfl.protocol.events import RowsFitted, SecretsForgotten
@@ -73,6 +74,10 @@ class DeviceSharing(ABC):
     @abstractmethod
     def _has(self, sender: int) -> bool:
         """Whether we have its share, or need it no more."""
+
+    @abstractmethod
+    def _opened(self, message: Message, share: Share, author: Member) -> bytes:
+        """What a share holds; refused unless its author sealed it together with these commitments."""
 
     @abstractmethod
     def _take(self, sender: int, secrets: Secrets, commitments: Commitments, bulk: bytes) -> Unusable | None:
@@ -160,11 +165,9 @@ class DeviceSharing(ABC):
             raise MessageRefused(f"{message.sender!r} must not share with {session.name!r} in this run, but did")
         if self._has(sender):
             return  # a repeated share changes nothing
-        session.check_from_server(message)  # what was damaged on the way may come again
-        share, member = Share.decode(message.body), agreed.members[sender]
-        share.commitments.check_signature(member.name, agreed.hash, member.identity)
-        opened = sealed.open_sealed(session.sealing, member.run_key, message.context(), share.envelope)
-        # Sealed and signed by its sender: from here on what is wrong is the sender's own doing, not the relay's.
+        share = Share.decode(message.body)
+        opened = self._opened(message, share, agreed.members[sender])  # what was damaged on the way may come again
+        # Sealed by its sender: from here on what is wrong is the sender's own doing, not the relay's.
         # Without this share we may never get ready, and the server must know whose fault it is.
         try:
             unusable = self._take(sender, Secrets.decode(opened), share.commitments, message.attachment)
@@ -235,6 +238,11 @@ class CodedDeviceSharing(DeviceSharing):
 
     def _has(self, sender: int) -> bool:
         return sender in self.mask_seeds
+
+    def _opened(self, message: Message, share: Share, author: Member) -> bytes:
+        self._session.check_from_server(message)
+        share.commitments.check_signature(author.name, self._session.agreed.hash, author.identity)
+        return sealed.open_sealed(self._session.sealing, author.run_key, message.context(), share.envelope)
 
     def _take(self, sender: int, secrets: Secrets, commitments: Commitments, bulk: bytes) -> Unusable | None:
         agreed = self._session.agreed

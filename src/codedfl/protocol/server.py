@@ -236,7 +236,7 @@ class Server:
 
     @property
     def _parts(self) -> dict[str, Any]:
-        return {"session": self._session, "joining": self.joining, "sharing": self.sharing, "epochs": self.epochs}
+        return {"session": self._session, "joining": self.joining, **self.sharing.parts, "epochs": self.epochs}
 
     # -- one turn
 

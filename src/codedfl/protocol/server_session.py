@@ -99,6 +99,10 @@ class ServerSession:
         """Send one message to all receivers, signed and not sealed."""
         self.outbox.send(receivers, self.signed(kind, body))
 
+    def relay(self, kind: Kind, body: bytes, receivers: tuple[str, ...]) -> None:
+        """Send what devices have signed for this agreement, or what any stranger may ask: a signature adds nothing."""
+        self.outbox.send(receivers, Message(kind, self.run, self.agreement_hash, SERVER, SERVER, body))
+
     def signed(self, kind: Kind, body: bytes) -> Message:
         agreement = b"" if kind in (Kind.INVITATION, Kind.AGREEMENT) else self.agreement_hash
         return Message(kind, self.run, agreement, SERVER, SERVER, body).signed_by(self.identity)

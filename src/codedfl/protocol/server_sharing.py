@@ -21,7 +21,7 @@ from codedfl.protocol.events import Complained, DeviceState
 from codedfl.protocol.messages import SERVER, Complaint, Kind, Message, Secrets, Share, Shares
 from codedfl.protocol.plan import RunPlan
 from codedfl.protocol.server_session import ServerSession
-from codedfl.state import MAP, PLAIN, SET, CheckpointFields
+from codedfl.state import MAP, PLAIN, SET, Checkpointable, CheckpointFields
 from codedfl.typing import Floats, Planes
 
 
@@ -81,6 +81,14 @@ class ServerSharing(ABC):
         """Who needs seeds of this device."""
 
     @abstractmethod
+    def _envelopes_of(self, sender: int) -> Collection[str]:
+        """Whom this device seals its seeds to."""
+
+    @abstractmethod
+    def _relay(self, sender: str, shares: Shares, bulk: Mapping[str, bytes]) -> None:
+        """Pass the envelopes on, each with the bulk that is for its receiver, if any."""
+
+    @abstractmethod
     def _take(self, sender: int, message: Message, shares: Shares) -> Mapping[str, bytes]:
         """Keep what is for the server; returns the bulk to relay, by receiver, where there is one."""
 
@@ -107,6 +115,11 @@ class ServerSharing(ABC):
         """Do what those who are gone were waited for."""
 
     # -- what it has come to
+
+    @property
+    def parts(self) -> dict[str, Checkpointable]:
+        """What has a state of its own: this phase, and what a scheme keeps apart."""
+        return {"sharing": self}
 
     @property
     def owner_names(self) -> tuple[str, ...]:
@@ -140,23 +153,21 @@ class ServerSharing(ABC):
             return
         shares = Shares.decode(message.body, most=agreed.n_devices)
         shares.commitments.check_signature(member.name, agreed.hash, member.identity)
-        # One envelope too few would leave its receiver waiting for ever.
-        wanted = {agreed.names[i] for i in self._receivers(sender) if i != sender}
-        if set(shares.envelopes) != wanted:
-            odd = sorted(set(shares.envelopes) ^ wanted)
-            raise MessageRefused(
-                f"the shares of {message.sender!r} must be for those who need its seeds in this run:"
-                f" missing or too many are {', '.join(map(repr, odd))[:200]}"
-            )
+        self._check_envelopes(message.sender, shares, set(self._envelopes_of(sender)))
         bulk = self._take(sender, message, shares)
         self.shared.add(sender)
         session.outbox.tell(DeviceState(message.sender, "shared"))
-        digests = {data: sealed.digest_of([data]) for data in {b"", *bulk.values()}}
-        for name, envelope in shares.envelopes.items():
-            attachment, body = bulk.get(name, b""), Share(shares.commitments, envelope).encode()
-            share = Message(Kind.SHARE, session.run, agreed.hash, message.sender, name, body, attachment)
-            session.outbox.send((name,), share.signed_by(session.identity, digests[attachment]))
+        self._relay(message.sender, shares, bulk)
         self._go_on()
+
+    def _check_envelopes(self, sender: str, shares: Shares, wanted: set[str]) -> None:
+        """One envelope too few would leave its receiver waiting for ever."""
+        if set(shares.envelopes) != wanted:
+            odd = sorted(set(shares.envelopes) ^ wanted)
+            raise MessageRefused(
+                f"the shares of {sender!r} must be for those who need its seeds in this run:"
+                f" missing or too many are {', '.join(map(repr, odd))[:200]}"
+            )
 
     def _opened_upload(self, message: Message, shares: Shares) -> bytes:
         """A device's padded data, packed: the triangle of X'X and the constant part."""
@@ -201,11 +212,14 @@ class ServerSharing(ABC):
                 del self.complaints[accused]
         return True
 
+    def _may_complain(self, sender: int, complaint: Complaint) -> bool:
+        accused = self._session.agreed.position(complaint.accused)
+        return accused in self.shared and sender != accused and sender in self._receivers(accused)
+
     def _on_complaint(self, message: Message) -> None:
         sender, plaintext = self._session.open_from_member(message)
         complaint = Complaint.decode(plaintext)
-        accused = self._session.agreed.position(complaint.accused)
-        if accused not in self.shared or sender == accused or sender not in self._receivers(accused):
+        if not self._may_complain(sender, complaint):
             raise MessageRefused(
                 f"a complaint must be about a share that was relayed to {message.sender!r}, got one about"
                 f" {complaint.accused!r}"
@@ -243,3 +257,14 @@ class CodedServerSharing(ServerSharing):
     def _receivers(self, sender: int) -> Collection[int]:
         """Those who answer for it, and its neighbours in the chain of masks."""
         return mask_receivers(self._session.agreed.code, sender)
+
+    def _envelopes_of(self, sender: int) -> Collection[str]:
+        return self._names(set(self._receivers(sender)) - {sender})
+
+    def _relay(self, sender: str, shares: Shares, bulk: Mapping[str, bytes]) -> None:
+        session = self._session
+        digests = {data: sealed.digest_of([data]) for data in {b"", *bulk.values()}}
+        for name, envelope in shares.envelopes.items():
+            attachment, body = bulk.get(name, b""), Share(shares.commitments, envelope).encode()
+            share = Message(Kind.SHARE, session.run, session.agreed.hash, sender, name, body, attachment)
+            session.outbox.send((name,), share.signed_by(session.identity, digests[attachment]))

@@ -26,6 +26,7 @@ def most_bytes(parameters: Parameters | None, n_devices: int, kind: Kind) -> int
         Kind.SHARE: bulk,
         Kind.UPDATE: _BYTES_PER_NUMBER * model,
         Kind.ANSWER: _BYTES_PER_NUMBER * p.answer_length(1),
-        **dict.fromkeys((Kind.HOLDS, Kind.OWNERS, Kind.CERTIFICATE), ENVELOPE_BYTES * n_devices),
+        **dict.fromkeys((Kind.HOLDS, Kind.OWNERS, Kind.CERTIFICATE, Kind.ROLE_KEY), ENVELOPE_BYTES * n_devices),
+        **dict.fromkeys((Kind.ROLE_KEYS, Kind.ROLE_KEY_WANTED), ENVELOPE_BYTES * n_devices),
     }
     return MOST_PLAIN_BYTES + beside.get(kind, 0)

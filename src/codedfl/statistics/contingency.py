@@ -6,11 +6,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from codedfl.contract.combinations import cell_places, count_cells
 from codedfl.contract.models import StudyModel, TableModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import NumberTarget, Study
 from codedfl.exact.ring import Ring
-from codedfl.statistics.crosstable import Crosstable, cell_places, count_cells
+from codedfl.statistics.crosstable import Crosstable
 from codedfl.statistics.newton import family_terms, row_sums
 from codedfl.statistics.statistic import NOTHING, Statistic, large_planes, register_statistic
 from codedfl.typing import Floats, Planes
@@ -41,8 +42,8 @@ class Contingency(Statistic):
     name: ClassVar[str] = "contingency"
     of_model: ClassVar[bool] = True
     shows: ClassVar[str] = (
-        "The sum of the target over each combination of columns. An honest server asks for it only if each that occurs"
-        " has enough rows; one that lies asks all the same, and reads the target of whoever is alone in a combination."
+        "The sum of the target over each combination of columns, of which a device that takes part has none or at least"
+        " smallest_cell rows; of the one site that has a combination, its own sum."
     )
     no_noise: ClassVar[str] = "counts are exact"
 

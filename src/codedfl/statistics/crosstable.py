@@ -6,18 +6,14 @@ from typing import ClassVar
 
 import numpy as np
 
+from codedfl.contract.combinations import FEW_CELLS, cell_places, count_cells
 from codedfl.contract.models import StudyModel
 from codedfl.contract.snapshot import Snapshot
-from codedfl.contract.study import Study, StudyColumn, factors_of
-from codedfl.contract.study_columns import GAP
-from codedfl.data.columns import CategoryColumn
+from codedfl.contract.study import Study
 from codedfl.errors import InvalidInput
 from codedfl.exact.ring import Ring
 from codedfl.statistics.statistic import NOTHING, Statistic, register_statistic
-from codedfl.typing import Floats, Integers, Planes
-
-FEW_CELLS = 1 << 12
-"""Columns with at most this number of combinations are taken to be told by any iteration over them."""
+from codedfl.typing import Floats, Planes
 
 
 @register_statistic
@@ -48,7 +44,6 @@ class Crosstable(Statistic):
         """Only for models with few combinations."""
         super().__init__(study, point, model)
         assert model is not None
-        self._columns = cell_columns(study, model)
         self._n_cells = count_cells(study, model)
         if self._n_cells > FEW_CELLS:
             raise InvalidInput(
@@ -83,66 +78,3 @@ class Crosstable(Statistic):
         cells = cell_places(self.study, self.model, rows.part(held_out=False).codes)
         counts = np.bincount(cells, minlength=self._n_cells)
         return ring.from_integers(np.concatenate((counts, counts > 0)).astype(np.int64))
-
-
-def cell_columns(study: Study, model: StudyModel) -> list[int]:
-    """Places of the study's columns that tell all that a model has of a row: derived ones follow from theirs.
-
-    Examples
-    --------
-    See ``Crosstable``, which counts their combinations.
-    """
-    wanted = {*model.columns, *model.uses}
-    made = {factor.column for one in study.columns if one.column.name in wanted for factor in factors_of(one)}
-    columns = enumerate(study.columns)
-    return [place for place, one in columns if one.column.name in wanted | made and not factors_of(one)]
-
-
-def count_cells(study: Study, model: StudyModel) -> int:
-    """How many combinations of a model's columns there may be.
-
-    Examples
-    --------
-    See ``Crosstable``, which counts the rows of each.
-    """
-    found = 1
-    for place in cell_columns(study, model):
-        found *= _size(study.columns[place])
-    return found
-
-
-def cell_places(study: Study, model: StudyModel, codes: Integers) -> Integers:
-    """Which combination each row has.
-
-    Examples
-    --------
-    See ``Crosstable``, which counts them.
-    """
-    places = np.zeros(len(codes), dtype=np.int64)
-    for place in cell_columns(study, model):
-        one, values = study.columns[place], codes[:, place]
-        places = places * _size(one) + np.where(values == GAP, _size(one) - 1, values)
-    return places
-
-
-def cell_codes(study: Study, model: StudyModel, cells: Integers) -> Integers:
-    """Codes of the study for some combinations, as ``cell_places`` counts them; 0 in columns that are not told.
-
-    Examples
-    --------
-    See ``cell_places``, which it undoes.
-    """
-    codes = np.zeros((len(cells), len(study.columns)), dtype=np.int64)
-    for place in reversed(cell_columns(study, model)):
-        one = study.columns[place]
-        values = cells % _size(one)
-        gap = one.range is not None and one.column.missing is not None
-        codes[:, place] = np.where(values == _size(one) - 1, GAP, values) if gap else values
-        cells = cells // _size(one)
-    return codes
-
-
-def _size(one: StudyColumn) -> int:
-    if isinstance(one.column, CategoryColumn):
-        return len(one.column.levels)
-    return one.grid.n_steps + 1 + (one.column.missing is not None)

@@ -27,6 +27,7 @@ from codedfl_lab.report.rows import (
     packing,
     percent,
     rows_at,
+    span,
     target_text,
     times_faster,
 )
@@ -133,10 +134,10 @@ def _goals_section(goals: Sequence[Goal]) -> str:
         found[(*goal_words(one), NOTHING if one.goal is None else f"{one.goal:g}")] = {
             ("", "verdict"): NOTHING if one.goal is None else web.VERDICTS[one.verdict],
             ("", "time"): seconds(one.time_s),
-            **{("times faster, and its 95 % interval", price_words(at.price)): _priced(at) for at in one.prices},
+            **{("times faster", price_words(at.price)): _priced(at) for at in one.prices},
         }
     heads = ("data set", "scheme", "against", "goal")
-    return web.section("Goals", web.matrix(heads, found, GOALS, text_columns=range(3), dense=True))
+    return web.section("Goals", web.paragraph(GOALS), web.matrix(heads, found, text_columns=range(3), dense=True))
 
 
 def goal_words(claim: Goal) -> tuple[str, str, str]:
@@ -155,7 +156,8 @@ def price_words(price: Price) -> str:
 
 
 def _priced(one: AtPrice) -> str:
-    interval = "" if one.low is None else f" ({number(one.low)}–{number(one.high)})"
+    """The headline with its interval; results.json has that of every price."""
+    interval = f" ({span(one.low, one.high)})" if one.price == Price() and one.low is not None else ""
     return NOTHING if one.speedup is None else number(one.speedup) + interval
 
 

@@ -1,10 +1,11 @@
 """Role keys: any z devices may collude with the server and learn the total only; most devices may fail.
 
-The key holders are dealt into z + 1 roles. Owner j draws a seed for each role and seals it to the role's holders; its
-pad is the sum of all z + 1 expanded seeds. It uploads U_j = X_j'X_j + R_j and V_j to the server once, and is then
-needed no more. A holder of role r keeps S_r, the sum of the owners' pads of this role: the same at every holder of
-the role. In an epoch the server takes the first answer S_r e of each role; they add up to the pads of all owners, and
-sum_j U_j e less that is X'X e, exactly. No gradient code, no masks.
+The key holders are dealt into z + 1 roles, each of which has a key pair for the run (``protocol.role_key``). Owner j
+draws a seed for each role and seals it to the role's key; its pad is the sum of all z + 1 expanded seeds. It uploads
+U_j = X_j'X_j + R_j and V_j to the server once, and is then needed no more. A holder of role r keeps S_r, the sum of the
+owners' pads of this role: the same at every holder of the role. In an epoch the server takes the first answer S_r e of
+each role; they add up to the pads of all owners, and sum_j U_j e less that is X'X e, exactly. No gradient code, no
+masks.
 
 What z devices know is at most z roles; of every honest owner one seed is missing, so its upload stays padded, and the
 missing role's holders only ever say something of a sum over all owners. This holds for any e, different e to different
@@ -23,17 +24,20 @@ from typing import ClassVar
 from codedfl.code.roles import NO_ROLE, RoleCode
 from codedfl.crypto import pads, sealed
 from codedfl.crypto.pads import SEED_BYTES
-from codedfl.errors import MessageRefused
-from codedfl.protocol.agreement import MOST_COLLUDERS
+from codedfl.crypto.sealed import RunKey
+from codedfl.errors import InvalidInput, MessageRefused
+from codedfl.protocol.agreement import Agreement, Member
 from codedfl.protocol.contribution import OwnData
 from codedfl.protocol.device_session import DeviceSession
 from codedfl.protocol.device_sharing import CONSTANT, GRAM, DeviceSharing
 from codedfl.protocol.events import SecretsForgotten
 from codedfl.protocol.messages import (
     Commitments,
+    Complaint,
     Kind,
     Message,
     Secrets,
+    Share,
     Unusable,
     Update,
     check_types,
@@ -41,10 +45,10 @@ from codedfl.protocol.messages import (
     unpack_list,
 )
 from codedfl.protocol.owner_list import Certificate, OwnerList
+from codedfl.protocol.role_key import check_role_key, decode_keys, signed_role_key
+from codedfl.protocol.server_session import RUN_KEY
 from codedfl.protocol.terms import Terms
-from codedfl.state import MAP, PLAIN, CheckpointFields, Codec
-
-SEED_FIELDS = 16 + 3 * (MOST_COLLUDERS + 1)  # fields of a message with a commitment for every role
+from codedfl.state import MAP, PLAIN, SET, CheckpointFields, Codec
 
 
 def seed_purpose(role: int) -> str:
@@ -52,11 +56,18 @@ def seed_purpose(role: int) -> str:
     return f"role-{role}"
 
 
+def seed_context(agreed: Agreement, owner: str, role: int, commitments: Commitments) -> bytes:
+    """What an owner's envelope for a role is bound to: nothing of it can be put beside other commitments."""
+    header = Message(Kind.SHARE, agreed.run, agreed.hash, owner, seed_purpose(role))
+    return header.context() + commitments.digest
+
+
 class RoleDeviceSharing(DeviceSharing):
     """A device's side of role keys: an owner, a key holder, or both."""
 
     checkpoint_fields: ClassVar[CheckpointFields] = {
         **DeviceSharing.checkpoint_fields,
+        "role_key": RUN_KEY,
         "seeds": MAP,
         "_commitments": Codec(
             lambda table: [[owner, known.fields()] for owner, known in table.items()],
@@ -65,21 +76,25 @@ class RoleDeviceSharing(DeviceSharing):
         "_called": PLAIN,
         "owners": PLAIN,
         "certified": PLAIN,
+        "_vouched": SET,
     }
 
     def __init__(self, session: DeviceSession, own: OwnData, terms: Terms | None) -> None:
         super().__init__(session, own, terms)
+        self.role_key: RunKey | None = None  # of our role; forgotten with the seeds that it opens
         self.seeds: dict[int, bytes] = {}  # seeds of our role, by owner; wiped once the first epoch is decoded
         self._commitments: dict[int, Commitments] = {}
         self._called = False  # the server wants to know whose seeds are here, all or not
         self.owners = b""  # the list this device accepted: one per run
         self.certified = False
+        self._vouched: set[int] = set()  # owners whose signature on the certified list is one on their commitments
         self.handlers |= {
+            Kind.ROLE_KEY_WANTED: self._on_role_key_wanted,
+            Kind.ROLE_KEY: self._on_role_key,
+            Kind.ROLE_KEYS: self._on_role_keys,
             Kind.ROLL_CALL: self._on_roll_call,
             Kind.OWNERS: self._on_owners,
             Kind.CERTIFICATE: self._on_certificate,
-            Kind.SEED_WANTED: self._on_seed_wanted,
-            Kind.SEED: self._on_seed,
         }
 
     @property
@@ -105,12 +120,21 @@ class RoleDeviceSharing(DeviceSharing):
             raise MessageRefused("the agreement must say rightly who has data and who holds keys: it does not")
         if self._role != NO_ROLE:
             self._start_sums()
-        if not helper:
-            self._upload()
-            self._report()
 
-    def _upload(self) -> None:
-        """One message: the padded data for the server, a seed sealed to every holder, a commitment to each seed.
+    def _on_role_keys(self, message: Message) -> None:
+        """Upload, once: to keys that enough holders of each role, in this agreement, have signed."""
+        agreed = self._session.agreed
+        if self._own.used or self._own.helper:
+            return
+        keys = decode_keys(message.body, agreed)
+        for role, key in enumerate(keys):
+            if role != self._role or self.role_key is None or self.role_key.public != key.public:
+                key.check(agreed, role)  # but for the one that we have ourselves
+        self._upload([key.public for key in keys])
+        self._report()
+
+    def _upload(self, role_keys: list[bytes]) -> None:
+        """One message: the padded data for the server, a seed sealed to each role's key, a commitment to each seed.
 
         With z >= 1 the padded data travel as they are: whoever has at most z roles, listener or server, reads nothing
         from them, and the message's signature is over run, agreement, commitments and the SHA-256 of these bytes. With
@@ -127,15 +151,73 @@ class RoleDeviceSharing(DeviceSharing):
         purposes = {seed_purpose(role): seed for role, seed in enumerate(seeds)}
         commitments = Commitments.to(purposes, session.name, agreed.hash, session.identity)
         envelopes = {
-            agreed.names[i]: session.seal_for(i, Secrets(pad=seeds[agreed.roles[i]]).encode())
-            for i in agreed.holders
-            if i != session.position
+            seed_purpose(role): self._sealed_seed(role_keys[role], role, seed, commitments)
+            for role, seed in enumerate(seeds)
         }
+        self._commitments[session.position] = commitments
         if self._role != NO_ROLE:
             self._take_seed(session.position, seeds[self._role], commitments)
         self._send_shares(commitments, envelopes, bulk, for_server)
 
+    def _sealed_seed(self, role_key: bytes, role: int, seed: bytes, commitments: Commitments) -> bytes:
+        session = self._session
+        context = seed_context(session.agreed, session.name, role, commitments)
+        return sealed.seal(session.sealing, role_key, context, Secrets(pad=seed).encode(), session.random_bytes)
+
+    # -- as a holder: the key of our role
+
+    def _on_role_key_wanted(self, message: Message) -> None:
+        """Draw the key of our role unless we have one, sign it, and seal its private half to these co-holders.
+
+        Invariant: the private half goes to holders of this role only, to the run keys that they joined with. So it does
+        not matter who asks. Joins of others are not looked at: whose signature on this agreement counts, has found its
+        own keys in it.
+        """
+        session, agreed = self._session, self._session.agreed
+        names = unpack_list(message.body, "receivers", most=agreed.n_devices + 1)
+        check_types(names, (str,) * len(names), "receivers")
+        if self._role == NO_ROLE or (self.ready and self.role_key is None):
+            return
+        for name in names:
+            if agreed.roles[agreed.position(name)] != self._role or name == session.name:
+                raise MessageRefused(f"the key of a role goes to its other holders only, got {name!r}")
+            agreed.member(name).check(agreed.invitation)
+        key = self.role_key or RunKey.generate(session.random_bytes)
+        self.role_key = key
+        envelopes = [[name, session.seal_for(agreed.position(name), key.secret, Kind.ROLE_KEY)] for name in names]
+        signature = signed_role_key(session.identity, agreed, self._role, key.public)
+        body = pack_list([key.public, signature, envelopes])
+        session.send(session.to_server(Kind.ROLE_KEY, body).signed_by(session.identity))
+
+    def _on_role_key(self, message: Message) -> None:
+        """Take the key of our role from a co-holder, and say so."""
+        session, agreed = self._session, self._session.agreed
+        session.check_from_server(message)  # what was damaged on the way may come again
+        fields = unpack_list(message.body, "a role key")
+        public, signature, envelope = check_types(fields, (bytes, bytes, bytes), "a role key")
+        if self._role == NO_ROLE or self.ready:
+            return
+        giver = agreed.member(message.sender)
+        check_role_key(giver.name, signature, agreed, self._role, public)
+        try:  # who signed a key and seals another one, or none, is not taken at its word; another may have it
+            key = RunKey(sealed.open_sealed(session.sealing, giver.run_key, message.context(), envelope))
+        except (MessageRefused, InvalidInput):
+            key = None
+        if key is None or key.public != public:
+            session.send_sealed(Kind.COMPLAINT, Complaint(giver.name, Unusable.NO_KEY).encode())
+            return
+        self.role_key = key
+        signature = signed_role_key(session.identity, agreed, self._role, public)
+        session.send(session.to_server(Kind.ROLE_KEY_HELD, pack_list([public, signature])))
+
     # -- as a holder: seeds
+
+    def _opened(self, message: Message, share: Share, author: Member) -> bytes:
+        del message  # its receivers are all holders of the role
+        if self.role_key is None:
+            raise MessageRefused("the key of this device's role must come before what is sealed to it, got none")
+        context = seed_context(self._session.agreed, author.name, self._role, share.commitments)
+        return sealed.open_sealed(self.role_key, author.run_key, context, share.envelope)
 
     def _expects(self, sender: int) -> bool:
         return self._role != NO_ROLE and sender in self._session.agreed.owners
@@ -172,6 +254,10 @@ class RoleDeviceSharing(DeviceSharing):
         self._commitments[owner] = commitments
         self._add_pads(1, seed)
         self.seeds[owner] = seed
+
+    def _drop_seed(self, owner: int) -> None:
+        self._add_pads(-1, self.seeds.pop(owner))
+        del self._commitments[owner]
 
     def _add_pads(self, sign: int, seed: bytes) -> None:
         """Add what a seed expands to in our rows to the two sums, or take it off."""
@@ -214,13 +300,18 @@ class RoleDeviceSharing(DeviceSharing):
         session.send(session.to_server(Kind.SIGNATURE, pack_list([listed.digest, signature])))
 
     def _check_owners(self, owners: OwnerList) -> None:
-        """Never few: a victim and z colluders alone would make the total the victim's; noise is a sum over owners."""
-        agreed = self._session.agreed
+        """Never few: a victim and z colluders alone would make the total the victim's; noise is a sum over owners.
+
+        Invariant: what is signed names our own commitments, so that this signature is one on them.
+        """
+        agreed, session = self._session.agreed, self._session
         least = agreed.parameters.least_owners
         if len(owners.owners) < least:
             raise MessageRefused(f"at least {least} owners must be in the total, got {len(owners.owners)}")
         if self._terms is not None:
             self._terms.check_list(owners.names)
+        if session.name in owners.names and session.position not in self._commitments:
+            raise MessageRefused("the list must not name this device, which has not uploaded: it does")
         for owner in owners.owners:
             known = self._commitments.get(agreed.position(owner.name))
             if known is not None and known.digest != owner.commitments:
@@ -231,72 +322,50 @@ class RoleDeviceSharing(DeviceSharing):
         return OwnerList.decode(self.owners, self._session.agreed)
 
     def _on_certificate(self, message: Message) -> None:
-        self._session.check_from_server(message)
+        agreed = self._session.agreed
         if not self.owners:
             raise MessageRefused("a list of owners must come before its certificate, got none")
         if not self.certified:
-            Certificate.decode(message.body).check(self._listed, self._session.agreed)
+            certificate = Certificate.decode(message.body)
+            certificate.check(self._listed, agreed, signed_by=self._session.name)
+            self._vouched = {agreed.position(name) for name in certificate.signatures} | {self._session.position}
             self.certified = True
             self._announce_if_ready()
 
     def _announce_if_ready(self) -> None:
         """Invariant: nothing made of the sums leaves before the list is certified, and then they are over the list.
 
-        Pads of owners left out come off first.
+        Every listed owner has then signed its commitments for this agreement: by its signature on the list, which names
+        them, or on themselves. Pads of owners left out come off first.
         """
         if not self.certified or self.ready:
             return
         agreed = self._session.agreed
         listed = {agreed.position(name) for name in self._listed.names}
         if not listed <= set(self.seeds):
-            return  # a co-holder has what is missing
+            return
+        for owner in sorted(listed - self._vouched):
+            member = agreed.members[owner]
+            try:
+                self._commitments[owner].check_signature(member.name, agreed.hash, member.identity)
+            except MessageRefused:
+                self._drop_seed(owner)
+                self._session.send_sealed(Kind.COMPLAINT, Complaint(member.name, Unusable.NOT_COMMITTED).encode())
+                return
+            self._vouched.add(owner)
         for owner in sorted(set(self.seeds) - listed):
-            self._add_pads(-1, self.seeds.pop(owner))
+            self._drop_seed(owner)
         self._finish_sums()
         self._session.send_sealed(Kind.READY, b"")
-
-    # -- as a holder: a seed that a co-holder lacks
-
-    def _on_seed_wanted(self, message: Message) -> None:
-        """Invariant: a seed goes to a holder of the same role only, which is entitled to it."""
-        session, agreed = self._session, self._session.agreed
-        session.check_from_server(message)
-        owner_name, receiver = check_types(unpack_list(message.body, "a wish"), (str, str), "a wish")
-        owner, to = agreed.position(owner_name), agreed.position(receiver)
-        if agreed.roles[to] != self._role or to == session.position:
-            raise MessageRefused(f"a seed goes to a holder of the same role only, got {receiver!r}")
-        if owner in self.seeds:
-            envelope = session.seal_for(to, self.seeds[owner], Kind.SEED)
-            body = pack_list([owner_name, receiver, self._commitments[owner].fields(), envelope])
-            session.send(session.to_server(Kind.SEED, body))
-
-    def _on_seed(self, message: Message) -> None:
-        session, agreed = self._session, self._session.agreed
-        session.check_from_server(message)
-        fields = unpack_list(message.body, "a seed", depth=4, most=SEED_FIELDS)
-        owner_name, _, fields, envelope = check_types(fields, (str, str, list, bytes), "a seed")
-        owner, author = agreed.position(owner_name), agreed.member(message.sender)
-        if self._role == NO_ROLE or self._has(owner):
-            return
-        context = Message(Kind.SEED, session.run, agreed.hash, message.sender, session.name).context()
-        try:  # the server's signature is on it: whatever is wrong is the co-holder's doing, and another may have it
-            commitments = Commitments.from_fields(fields)
-            commitments.check_signature(owner_name, agreed.hash, agreed.members[owner].identity)
-            seed = sealed.open_sealed(session.sealing, author.run_key, context, envelope)
-            self._take_seed(owner, seed, commitments)
-        except MessageRefused:
-            self._send_holds()
-            return
-        self._taken()
 
     # -- training
 
     def answered(self, update: Update) -> None:
         """When a second is asked the first is decoded: then even z + 1 corrupted holders yield only the total."""
         if update.packed and self.seeds:
-            self.seeds = {}
+            self.seeds, self.role_key = {}, None
             self._session.outbox.tell(SecretsForgotten())
 
     def forget(self) -> None:
         super().forget()
-        self.seeds, self._commitments = {}, {}
+        self.role_key, self.seeds, self._commitments = None, {}, {}

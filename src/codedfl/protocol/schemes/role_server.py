@@ -14,13 +14,24 @@ from codedfl.crypto import sealed
 from codedfl.errors import InvalidInput, MessageRefused, NotEnoughDevices
 from codedfl.protocol.agreement import Agreement, Member
 from codedfl.protocol.events import Listed
-from codedfl.protocol.messages import Kind, Message, Shares, check_types, pack_list, unpack_list
+from codedfl.protocol.messages import (
+    SERVER,
+    Complaint,
+    Kind,
+    Message,
+    Share,
+    Shares,
+    Unusable,
+    check_types,
+    unpack_list,
+)
 from codedfl.protocol.owner_list import Certificate, ListedOwner, OwnerList, signatures_needed
 from codedfl.protocol.plan import RunPlan
-from codedfl.protocol.schemes.role_device import SEED_FIELDS, seed_purpose
+from codedfl.protocol.schemes.role_device import seed_purpose
+from codedfl.protocol.schemes.role_key_rounds import RoleKeyRounds
 from codedfl.protocol.server_session import Phase, ServerSession
 from codedfl.protocol.server_sharing import ServerSharing
-from codedfl.state import MAP, PLAIN, CheckpointFields, Codec, optional
+from codedfl.state import MAP, PLAIN, Checkpointable, CheckpointFields, Codec, optional
 from codedfl.typing import Floats
 
 
@@ -35,6 +46,7 @@ class RoleServerSharing(ServerSharing):
     checkpoint_fields: ClassVar[CheckpointFields] = {
         **ServerSharing.checkpoint_fields,
         "_uploads": MAP,
+        "_shares": MAP,
         "_listed_as": Codec(
             lambda table: [[j, one.name, one.commitments, one.upload] for j, one in table.items()],
             lambda saved: {j: ListedOwner(*fields) for j, *fields in saved},
@@ -43,10 +55,6 @@ class RoleServerSharing(ServerSharing):
             lambda table: [[i, sorted(held)] for i, held in table.items()], lambda s: {i: set(h) for i, h in s}
         ),
         "_closed": PLAIN,
-        "_asked_for": Codec(
-            lambda table: [[j, i, givers] for (j, i), givers in table.items()],
-            lambda saved: {(j, i): list(givers) for j, i, givers in saved},
-        ),
         "owners": optional(Codec(lambda owners: owners.fields(), OwnerList.from_fields)),
         "_signatures": MAP,
         "_certificate": PLAIN,
@@ -67,14 +75,25 @@ class RoleServerSharing(ServerSharing):
         least = plan.parameters.least_owners
         self._least_owners = least if plan.terms is None else max(least, plan.terms.least_owners)
         self._uploads: dict[int, bytes] = {}  # packed, until the list says whose count
+        self._shares: dict[int, bytes] = {}  # commitments and envelopes, for holders that get their role's key late
         self._listed_as: dict[int, ListedOwner] = {}
         self._holds: dict[int, set[int]] = {}
         self._closed = False  # no more uploads are waited for
-        self._asked_for: dict[tuple[int, int], list[int]] = {}  # (owner, holder that lacks its seed): whom we asked
         self.owners: OwnerList | None = None
         self._signatures: dict[int, bytes] = {}
         self._certificate = b""
-        self.handlers |= {Kind.HOLDS: self._on_holds, Kind.SIGNATURE: self._on_signature, Kind.SEED: self._on_seed}
+        self.keys = RoleKeyRounds(session)
+        self.handlers |= {
+            Kind.ROLE_KEY: self._on_role_key,
+            Kind.ROLE_KEY_HELD: self._on_role_key,
+            Kind.HOLDS: self._on_holds,
+            Kind.SIGNATURE: self._on_signature,
+        }
+
+    @property
+    def parts(self) -> dict[str, Checkpointable]:
+        """See ``ServerSharing``."""
+        return {**super().parts, "role keys": self.keys}
 
     # -- roles
 
@@ -119,7 +138,16 @@ class RoleServerSharing(ServerSharing):
         return () if self.owners is None else self.owners.names
 
     def open(self) -> None:
-        """Nothing to do before uploads come in."""
+        self.keys.go_on(self.gone, self.complaints)
+
+    def _on_role_key(self, message: Message) -> None:
+        agreed = self._session.agreed
+        before = set(self.keys.signatures)
+        take = self.keys.take_key if message.kind is Kind.ROLE_KEY else self.keys.take_held
+        take(message)
+        for owner, shares in self._shares.items() if set(self.keys.signatures) - before else ():
+            self._pass_on(agreed.names[owner], Shares.decode(shares), set(self.keys.signatures) - before)
+        self.keys.go_on(self.gone, self.complaints)
 
     def _awaits(self, sender: int) -> bool:
         return sender not in self.shared and not self._closed and sender in self._session.agreed.owners
@@ -128,6 +156,26 @@ class RoleServerSharing(ServerSharing):
         """All key holders."""
         del sender
         return self._session.agreed.holders
+
+    def _envelopes_of(self, sender: int) -> Collection[str]:
+        """One per role, whatever the number of holders."""
+        del sender
+        return [seed_purpose(role) for role in range(self._roles.n_roles)]
+
+    def _relay(self, sender: str, shares: Shares, bulk: Mapping[str, bytes]) -> None:
+        """To holders that have the key of their role; the others get it when they have."""
+        del bulk
+        self._shares[self._session.agreed.position(sender)] = shares.encode()
+        self._pass_on(sender, shares, set(self.keys.signatures))
+
+    def _pass_on(self, sender: str, shares: Shares, holders: set[int]) -> None:
+        """Each role's envelope to these of its holders, as it is: it opens with these commitments alone."""
+        session, agreed = self._session, self._session.agreed
+        for role in range(self._roles.n_roles):
+            body = Share(shares.commitments, shares.envelopes[seed_purpose(role)]).encode()
+            names = [agreed.names[i] for i in self._roles.holders(role) if i in holders and agreed.names[i] != sender]
+            if names:
+                session.outbox.send(tuple(names), Message(Kind.SHARE, session.run, agreed.hash, sender, SERVER, body))
 
     def _take(self, sender: int, message: Message, shares: Shares) -> Mapping[str, bytes]:
         if set(shares.commitments.digests) != {seed_purpose(role) for role in range(self._roles.n_roles)}:
@@ -151,10 +199,16 @@ class RoleServerSharing(ServerSharing):
     def close_uploads(self) -> None:
         """The driver's deadline: owners that have not uploaded are left out, holders say whose seeds they have.
 
+        Before owners were told of the roles' keys it is the deadline for those: others draw them, uploads stay open.
+
         With fewer than z + 2 uploads it stays open, so that those who are missing can still come: it raises
         ``NotEnoughDevices``.
         """
         if self._closed:
+            return
+        if not self.keys.told:
+            self.keys.stop_waiting(self.gone)
+            self.keys.go_on(self.gone, self.complaints)
             return
         if len(self._whole(self.shared)) < self._least_owners:
             raise self._too_few_owners(self._names(self.shared))
@@ -172,7 +226,6 @@ class RoleServerSharing(ServerSharing):
         # A report that was overtaken by a newer one takes nothing back.
         self._holds.setdefault(sender, set()).update(held)
         self._list_if_possible()
-        self._wish_for_seeds(anew=sender)
 
     # -- the list
 
@@ -227,12 +280,18 @@ class RoleServerSharing(ServerSharing):
         self._session.broadcast(Kind.OWNERS, self.owners.encoded, agreed.names)
 
     def _usable(self) -> set[int]:
-        """Owners that have uploaded and whose seeds some holder of every role has."""
-        code = self._roles
-        usable = set(self.shared)
-        for role in range(code.n_roles):
-            held: set[int] = set().union(*(self._holds.get(i, set()) for i in code.holders(role)))
-            usable &= held
+        """Owners that have uploaded and whose seeds some holder of every role has; another one, where there is one.
+
+        An owner that seals its own role another seed than it keeps would else be the only one to answer for the role.
+        """
+        code, usable = self._roles, set[int]()
+        for j in self.shared:
+            others = [[i for i in code.holders(role) if i not in self.gone | {j}] for role in range(code.n_roles)]
+            if all(
+                any(j in self._holds.get(i, ()) for i in there or code.holders(role))
+                for role, there in enumerate(others)
+            ):
+                usable.add(j)
         return usable
 
     def _sum_uploads(self, covered: Collection[int]) -> None:
@@ -254,55 +313,10 @@ class RoleServerSharing(ServerSharing):
         self.owners.check_signature(message.sender, signature, agreed)
         self._signatures[sender] = signature
         if self._certificate:
-            self._session.broadcast(Kind.CERTIFICATE, self._certificate, (message.sender,))
+            self._session.relay(Kind.CERTIFICATE, self._certificate, (message.sender,))
         elif len(self._signatures) >= signatures_needed(agreed.n_devices, self._plan.parameters.colluders):
             self._certificate = Certificate({agreed.names[i]: one for i, one in self._signatures.items()}).encode()
-            self._session.broadcast(Kind.CERTIFICATE, self._certificate, self._holder_names)
-            self._wish_for_seeds()
-
-    # -- seeds that a holder lacks
-
-    def _wish_for_seeds(self, anew: int | None = None) -> None:
-        """Ask a co-holder for what a holder of the list lacks: one that is alive, and each once.
-
-        Another is asked when the first is gone, or when the holder ``anew`` says that it still lacks it.
-        """
-        if self._session.epoch > 1 or self._session.phase is Phase.FINISHED:  # seeds are wiped by then
-            return
-        agreed = self._session.agreed
-        for i, lacking in self._lacking().items():
-            for j in sorted(lacking):
-                asked = self._asked_for.setdefault((j, i), [])
-                givers = [k for k in self._givers(j, i) if k not in asked]
-                if givers and (i == anew or set(asked) <= self.gone):
-                    asked.append(givers[0])
-                    body = pack_list([agreed.names[j], agreed.names[i]])
-                    self._session.broadcast(Kind.SEED_WANTED, body, (agreed.names[givers[0]],))
-
-    def _lacking(self) -> dict[int, set[int]]:
-        """Listed owners whose seeds a holder said it has not, by holder."""
-        if self.owners is None:
-            return {}
-        listed = {self._session.agreed.position(name) for name in self.owners.names}
-        reported = {i: listed - held for i, held in self._holds.items() if i not in self.ready}
-        return {i: lacking for i, lacking in reported.items() if lacking}
-
-    def _givers(self, owner: int, holder: int) -> list[int]:
-        """Co-holders of a holder that are alive and have an owner's seed."""
-        code = self._roles
-        of_role = code.holders(code.roles[holder])
-        return [k for k in of_role if k not in self.gone | {holder} and owner in self._holds.get(k, set())]
-
-    def _on_seed(self, message: Message) -> None:
-        """Relayed to whom it is sealed for, if it was asked for."""
-        session, agreed = self._session, self._session.agreed
-        fields = unpack_list(message.body, "a seed", depth=4, most=SEED_FIELDS)
-        owner, receiver, _, _ = check_types(fields, (str, str, list, bytes), "a seed")
-        wish = (agreed.position(owner), agreed.position(receiver))
-        if agreed.position(message.sender) not in self._asked_for.get(wish, []):
-            raise MessageRefused(f"a seed must be one that {message.sender!r} was asked for: it was not")
-        relayed = Message(Kind.SEED, session.run, agreed.hash, message.sender, receiver, message.body)
-        session.outbox.send((receiver,), relayed.signed_by(session.identity))
+            self._session.relay(Kind.CERTIFICATE, self._certificate, self._holder_names)
 
     # -- starting, and going on without some
 
@@ -310,14 +324,22 @@ class RoleServerSharing(ServerSharing):
         return bool(self._certificate)
 
     def in_vain(self) -> set[int]:
-        """Holders whom nobody can give a seed that they lack; once the first epoch is over, nobody has it any more."""
-        return {
-            i
-            for i, lacking in self._lacking().items()
-            if self._session.epoch > 1 or not all(self._givers(j, i) for j in lacking)
-        }
+        """Holders without the key of their role, or with an unusable seed of an owner on the list."""
+        listed = {} if self.owners is None else dict.fromkeys(self.owners.names)
+        accusers = {name for accused in listed for name in self.complaints.get(accused, {})}
+        return self.keys.in_vain(self.gone) | {self._session.agreed.position(name) for name in accusers}
+
+    def _may_complain(self, sender: int, complaint: Complaint) -> bool:
+        if complaint.reason is not Unusable.NO_KEY:
+            return super()._may_complain(sender, complaint)
+        return self.keys.giver_of.get(sender) == self._session.agreed.position(complaint.accused)
+
+    def _on_complaint(self, message: Message) -> None:
+        super()._on_complaint(message)
+        self.keys.go_on(self.gone, self.complaints)
 
     def check_without_gone(self) -> None:
+        self.keys.check_without(self.gone)
         agreed, signed = self._session.agreed, set(self._signatures)
         needed = signatures_needed(agreed.n_devices, self._plan.parameters.colluders)
         there = len(set(range(agreed.n_devices)) - self.gone | signed)
@@ -332,9 +354,9 @@ class RoleServerSharing(ServerSharing):
     def go_on_without_gone(self) -> None:
         """When all that have not uploaded are gone, the deadline is now."""
         if self._session.phase is Phase.SHARING:
-            if self.unshared and set(self.unshared) <= self._names(self.gone):
+            self.keys.go_on(self.gone, self.complaints)
+            if self.keys.told and self.unshared and set(self.unshared) <= self._names(self.gone):
                 self.close_uploads()
             self._list_if_possible()
             if self._closed and self.owners is None and self._all_reported:
                 raise self._too_few_owners(self._names(self._usable()))
-        self._wish_for_seeds()
