@@ -123,7 +123,7 @@ def register_analysis(kind: str) -> Callable[[Analysis], Analysis]:
 
     Examples
     --------
-    >>> from codedfl.analyses.analysis import ANALYSES
+    >>> from codedfl.analyses import ANALYSES, conduct  # whoever conducts studies knows all kinds
     >>> "linear" in ANALYSES
     True
     """
