@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from experiments.statistics.cases import Case, found
-from experiments.statistics.glm import MADE, breast_cancer, compared, made_up, penalised
+from experiments.statistics.glm import MADE, breast_cancer, compared, made_up, oracle, penalised
 
 from codedfl.analyses import GlmFinding
 from codedfl.contract.models import LogisticModel, PoissonModel
 from codedfl.contract.study import Study, StudyColumn
 from codedfl.data.columns import CategoryColumn, NumberColumn
+from codedfl.data.model import TrainedModel
+from codedfl.data.tables import as_raw_table
 from codedfl.errors import InvalidInput
 from totals import conducted, dealt
 from wording import exactly
@@ -29,6 +32,19 @@ def test_a_model_is_that_of_statsmodels(name: str):
 @pytest.mark.parametrize("kind", ["logistic", "poisson"])
 def test_a_penalty_is_that_of_scikit_learn(kind: str):
     assert all(line.difference <= line.bound for line in penalised(kind))
+
+
+@pytest.mark.parametrize("name", ["made up, logistic", "cancer"])
+def test_a_model_file_predicts_as_statsmodels_does(name: str, tmp_path: Path):
+    """The second has an offset, which is one more column of the table."""
+    case, model = MADE[name]()
+    study = case.study(model)
+    fit = found(case, study).models[0]
+    assert isinstance(fit, GlmFinding) and fit.model is not None
+    fit.model.save(tmp_path / "model.safetensors")
+    gridded = {**case.values, **case.gridded(study)}
+    said = TrainedModel.load(tmp_path / "model.safetensors").predict(as_raw_table(gridded, "rows"))
+    np.testing.assert_allclose(said, oracle(case, model, gridded).fittedvalues, rtol=1e-6)
 
 
 def test_who_holds_which_row_changes_no_bit():
