@@ -7,14 +7,16 @@ texts (they pass 2^53), secrets are SHAKE-256 of their labels.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
+from collections.abc import Callable
 from math import prod
 from pathlib import Path
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from spec import numbers, secrets, wire
+from spec import numbers, parties, role_keys, secrets, wire
 
 FOLDER = Path(__file__).parent / "vectors"
 RUN, PRIMES = bytes(range(16)), numbers.primes_for(5)
@@ -164,7 +166,65 @@ def agreements() -> list[Case]:
     ]
 
 
-PARTS = (packing, gradient_code, rounding, row_blocks, pads, sealing, agreements)
+class TwoProducts:
+    """A solver that asks for two products, and notes all totals."""
+
+    def __init__(self) -> None:
+        self.totals: list[list[float]] = []
+
+    def start(self, gradient: list[float], rows: int) -> None:
+        """G^(1) and the number of rows."""
+        self.totals.append([*gradient, rows])
+
+    def request(self) -> numbers.Reals | None:
+        """The same numbers at another place."""
+        return {1: [[0.5], [-0.25], [1.0]], 2: [[1.0], [0.5], [-0.25]]}.get(len(self.totals))
+
+    def receive(self, e: numbers.Reals, image: list[float]) -> None:
+        """X'X e."""
+        del e
+        self.totals.append(image)
+
+
+def draws(label: str) -> Callable[[int], bytes]:
+    """A source of secrets: the n-th is SHAKE-256 of the label and n."""
+    numbered = itertools.count()
+    return lambda length: drawn(f"{label} {next(numbered)}", length)
+
+
+def exchange() -> list[Case]:
+    """Two co-holders through a run of role keys in two blocks of rows: all messages to them and from them; the totals.
+
+    The n-th secret of a device is SHAKE-256 of "NAME n" (32 bytes), its long-term secret that of "NAME".
+    """
+    names, public = ("a", "b", "c", "d"), secrets.public_of(secrets.signing_key(drawn("server")))
+    cells = {"a": (0, 0), "b": (1, 0), "c": (0, 1), "d": (1, 1)}
+    terms = wire.Parameters("role-keys", 1, 3, 1, 1.0, 1.0, 100, 10, epochs=3, recipe=drawn("recipe"), colluders=1)
+    data = {name: ([[i / 8, 0.1, -0.5], [0.3, -i / 8, 1.0]], [[0.5], [-i / 8]]) for i, name in enumerate(names)}
+    seen: dict[str, list[Case]] = {name: [] for name in names}
+
+    def line(name: str) -> parties.Send:
+        device = parties.Device(name, drawn(name), public, terms, *data[name], draws(name))
+
+        def send(message: bytes) -> list[bytes]:
+            replies = role_keys.receive(device, message, [frozenset(names)])
+            seen[name].append({"receives": message.hex(), "sends": [reply.hex() for reply in replies]})
+            return replies
+
+        return send
+
+    server, solver = (
+        parties.Server(drawn("server"), {name: line(name) for name in names}, draws("server")),
+        TwoProducts(),
+    )
+    role_keys.run(server, terms, solver, cells)
+    common = {"server": public.hex(), "parameters": terms.encode().hex(), "pods": [names], "totals": solver.totals}
+    return [
+        {"name": name, **common, "X": data[name][0], "Y": data[name][1], "messages": seen[name]} for name in ("a", "c")
+    ]
+
+
+PARTS = (packing, gradient_code, rounding, row_blocks, pads, sealing, agreements, exchange)
 
 
 def text_of(part: Any) -> str:

@@ -212,7 +212,8 @@ def test_from_a_description_to_a_study(run: Run, clinics: Path):
     assert study.complete_cases and study.id == "patient_id" and study.least_participants == 3
     text = Path("real.toml").read_text().replace("inference = false", "inference = true")
     Path("real.toml").write_text(text)
-    assert "std err" in run("study", "rehearse", "real.toml", "--tables", clinics).stdout
+    done = run("study", "rehearse", "real.toml", "--tables", clinics)
+    assert "std err" in done.stdout, done.stderr
     for given, message in (
         (
             ("--from", "first/result.json", "--formula", "days ~ age"),

@@ -318,6 +318,7 @@ def test_the_screen_is_shown_before_anything_is_judged(folder: DeviceFolder):
         "What is it for?",
         "What of a table is used?",
         "What leaves this machine?",
+        "How few rows may a number be about?",
         "Who sees what?",
         "Whose rows are added to ours?",
         "Which columns could pick out people on this table?",
@@ -344,16 +345,23 @@ def test_the_screen_says_how_many_rows_are_kept_for_the_score(folder: DeviceFold
     """A device holds out none or enough, and people read which."""
     seen: list[tuple[Section, ...]] = []
     study = replace(CONTRACT, held_out=0.1)
-    kept = approved(DeviceFolder(folder.path, bytes(16)), study, patients(rows), show=seen.append).held_out
+    found = approved(DeviceFolder(folder.path, bytes(16)), study, patients(rows), show=seen.append)
+    kept = found.held_out
     assert bool(kept) == (rows == 300)
     (said,) = (one.answers[-2:] for one in seen[0] if one.question == "What of a table is used?")
-    least = study.least_alike
     assert said[0] == (
-        f"10% of the rows, chosen by a key of this machine, are kept for the score, if that is at least {least} of them"
-        f" and leaves as many, so in tables of about {10 * least} rows and more; else none"
+        "10% of the rows, chosen by a key of this machine whatever the columns, are kept for the score, if 5 or more"
+        f" are and as many are left; where they are fewer than {study.least_alike}, which would tell rows, they are"
+        " neither trained on nor scored"
     )
-    of_these = f"{kept} of its {rows} rows are kept" if kept else f"none of its {rows} rows is kept, all train"
-    assert said[1] == f"of this table {of_these}"
+    assert said[1] == "of this table " + (
+        f"{kept} of {rows} rows are scored" if kept else f"no rows are scored, and {found.rows} train"
+    )
+    (few,) = (one.answers for one in seen[0] if one.question == "How few rows may a number be about?")
+    assert few[0].startswith("smallest_cell is 5: what fewer than 5 rows of this machine have is told as something")
+    assert few[2].startswith(
+        f"every total over a pod has at least {study.least_pod_rows} rows to train on (least_rows; "
+    )
 
 
 def test_columns_that_pick_out_a_person_together_are_told(folder: DeviceFolder):

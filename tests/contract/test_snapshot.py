@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from clinics import AGE, KEY, SEX, STUDY, patients, some, table
 
-from codedfl.contract import Snapshot, take_snapshot
+from codedfl.contract import Snapshot, StudyColumn, take_snapshot
 from codedfl.contract.snapshot import RowTags, row_tags
+from codedfl.data.columns import CategoryColumn
 from codedfl.errors import InvalidInput
 
 MANY = patients(400)
@@ -38,9 +39,20 @@ def test_with_an_id_nothing_else_decides():
 
 
 def test_few_rows_hold_out_none():
-    few = take_snapshot(HOLDING, table(patients(3 * HOLDING.least_alike)), KEY)
-    assert few.held_out.sum() in (0, *range(HOLDING.least_alike, 100))
-    assert not take_snapshot(HOLDING, table(patients(HOLDING.least_alike)), KEY).held_out.any()
+    assert not take_snapshot(HOLDING, table(patients(9)), KEY).held_out.any()
+
+
+def test_no_column_decides_which_rows_train():
+    """A wider study trained on the rows that a narrower one held out: they were too few for its Gram matrix."""
+    rows = table(patients(60))
+    levels = StudyColumn(CategoryColumn("sex", ("f", "m", *(f"other {i}" for i in range(20)))))
+    narrow, wide = replace(HOLDING, columns=(AGE,)), replace(HOLDING, columns=(AGE, levels))
+    held = take_snapshot(narrow, rows, KEY)
+    assert narrow.least_alike <= held.held_out.sum() < wide.least_alike
+    taken = take_snapshot(wide, rows, KEY)
+    assert not taken.held_out.any() and len(taken) == (~held.held_out).sum()
+    assert np.array_equal(taken.codes[:, 0], held.part(held_out=False).codes[:, 0])
+    assert len(row_tags(wide, rows, KEY).held_out) == len(taken)
 
 
 def test_clipped_values_are_counted_and_files_come_back():

@@ -73,10 +73,10 @@ MUTANTS: dict[str, tuple[dict[str, Any], int]] = {
     "role keys to anybody": ({**ROLES, "party_type": GivesKeysToAnybody}, 80),
     "seeds sealed to any key": ({**ROLES, "party_type": SealsToAnyKey}, 80),
     "short lists signed": ({**CONTRACTS, **ROLES, "party_type": SignsShortLists}, 40),
-    "sums without a seed": ({**ROLES, "party_type": ReadyWithWhatItHas}, 20),
+    "sums without a seed": ({**ROLES, "party_type": ReadyWithWhatItHas}, 60),
     "any bounds": ({**CONTRACTS, **ROLES, "party_type": TakesAnyBounds}, 80),
     "tables read anew": ({**CONTRACTS, **ROLES, "party_type": ReadsItsTableAnew}, 20),
-    "noise drawn anew": ({**CONTRACTS, **ROLES, "party_type": DrawsNoiseAnew}, 40),
+    "noise drawn anew": ({**CONTRACTS, **ROLES, "party_type": DrawsNoiseAnew}, 80),
     "questions counted within a run": ({**CONTRACTS, "party_type": CountsWithinARun}, 40),
     "questions not counted": ({**CONTRACTS, "party_type": AnswersAnyNumber}, 40),
 }

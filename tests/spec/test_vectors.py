@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from typing import Any
 
@@ -15,8 +16,10 @@ from codedfl.crypto.sealed import Identity, RunKey
 from codedfl.exact.fixed_point import Bounds, FixedPoint
 from codedfl.exact.ring import Ring
 from codedfl.exact.row_blocks import RowBlocks
+from codedfl.protocol import Device, Rows, RunPlan
 from codedfl.protocol.agreement import Agreement, Invitation, Member, Parameters
 from codedfl.protocol.messages import Commitments, Kind, Message, pack_list
+from codedfl.protocol.schemes.role_keys import ROLE_KEYS
 from spec import make_vectors, wire
 
 
@@ -125,6 +128,40 @@ def test_agreements() -> None:
     commitments = Commitments.to(seeds, "a", agreed.hash, Identity(secret("a")))
     assert pack_list(commitments.fields()).hex() == case["commitments"]
     commitments.check_signature("a", agreed.hash, Identity(secret("a")).public)
+
+
+@pytest.mark.parametrize("case", cases("exchange"), ids=lambda case: case["name"])
+def test_exchange(case: dict[str, Any]) -> None:
+    """List digest and signatures, upload and answers are what a device sends in it."""
+    parameters, name, numbered = Parameters.decode(bytes.fromhex(case["parameters"])), case["name"], itertools.count()
+    device = Device(
+        RunPlan(ROLE_KEYS, parameters, tuple(case["pods"][0]), blocks=2),
+        name,
+        Rows(case["X"], case["Y"]),
+        identity=Identity(secret(name)),
+        random_bytes=lambda count: secret(f"{name} {next(numbered)}", count),
+    )
+    for step in case["messages"]:
+        sent = device.receive(bytes.fromhex(step["receives"])).outgoing
+        assert [one.data.hex() for one in sent] == step["sends"]
+
+
+def test_the_totals_of_the_exchange() -> None:
+    """Of every device's rows on the grid of values, added up in integers: G^(1), the number of rows, two products."""
+    names, scales = cases("exchange")[0]["pods"][0], FixedPoint.derive(Bounds(1.0, 1.0, 100, 10), 3, 4)
+    rows = [
+        (np.array([[i / 8, 0.1, -0.5], [0.3, -i / 8, 1.0]]), np.array([[0.5], [-i / 8]])) for i in range(len(names))
+    ]
+    cross = np.sum([scales.ring.to_integers(scales.cross(X, Y)) for X, Y in rows], axis=0)
+    triangle = np.sum([scales.ring.to_integers(scales.gram(X)) for X, _ in rows], axis=0)
+    gram = np.zeros((3, 3))
+    gram[np.triu_indices(3)] = triangle
+    gram += np.triu(gram, 1).T
+    expected = [[*np.ldexp(-cross.ravel().astype(float), -scales.constant_bits), 2.0 * len(names)]]
+    for e in ([0.5, -0.25, 1.0], [1.0, 0.5, -0.25]):
+        integers, bits = scales.round_update(np.array(e)[:, None])
+        expected.append([*np.ldexp((gram @ integers).ravel(), -scales.gram_bits - bits)])
+    assert cases("exchange")[0]["totals"] == expected
 
 
 def test_what_the_package_makes_the_specification_reads() -> None:

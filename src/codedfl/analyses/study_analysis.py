@@ -9,6 +9,13 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+# Each of these makes its kind of model known.
+from codedfl.analyses import glm as _glm  # noqa: F401
+from codedfl.analyses import residuals as _residuals  # noqa: F401
+from codedfl.analyses import robust as _robust  # noqa: F401
+from codedfl.analyses import survival as _survival  # noqa: F401
+from codedfl.analyses import table as _table  # noqa: F401
+from codedfl.analyses import table_one as _table_one  # noqa: F401
 from codedfl.analyses.analysis import Finding, Totals, analyse, register_analysis
 from codedfl.analyses.cells import Clipping, merge_rare, no_score
 from codedfl.analyses.inference import Inference

@@ -28,6 +28,7 @@ from codedfl.engine.run_watch import RunWatch
 from codedfl.engine.state_folder import INDEX
 from codedfl.engine.study_run import RESULT_FILE, Serving
 from codedfl.private_files import default_state_dir
+from codedfl.report.study_files import RESULT_PAGE
 
 _GOES_ON = "started again with the same --out, it goes on where it was"
 _MOST_ROWS = 40
@@ -89,7 +90,7 @@ def serve_study(
     except KeyboardInterrupt:
         screen.remark(f"interrupted: {_GOES_ON}")
         raise typer.Exit(INTERRUPTED) from None
-    show_findings(screen, found, findings)
+    show_findings(screen, found, findings, ("results", str(out / RESULT_PAGE)))
     screen.say(str(out / RESULT_FILE))
 
 

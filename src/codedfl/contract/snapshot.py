@@ -120,21 +120,29 @@ def take_snapshot(study: Study, table: RawTable, key: bytes) -> Snapshot:
     left_out -= len(table)
     if not 1 <= len(table) <= study.max_rows_per_device:
         raise InvalidInput(f"{table.name} must have between 1 and {study.max_rows_per_device} rows, got {len(table)}")
+    table, held_out = _drawn(study, table, key)
     codes, clipped = study.codes(table)
     target, clipped_targets = study.target_codes(table)
     counts = Clipped(clipped, clipped_targets)
-    return Snapshot(study.digest(), codes, target, _held_out(study, table, key), counts, left_out)
+    return Snapshot(study.digest(), codes, target, held_out, counts, left_out)
 
 
-def _held_out(study: Study, table: RawTable, key: bytes) -> NDArray[np.bool_]:
-    """Which rows are held out: none where fewer than ``least_alike`` would be on either side: few rows tell rows."""
+def _drawn(study: Study, table: RawTable, key: bytes) -> tuple[RawTable, NDArray[np.bool_]]:
+    """The rows that the study takes, and which of them are held out: none where fewer than a cell would be.
+
+    What is drawn follows from the rows alone. Where a study is so wide that the rows held out are fewer than
+    its ``least_alike``, which would tell rows, they are not summed at all: a row to train on is one in every study.
+    """
     names = table.names if study.id is None else (study.id,)
     tags = np.zeros(len(table), dtype=np.uint64)
     for name in names:
         tags += tags_of(f"held out {name}", table.column(name, "id"), as_texts, key)
     mask: NDArray[np.bool_] = tags < np.uint64(int(study.held_out * 2.0**64))
-    enough = study.least_alike <= int(mask.sum()) <= len(mask) - study.least_alike
-    return mask if enough else np.zeros(len(mask), dtype=np.bool_)
+    if not study.smallest_cell <= int(mask.sum()) <= len(mask) - study.smallest_cell:
+        return table, np.zeros(len(mask), dtype=np.bool_)
+    if int(mask.sum()) >= study.least_alike:
+        return table, mask
+    return table.rows(~mask), np.zeros(int((~mask).sum()), dtype=np.bool_)
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,7 +234,7 @@ def row_tags(study: Study, table: RawTable, key: bytes) -> RowTags:
     >>> [len(set(map(tuple, one.tolist()))) for one in (tags.raw, tags.used)]
     [2, 1]
     """
-    table = study.complete(table)
+    table, held_out = _drawn(study, study.complete(table), key)
     names = (*study.table_columns.names, study.target.name)
     raw = _raw_tags(study, table, key)
     codes, (target, _) = study.codes(table)[0].T, study.target_codes(table)
@@ -235,7 +243,6 @@ def row_tags(study: Study, table: RawTable, key: bytes) -> RowTags:
     ids = np.zeros(len(table), dtype=np.uint64)
     if study.id is not None:
         ids = tags_of(f"id {study.id}", table.column(study.id, "id"), as_texts, key)
-    held_out = _held_out(study, table, key)
     return RowTags(names, np.stack(raw, axis=1), used, used, study.id or "", ids, held_out, study.holds_out_gram)
 
 

@@ -69,6 +69,7 @@ def explain(
         Section("What is it for?", (study.purpose or "the file does not say: ask before you approve", *_about(study))),
         Section("What of a table is used?", (*_used(study), *_held_out(study, own), *_rare(study, own))),
         Section("What leaves this machine?", _leaves(study, words or {})),
+        Section("How few rows may a number be about?", _fewest(study)),
         Section("Who sees what?", _seen(study, roster)),
     ]
     if roster is not None:
@@ -116,17 +117,16 @@ def _held_out(study: Study, own: OwnRows | None) -> tuple[str, ...]:
     """How many, plainly: a device holds out none or enough."""
     if not study.held_out:
         return ()
-    least = study.least_alike
-    wanted = math.ceil(least / min(study.held_out, 1 - study.held_out))
     rule = (
-        f"{study.held_out:.0%} of the rows, chosen by a key of this machine, are kept for the score, if that is at"
-        f" least {least} of them and leaves as many, so in tables of about {wanted} rows and more; else none"
+        f"{study.held_out:.0%} of the rows, chosen by a key of this machine whatever the columns, are kept for the"
+        f" score, if {study.smallest_cell} or more are and as many are left; where they are fewer than"
+        f" {study.least_alike}, which would tell rows, they are neither trained on nor scored"
     )
     if own is None:
         return (rule,)
     rows = own.snapshot
     kept = int(rows.held_out.sum())
-    here = f"{kept} of its {len(rows)} rows are kept" if kept else f"none of its {len(rows)} rows is kept, all train"
+    here = f"{kept} of {len(rows)} rows are scored" if kept else f"no rows are scored, and {len(rows)} train"
     return (rule, f"of this table {here}")
 
 
@@ -168,6 +168,23 @@ def _target(study: Study) -> str:
 def _leaves(study: Study, words: Words) -> tuple[str, ...]:
     lines = [f"{name}: {words[name][0]}" if name in words else name for name in study.statistics]
     return (*lines, "never a row, and nothing but under a pad: what others see is the sum over whole pods")
+
+
+def _fewest(study: Study) -> tuple[str, ...]:
+    """The smallest cell and the least rows, in words and numbers."""
+    if study.noise is not None:
+        return ("a single one: noise hides it, and no smallest cell is needed",)
+    why = "least_rows" if study.least_rows is not None else "least_rows; twice the columns, or a smallest cell"
+    if study.features == NO_FEATURES:
+        why = "least_rows; a smallest cell"
+    owners = study.colluders + 2
+    return (
+        f"smallest_cell is {study.smallest_cell}: what fewer than {study.smallest_cell} rows of this machine have is"
+        " told as something commoner, or the study is refused here; no smaller count is printed, saved or drawn",
+        f"a level or a gap that fewer than {owners} devices have is counted with others",
+        f"every total over a pod has at least {study.least_pod_rows} rows to train on ({why}), so a device in a pod of"
+        f" {owners} at least {math.ceil(study.least_pod_rows / (owners - study.colluders))}",
+    )
 
 
 def _seen(study: Study, roster: Roster | None) -> tuple[str, ...]:

@@ -1,0 +1,38 @@
+"""The device in JavaScript (examples/javascript), written from docs/protocol.md: it passes the vectors, and a fleet."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from experiments.code_lines import ROOT
+
+FOLDER = ROOT / "examples" / "javascript"
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The programs beside their two packages."""
+    if shutil.which("node") is None or shutil.which("npm") is None:
+        pytest.skip("Node is not installed")
+    folder = tmp_path_factory.mktemp("javascript")
+    for name in ("package.json", *(path.name for path in FOLDER.glob("*.mjs"))):
+        shutil.copy(FOLDER / name, folder / name)
+    command = ["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund"]
+    made = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+    if made.returncode:
+        pytest.skip(f"npm cannot install the packages: {made.stderr[-200:]}")
+    return folder
+
+
+@pytest.mark.nightly
+def test_it_passes_the_vectors(installed: Path) -> None:
+    vectors = ROOT / "spec" / "vectors"
+    made = subprocess.run(
+        ["node", "vectors.mjs", str(vectors)], cwd=installed, capture_output=True, text=True, timeout=120
+    )
+    assert made.returncode == 0, made.stdout
+    passed = {line.partition(":")[0] for line in made.stdout.splitlines()}
+    assert passed == {path.stem for path in vectors.iterdir()} - {"gradient_code"}  # which is of the paper's scheme
