@@ -297,7 +297,8 @@ def _iterate(
         following = _within(totals.final, model, beta, beta + ahead)
         at_bound = at_bound + 1 if (following != beta + ahead).any() else 0
         if at_bound > 2:
-            raise InvalidInput(_separated(totals.study, model))
+            reach = max(map(abs, predictor_range(totals.final, _final(totals, model), beta + ahead)))
+            raise InvalidInput(_separated(totals.study, model, reach))
         best, step, beta = value, following - beta, following
     raise InvalidInput(
         f"points must be more than {most} for the model {model.name!r} to be fitted, got no convergence: give it a"
@@ -305,11 +306,12 @@ def _iterate(
     )
 
 
-def _separated(study: Study, model: GlmModel) -> str:
+def _separated(study: Study, model: GlmModel, reach: float) -> str:
     return (
         f"the linear predictor of the model {model.name!r} must stay within {model.bound:g} over the ranges, got a"
-        f" likelihood that grows beyond: columns that tell {study.target.name!r} without error (separation), or ranges"
-        " far wider than the values; give it a ridge penalty (regularisation), narrower ranges or a larger bound"
+        f" likelihood that grows towards {reach:.3g}: columns that tell {study.target.name!r} without error"
+        " (separation), or ranges far wider than the values; give it a ridge penalty (regularisation), narrower ranges"
+        " or a larger bound"
     )
 
 
