@@ -28,7 +28,7 @@ from codedfl.errors import InvalidInput
 from codedfl.protocol import Agreement, Device, Server, Turn
 from codedfl.protocol.device_sharing import CodedDeviceSharing
 from codedfl.protocol.messages import SERVER, Answer, Kind, Message, Secrets, Share, Shares, Update
-from codedfl.protocol.schemes.role_device import RoleDeviceSharing, seed_context
+from codedfl.protocol.schemes.role_keys.device import RoleDeviceSharing, seed_context
 from codedfl.typing import Planes, RandomBytes
 
 Floats = NDArray[np.float64]

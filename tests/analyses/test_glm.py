@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from experiments.statistics.cases import Case, found
-from experiments.statistics.glm import MADE, breast_cancer, compared, made_up, penalised
+from experiments.statistics.glm import MADE, breast_cancer, compared, made_up, oracle, penalised
 
 from codedfl.analyses import GlmFinding
+from codedfl.contract import parse_study
+from codedfl.contract.draft import draft_from_table_one, draft_of_table, study_text
 from codedfl.contract.models import LogisticModel, PoissonModel
 from codedfl.contract.study import Study, StudyColumn
 from codedfl.data.columns import CategoryColumn, NumberColumn
+from codedfl.data.model import TrainedModel
+from codedfl.data.tables import as_raw_table
 from codedfl.errors import InvalidInput
 from totals import conducted, dealt
 from wording import exactly
@@ -31,11 +36,37 @@ def test_a_penalty_is_that_of_scikit_learn(kind: str):
     assert all(line.difference <= line.bound for line in penalised(kind))
 
 
+@pytest.mark.parametrize("name", ["made up, logistic", "cancer"])
+def test_a_model_file_predicts_as_statsmodels_does(name: str, tmp_path: Path):
+    """The second has an offset, which is one more column of the table."""
+    case, model = MADE[name]()
+    study = case.study(model)
+    fit = found(case, study).models[0]
+    assert isinstance(fit, GlmFinding) and fit.model is not None
+    fit.model.save(tmp_path / "model.safetensors")
+    gridded = {**case.values, **case.gridded(study)}
+    said = TrainedModel.load(tmp_path / "model.safetensors").predict(as_raw_table(gridded, "rows"))
+    np.testing.assert_allclose(said, oracle(case, model, gridded).fittedvalues, rtol=1e-6)
+
+
 def test_who_holds_which_row_changes_no_bit():
     case = made_up("poisson")
     study = case.study(PoissonModel("m", ("age", "ward"), weights="weight"))
     first, second = (conducted(study, dealt(study, case.table, n, seed=n)).models[0].to_dict() for n in (3, 8))
     assert first == second
+
+
+def test_ranges_of_a_table_one_leave_room_for_the_bound():
+    """As a user would: describe, draft, take the logistic model out of its comment."""
+    case, _ = MADE["fair"]()
+    described = parse_study(study_text(draft_of_table(case.table, case.target, "fair").describing()))
+    told = conducted(described, dealt(described, case.table)).to_dict()
+    text = study_text(draft_from_table_one(told, "", "fair"))
+    head, remark, commented = text.partition("# Odds ratios")
+    study = parse_study(head + commented.partition("\n")[2].replace("# ", ""))
+    assert remark and [one.kind for one in study.models] == ["logistic"]
+    (fit,) = conducted(study, dealt(study, case.table)).models
+    assert isinstance(fit, GlmFinding), fit.lines()
 
 
 # -- failures
@@ -45,21 +76,21 @@ def refused(case: Case, study: Study, line: str) -> None:
     assert found(case, study).models[0].lines() == [f"none: {line}"]
 
 
-def beyond(bound: int) -> str:
+def beyond(bound: int, reach: str) -> str:
     return (
         f"the linear predictor of the model 'm' must stay within {bound} over the ranges, got a likelihood that grows"
-        " beyond: columns that tell 'ill' without error (separation), or ranges far wider than the values; give it a"
-        " ridge penalty (regularisation), narrower ranges or a larger bound"
+        f" towards {reach}: columns that tell 'ill' without error (separation), or ranges far wider than the values;"
+        " give it a ridge penalty (regularisation), narrower ranges or a larger bound"
     )
 
 
 def test_separation_is_named_and_a_penalty_is_its_remedy():
     case, model = breast_cancer(30, 200.0)
-    refused(case, case.study(model), beyond(200))
+    refused(case, case.study(model), beyond(200, "297"))
     fit = found(case, case.study(replace(model, regularisation=0.01))).models[0]
     assert isinstance(fit, GlmFinding) and fit.fit.iterations < 12 and fit.inference is None
     case, model = breast_cancer(10, 10.0)
-    refused(case, case.study(model), beyond(10))
+    refused(case, case.study(model), beyond(10, "54.2"))
 
 
 def test_points_are_counted_over_all_models():

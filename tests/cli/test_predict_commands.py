@@ -7,10 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command_runner import Run
+from experiments.statistics.cases import found
+from experiments.statistics.glm import made_up
 from table_files import numbers, prices, species, write_csv, write_npz
 
+from codedfl.analyses import GlmFinding
+from codedfl.contract.models import LogisticModel
 from codedfl.data.model import TrainedModel
+from codedfl.errors import InvalidInput
+from codedfl.report.study_files import write_results
 from codedfl_lab import datasets
+from wording import exactly
 
 
 def garden_model(run: Run, label: str) -> Path:
@@ -60,6 +67,27 @@ def test_no_prediction_is_run_by_a_spreadsheet(run: Run):
         row[0] for row in csv.reader(run("predict", "model/model.safetensors", "kinds.csv").stdout.splitlines()[1:])
     }
     assert said == {"plain", *(f"'{kind}" for kind in kinds[:4])}
+
+
+def test_a_logistic_model_of_a_study_gives_chances(run: Run):
+    case = made_up("logistic", n=300)
+    study = case.study(LogisticModel("ill", ("age", "ward")))
+    findings = found(case, study)
+    write_results(Path(), study, findings, {})
+    lines = [",".join(map(str, row)) for row in zip(*case.values.values(), strict=True)]
+    Path("new.csv").write_text("\n".join((",".join(case.values), *lines)) + "\n")
+    result = run("predict", "model-1.safetensors", "new.csv")
+    assert result.stderr == "note: a prediction is the chance of y = 1\n"
+    fit = findings.models[0]
+    assert isinstance(fit, GlmFinding) and fit.model is not None
+    assert [float(one) for one in result.stdout.splitlines()[1:]] == fit.model.predict(case.table).tolist()
+    assert run("evaluate", "model-1.safetensors", "new.csv", "--label", "y").exit_code == 0
+    refused = run("evaluate", "model-1.safetensors", "new.csv", "--label", "weight")
+    assert refused.stderr.startswith("error: y must be 0 or 1 beside the chance of y = 1, got ")
+    for method in ("to_sklearn", "to_onnx"):
+        line = f"{method} must have a linear model, got the chance of y = 1: take coefficients.csv"
+        with pytest.raises(InvalidInput, match=exactly(line)):
+            getattr(fit.model, method)()
 
 
 def test_a_missing_column_is_named(run: Run):

@@ -60,7 +60,9 @@ def test_a_model_file_brings_them_back(labels: Labels) -> None:
     "saved", [{}, {"kind": "classes"}, {"kind": "classes", "classes": "ab"}, {"kind": "targets", "low": 0.0}]
 )
 def test_an_incomplete_one_is_refused(saved: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"^saved labels must hold classes, or low and high of the targets, got"):
+    with pytest.raises(
+        ValueError, match=r"^saved labels must hold classes, low and high of the targets, or a link, got"
+    ):
         Labels.from_dict(saved)
 
 

@@ -21,7 +21,7 @@ from codedfl.engine.resident_host import ResidentHost
 from codedfl.engine.state_folder import INDEX, StateFolder
 from codedfl.mqtt import joining
 from codedfl.protocol.messages import VERSION, Commitments, Kind, Message, Update
-from codedfl.protocol.schemes.role_device import RoleDeviceSharing
+from codedfl.protocol.schemes.role_keys.device import RoleDeviceSharing
 from codedfl.protocol.terms import DOES_NOT_TAKE_PART
 from codedfl.statistics import Ask
 

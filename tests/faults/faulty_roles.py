@@ -22,8 +22,8 @@ from codedfl.errors import MessageRefused, NotEnoughDevices, WrongAnswers
 from codedfl.protocol import Device, Phase, Rows, RunPlan, Server
 from codedfl.protocol.messages import Kind, Message
 from codedfl.protocol.owner_list import OwnerList
-from codedfl.protocol.schemes.role_device import RoleDeviceSharing
 from codedfl.protocol.schemes.role_keys import ROLE_KEYS, ROLE_SUMS
+from codedfl.protocol.schemes.role_keys.device import RoleDeviceSharing
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.solver import Solver
 from scenario import Scenario, descent, wire

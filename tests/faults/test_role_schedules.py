@@ -13,7 +13,7 @@ import pytest
 from faulty_roles import STRIKES, FaultyRoles
 
 from codedfl.errors import RangeExceeded
-from codedfl.protocol.schemes.role_device import RoleDeviceSharing
+from codedfl.protocol.schemes.role_keys.device import RoleDeviceSharing
 
 SCHEDULES = int(os.environ.get("CODEDFL_FAULT_SCHEDULES", "304"))
 BLOCKS = 8  # as many tests, so that both cores have some

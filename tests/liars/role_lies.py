@@ -25,8 +25,8 @@ from codedfl.protocol.agreement import Member, seated
 from codedfl.protocol.messages import SERVER, Commitments, Kind, Message, Secrets, Share, pack_list, unpack_list
 from codedfl.protocol.owner_list import Certificate, ListedOwner, OwnerList
 from codedfl.protocol.role_key import RoleKey, encode_keys, signed_role_key
-from codedfl.protocol.schemes.role_device import RoleDeviceSharing, seed_context, seed_purpose
 from codedfl.protocol.schemes.role_keys import ROLE_KEYS, ROLE_SUMS
+from codedfl.protocol.schemes.role_keys.device import RoleDeviceSharing, seed_context, seed_purpose
 from codedfl.typing import Floats
 
 

@@ -20,7 +20,7 @@ from codedfl.exact.fixed_point import Bounds
 from codedfl.protocol import Outgoing, Turn
 from codedfl.protocol.agreement import Member
 from codedfl.protocol.messages import Kind
-from codedfl.protocol.schemes.role_key_rounds import RoleKeyRounds
+from codedfl.protocol.schemes.role_keys.key_rounds import RoleKeyRounds
 
 WITH_PRODUCTS = ("coded-padded", "coded-keys", "role-keys")
 

@@ -17,6 +17,8 @@ from codedfl.contract.combinations import FEW_CELLS, count_cells
 from codedfl.contract.models import GlmModel, LogisticModel, PoissonModel, StudyModel
 from codedfl.contract.study import NumberTarget, Study
 from codedfl.data.columns import CategoryColumn
+from codedfl.data.labels import MeanLabels
+from codedfl.data.model import TrainedModel
 from codedfl.errors import InvalidInput
 from codedfl.statistics.newton import Newton, columns_of, predictor_range
 from codedfl.statistics.statistic import Ask
@@ -108,6 +110,7 @@ class GlmFinding:
 
     names, coefficients: of the constant and the design columns.
     inference: with standard errors; None with a penalty, which has none.
+    model: predicts the chance of the second class, or the expected count, from raw tables.
     score, no_score: of a logistic model: how good its chances are, or why that is not known; else None and "".
 
     Examples
@@ -124,6 +127,7 @@ class GlmFinding:
     coefficients: Floats
     fit: GlmFit
     inference: Inference | None
+    model: TrainedModel | None = None
     score: ClassScore | None = None
     no_score: str = ""
 
@@ -168,16 +172,13 @@ def glm(totals: Totals, model: GlmModel) -> Generator[Ask, Any, Finding]:
     --------
     See ``codedfl.analyses.conduct``, which makes the totals it starts from.
     """
-    study = totals.final
     if clipped := totals.counts.clipped.objection(totals.study, (*model.columns, *model.uses)):
         raise InvalidInput(clipped)
     _check_weights(totals, model)
     yield from check_cells(totals, model)
     first = start(totals, model)
     found = yield from _iterate(totals, model, first)
-    spreads = totals.linear(model.columns).spreads
-    rows, penalised = totals.counts.rows.rows, model.regularisation > 0
-    made = in_units(study, model, *found, rows=rows, penalised=penalised, spreads=spreads)
+    made = in_units(totals, model, *found, rows=totals.counts.rows.rows, penalised=model.regularisation > 0)
     if not isinstance(model, LogisticModel):
         return made
     score, no_score = yield from _calibration(totals, model, found[0])
@@ -296,7 +297,8 @@ def _iterate(
         following = _within(totals.final, model, beta, beta + ahead)
         at_bound = at_bound + 1 if (following != beta + ahead).any() else 0
         if at_bound > 2:
-            raise InvalidInput(_separated(totals.study, model))
+            reach = max(map(abs, predictor_range(totals.final, _final(totals, model), beta + ahead)))
+            raise InvalidInput(_separated(totals.study, model, reach))
         best, step, beta = value, following - beta, following
     raise InvalidInput(
         f"points must be more than {most} for the model {model.name!r} to be fitted, got no convergence: give it a"
@@ -304,11 +306,12 @@ def _iterate(
     )
 
 
-def _separated(study: Study, model: GlmModel) -> str:
+def _separated(study: Study, model: GlmModel, reach: float) -> str:
     return (
         f"the linear predictor of the model {model.name!r} must stay within {model.bound:g} over the ranges, got a"
-        f" likelihood that grows beyond: columns that tell {study.target.name!r} without error (separation), or ranges"
-        " far wider than the values; give it a ridge penalty (regularisation), narrower ranges or a larger bound"
+        f" likelihood that grows towards {reach:.3g}: columns that tell {study.target.name!r} without error"
+        " (separation), or ranges far wider than the values; give it a ridge penalty (regularisation), narrower ranges"
+        " or a larger bound"
     )
 
 
@@ -398,7 +401,7 @@ def _check_weights(totals: Totals, model: GlmModel) -> None:
 
 
 def in_units(
-    study: Study,
+    totals: Totals,
     model: StudyModel,
     beta: Floats,
     covariance: Floats,
@@ -407,7 +410,6 @@ def in_units(
     *,
     rows: int,
     penalised: bool,
-    spreads: tuple[float, ...] = (),
 ) -> GlmFinding:
     """A finding in the units of the columns, of coefficients of the scaled ones.
 
@@ -415,6 +417,7 @@ def in_units(
     --------
     See ``glm``, which ends with it.
     """
+    study = totals.final
     columns = columns_of(study, model)
     step, zero = np.array([unit for one in columns for unit in one.units]).T
     size = step * np.array([limit for one in columns for limit in one.limits])
@@ -430,7 +433,30 @@ def in_units(
         references = [
             (one.column.name, one.column.levels[0]) for one in columns if isinstance(one.column, CategoryColumn)
         ]
+        spreads = totals.linear(model.columns).spreads
         inference = Inference(
             names, coefficients, change @ covariance @ change.T, math.inf, fit, tuple(references), spreads=spreads
         )
-    return GlmFinding(model.name, names, coefficients, fit, inference)
+    predicting = _predicting(totals, model, dict(zip(names, coefficients.tolist(), strict=True)))
+    return GlmFinding(model.name, names, coefficients, fit, inference, predicting)
+
+
+def _predicting(totals: Totals, model: StudyModel, coefficients: dict[str, float]) -> TrainedModel:
+    """Coefficients in the columns' units as a model of raw tables; an offset is a column whose coefficient is 1."""
+    study, offset = totals.final, getattr(model, "offset", "")
+    target = study.target
+    columns = tuple(
+        replace(one, column=replace(one.column, in_model=True)) if one.column.name == offset else one
+        for one in study.columns
+    )
+    wanted = replace(study, columns=columns, models=()).only({*model.columns, offset})
+    if isinstance(target, NumberTarget):
+        labels = MeanLabels("log", f"expected {target.name}")
+    else:
+        labels = MeanLabels("logit", f"chance of {target.name} = {target.classes[1]}")
+    recipe = replace(wanted.recipe(), labels=labels)
+    slopes = np.array([{**coefficients, offset: 1.0}[name] for name in wanted.design_names])
+    scaling, (one, *_) = recipe.preprocessing, recipe.feature_map.transform(np.zeros((1, len(slopes))))[0]
+    constant = (coefficients[CONSTANT] + scaling.shift @ slopes) / one
+    theta = np.append(constant, slopes * scaling.scale)[:, None]
+    return TrainedModel(theta, recipe, {"digest": totals.study.digest().hex(), "model": model.name})

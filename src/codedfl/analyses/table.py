@@ -51,10 +51,7 @@ def fit_table(totals: Totals, model: TableModel) -> Generator[Ask, Any, Finding]
     # ``at_zero`` has every row's log-likelihood where the predictor is 0: of counts it is -1 less the constant.
     constant = at_zero + (rows.sum() if counts else rows.sum() * math.log(2.0))
     whole = NewtonSums(rows.sum(), found + constant, best, np.zeros(len(beta)), np.zeros((0, 0)))
-    spreads = totals.linear(model.columns).spreads
-    return in_units(
-        totals.final, final, beta, covariance, whole, 0, rows=int(rows.sum()), penalised=False, spreads=spreads
-    )
+    return in_units(totals, final, beta, covariance, whole, 0, rows=int(rows.sum()), penalised=False)
 
 
 def _fitted(model: TableModel, X: Floats, rows: Floats, sums: Floats, counts: bool) -> tuple[Floats, Floats, float]:

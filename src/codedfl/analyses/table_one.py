@@ -30,6 +30,8 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 FEW = "few"
 _DIGITS = 4  # of means and deviations
 _ROOM = 1.1  # times the furthest value
+# So a range reaches less than twice as far as everybody's values: a logistic model is bounded over its ranges.
+_NICE = (1, 1.5, 2, 3, 5, 7, 10)
 _NAME, _WIDTH = 17, 79
 
 
@@ -330,7 +332,7 @@ def quantile(grid: Grid, bins: Integers, share: float) -> float:
 
 
 def drafted_range(grid: Grid, bins: Integers) -> tuple[float, float]:
-    """From the anchor (0, or the middle) to 1, 2 or 5 times a power of ten beyond everybody's value, either side.
+    """From the anchor (0, or the middle) to a number of ``_NICE`` beyond everybody's value, either side.
 
     Examples
     --------
@@ -351,9 +353,9 @@ def drafted_range(grid: Grid, bins: Integers) -> tuple[float, float]:
 
 
 def _nice(distance: float, step: float) -> float:
-    """0, or 1, 2 or 5 times a power of ten, in whole steps."""
+    """0, or a number of ``_NICE`` times a power of ten, in whole steps."""
     if distance <= 0:
         return 0.0
     power = 10.0 ** math.floor(math.log10(distance))
-    nice = next(one * power for one in (1, 2, 5, 10) if one * power >= distance * (1 - 1e-9))
+    nice = next(one * power for one in _NICE if one * power >= distance * (1 - 1e-9))
     return math.ceil(nice / step - 1e-6) * step

@@ -17,7 +17,7 @@ from codedfl.cli import options
 from codedfl.cli.screen import Screen, check_writable, score_name, table
 from codedfl.data.columns import Columns
 from codedfl.data.dataset import Dataset, as_labels
-from codedfl.data.labels import ClassLabels
+from codedfl.data.labels import ClassLabels, MeanLabels
 from codedfl.data.model import TrainedModel
 from codedfl.data.recipe import Clipped
 from codedfl.data.score import score_of
@@ -43,8 +43,9 @@ def predict(
 ) -> None:
     """Predict the label of every row, as a CSV with one prediction per row.
 
-    MODEL is a model.safetensors that a study or codedfl train wrote; DATA is a .npz, .csv or .parquet file, or the name
-    of a data set of codedfl-lab (digits, digits-shifted, mnist, fashion-mnist).
+    MODEL is a model.safetensors that a study or codedfl train wrote, or the model-N.safetensors of a study's Nth
+    [[model]]: a logistic one gives the chance of the second class, a Poisson one the expected count. DATA is a .npz,
+    .csv or .parquet file, or the name of a data set of codedfl-lab (digits, digits-shifted, mnist, fashion-mnist).
 
     A file needs the columns the model was trained on, by name and in any order; others are left alone. A named
     data set is predicted on its test part. Names of classes that a spreadsheet would run as a formula (they begin with
@@ -57,6 +58,8 @@ def predict(
     X = _rows(screen, trained, data, data_dir)
     predicted, clipped = _predict(screen, trained, X)
     _warn(screen, trained, clipped)
+    if isinstance(trained.recipe.labels, MeanLabels):
+        screen.remark(f"note: a prediction is the {trained.recipe.labels.mean_of}")
     if out is None:
         _write_predictions(sys.stdout, predicted)
         return

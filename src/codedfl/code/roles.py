@@ -1,6 +1,6 @@
 """Roles instead of a gradient code: every holder of a role says the same, and one answer of each role is enough.
 
-The answers of z + 1 roles add up to the total (``protocol.schemes.role_server``). Rows may be dealt out as well: cell
+The answers of z + 1 roles add up to the total (``schemes.role_keys.server``). Rows may be dealt out as well: cell
 (r, k) are the holders of role r that keep block k of its rows, and an epoch then takes one answer of each cell. The
 reserve of a role keeps all rows, so it counts in each of the role's cells. Within a cell the answers are a codeword of
 the simplest Reed-Solomon code, a constant polynomial: spare answers check each other as in a gradient code.

@@ -336,6 +336,20 @@ def _rest(draft: Draft) -> list[str]:
         _say("held_out", 0.2, "share of each device's rows kept out of training for the score"),
         _say("inference", False, "true: standard errors and p values; nothing more leaves for them"),
         _say("most_clipped", 0.0, "share of a column's values beyond its range above which there is no inference"),
+        *_logistic(draft),
+    ]
+
+
+def _logistic(draft: Draft) -> list[str]:
+    """What least squares on 0 and 1 does not have, to be taken out of the comment."""
+    if len(draft.target.levels or ()) != 2:
+        return []
+    names = _listed([one.name for one in draft.columns])
+    lines = ["[[model]]", _say("name", f"odds of {draft.target.name}"), _say("kind", "logistic"), f"columns = {names}"]
+    return [
+        "",
+        "# Odds ratios with standard errors; it needs narrow ranges, such as those of Table 1.",
+        *(f"# {one}" for one in lines),
     ]
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from codedfl.data.labels import MeanLabels
 from codedfl.data.problem import Problem
 from codedfl.data.recipe import ClippedWarning, Recipe
 from codedfl.data.score import score_of
@@ -91,8 +92,9 @@ class TrainedModel:
         """The model as a fitted scikit-learn pipeline, for those who have no codedfl.
 
         It takes a matrix of the columns in order, and clips what lies beyond the training's range as this model does,
-        without a warning. Columns must be numbers without gaps.
+        without a warning. Columns must be numbers without gaps, and the model linear.
         """
+        self._check_linear("to_sklearn")
         try:
             from codedfl.data.sklearn_export import as_pipeline  # scikit-learn takes a second to import
         except ImportError:
@@ -106,13 +108,20 @@ class TrainedModel:
 
         Its input X is a matrix of the columns in order, categories and marks of gaps as 0 and 1
         (``recipe.column_names``, also in its metadata; ``recipe.matrix`` makes it of a table). It clips as this model
-        does. Outputs are ``label``, a class or a number, and ``scores``.
+        does. Outputs are ``label``, a class or a number, and ``scores``. The model must be linear in its features.
         """
+        self._check_linear("to_onnx")
         try:
             from codedfl.data.onnx_export import as_onnx  # an extra
         except ImportError:
             raise InvalidInput("onnx must be installed for to_onnx: pip install 'codedfl[onnx]'") from None
         return as_onnx(self.theta, self.recipe)
+
+    def _check_linear(self, method: str) -> None:
+        if isinstance(self.recipe.labels, MeanLabels):
+            raise InvalidInput(
+                f"{method} must have a linear model, got the {self.recipe.labels.mean_of}: take coefficients.csv"
+            )
 
     def save(self, path: str | Path) -> None:
         """Write atomically: a crash leaves the old file or the new one."""

@@ -38,6 +38,9 @@ def write_results(folder: Path, study: Study, findings: StudyFindings, owners: M
     """
     if findings.model is not None:
         findings.model.save(folder / MODEL_FILE)
+    for place, one in enumerate(findings.models, start=1):
+        if (model := getattr(one, "model", None)) is not None:
+            model.save(folder / f"model-{place}.safetensors")
     result = result_json(study, findings, owners)
     files = {
         RESULT_FILE: json.dumps(result, indent=1, allow_nan=False) + "\n",

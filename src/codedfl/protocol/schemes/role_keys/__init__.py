@@ -1,4 +1,4 @@
-"""Role keys and role sums as values; ``role_device`` has the scheme, ``role_server`` the server's side of it.
+"""Role keys and role sums as values; ``device`` has the scheme, ``server`` the server's side of it.
 
 Role sums are role keys whose holders say S_r itself, so that the server gets the total of X'X once and solves at once.
 For linear regression X'X and X'Y are all there is to know, so one answer of each role is enough. The price is that the
@@ -19,8 +19,8 @@ from codedfl.privacy.exposure import Exposure
 from codedfl.privacy.views import Views, role_views
 from codedfl.protocol.scheme import SharingScheme
 from codedfl.protocol.schemes.descriptor import CodedScheme
-from codedfl.protocol.schemes.role_device import RoleDeviceSharing
-from codedfl.protocol.schemes.role_server import RoleServerSharing
+from codedfl.protocol.schemes.role_keys.device import RoleDeviceSharing
+from codedfl.protocol.schemes.role_keys.server import RoleServerSharing
 
 ROLE_KEYS = SharingScheme("role-keys", RoleDeviceSharing, RoleServerSharing, lists_owners=True, adds_noise=True)
 ROLE_SUMS = replace(ROLE_KEYS, name="role-sums", reveals_gram=True)

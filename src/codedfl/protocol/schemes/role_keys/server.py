@@ -1,4 +1,4 @@
-"""The server of role keys (``role_device`` has the scheme): uploads, the list of owners, the first answer of each role.
+"""The server of role keys (``device`` has the scheme): uploads, the list of owners, the first answer of each role.
 
 It keeps every padded upload until the list says whose count, then their sums alone. Deadlines are the driver's: it says
 which devices are gone (``Server.go_on_without``), or that no more uploads are waited for (``Server.close_uploads``).
@@ -27,8 +27,8 @@ from codedfl.protocol.messages import (
 )
 from codedfl.protocol.owner_list import Certificate, ListedOwner, OwnerList, signatures_needed
 from codedfl.protocol.plan import RunPlan
-from codedfl.protocol.schemes.role_device import seed_purpose
-from codedfl.protocol.schemes.role_key_rounds import RoleKeyRounds
+from codedfl.protocol.schemes.role_keys.device import seed_purpose
+from codedfl.protocol.schemes.role_keys.key_rounds import RoleKeyRounds
 from codedfl.protocol.server_session import Phase, ServerSession
 from codedfl.protocol.server_sharing import ServerSharing
 from codedfl.state import MAP, PLAIN, Checkpointable, CheckpointFields, Codec, optional
@@ -186,7 +186,7 @@ class RoleServerSharing(ServerSharing):
         return {}
 
     def _upload_of(self, message: Message, shares: Shares) -> bytes:
-        """Signed where z >= 1, else sealed: ``role_device`` says why."""
+        """Signed where z >= 1, else sealed: ``device`` says why."""
         if not self._plan.parameters.colluders:
             return self._opened_upload(message, shares)
         if shares.for_server:
