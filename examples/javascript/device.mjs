@@ -38,6 +38,9 @@ export class Device {
 
   // A message in, messages out. What is refused changes nothing.
   receive(data, bulk) {
+    const { invited } = this.state;
+    const p = invited && parts.readParameters(unpacked(invited)[2]);
+    must(data.length + (bulk?.length ?? 0) <= 2 ** 16 + (p ? 9 * p.d * p.outputs + 2 ** 25 : 0), "a message is not too long");
     const m = parts.decoded(data, bulk);
     must(Object.hasOwn(HANDLERS, m.kind), "a device is sent what is for devices");
     must(["", this.name].includes(m.receiver), "a message is for this device");
