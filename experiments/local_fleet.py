@@ -33,6 +33,7 @@ class LocalFleet:
     program: mosquitto or small; empty takes mosquitto where it is installed.
     delays: by device, the arguments of ``experiments.slow_device`` for one that is to be slow.
     patience: how long the server waits for what, by the keys of its file.
+    others: by device, the command of another program than ``codedfl join``; how to reach the broker is appended.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class LocalFleet:
         program: str = "",
         delays: Mapping[int, Sequence[str]] | None = None,
         patience: Mapping[str, float] | None = None,
+        others: Mapping[int, Sequence[str]] | None = None,
     ) -> None:
         self.made = made
         self.folder = made.folder
@@ -50,7 +52,7 @@ class LocalFleet:
         self.via: dict[int, int] = {}  # device -> the port it reaches the broker by, if not the broker's own
         self.programs = LocalPrograms(made.folder, _ROOT)
         self._program = program
-        self._delays = delays or {}
+        self._delays, self._others = delays or {}, others or {}
         self._patience = made.folder / "patience.toml"
         self._patience.write_text(tomli_w.dumps({"join-seconds": 60.0, "farewell-seconds": 10.0, **(patience or {})}))
         self.broker = BrokerFolder.create(made.folder / "broker", [HOST, "localhost"], self.names, free_port(), HOST)
@@ -85,6 +87,8 @@ class LocalFleet:
     def device_command(self, index: int, party: str = "") -> list[str]:
         """``codedfl join`` for a device; with ``party`` under another's certificate."""
         name = self.names[index]
+        if index in self._others:
+            return [*self._others[index], *self._access(name)]
         arguments = [str(self.made.study_file), "--name", name, "--roster", str(self.made.roster_file), "--once"]
         arguments += ["--state", str(self.made.state(name)), *self._access(party or name, self.via.get(index))]
         if index in self._delays:

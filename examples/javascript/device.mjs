@@ -39,7 +39,6 @@ export class Device {
   // A message in, messages out. What is refused changes nothing.
   receive(data, bulk) {
     const m = parts.decoded(data, bulk);
-    const handler = HANDLERS[m.kind];
     must(Object.hasOwn(HANDLERS, m.kind), "a device is sent what is for devices");
     must(["", this.name].includes(m.receiver), "a message is for this device");
     const before = this.state;
@@ -51,7 +50,7 @@ export class Device {
     }
     this.state = { ...before };
     try {
-      return (handler.call(this, m) ?? []).map(parts.encoded);
+      return HANDLERS[m.kind].call(this, m) ?? [];
     } catch (error) {
       this.state = before;
       throw error;

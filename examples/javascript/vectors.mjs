@@ -73,7 +73,7 @@ const CHECKS = {
         assert.equal(device.state, before);
         drawn = at;
       }
-      assert.deepEqual(device.receive(data).map((one) => one.toString("hex")), sends);
+      assert.deepEqual(device.receive(data).map((m) => parts.encoded(m).toString("hex")), sends);
     }
   },
 };

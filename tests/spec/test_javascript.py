@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -36,3 +38,15 @@ def test_it_passes_the_vectors(installed: Path) -> None:
     assert made.returncode == 0, made.stdout
     passed = {line.partition(":")[0] for line in made.stdout.splitlines()}
     assert passed == {path.stem for path in vectors.iterdir()} - {"gradient_code"}  # which is of the paper's scheme
+
+
+@pytest.mark.nightly
+def test_it_completes_a_fleet(installed: Path) -> None:
+    """As the device that is killed and returns: the model is the rehearsal's bit for bit, and its state is wiped."""
+    command = [sys.executable, "-m", "experiments.fleet", "--javascript", str(installed)]
+    made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert made.returncode == 0, made.stdout[-2000:] + made.stderr[-2000:]
+    assert "the rehearsal's model, bit for bit: True" in made.stdout
+    assert "device-2 went on after its return: True" in made.stdout
+    answers = re.search(r"answers in time: .*device-2 (\d+)", made.stdout)
+    assert answers is not None and int(answers[1]) >= 10
