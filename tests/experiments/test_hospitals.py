@@ -10,6 +10,7 @@ import pandas as pd
 from experiments.hospitals import (
     MOST_STANDARD_ERRORS,
     Partitioned,
+    beside_datashield,
     beside_peer,
     peer_systems,
     rehearsed,
@@ -17,6 +18,7 @@ from experiments.hospitals import (
 )
 from experiments.mpyc_ridge import PeerRidge, listen_on_loopback
 
+from codedfl.analyses.glm import GlmFit
 from codedfl.contract.study import NumberTarget
 
 
@@ -51,6 +53,22 @@ def test_from_a_folder_of_tables_to_statsmodels_numbers(tmp_path: Path):
     assert table[1].endswith(f"{found.seconds:.1f}        12.3")
     assert table[4].startswith("sent in all, kB") and table[4].endswith("901.0")
     assert table[5].startswith(f"MPyC's coefficients are off by {0.5 / np.abs(theta).max():.1e} of the largest.")
+
+
+def test_a_logistic_model_from_table_one_beside_what_datashield_shows(tmp_path: Path):
+    frame = made_up().dropna()
+    rng = np.random.default_rng(1)
+    long = rng.random(len(frame)) < 1 / (1 + np.exp(0.3 * (15 - frame["days"])))
+    frame = frame.assign(age=frame["age"] + rng.integers(0, 100, len(frame)) / 100, long=np.where(long, "yes", "no"))
+    found = rehearsed(Partitioned("long", lambda: frame, "clinic", "long", ("age", "ward"), "logistic"), tmp_path)
+    assert found.inference.names == ("constant", "age", "ward = ward")
+    assert found.furthest < 1e-6 and found.furthest_error < 1e-5
+    assert report("long", found).startswith(f"long: {len(frame)} training rows on 10 devices in 3 pods\n")
+    first, second, *_, last = beside_datashield(found).splitlines()
+    assert first.startswith("DataSHIELD's analyst would see 12 numbers of each of 10 sites per iteration:")
+    fit = found.inference.fit
+    assert isinstance(fit, GlmFit) and second.endswith(f"Our server saw 12 numbers {fit.iterations} times,")
+    assert last == f"sent in all: {found.sent_bytes / 1e3:.1f} kB" and found.sent_bytes > found.upload_bytes > 0
 
 
 def test_the_peer_listens_on_loopback_only():
