@@ -15,24 +15,51 @@ const equal = (found, wanted) => assert.equal(Buffer.isBuffer(found) ? found.toS
 const flipped = (data, at = data.length - 1) =>
   Buffer.concat([data.subarray(0, at), Buffer.from([data[at] ^ 1]), data.subarray(at + 1)]);
 const another = parts.identityOf(shake("another"));
+const reseated = (run, members) =>
+  parts
+    .seated(
+      members.map((m) => ({ m, runKey: m[2] })),
+      run,
+    )
+    .map((one) => one.m);
+const SIGNED = ["invitation", "agreement", "role-key", "owners", "update", "finish"];
+const TOO_EARLY = {
+  "role-keys": ["owners", "certificate", "update"],
+  owners: ["certificate", "update"],
+  certificate: ["update"],
+};
 const BEFORE = {
   invitation: ([server, key, parameters]) => [
     [another.public, key, parameters], // a stranger
     [server, Buffer.alloc(32), parameters], // a key that nothing can be sealed to
   ],
-  agreement: ([run, invited, members, ...rest], name) => [
-    [run, invited, members.map((m) => (m[0] === name ? m : [m[0], another.public, m[2], m[3]])), ...rest], // not on the roster
-    [run, invited, members.map((m) => (m[0] === name ? [m[0], m[1], another.public, m[3]] : m)), ...rest], // not our run key
+  agreement: ([run, invited, members, ...rest], { name }) => [
+    [run, invited, members.map((m) => (m[0] === "b" ? [m[0], another.public, m[2], m[3]] : m)), ...rest], // not on the roster
+    [
+      run,
+      invited,
+      reseated(
+        run,
+        members.map((m) => (m[0] === name ? [m[0], m[1], another.public, m[3]] : m)),
+      ),
+      ...rest,
+    ],
     [run, invited, members.toReversed(), ...rest],
     [flipped(run), invited, members, ...rest],
+    [run, invited, members, Buffer.alloc(24), ...rest.slice(1)], // an initial model
+    [run, invited, members, rest[0], [], [], []], // no roles
   ],
   "role-key-wanted": () => [["b"]], // of the other role
   "role-key": ([key, signature, envelope]) => [
     [key, flipped(signature), envelope],
     [another.public, signature, envelope],
   ],
-  "role-keys": ([first, second]) => [
+  "role-keys": ([first, second], { agreed }) => [
     [first],
+    [
+      [first[0], [first[1][0], ["b", parts.identityOf(shake("b")).sign(parts.roleKeyStatement(agreed, 0, first[0]))]]],
+      second,
+    ],
     [[first[0], first[1].slice(1)], second],
     [[another.public, first[1]], second],
   ],
@@ -54,6 +81,7 @@ const BEFORE = {
   ],
 };
 const AFTER = {
+  invitation: ([server, , parameters]) => [[server, another.public, parameters]],
   agreement: ([run, invited, members, theta, roles, ...rest]) => [
     [run, invited, members, theta, roles.map((one) => 1 - one), ...rest],
   ],
@@ -61,6 +89,7 @@ const AFTER = {
   update: ([epoch, bits, numbers]) => [
     [epoch, bits + 1, numbers],
     [epoch - 1, bits, numbers],
+    ...(epoch === 3 ? [[4, bits, Buffer.alloc(18)]] : []), // a question more than agreed on
   ],
 };
 
@@ -141,37 +170,102 @@ const CHECKS = {
     const liar = parts.identityOf(shake("server"));
     const roster = Object.fromEntries(pods.flat().map((one) => [one, parts.identityOf(shake(one)).public]));
     const terms = { server: hex(server), parameters: hex(parameters), roster, pods, leastOwners: 3, rows: { X, Y } };
-    const make = (approved) => new Device(name, shake(name), approved, (length) => shake(`${name} ${drawn++}`, length));
-    const refuses = (data) => {
-      const [before, at] = [device.state, drawn];
-      assert.throws(() => device.receive(data), parts.Refusal);
-      assert.equal(device.state, before);
-      drawn = at;
+    const make = (approved) => {
+      drawn = 0;
+      return new Device(name, shake(name), approved, (length) => shake(`${name} ${drawn++}`, length));
     };
-    const lie = (m, body) => refuses(parts.encoded(parts.signed({ ...m, body: parts.packed(...body) }, liar)));
-    const invitation = hex(messages[0].receives);
-    const [refusal] = make({ ...terms, parameters: flipped(terms.parameters) }).receive(invitation);
+    const all = messages.map(({ receives }) => parts.decoded(hex(receives)));
+    const signed = (m, changed, by = liar) => parts.encoded(parts.signed({ ...m, ...changed }, by));
+
+    const [refusal] = make({ ...terms, parameters: flipped(terms.parameters) }).receive(hex(messages[0].receives));
     parts.checkSigned(refusal, roster[name]);
     assert.deepEqual([refusal.kind, refusal.body.toString()], ["refusal", "this device does not take part"]);
-    drawn = 0;
+
     const device = make(terms);
-    for (const { receives, sends } of messages) {
-      const m = parts.decoded(hex(receives));
-      const fields = m.body.length ? parts.unpacked(m.body) : [];
-      for (const body of BEFORE[m.kind]?.(fields, name) ?? []) lie(m, body);
-      for (const changed of [{ run: flipped(m.run) }, { receiver: "b" }].slice(m.kind === "invitation"))
-        refuses(parts.encoded(parts.signed({ ...m, ...changed }, liar)));
-      if (["invitation", "agreement", "role-key", "owners", "update", "finish"].includes(m.kind))
-        refuses(parts.encoded(parts.signed(m, another)));
-      assert.deepEqual(
-        device.receive(hex(receives)).map((one) => parts.encoded(one).toString("hex")),
-        sends,
+    const trying = (what) => {
+      const [before, at] = [device.state, drawn];
+      what();
+      [device.state, drawn] = [before, at];
+    };
+    const refuses = (data) =>
+      trying(() => {
+        const before = device.state;
+        assert.throws(() => device.receive(data), parts.Refusal);
+        assert.equal(device.state, before);
+      });
+    const says = (data, kind) =>
+      trying(() =>
+        assert.deepEqual(
+          device.receive(data).map((one) => one.kind),
+          [kind],
+        ),
       );
-      if (m.kind === "invitation") lie(m, [fields[0], another.public, fields[2]]);
+    const lie = (m, body) => refuses(signed(m, { body: parts.packed(...body) }));
+    for (const [i, m] of all.entries()) {
+      const fields = m.body.length ? parts.unpacked(m.body) : [];
+      for (const body of BEFORE[m.kind]?.(fields, device) ?? []) lie(m, body);
+      const elsewhere = [{ receiver: "b" }, { run: flipped(m.run) }, { agreement: shake("another") }];
+      for (const changed of elsewhere.slice(0, { invitation: 1, agreement: 2 }[m.kind])) refuses(signed(m, changed));
+      refuses(parts.packed("codedfl", parts.VERSION + 1, ...parts.unpacked(hex(messages[i].receives)).slice(2)));
+      if (SIGNED.includes(m.kind)) refuses(signed(m, {}, another));
+      for (const early of i > 1 ? all.slice(i + 1).filter((one) => TOO_EARLY[m.kind]?.includes(one.kind)) : [])
+        refuses(signed(early, {}));
+      if (m.kind === "role-key") {
+        const bound = [parts.runPublic(device.state.key), parts.context(m), shake("another"), shake("fresh")];
+        says(
+          signed(m, { body: parts.packed(fields[0], fields[1], parts.seal(shake(`${m.sender} 0`), ...bound)) }),
+          "complaint",
+        );
+      }
+      if (m.kind === "owners") {
+        device.terms = { ...terms, leastOwners: 5 };
+        refuses(signed(m, {}));
+        device.terms = terms;
+        refuses(signed(m, { kind: "roll-call", body: Buffer.alloc(0) }, another));
+        says(signed(m, { kind: "roll-call", body: Buffer.alloc(0) }), "holds");
+      }
+      const sent = device.receive(hex(messages[i].receives));
+      assert.deepEqual(
+        sent.map((one) => parts.encoded(one).toString("hex")),
+        messages[i].sends,
+      );
       for (const body of AFTER[m.kind]?.(fields) ?? []) lie(m, body);
-      if (m.kind === "update" && fields[0] === 3) lie(m, [4, 0, Buffer.alloc(18)]); // a question more than agreed on
     }
     assert.deepEqual(Object.keys(device.state).sort(), ["agreement", "finished", "questions", "run"]); // no secret is left
+
+    // Commitments of an owner that it has not signed, in a share that it sealed.
+    const fakeShare = (to) => {
+      const [seed, nothing, purpose] = [shake("a seed"), Buffer.alloc(0), `role-${to.role}`];
+      const fake = [[[purpose, parts.commitment(seed, to.agreed.hash, "d", purpose)]], Buffer.alloc(64)];
+      const bound = [parts.runPublic(to.state.roleKey), to.seedContext("d", to.role, fake)];
+      const secrets = parts.packed(nothing, seed, nothing, nothing);
+      return [fake, parts.seal(shake("d 0"), ...bound, secrets, shake("fresh"))];
+    };
+    const isFake = (m) => m.kind === "share" && m.sender === "d";
+    const kinds = (sent) => sent.map((one) => one.kind);
+
+    // Listed, and by a list that the owner has not signed: a complaint, and nothing made of the sums leaves.
+    const first = make(terms);
+    let list;
+    for (const m of all.slice(0, kinds(all).indexOf("certificate"))) {
+      if (m.kind === "owners") {
+        const digest = parts.sha256(parts.packed(...fakeShare(first)[0]));
+        list = parts.packed(...parts.unpacked(m.body).map((one) => (one[0] === "d" ? ["d", digest, one[2]] : one)));
+        first.receive(signed(m, { body: list }));
+      } else first.receive(isFake(m) ? signed(m, { body: parts.packed(...fakeShare(first)) }) : parts.encoded(m));
+    }
+    const statement = parts.listStatement(first.agreed, list);
+    const signatures = ["a", "b", "c"].map((one) => [one, parts.identityOf(shake(one)).sign(statement)]);
+    const certificate = all.find((m) => m.kind === "certificate");
+    assert.deepEqual(kinds(first.receive(signed(certificate, { body: parts.packed(...signatures) }))), ["complaint"]);
+    assert.ok(!first.state.matrix);
+
+    // Not those of the list that was signed before they came: a complaint, and the seed is not taken.
+    const second = make(terms);
+    for (const m of all.slice(0, kinds(all).indexOf("certificate"))) if (!isFake(m)) second.receive(parts.encoded(m));
+    const share = signed(all.find(isFake), { body: parts.packed(...fakeShare(second)) });
+    assert.deepEqual(kinds(second.receive(share)), ["complaint"]);
+    assert.ok(!second.state.seeds[second.seatOf("d")]);
   },
 };
 
