@@ -67,18 +67,18 @@ export function entries(d, blocks, kept) {
 
 // The rows of the blocks that are kept, times e (d x outputs, row by row), on one plane.
 export function rowsTimes(plane, e, { d, blocks, kept, outputs, p }) {
-  const found = new Map(
-    entries(d, blocks, kept)
-      .flatMap(([, , places]) => places)
-      .map(([i, j], at) => [i * d + j, plane[at]]),
-  );
-  return kept
-    .flatMap((k) => blockRows(d, blocks)[k])
-    .flatMap((i) =>
-      range(outputs).map((c) =>
-        range(d).reduce((sum, j) => (sum + found.get(Math.min(i, j) * d + Math.max(i, j)) * e[j * outputs + c]) % p, 0),
-      ),
-    );
+  const matrix = new Float64Array(d * d);
+  const places = entries(d, blocks, kept).flatMap(([, , found]) => found);
+  places.forEach(([i, j], at) => (matrix[i * d + j] = matrix[j * d + i] = plane[at]));
+  const entry = (i, c) => {
+    let sum = 0;
+    for (let j = 0; j < d; j += 1) {
+      sum += matrix[i * d + j] * e[j * outputs + c];
+      if (j % 31 === 30) sum %= p; // 31 products below 2^48 and a residue stay below 2^53
+    }
+    return sum % p;
+  };
+  return kept.flatMap((k) => blockRows(d, blocks)[k]).flatMap((i) => range(outputs).map((c) => entry(i, c)));
 }
 
 // -- fixed point: fractions are [numerator, denominator] of BigInts
