@@ -77,7 +77,7 @@ def filled(wanted: str) -> str:
     for name in (first, *names):
         module, _, attribute = name.partition(".")
         found.append(inspect.getsource(getattr(importlib.import_module(f"spec.{module}"), attribute)).rstrip())
-    return "```python\n" + "\n\n\n".join(found) + "\n```"
+    return '```python title="from the specification"\n' + "\n\n\n".join(found) + "\n```"
 
 
 def page() -> str:

@@ -197,7 +197,8 @@ def study_file() -> str:
         lines += [f"## {heading}", "", *_dataclass_table(made), ""]
     lines += ["## A whole one", "", "As `codedfl study new` writes it for a table of two columns and a target:", ""]
     sample = {"age": np.array([34.0, 58.0, 71.0]), "sex": np.array(["f", "m", "f"]), "days": np.array([3.5, 6.2, 7.1])}
-    draft = draft_study(as_raw_table(sample, "hospital.csv"), "days", "hospital")
+    often = {name: np.tile(values, 5) for name, values in sample.items()}  # rare texts are not told
+    draft = draft_study(as_raw_table(often, "hospital.csv"), "days", "days")
     return "\n".join([*lines, "```toml", draft.rstrip(), "```", ""])
 
 

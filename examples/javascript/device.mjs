@@ -18,7 +18,8 @@ export class Device {
 
   get agreed() {
     must(this.state.agreement, "an agreement comes first");
-    if (this.read?.[0] !== this.state.agreement) this.read = [this.state.agreement, parts.readAgreement(this.state.agreement)];
+    if (this.read?.[0] !== this.state.agreement)
+      this.read = [this.state.agreement, parts.readAgreement(this.state.agreement)];
     return this.read[1];
   }
 
@@ -38,6 +39,12 @@ export class Device {
 
   // A message in, messages out. What is refused changes nothing.
   receive(data, bulk) {
+    const { invited } = this.state;
+    const p = invited && parts.readParameters(unpacked(invited)[2]);
+    must(
+      data.length + (bulk?.length ?? 0) <= 2 ** 16 + (p ? 9 * p.d * p.outputs + 2 ** 25 : 0),
+      "a message is not too long",
+    );
     const m = parts.decoded(data, bulk);
     must(Object.hasOwn(HANDLERS, m.kind), "a device is sent what is for devices");
     must(["", this.name].includes(m.receiver), "a message is for this device");
@@ -53,7 +60,7 @@ export class Device {
       return HANDLERS[m.kind].call(this, m) ?? [];
     } catch (error) {
       this.state = before;
-      throw error;
+      throw error instanceof parts.Refusal ? error : new parts.Refusal(`a message is well-formed (${error.message})`);
     }
   }
 
@@ -68,13 +75,16 @@ export class Device {
   sealed(kind, plaintext) {
     const header = this.header(kind);
     const serverKey = unpacked(this.state.invited, "bbb")[1];
-    return { ...header, body: parts.seal(this.state.key, serverKey, parts.context(header), plaintext, this.random(32)) };
+    return {
+      ...header,
+      body: parts.seal(this.state.key, serverKey, parts.context(header), plaintext, this.random(32)),
+    };
   }
 
   // -- coming into a run
 
   onInvitation(m) {
-    const [server, , parameters] = unpacked(m.body, "bbb");
+    const [server, serverKey, parameters] = unpacked(m.body, "bbb");
     const s = this.state;
     must(same(server, this.terms.server), "the server is the one that the operator trusts");
     this.fromServer(m);
@@ -82,11 +92,17 @@ export class Device {
     if (s.agreement) return [];
     must(m.run.length === 16, "a run id has 16 bytes");
     s.key ??= this.random(32);
+    parts.exchange(s.key, serverKey); // fails for a key that nothing can be sealed to
     [s.run, s.invited] = [m.run, m.body];
     const nothing = Buffer.alloc(0);
     if (!same(parameters, this.terms.parameters)) {
       s.refused = true;
-      return [parts.signed(parts.message("refusal", m.run, nothing, this.name, "", REFUSES, this.identity.public), this.identity)];
+      return [
+        parts.signed(
+          parts.message("refusal", m.run, nothing, this.name, "", REFUSES, this.identity.public),
+          this.identity,
+        ),
+      ];
     }
     const key = parts.runPublic(s.key);
     const signature = this.identity.sign(parts.joinStatement(m.run, m.body, this.name, key));
@@ -103,14 +119,23 @@ export class Device {
     must(!state.refused, "a device that does not take part accepts no agreement");
     state.agreement = m.body;
     const agreed = this.agreed;
-    must(same(agreed.run, state.run) && same(agreed.invited, state.invited), "it is for the invitation that was joined");
+    must(
+      same(agreed.run, state.run) && same(agreed.invited, state.invited),
+      "it is for the invitation that was joined",
+    );
     const me = agreed.members[this.seat];
     must(same(me.runKey, parts.runPublic(state.key)), "it carries this device's run key");
     must(same(me.identity, this.identity.public), "it carries this device's identity");
     for (const { name, identity } of agreed.members)
-      must(Object.hasOwn(terms.roster, name) && same(terms.roster[name], identity), "everybody is on the roster, with its key");
+      must(
+        Object.hasOwn(terms.roster, name) && same(terms.roster[name], identity),
+        "everybody is on the roster, with its key",
+      );
     const inPods = new Set(terms.pods.flat());
-    must(agreed.names.every((name, i) => agreed.owners.includes(i) === inPods.has(name)), "owners are those in the pods");
+    must(
+      agreed.names.every((name, i) => agreed.owners.includes(i) === inPods.has(name)),
+      "owners are those in the pods",
+    );
     must(agreed.roles.length, "role keys have roles");
   }
 
@@ -128,7 +153,11 @@ export class Device {
     const members = unpacked(m.body).map((name) => agreed.members[this.seatOf(name)]);
     for (const member of members) {
       must(agreed.roles[this.seatOf(member.name)] === this.role && member.name !== this.name, "to co-holders only");
-      verify(member.identity, parts.joinStatement(agreed.run, agreed.invited, member.name, member.runKey), member.signature);
+      verify(
+        member.identity,
+        parts.joinStatement(agreed.run, agreed.invited, member.name, member.runKey),
+        member.signature,
+      );
     }
     state.roleKey ??= this.random(32);
     const envelopes = members.map(({ name, runKey }) => {
@@ -147,7 +176,12 @@ export class Device {
     if (this.role < 0 || state.matrix) return [];
     this.checkRoleKey(this.role, key, m.sender, signature);
     try {
-      const found = parts.openSealed(state.key, agreed.members[this.seatOf(m.sender)].runKey, parts.context(m), envelope);
+      const found = parts.openSealed(
+        state.key,
+        agreed.members[this.seatOf(m.sender)].runKey,
+        parts.context(m),
+        envelope,
+      );
       must(found.length === 32 && same(parts.runPublic(found), key), "the private half of what was signed");
       state.roleKey = found;
     } catch (error) {
@@ -166,7 +200,7 @@ export class Device {
     const keys = unpacked(m.body).map((one) => parts.typed(one, "bl"));
     must(keys.length === agreed.p.colluders + 1, "there is a key for every role");
     keys.forEach(([key, signatures], r) => {
-      for (const [name, signature] of signatures) this.checkRoleKey(r, key, name, signature);
+      for (const one of signatures) this.checkRoleKey(r, key, ...parts.typed(one, "sb"));
       const holders = agreed.roles.filter((one) => one === r).length;
       const signers = new Set(signatures.map(([name]) => name)).size;
       must(signers >= Math.min(keys.length, holders), "one honest holder has it at least");
@@ -178,7 +212,8 @@ export class Device {
     const { p, primes, owners } = this.agreed;
     const { rows, numbers } = this.terms;
     if (p.totalLimit) return [[0], numbers];
-    const fit = (values, bound) => values.slice(0, p.perDevice).map((row) => row.map((v) => Math.max(-bound, Math.min(bound, v))));
+    const fit = (values, bound) =>
+      values.slice(0, p.perDevice).map((row) => row.map((v) => Math.max(-bound, Math.min(bound, v))));
     const scales = parts.scales({ ...p, owners: p.owners || owners.length, primes });
     return parts.statistics(fit(rows.X, p.features), fit(rows.Y, p.labels), scales);
   }
@@ -191,13 +226,21 @@ export class Device {
     const [triangle, numbers] = this.statistics();
     const start = (i) => i * p.d - (i * (i - 1)) / 2;
     const places = parts.entries(p.d, nBlocks, range(nBlocks)).flatMap(([, , found]) => found);
-    let gram = parts.onRing(places.map(([i, j]) => triangle[start(i) + j - i]), primes);
+    let gram = parts.onRing(
+      places.map(([i, j]) => triangle[start(i) + j - i]),
+      primes,
+    );
     let constant = parts.onRing(numbers, primes);
     for (const seed of seeds) {
       const [onGram, onConstant] = parts.pads(seed, agreed, range(nBlocks));
       [gram, constant] = [parts.add(gram, onGram, primes), parts.add(constant, onConstant, primes)];
     }
-    const commitments = parts.committed(seeds.map((seed, r) => [role(r), seed]), agreed.hash, this.name, this.identity);
+    const commitments = parts.committed(
+      seeds.map((seed, r) => [role(r), seed]),
+      agreed.hash,
+      this.name,
+      this.identity,
+    );
     const nothing = Buffer.alloc(0);
     const envelopes = seeds.map((seed, r) => {
       const bound = this.seedContext(this.name, r, commitments);
@@ -226,11 +269,19 @@ export class Device {
     const [pairs] = parts.typed(commitments, "lb");
     pairs.forEach((pair) => parts.typed(pair, "sb"));
     must(state.roleKey, "the key of a role comes before what is sealed to it");
-    const opened = parts.openSealed(state.roleKey, agreed.members[seat].runKey, this.seedContext(m.sender, this.role, commitments), envelope);
+    const opened = parts.openSealed(
+      state.roleKey,
+      agreed.members[seat].runKey,
+      this.seedContext(m.sender, this.role, commitments),
+      envelope,
+    );
     let reason = "malformed secrets"; // sealed by its sender: what is wrong from here on is the sender's doing
     try {
       const secrets = unpacked(opened, "bbbb");
-      must(secrets.every((one) => [0, 32].includes(one.length)), "a secret has 0 or 32 bytes");
+      must(
+        secrets.every((one) => [0, 32].includes(one.length)),
+        "a secret has 0 or 32 bytes",
+      );
       reason = "a seed that does not fit its commitment";
       return this.take(seat, secrets[1], commitments);
     } catch (error) {
@@ -243,7 +294,10 @@ export class Device {
     const { state, agreed } = this;
     const owner = agreed.names[seat];
     const digest = commitments[0].find(([purpose]) => purpose === role(this.role))?.[1];
-    must(seed.length && digest && same(digest, parts.commitment(seed, agreed.hash, owner, role(this.role))), "a seed fits its commitment");
+    must(
+      seed.length && digest && same(digest, parts.commitment(seed, agreed.hash, owner, role(this.role))),
+      "a seed fits its commitment",
+    );
     const known = packed(...commitments);
     const listed = this.listed().find(([name]) => name === owner);
     must(!listed || same(listed[1], sha256(known)), "the commitments are those listed");
@@ -278,7 +332,10 @@ export class Device {
     const list = unpacked(m.body).map((one) => parts.typed(one, "sbb"));
     const names = list.map(([name]) => name);
     const seats = names.map((name) => this.seatOf(name));
-    must(seats.every((seat, i) => agreed.owners.includes(seat) && !(seat <= seats[i - 1])), "owners, each once and in order");
+    must(
+      seats.every((seat, i) => agreed.owners.includes(seat) && !(seat <= seats[i - 1])),
+      "owners, each once and in order",
+    );
     must(list.length >= Math.max(agreed.p.colluders + 2, terms.leastOwners), "a total is never of few");
     for (const pod of terms.pods) {
       const there = pod.filter((name) => names.includes(name)).length;
@@ -300,7 +357,8 @@ export class Device {
     if (state.vouched) return [];
     const signatures = new Map(unpacked(m.body).map((one) => parts.typed(one, "sb")));
     const statement = parts.listStatement(agreed, state.owners);
-    for (const [name, signature] of signatures) verify(agreed.members[this.seatOf(name)].identity, statement, signature);
+    for (const [name, signature] of signatures)
+      verify(agreed.members[this.seatOf(name)].identity, statement, signature);
     const needed = Math.floor((agreed.members.length + agreed.p.colluders) / 2) + 1;
     must(signatures.size >= needed, "more than (D + z)/2 devices signed it");
     state.vouched = [...new Set([...signatures.keys(), this.name])];
@@ -319,7 +377,10 @@ export class Device {
       try {
         verify(identity, parts.commitmentStatement(pairs, agreed.hash, name), signature);
       } catch {
-        [state.seeds, state.commitments] = [{ ...state.seeds, [j]: null }, { ...state.commitments, [j]: null }];
+        [state.seeds, state.commitments] = [
+          { ...state.seeds, [j]: null },
+          { ...state.commitments, [j]: null },
+        ];
         return [this.sealed("complaint", packed(name, "a seed that does not fit its commitment"))];
       }
     }
@@ -361,7 +422,12 @@ export class Device {
 
   onFinish(m) {
     this.fromServer(m);
-    this.state = { run: this.state.run, agreement: this.state.agreement, questions: this.state.questions, finished: true };
+    this.state = {
+      run: this.state.run,
+      agreement: this.state.agreement,
+      questions: this.state.questions,
+      finished: true,
+    };
   }
 }
 

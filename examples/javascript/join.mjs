@@ -26,9 +26,18 @@ const hex = (text) => Buffer.from(text, "hex");
 
 const text = { type: "string" };
 const { values: options } = parseArgs({
-  options: { terms: text, state: text, broker: text, ca: text, cert: text, key: text, once: { type: "boolean", default: false } },
+  options: {
+    terms: text,
+    state: text,
+    broker: text,
+    ca: text,
+    cert: text,
+    key: text,
+    once: { type: "boolean", default: false },
+  },
 });
-const told = (ask = "") => JSON.parse(execSync(`${options.terms} ${ask}`, { maxBuffer: 2 ** 30, stdio: ["ignore", "pipe", "inherit"] }));
+const told = (ask = "") =>
+  JSON.parse(execSync(`${options.terms} ${ask}`, { maxBuffer: 2 ** 30, stdio: ["ignore", "pipe", "inherit"] }));
 const terms = told();
 const roster = Object.fromEntries(Object.entries(terms.roster).map(([name, key]) => [name, hex(key)]));
 const secret = hex(fs.readFileSync(path.join(options.state, "device.key"), "ascii").trim());
@@ -42,7 +51,7 @@ const say = (words) => console.error(`${terms.name}: ${words}`);
 function save(file, data) {
   fs.mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 });
   const handle = fs.openSync(`${file}.new`, "w", 0o600);
-  fs.writeSync(handle, data);
+  fs.writeFileSync(handle, data);
   fs.fsyncSync(handle);
   fs.closeSync(handle);
   fs.renameSync(`${file}.new`, file);
@@ -56,12 +65,17 @@ const LEDGER = path.join(options.state, `${terms.digest}.json`);
 const place = (run) => path.join(RUNS, run, "state");
 const wipe = (run) => fs.rmSync(path.join(RUNS, run), { recursive: true, force: true });
 const buffers = (v) =>
-  v instanceof Uint8Array ? Buffer.from(v)
-  : Array.isArray(v) ? v.map(buffers)
-  : v && typeof v === "object" ? Object.fromEntries(Object.entries(v).map(([name, one]) => [name, buffers(one)]))
-  : v;
+  v instanceof Uint8Array
+    ? Buffer.from(v)
+    : Array.isArray(v)
+      ? v.map(buffers)
+      : v && typeof v === "object"
+        ? Object.fromEntries(Object.entries(v).map(([name, one]) => [name, buffers(one)]))
+        : v;
 const load = (run) => (fs.existsSync(place(run)) ? buffers(decode(fs.readFileSync(place(run)))) : null);
-const ledger = fs.existsSync(LEDGER) ? JSON.parse(fs.readFileSync(LEDGER, "utf8")) : { contributions: [], questions: [] };
+const ledger = fs.existsSync(LEDGER)
+  ? JSON.parse(fs.readFileSync(LEDGER, "utf8"))
+  : { contributions: [], questions: [] };
 
 function record(ask, { statistic, alike, most }, run, questions) {
   const given = new Set(ledger.contributions.filter((one) => alike.includes(one.statistic)).map((one) => one.ask));
@@ -79,7 +93,12 @@ for (const run of fs.existsSync(RUNS) ? fs.readdirSync(RUNS) : [])
 
 function introduction([, version, challenge, from]) {
   must(from.equals(server), "the server is the one that the operator trusts");
-  return ["introduction", terms.name, identity.public, identity.sign(packed("codedfl introduction v3", from, challenge, terms.name))];
+  return [
+    "introduction",
+    terms.name,
+    identity.public,
+    identity.sign(packed("codedfl introduction v3", from, challenge, terms.name)),
+  ];
 }
 
 const runs = new Map(); // by ask: what follows from the study for it
@@ -96,9 +115,17 @@ function following(ask) {
 
 function machine(asked, saved) {
   const brings = asked.X ? { rows: { X: asked.X, Y: asked.Y } } : { numbers: asked.numbers.map(BigInt) };
-  const approved = { server, roster, pods: terms.pods, leastOwners: terms.least_owners, parameters: hex(asked.parameters), ...brings };
+  const approved = {
+    server,
+    roster,
+    pods: terms.pods,
+    leastOwners: terms.least_owners,
+    parameters: hex(asked.parameters),
+    ...brings,
+  };
   const device = new Device(terms.name, secret, approved, crypto.randomBytes, ledger.questions);
-  if (saved) device.state = { ...saved.device, questions: [...new Set([...ledger.questions, ...saved.device.questions])] };
+  if (saved)
+    device.state = { ...saved.device, questions: [...new Set([...ledger.questions, ...saved.device.questions])] };
   return device;
 }
 
@@ -145,7 +172,8 @@ function replyTo(call) {
   if (call[0] === "dismissal") say(`cannot take part: ${String(call[1]).slice(0, 200)}`);
   try {
     must(["hello", "step"].includes(call[0]), "a call is a hello or a step");
-    if (call[1] !== VERSION) return ["refused", `the protocol version must be ${VERSION} on this node, got ${Number(call[1])}`];
+    if (call[1] !== VERSION)
+      return ["refused", `the protocol version must be ${VERSION} on this node, got ${Number(call[1])}`];
     return call[0] === "hello" ? introduction(typed(call, "sibb")) : step(typed(call, "sibsbiisbl"));
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
@@ -262,9 +290,13 @@ function work() {
 
 const topic = (what) => `codedfl/${terms.study}/${what}`;
 const [inbox, outbox, here] = ["in", "out", "here"].map((what) => topic(`${terms.name}/${what}`));
-const files = Object.fromEntries(["ca", "cert", "key"].filter((one) => options[one]).map((one) => [one, fs.readFileSync(options[one])]));
+const files = Object.fromEntries(
+  ["ca", "cert", "key"].filter((one) => options[one]).map((one) => [one, fs.readFileSync(options[one])]),
+);
 const me = `${terms.name}-${terms.study}`;
-const tag = sha256(`codedfl client id|${me}|`, files.key ?? "").toString("hex").slice(0, 32); // nobody else can guess it
+const tag = sha256(`codedfl client id|${me}|`, files.key ?? "")
+  .toString("hex")
+  .slice(0, 32); // nobody else can guess it
 const client = mqtt.connect(options.broker, {
   ...files,
   protocolVersion: 5,
@@ -275,7 +307,8 @@ const client = mqtt.connect(options.broker, {
   keepalive: 20,
   will: { topic: here, payload: EMPTY, qos: 1, retain: true },
 });
-const send = (frame) => client.connected && client.publish(outbox, frame, { qos: 1, properties: { messageExpiryInterval: 60 } });
+const send = (frame) =>
+  client.connected && client.publish(outbox, frame, { qos: 1, properties: { messageExpiryInterval: 60 } });
 const leave = () => client.publish(here, EMPTY, { qos: 1, retain: true }, () => client.end());
 
 client.on("connect", () =>

@@ -29,7 +29,9 @@ export function primesFor(divisor, count = 2) {
 
 export const product = (primes) => primes.reduce((m, p) => m * BigInt(p), 1n);
 export const onRing = (numbers, primes) =>
-  primes.map((p) => numbers.map((x) => (typeof x === "bigint" ? Number(((x % BigInt(p)) + BigInt(p)) % BigInt(p)) : mod(x, p))));
+  primes.map((p) =>
+    numbers.map((x) => (typeof x === "bigint" ? Number(((x % BigInt(p)) + BigInt(p)) % BigInt(p)) : mod(x, p))),
+  );
 export const add = (left, right, primes) => primes.map((p, k) => left[k].map((a, i) => (a + right[k][i]) % p));
 export const joined = (parts, primes) => primes.map((_, k) => parts.flatMap((part) => part[k]));
 
@@ -42,7 +44,10 @@ export function pack(planes) {
 export function unpack(data, primes, count) {
   must(data.length === 3 * count * primes.length, "a packed number takes three bytes per prime");
   const planes = primes.map((_, k) => range(count, k * count).map((i) => data.readUIntLE(3 * i, 3)));
-  must(planes.every((plane, k) => plane.every((x) => x < primes[k])), "a residue is below its prime");
+  must(
+    planes.every((plane, k) => plane.every((x) => x < primes[k])),
+    "a residue is below its prime",
+  );
   return planes;
 }
 
@@ -62,7 +67,11 @@ export function entries(d, blocks, kept) {
 
 // The rows of the blocks that are kept, times e (d x outputs, row by row), on one plane.
 export function rowsTimes(plane, e, { d, blocks, kept, outputs, p }) {
-  const found = new Map(entries(d, blocks, kept).flatMap(([, , places]) => places).map(([i, j], at) => [i * d + j, plane[at]]));
+  const found = new Map(
+    entries(d, blocks, kept)
+      .flatMap(([, , places]) => places)
+      .map(([i, j], at) => [i * d + j, plane[at]]),
+  );
   return kept
     .flatMap((k) => blockRows(d, blocks)[k])
     .flatMap((i) =>
@@ -109,7 +118,10 @@ export function scales({ features, labels, samples, perDevice, d, owners, primes
   const norm = over(times(whole(Math.floor(Math.sqrt(d))), y), x);
   const natural = floorLog2(over(eighth, times(times(m, times(x, x)), norm)));
   const gramBits = Math.min(Math.ceil(natural / 2), 2 * featureBits);
-  const constantBits = Math.min(floorLog2(over(over(eighth, times(m, times(x, y))), whole(2))), featureBits + labelBits);
+  const constantBits = Math.min(
+    floorLog2(over(over(eighth, times(m, times(x, y))), whole(2))),
+    featureBits + labelBits,
+  );
   const [gx, gy] = [ceil(times(x, two(featureBits))), ceil(times(y, two(labelBits)))];
   const gramLimit = ceil(times(whole(BigInt(samples) * gx * gx), two(gramBits - 2 * featureBits))) + BigInt(owners);
   const shift = constantBits - featureBits - labelBits;
@@ -119,17 +131,26 @@ export function scales({ features, labels, samples, perDevice, d, owners, primes
 
 // A device's X'X (a triangle), and its constant part: -X'Y row by row, then its number of rows.
 export function statistics(X, Y, s) {
-  const [x, y] = [[X, s.featureBits], [Y, s.labelBits]].map(([rows, bits]) => rows.map((row) => row.map((v) => onGrid(v, bits))));
+  const [x, y] = [
+    [X, s.featureBits],
+    [Y, s.labelBits],
+  ].map(([rows, bits]) => rows.map((row) => row.map((v) => onGrid(v, bits))));
   const [d, outputs] = [X[0].length, Y[0].length];
   const gram = range(d).flatMap((i) => range(d - i, i).map((j) => x.reduce((sum, row) => sum + row[i] * row[j], 0)));
-  const cross = range(d).flatMap((i) => range(outputs).map((c) => x.reduce((sum, row, at) => sum + row[i] * y[at][c], 0)));
+  const cross = range(d).flatMap((i) =>
+    range(outputs).map((c) => x.reduce((sum, row, at) => sum + row[i] * y[at][c], 0)),
+  );
   const shift = s.constantBits - s.featureBits - s.labelBits;
-  return [gram.map((v) => onGrid(v, s.gramBits - 2 * s.featureBits)), [...cross.map((v) => -onGrid(v, shift)), X.length]];
+  return [
+    gram.map((v) => onGrid(v, s.gramBits - 2 * s.featureBits)),
+    [...cross.map((v) => -onGrid(v, shift)), X.length],
+  ];
 }
 
 // -- secrets
 
-export const sha256 = (...parts) => parts.reduce((hash, part) => hash.update(part), crypto.createHash("sha256")).digest();
+export const sha256 = (...parts) =>
+  parts.reduce((hash, part) => hash.update(part), crypto.createHash("sha256")).digest();
 export const derive = (secret, salt, info) => Buffer.from(crypto.hkdfSync("sha256", secret, salt, info, 32));
 
 export function pad(seed, run, label, count, primes, pair = [0, 0]) {
@@ -156,11 +177,19 @@ function residues(key, count, p, pair) {
 
 const DER = { x25519: "6e", ed25519: "70" };
 const privateKey = (kind, raw) =>
-  crypto.createPrivateKey({ key: Buffer.concat([Buffer.from(`302e020100300506032b65${DER[kind]}04220420`, "hex"), raw]), format: "der", type: "pkcs8" });
+  crypto.createPrivateKey({
+    key: Buffer.concat([Buffer.from(`302e020100300506032b65${DER[kind]}04220420`, "hex"), raw]),
+    format: "der",
+    type: "pkcs8",
+  });
 
 function publicKey(kind, raw) {
   must(raw.length === 32, "a public key has 32 bytes");
-  return crypto.createPublicKey({ key: Buffer.concat([Buffer.from(`302a300506032b65${DER[kind]}032100`, "hex"), raw]), format: "der", type: "spki" });
+  return crypto.createPublicKey({
+    key: Buffer.concat([Buffer.from(`302a300506032b65${DER[kind]}032100`, "hex"), raw]),
+    format: "der",
+    type: "spki",
+  });
 }
 
 const publicOf = (key) => crypto.createPublicKey(key).export({ format: "der", type: "spki" }).subarray(-32);
@@ -175,13 +204,15 @@ export function verify(identity, message, signature) {
   must(crypto.verify(null, message, publicKey("ed25519", identity), signature), "a signature is its author's");
 }
 
-const exchange = (secret, other) =>
+export const exchange = (secret, other) =>
   crypto.diffieHellman({ privateKey: privateKey("x25519", secret), publicKey: publicKey("x25519", other) });
 const sealKey = (both, fresh, sender, receiver) =>
   derive(both, fresh, Buffer.concat([Buffer.from("codedfl v2|seal|"), sender, receiver]));
 
 function chacha(key, nonce, context, data, opens = false) {
-  const cipher = crypto[opens ? "createDecipheriv" : "createCipheriv"]("chacha20-poly1305", key, nonce, { authTagLength: 16 });
+  const cipher = crypto[opens ? "createDecipheriv" : "createCipheriv"]("chacha20-poly1305", key, nonce, {
+    authTagLength: 16,
+  });
   cipher.setAAD(context);
   if (!opens) return Buffer.concat([cipher.update(data), cipher.final(), cipher.getAuthTag()]);
   cipher.setAuthTag(data.subarray(-16));
@@ -199,7 +230,13 @@ export function openSealed(receiver, sender, context, sealed) {
   try {
     const fresh = sealed.subarray(0, 32);
     const both = Buffer.concat([exchange(receiver, fresh), exchange(receiver, sender)]);
-    return chacha(sealKey(both, fresh, sender, runPublic(receiver)), Buffer.alloc(12), context, sealed.subarray(32), true);
+    return chacha(
+      sealKey(both, fresh, sender, runPublic(receiver)),
+      Buffer.alloc(12),
+      context,
+      sealed.subarray(32),
+      true,
+    );
   } catch {
     throw new Refusal("an envelope is its sender's, for this receiver and context");
   }
@@ -208,7 +245,9 @@ export function openSealed(receiver, sender, context, sealed) {
 export function encryptBulk(key, context, plaintext) {
   const count = Math.max(1, Math.ceil(plaintext.length / CHUNK));
   const nonce = (i) => Buffer.from([i === count - 1, 0, 0, 0, 0, 0, 0, 0, i >>> 24, i >>> 16, i >>> 8, i]);
-  return Buffer.concat(range(count).map((i) => chacha(key, nonce(i), context, plaintext.subarray(i * CHUNK, (i + 1) * CHUNK))));
+  return Buffer.concat(
+    range(count).map((i) => chacha(key, nonce(i), context, plaintext.subarray(i * CHUNK, (i + 1) * CHUNK))),
+  );
 }
 
 export const commitment = (seed, agreement, owner, purpose) =>
@@ -216,7 +255,13 @@ export const commitment = (seed, agreement, owner, purpose) =>
 
 // -- messages
 
-const TYPES = { s: (v) => typeof v === "string", b: Buffer.isBuffer, i: Number.isSafeInteger, l: Array.isArray, "?": () => true };
+const TYPES = {
+  s: (v) => typeof v === "string",
+  b: Buffer.isBuffer,
+  i: Number.isSafeInteger,
+  l: Array.isArray,
+  "?": () => true,
+};
 const LIMITS = { maxMapLength: 0, maxExtLength: 0, maxArrayLength: 2 ** 19 };
 const buffers = (v) => (v instanceof Uint8Array ? Buffer.from(v) : Array.isArray(v) ? v.map(buffers) : v);
 
@@ -225,7 +270,10 @@ export const packed = (...fields) => Buffer.from(encode(fields));
 // The list if it has exactly these types: s text, b bytes, i whole number, l list.
 export function typed(list, types) {
   must(Array.isArray(list) && list.length === types.length, `a list has ${types.length} fields`);
-  must(list.every((value, i) => TYPES[types[i]](value)), `fields have the types ${types}`);
+  must(
+    list.every((value, i) => TYPES[types[i]](value)),
+    `fields have the types ${types}`,
+  );
   return list;
 }
 
@@ -243,8 +291,24 @@ export function unpacked(data, types = "") {
 const FIELDS = ["kind", "run", "agreement", "sender", "receiver", "body", "attachment", "signature"];
 const EMPTY = Buffer.alloc(0);
 
-export const message = (kind, run, agreement, sender, receiver, body = EMPTY, attachment = EMPTY, signature = EMPTY) => ({
-  kind, run, agreement, sender, receiver, body, attachment, signature,
+export const message = (
+  kind,
+  run,
+  agreement,
+  sender,
+  receiver,
+  body = EMPTY,
+  attachment = EMPTY,
+  signature = EMPTY,
+) => ({
+  kind,
+  run,
+  agreement,
+  sender,
+  receiver,
+  body,
+  attachment,
+  signature,
 });
 export const context = (m) => packed("codedfl", VERSION, ...FIELDS.slice(0, 5).map((field) => m[field]));
 export const encoded = (m) => packed("codedfl", VERSION, ...FIELDS.map((field) => m[field]));
@@ -260,10 +324,13 @@ export function decoded(data, bulk = EMPTY) {
 }
 
 export const joinStatement = (run, invited, name, runKey) => packed("codedfl join v3", run, invited, name, runKey);
-export const roleKeyStatement = (agreed, role, key) => packed("codedfl role key v1", agreed.run, agreed.hash, role, key);
-export const commitmentStatement = (pairs, agreement, owner) => packed("codedfl commitments v4", agreement, owner, pairs);
+export const roleKeyStatement = (agreed, role, key) =>
+  packed("codedfl role key v1", agreed.run, agreed.hash, role, key);
+export const commitmentStatement = (pairs, agreement, owner) =>
+  packed("codedfl commitments v4", agreement, owner, pairs);
 export const listDigest = (owners) => sha256("codedfl owners v3|", owners);
-export const listStatement = (agreed, owners) => packed("codedfl owners signed v3", agreed.run, agreed.hash, listDigest(owners));
+export const listStatement = (agreed, owners) =>
+  packed("codedfl owners signed v3", agreed.run, agreed.hash, listDigest(owners));
 
 export function committed(seeds, agreement, owner, identity) {
   const pairs = seeds.map(([purpose, seed]) => [purpose, commitment(seed, agreement, owner, purpose)]);
@@ -275,8 +342,22 @@ export function committed(seeds, agreement, owner, identity) {
 export function readParameters(data) {
   const types = "siii??iiii?i?ibiib?";
   const f = unpacked(data, types);
-  must(f[8] === -1 && f[9] === -1 && f[10] === true && f[11] === 1 && f[12] === false && f[18] === false, "parameters of this device");
-  const p = { scheme: f[0], d: f[2], outputs: f[3], features: f[4], labels: f[5], samples: f[6], perDevice: f[7], epochs: f[13], colluders: f[15], owners: f[16] };
+  must(
+    f[8] === -1 && f[9] === -1 && f[10] === true && f[11] === 1 && f[12] === false && f[18] === false,
+    "parameters of this device",
+  );
+  const p = {
+    scheme: f[0],
+    d: f[2],
+    outputs: f[3],
+    features: f[4],
+    labels: f[5],
+    samples: f[6],
+    perDevice: f[7],
+    epochs: f[13],
+    colluders: f[15],
+    owners: f[16],
+  };
   return { ...p, totalLimit: BigInt(`0x${f[17].toString("hex")}`) };
 }
 
@@ -296,21 +377,51 @@ export function readAgreement(data) {
   const names = members.map((m) => m.name);
   must(theta.length === 0, "the initial model is zero");
   const keys = new Set(members.map((m) => m.identity.toString("hex")));
-  must(new Set(names).size === names.length && keys.size === names.length, "each device is there once, with a key of its own");
-  must(seated(members, run).every((m, i) => m === members[i]), "seats are those that the run keys draw");
+  must(
+    new Set(names).size === names.length && keys.size === names.length,
+    "each device is there once, with a key of its own",
+  );
+  must(
+    seated(members, run).every((m, i) => m === members[i]),
+    "seats are those that the run keys draw",
+  );
   must([...roles, ...helpers, ...blocks].every(Number.isSafeInteger), "roles, helpers and blocks are whole numbers");
-  must(helpers.every((i, at) => i >= 0 && i < names.length && !(i <= helpers[at - 1])), "helpers are members");
+  must(
+    helpers.every((i, at) => i >= 0 && i < names.length && !(i <= helpers[at - 1])),
+    "helpers are members",
+  );
   must([0, names.length].includes(roles.length), "everybody has a role, or -1");
   const nBlocks = Math.max(0, ...blocks) + 1;
-  must(!blocks.length || (blocks.length === roles.length && nBlocks > 1 && nBlocks <= p.d), "a block has rows, and there are others");
+  must(
+    !blocks.length || (blocks.length === roles.length && nBlocks > 1 && nBlocks <= p.d),
+    "a block has rows, and there are others",
+  );
   for (const role of roles.length ? range(p.colluders + 1) : [])
     for (const block of range(nBlocks))
-      must(roles.some((one, i) => one === role && (!blocks.length || blocks[i] === block)), "there is a holder for every block of each role");
-  must(roles.every((role) => role >= -1 && role <= p.colluders), "there are z + 1 roles");
+      must(
+        roles.some((one, i) => one === role && (!blocks.length || blocks[i] === block)),
+        "there is a holder for every block of each role",
+      );
+  must(
+    roles.every((role) => role >= -1 && role <= p.colluders),
+    "there are z + 1 roles",
+  );
   const owners = range(names.length).filter((i) => !helpers.includes(i));
   const divisor = p.totalLimit ? 1 : p.owners || owners.length;
   const primes = primesFor(divisor, p.totalLimit && 8n * p.totalLimit > product(primesFor(1)) ? 3 : 2);
-  return { run, invited, members, names, roles, blocks, nBlocks, owners, p, primes, hash: sha256("codedfl agreement v3|", data) };
+  return {
+    run,
+    invited,
+    members,
+    names,
+    roles,
+    blocks,
+    nBlocks,
+    owners,
+    p,
+    primes,
+    hash: sha256("codedfl agreement v3|", data),
+  };
 }
 
 export function keptBlocks(agreed, seat) {
@@ -328,7 +439,9 @@ export const constantLengths = (agreed) =>
 export function pads(seed, agreed, kept) {
   const { p, nBlocks, primes, run } = agreed;
   const lengths = constantLengths(agreed);
-  const gram = entries(p.d, nBlocks, kept).map(([a, b, places]) => pad(seed, run, "gram", places.length, primes, [a, b]));
+  const gram = entries(p.d, nBlocks, kept).map(([a, b, places]) =>
+    pad(seed, run, "gram", places.length, primes, [a, b]),
+  );
   const constant = kept.map((k) => pad(seed, run, "constant", lengths[k], primes, [k, k]));
   return [joined(gram, primes), joined(constant, primes)];
 }

@@ -25,17 +25,49 @@ def test_curves_and_test_are_those_of_statsmodels():
     assert [line for line in lines() if line.difference > line.bound] == []
 
 
-def test_no_interval_has_few_ends():
-    """On a grid of single days: risk sets never differ by fewer people than the smallest cell."""
+def test_no_interval_has_few_events_or_few_cut_short():
+    """On a grid of single days: neither what is told nor a difference of it is a count below the smallest cell."""
     case = made_up(400)
-    study = case.study(replace(MODEL, times=tuple(float(day) for day in range(1, 200))))
-    (fit,) = found(case, study).models
-    assert isinstance(fit, SurvivalFinding)
+    (fit,) = found(case, case.study(replace(MODEL, times=tuple(float(day) for day in range(1, 200))))).models
+    assert isinstance(fit, SurvivalFinding) and len(fit.curves[0].times) > 1
     for curve in fit.curves:
-        days = case.values["days"][case.values["ward"] == curve.group]
-        ends = np.bincount(np.searchsorted(curve.times, days), minlength=len(curve.times) + 1)
-        assert len(ends) == len(curve.times) + 1 and set(ends) & {1, 2, 3, 4} == set()
-        assert curve.at_risk.tolist() == np.cumsum(ends[::-1])[::-1][:-1].tolist()
+        of_group = case.values["ward"] == curve.group
+        places = np.searchsorted(curve.times, case.values["days"][of_group])
+        events, cut = (
+            np.bincount(places[case.values["died"][of_group] == died], minlength=len(curve.times) + 1)
+            for died in (1.0, 0.0)
+        )
+        assert curve.events.tolist() == events[:-1].tolist()
+        assert curve.at_risk.tolist() == np.cumsum((events + cut)[::-1])[::-1][:-1].tolist()
+        told = {*curve.events, *cut[:-1], curve.at_risk[-1] - curve.events[-1]}
+        assert told & {1, 2, 3, 4} == set()
+
+
+def test_what_cannot_be_joined_is_withheld():
+    case = made_up(400)
+    of_c = case.values["ward"] == "c"
+    case.values["died"][of_c] = np.arange(of_c.sum()) < 3
+    (fit,) = found(case, case.study(MODEL)).models
+    assert fit.lines() == [
+        "none: times of the model 'm' must leave an interval in which, as after it, every group has none or at least 5"
+        " events (smallest_cell) and as many times cut short, got none such: take fewer and longer times, or join"
+        " groups"
+    ]
+
+
+def test_models_of_a_study_end_intervals_at_the_same_times():
+    """Or the difference of two curves, by other groups, would be few people between two times."""
+    case = made_up(900)
+    case = replace(case, values={**case.values, "sex": np.where(np.arange(900) % 2 == 0, "f", "m")})
+    by_ward, by_sex = found(case, case.study(MODEL, replace(MODEL, name="n", columns=("sex",)))).models
+    assert isinstance(by_ward, SurvivalFinding) and isinstance(by_sex, SurvivalFinding)
+    assert set(by_sex.curves[0].times) <= set(by_ward.curves[0].times)
+    line = (
+        "times of the model 'n' must be those of 'm', got [31.0, 60.0]: curves that differ by one time show single"
+        " people"
+    )
+    with pytest.raises(InvalidInput, match=exactly(line)):
+        case.study(replace(MODEL, times=(30.0, 60.0)), replace(MODEL, name="n", times=(31.0, 60.0)))
 
 
 def test_who_holds_which_row_changes_no_bit():

@@ -6,6 +6,7 @@ import json
 import random
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from codedfl.contract.approval import approve
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.draft import draft_from_table_one, draft_of_table, study_text
 from codedfl.contract.study_columns import Grid
+from codedfl.data.columns import CategoryColumn
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.errors import InvalidInput
 from codedfl.exact.ring import Ring
@@ -127,6 +129,22 @@ def test_the_real_study_clips_nobody_and_is_approved_after_the_description(tmp_p
     for one in (first, replace(study, held_out=0.0)):
         approve(one, roster, *party, who="Ada", when="now")
     assert all(not folder.frozen(one.digest()).clipped for one in (first, replace(study, held_out=0.0)))
+
+
+def test_who_could_be_described_can_take_part():
+    table = stays()
+    study = describing(table)
+    codes: dict[str, tuple[Any, ...]] = {"age": (-9.0, "?"), "ward": ("unknown",)}
+    columns = (
+        replace(one, column=replace(one.column, missing_codes=codes.get(one.column.name, ()))) for one in study.columns
+    )
+    _, result = described(replace(study, columns=tuple(columns)), table)
+    found = {
+        one.column.name: one.column for one in parse_study(study_text(draft_from_table_one(result, "", "t"))).columns
+    }
+    assert {name: found[name].missing_codes for name in codes} == codes
+    ward = found["ward"]
+    assert isinstance(ward, CategoryColumn) and (ward.levels, ward.other) == (("eye", "surgery", "other"), "other")
 
 
 def test_a_result_that_is_none_is_refused():

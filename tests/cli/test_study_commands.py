@@ -33,14 +33,15 @@ def clinics(run: Run) -> Path:
 
 @pytest.fixture
 def contract(run: Run, clinics: Path) -> Path:
-    """The study with its roster and the server's key."""
+    """The study with its roster and the server's key; it holds no rows out, which a device's random key would draw."""
     lines = [run("key", f"clinic-{i}", "--state", "state").stdout for i in range(3)]
     Path("keys.txt").write_text("".join(lines[1:]))
     said = run("roster", "new", lines[0].strip(), "keys.txt").stdout
     digest = re.search('roster = "([0-9a-f]{64})"', said)[1]
     study = Path("study.toml")
     keys = f'roster = "{digest}"\nserver_key = "{"ab" * 32}"\n'
-    study.write_text(study.read_text().replace("[protection]\n", f"[protection]\n{keys}"))
+    text = study.read_text().replace("[protection]\n", f"[protection]\n{keys}")
+    study.write_text(text.replace("held_out = 0.2", "held_out = 0.0"))
     return study
 
 
@@ -228,7 +229,7 @@ def test_from_a_description_to_a_study(run: Run, clinics: Path):
 
 def test_a_study_is_shown_before_anybody_has_rows(run: Run, contract: Path):
     shown = run("study", "show", "study.toml", "--roster", "roster.toml")
-    assert shown.stdout.splitlines()[0] == "clinic-0"
+    assert shown.stdout.splitlines()[0] == "days", "its target, not whose table it was drafted from"
     assert "What is not protected?" in shown.stdout.splitlines()
     told = json.loads(run("study", "show", "study.toml", "--json", "-").stdout)
     assert told["digest"] == load_study(contract).digest().hex()

@@ -16,7 +16,7 @@ from codedfl.contract import ClassTarget, Roster, Snapshot, Study, StudyColumn
 from codedfl.contract.approval import approve
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.ledger import Approval, Ledger
-from codedfl.contract.models import LogisticModel
+from codedfl.contract.models import LogisticModel, SurvivalModel
 from codedfl.contract.policy import Policy
 from codedfl.contract.words import Section, explain, printable
 from codedfl.data.columns import CategoryColumn, NumberColumn
@@ -133,6 +133,26 @@ def test_what_is_judged_in_which_order(folder: DeviceFolder):
 def test_the_operators_own_limits(folder: DeviceFolder, policy: Policy, message: str):
     classes = replace(CONTRACT, target=ClassTarget("sex", ("f", "m")), columns=(AGE,))
     assert refusal(folder, classes, policy=policy).startswith(message)
+
+
+def test_two_grids_of_survival_times_do_not_show_who_is_between(folder: DeviceFolder):
+    died = StudyColumn(NumberColumn("died", in_model=False), (0.0, 1.0), 1.0)
+    rows = {**BASE, "died": [i % 2 for i in range(100)]}
+    first = replace(CONTRACT, id="nr", columns=(*CONTRACT.columns, died))
+    model = SurvivalModel("m", ("sex",), "died", (10.0, 20.0, 40.0))
+    first = replace(first, models=(model,))
+    approved(folder, first, rows)
+    line = (
+        "times of survival models of 'days' must be those of 'stay', which this device approved ([10.0, 20.0, 40.0]),"
+        " got [11.0, 20.0, 40.0]: two grids show single people; take that one, or rows with ids that were not in it"
+    )
+    moved = replace(first, edition=2, models=(replace(model, times=(11.0, 20.0, 40.0)),))
+    assert refusal(folder, moved, rows) == line
+    assert refusal(folder, replace(first, edition=2, target=replace(DAYS, step=2.0)), rows).startswith(
+        "column 'days' must be seen as in the studies approved before"
+    )
+    assert approved(folder, replace(first, edition=2), rows).time_grid == (10.0, 20.0, 40.0)
+    assert approved(folder, moved, {**patients(100, seed=1), "died": rows["died"]}).edition == 2
 
 
 def test_rows_have_one_pod_for_good(folder: DeviceFolder):

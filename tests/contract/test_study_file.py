@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from codedfl.contract import ClassTarget, NumberTarget, Study, StudyColumn, SubModel, load_study, parse_study
 from codedfl.contract.check import check_table
-from codedfl.contract.draft import draft_study, unit_of_record, wide_range
+from codedfl.contract.draft import draft_of_table, draft_study, study_text, unit_of_record, wide_range
 from codedfl.contract.merging import merged_study, recoded
 from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.data.tables import as_raw_table
@@ -424,6 +424,20 @@ def test_a_draft_reads_as_a_study_that_takes_its_sample():
     assert "97" not in text, "a person's value must not stand in the file"
     stay = parse_study(draft_study(table, "age", "sample", drop=("ward",)))
     assert stay.target == NumberTarget("age", (0.0, 900.0), 0.001), "at most 2**19 steps of the sample"
+
+
+def test_a_draft_does_not_tell_the_texts_that_few_people_have():
+    blood = ["A"] * 20 + ["B"] * 14 + ["Bombay", "0", "0", "=HYPERLINK(1)", "", "AB"]
+    table = as_raw_table({"blood": blood, "days": np.arange(40.0)}, "t.csv")
+    draft = draft_of_table(table, "days", "t")
+    (one,) = draft.columns
+    assert (one.levels, one.other, one.rare) == (("A", "B", "other", "missing"), "other", 4)
+    for text in (study_text(draft), study_text(draft.describing())):
+        assert "Bombay" not in text and "HYPERLINK" not in text
+        assert not any(found.objection for found in check_table(parse_study(text), table).columns)
+    rule = "column 'blood' of t.csv must have a text that at least 5 rows have, got none: drop the column, or take a"
+    with pytest.raises(InvalidInput, match=exactly(f"{rule} larger sample")):
+        draft_of_table(table.rows(np.arange(34, 40)), "days", "t")
 
 
 def test_a_draft_says_that_it_has_guessed_classes():

@@ -2,8 +2,8 @@
 
 A block without a title is run (``sh``, ``python``) or must be readable (``toml``). One whose title is the name of a
 file is written to it, and a Python file is run. One whose title is a reason of ``REASONS`` needs what a test does not
-have, and its commands must be ones that the command line takes. ``text`` is output. Comments ``<!-- sh`` and
-``<!-- python`` are run too: what a page needs and a reader does not.
+have, or is run by another test, and its commands must be ones that the command line takes. ``text`` is output. Comments
+``<!-- sh`` and ``<!-- python`` are run too: what a page needs and a reader does not.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ REASONS = frozenset(
         "installs a package",
         "takes hours",
         "runs until Ctrl-C",
+        "from the specification",
     }
 )
 RUN = ("sh", "python")

@@ -28,6 +28,7 @@ class Totals:
     cells, gram: the integers of these totals.
     merged: what was merged after the first.
     asked: the points that were asked for so far.
+    times_told: the times at which intervals of each survival model end that was made so far.
 
     Examples
     --------
@@ -39,6 +40,7 @@ class Totals:
     merged: Merged
     gram: Sequence[int]
     asked: list[Floats] = field(default_factory=list)
+    times_told: list[Floats] = field(default_factory=list)
 
     @cached_property
     def final(self) -> Study:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from codedfl.analyses.analysis import Finding, Totals, register_analysis
 from codedfl.analyses.cells import joined
@@ -97,7 +98,7 @@ class SurvivalFinding:
 
 @register_analysis(SurvivalModel.kind)
 def survival(totals: Totals, model: SurvivalModel) -> Generator[Ask, Any, Finding]:
-    """Count where times end, join intervals in which few do, and ask for events in those that are left.
+    """Count where times end, join intervals in which few do, ask for events in those that are left, and join again.
 
     Examples
     --------
@@ -105,27 +106,44 @@ def survival(totals: Totals, model: SurvivalModel) -> Generator[Ask, Any, Findin
     """
     if clipped := totals.counts.clipped.objection(totals.study, (*model.columns, model.event)):
         raise InvalidInput(clipped)
-    study, width = totals.final, len(model.times) + 1
+    study, grid = totals.final, np.array(model.times)
+    groups, smallest = n_groups(study, model), totals.study.smallest_cell
+    # Curves of two models, by other groups or events, end intervals at times of the first, or differences would be few.
+    kept = np.isin(grid, totals.times_told[-1]) if totals.times_told else np.ones(len(grid), dtype=np.bool_)
     numbers: list[int] = yield totals.ask("ends", model)
-    groups = n_groups(study, model)
-    kept = joined(np.array(numbers).reshape(groups, width), totals.study.smallest_cell)
+    kept[kept] = joined(_up_to(np.array(numbers).reshape(groups, -1), kept), smallest)
     if not kept.any():
-        raise InvalidInput(
-            f"times of the model {model.name!r} must leave an interval in which at least {totals.study.smallest_cell}"
-            " times of every group end, or none, got none such: take longer times, or join groups"
-        )
-    point = kept.astype(np.float64)
-    counts: list[int] = yield totals.ask("survival", model, point)
-    others, events = np.array(counts).reshape(2, groups, -1)
+        raise InvalidInput(_withheld(model, smallest))
+    counts: list[int] = yield totals.ask("survival", model, kept.astype(np.float64))
+    told = np.array(counts).reshape(2 * groups, -1)
+    # Risk sets and events give back the times cut short, so each of both must be none or enough.
+    again = joined(told, smallest)
+    if not again.any():
+        raise InvalidInput(_withheld(model, smallest))
+    others, events = _up_to(told, again).reshape(2, groups, -1)
     ends = others + events
     at_risk = np.cumsum(ends[:, ::-1], axis=1)[:, ::-1]
     (column,) = (one.column for one in study.columns if one.column.name == model.columns[0])
     assert isinstance(column, CategoryColumn)
-    times = np.array(model.times)[kept]
+    times = grid[kept][again]
+    totals.times_told.append(times)
     curves = tuple(
         Curve(level, times, at_risk[place, :-1], events[place, :-1]) for place, level in enumerate(column.levels)
     )
     return SurvivalFinding(model.name, curves, *log_rank(at_risk[:, :-1], events[:, :-1]))
+
+
+def _up_to(counts: Integers, kept: NDArray[np.bool_]) -> Integers:
+    """Counts of the intervals that end with the times that are kept, and of what is beyond them."""
+    return np.add.reduceat(counts, np.concatenate(([0], np.flatnonzero(kept) + 1)), axis=1)
+
+
+def _withheld(model: SurvivalModel, smallest: int) -> str:
+    return (
+        f"times of the model {model.name!r} must leave an interval in which, as after it, every group has none or at"
+        f" least {smallest} events (smallest_cell) and as many times cut short, got none such: take fewer and longer"
+        " times, or join groups"
+    )
 
 
 def log_rank(at_risk: Integers, events: Integers) -> tuple[float, int, float]:

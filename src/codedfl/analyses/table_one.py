@@ -43,6 +43,7 @@ class DescribedNumber:
     mean, deviation, quantiles: rounded; None where too few rows have a value.
     range, step: a range that holds everybody's values with room, for the study to come.
     fill: what the describing study filled gaps with. clipped: whether values lay beyond the range of that study.
+    missing_codes: what tables have in place of a gap.
 
     Examples
     --------
@@ -59,13 +60,15 @@ class DescribedNumber:
     step: float
     fill: float | None
     clipped: bool = False
+    missing_codes: tuple[str | float, ...] = ()
 
     def to_dict(self) -> JsonObject:
         """For JSON."""
         quantiles = dict(zip(map(str, QUANTILES), self.quantiles, strict=True))
         counts: JsonObject = {"name": self.name, "kind": "number", "rows": self.rows, "missing": self.missing}
         drafted: JsonObject = {"range": list(self.range), "step": self.step, "fill": self.fill, "clipped": self.clipped}
-        return {**counts, "mean": self.mean, "deviation": self.deviation, "quantiles": quantiles, **drafted}
+        codes: JsonObject = {"missing_codes": list(self.missing_codes)}
+        return {**counts, "mean": self.mean, "deviation": self.deviation, "quantiles": quantiles, **drafted, **codes}
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,7 @@ class DescribedLevels:
     """A category, or the classes of a target, over all devices.
 
     levels: as the study lists them. counts: rows of each level, or of several that are rare together; None where all
-        are too few. missing, other: the levels of gaps and of unknown names.
+        are too few. missing, other: the levels of gaps and of unknown names. missing_codes: as of a number.
 
     Examples
     --------
@@ -85,12 +88,13 @@ class DescribedLevels:
     counts: tuple[tuple[str, int | None], ...]
     missing: str | None = None
     other: str | None = None
+    missing_codes: tuple[str, ...] = ()
 
     def to_dict(self) -> JsonObject:
         """For JSON."""
         counts: dict[str, int | None] = dict(self.counts)
         levels: JsonObject = {"name": self.name, "kind": "category", "levels": list(self.levels), "counts": counts}
-        return {**levels, "missing": self.missing, "other": self.other}
+        return {**levels, "missing": self.missing, "other": self.other, "missing_codes": list(self.missing_codes)}
 
 
 @dataclass(frozen=True)
@@ -255,7 +259,7 @@ def _column(
     missing = _told(study, gaps.rows, gaps.devices)
     rows = None if missing == FEW else counts.rows.rows - gaps.rows
     found = _number(study, one.column.name, sums, (rows, missing), one.column.missing)
-    return replace(found, clipped=found.name in counts.clipped.values)
+    return replace(found, clipped=found.name in counts.clipped.values, missing_codes=one.column.missing_codes)
 
 
 def _target(study: Study, counts: CellCounts, sums: _Sums | None) -> DescribedNumber | DescribedLevels:
@@ -287,7 +291,9 @@ def _levels(study: Study, column: CategoryColumn, cells: Sequence[Count]) -> Des
         counts.append((", ".join(column.levels[place] for place in sorted(rare)), together.rows if safe else None))
     if any(rows is None for _, rows in counts):
         counts = [(level, None) for level, _ in counts]
-    return DescribedLevels(column.name, column.levels, tuple(counts), column.missing, column.other)
+    return DescribedLevels(
+        column.name, column.levels, tuple(counts), column.missing, column.other, column.missing_codes
+    )
 
 
 def _number(

@@ -24,9 +24,10 @@ from codedfl.contract.check import TableCheck, check_table
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.draft import (
     PARTICIPANTS,
+    SMALLEST_CELL,
+    Draft,
     draft_from_table_one,
     draft_of_table,
-    draft_study,
     pooled,
     study_text,
 )
@@ -76,9 +77,9 @@ def describe(
     screen = Screen()
     _check_new(out)
     kept, dropped = _chosen(columns, drop)
-    name = sample.name.partition(".")[0]
-    draft = draft_of_table(_sample(sample), target, name, dropped, participants, task, kept or None)
+    draft = draft_of_table(_sample(sample), target, target, dropped, participants, task, kept or None)
     write_text(out, study_text(draft.describing()))
+    _say_rare(screen, draft)
     screen.say(f"wrote {out}: read it, have it approved and run as any study, then")
     screen.say("codedfl study new --from result.json drafts the real study from what it found")
 
@@ -129,11 +130,12 @@ def new(
     assert sample is not None
     if not formula and not target:
         raise InvalidInput("--target must be said, or --formula, got neither")
-    name = sample.name.partition(".")[0]
 
     def draft(table: RawTable, keep: tuple[str, ...] | None) -> str:
         label = target or formula.partition("~")[0].strip().strip("`")
-        return draft_study(table, label, name, dropped, participants, task, keep)
+        drafted = draft_of_table(table, label, label, dropped, participants, task, keep)
+        _say_rare(screen, drafted)
+        return study_text(drafted)
 
     if formula:
         from codedfl.contract.formula import draft_with_formula  # nobody else needs its parser
@@ -146,6 +148,13 @@ def new(
         f"wrote {out}: ranges are wide, since one table says nothing of the others'; codedfl study describe asks them"
     )
     screen.say(f"read every line, change what is wrong, then try codedfl study check {out} {sample}")
+
+
+def _say_rare(screen: Screen, draft: Draft) -> None:
+    for one in draft.columns:
+        if one.rare:
+            levels = f"{one.rare} level{'s' * (one.rare > 1)} of {printable(one.name)!r}"
+            screen.sentence(f"{levels} with fewer than {SMALLEST_CELL} rows of the sample: counted as {one.other!r}")
 
 
 def _check_new(out: Path) -> None:

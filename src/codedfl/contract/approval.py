@@ -98,6 +98,7 @@ def approve(
             _count_objection(study, roster.pod_of(name), own.snapshot) if own else "",
             iteration_objection(study, own.snapshot) if own else "",
             ledger.row_objection(new, rows, study.least_alike),
+            ledger.time_objection(new, rows),
             cell_objection(study, rows, ledger.exact_rows()) if own else "",
             spending_objection(policy, ledger.rho_with(new)),
             policy_objection(policy, study, roster),
@@ -134,8 +135,8 @@ def _checked_member(study: Study, roster: Roster, name: str, key: bytes) -> bool
 
 def _approval(study: Study, pod: frozenset[str], snapshot: Snapshot | None, who: str, when: str) -> Approval:
     rows, held_out = (0, 0) if snapshot is None else (len(snapshot), int(snapshot.held_out.sum()))
-    of_study = (study.digest(), study.name, study.edition)
-    return Approval(*of_study, who, when, pod, study.statistics, study_rho(study), study.width, rows, held_out)
+    of_study, time = (study.digest(), study.name, study.edition), (study.target.name, study.time_grid)
+    return Approval(*of_study, who, when, pod, study.statistics, study_rho(study), study.width, rows, held_out, *time)
 
 
 def _count_objection(study: Study, pod: frozenset[str], snapshot: Snapshot) -> str:

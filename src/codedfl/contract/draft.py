@@ -1,8 +1,9 @@
 """A first study from what is known of the columns: every choice is made, and says in a comment why.
 
 What is known comes from Table 1 over all devices (``analyses.table_one``), or from a sample, which is somebody's own
-table. A sample's ranges are drafted ten of its widths wide either side: the others' values lie there too, and the file,
-which everybody sees, does not hold a person's value. Whoever publishes the file reads it first.
+table. A sample's ranges are drafted ten of its widths wide either side, and its rare texts count as "other": others
+have other values, and the file, which everybody sees, does not hold a person's value. Whoever publishes the file reads
+it first.
 """
 
 from __future__ import annotations
@@ -18,14 +19,16 @@ import tomli_w
 from codedfl.contract.models import TableOne
 from codedfl.contract.study import NO_FEATURES
 from codedfl.contract.toml_file import FORMAT
-from codedfl.data.columns import CategoryColumn, as_numbers, as_texts, guess_columns, numbers_the_rows
+from codedfl.data.columns import OTHER, CategoryColumn, as_levels, as_numbers, as_texts, guess_columns, numbers_the_rows
 from codedfl.data.dataset import Task, as_labels
 from codedfl.data.tables import RawTable
+from codedfl.data.tables.table import FALSE, TRUE
 from codedfl.errors import InvalidInput
 from codedfl.typing import Floats, Rows
 
 PARTICIPANTS = 5
 _ROWS = 10_000
+SMALLEST_CELL = 5
 _MOST_STEPS = 1 << 20  # of what a sample has of a column: finer is rarely a unit of record
 _MOST_WIDE = 1 << 20  # of a drafted range, so that a description can look ten times as far
 _DESCRIBED_STEPS = 5 * 10**6  # either side of what is described: its bins grow, so that width costs little
@@ -44,6 +47,7 @@ class DraftColumn:
     grid: low, high and step of a number; None for a category.
     missing: what a gap becomes, a level or a number; None if none was seen. other: the level of unknown names.
     noticed: what to think about, "" if nothing. why: a comment on the range.
+    missing_codes: what the tables have in place of a gap. rare: how many texts of a sample count as ``other``.
 
     >>> DraftColumn("age", grid=(0.0, 120.0, 1.0)).levels is None
     True
@@ -56,6 +60,8 @@ class DraftColumn:
     other: str | None = None
     noticed: str = ""
     why: str = _WIDE
+    missing_codes: tuple[str | float, ...] = ()
+    rare: int = 0
 
     def lenient(self) -> DraftColumn:
         """With a range still wider, something that a gap becomes, and a level of unknown names."""
@@ -141,7 +147,7 @@ def draft_of_table(
     for one in guess.columns.columns:
         values = table.column(one.name)
         if isinstance(one, CategoryColumn):
-            columns.append(DraftColumn(one.name, one.levels, missing=one.missing, other=one.other))
+            columns.append(_category(one, values, table.name))
             continue
         grid, noticed = drafted_grid(_finite(values)), ""
         if not np.ptp(_finite(values)):
@@ -155,6 +161,23 @@ def draft_of_table(
     goal = _target(table, target, task)
     rows, found = max(_ROWS, _power_above(len(table))), ids[0] if ids else None
     return Draft(name, tuple(columns), goal, rows, found, guess.left_out, participants)
+
+
+def _category(column: CategoryColumn, values: Rows, table: str) -> DraftColumn:
+    """Without the texts that few rows of the sample have: a file that everybody sees does not tell one person's."""
+    own = [one for one in column.levels if one not in (column.missing, OTHER)]
+    texts = as_levels(values, own)
+    rare = [one for one in own if one not in (FALSE, TRUE) and (texts == one).sum() < SMALLEST_CELL]
+    if not rare:
+        return DraftColumn(column.name, column.levels, missing=column.missing, other=column.other)
+    if len(rare) == len(own):
+        raise InvalidInput(
+            f"column {column.name!r} of {table} must have a text that at least {SMALLEST_CELL} rows have, got none:"
+            " drop the column, or take a larger sample"
+        )
+    gaps = () if column.missing is None else (column.missing,)
+    levels = (*(one for one in own if one not in rare), OTHER, *gaps)
+    return DraftColumn(column.name, levels, missing=column.missing, other=OTHER, rare=len(rare))
 
 
 def draft_from_table_one(
@@ -201,20 +224,23 @@ def draft_from_table_one(
 
 def _described(one: Any) -> DraftColumn:
     """A column of Table 1 as JSON has it; raises ValueError, TypeError or KeyError for anything else."""
-    name = str(one["name"])
+    name, codes = str(one["name"]), tuple(one["missing_codes"])
+    if not all(isinstance(code, str | int | float) for code in codes):
+        raise ValueError(name)
     if one["kind"] == "number":
         low, high = map(float, one["range"])
         gaps = None if one["missing"] == 0 or one["fill"] is None else float(one["fill"])
         noticed = (
             "values beyond the range of Table 1 itself: describe it again with a wider one." if one["clipped"] else ""
         )
-        return DraftColumn(name, None, (low, high, float(one["step"])), gaps, noticed=noticed, why=_OF_ALL)
-    nobody = {level for level, rows in one["counts"].items() if rows == 0} & {one["missing"], one["other"]}
-    levels = tuple(level for level in one["levels"] if level not in nobody)
-    missing, other = (None if level in nobody else level for level in (one["missing"], one["other"]))
+        grid = (low, high, float(one["step"]))
+        return DraftColumn(name, None, grid, gaps, noticed=noticed, why=_OF_ALL, missing_codes=codes)
+    # The level of unknown names stays, though nobody is counted there: rare levels are told as it before they are.
+    missing, other = None if one["counts"].get(one["missing"]) == 0 else one["missing"], one["other"]
+    levels = tuple(level for level in one["levels"] if level != one["missing"] or missing is not None)
     if not all(isinstance(level, str | int) for level in levels) or not {missing, other} <= {None, *levels}:
         raise ValueError(name)
-    return DraftColumn(name, levels, missing=missing, other=other)
+    return DraftColumn(name, levels, missing=missing, other=other, missing_codes=codes)
 
 
 def pooled(tables: Sequence[RawTable], name: str) -> RawTable:
@@ -303,7 +329,7 @@ def _rest(draft: Draft) -> list[str]:
             "max_rows", draft.rows * draft.participants, "public bound on the rows of all; room to spare costs digits"
         ),
         _say("max_rows_per_device", draft.rows, "public bound on the rows of one device"),
-        _say("smallest_cell", 5, "what fewer rows of a device have is told as something commoner"),
+        _say("smallest_cell", SMALLEST_CELL, "what fewer rows of a device have is told as something commoner"),
         '# roster = "..."  # the line that codedfl roster show prints; devices approve nothing without it',
         '# server_key = "..."  # the line that codedfl key --server prints on the server',
         "",
@@ -366,18 +392,24 @@ def _id(name: str | None) -> list[str]:
 
 def _column(column: DraftColumn) -> list[str]:
     lines = [*_noticed(column), "[[column]]", _say("name", column.name)]
+    codes = (
+        [f"missing_codes = {_listed(column.missing_codes)}  # what tables have in place of a gap"]
+        if column.missing_codes
+        else []
+    )
     if column.grid is None:
         lines += [
             _say("kind", "category"),
             f"levels = {_listed(column.levels or ())}  # all there may be; the first is the one the others are compared"
             " with",
+            *codes,
         ]
         if column.missing is not None:
             lines.append(_say("missing", column.missing, "the level that a gap counts as"))
         if column.other is not None:
             return [*lines, _say("other", column.other, "the level that unknown and rare names count as")]
         return [*lines, '# other = "..."  # the level that unknown names count as; without it such rows are refused']
-    lines += [_say("kind", "number"), *_grid(column)]
+    lines += [_say("kind", "number"), *_grid(column), *codes]
     if column.missing is None:
         return [*lines, "# missing = 0.0  # what a gap becomes, with a mark beside it; without it gaps are refused"]
     return [
@@ -406,7 +438,7 @@ def _noticed(column: DraftColumn) -> list[str]:
     return [f"# Noticed: {column.noticed}"] if column.noticed else []
 
 
-def _listed(values: Sequence[str | int]) -> str:
+def _listed(values: Sequence[str | float]) -> str:
     return "[" + ", ".join(tomli_w.dumps({"x": one}).partition("=")[2].strip() for one in values) + "]"
 
 

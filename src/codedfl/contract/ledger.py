@@ -41,6 +41,7 @@ class Approval:
     pod: the names of the owners in this device's pod. statistics: what may be asked for.
     rho: what the study's noise lets it cost a row; None for exact totals.
     width: its design columns. rows, held_out: how many rows the snapshot has in all, and kept for the score.
+    target, time_grid: the name of the target, and the times that divide it for survival models (``Study.time_grid``).
     """
 
     digest: bytes
@@ -54,6 +55,8 @@ class Approval:
     width: int
     rows: int
     held_out: int
+    target: str = ""
+    time_grid: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -119,6 +122,21 @@ class Ledger:
                     f"this device's pod must be that of {past.name!r}, to which it has contributed"
                     f" ({', '.join(sorted(past.pod))}), got {', '.join(sorted(new.pod))}: rows have one pod for good;"
                     " another is for rows with ids that were in no total, or for a study with noise"
+                )
+        return ""
+
+    def time_objection(self, new: Approval, rows: RowTags) -> str:
+        """Why survival models divide a time of the same rows otherwise than approved ones do; empty when they do not.
+
+        Two curves whose grids differ by one time show who is between; rows that were in neither, by their ids, do not.
+        """
+        for past in self.approvals:
+            timed = past.time_grid and new.time_grid and past.target == new.target
+            if timed and past.time_grid != new.time_grid and not rows.others_than(self._rows_of(past)):
+                return (
+                    f"times of survival models of {new.target!r} must be those of {past.name!r}, which this device"
+                    f" approved ({list(past.time_grid)!r:.80}), got {list(new.time_grid)!r:.80}: two grids show single"
+                    " people; take that one, or rows with ids that were not in it"
                 )
         return ""
 
@@ -215,7 +233,7 @@ class Ledger:
         approvals = [
             [
                 *(a.digest, a.name, a.edition, a.who, a.when, sorted(a.pod), list(a.statistics)),
-                *([] if a.rho is None else [a.rho], a.width, a.rows, a.held_out),
+                *([] if a.rho is None else [a.rho], a.width, a.rows, a.held_out, a.target, list(a.time_grid)),
             ]
             for a in self.approvals
         ]
@@ -246,11 +264,13 @@ def _checked(fields: Any, types: tuple[type, ...]) -> list[Any]:
 
 
 def _approval(fields: Any) -> Approval:
-    types = (bytes, str, int, str, str, list, list, list, int, int, int)
-    digest, name, edition, who, when, pod, statistics, rho, width, rows, held_out = _checked(fields, types)
+    types = (bytes, str, int, str, str, list, list, list, int, int, int, str, list)
+    digest, name, edition, who, when, pod, statistics, rho, width, *last = _checked(fields, types)
+    rows, held_out, target, grid = last
     for texts in (pod, statistics):
         _checked(texts, (str,) * len(texts))
     _checked(rho, (float,) * min(len(rho), 1))
+    _checked(grid, (float,) * len(grid))
     cost = rho[0] if rho else None
-    numbers = (width, rows, held_out)
+    numbers = (width, rows, held_out, target, tuple(grid))
     return Approval(digest, name, edition, who, when, frozenset(pod), tuple(statistics), cost, *numbers)

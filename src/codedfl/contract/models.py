@@ -302,8 +302,8 @@ class SurvivalModel(StudyModel):
     """Survival curves of the groups of one category (Kaplan and Meier) and the log-rank test. The target is the time.
 
     event: a column of numbers that is 1 where the time ended with the event, and 0 where it was cut short.
-    times: the public grid, ascending. A time counts as the next one of these that ends an interval with enough ends in
-        every group, and one beyond the last as cut short.
+    times: the public grid, ascending. A time counts as the next one of these that ends an interval with enough events
+        (and times cut short) in every group, and one beyond the last as cut short. One grid for all models of a study.
 
     >>> SurvivalModel("relapse", ("ward",), "relapsed", (30.0, 60.0, 90.0)).uses
     ('relapsed',)

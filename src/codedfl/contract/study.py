@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from codedfl.contract.models import GCV, StudyModel, SubModel
+from codedfl.contract.models import GCV, StudyModel, SubModel, SurvivalModel
 from codedfl.contract.study_columns import GAP, ClassTarget, NumberTarget, StudyColumn, gaps
 from codedfl.data.canonical import canonical_digest
 from codedfl.data.columns import CategoryColumn, Columns, DerivedColumn, NumberColumn, without_codes
@@ -250,6 +250,13 @@ class Study:
             self._check_site_effects()
         for one in self.models:
             one.check({column.column.name: column for column in self.columns}, self.target)
+        timed = [one for one in self.models if isinstance(one, SurvivalModel)]
+        for one in timed:
+            if one.times != timed[0].times:
+                raise InvalidInput(
+                    f"times of the model {one.name!r} must be those of {timed[0].name!r}, got {list(one.times)!r:.80}:"
+                    " curves that differ by one time show single people"
+                )
 
     def _check_site_effects(self) -> None:
         if self.features != "linear" or self.noise is not None or isinstance(self.target, ClassTarget):
@@ -292,6 +299,11 @@ class Study:
 
     def __repr__(self) -> str:
         return f"<Study {self.name!r}: {len(self.columns)} columns to {self.target.name!r}, {self.digest().hex()[:16]}>"
+
+    @property
+    def time_grid(self) -> tuple[float, ...]:
+        """The times of the survival models, which are the same in all of them; empty without such a model."""
+        return next((tuple(map(float, one.times)) for one in self.models if isinstance(one, SurvivalModel)), ())
 
     # -- identity
 
