@@ -45,7 +45,7 @@ def test_a_study_that_was_not_approved(run: Run):
     result = run(*JOIN, "--state", "state")
     assert result.exit_code == 2
     assert re.fullmatch(
-        r"error: the study 'mine' must be approved on this device, got no approval of [0-9a-f]{16}:"
+        r"error: the study 'days' must be approved on this device, got no approval of [0-9a-f]{16}:"
         r" codedfl study approve records one\n",
         result.stderr,
     )

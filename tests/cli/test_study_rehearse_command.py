@@ -45,6 +45,20 @@ def test_from_a_folder_of_tables_to_a_model(run: Run, clinics: Path):
     assert scored["rows"] == 60 and scored["score"] > 0.3
 
 
+def test_who_is_left_out_with_a_pod_is_named_and_not_counted(run: Run, clinics: Path):
+    text = Path("study.toml").read_text().replace("least_participants = 5", "least_participants = 3")
+    Path("study.toml").write_text(text.replace("regularisation = 1e-06", 'regularisation = "gcv"'))
+    table = clinics / "clinic-1.csv"
+    table.write_text(table.read_text().replace(";f;", ";x;"))
+    result = run("study", "rehearse", "study.toml", "--tables", clinics, "--out", "out", "--json", "told.json")
+    lines = [" ".join(line.split()) for line in (result.stdout + result.stderr).splitlines()]
+    assert "left out with their pod, because of clinic-1: clinic-0, clinic-2" in lines
+    assert "devices 3 of 6 in 1 pod" in lines
+    told, kept = (json.loads(Path(name).read_text()) for name in ("told.json", "out/result.json"))
+    assert told["devices"] == 3 and told["regularisation"] == kept["regularisation"]
+    assert f"regularisation {kept['regularisation']:.4g}, by generalised cross-validation" in lines
+
+
 def test_coefficients_with_standard_errors_where_the_study_allows_them(run: Run, clinics: Path):
     text = Path("study.toml").read_text()
     text = text.replace("inference = false", "inference = true")
@@ -80,6 +94,15 @@ def test_a_rehearsal_leaves_all_that_a_paper_needs_and_a_total_to_refit_from(run
     assert set(told["vif"]) == {"age", "sex = m", "crp", "crp missing"} and min(told["vif"].values()) >= 1
     assert len(told["lasso"]["weights"]) == 100 and told["lasso"]["criterion"] == "R^2 on held-out rows"
     assert max(map(len, result.stderr.splitlines())) <= 79
+    assert f"regularisation {told['regularisation']:.4g}" in result.stderr.splitlines() and told["regularisation"] > 0
+    for arguments, rule in (
+        (("--regularisation", "-1"), "--regularisation must be gcv, or a number that is at least 0, got '-1'"),
+        (("--regularisation", "abc"), "--regularisation must be gcv, or a number that is at least 0, got 'abc'"),
+        (("--level", "95"), "--level must be above 0 and below 1, such as 0.95, got 95"),
+        (("--l1-ratio", "0.5"), "--l1-ratio must come with --lasso, got 0.5 without"),
+    ):
+        wrong = run("study", "refit", "study.toml", "out", *arguments)
+        assert (wrong.exit_code, wrong.stderr) == (2, f"error: {rule}\n")
     bad = run("study", "refit", "study.toml", "out", "--contrast", "age")
     assert bad.stderr.startswith("error: --contrast must be 'A - B' of two of age, constant, crp, ")
     nothing = run("study", "refit", "study.toml", "nowhere")

@@ -72,6 +72,7 @@ class LinearFinding:
         return {
             "name": self.name,
             "columns": list(self.columns),
+            "regularisation": regularisation_of(self.model),
             "no_model": self.no_model,
             "score": None if self.score is None else self.score.to_dict(),
             "inference": None if self.inference is None else self.inference.to_dict(),
@@ -82,12 +83,26 @@ class LinearFinding:
     def lines(self) -> list[str]:
         """For people."""
         found = [f"columns: {', '.join(self.columns)}"]
+        if (weight := regularisation_of(self.model)) is not None:
+            found.append(f"regularisation {weight:.4g}")
         if self.score is not None:
             found.append(f"R^2 {self.score.r_squared:.4f} on {self.score.rows} held-out rows")
         if self.inference is not None:
             found += self.inference.summary().splitlines()
             found += [f"{CLIPPED}: {self.clipped}"] if self.clipped else []
         return found + [f"none: {why}" for why in (self.no_model, self.no_inference) if why]
+
+
+def regularisation_of(model: TrainedModel | None) -> float | None:
+    """The weight of a linear model's penalty as a number, also where cross-validation chose it; else None.
+
+    Examples
+    --------
+    >>> from codedfl.analyses.study_analysis import regularisation_of
+    >>> regularisation_of(None) is None
+    True
+    """
+    return None if model is None else model.provenance.get("regularisation")
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +139,7 @@ class StudyFindings:
         """For JSON, without counts that people are not shown; model and total have files of their own."""
         return {
             "rows": self.rows,
+            "regularisation": regularisation_of(self.model),
             "score": None if self.score is None else self.score.to_dict(),
             "no_score": self.no_score,
             "inference": None if self.inference is None else self.inference.to_dict(),

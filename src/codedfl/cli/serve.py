@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,7 +19,7 @@ from rich.text import Text
 from codedfl.cli import broker_options
 from codedfl.cli.exit_codes import INTERRUPTED
 from codedfl.cli.screen import Screen
-from codedfl.cli.study_result import show_findings
+from codedfl.cli.study_result import devices_fact, show_findings
 from codedfl.contract.roster import load_roster
 from codedfl.contract.toml_file import load_study
 from codedfl.engine.conductor import Patience, load_patience
@@ -90,7 +91,8 @@ def serve_study(
     except KeyboardInterrupt:
         screen.remark(f"interrupted: {_GOES_ON}")
         raise typer.Exit(INTERRUPTED) from None
-    show_findings(screen, found, findings, ("results", str(out / RESULT_PAGE)))
+    owners = json.loads((out / RESULT_FILE).read_text(encoding="utf-8"))["owners"]
+    show_findings(screen, found, findings, devices_fact(serving.roster, owners), ("results", str(out / RESULT_PAGE)))
     screen.say(str(out / RESULT_FILE))
 
 

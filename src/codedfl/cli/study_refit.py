@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+import math
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +17,7 @@ from codedfl.cli import options
 from codedfl.cli.screen import Screen
 from codedfl.cli.study_result import show_model
 from codedfl.contract import NumberTarget, load_study
-from codedfl.contract.study import SubModel
+from codedfl.contract.study import GCV, SubModel
 from codedfl.errors import InvalidInput
 
 _MINUS = " - "
@@ -35,7 +36,9 @@ def refit_study(
         ),
     ] = "",
     lasso: Annotated[bool, typer.Option("--lasso", help="The path of the lasso, or of the elastic net.")] = False,
-    l1_ratio: Annotated[float, typer.Option(metavar="R", help="Below 1: elastic net instead of lasso.")] = 1.0,
+    l1_ratio: Annotated[
+        float | None, typer.Option(metavar="R", help="Below 1: elastic net instead of lasso.", show_default="1")
+    ] = None,
     test: Annotated[
         list[str] | None,
         typer.Option(metavar="A,B", help="Test that all coefficients of these columns are zero. May be repeated."),
@@ -53,6 +56,10 @@ def refit_study(
     No device is asked for anything: the total holds every linear model of its columns.
     """
     screen, loaded = Screen(json), load_study(study)
+    if not 0 < level < 1:
+        raise InvalidInput(f"--level must be above 0 and below 1, such as 0.95, got {level:g}")
+    if l1_ratio is not None and not lasso:
+        raise InvalidInput(f"--l1-ratio must come with --lasso, got {l1_ratio:g} without")
     total, merged, clipped = read_total(loaded, _json_file(folder / TOTAL_FILE))
     wanted = options.listed(columns) or loaded.table_columns.names
     number = isinstance(loaded.target, NumberTarget)
@@ -79,7 +86,7 @@ def refit_study(
         screen.say("variance inflation")
         screen.facts([(name, f"{value:.4g}") for name, value in linear.vif().items()])
     if lasso:
-        path = linear.lasso(l1_ratio)
+        path = linear.lasso(1.0 if l1_ratio is None else l1_ratio)
         outcome["lasso"] = path.to_dict()
         screen.say()
         screen.say(path.summary())
@@ -88,9 +95,12 @@ def refit_study(
 
 def _weight(text: str) -> float | str:
     try:
-        return float(text)
+        found = GCV if text == GCV else float(text)
     except ValueError:
-        return text
+        found = math.nan
+    if isinstance(found, float) and not 0 <= found < math.inf:
+        raise InvalidInput(f"--regularisation must be {GCV}, or a number that is at least 0, got {text!r}")
+    return found
 
 
 def _coefficients(linear: LinearTotal, columns: tuple[str, ...]) -> list[str]:

@@ -14,7 +14,7 @@ from codedfl.additions import TIMINGS, additions, load_addition
 from codedfl.analyses.driving import findings_json
 from codedfl.cli import options
 from codedfl.cli.screen import Screen, make_folder, score_name
-from codedfl.cli.study_result import show_findings
+from codedfl.cli.study_result import devices_fact, show_findings
 from codedfl.contract.policy import Policy, load_policy
 from codedfl.contract.roster import load_roster
 from codedfl.contract.snapshot import Snapshot
@@ -96,6 +96,10 @@ def rehearse_study(
     refusals = rehearsed.approve(parts, Policy() if policy_file is None else load_policy(policy_file))
     for name, reason in refusals.items():
         screen.remark(f"{name} would refuse: {reason}")
+    for pod in roster.pods:
+        if (absent := pod - set(rehearsed.snapshots)) and pod - absent:
+            named, because = (", ".join(sorted(who)) for who in (pod - absent, absent))
+            screen.remark(f"left out with their pod, because of {because}: {named}")
     if len(rehearsed.snapshots) < study.least_participants:
         raise InvalidInput(
             f"the study must have at least {study.least_participants} devices (least_participants) that take part, got"
@@ -120,7 +124,7 @@ def rehearse_study(
         {
             "command": "study rehearse",
             **findings_json(study, findings),
-            "devices": len(rehearsed.snapshots),
+            "devices": min(map(len, rehearsed.owners.values())),
             "score_name": score_name(study.task),
             "epochs": done.epochs,
             "virtual_seconds": done.seconds,
@@ -131,7 +135,7 @@ def rehearse_study(
         screen,
         study,
         findings,
-        ("devices", f"{len(rehearsed.snapshots)} in {len(roster.pods)} pod{'s' * (len(roster.pods) != 1)}"),
+        devices_fact(roster, rehearsed.owners),
         ("exchanges", f"{done.epochs}" + (f", {seconds_text(done.seconds)} on the fleet {fleet!r}" if fleet else "")),
         *([] if findings.model is None else [("model", str(model_file))]),
         ("results", str(page)),

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from rich.markup import escape
 from rich.text import Text
 
 from codedfl.analyses import ClassScore, Finding, Inference, NumberScore, StudyFindings
-from codedfl.analyses.study_analysis import CLIPPED
+from codedfl.analyses.study_analysis import CLIPPED, regularisation_of
 from codedfl.cli.screen import Screen, score_name, table
-from codedfl.contract.study import Study
+from codedfl.contract.roster import Roster
+from codedfl.contract.study import GCV, Study
 from codedfl.data.labels import ClassLabels
 from codedfl.data.recipe import Recipe
 from codedfl.report.study_files import cautions, merged_words, narrow
@@ -26,6 +29,8 @@ def show_findings(screen: Screen, study: Study, findings: StudyFindings, *more: 
     )
     facts = [("score", f"none: {findings.no_score}")] if findings.model is not None else []
     facts = facts if findings.score is None else score_facts(findings.score)
+    if study.regularisation == GCV and (weight := regularisation_of(findings.model)) is not None:
+        facts.append(("regularisation", f"{weight:.4g}, by generalised cross-validation"))
     screen.facts([("study", f"{study.name}, {study.digest().hex()[:16]}..."), ("rows", rows), *facts, *more])
     if findings.model is not None:
         for line in merged_words(study, findings.merged):
@@ -38,6 +43,13 @@ def show_findings(screen: Screen, study: Study, findings: StudyFindings, *more: 
         show_model(screen, model)
     for line in cautions(study):
         screen.remark(f"warning: {line}")
+
+
+def devices_fact(roster: Roster, owners: Mapping[str, Sequence[str]]) -> tuple[str, str]:
+    """Whose rows are in all totals, of which ``owners`` has the names."""
+    here = set(roster.owners).intersection(*owners.values())
+    pods = sum(pod <= here for pod in roster.pods)
+    return "devices", f"{len(here)} of {len(roster.owners)} in {pods} pod{'s' * (pods != 1)}"
 
 
 def show_model(screen: Screen, model: Finding) -> None:

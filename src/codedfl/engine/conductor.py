@@ -126,6 +126,7 @@ class Conductor:
         self._on_epoch = on_epoch
         self._watch = watch or RunWatch()
         self._clock = clock
+        self._expected = frozenset(roster or ())
         self._directory = Directory(post, roster, clock, patience.call_seconds, server_public, self._tell)
         self._unsaved = False  # something has changed that must be on the disk before anything else leaves
         self._join_until = 0.0
@@ -217,7 +218,8 @@ class Conductor:
         """Wait for the devices and invite them."""
         contacts, wait = self._directory.contacts, self._patience
         until, wanted = self._clock() + wait.join_seconds, wait.devices - len(self._absent)
-        log.info("waiting for %d devices", wanted)
+        named = ": " + ", ".join(sorted(self._expected - self._absent)) if self._expected else ""
+        log.info("waiting for %d devices, at most %g s%s", wanted, wait.join_seconds, named)
         self._watch.wanted = wanted
         while len(contacts.keys() - self._absent) < wanted and self._clock() < until:
             self._directory.look()
