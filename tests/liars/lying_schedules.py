@@ -434,7 +434,7 @@ class LyingRun:
             if letter.kind is Kind.SHARE and decoded(letter.data).sender == withheld:
                 face.tray.pop(place)
                 continue
-            if letter.kind is Kind.ROLE_KEYS and isinstance(face, RoleFace) and rng.random() < 0.3:
+            if letter.kind is Kind.ROLE_KEYS and isinstance(face, RoleFace) and face.agreement and rng.random() < 0.3:
                 self._note("other role keys")
                 face.show_keys([party.name], rng.randrange(face.parameters.colluders + 1))
             if rng.random() < 0.2:
