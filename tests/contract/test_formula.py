@@ -203,9 +203,12 @@ def test_codes_are_gaps_and_complete_cases_leave_them_out():
         "t.csv",
     )
     rows = take_snapshot(study, table, KEY)
-    assert rows.target.tolist() == [3, 5, 7] and rows.left_out == 3  # a gap of crp has its value: it stays
-    assert type(rows).decode(rows.encode()).left_out == 3
-    found = check_table(study, table)
+    # A gap of crp has its value, and one gap of age takes the mean of the rows that are left: both stay.
+    assert rows.target.tolist() == [3, 4, 5, 7] and rows.codes[1, 0] == round((50 + 60 + 30) / 3)
+    assert type(rows).decode(rows.encode()).left_out == rows.left_out == 2
+    strict = replace(study, smallest_cell=1)
+    assert take_snapshot(strict, table, KEY).target.tolist() == [3, 5, 7]
+    found = check_table(strict, table)
     assert (found.rows, found.left_out) == (3, 3)
     with pytest.raises(InvalidInput, match=r"^the target 'days' of t.csv must have no gaps, got 1"):
         take_snapshot(replace(study, complete_cases=False), table.rows(np.array([0, 4])), KEY)
@@ -219,13 +222,13 @@ def test_a_code_must_not_be_a_value():
 
 
 def test_complete_cases_are_judged_by_the_row_rule(tmp_path: Path):
-    """Two studies of which one leaves out a single patient for a gap: their difference would be the patient."""
+    """Two studies of which one leaves out few patients for gaps: their difference would be these."""
     from clinics import ROSTER
 
     rng = np.random.default_rng(1)
     columns = {
         "age": rng.integers(20, 90, 60).tolist(),
-        "bmi": [None, *np.round(rng.normal(26, 4, 59), 1).tolist()],
+        "bmi": [*[None] * 5, *np.round(rng.normal(26, 4, 55), 1).tolist()],
         "days": rng.integers(1, 40, 60).tolist(),
     }
     table, folder = as_raw_table(columns, "t.csv"), DeviceFolder(tmp_path / "clinic-1")
@@ -234,5 +237,5 @@ def test_complete_cases_are_judged_by_the_row_rule(tmp_path: Path):
     second = agreed(replace(STUDY, name="second", columns=(AGE, bmi), complete_cases=True))
     key = identity("clinic-1").public
     approve(first, ROSTER, "clinic-1", key, table, folder, who="Ada", when="today")
-    with pytest.raises(InvalidInput, match=r"^rows with the same history must number none or at least \d+, got 1 on"):
+    with pytest.raises(InvalidInput, match=r"^rows with the same history must number none or at least \d+, got 5 on"):
         approve(second, ROSTER, "clinic-1", key, table, folder, who="Ada", when="today")

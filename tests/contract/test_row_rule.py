@@ -147,8 +147,9 @@ def test_another_range_grid_or_filling(study: Study):
             f"column {other.column.name!r} must be seen as in the studies approved before, got 1 value(s)"
         )
     gap = changed(BASE, "crp", 6, None)
-    filled = seen_as(study, StudyColumn(NumberColumn("crp", 6.0), (0.0, 500.0), 0.1))
-    assert "got 1 value(s)" in judged((study, gap), (filled, gap))[1]
+    filled = (NumberColumn("crp", fill, indicator=False) for fill in (5.0, 6.0))
+    ours, theirs = (seen_as(study, StudyColumn(one, (0.0, 500.0), 0.1)) for one in filled)
+    assert "got 1 value(s)" in judged((ours, gap), (theirs, gap))[1]
 
 
 @BOTH

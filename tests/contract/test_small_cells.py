@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codedfl.contract import ClassTarget, StudyColumn
+from codedfl.contract.check import check_table
 from codedfl.contract.models import TableModel
 from codedfl.contract.row_rule import row_objection
 from codedfl.contract.small_cells import OwnRows, cell_objection, own_rows
@@ -20,6 +21,7 @@ from codedfl.contract.snapshot import take_snapshot
 from codedfl.contract.study import Study
 from codedfl.data.columns import CategoryColumn, DerivedColumn, NumberColumn
 from codedfl.data.derived import Factor
+from codedfl.errors import InvalidInput
 
 SMALLEST = 5
 LEVELS = ("a", "b", "c")
@@ -107,10 +109,52 @@ def test_rare_gaps_lose_their_mark_and_rare_products_are_nothing():
         "sex": ["y"] * 10 + ["x"] * 13 + ["y"] * 17,
     }
     codes = own_rows(study, table(rows), KEY).snapshot.codes
-    assert codes[:4, 0].tolist() == [50] * 4, "as if 5.0 had been measured"
+    assert codes[:4, 0].tolist() == [175] * 4, "the mean of the others, 17.5, on the grid"
     assert codes[:, 3].tolist() == [0] * 40, "three rows have both"
     rows["crp"][4] = None
     assert own_rows(study, table(rows), KEY).snapshot.codes[:5, 0].tolist() == [-1] * 5
+
+
+@pytest.mark.parametrize("by_id", [None, "nr"])
+def test_few_gaps_are_the_same_mean_in_a_description_and_in_the_study_after_it(by_id: str | None):
+    """Neither leaves out the four rows, and a row keeps the mean of its first study for good."""
+    filled, plain = (StudyColumn(NumberColumn("crp", fill), (0.0, 500.0), 0.1) for fill in (0.0, None))
+    first = replace(PLAIN, columns=(filled, WARD), id=by_id, complete_cases=True)
+    second = replace(first, columns=(plain, WARD))
+    crp = [float(i % 37) for i in range(56)]
+    rows = {**patients(list(range(60)), ["a"] * 30 + ["b"] * 30), "crp": [*[None] * 4, *crp]}
+    described = own_rows(first, table(rows), KEY)
+    mean = round(10 * np.mean(crp))
+    assert described.snapshot.codes[:4, 0].tolist() == [mean] * 4
+    real = own_rows(second, table(rows), KEY, [described.tags])
+    assert np.array_equal(real.snapshot.codes, described.snapshot.codes) and real.snapshot.left_out == 0
+    assert np.array_equal(real.tags.told, described.tags.told)
+    assert row_objection(real.tags, [described.tags], second.least_alike) == ""
+    assert cell_objection(second, real.tags, [described.tags]) == ""
+    new = {**patients(list(range(60, 120)), ["a"] * 30 + ["b"] * 30), "crp": [400.0 + i for i in range(60)]}
+    later = own_rows(second, table({name: [*rows[name], *new[name]] for name in rows}), KEY, [described.tags])
+    assert later.snapshot.codes[:4, 0].tolist() == [mean] * 4
+
+
+def test_a_check_names_what_is_told_otherwise():
+    study = replace(PLAIN, columns=(StudyColumn(NumberColumn("crp", 0.0), (0.0, 500.0), 0.1), WARD))
+    rows = {**patients(list(range(40)), ["a"] * 38 + ["c"] * 2), "crp": [*[None] * 4, *map(float, range(36))]}
+    assert check_table(study, table(rows)).few == (
+        "crp: a gap, in 4 row(s), fewer than 5 (smallest_cell), is told as the mean of this table",
+        "ward: 'c', in 2 row(s), fewer than 5 (smallest_cell), is told as another level",
+    )
+    rows["crp"][4] = None
+    assert len(check_table(study, table(rows)).few) == 1
+
+
+def test_a_gap_that_was_marked_is_not_told_with_another_filling():
+    columns = [StudyColumn(NumberColumn("crp", fill), (0.0, 500.0), 0.1) for fill in (0.0, 7.0)]
+    first, second = (replace(BY_ID, columns=(one,)) for one in columns)
+    rows = {**patients(list(range(60)), ["a"] * 60), "crp": [*[None] * 5, *map(float, range(55))]}
+    known = own_rows(first, table(rows), KEY)
+    assert known.snapshot.codes[:5, 0].tolist() == [-1] * 5
+    with pytest.raises(InvalidInput, match=r"^the gaps of column 'crp' must be told as in the studies approved before"):
+        own_rows(second, table(rows), KEY, [known.tags])
 
 
 def test_a_rare_level_counts_as_the_one_that_the_study_names():

@@ -20,13 +20,22 @@ from codedfl.analyses.analysis import NotFound
 from codedfl.analyses.residuals import ResidualsFinding
 from codedfl.analyses.survival import Curve, SurvivalFinding
 from codedfl.analyses.table_one import DescribedLevels, DescribedNumber, TableOneFinding
+from codedfl.contract.snapshot import take_snapshot
 from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn, SubModel
+from codedfl.contract.words import few_words
 from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.data.model import TrainedModel
 from codedfl.data.tables import as_raw_table
 from codedfl.errors import InvalidInput
 from codedfl.report.drawings import Chart
-from codedfl.report.study_files import cautions, coefficients_csv, covariance_csv, result_json, write_results
+from codedfl.report.study_files import (
+    cautions,
+    coefficients_csv,
+    covariance_csv,
+    merged_words,
+    result_json,
+    write_results,
+)
 from codedfl.report.study_page import study_page
 from totals import conducted, dealt
 
@@ -71,6 +80,11 @@ def test_all_that_a_paper_needs(found: tuple[Study, StudyFindings], tmp_path: Pa
     assert max(map(len, summary.splitlines())) <= 79
     assert "Reference levels: ward = =surgery" in summary and "model age alone" in summary
     assert page.name == "result.html"
+    caution = (
+        "what fewer than 5 rows of a device have is told as something else: a level as another level; nobody is told"
+        " how many rows that is, so a level that is rare at every site is lost without a trace"
+    )
+    assert told["cautions"] == [caution] and caution in " ".join(summary.split()) and caution in page.read_text()
     for name in ("total.json", "result.json", "coefficients.csv"):
         assert (tmp_path / name).stat().st_mode & 0o077 == 0
 
@@ -141,6 +155,17 @@ def test_classes_are_drawn_without_small_counts(tmp_path: Path):
     assert "ROC curve are withheld" in text and "Calibration" not in text and "as yes" not in text
 
 
+def test_few_gaps_are_said_only_where_there_are_some():
+    columns = tuple(StudyColumn(NumberColumn(name, 0.0), (0.0, 120.0), 1.0) for name in ("age", "bmi"))
+    study = Study("stays", columns, NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3, held_out=0.0)
+    values = np.arange(90.0) % 41
+    rows = {"age": values, "bmi": np.where(np.arange(90) < 6, np.nan, values[::-1]), "days": np.arange(90) % 53}
+    parts = [as_raw_table({name: one[i : i + 30] for name, one in rows.items()}, "t.csv") for i in (0, 30, 60)]
+    findings = conducted(study, [take_snapshot(study, part, bytes(16)) for part in parts])
+    assert findings.merged == ((0,), (0,))
+    assert merged_words(study, findings) == ["bmi: its gaps are too few to be marked and count as 0"]
+
+
 def test_least_squares_of_a_yes_or_no_is_not_advised(found: tuple[Study, StudyFindings]):
     study, findings = found
     line = (
@@ -148,8 +173,8 @@ def test_least_squares_of_a_yes_or_no_is_not_advised(found: tuple[Study, StudyFi
         ' [[model]] of kind "logistic", or take kind "robust"'
     )
     two = replace(study, target=NumberTarget("days", (0.0, 1.0), 1.0))
-    assert cautions(study) == [] and cautions(two) == [line]
-    assert cautions(replace(two, inference=False, models=())) == []
+    assert cautions(study) == few_words(study) and cautions(two) == [*few_words(two), line]
+    assert cautions(replace(two, inference=False, models=())) == few_words(two)
     assert html.escape(line) in study_page(result_json(two, findings, OWNERS))
 
 

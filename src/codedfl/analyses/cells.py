@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from codedfl.contract.merging import Merged
 from codedfl.contract.study import NO_FEATURES, Study, StudyColumn, factors_of
-from codedfl.data.columns import CategoryColumn
+from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.errors import InvalidInput
 from codedfl.statistics.cells import Cells, cell_sizes
 from codedfl.typing import Integers, JsonObject
@@ -128,6 +128,15 @@ class CellCounts:
         values = {name: count for name, count in zip(names, clipped, strict=True) if count}
         self.clipped = Clipping(self.rows.rows + self.rows.held_out_rows, values)
         self.left_out = total[-1]
+
+    def unmarked(self, study: Study, merged: Merged) -> tuple[str, ...]:
+        """Columns of which devices told gaps, but so few that their mark was dropped."""
+        columns = zip(study.columns, self.columns, merged, strict=False)
+        return tuple(
+            one.column.name
+            for one, cells, gone in columns
+            if gone == (0,) and isinstance(one.column, NumberColumn) and (cells[0].rows or cells[0].held_out_rows)
+        )
 
 
 def merge_rare(study: Study, total: Sequence[int]) -> Merged:

@@ -118,6 +118,7 @@ class StudyFindings:
         asked for.
     merged: rare levels that were merged, and marks of gaps that were dropped.
     clipped: how many values lay beyond the ranges.
+    unmarked: columns with gaps of which the mark was dropped.
 
     Examples
     --------
@@ -134,6 +135,7 @@ class StudyFindings:
     total: list[int]
     merged: Merged
     clipped: Clipping = Clipping()  # noqa: RUF009 - frozen
+    unmarked: tuple[str, ...] = ()
 
     def to_dict(self) -> JsonObject:
         """For JSON, without counts that people are not shown; model and total have files of their own."""
@@ -180,13 +182,14 @@ def conduct(study: Study) -> Generator[Ask, Any, StudyFindings]:
     if study.takes_whole_rows:  # such features have no columns of their own that could pick out people
         merged = ()
     totals = Totals(study, cells, merged, ())
+    seen = (totals.counts.clipped, totals.counts.unmarked(study, merged))
     why = no_score(study, totals.counts) if study.held_out else NO_ROWS
     if study.features == NO_FEATURES:
         described = yield from _models(totals)
-        return StudyFindings(None, None, why, None, "", cells[0], described, [], merged, totals.counts.clipped)
+        return StudyFindings(None, None, why, None, "", cells[0], described, [], merged, *seen)
     if study.features != "linear":
         model, score, why, total = yield from conduct_kernel(study, merged, why)
-        return StudyFindings(model, score, why, None, "", cells[0], (), total, merged, totals.counts.clipped)
+        return StudyFindings(model, score, why, None, "", cells[0], (), total, merged, *seen)
     integers: list[int] = yield Ask("gram", merged)
     totals = replace(totals, gram=integers)
     found = refit(study, integers, merged).unless_clipped(study, totals.counts.clipped)
@@ -198,9 +201,8 @@ def conduct(study: Study) -> Generator[Ask, Any, StudyFindings]:
         totals.asked.append(point)
         score, why = yield from ask_score(totals.final, merged, point)
     models = yield from _models(totals)
-    why_none, clipped = found.no_inference, totals.counts.clipped
-    of_model = (found.model, score, why, found.inference, why_none)
-    return StudyFindings(*of_model, integers[0], models, integers, merged, clipped)
+    of_model = (found.model, score, why, found.inference, found.no_inference)
+    return StudyFindings(*of_model, integers[0], models, integers, merged, *seen)
 
 
 def _models(totals: Totals) -> Generator[Ask, Any, tuple[Finding, ...]]:

@@ -33,7 +33,7 @@ def show_findings(screen: Screen, study: Study, findings: StudyFindings, *more: 
         facts.append(("regularisation", f"{weight:.4g}, by generalised cross-validation"))
     screen.facts([("study", f"{study.name}, {study.digest().hex()[:16]}..."), ("rows", rows), *facts, *more])
     if findings.model is not None:
-        for line in merged_words(study, findings.merged):
+        for line in merged_words(study, findings):
             screen.say(f"  {line}")
         show_tables(screen, findings.score, findings.model.recipe)
     show_inference(screen, findings.inference, findings.no_inference)

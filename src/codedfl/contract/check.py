@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from codedfl.contract.small_cells import cell_objection, own_rows
-from codedfl.contract.snapshot import Snapshot
+from codedfl.contract.snapshot import RowTags, Snapshot, tags_of
 from codedfl.contract.study import ClassTarget, Study, StudyColumn, factors_of
 from codedfl.contract.study_columns import GAP, Grid
-from codedfl.data.columns import NumberColumn, as_texts
+from codedfl.data.columns import CategoryColumn, NumberColumn, as_texts
 from codedfl.data.tables import RawTable
 from codedfl.errors import InvalidInput
 from codedfl.typing import Integers, Rows
 
+_ANY_KEY = bytes(16)
 _MOST_SEEN = 10  # levels that are named
 _OFF_GRID = 1e-6  # in steps
 _DEPENDENT = 1e-9
@@ -57,6 +59,7 @@ class TableCheck:
     left_out: rows with gaps, in a study that takes complete cases only; ``rows`` are the others.
     least_pod: how many owners the device's pod must have, so that its totals have enough rows; 0 if any pod will do.
     design: what the design columns do on the training rows, if the table can be used at all.
+    few: levels and gaps of too few rows to be told, with their rows; for the owner's screen alone.
     """
 
     table: str
@@ -66,6 +69,7 @@ class TableCheck:
     least_pod: int
     objections: tuple[str, ...]
     design: tuple[DesignCheck, ...] = ()
+    few: tuple[str, ...] = ()
 
     @property
     def usable(self) -> bool:
@@ -96,16 +100,34 @@ def check_table(study: Study, table: RawTable) -> TableCheck:
     except InvalidInput as error:
         objections.append(str(error))
     listed = (one for one in study.columns if not factors_of(one))
-    columns = (*(_checked(one, table) for one in listed), _target(study, table))
+    columns = (*(_checked(one, table, study.complete_cases) for one in listed), _target(study, table))
     honest = -(-study.least_pod_rows // max(1, len(table)))  # owners of a pod that have this number of rows each
     least_pod = study.colluders + honest if honest > study.honest else 0
     counts = (table.name, len(table), given - len(table), columns, least_pod)
     if objections or any(one.objection is not None for one in columns):
         return TableCheck(*counts, tuple(objections))
     # Which rows are held out is the device's secret; any key shows how many there would be, about.
-    rows, tags = own_rows(study, table, bytes(16))
+    rows, tags = own_rows(study, table, _ANY_KEY)
     objection = cell_objection(study, tags)
-    return TableCheck(*counts, (objection,) if objection else (), check_design(study, rows))
+    few = tuple(_few(study, rows, tags)) if study.noise is None else ()
+    return TableCheck(*counts, (objection,) if objection else (), check_design(study, rows), few)
+
+
+def _few(study: Study, rows: Snapshot, tags: RowTags) -> Iterator[str]:
+    """What is told as something else, with its rows: for the owner's own screen."""
+    for place, one in enumerate(study.columns):
+        name, used = one.column.name, tags.used[:, place]
+        if factors_of(one):
+            continue
+        category = isinstance(one.column, CategoryColumn)
+        otherwise = (tags.told[:, place] != used) & (rows.codes[:, place] != GAP)
+        codes = np.arange(len(one.column.levels)) if isinstance(one.column, CategoryColumn) else np.array([GAP])
+        told = "is told as another level" if category else "is told as the mean of this table"
+        for code, tag in zip(codes, tags_of(name, codes, one.used, _ANY_KEY), strict=True):
+            count = int(((used == tag) & otherwise).sum())
+            what = repr(one.values(np.array([code]))[0].item()) if category else "a gap"
+            if count:
+                yield f"{name}: {what}, in {count} row(s), fewer than {study.smallest_cell} (smallest_cell), {told}"
 
 
 def _complete(study: Study, table: RawTable) -> RawTable:
@@ -140,7 +162,7 @@ def _design_check(name: str, values: Integers) -> DesignCheck:
     return DesignCheck(name, len(values) - int(counts.max(initial=0)), float(squares.max()) / spread if spread else 0.0)
 
 
-def _checked(one: StudyColumn, table: RawTable) -> ColumnCheck:
+def _checked(one: StudyColumn, table: RawTable, complete: bool) -> ColumnCheck:
     name = one.column.name
     kind = "number" if isinstance(one.column, NumberColumn) else "category"
     try:
@@ -152,6 +174,7 @@ def _checked(one: StudyColumn, table: RawTable) -> ColumnCheck:
     if kind == "category" and not seen:
         seen = ", ".join(sorted(set(as_texts(values).tolist()) - {""})[:_MOST_SEEN])
     if kind == "number":
+        report = replace(report, refused=report.refused and not complete)
         seen, rounded = _numbers(one.grid, values, codes)
     counts = (report.n_clipped, rounded, report.n_missing, report.n_unknown)
     return ColumnCheck(name, kind, *counts, seen, report.objection(table.name))

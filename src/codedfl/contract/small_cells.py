@@ -7,7 +7,8 @@ has none or at least ``smallest_cell`` rows, and a number that most of them have
 as many.
 Any total, any difference of totals and any merging of levels by the server then has sums over that many rows of each
 device. Where it is not so, rare levels count as the column's ``other``, or as the commonest level of their class; rare
-gaps lose their mark, rare products of levels are 0. What cannot be told otherwise (a number, the target) is refused.
+gaps of a number are told as the device's mean, without a mark; rare products of levels are 0. What cannot be told
+otherwise (a number, the target) is refused.
 
 A row keeps for good what it was counted as: told differently in two totals, it would be their difference.
 """
@@ -20,6 +21,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from codedfl.contract.row_rule import stayed
 from codedfl.contract.snapshot import RowTags, Snapshot, Tags, row_tags, tags_of, take_snapshot
@@ -28,8 +30,10 @@ from codedfl.contract.study_columns import GAP
 from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.data.derived import product
 from codedfl.data.tables import RawTable
+from codedfl.errors import InvalidInput
 from codedfl.typing import Integers, Rows
 
+Mask = NDArray[np.bool_]
 _MIXER = np.uint64(0x9E3779B97F4A7C15)
 _NO_SUMS = {"cells", "histogram", "crosstable", "products", "score"}
 _NOT_YET = np.uint64(0)  # stands for the tag of what was never told of a row
@@ -62,11 +66,15 @@ def own_rows(study: Study, table: RawTable, key: bytes, earlier: Sequence[RowTag
     codes, told, seen = rows.codes.copy(), tags.told.copy(), dict[str, Rows]()
     for place, one in enumerate(study.columns):
         name, factors = one.column.name, factors_of(one)
-        if any(factor.level for factor in factors):  # of levels as they are counted
+        if factors:  # of levels and gaps as they are told
             codes[:, place] = one.codes(product(factors, seen), table.name)[0]
         rare = _Rare(one, name, key, study.smallest_cell)
-        codes[:, place] = rare.told(codes[:, place], history, known[name])
-        told[:, place] = tags_of(name, codes[:, place], one.used, key)
+        gap = tags.used[:, place] == tags_of(name, np.array([GAP]), one.used, key)
+        if isinstance(one.column, NumberColumn) and not factors:
+            codes[:, place] = rare.gaps_told(codes[:, place], gap, history, known[name])
+        else:
+            codes[:, place] = rare.told(codes[:, place], history, known[name])
+        told[:, place] = tags_of(name, codes[:, place], one.told, key)
         if name in study.inputs:
             seen[name] = one.values(codes[:, place])
     return OwnRows(replace(rows, codes=codes), replace(tags, told=told))
@@ -116,21 +124,51 @@ class _Rare(NamedTuple):
             codes[chosen] = self._of_class(codes[chosen])
         return codes
 
+    def gaps_told(self, codes: Integers, gap: Mask, history: Integers, known: Tags) -> Integers:
+        """The codes of a number as they are frozen: few gaps are the device's mean, or what they were told as."""
+        column = self.one.column
+        assert isinstance(column, NumberColumn)
+        if not gap.any() or not (column.missing is None or column.indicator):  # what a study fills alike tells no gap
+            return codes
+        codes = np.where(gap, GAP, codes)
+        mean = self.one.mean_code(codes)
+        for tag in np.unique(known[gap & (known != _NOT_YET)]):
+            codes[gap & (known == tag)] = self._code_of(tag, mean)
+        for one in np.unique(history[gap]):
+            new = gap & (history == one) & (known == _NOT_YET)
+            if column.missing is None or new.sum() < self.smallest:
+                codes[new] = mean
+        return codes
+
+    def _code_of(self, tag: np.uint64, mean: int) -> int:
+        """The code that has a tag, which is a gap's or that of an earlier mean: sought from this mean outwards."""
+        marked = [] if self.one.column.missing is None else [GAP]
+        last, reach = self.one.grid.n_steps, 64
+        while True:
+            tried = np.array([*marked, *range(max(0, mean - reach), min(last, mean + reach) + 1)])
+            found = np.flatnonzero(tags_of(self.name, tried, self.one.told, self.key) == tag)
+            if len(found):
+                return int(tried[found[0]])
+            if reach > last:
+                raise InvalidInput(
+                    f"the gaps of column {self.name!r} must be told as in the studies approved before, got a study that"
+                    " cannot: take the same range, step and missing, or ask for a study with noise"
+                )
+            reach *= 8
+
     def _companies(self) -> Integers:
         """The codes that rare ones may count as; none of a column in which nothing can be told otherwise."""
         if isinstance(self.one.column, CategoryColumn):
             return np.arange(len(self.one.column.levels))
         if any(factor.level for factor in factors_of(self.one)):
             return np.array([self.one.base])
-        if self.one.width > 1 and self.one.column.missing is not None:  # with a mark of gaps
-            return self.one.grid.codes(np.array([self.one.column.missing]))[0]
         return np.zeros(0, dtype=np.int64)
 
     def _of_class(self, codes: Integers) -> Integers:
         """Rows with one history, of which nothing was told before."""
         if not isinstance(self.one.column, CategoryColumn):
             (company,) = self._companies()
-            rare = codes != company if factors_of(self.one) else codes == GAP
+            rare = codes != company
             return np.where(rare, company, codes) if 0 < rare.sum() < self.smallest else codes
         levels, other = self.one.column.levels, self.one.column.other
         counts = np.bincount(codes, minlength=len(levels))

@@ -122,6 +122,7 @@ def take_snapshot(study: Study, table: RawTable, key: bytes) -> Snapshot:
         raise InvalidInput(f"{table.name} must have between 1 and {study.max_rows_per_device} rows, got {len(table)}")
     table, held_out = _drawn(study, table, key)
     codes, clipped = study.codes(table)
+    codes = study.filled(codes, table.name)
     target, clipped_targets = study.target_codes(table)
     counts = Clipped(clipped, clipped_targets)
     return Snapshot(study.digest(), codes, target, held_out, counts, left_out)

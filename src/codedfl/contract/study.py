@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from codedfl.contract.models import GCV, StudyModel, SubModel, SurvivalModel
-from codedfl.contract.study_columns import ClassTarget, NumberTarget, StudyColumn, gaps
+from codedfl.contract.study_columns import GAP, ClassTarget, NumberTarget, StudyColumn, gaps
 from codedfl.data.canonical import canonical_digest
-from codedfl.data.columns import Columns, DerivedColumn, without_codes
+from codedfl.data.columns import CategoryColumn, Columns, DerivedColumn, NumberColumn, without_codes
 from codedfl.data.derived import Factor, interval, product
 from codedfl.data.features import (
     FEATURE_MAPS,
@@ -62,15 +62,17 @@ class Study:
     edition: counts the times that the same study is made again on newer rows.
     id: a column that tells rows apart, such as a patient's number. It never leaves the device and is no feature.
     formula: what the author wrote, such as "days ~ age * C(ward)"; for people: what counts is the list of columns.
-    complete_cases: whether rows with a gap in the target, or in a column that says nothing of gaps, are left out.
+    complete_cases: whether rows with a gap in the target, or in a column that says nothing of gaps, are left out; gaps
+        of a number that fewer than ``smallest_cell`` rows of a device have take the device's mean instead.
     site_effects: whether every device has a constant of its own: it subtracts its means from all columns before it
         sums, so that coefficients are those within sites and no site's mean is shown.
     colluders: z, the number of devices that may help the server without learning more than the totals over pods.
     holders: how many devices hold seeds and answer; None is all up to 50, then a dozen per role.
     roster, server_key: SHA-256 of the roster's meaning and the server's public key, both in hex; "" is for rehearsals
         only.
-    smallest_cell: levels, gaps and products of levels that fewer rows of a device have are told as something commoner;
-        a number or a class that picks out fewer rows is refused (``small_cells``).
+    smallest_cell: levels, gaps and products of levels that fewer rows of a device have are told as something commoner
+        (a gap of a number as the device's mean); a number or a class that picks out fewer rows is refused
+        (``small_cells``).
     least_rows: rows that every total over a pod must have; None is ``least_alike``.
     points: how many arguments of its own choice a server may send over all statistics that take any (a score's Theta,
         the coefficients of an iteration); None is what the analyses need.
@@ -449,7 +451,7 @@ class Study:
     def codes(self, table: RawTable) -> tuple[Integers, Integers]:
         """n x n_columns whole numbers of a table, and how many values of each column were clipped.
 
-        A table that cannot be used is refused with the first reason.
+        A table that cannot be used is refused with the first reason. Gaps that ``complete`` leaves stay gaps.
         """
         codes = np.empty((len(table), len(self.columns)), dtype=np.int64)
         clipped = np.zeros(len(self.columns), dtype=np.int64)
@@ -458,6 +460,8 @@ class Study:
             column = one.column
             values = product(column.factors, seen) if isinstance(column, DerivedColumn) else table.column(column.name)
             codes[:, place], report = one.codes(values, table.name)
+            if self.complete_cases and isinstance(column, NumberColumn):
+                report = replace(report, refused=False)  # the few that ``complete`` leaves
             objection = report.objection(table.name)
             if objection is not None:
                 raise InvalidInput(objection)
@@ -466,19 +470,48 @@ class Study:
                 seen[column.name] = one.values(codes[:, place])
         return codes, clipped
 
+    def filled(self, codes: Integers, table: str) -> Integers:
+        """Codes with the device's mean for gaps that a study of complete cases leaves, and what is made of them."""
+        gap = codes == GAP
+        if not any(gap[:, place].any() and one.column.missing is None for place, one in enumerate(self.columns)):
+            return codes
+        codes, seen = codes.copy(), dict[str, Rows]()
+        for place, one in enumerate(self.columns):
+            if factors := factors_of(one):
+                codes[:, place] = one.codes(product(factors, seen), table)[0]
+            elif one.column.missing is None and gap[:, place].any():
+                codes[gap[:, place], place] = one.mean_code(codes[:, place])
+            if one.column.name in self.inputs:
+                seen[one.column.name] = one.values(codes[:, place])
+        return codes
+
     @cached_property
     def inputs(self) -> frozenset[str]:
         """Names of the columns that derived ones are made of."""
         return frozenset(factor.column for one in self.columns for factor in factors_of(one))
 
     def complete(self, table: RawTable) -> RawTable:
-        """The rows that the study takes of a table: all, or those without gaps where it takes complete cases only."""
+        """The rows that the study takes of a table: all, or those without gaps where it takes complete cases only.
+
+        Rows stay that have a gap in a number of which the device has fewer than ``smallest_cell``: they take its mean
+        (``small_cells``), as in a study that fills gaps, so that no two studies differ by so few rows.
+        """
         if not self.complete_cases:
             return table
         gap = gaps(without_codes(table.column(self.target.name, "the target"), self.target.missing_codes))
+        of_numbers = []
         for one in self.columns:
             if one.column.missing is None and not isinstance(one.column, DerivedColumn):
-                gap = gap | gaps(without_codes(table.column(one.column.name), one.column.missing_codes))
+                here = gaps(without_codes(table.column(one.column.name), one.column.missing_codes))
+                if isinstance(one.column, CategoryColumn):
+                    gap = gap | here
+                else:
+                    of_numbers.append(here)
+        kept = ~gap
+        for here in of_numbers:
+            count = int((here & kept).sum())
+            few = count < self.smallest_cell and count < kept.sum() and self.noise is None
+            gap = gap if few else gap | here
         return table.rows(~gap)
 
     def only(self, names: Collection[str]) -> Study:

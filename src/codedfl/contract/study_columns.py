@@ -162,6 +162,18 @@ class StudyColumn:
         codes, clipped = self.grid.codes(numbers[:, 0])
         return codes, replace(report, refused=self.column.missing is None, n_clipped=clipped)
 
+    def mean_code(self, codes: Integers) -> int:
+        """The mean of a number's rows that have it, on the grid; what a gap becomes where no row has it.
+
+        >>> StudyColumn(NumberColumn("age"), (0.0, 110.0), 1.0).mean_code(np.array([60, GAP, 63]))
+        62
+        """
+        present = codes[codes != GAP]
+        if len(present):
+            return round(float(present.mean()))
+        fill = self.grid.zero if self.column.missing is None else float(self.column.missing)
+        return int(self.grid.codes(np.array([fill]))[0][0])
+
     def values(self, codes: Integers) -> Rows:
         """The names of levels, or the real numbers of a number column, whose gaps take ``column.missing``."""
         if isinstance(self.column, CategoryColumn):
@@ -184,8 +196,13 @@ class StudyColumn:
         """What a total sees of each row, as text that another study's column of this name can be compared with."""
         if isinstance(self.column, CategoryColumn):
             return np.array(self.column.levels)[codes]
-        gap = f"gap {self.column.missing} {self.column.indicator}"
+        gap = "gap" if self.column.indicator or self.column.missing is None else f"gap {self.column.missing}"
         return np.where(codes == GAP, gap, _used(self.grid, codes))
+
+    def told(self, codes: Integers) -> Rows:
+        """As ``used``, of rows as they are frozen: with what fills a gap that is still one."""
+        used = self.used(codes)
+        return used if self.range is None else np.where(codes == GAP, f"gap {self.column.missing}", used)
 
     @property
     def limits(self) -> list[int]:

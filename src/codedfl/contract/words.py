@@ -18,7 +18,8 @@ from codedfl.contract.roster import Roster
 from codedfl.contract.small_cells import OwnRows
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import NO_FEATURES, ClassTarget, NumberTarget, Study, StudyColumn
-from codedfl.data.columns import CategoryColumn, DerivedColumn
+from codedfl.contract.study_columns import GAP
+from codedfl.data.columns import CategoryColumn, DerivedColumn, NumberColumn
 from codedfl.privacy.budget import Budget
 
 _MOST_COLUMNS = 40  # that are shown one by one
@@ -67,7 +68,9 @@ def explain(
     """
     sections = [
         Section("What is it for?", (study.purpose or "the file does not say: ask before you approve", *_about(study))),
-        Section("What of a table is used?", (*_used(study), *_held_out(study, own), *_rare(study, own))),
+        Section(
+            "What of a table is used?", (*_used(study), *few_words(study), *_held_out(study, own), *_rare(study, own))
+        ),
         Section("What leaves this machine?", _leaves(study, words or {})),
         Section("How few rows may a number be about?", _fewest(study)),
         Section("Who sees what?", _seen(study, roster)),
@@ -134,13 +137,39 @@ def _rare(study: Study, own: OwnRows | None) -> tuple[str, ...]:
     """What is counted as something else, since few rows of this table have it."""
     if own is None or study.noise is not None:
         return ()
-    counts = (own.tags.told != own.tags.used).sum(axis=0)
+    otherwise = own.tags.told != own.tags.used
+    otherwise[:, :-1] &= own.snapshot.codes != GAP  # what is still a gap is told as one
+    counts = otherwise.sum(axis=0)
     return tuple(
         f"{name}: {count} rows of this table have a level, a gap or a product that fewer than {study.smallest_cell}"
-        " rows like them have, and are told as another level, as no gap or as 0, now and later"
+        " rows like them have, and are told as another level, as the mean of this table or as 0, now and later"
         for name, count in zip(own.tags.columns, counts.tolist(), strict=True)
         if count
     )
+
+
+def few_words(study: Study) -> list[str]:
+    """What every device does with what few of its rows have; nothing where no column has levels or may have gaps.
+
+    >>> from codedfl.data.columns import NumberColumn
+    >>> age = StudyColumn(NumberColumn("age", 0.0), (0.0, 110.0), 1.0)
+    >>> few_words(Study("stay", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 1000, 300, 4))[0].partition(";")[0]
+    'what fewer than 5 rows of a device have is told as something else: a gap of a number as the mean of the device'
+    """
+    listed = [one.column for one in study.columns if not isinstance(one.column, DerivedColumn)]
+    levels = ["a level as another level"] if any(isinstance(one, CategoryColumn) for one in listed) else []
+    gaps = any(
+        isinstance(one, NumberColumn) and (study.complete_cases if one.missing is None else one.indicator)
+        for one in listed
+    )
+    told = ", ".join([*levels, *["a gap of a number as the mean of the device"] * gaps])
+    if not told or study.noise is not None or study.smallest_cell < 2:
+        return []
+    lost = ", so a level that is rare at every site is lost without a trace" if levels else ""
+    return [
+        f"what fewer than {study.smallest_cell} rows of a device have is told as something else: {told}; nobody is told"
+        f" how many rows that is{lost}"
+    ]
 
 
 def _column(one: StudyColumn) -> str:

@@ -14,10 +14,9 @@ from codedfl.analyses import StudyFindings, TableOneFinding
 from codedfl.analyses.driving import TOTAL_FILE, findings_json, total_json
 from codedfl.analyses.inference import WIDTH
 from codedfl.analyses.study_analysis import CLIPPED
-from codedfl.contract.merging import Merged
 from codedfl.contract.study import NumberTarget, Study
-from codedfl.contract.words import explain
-from codedfl.data.columns import CategoryColumn
+from codedfl.contract.words import explain, few_words
+from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.private_files import write_private
 from codedfl.report.study_page import study_page
 from codedfl.statistics import words_of
@@ -74,7 +73,7 @@ def result_json(study: Study, findings: StudyFindings, owners: Mapping[str, Sequ
         "colluders": study.colluders,
         "owners": {name: list(who) for name, who in owners.items()},
         "cautions": cautions(study),
-        "merged_words": merged_words(study, findings.merged),
+        "merged_words": merged_words(study, findings),
         "revealed": {question: said[question] for question in _SHOWN},
     }
 
@@ -92,13 +91,14 @@ def summary_text(study: Study, findings: StudyFindings) -> str:
 
 def cautions(study: Study) -> list[str]:
     """What is to be thought of before the tables are believed."""
+    found = few_words(study)
     asked = study.inference or any(getattr(one, "inference", False) for one in study.models)
     if asked and isinstance(study.target, NumberTarget) and study.target.grid.n_steps == 1:
-        return [
+        found.append(
             f"{study.target.name} has two values, for which classical standard errors of least squares are wrong: give"
             ' it classes and a [[model]] of kind "logistic", or take kind "robust"'
-        ]
-    return []
+        )
+    return found
 
 
 def narrow(lines: Iterable[str]) -> list[str]:
@@ -141,10 +141,10 @@ def tables_of(result: Unchecked) -> Iterator[tuple[str, Unchecked]]:
             yield one["name"], found
 
 
-def merged_words(study: Study, merged: Merged) -> list[str]:
+def merged_words(study: Study, findings: StudyFindings) -> list[str]:
     """What was too rare to be counted by itself, and what a category's levels are compared with then."""
     lines = []
-    for one, gone in zip(study.columns, merged, strict=False):
+    for one, gone in zip(study.columns, findings.merged, strict=False):
         column = one.column
         left, _ = one.merged(gone)
         if gone and isinstance(column, CategoryColumn):
@@ -156,9 +156,9 @@ def merged_words(study: Study, merged: Merged) -> list[str]:
                 and left.column.levels[0] != column.levels[0]
             ):
                 lines.append(f"{column.name}: the reference level is now {left.column.levels[0]}")
-        elif gone == (0,):
-            lines.append(f"{column.name}: its gaps are too few to be marked")
-        elif gone:
+        elif column.name in findings.unmarked and isinstance(column, NumberColumn):
+            lines.append(f"{column.name}: its gaps are too few to be marked and count as {column.missing:g}")
+        elif gone and gone != (0,):
             lines.append(f"{column.name}: left out, since it varies in too few rows, or on too few devices")
     return lines
 
