@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 from experiments.statistics.cases import Case, found
 from experiments.statistics.glm import MADE, breast_cancer, compared, made_up, oracle, penalised
+from experiments.statistics.robust import made_up as robust_case
 
 from codedfl.analyses import GlmFinding
+from codedfl.analyses.robust import InferenceFinding
 from codedfl.contract import parse_study
 from codedfl.contract.draft import draft_from_table_one, draft_of_table, study_text
-from codedfl.contract.models import LogisticModel, PoissonModel
+from codedfl.contract.models import LogisticModel, PoissonModel, RobustModel, StudyModel, TableModel
 from codedfl.contract.study import Study, StudyColumn
 from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.data.model import TrainedModel
@@ -104,13 +106,27 @@ def test_points_are_counted_over_all_models():
     ]
 
 
-def test_a_level_that_nobody_has():
-    case = made_up("logistic")
-    study = case.study(MODEL)
-    ward = StudyColumn(CategoryColumn("ward", ("a", "b", "c", "d")))
+@pytest.mark.parametrize("levels", ["abcd", "dabc"])
+@pytest.mark.parametrize(
+    ("case", "model"),
+    [
+        (made_up("logistic"), MODEL),
+        (made_up("logistic"), TableModel("m", ("ward",))),
+        (robust_case(300), RobustModel("m", ("age", "ward"), "HC3")),
+    ],
+)
+def test_a_level_that_nobody_has_changes_nothing(case: Case, model: StudyModel, levels: str):
+    """Also where it would be the one that the others are compared with."""
+    study = case.study(model)
+    ward = StudyColumn(CategoryColumn("ward", tuple(levels)))
     columns = tuple(ward if one.column.name == "ward" else one for one in study.columns)
-    line = "columns of the model 'm' must vary, got ones that do not: ward = d; leave out levels that nobody has, and"
-    refused(case, replace(study, columns=columns), f"{line} such columns")
+    without, with_it = (found(case, one).models[0] for one in (study, replace(study, columns=columns)))
+    for one in (without, with_it):
+        assert isinstance(one, GlmFinding | InferenceFinding) and one.inference is not None, one.lines()
+    assert with_it.inference.names == without.inference.names
+    assert with_it.inference.coefficients == pytest.approx(without.inference.coefficients, rel=1e-7)
+    assert with_it.inference.covariance == pytest.approx(without.inference.covariance, rel=1e-6)
+    assert with_it.inference.references == without.inference.references
 
 
 def test_columns_that_depend_on_each_other():

@@ -55,7 +55,16 @@ def test_every_screen_of_a_study():
     texts += [
         at_a_terminal("study", "show", "study.toml", "--roster", "roster.toml"),
         at_a_terminal("study", "check", "study.toml", "tables/clinic-a.csv"),
-        at_a_terminal("study", "approve", "study.toml", *member, "--table", "tables/clinic-a.csv", "--who", "Ada"),
+        at_a_terminal(
+            "study",
+            "approve",
+            "study.toml",
+            *member,
+            "--table",
+            "tables/clinic-a.csv",
+            "--who",
+            "Dr. Augusta Ada King, Countess of Lovelace",
+        ),
         at_a_terminal("study", "rehearse", "study.toml", "--tables", "tables", "--roster", "roster.toml", "--out", "r"),
         at_a_terminal("ledger", "clinic-a", "--state", "state"),
         at_a_terminal("privacy", "role-keys"),
@@ -66,6 +75,8 @@ def test_every_screen_of_a_study():
         assert lines and max(map(len, lines)) <= 80, max(lines, key=len)
         assert "…" not in text, [line for line in lines if "…" in line]
     assert "clipped" in texts[3] and "cardiology and vascular surgery" in " ".join(texts[3].split())
+    ledger = " ".join(texts[6].split())
+    assert "rows contributions" in ledger and re.search(r" 20\d\d-\d\d-\d\d \d\d:\d\d ", ledger), texts[6]
     assert "virtual" not in texts[5]  # no time is promised that nobody has
 
 

@@ -11,13 +11,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
+import numpy as np
+
 from codedfl.analyses.cells import CellCounts
 from codedfl.analyses.linear import LinearTotal
 from codedfl.contract.merging import Merged, merged_study
 from codedfl.contract.study import Study, StudyModel
 from codedfl.errors import InvalidInput
 from codedfl.statistics.statistic import NOTHING, Ask
-from codedfl.typing import Floats, JsonObject
+from codedfl.typing import Floats, Integers, JsonObject
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +62,13 @@ class Totals:
         known, left = ({one.column.name for one in study.columns} for study in (self.study, self.final))
         return total.only(set(columns) - (known - left))
 
+    def present(self, columns: Sequence[str]) -> tuple[LinearTotal, Spread]:
+        """The same without levels that nobody has; and what puts its coefficients among those that devices know."""
+        whole = self.linear(columns)
+        part, names = whole.without_empty(), whole.study.design_names
+        place = np.array([0, *(1 + names.index(name) for name in part.study.design_names)])
+        return part, Spread(place, 1 + len(names))
+
     def ask(self, statistic: str, model: StudyModel, point: Floats = NOTHING) -> Ask:
         """An ask for a model; refused where the study's points are used up, or nothing of the model is left."""
         if all(one.name != model.name for one in self.final.models):
@@ -71,6 +80,32 @@ class Totals:
                 )
             self.asked.append(point)
         return Ask(statistic, self.merged, point, model.name)
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """Coefficients of some columns among those of ``width``, where all others are 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from codedfl.analyses.analysis import Spread
+    >>> Spread(np.array([0, 2]), 3)(np.array([5.0, 7.0]))
+    array([5., 0., 7.])
+    """
+
+    place: Integers
+    width: int
+
+    def __call__(self, values: Floats) -> Floats:
+        """A vector, or a matrix, of all."""
+        found = np.zeros((self.width,) * values.ndim)
+        found[np.ix_(*[self.place] * values.ndim)] = values
+        return found
+
+    def only(self, values: Floats) -> Floats:
+        """What is of the columns, of a vector or a matrix of all."""
+        return values[np.ix_(*[self.place] * values.ndim)]
 
 
 class Finding(Protocol):

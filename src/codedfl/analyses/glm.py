@@ -16,7 +16,6 @@ from codedfl.analyses.scoring import ClassScore
 from codedfl.contract.combinations import FEW_CELLS, count_cells
 from codedfl.contract.models import GlmModel, LogisticModel, PoissonModel, StudyModel
 from codedfl.contract.study import NumberTarget, Study
-from codedfl.data.columns import CategoryColumn
 from codedfl.data.labels import MeanLabels
 from codedfl.data.model import TrainedModel
 from codedfl.errors import InvalidInput
@@ -229,13 +228,12 @@ def check_columns(totals: Totals, model: StudyModel) -> None:
     --------
     See ``start``, which begins with it.
     """
-    linear = totals.linear(model.columns)
+    linear, _ = totals.present(model.columns)
     names, variance = linear.study.design_names, linear.moments().variance
     if not variance.all():
         still = [name for name, one in zip(names, variance, strict=True) if not one]
         raise InvalidInput(
-            f"columns of the model {model.name!r} must vary, got ones that do not: {', '.join(still)}; leave out levels"
-            " that nobody has, and such columns"
+            f"columns of the model {model.name!r} must vary, got ones that do not: {', '.join(still)}; leave them out"
         )
     deviation = np.sqrt(variance)
     _refuse_dependent(linear.covariance() / np.outer(deviation, deviation), names, model.name)
@@ -249,7 +247,7 @@ def start(totals: Totals, model: GlmModel) -> Floats:
     See ``glm``, which starts there.
     """
     check_columns(totals, model)
-    linear = totals.linear(model.columns)
+    linear, spread = totals.present(model.columns)
     on_design = linear.on_design(linear.ridge(1e-9))[:, -1]
     target = totals.study.target
     constant, slopes = float(on_design[0]), on_design[1:]
@@ -267,9 +265,8 @@ def start(totals: Totals, model: GlmModel) -> Floats:
     if model.offset:
         offset = next(one for one in totals.final.columns if one.column.name == model.offset)
         level -= sum(offset.grid.range) / 2
-    return _within(
-        totals.final, model, np.append(level, np.zeros(len(slopes))), np.append(level - middle @ slopes, slopes)
-    )
+    old, new = np.append(level, np.zeros(len(slopes))), np.append(level - middle @ slopes, slopes)
+    return _within(totals.final, model, spread(old), spread(new))
 
 
 def _iterate(
@@ -277,6 +274,7 @@ def _iterate(
 ) -> Generator[Ask, Any, tuple[Floats, Floats, NewtonSums, int]]:
     """Newton with a penalty; a step that makes the likelihood worse is halved, one beyond the bound is cut."""
     penalty: Floats | None = None
+    _, spread = totals.present(model.columns)
     best, step, at_bound, most = -math.inf, np.zeros_like(beta), 0, totals.study.most_points
     for count in range(1, most + 1):
         if len(totals.asked) >= most:
@@ -291,9 +289,9 @@ def _iterate(
             beta = beta - step
             continue
         gradient, information = sums.gradient - penalty * beta, sums.information + np.diag(penalty)
-        covariance = information_inverse(information, model)
+        covariance = spread(information_inverse(spread.only(information), model))
         ahead = covariance @ gradient
-        if np.abs(ahead / np.sqrt(np.diag(covariance))).max() < _CLOSE:
+        if np.abs(spread.only(ahead) / np.sqrt(spread.only(np.diag(covariance)))).max() < _CLOSE:
             return beta + ahead, covariance, sums, count
         following = _within(totals.final, model, beta, beta + ahead)
         at_bound = at_bound + 1 if (following != beta + ahead).any() else 0
@@ -428,15 +426,18 @@ def in_units(
     # The last step is so short that the likelihood is a parabola on it.
     likelihood = sums.likelihood + float(sums.gradient @ covariance @ sums.gradient) / 2
     kind = PoissonModel.kind if isinstance(study.target, NumberTarget) else LogisticModel.kind
-    fit = GlmFit(study.target.name, kind, rows, len(beta), iterations, likelihood, 2 * (sums.best - likelihood))
+    part, spread = totals.present(model.columns)
+    fit = GlmFit(study.target.name, kind, rows, len(spread.place), iterations, likelihood, 2 * (sums.best - likelihood))
     coefficients, inference = change @ beta, None
     if not penalised:
-        references = [
-            (one.column.name, one.column.levels[0]) for one in columns if isinstance(one.column, CategoryColumn)
-        ]
-        spreads = totals.linear(model.columns).spreads
         inference = Inference(
-            names, coefficients, change @ covariance @ change.T, math.inf, fit, tuple(references), spreads=spreads
+            (CONSTANT, *part.study.design_names),
+            spread.only(coefficients),
+            spread.only(change @ covariance @ change.T),
+            math.inf,
+            fit,
+            part.references,
+            spreads=part.spreads,
         )
     predicting = _predicting(totals, model, dict(zip(names, coefficients.tolist(), strict=True)))
     return GlmFinding(model.name, names, coefficients, fit, inference, predicting)

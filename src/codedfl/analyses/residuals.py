@@ -73,11 +73,11 @@ def residuals(totals: Totals, model: ResidualsModel) -> Generator[Ask, Any, Find
     """
     if clipped := totals.counts.clipped.objection(totals.study, model.columns):
         raise InvalidInput(clipped)
-    linear = totals.linear(model.columns)
+    linear, spread = totals.present(model.columns)
     plain = linear.ols()
     assert isinstance(plain.fit, LeastSquaresFit)
     deviation, (_, scale) = plain.fit.residual_deviation, units(linear)
-    point = np.append(scaled_coefficients(linear, plain.coefficients), deviation / scale)
+    point = np.append(spread(scaled_coefficients(linear, plain.coefficients)), deviation / scale)
     counts = np.array((yield totals.ask("residuals", model, point)))
     kept = joined(counts[None, :], totals.study.smallest_cell)
     if not kept.any():

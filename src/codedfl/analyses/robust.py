@@ -84,22 +84,22 @@ def robust(totals: Totals, model: RobustModel) -> Generator[Ask, Any, Finding]:
     """
     if clipped := totals.counts.clipped.objection(totals.study, model.columns):
         raise InvalidInput(clipped)
-    linear = totals.linear(model.columns)
+    linear, spread = totals.present(model.columns)
     plain = linear.ols()
     assert isinstance(plain.fit, LeastSquaresFit)
     change, scale = units(linear)
     back = np.linalg.inv(change)
     inverse = back @ (plain.covariance / plain.fit.residual_deviation**2) @ back.T
-    point = scaled_coefficients(linear, plain.coefficients)
+    point = spread(scaled_coefficients(linear, plain.coefficients))
     if model.errors in ("HC2", "HC3"):
-        point = np.append(point, inverse[np.triu_indices(len(inverse))])
+        point = np.append(point, spread(inverse)[np.triu_indices(spread.width)])
     numbers: list[int] = yield totals.ask("robust", model, point)
     final = next(one for one in totals.final.models if one.name == model.name)
     bits = Robust(totals.final, point, final).bits
     count, *triangle = (one / 2**bits for one in numbers)
-    middle = np.zeros_like(inverse)
+    middle = np.zeros((spread.width, spread.width))
     middle[np.triu_indices(len(middle))] = triangle
-    middle += np.triu(middle, 1).T
+    middle = spread.only(middle + np.triu(middle, 1).T)
     rows, width = linear.rows, len(inverse)
     if model.cluster and count < 2 * width:
         raise InvalidInput(

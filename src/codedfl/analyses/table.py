@@ -47,7 +47,9 @@ def fit_table(totals: Totals, model: TableModel) -> Generator[Ask, Any, Finding]
     X = scaled_design(totals.final, final, cell_codes(totals.final, final, there))
     at_zero, best = (one / 2**BITS for one in numbers[-2:])
     counts = isinstance(totals.study.target, NumberTarget)
-    beta, covariance, found = _fitted(model, X, rows[there], sums[there], counts)
+    _, spread = totals.present(model.columns)
+    fitted, of_fitted, found = _fitted(model, X[:, spread.place], rows[there], sums[there], counts)
+    beta, covariance = spread(fitted), spread(of_fitted)
     # ``at_zero`` has every row's log-likelihood where the predictor is 0: of counts it is -1 less the constant.
     constant = at_zero + (rows.sum() if counts else rows.sum() * math.log(2.0))
     whole = NewtonSums(rows.sum(), found + constant, best, np.zeros(len(beta)), np.zeros((0, 0)))

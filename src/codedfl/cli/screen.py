@@ -63,8 +63,9 @@ class Screen:
         self.results.print(text, markup=False)
 
     def item(self, text: str) -> None:
-        """One of several answers: wrapped between words on a terminal, one line where lines are searched."""
-        wide = self.results.width if self.results.is_terminal else len(text) + 5
+        """One of several answers: wrapped between words where there is a width, one line where lines are searched."""
+        narrow = self.results.is_terminal or "COLUMNS" in os.environ
+        wide = self.results.width if narrow else len(text) + 5
         for line in wrap(text, wide, initial_indent="  - ", subsequent_indent="    ", break_on_hyphens=False):
             self.say(line)
 
