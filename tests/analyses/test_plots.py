@@ -56,9 +56,30 @@ def test_a_logistic_model_is_judged_on_held_out_rows():
     assert few.lines()[-1] == "no calibration: points must be more than 3 for it"
 
 
+@pytest.mark.parametrize(
+    "counts",
+    [
+        [90, 3, 13, 94, *[90, 0, 0, 0, 0, 0, 0, 0, 0, 3], *[13, 0, 0, 0, 0, 0, 0, 0, 0, 94]],
+        [90, 6, 13, 94, *[88, 0, 0, 0, 0, 2, 0, 0, 0, 6], *[13, 0, 0, 0, 0, 0, 0, 0, 0, 94]],
+    ],
+    ids=["few false positives", "few at just a half"],
+)
+def test_what_would_give_back_a_small_count_is_withheld(counts: list[int]):
+    """Class totals are known, so that of two classes any one cell, and any rate at a half, is the matrix."""
+    score = ClassScore.of(counts, 2, smallest_cell=5)
+    line = (
+        "confusion matrix, calibration and ROC curve are withheld: a count by class is below 5 (smallest_cell), and"
+        " others would give it back; hold out more rows"
+    )
+    found = score.to_dict()
+    assert (found["confusion"], found["calibration"], found["roc"], found["withheld"]) == (None, None, [], line)
+
+
 def test_a_roc_curve_hides_small_counts():
-    first, second = [40, 30, 3, 9, 8, 0, 0, 0, 2, 0], [0, 0, 6, 6, 1, 9, 30, 8, 20, 27]
-    score = ClassScore.of([80, 12, 10, 97, *first, *second], 2, smallest_cell=5)
+    first, second = [40, 30, 3, 9, 8, 4, 0, 0, 2, 0], [0, 0, 6, 6, 1, 9, 30, 8, 20, 27]
+    score = ClassScore.of([90, 6, 13, 94, *first, *second], 2, smallest_cell=5)
     rates = np.array(score.roc())
+    counts = [count for one in score.calibration or () for count in (one.second, one.rows - one.second)]
+    assert not {1, 2, 3, 4} & set(counts) and 0.5 in [one.high for one in score.calibration or ()]
     steps = np.diff(rates, axis=0) * [sum(first), sum(second)]
-    assert len(rates) > 4 and all(abs(step) < 1e-9 or step > 4.999 for step in steps.ravel())
+    assert len(rates) > 3 and all(abs(step) < 1e-9 or step > 4.999 for step in steps.ravel())

@@ -124,7 +124,10 @@ def test_classes_are_shown_with_what_they_were_taken_for(run: Run, clinics: Path
     for path in clinics.iterdir():
         path.write_text(path.read_text().replace(";m;", ";[m];"))
     run("study", "new", clinics / "clinic-0.csv", "--target", "sex", "--out", "classes.toml")
-    outcome = Path("outcome.json")
+    few = run("study", "rehearse", "classes.toml", "--tables", clinics).stdout
+    assert "confusion matrix, calibration and ROC curve are withheld" in few and "true class" not in few
+    file, outcome = Path("classes.toml"), Path("outcome.json")
+    file.write_text(file.read_text().replace("smallest_cell = 5", "smallest_cell = 1"))
     shown = run("study", "rehearse", "classes.toml", "--tables", clinics, "--json", outcome).stdout
     told = json.loads(outcome.read_text())
     lines = [line.split() for line in shown.splitlines()]

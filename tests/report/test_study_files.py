@@ -148,8 +148,11 @@ def test_classes_are_drawn_without_small_counts(tmp_path: Path):
         and "<h2>Score on held-out rows</h2>" in text
     )
     assert isinstance(findings.score, ClassScore)
-    counts = [cell for row in findings.score.shown_confusion() for cell in row]
-    assert all(f"<td>{cell.replace('<', '&lt;')}</td>" in text for cell in counts)
+    counts = [cell for row in findings.score.shown_confusion() or () for cell in row]
+    assert counts and all(f"<td>{cell}</td>" in text for cell in counts)
+    few = replace(findings, score=ClassScore.of([40, 3, 0, 57, *[4] * 20], 2, smallest_cell=5))
+    text = write_results(tmp_path, study, few, OWNERS).read_text()
+    assert "ROC curve are withheld" in text and "Calibration" not in text and "as yes" not in text
 
 
 def test_few_gaps_are_said_only_where_there_are_some():

@@ -159,7 +159,8 @@ class GlmFinding:
             f"  chance {chance}: {rows} rows, {share} of them"
             for chance, rows, share in self.score.shown_calibration() or ()
         ]
-        return [f"accuracy {self.score.accuracy:.4f} on {self.score.rows} rows{area}", *bands]
+        why = [self.score.withheld] if self.score.withheld else []
+        return [f"accuracy {self.score.accuracy:.4f} on {self.score.rows} rows{area}", *bands, *why]
 
 
 @register_analysis(LogisticModel.kind)

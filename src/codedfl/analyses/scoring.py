@@ -37,22 +37,24 @@ class Band(NamedTuple):
 class ClassScore:
     """The score of a classification.
 
-    confusion: rows are the true classes, columns the predicted ones.
+    confusion: rows are the true classes, columns the predicted ones; people see ``shown_confusion``.
     auc: area under the ROC curve, for two classes, else None; scores in the same tenth count as ties.
-    calibration: for two classes, how often the score of the second one is right, in tenths of the score; tenths with
-        fewer rows than the smallest cell are joined with the next. None for more classes.
-    smallest_cell: people are not shown smaller counts: ``shown_confusion``, ``shown_calibration`` and ``to_dict`` hide
-        them.
+    calibration: for two classes, how often the score of the second one is right, in tenths of the score, which are
+        joined until each class has no row or at least ``smallest_cell`` of them. None for more classes.
+    withheld: why neither the confusion matrix nor calibration nor ROC curve may be shown: where one count of the matrix
+        is small, the others and any rates by class would give it back. Empty where they may.
 
     Examples
     --------
     >>> from codedfl.analyses import ClassScore
-    >>> first, second = [30, 10, 0, 0, 0, 0, 0, 0, 3, 0], [0, 0, 0, 0, 0, 0, 0, 0, 30, 27]
-    >>> found = ClassScore.of([40, 3, 0, 57, *first, *second], 2, smallest_cell=5)
+    >>> first, second = [30, 8, 0, 0, 2, 0, 0, 2, 3, 0], [0, 0, 0, 0, 0, 0, 0, 0, 28, 27]
+    >>> found = ClassScore.of([40, 5, 0, 55, *first, *second], 2, smallest_cell=5)
     >>> found.accuracy, found.shown_confusion()
-    (0.97, [['40', '<5'], ['0', '57']])
-    >>> found.shown_calibration()
-    [('0.0 to 0.1', '30', '0 %'), ('0.1 to 0.2', '10', '0 %'), ('0.2 to 0.9', '33', '-'), ('0.9 to 1.0', '27', '100 %')]
+    (0.95, [['40', '5'], ['0', '55']])
+    >>> found.shown_calibration()[1:]
+    [('0.1 to 0.5', '10', '0 %'), ('0.5 to 0.9', '33', '85 %'), ('0.9 to 1.0', '27', '100 %')]
+    >>> ClassScore.of([40, 5, 0, 55, *first, *second], 2, smallest_cell=6).to_dict()["confusion"] is None
+    True
     """
 
     rows: int
@@ -60,7 +62,7 @@ class ClassScore:
     confusion: Integers
     auc: float | None
     calibration: tuple[Band, ...] | None
-    smallest_cell: int = 1
+    withheld: str = ""
 
     name: ClassVar[str] = "accuracy"
 
@@ -74,52 +76,51 @@ class ClassScore:
         confusion = numbers[: n_classes**2].reshape(n_classes, n_classes)
         rows = int(confusion.sum())
         accuracy = float(np.trace(confusion) / rows) if rows else 0.0
+        bins = numbers[n_classes**2 :].reshape(2, -1)
+        # The matrix divides the score at a half, and so must bands, or what is between both could be few. Scores of
+        # just a half are in the lower class and in the upper bin: these too must be none or enough.
+        halves = bins.reshape(2, 2, -1).sum(axis=2) if n_classes == 2 else confusion
+        told = np.stack((confusion, halves, np.abs(confusion - halves)))
+        few = ((told > 0) & (told < smallest_cell)).any()
+        withheld = _WITHHELD.format(smallest_cell) if few else ""
         if n_classes != 2:
-            return cls(rows, accuracy, confusion, None, None, smallest_cell)
-        first, second = numbers[4 : 4 + BINS], numbers[4 + BINS :]
-        bands = tuple(_bands((first + second).tolist(), second.tolist(), smallest_cell))
-        return cls(rows, accuracy, confusion, _area(first, second), bands, smallest_cell)
+            return cls(rows, accuracy, confusion, None, None, withheld)
+        bands = None if few else tuple(_bands(bins, smallest_cell))
+        return cls(rows, accuracy, confusion, _area(*bins), bands, withheld)
 
     @property
     def value(self) -> float:
         """The one number to compare models by."""
         return self.accuracy
 
-    def shown_confusion(self) -> list[list[str]]:
-        """The confusion matrix for people, without counts below the smallest cell."""
-        return [[self._shown(count) for count in row] for row in self.confusion.tolist()]
+    def shown_confusion(self) -> list[list[str]] | None:
+        """The confusion matrix for people; None where it is withheld."""
+        return None if self.withheld else [[str(count) for count in row] for row in self.confusion.tolist()]
 
     def shown_calibration(self) -> list[tuple[str, str, str]] | None:
-        """Each band, its rows, and the share of the second class in per cent where both classes may be counted."""
+        """Each band, its rows, and the share of the second class in per cent where it has any."""
         if self.calibration is None:
             return None
+        shares = [f"{100 * one.second / one.rows:.0f} %" if one.rows else "-" for one in self.calibration]
         return [
-            (f"{one.low:.1f} to {one.high:.1f}", self._shown(one.rows), self._shown_share(one))
-            for one in self.calibration
+            (f"{one.low:.1f} to {one.high:.1f}", str(one.rows), share)
+            for one, share in zip(self.calibration, shares, strict=True)
         ]
 
     def roc(self) -> list[tuple[float, float]]:
-        """False and true positive rates, at ends of bands between which each class has no row or enough of them."""
+        """False and true positive rates at the ends of bands."""
         bands = self.calibration or ()
         counts = np.array([(one.rows - one.second, one.second) for one in reversed(bands)]).reshape(-1, 2).T
         if not counts.sum(axis=1).all():
             return []
-        kept = np.flatnonzero(joined(counts, self.smallest_cell))
-        rates = np.cumsum(counts, axis=1)[:, kept] / counts.sum(axis=1, keepdims=True)
-        return [(0.0, 0.0), *map(tuple, rates.T.tolist()), (1.0, 1.0)]
+        rates = np.cumsum(counts, axis=1) / counts.sum(axis=1, keepdims=True)
+        return [(0.0, 0.0), *map(tuple, rates.T.tolist())]
 
     def to_dict(self) -> JsonObject:
         """For JSON; what is not shown to people is not in it."""
         known: JsonObject = {"rows": self.rows, "accuracy": self.accuracy, "auc": self.auc}
         shown = {"confusion": self.shown_confusion(), "calibration": self.shown_calibration()}
-        return {**known, **shown, "roc": self.roc()}
-
-    def _shown(self, count: int) -> str:
-        return f"<{self.smallest_cell}" if 0 < count < self.smallest_cell else str(count)
-
-    def _shown_share(self, band: Band) -> str:
-        hidden = any(0 < count < self.smallest_cell for count in (band.second, band.rows - band.second))
-        return "-" if hidden or not band.rows else f"{100 * band.second / band.rows:.0f} %"
+        return {**known, **shown, "roc": self.roc(), "withheld": self.withheld}
 
 
 @dataclass(frozen=True)
@@ -185,14 +186,20 @@ def ask_score(study: Study, merged: Merged, point: Floats) -> Generator[Ask, Any
 _NO_ROWS = "no rows were held out"
 
 
-def _bands(rows: list[int], second: list[int], smallest: int) -> Iterator[Band]:
-    """Bins of equal width, joined from the low end until each band has enough rows; what is left joins the last."""
-    begin = 0
-    for end in range(1, BINS + 1):
-        enough = sum(rows[begin:end]) >= smallest and sum(rows[end:]) >= smallest
-        if enough or end == BINS:
-            yield Band(begin / BINS, end / BINS, sum(rows[begin:end]), sum(second[begin:end]))
-            begin = end
+_WITHHELD = (
+    "confusion matrix, calibration and ROC curve are withheld: a count by class is below {} (smallest_cell), and others"
+    " would give it back; hold out more rows"
+)
+
+
+def _bands(bins: Integers, smallest: int) -> Iterator[Band]:
+    """Bins by class, joined in each half until each class has no row or enough; what is left joins the last."""
+    begin, half = 0, BINS // 2
+    kept = np.array([*joined(bins[:, :half], smallest), True, *joined(bins[:, half:], smallest), True])
+    for end in np.flatnonzero(kept) + 1:
+        first, second = bins[:, begin:end].sum(axis=1).tolist()
+        yield Band(begin / BINS, int(end) / BINS, first + second, second)
+        begin = int(end)
 
 
 def _area(first: Integers, second: Integers) -> float | None:

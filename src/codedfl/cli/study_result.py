@@ -78,9 +78,12 @@ def show_tables(screen: Screen, found: ClassScore | NumberScore | None, recipe: 
         return
     assert isinstance(recipe.labels, ClassLabels)
     classes = [str(one) for one in recipe.labels.classes]
-    if len(classes) <= _MOST_CLASSES:
+    if found.withheld:
+        screen.sentence(found.withheld)
+    confusion = found.shown_confusion()
+    if confusion is not None and len(classes) <= _MOST_CLASSES:
         taken = table("true class", *(f"as {escape(one)}" for one in classes))
-        for name, counts in zip(classes, found.shown_confusion(), strict=True):
+        for name, counts in zip(classes, confusion, strict=True):
             taken.add_row(Text(name), *counts)
         screen.say()
         screen.show(taken)

@@ -192,8 +192,10 @@ def _score(model: Unchecked, classes: Sequence[object]) -> str:
     score = model.get("score") or {}
     if "confusion" not in score:
         return ""
-    body = [_row((name, *counts)) for name, counts in zip(classes, score["confusion"], strict=True)]
     title = ": ".join(filter(None, (model["name"], "Score on held-out rows")))
+    if score["withheld"]:
+        return f"<h2>{escape(title)}</h2>\n<p>{escape(score['withheld'])}</p>"
+    body = [_row((name, *counts)) for name, counts in zip(classes, score["confusion"], strict=True)]
     parts = [f"<h2>{escape(title)}</h2>", _table(("true class", *(f"as {one}" for one in classes)), body)]
     if score.get("calibration"):
         bands = [(*map(float, band.split(" to ")), share) for band, _, share in score["calibration"]]
