@@ -96,7 +96,8 @@ lock: $(VENV)/.installed
 federation-restart: $(VENV)/.installed
 	$(BIN)/python -m experiments.federation --comes-back
 
-# What kept a hospital away when ten were tried: absence, words, screens, pages, certificates, disks, clocks, packets.
+# What kept a hospital away when ten were tried: few patients, ranges, gaps, absence, words, screens, pages, certificates,
+# disks, clocks, packets.
 hospital-trial: $(VENV)/.installed
 	$(BIN)/python -m pytest -n 2 -m hospitals tests
 

@@ -19,6 +19,8 @@ from codedfl.data.tables import as_raw_table
 from totals import conducted, dealt
 from wording import exactly
 
+pytestmark = pytest.mark.hospitals
+
 MOST = 1e-2  # standard errors
 
 

@@ -28,6 +28,8 @@ from codedfl.statistics.histogram import anchor_code, bin_starts
 from totals import conducted, dealt, total_of
 from wording import exactly
 
+pytestmark = pytest.mark.hospitals
+
 
 def stays(seed: int = 0, n: int = 240, oldest: int = 70) -> RawTable:
     rng = np.random.default_rng(seed)

@@ -13,6 +13,8 @@ from command_runner import Run
 from codedfl.contract import NumberTarget, load_roster, load_study
 from codedfl.contract.device_folder import DeviceFolder
 
+pytestmark = pytest.mark.hospitals
+
 
 @pytest.fixture
 def clinics(run: Run) -> Path:

@@ -23,6 +23,8 @@ from codedfl.data.columns import CategoryColumn, DerivedColumn, NumberColumn
 from codedfl.data.derived import Factor
 from codedfl.errors import InvalidInput
 
+pytestmark = pytest.mark.hospitals
+
 SMALLEST = 5
 LEVELS = ("a", "b", "c")
 WARD = StudyColumn(CategoryColumn("ward", LEVELS))

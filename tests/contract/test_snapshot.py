@@ -42,6 +42,7 @@ def test_few_rows_hold_out_none():
     assert not take_snapshot(HOLDING, table(patients(9)), KEY).held_out.any()
 
 
+@pytest.mark.hospitals
 def test_no_column_decides_which_rows_train():
     """A wider study trained on the rows that a narrower one held out: they were too few for its Gram matrix."""
     rows = table(patients(60))

@@ -39,6 +39,8 @@ from codedfl.report.study_files import (
 from codedfl.report.study_page import study_page
 from totals import conducted, dealt
 
+pytestmark = pytest.mark.hospitals
+
 OWNERS = {"cells": ["a", "b", "c"], "gram": ["a", "b"]}
 
 
