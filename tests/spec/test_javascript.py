@@ -1,4 +1,4 @@
-"""The device in JavaScript (examples/javascript), written from docs/protocol.md: it passes the vectors, and a fleet."""
+"""The device in JavaScript (examples/javascript): it passes the vectors, and completes a fleet."""
 
 from __future__ import annotations
 
