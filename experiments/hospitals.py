@@ -223,7 +223,7 @@ def rehearsed(table: Partitioned, folder: Path, seed: int = 0) -> Outcome:
     numbers = (seconds, busy_seconds, upload_bytes, sent_bytes)
     found = Outcome(ready, done, inference, refusals, math.nan, math.nan, *numbers)
     X, y = (np.concatenate(parts) for parts in zip(*found.training_rows(), strict=True))
-    X = sm.add_constant(X, has_constant="add")
+    X = sm.add_constant(X[:, np.ptp(X, axis=0) > 0], has_constant="add")  # a level that nobody has, has no coefficient
     pooled_fit = sm.OLS(y, X).fit() if linear else sm.GLM(y, X, family=FAMILIES[table.kind]()).fit(tol=1e-12)
     return replace(
         found,
