@@ -122,9 +122,12 @@ class RoleDeviceSharing(DeviceSharing):
             self._start_sums()
 
     def _on_role_keys(self, message: Message) -> None:
-        """Upload, once: to keys that enough holders of each role, in this agreement, have signed."""
+        """Upload, once: to keys that enough holders of each role, in this agreement, have signed.
+
+        A holder whose sums are over a certified list comes too late to be on it, and sends nothing.
+        """
         agreed = self._session.agreed
-        if self._own.used or self._own.helper:
+        if self._own.used or self._own.helper or self.ready:
             return
         keys = decode_keys(message.body, agreed)
         for role, key in enumerate(keys):
