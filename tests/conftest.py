@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from codedfl.errors import DataUnavailable
+from codedfl_lab.datasets import fetch_dataset
 
 # No deadline: the first call of a kernel may compile it. The same examples in every run: a red suite stays red until
 # it is mended, and nothing is green by luck.
@@ -24,6 +28,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("no_cover")
     # The longest first, so that nobody waits for it at the end; the order of the others stays.
     items.sort(key=lambda item: item.get_closest_marker("deployment") is None)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Tests marked ``mnist`` want the files of both data sets, which not every machine has."""
+    if item.get_closest_marker("mnist") is not None:
+        try:
+            for name in ("mnist", "fashion-mnist"):
+                fetch_dataset(name, use_network=bool(os.environ.get("CODEDFL_FETCH")))
+        except DataUnavailable as unavailable:
+            pytest.skip(f"{str(unavailable).splitlines()[0]}: set CODEDFL_DATA, or CODEDFL_FETCH=1 to fetch them")
 
 
 @pytest.fixture

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 from pathlib import Path
 
 import pytest
 
-from codedfl.errors import DataUnavailable, InvalidInput
+from codedfl.errors import InvalidInput
 from codedfl_lab.comparing.paper import EXPERIMENTS, Experiment
 from codedfl_lab.comparing.results import Results, SchemeResult
-from codedfl_lab.datasets import fetch_dataset
 from codedfl_lab.report.files import write_report
 from codedfl_lab.reproduce.reproduce import reproduce
 from codedfl_lab.reproduce.scope import Scope
@@ -122,10 +120,6 @@ def test_unknown_experiments_are_refused(tmp_path):
 @pytest.mark.xdist_group("mnist")
 def test_small_mnist(tmp_path, monkeypatch):
     """500 features and every sixth image: the speed-up is in the paper's region already."""
-    try:
-        fetch_dataset("mnist", use_network=bool(os.environ.get("CODEDFL_FETCH")))
-    except DataUnavailable:
-        pytest.skip("MNIST is not on this machine: set CODEDFL_DATA, or CODEDFL_FETCH=1 to fetch it")
     small = Experiment("mnist", "MNIST, small", (0.80, 0.90), 23, 6.6, max_epochs=300)
     monkeypatch.setitem(EXPERIMENTS, "mnist", small)
     results = reproduce("mnist", Scope(seeds=[0], draws=20, n_features=500, rows=10_000))

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codedfl.errors import DataUnavailable
-from codedfl_lab.datasets import fetch_dataset, load
+from codedfl_lab.datasets import load
 from codedfl_lab.datasets.idx import read_idx
 
 
@@ -49,10 +48,6 @@ def test_a_damaged_file_is_refused(tmp_path: Path, content: bytes, message: str)
 @pytest.mark.mnist
 @pytest.mark.parametrize("name", ["mnist", "fashion-mnist"])
 def test_the_real_files(name: str) -> None:
-    try:
-        fetch_dataset(name, use_network=False)
-    except DataUnavailable as unavailable:
-        pytest.skip(str(unavailable).splitlines()[0])
     data = load(name, use_network=False)
     assert repr(data) == f"<Dataset {name}: 60000 + 10000 rows, 784 columns, 10 classes>"
     assert data.X_train.dtype == np.float32
