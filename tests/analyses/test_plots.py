@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Callable
+from itertools import combinations
+
 import numpy as np
 import pytest
 from experiments.statistics import robust
@@ -68,11 +72,40 @@ def test_what_would_give_back_a_small_count_is_withheld(counts: list[int]):
     """Class totals are known, so that of two classes any one cell, and any rate at a half, is the matrix."""
     score = ClassScore.of(counts, 2, smallest_cell=5)
     line = (
-        "confusion matrix, calibration and ROC curve are withheld: a count by class is below 5 (smallest_cell), and"
-        " others would give it back; hold out more rows"
+        "confusion matrix, calibration and ROC curve are withheld, and accuracy counts errors in steps of 5: a count by"
+        " class is below 5 (smallest_cell), and others would give it back; hold out more rows"
     )
     found = score.to_dict()
     assert (found["confusion"], found["calibration"], found["roc"], found["withheld"]) == (None, None, [], line)
+    assert found["auc"] is None and score.value == found["accuracy"] == 1 - 20 / score.rows
+    assert score.shown_accuracy() in ("at least 90.0 %", "at least 90.1 %")
+
+
+def told_small_counts(rows: int, smallest: int, told: Callable[[ClassScore], object]) -> int:
+    """How many of all that can be told of two classes fix a count below ``smallest``, over all tables of ``rows`` rows.
+
+    Scores are at 0, just below a half, at a half and at 1. A class has no row or enough, as devices see to.
+    """
+    tables = defaultdict(list)
+    for bars in combinations(range(rows + 7), 7):
+        places = np.zeros((2, 10), dtype=int)
+        places[:, [0, 4, 5, 9]] = (np.diff([-1, *bars, rows + 7]) - 1).reshape(2, 4)
+        if any(0 < count < smallest for count in places.sum(axis=1)):
+            continue
+        matrix = places.reshape(2, 2, 5).sum(axis=2).ravel()
+        errors = int(matrix[1] + matrix[2])
+        score = ClassScore.of([*matrix.tolist(), *places.ravel().tolist()], 2, smallest)
+        tables[repr(told(score))].append([*matrix.tolist(), errors, rows - errors])
+    return sum(
+        any(len(set(one)) == 1 and 0 < one[0] < smallest for one in zip(*same, strict=True)) for same in tables.values()
+    )
+
+
+@pytest.mark.hospitals
+def test_no_small_count_follows_from_all_that_is_told_of_a_score():
+    """Accuracy told exactly beside a withheld matrix was a count of errors; rounded to cells it fixes none."""
+    exact = [ClassScore.to_dict, lambda score: (score.to_dict(), int(np.trace(score.confusion)))]
+    assert [told_small_counts(8, 3, told) for told in exact] == [0, 4]
 
 
 def test_a_roc_curve_hides_small_counts():

@@ -196,7 +196,8 @@ def test_two_classes_are_scored_by_counts():
     assert np.array_equal(found.score.confusion, confusion_matrix(truth, predicted))
     assert found.score.accuracy == np.mean(predicted == truth)
     tenths = np.clip(np.floor(10 * (scores[:, 1] - scores[:, 0] + 1) / 2), 0, 9)
-    assert found.score.auc == pytest.approx(roc_auc_score(truth, tenths), rel=1e-12)
+    bands = np.searchsorted([10 * one.high for one in found.score.calibration], tenths, side="right")
+    assert found.score.auc == pytest.approx(roc_auc_score(truth, bands), rel=1e-12)
     assert sum(one.rows for one in found.score.calibration) == len(X)
     assert [one.high for one in found.score.calibration][:-1] == [one.low for one in found.score.calibration][1:]
     for one in found.score.calibration:
@@ -207,7 +208,11 @@ def test_two_classes_are_scored_by_counts():
     assert told["confusion"] == [list(map(str, row)) for row in found.score.confusion.tolist()]
     assert found.score.shown_calibration()[-1] == ("0.5 to 1.0", "144", "93 %") and told["withheld"] == ""
     few = conducted(replace(made, smallest_cell=13), rows).score
-    assert isinstance(few, ClassScore) and few.shown_confusion() is None and few.accuracy == found.score.accuracy
+    assert (
+        isinstance(few, ClassScore)
+        and few.shown_confusion() is None
+        and 0 < found.score.accuracy - few.accuracy < 13 / len(X)
+    )
 
 
 def test_more_classes_and_too_few_held_out():

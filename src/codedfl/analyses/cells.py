@@ -177,6 +177,19 @@ def merge_rare(study: Study, total: Sequence[int]) -> Merged:
     return merged if any(merged) else ()
 
 
+def enough(counts: Integers, smallest: int) -> bool:
+    """Whether counts may be told: each is 0, or at least ``smallest``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from codedfl.analyses.cells import enough
+    >>> enough(np.array([0, 5]), 5), enough(np.array([0, 4]), 5)
+    (True, False)
+    """
+    return bool(((counts == 0) | (counts >= smallest)).all())
+
+
 def joined(counts: Integers, smallest: int) -> NDArray[np.bool_]:
     """Which ends of intervals are kept: between two of them every group has no count, or at least ``smallest``.
 
@@ -190,15 +203,11 @@ def joined(counts: Integers, smallest: int) -> NDArray[np.bool_]:
     >>> joined(np.array([[9, 1, 4, 2, 30], [8, 6, 0, 0, 20]]), smallest=5)
     array([ True, False,  True, False])
     """
-
-    def enough(part: Integers) -> bool:
-        return bool(((part == 0) | (part >= smallest)).all())
-
     width = counts.shape[1]
     kept, begin = np.zeros(width - 1, dtype=np.bool_), 0
     for end in range(1, width):
         inside, left = counts[:, begin:end].sum(axis=1), counts[:, end:].sum(axis=1)
-        if inside.any() and enough(inside) and enough(left):
+        if inside.any() and enough(inside, smallest) and enough(left, smallest):
             kept[end - 1], begin = True, end
     return kept
 

@@ -160,7 +160,7 @@ class GlmFinding:
             for chance, rows, share in self.score.shown_calibration() or ()
         ]
         why = [self.score.withheld] if self.score.withheld else []
-        return [f"accuracy {self.score.accuracy:.4f} on {self.score.rows} rows{area}", *bands, *why]
+        return [f"accuracy {self.score.shown_accuracy()} on {self.score.rows} rows{area}", *bands, *why]
 
 
 @register_analysis(LogisticModel.kind)

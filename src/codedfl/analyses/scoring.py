@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from codedfl.analyses.cells import joined
+from codedfl.analyses.cells import enough, joined
 from codedfl.contract.merging import Merged
 from codedfl.contract.study import ClassTarget, Study
 from codedfl.errors import InvalidInput
@@ -37,8 +38,10 @@ class Band(NamedTuple):
 class ClassScore:
     """The score of a classification.
 
+    accuracy: the share of right predictions; where the matrix is withheld, a share that it is not below: errors are
+        counted in whole ``smallest_cell``, rounded up, so that no number of errors is told, a small one least of all.
     confusion: rows are the true classes, columns the predicted ones; people see ``shown_confusion``.
-    auc: area under the ROC curve, for two classes, else None; scores in the same tenth count as ties.
+    auc: area under the ROC curve that is shown, for two classes, else None: it tells no more than the curve.
     calibration: for two classes, how often the score of the second one is right, in tenths of the score, which are
         joined until each class has no row or at least ``smallest_cell`` of them. None for more classes.
     withheld: why neither the confusion matrix nor calibration nor ROC curve may be shown: where one count of the matrix
@@ -53,14 +56,14 @@ class ClassScore:
     (0.95, [['40', '5'], ['0', '55']])
     >>> found.shown_calibration()[1:]
     [('0.1 to 0.5', '10', '0 %'), ('0.5 to 0.9', '33', '85 %'), ('0.9 to 1.0', '27', '100 %')]
-    >>> ClassScore.of([40, 5, 0, 55, *first, *second], 2, smallest_cell=6).to_dict()["confusion"] is None
-    True
+    >>> few = ClassScore.of([40, 5, 0, 55, *first, *second], 2, smallest_cell=6)
+    >>> few.shown_accuracy(), few.shown_confusion()
+    ('at least 94.0 %', None)
     """
 
     rows: int
     accuracy: float
     confusion: Integers
-    auc: float | None
     calibration: tuple[Band, ...] | None
     withheld: str = ""
 
@@ -75,23 +78,34 @@ class ClassScore:
         numbers = np.array(counts, dtype=np.int64)
         confusion = numbers[: n_classes**2].reshape(n_classes, n_classes)
         rows = int(confusion.sum())
-        accuracy = float(np.trace(confusion) / rows) if rows else 0.0
         bins = numbers[n_classes**2 :].reshape(2, -1)
         # The matrix divides the score at a half, and so must bands, or what is between both could be few. Scores of
         # just a half are in the lower class and in the upper bin: these too must be none or enough.
         halves = bins.reshape(2, 2, -1).sum(axis=2) if n_classes == 2 else confusion
-        told = np.stack((confusion, halves, np.abs(confusion - halves)))
-        few = ((told > 0) & (told < smallest_cell)).any()
-        withheld = _WITHHELD.format(smallest_cell) if few else ""
-        if n_classes != 2:
-            return cls(rows, accuracy, confusion, None, None, withheld)
-        bands = None if few else tuple(_bands(bins, smallest_cell))
-        return cls(rows, accuracy, confusion, _area(*bins), bands, withheld)
+        few = not enough(np.stack((confusion, halves, np.abs(confusion - halves))), smallest_cell)
+        errors = rows - int(np.trace(confusion))
+        if few:  # Whole cells of errors; right answers fewer than a cell count as none.
+            errors = -(-errors // smallest_cell) * smallest_cell
+            errors = errors if rows - errors >= smallest_cell else rows
+        accuracy = 1.0 - errors / rows if rows else 0.0
+        bands = tuple(_bands(bins, smallest_cell)) if n_classes == 2 and not few else None
+        return cls(rows, accuracy, confusion, bands, _WITHHELD.format(smallest_cell) if few else "")
 
     @property
     def value(self) -> float:
         """The one number to compare models by."""
         return self.accuracy
+
+    @property
+    def auc(self) -> float | None:
+        """The area under ``roc``; None where there is none."""
+        corners = self.roc()
+        steps = pairwise(corners)
+        return sum((x - left) * (low + high) / 2 for (left, low), (x, high) in steps) if corners else None
+
+    def shown_accuracy(self) -> str:
+        """The accuracy for people, in per cent."""
+        return f"{'at least ' * bool(self.withheld)}{100 * self.accuracy:.1f} %"
 
     def shown_confusion(self) -> list[list[str]] | None:
         """The confusion matrix for people; None where it is withheld."""
@@ -187,8 +201,8 @@ _NO_ROWS = "no rows were held out"
 
 
 _WITHHELD = (
-    "confusion matrix, calibration and ROC curve are withheld: a count by class is below {} (smallest_cell), and others"
-    " would give it back; hold out more rows"
+    "confusion matrix, calibration and ROC curve are withheld, and accuracy counts errors in steps of {0}: a count by"
+    " class is below {0} (smallest_cell), and others would give it back; hold out more rows"
 )
 
 
@@ -200,12 +214,3 @@ def _bands(bins: Integers, smallest: int) -> Iterator[Band]:
         first, second = bins[:, begin:end].sum(axis=1).tolist()
         yield Band(begin / BINS, int(end) / BINS, first + second, second)
         begin = int(end)
-
-
-def _area(first: Integers, second: Integers) -> float | None:
-    """How often a row of the second class scores above one of the first; ties count half."""
-    pairs = int(first.sum()) * int(second.sum())
-    if not pairs:
-        return None
-    below = np.cumsum(first) - first
-    return float((second * (below + first / 2)).sum() / pairs)

@@ -74,7 +74,7 @@ def _score_facts(score: Unchecked | None, why_none: str) -> list[tuple[str, obje
     if "r_squared" in score:
         return [("R² of the prediction", f"{score['r_squared']:.3f} {rows}")]
     area = [("area under the ROC curve", score["auc"])] if score.get("auc") is not None else []
-    return [("accuracy", f"{100 * score['accuracy']:.1f} % {rows}"), *area]
+    return [("accuracy", f"{'at least ' * bool(score['withheld'])}{100 * score['accuracy']:.1f} % {rows}"), *area]
 
 
 # -- coefficients
