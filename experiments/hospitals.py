@@ -29,14 +29,15 @@ import numpy as np
 import pandas as pd
 import statsmodels.api as sm
 
-from codedfl.analyses import Inference, NumberScore
 from codedfl.analyses.glm import GlmFit
-from codedfl.contract import Study, parse_study
+from codedfl.analyses.inference import Inference
+from codedfl.analyses.scoring import NumberScore
 from codedfl.contract.draft import draft_from_table_one, draft_of_table, draft_study, study_text
 from codedfl.contract.merging import merged_study, recoded
 from codedfl.contract.models import MODELS
 from codedfl.contract.policy import Policy
-from codedfl.contract.study import NumberTarget
+from codedfl.contract.study import NumberTarget, Study
+from codedfl.contract.toml_file import parse_study
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.protocol.events import Answered
 from codedfl.run.event_log import EVENTS_FILE, Finished, Uploaded

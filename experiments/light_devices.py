@@ -31,7 +31,7 @@ from codedfl.mqtt.address import BrokerAddress
 from codedfl.mqtt.daemon import DeviceDaemon
 from codedfl.mqtt.link import BrokerLink
 from codedfl.protocol.messages import Kind, Message
-from codedfl.statistics import Ask
+from codedfl.statistics.statistic import Ask
 from experiments.fedavg_on_mqtt import FedAvgDevice
 from experiments.grpc_floor import GrpcDeviceLink
 from experiments.local_study import LocalStudy

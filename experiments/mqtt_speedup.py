@@ -25,7 +25,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from codedfl.analyses import StudyFindings
+from codedfl.analyses.study_analysis import StudyFindings
 from codedfl.engine.conductor import Patience
 from codedfl.engine.run_watch import RunWatch
 from codedfl.engine.study_run import Serving, serve_study

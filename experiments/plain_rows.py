@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from codedfl.analyses import merge_rare
+from codedfl.analyses.cells import merge_rare
 from codedfl.analyses.study_plan import StudyRun
 from codedfl.contract.merging import Merged, merged_study
 from codedfl.contract.study import Study
@@ -15,7 +15,7 @@ from codedfl.data.model import TrainedModel
 from codedfl.protocol import Rows
 from codedfl.run.rehearsal import Rehearsed
 from codedfl.run.virtual_time import AlikeDevices
-from codedfl.statistics import Ask
+from codedfl.statistics.statistic import Ask
 from codedfl.typing import Floats
 from codedfl_lab import datasets
 from experiments.local_study import LocalStudy, pixels_table

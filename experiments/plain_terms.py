@@ -22,7 +22,7 @@ from codedfl.engine.keys import DEVICE_KEY, load_identity
 from codedfl.protocol import Rows
 from codedfl.protocol.agreement import ring_of_totals
 from codedfl.protocol.contribution import WholeNumbers
-from codedfl.statistics import Ask
+from codedfl.statistics.statistic import Ask
 
 
 def of_study(study: Study, roster: Roster, name: str) -> dict[str, Any]:

@@ -14,13 +14,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from codedfl.analyses import StudyFindings
-from codedfl.contract import NumberTarget, Roster, Study, StudyColumn, parse_study, save_roster
+from codedfl.analyses.study_analysis import StudyFindings
 from codedfl.contract.approval import approve
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.models import LogisticModel, PoissonModel, ResidualsModel, RobustModel, SurvivalModel, TableModel
+from codedfl.contract.roster import Roster, save_roster
 from codedfl.contract.snapshot import Snapshot
-from codedfl.contract.study import ClassTarget, SubModel
+from codedfl.contract.study import ClassTarget, Study, SubModel
+from codedfl.contract.study_columns import NumberTarget, StudyColumn
+from codedfl.contract.toml_file import parse_study
 from codedfl.crypto.sealed import Identity
 from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.data.tables import RawTable, as_raw_table

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from codedfl.analyses import StudyFindings, conduct
+from codedfl.analyses.study_analysis import StudyFindings, conduct
 from codedfl.contract.snapshot import Snapshot, take_snapshot
 from codedfl.contract.study import Study
 from codedfl.data.tables import RawTable
 from codedfl.exact.ring import Ring
-from codedfl.statistics import Ask, contribution, statistic_of
+from codedfl.statistics.statistic import Ask, contribution, statistic_of
 
 
 def total_of(study: Study, ask: Ask, snapshots: Sequence[Snapshot], ring: Ring | None = None) -> list[int]:

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.datasets import load_diabetes
 
 from codedfl import load_study
-from codedfl.analyses import refit
+from codedfl.analyses.study_analysis import refit
 from codedfl.contract.check import check_table
 from codedfl.contract.draft import draft_study
 from codedfl.contract.merging import merged_study, recoded
@@ -23,7 +23,7 @@ from codedfl.contract.study import SubModel
 from codedfl.contract.words import explain
 from codedfl.data.tables import read_file
 from codedfl.run.rehearsal import Rehearsed, made_up_roster, read_folder, rehearse
-from codedfl.statistics import words_of
+from codedfl.statistics.statistic import words_of
 from codedfl_lab import Fleet
 from codedfl_lab.costs.timing import fleet_timing
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from codedfl.analyses import StudyFindings
+from codedfl.analyses.study_analysis import StudyFindings
 from codedfl.contract.models import StudyModel
 from codedfl.contract.snapshot import take_snapshot
 from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from codedfl.analyses import TableOneFinding
-from codedfl.analyses.table_one import QUANTILES, DescribedNumber
-from codedfl.contract import Study, parse_study
+from codedfl.analyses.table_one import QUANTILES, DescribedNumber, TableOneFinding
 from codedfl.contract.draft import draft_from_table_one, draft_of_table, draft_study, study_text
+from codedfl.contract.study import Study
+from codedfl.contract.toml_file import parse_study
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.typing import Floats
 from experiments.statistics.cases import Line, found_by

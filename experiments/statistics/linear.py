@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from codedfl.analyses import LeastSquaresFit, LinearTotal
+from codedfl.analyses.inference import LeastSquaresFit
+from codedfl.analyses.linear import LinearTotal
 from codedfl.contract.merging import merged_study
 from codedfl.typing import Floats
 from experiments.statistics.cases import Case, Line, found

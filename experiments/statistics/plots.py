@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from codedfl.analyses import GlmFinding, ResidualsFinding
+from codedfl.analyses.glm import GlmFinding
+from codedfl.analyses.residuals import ResidualsFinding
 from codedfl.contract.models import LogisticModel, ResidualsModel
 from experiments.statistics import glm, robust
 from experiments.statistics.cases import Line, found

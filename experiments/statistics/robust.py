@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from codedfl.analyses import InferenceFinding
+from codedfl.analyses.robust import InferenceFinding
 from codedfl.contract.models import HC, RobustModel
 from codedfl.contract.snapshot import take_snapshot
 from codedfl.run.rehearsal import Rehearsed, made_up_roster, rehearsal_key, rehearse

@@ -69,7 +69,8 @@ __all__ = [  # noqa: RUF022 (data-flow order, not the alphabet)
 
 if TYPE_CHECKING:
     from codedfl.code.gradient_code import GradientCode, GroupedCode
-    from codedfl.contract import Study, load_study
+    from codedfl.contract.study import Study
+    from codedfl.contract.toml_file import load_study
     from codedfl.crypto.sealed import Identity
     from codedfl.data.dataset import Dataset
     from codedfl.data.features import FeatureMap
@@ -111,7 +112,8 @@ else:  # hidden from type checkers, which would take every name for a good one
             "codedfl.data.features": ["FeatureMap"],
             "codedfl.data.recipe": ["Recipe"],
             "codedfl.data.problem": ["Problem", "make_problem"],
-            "codedfl.contract": ["Study", "load_study"],
+            "codedfl.contract.study": ["Study"],
+            "codedfl.contract.toml_file": ["load_study"],
             "codedfl.data.model": ["TrainedModel"],
             "codedfl.exact.fixed_point": ["Bounds", "FixedPoint"],
             "codedfl.exact.ring": ["Ring"],

@@ -9,11 +9,14 @@ import pandas as pd
 import pytest
 import statsmodels.api as sm
 
-from codedfl.analyses import refit
 from codedfl.analyses.cells import Clipping
 from codedfl.analyses.driving import findings_json, read_total, total_json
-from codedfl.contract import NumberTarget, Study, StudyColumn, SubModel, parse_study
+from codedfl.analyses.study_analysis import refit
 from codedfl.contract.draft import draft_study
+from codedfl.contract.models import SubModel
+from codedfl.contract.study import Study
+from codedfl.contract.study_columns import NumberTarget, StudyColumn
+from codedfl.contract.toml_file import parse_study
 from codedfl.data.columns import NumberColumn
 from codedfl.data.tables import as_raw_table
 from totals import conducted, dealt

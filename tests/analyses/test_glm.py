@@ -12,12 +12,12 @@ from experiments.statistics.cases import Case, found
 from experiments.statistics.glm import MADE, breast_cancer, compared, made_up, oracle, penalised
 from experiments.statistics.robust import made_up as robust_case
 
-from codedfl.analyses import GlmFinding
+from codedfl.analyses.glm import GlmFinding
 from codedfl.analyses.robust import InferenceFinding
-from codedfl.contract import parse_study
 from codedfl.contract.draft import draft_from_table_one, draft_of_table, study_text
 from codedfl.contract.models import LogisticModel, PoissonModel, RobustModel, StudyModel, TableModel
 from codedfl.contract.study import Study, StudyColumn
+from codedfl.contract.toml_file import parse_study
 from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.data.model import TrainedModel
 from codedfl.data.tables import as_raw_table

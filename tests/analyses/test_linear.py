@@ -19,13 +19,15 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from statsmodels.stats.outliers_influence import variance_inflation_factor
 
-from codedfl.analyses import Inference, LeastSquaresFit, LinearTotal, refit
+from codedfl.analyses.inference import Inference, LeastSquaresFit
+from codedfl.analyses.linear import LinearTotal
+from codedfl.analyses.study_analysis import refit
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn, SubModel
 from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.errors import InvalidInput
-from codedfl.statistics import Ask
+from codedfl.statistics.statistic import Ask
 from totals import dealt, pooled, total_of
 from wording import exactly
 

@@ -13,10 +13,12 @@ from experiments.statistics.cases import found
 from experiments.statistics.glm import made_up
 from experiments.statistics.plots import lines
 
-from codedfl.analyses import ClassScore, GlmFinding, ResidualsFinding
+from codedfl.analyses.glm import GlmFinding
+from codedfl.analyses.residuals import ResidualsFinding
+from codedfl.analyses.scoring import ClassScore
 from codedfl.contract.models import LogisticModel, ResidualsModel
 from codedfl.errors import MessageRefused
-from codedfl.statistics import Ask
+from codedfl.statistics.statistic import Ask
 from totals import conducted, dealt
 from wording import exactly
 

@@ -13,7 +13,7 @@ from codedfl.contract.models import RobustModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
 from codedfl.errors import InvalidInput
-from codedfl.statistics import Ask
+from codedfl.statistics.statistic import Ask
 from totals import conducted, dealt, total_of
 from wording import exactly
 

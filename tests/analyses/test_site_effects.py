@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 import statsmodels.api as sm
 
-from codedfl.analyses import refit
-from codedfl.contract import NumberTarget, Study, StudyColumn, SubModel, parse_study
-from codedfl.contract.models import LogisticModel
+from codedfl.analyses.study_analysis import refit
+from codedfl.contract.models import LogisticModel, SubModel
 from codedfl.contract.snapshot import Snapshot, take_snapshot
-from codedfl.contract.study_columns import ClassTarget
+from codedfl.contract.study import Study
+from codedfl.contract.study_columns import ClassTarget, NumberTarget, StudyColumn
+from codedfl.contract.toml_file import parse_study
 from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.errors import InvalidInput

@@ -13,8 +13,9 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris
 from sklearn.linear_model import Ridge
 from sklearn.metrics import confusion_matrix, r2_score, roc_auc_score
 
-from codedfl.analyses import ClassScore, NumberScore, conduct, refit
 from codedfl.analyses.driving import read_total, total_json
+from codedfl.analyses.scoring import ClassScore, NumberScore
+from codedfl.analyses.study_analysis import conduct, refit
 from codedfl.contract.merging import merged_study, recoded
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn, SubModel
@@ -22,7 +23,8 @@ from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.data.features import PrincipalFourierFeatures
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.errors import InvalidInput
-from codedfl.statistics import Ask, Products
+from codedfl.statistics.products import Products
+from codedfl.statistics.statistic import Ask
 from totals import conducted, dealt, pooled
 from wording import exactly
 

@@ -10,10 +10,10 @@ import pytest
 from experiments.statistics.cases import found
 from experiments.statistics.survival import lines, made_up
 
-from codedfl.analyses import SurvivalFinding
+from codedfl.analyses.survival import SurvivalFinding
 from codedfl.contract.models import SurvivalModel
 from codedfl.errors import InvalidInput, MessageRefused
-from codedfl.statistics import Ask
+from codedfl.statistics.statistic import Ask
 from totals import conducted, dealt, total_of
 from wording import exactly
 

@@ -9,7 +9,7 @@ import pytest
 from experiments.statistics.cases import Case
 from experiments.statistics.glm import made_up, tabled
 
-from codedfl.analyses import Finding
+from codedfl.analyses.analysis import Finding
 from codedfl.analyses.study_analysis import conduct
 from codedfl.contract.models import TableModel
 from codedfl.contract.study import Study

@@ -11,20 +11,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codedfl.analyses import TableOneFinding
 from codedfl.analyses.driving import findings_json
-from codedfl.analyses.table_one import DescribedLevels, DescribedNumber, drafted_range, quantile
-from codedfl.contract import NumberTarget, Roster, Study, parse_study
+from codedfl.analyses.table_one import DescribedLevels, DescribedNumber, TableOneFinding, drafted_range, quantile
 from codedfl.contract.approval import approve
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.draft import draft_from_table_one, draft_of_table, study_text
-from codedfl.contract.study_columns import Grid
+from codedfl.contract.roster import Roster
+from codedfl.contract.study import Study
+from codedfl.contract.study_columns import Grid, NumberTarget
+from codedfl.contract.toml_file import parse_study
 from codedfl.data.columns import CategoryColumn
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.errors import InvalidInput
 from codedfl.exact.ring import Ring
-from codedfl.statistics import Ask, Histogram
-from codedfl.statistics.histogram import anchor_code, bin_starts
+from codedfl.statistics.histogram import Histogram, anchor_code, bin_starts
+from codedfl.statistics.statistic import Ask
 from totals import conducted, dealt, total_of
 from wording import exactly
 

@@ -24,7 +24,7 @@ from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.exact.fixed_point import Bounds, FixedPoint
 from codedfl.run.secure_sum import secure_sum_in_process
-from codedfl.statistics import Ask, statistic_of
+from codedfl.statistics.statistic import Ask, statistic_of
 from totals import total_of
 
 NAMES = [f"hospital-{i}" for i in range(6)]

@@ -22,7 +22,7 @@ from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import ClassTarget, Study, StudyColumn
 from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.data.tables import as_raw_table
-from codedfl.statistics import Newton
+from codedfl.statistics.newton import Newton
 from totals import dealt, pooled, total_of
 
 SIZES = (2, 2, 2, 3, 5)  # 120 combinations

@@ -24,7 +24,8 @@ from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.errors import InvalidInput
 from codedfl.exact.fixed_point import Bounds, FixedPoint
-from codedfl.statistics import Ask, score
+from codedfl.statistics import score
+from codedfl.statistics.statistic import Ask
 from totals import dealt, total_of
 
 KEYS = {f"hospital-{i}": Identity(bytes([i + 1] * 32)).public for i in range(3)}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from command_runner import Run
 
-from codedfl.contract import load_roster
+from codedfl.contract.roster import load_roster
 from codedfl.engine.keys import DEVICE_KEY, load_identity
 
 

@@ -11,7 +11,7 @@ from experiments.statistics.cases import found
 from experiments.statistics.glm import made_up
 from table_files import numbers, prices, species, write_csv, write_npz
 
-from codedfl.analyses import GlmFinding
+from codedfl.analyses.glm import GlmFinding
 from codedfl.contract.models import LogisticModel
 from codedfl.data.model import TrainedModel
 from codedfl.errors import InvalidInput

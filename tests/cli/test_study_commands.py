@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 from command_runner import Run
 
-from codedfl.contract import NumberTarget, load_roster, load_study
 from codedfl.contract.device_folder import DeviceFolder
+from codedfl.contract.roster import load_roster
+from codedfl.contract.study_columns import NumberTarget
+from codedfl.contract.toml_file import load_study
 
 pytestmark = pytest.mark.hospitals
 

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from codedfl.contract import NumberTarget, Roster, Study, StudyColumn
+from codedfl.contract.roster import Roster
+from codedfl.contract.study import Study
+from codedfl.contract.study_columns import NumberTarget, StudyColumn
 from codedfl.crypto.sealed import Identity
 from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.data.tables import RawTable, as_raw_table

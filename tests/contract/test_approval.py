@@ -12,18 +12,21 @@ from typing import Any
 import pytest
 from clinics import AGE, DAYS, NAMES, ROSTER, STUDY, K, agreed, identity, joined, patients, table
 
-from codedfl.contract import ClassTarget, Roster, Snapshot, Study, StudyColumn
 from codedfl.contract.approval import approve
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.ledger import Approval, Ledger
 from codedfl.contract.models import LogisticModel, SurvivalModel
 from codedfl.contract.policy import Policy
+from codedfl.contract.roster import Roster
+from codedfl.contract.snapshot import Snapshot
+from codedfl.contract.study import Study
+from codedfl.contract.study_columns import ClassTarget, StudyColumn
 from codedfl.contract.words import Section, explain, printable
 from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.errors import InvalidInput
 from codedfl.privacy.budget import Budget
 from codedfl.private_files import make_private_folder
-from codedfl.statistics import words_of
+from codedfl.statistics.statistic import words_of
 
 BASE = patients(100)
 NAME = NAMES[1]

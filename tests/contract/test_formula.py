@@ -12,8 +12,7 @@ import pytest
 import statsmodels.formula.api as smf
 from clinics import AGE, CRP, DAYS, KEY, SEX, STUDY, agreed, identity
 
-from codedfl.analyses import merge_rare
-from codedfl.contract import NumberTarget, Study, StudyColumn, parse_study, take_snapshot
+from codedfl.analyses.cells import merge_rare
 from codedfl.contract.approval import approve
 from codedfl.contract.check import check_design, check_table
 from codedfl.contract.device_folder import DeviceFolder
@@ -21,6 +20,10 @@ from codedfl.contract.draft import draft_study
 from codedfl.contract.formula import draft_with_formula, expand, formula_objection
 from codedfl.contract.merging import merged_study
 from codedfl.contract.small_cells import own_rows
+from codedfl.contract.snapshot import take_snapshot
+from codedfl.contract.study import Study
+from codedfl.contract.study_columns import NumberTarget, StudyColumn
+from codedfl.contract.toml_file import parse_study
 from codedfl.contract.words import explain
 from codedfl.data.columns import CategoryColumn, DerivedColumn, NumberColumn
 from codedfl.data.derived import Factor
@@ -28,7 +31,7 @@ from codedfl.data.model import TrainedModel
 from codedfl.data.tables import as_raw_table
 from codedfl.errors import InvalidInput
 from codedfl.exact.ring import Ring
-from codedfl.statistics import Cells
+from codedfl.statistics.cells import Cells
 from rehearsals import parts_of, rehearsed
 from wording import exactly
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from clinics import ROSTER, STUDY
 
-from codedfl.contract import Study
 from codedfl.contract.policy import (
     KEYS,
     Policy,
@@ -19,6 +18,7 @@ from codedfl.contract.policy import (
     spending_objection,
     study_rho,
 )
+from codedfl.contract.study import Study
 from codedfl.errors import InvalidInput
 from codedfl.privacy.budget import Budget
 from codedfl.privacy.calibration import epsilon_of

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codedfl.contract import Member, Roster, load_roster, save_roster
+from codedfl.contract.roster import Member, Roster, load_roster, save_roster
 from codedfl.errors import InvalidInput
 
 

@@ -13,11 +13,12 @@ from clinics import AGE, CRP, DAYS, KEY, SEX, STUDY, Columns, K, joined, patient
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codedfl.contract import Study, StudyColumn
 from codedfl.contract.row_rule import fewest_alike, history_classes, row_objection
 from codedfl.contract.snapshot import RowTags, row_tags, take_snapshot
+from codedfl.contract.study import Study
+from codedfl.contract.study_columns import StudyColumn
 from codedfl.data.columns import NumberColumn
-from codedfl.statistics import Ask
+from codedfl.statistics.statistic import Ask
 from totals import total_of
 
 BASE = patients(100)

@@ -12,13 +12,13 @@ from clinics import AGE, KEY, STUDY, table
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codedfl.contract import ClassTarget, StudyColumn
 from codedfl.contract.check import check_table
 from codedfl.contract.models import TableModel
 from codedfl.contract.row_rule import row_objection
 from codedfl.contract.small_cells import OwnRows, cell_objection, own_rows
 from codedfl.contract.snapshot import take_snapshot
 from codedfl.contract.study import Study
+from codedfl.contract.study_columns import ClassTarget, StudyColumn
 from codedfl.data.columns import CategoryColumn, DerivedColumn, NumberColumn
 from codedfl.data.derived import Factor
 from codedfl.errors import InvalidInput

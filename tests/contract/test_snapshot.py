@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from clinics import AGE, KEY, SEX, STUDY, patients, some, table
 
-from codedfl.contract import Snapshot, StudyColumn, take_snapshot
-from codedfl.contract.snapshot import RowTags, row_tags
+from codedfl.contract.snapshot import RowTags, Snapshot, row_tags, take_snapshot
+from codedfl.contract.study_columns import StudyColumn
 from codedfl.data.columns import CategoryColumn
 from codedfl.errors import InvalidInput
 

@@ -12,10 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codedfl.contract import ClassTarget, NumberTarget, Study, StudyColumn, SubModel, load_study, parse_study
 from codedfl.contract.check import check_table
 from codedfl.contract.draft import draft_of_table, draft_study, study_text, unit_of_record, wide_range
 from codedfl.contract.merging import merged_study, recoded
+from codedfl.contract.models import SubModel
+from codedfl.contract.study import Study
+from codedfl.contract.study_columns import ClassTarget, NumberTarget, StudyColumn
+from codedfl.contract.toml_file import load_study, parse_study
 from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.data.tables import as_raw_table
 from codedfl.errors import InvalidInput

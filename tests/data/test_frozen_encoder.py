@@ -15,16 +15,17 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from codedfl.analyses import NumberScore
-from codedfl.contract import Study, parse_study
+from codedfl.analyses.scoring import NumberScore
 from codedfl.contract.check import check_table
+from codedfl.contract.study import Study
+from codedfl.contract.toml_file import parse_study
 from codedfl.contract.words import explain
 from codedfl.data.features import ENCODERS_VARIABLE, FeatureChoice, FrozenEncoder, feature_map_from_dict
 from codedfl.data.model import TrainedModel
 from codedfl.data.preprocessing import Preprocessing
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.errors import InvalidInput
-from codedfl.statistics import words_of
+from codedfl.statistics.statistic import words_of
 from rehearsals import parts_of, rehearsed
 
 WEIGHTS = np.random.default_rng(0).normal(size=(4, 6)).astype(np.float32)

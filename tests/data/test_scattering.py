@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from codedfl.analyses import ClassScore
-from codedfl.contract import parse_study
+from codedfl.analyses.scoring import ClassScore
 from codedfl.contract.check import check_table
+from codedfl.contract.toml_file import parse_study
 from codedfl.contract.words import explain
 from codedfl.data.features import FeatureChoice, WaveletScattering, choose_features, feature_map_from_dict
 from codedfl.data.preprocessing import Preprocessing
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.errors import InvalidInput
-from codedfl.statistics import words_of
+from codedfl.statistics.statistic import words_of
 from rehearsals import parts_of, rehearsed
 
 MISSING = "kymatio must be installed for scattering features: pip install 'codedfl[scattering]'"

@@ -20,7 +20,7 @@ from codedfl.engine.resident_host import ResidentHost
 from codedfl.protocol import Phase, Server, Turn
 from codedfl.protocol.messages import Kind, Message
 from codedfl.run.rehearsal import rehearsal_key
-from codedfl.statistics import Ask
+from codedfl.statistics.statistic import Ask
 
 
 @dataclass

@@ -22,7 +22,7 @@ from codedfl.engine.resident_host import ResidentHost
 from codedfl.errors import InvalidInput
 from codedfl.protocol.device_sharing import DeviceSharing
 from codedfl.protocol.messages import Kind, Message, Shares, Update
-from codedfl.statistics import Ask
+from codedfl.statistics.statistic import Ask
 from totals import total_of
 
 NAME = "clinic-0"

@@ -13,7 +13,7 @@ import pytest
 from study_calls import Called, called, memory_of, pod_of_three, score_at
 
 from approved_studies import Federation, federation
-from codedfl.contract import save_roster
+from codedfl.contract.roster import save_roster
 from codedfl.crypto.sealed import Identity
 from codedfl.engine.calls import Call, Dismissal, Hello, Introduction, Refused, Step
 from codedfl.engine.device_host import DeviceHost
@@ -25,7 +25,7 @@ from codedfl.protocol import Server
 from codedfl.protocol.messages import VERSION, Kind, Message, Update
 from codedfl.protocol.terms import DOES_NOT_TAKE_PART
 from codedfl.run.rehearsal import rehearsal_key
-from codedfl.statistics import Ask
+from codedfl.statistics.statistic import Ask
 
 pytestmark = pytest.mark.usefixtures("no_power_cuts")
 NAME = "clinic-0"

@@ -23,7 +23,7 @@ from codedfl.mqtt import joining
 from codedfl.protocol.messages import VERSION, Commitments, Kind, Message, Update
 from codedfl.protocol.schemes.role_keys.device import RoleDeviceSharing
 from codedfl.protocol.terms import DOES_NOT_TAKE_PART
-from codedfl.statistics import Ask
+from codedfl.statistics.statistic import Ask
 
 pytestmark = pytest.mark.usefixtures("no_power_cuts")
 NAME = "clinic-0"

@@ -20,12 +20,13 @@ import pytest
 from mutation import INPUTS, damaged, damaged_list, fuzz
 
 from codedfl.analyses.driving import read_total
-from codedfl.contract import Snapshot, load_roster, load_study, parse_study
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.formula import expand
 from codedfl.contract.ledger import Approval, Contribution, Ledger
 from codedfl.contract.policy import load_policy
-from codedfl.contract.snapshot import RowTags
+from codedfl.contract.roster import load_roster
+from codedfl.contract.snapshot import RowTags, Snapshot
+from codedfl.contract.toml_file import load_study, parse_study
 from codedfl.data.columns import Columns
 from codedfl.data.model import TrainedModel
 from codedfl.data.table_file import TableReading, load_file

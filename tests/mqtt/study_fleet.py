@@ -12,14 +12,14 @@ from typing import Any
 from fake_broker import FakeBroker, FakeLink
 
 from approved_studies import Federation, federation
-from codedfl.analyses import StudyFindings
+from codedfl.analyses.study_analysis import StudyFindings
 from codedfl.engine.calls import Call, Reply, Step
 from codedfl.engine.conductor import Patience
 from codedfl.engine.resident_host import ResidentHost
 from codedfl.engine.study_run import Serving, serve_study
 from codedfl.mqtt.daemon import DeviceDaemon
 from codedfl.mqtt.post import MqttPost
-from codedfl.statistics import Ask
+from codedfl.statistics.statistic import Ask
 
 PATIENCE = Patience(join_seconds=20.0, gone_seconds=10.0, farewell_seconds=10.0)
 

@@ -13,7 +13,7 @@ from fake_broker import FakeLink
 from study_fleet import PATIENCE, StudyFleet, fleet_of
 
 from approved_studies import NAMES, same_findings, tables
-from codedfl.analyses import StudyFindings
+from codedfl.analyses.study_analysis import StudyFindings
 from codedfl.contract.approval import approve
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.words import explain
@@ -24,7 +24,7 @@ from codedfl.engine.resident_host import ResidentHost
 from codedfl.engine.study_run import RESULT_FILE
 from codedfl.errors import InvalidInput, NotEnoughDevices
 from codedfl.protocol.terms import DOES_NOT_TAKE_PART
-from codedfl.statistics import Ask
+from codedfl.statistics.statistic import Ask
 from totals import total_of
 
 pytestmark = [pytest.mark.usefixtures("quick_disk"), pytest.mark.hospitals]

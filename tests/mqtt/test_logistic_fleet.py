@@ -11,7 +11,7 @@ from experiments.local_fleet import LocalFleet
 from experiments.local_study import agree
 from experiments.statistics.glm import made_up
 
-from codedfl.analyses import GlmFinding
+from codedfl.analyses.glm import GlmFinding
 from codedfl.data.model import TrainedModel
 from codedfl.run.rehearsal import dealt_out
 

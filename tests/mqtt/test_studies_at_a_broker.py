@@ -12,13 +12,14 @@ from fake_broker import FakeBroker
 from study_fleet import StudyFleet, fleet_of
 
 from approved_studies import NAMES, same_findings, studies, tables
-from codedfl.analyses import NotFound, StudyFindings, refit
+from codedfl.analyses.analysis import NotFound
 from codedfl.analyses.driving import TOTAL_FILE, read_total
+from codedfl.analyses.study_analysis import StudyFindings, refit
 from codedfl.contract.study import SubModel
 from codedfl.data.model import TrainedModel
 from codedfl.engine.study_run import MODEL_FILE, RESULT_FILE
 from codedfl.report.study_files import RESULT_PAGE
-from codedfl.statistics import Ask
+from codedfl.statistics.statistic import Ask
 from totals import total_of
 
 pytestmark = pytest.mark.usefixtures("quick_disk")

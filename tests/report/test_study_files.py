@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 from page_reader import Page
 
-from codedfl.analyses import ClassScore, StudyFindings
 from codedfl.analyses.analysis import NotFound
 from codedfl.analyses.residuals import ResidualsFinding
+from codedfl.analyses.scoring import ClassScore
+from codedfl.analyses.study_analysis import StudyFindings
 from codedfl.analyses.survival import Curve, SurvivalFinding
 from codedfl.analyses.table_one import DescribedLevels, DescribedNumber, TableOneFinding
 from codedfl.contract.snapshot import take_snapshot

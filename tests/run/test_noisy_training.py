@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codedfl.contract import parse_study
 from codedfl.contract.policy import Policy
+from codedfl.contract.toml_file import parse_study
 from codedfl.contract.words import explain
 from codedfl.data.tables import as_raw_table
 from codedfl.errors import InvalidInput

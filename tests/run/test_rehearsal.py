@@ -15,8 +15,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from approved_studies import NAMES, same_findings, studies, tables
-from codedfl.contract import Study, parse_study
 from codedfl.contract.draft import draft_study, drafted_grid
+from codedfl.contract.study import Study
+from codedfl.contract.toml_file import parse_study
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.errors import InvalidInput, NotEnoughDevices
 from codedfl.run.rehearsal import Rehearsed, dealt_out, made_up_roster, no_tables, read_folder, rehearse

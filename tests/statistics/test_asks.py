@@ -15,7 +15,8 @@ from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.exact.ring import Ring
 from codedfl.privacy.budget import Budget
-from codedfl.statistics import STATISTICS, Ask, Products, Statistic, register_statistic, statistic_of, words_of
+from codedfl.statistics.products import Products
+from codedfl.statistics.statistic import STATISTICS, Ask, Statistic, register_statistic, statistic_of, words_of
 from wording import exactly
 
 COLUMNS = (

@@ -12,8 +12,8 @@ from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn
 from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.errors import InvalidInput, RangeExceeded
 from codedfl.exact.ring import Ring
-from codedfl.statistics import Ask, Gram, contribution
-from codedfl.statistics.gram import gram_planes
+from codedfl.statistics.gram import Gram, gram_planes
+from codedfl.statistics.statistic import Ask, contribution
 from totals import total_of
 from wording import exactly
 

@@ -14,11 +14,12 @@ from flwr.clientapp import ClientApp
 from flwr.clientapp.typing import ClientAppCallable
 
 from codedfl.analyses.study_plan import StudyRun
-from codedfl.contract import load_roster, load_study
 from codedfl.contract.device_folder import DeviceFolder
+from codedfl.contract.roster import load_roster
+from codedfl.contract.toml_file import load_study
 from codedfl.flower.delays import injected_delay
 from codedfl.protocol import Rows
-from codedfl.statistics import Ask
+from codedfl.statistics.statistic import Ask
 
 
 def load_rows(context: Context) -> tuple[np.ndarray, np.ndarray]:

@@ -16,8 +16,8 @@ from flwr.server.strategy import FedAvg
 from flwr.server.workflow import DefaultWorkflow, SecAggPlusWorkflow
 from flwr.serverapp import Grid, ServerApp
 
-from codedfl.contract import load_study
 from codedfl.contract.merging import merged_study
+from codedfl.contract.toml_file import load_study
 from codedfl.data.tables import as_raw_table
 from codedfl_lab import datasets
 

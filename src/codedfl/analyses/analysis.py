@@ -34,7 +34,7 @@ class Totals:
 
     Examples
     --------
-    See ``codedfl.analyses.conduct``, which makes it.
+    See ``codedfl.analyses.study_analysis.conduct``, which makes it.
     """
 
     study: Study
@@ -160,7 +160,7 @@ def register_analysis(kind: str) -> Callable[[Analysis], Analysis]:
 
     Examples
     --------
-    >>> from codedfl.analyses import ANALYSES, conduct  # whoever conducts studies knows all kinds
+    >>> from codedfl.analyses.study_analysis import conduct  # whoever conducts studies knows all kinds
     >>> "linear" in ANALYSES
     True
     """
@@ -179,7 +179,7 @@ def analyse(totals: Totals, model: StudyModel) -> Generator[Ask, Any, Finding]:
 
     Examples
     --------
-    See ``codedfl.analyses.conduct``, which makes one after the other.
+    See ``codedfl.analyses.study_analysis.conduct``, which makes one after the other.
     """
     try:
         return (yield from ANALYSES[model.kind](totals, model))

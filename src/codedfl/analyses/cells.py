@@ -100,7 +100,7 @@ class CellCounts:
 
     Examples
     --------
-    >>> from codedfl.analyses import CellCounts
+    >>> from codedfl.analyses.cells import CellCounts
     >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
     >>> from codedfl.data.columns import NumberColumn
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
@@ -148,7 +148,7 @@ def merge_rare(study: Study, total: Sequence[int]) -> Merged:
 
     Examples
     --------
-    >>> from codedfl.analyses import merge_rare
+    >>> from codedfl.analyses.cells import merge_rare
     >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
     >>> from codedfl.data.columns import CategoryColumn
     >>> ward = StudyColumn(CategoryColumn("ward", ("a", "b", "c", "d")))

@@ -15,7 +15,7 @@ from codedfl.analyses.study_analysis import Answer, StudyFindings, conduct
 from codedfl.contract.merging import Merged
 from codedfl.contract.study import Study
 from codedfl.errors import InvalidInput
-from codedfl.statistics import Ask
+from codedfl.statistics.statistic import Ask
 from codedfl.typing import JsonObject
 
 TOTAL_FILE = "total.json"

@@ -170,7 +170,7 @@ def glm(totals: Totals, model: GlmModel) -> Generator[Ask, Any, Finding]:
 
     Examples
     --------
-    See ``codedfl.analyses.conduct``, which makes the totals it starts from.
+    See ``codedfl.analyses.study_analysis.conduct``, which makes the totals it starts from.
     """
     if clipped := totals.counts.clipped.objection(totals.study, (*model.columns, *model.uses)):
         raise InvalidInput(clipped)

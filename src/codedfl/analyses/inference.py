@@ -60,7 +60,7 @@ class LeastSquaresFit:
 
     Examples
     --------
-    >>> from codedfl.analyses import LeastSquaresFit
+    >>> from codedfl.analyses.inference import LeastSquaresFit
     >>> fit = LeastSquaresFit("days", rows=100, columns=1, r_squared=0.4, residual_deviation=2.0)
     >>> fit.freedom, round(fit.f, 4), round(fit.aic, 3)
     (98, 65.3333, 424.397)
@@ -210,7 +210,7 @@ class Inference:
     Examples
     --------
     >>> import numpy as np
-    >>> from codedfl.analyses import Inference, LeastSquaresFit
+    >>> from codedfl.analyses.inference import Inference, LeastSquaresFit
     >>> fit = LeastSquaresFit("days", 100, 2, 0.4, 2.0)
     >>> names = ("constant", "ward = eye", "ward = burns")
     >>> covariance = np.diag([0.04, 0.01, 0.01])

@@ -50,7 +50,7 @@ class LinearTotal:
     --------
     Three rows, of ages 50, 60 and 70 and stays of 20, 30 and 40 days; integers count from the middle of the range.
 
-    >>> from codedfl.analyses import LinearTotal
+    >>> from codedfl.analyses.linear import LinearTotal
     >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
     >>> from codedfl.data.columns import NumberColumn
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)

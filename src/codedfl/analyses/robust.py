@@ -25,7 +25,7 @@ class RobustFit:
 
     Examples
     --------
-    >>> from codedfl.analyses import LeastSquaresFit
+    >>> from codedfl.analyses.inference import LeastSquaresFit
     >>> from codedfl.analyses.robust import RobustFit
     >>> RobustFit(LeastSquaresFit("days", 100, 1, 0.4, 2.0), "HC3").facts()[-1]
     ('Standard errors', 'HC3')
@@ -80,7 +80,7 @@ def robust(totals: Totals, model: RobustModel) -> Generator[Ask, Any, Finding]:
 
     Examples
     --------
-    See ``codedfl.analyses.conduct``, which makes the totals it starts from.
+    See ``codedfl.analyses.study_analysis.conduct``, which makes the totals it starts from.
     """
     if clipped := totals.counts.clipped.objection(totals.study, model.columns):
         raise InvalidInput(clipped)

@@ -49,7 +49,7 @@ class ClassScore:
 
     Examples
     --------
-    >>> from codedfl.analyses import ClassScore
+    >>> from codedfl.analyses.scoring import ClassScore
     >>> first, second = [30, 8, 0, 0, 2, 0, 0, 2, 3, 0], [0, 0, 0, 0, 0, 0, 0, 0, 28, 27]
     >>> found = ClassScore.of([40, 5, 0, 55, *first, *second], 2, smallest_cell=5)
     >>> found.accuracy, found.shown_confusion()
@@ -143,7 +143,7 @@ class NumberScore:
 
     Examples
     --------
-    >>> from codedfl.analyses import NumberScore
+    >>> from codedfl.analyses.scoring import NumberScore
     >>> NumberScore.of(100, squared_errors=50.0, spread=200.0)
     NumberScore(rows=100, r_squared=0.75, root_mean_square_error=0.7071067811865476)
     """

@@ -10,12 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 # Each of these makes its kind of model known.
-from codedfl.analyses import glm as _glm  # noqa: F401
-from codedfl.analyses import residuals as _residuals  # noqa: F401
-from codedfl.analyses import robust as _robust  # noqa: F401
-from codedfl.analyses import survival as _survival  # noqa: F401
-from codedfl.analyses import table as _table  # noqa: F401
-from codedfl.analyses import table_one as _table_one  # noqa: F401
+from codedfl.analyses import glm, residuals, robust, survival, table, table_one  # noqa: F401
 from codedfl.analyses.analysis import Finding, Totals, analyse, register_analysis
 from codedfl.analyses.cells import Clipping, merge_rare, no_score
 from codedfl.analyses.inference import Inference
@@ -158,7 +153,7 @@ def conduct(study: Study) -> Generator[Ask, Any, StudyFindings]:
     --------
     A driver adds up what the devices contribute and sends the total.
 
-    >>> from codedfl.analyses import conduct
+    >>> from codedfl.analyses.study_analysis import conduct
     >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
     >>> from codedfl.data.columns import NumberColumn
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
@@ -235,7 +230,7 @@ def refit(
 
     Examples
     --------
-    >>> from codedfl.analyses import refit
+    >>> from codedfl.analyses.study_analysis import refit
     >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn, SubModel
     >>> from codedfl.data.columns import NumberColumn
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)

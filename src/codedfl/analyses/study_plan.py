@@ -26,7 +26,8 @@ from codedfl.solve.noise_level import NoiseLevel, noise_and_level
 from codedfl.solve.registry import make_solver
 from codedfl.solve.solver import Solver
 from codedfl.solve.whole_total import TakesTotal
-from codedfl.statistics import Ask, Products, Statistic, contribution, statistic_of
+from codedfl.statistics.products import Products
+from codedfl.statistics.statistic import Ask, Statistic, contribution, statistic_of
 
 MANY_DEVICES = 50  # with more devices than this, not everybody holds keys
 HOLDERS_PER_ROLE = 12  # and each role has this number of holders
@@ -71,7 +72,7 @@ class StudyRun:
     >>> from codedfl.contract.roster import Roster
     >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
     >>> from codedfl.data.columns import NumberColumn
-    >>> from codedfl.statistics import Ask
+    >>> from codedfl.statistics.statistic import Ask
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
     >>> study = Study("stays", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3)
     >>> roster = Roster.draft({name: name.encode() * 32 for name in "abc"}, colluders=1)

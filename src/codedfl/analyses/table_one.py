@@ -199,7 +199,7 @@ def describe(totals: Totals, model: TableOne) -> Generator[Ask, Any, Finding]:
 
     Examples
     --------
-    >>> from codedfl.analyses import ANALYSES
+    >>> from codedfl.analyses.analysis import ANALYSES
     >>> from codedfl.analyses.table_one import describe
     >>> ANALYSES["describe"] is describe
     True

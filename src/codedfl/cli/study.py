@@ -18,7 +18,6 @@ from codedfl.cli.key import State, own_key
 from codedfl.cli.screen import Screen, check_writable, table
 from codedfl.cli.study_refit import refit_study
 from codedfl.cli.study_rehearsal import rehearse_study
-from codedfl.contract import load_roster, load_study
 from codedfl.contract.approval import approve
 from codedfl.contract.check import TableCheck, check_table
 from codedfl.contract.device_folder import DeviceFolder
@@ -32,14 +31,16 @@ from codedfl.contract.draft import (
     study_text,
 )
 from codedfl.contract.policy import Policy, load_policy
+from codedfl.contract.roster import load_roster
 from codedfl.contract.study import Study
+from codedfl.contract.toml_file import load_study
 from codedfl.contract.words import Section, explain, printable
 from codedfl.data.dataset import Task
 from codedfl.data.tables import RawTable, read_file, table_files
 from codedfl.errors import InvalidInput
 from codedfl.files import write_text
 from codedfl.private_files import default_state_dir
-from codedfl.statistics import words_of
+from codedfl.statistics.statistic import words_of
 
 app = typer.Typer(help="Write, check, read, rehearse and approve study files.", no_args_is_help=True)
 

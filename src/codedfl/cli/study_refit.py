@@ -9,15 +9,17 @@ from typing import Annotated
 
 import typer
 
-from codedfl.analyses import Inference, LinearTotal, refit
 from codedfl.analyses.analysis import Totals
 from codedfl.analyses.driving import TOTAL_FILE, read_total
-from codedfl.analyses.inference import Contrast
+from codedfl.analyses.inference import Contrast, Inference
+from codedfl.analyses.linear import LinearTotal
+from codedfl.analyses.study_analysis import refit
 from codedfl.cli import options
 from codedfl.cli.screen import Screen
 from codedfl.cli.study_result import show_model
-from codedfl.contract import NumberTarget, load_study
 from codedfl.contract.study import GCV, SubModel
+from codedfl.contract.study_columns import NumberTarget
+from codedfl.contract.toml_file import load_study
 from codedfl.errors import InvalidInput
 
 _MINUS = " - "

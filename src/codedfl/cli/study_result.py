@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from rich.markup import escape
 from rich.text import Text
 
-from codedfl.analyses import ClassScore, Finding, Inference, NumberScore, StudyFindings
-from codedfl.analyses.study_analysis import CLIPPED, regularisation_of
+from codedfl.analyses.analysis import Finding
+from codedfl.analyses.inference import Inference
+from codedfl.analyses.scoring import ClassScore, NumberScore
+from codedfl.analyses.study_analysis import CLIPPED, StudyFindings, regularisation_of
 from codedfl.cli.screen import Screen, score_name, table
 from codedfl.contract.roster import Roster
 from codedfl.contract.study import GCV, Study

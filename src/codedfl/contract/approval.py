@@ -67,7 +67,7 @@ def approve(
     Examples
     --------
     >>> import tempfile; from dataclasses import replace; from pathlib import Path
-    >>> from codedfl.contract import NumberTarget, StudyColumn
+    >>> from codedfl.contract.study_columns import NumberTarget, StudyColumn
     >>> from codedfl.data.columns import NumberColumn
     >>> from codedfl.data.tables import as_raw_table
     >>> keys = {f"clinic-{i}": bytes([i] * 32) for i in range(3)}

@@ -81,7 +81,7 @@ def check_table(study: Study, table: RawTable) -> TableCheck:
 
     Also whether this machine has what the features need: a device must not find out in the middle of a run.
 
-    >>> from codedfl.contract import NumberTarget
+    >>> from codedfl.contract.study_columns import NumberTarget
     >>> from codedfl.data.tables import as_raw_table
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 110.0), 1.0)
     >>> study = Study("stay", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 1000, 300, 4)

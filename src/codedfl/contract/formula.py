@@ -41,7 +41,7 @@ def expand(formula: str, columns: tuple[StudyColumn, ...], target: str) -> tuple
 
     Examples
     --------
-    >>> from codedfl.contract import StudyColumn
+    >>> from codedfl.contract.study_columns import StudyColumn
     >>> from codedfl.contract.formula import expand
     >>> from codedfl.data.columns import CategoryColumn, NumberColumn
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 100.0), 1.0)

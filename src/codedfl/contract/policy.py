@@ -105,7 +105,7 @@ def shown_directions(study: Study, roster: Roster | None = None) -> int:
 def policy_objection(policy: Policy, study: Study, roster: Roster) -> str:
     """Why a study is refused by the operator's limits; empty when it is not.
 
-    >>> from codedfl.contract import NumberTarget, StudyColumn
+    >>> from codedfl.contract.study_columns import NumberTarget, StudyColumn
     >>> from codedfl.data.columns import NumberColumn
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 110.0), 1.0)
     >>> study = Study("stay", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 1000, 300, 4)

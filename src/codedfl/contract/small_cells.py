@@ -51,7 +51,7 @@ def own_rows(study: Study, table: RawTable, key: bytes, earlier: Sequence[RowTag
 
     key: as for ``take_snapshot``. earlier: the rows of all exact studies that were approved before.
 
-    >>> from codedfl.contract import NumberTarget
+    >>> from codedfl.contract.study_columns import NumberTarget
     >>> from codedfl.data.tables import as_raw_table
     >>> ward = StudyColumn(CategoryColumn("ward", ("a", "b", "rest"), other="rest"))
     >>> study = Study("stay", (ward,), NumberTarget("days", (0.0, 60.0), 1.0), 1000, 300, 4, held_out=0.0)
@@ -186,7 +186,7 @@ def cell_objection(study: Study, new: RowTags, earlier: Sequence[RowTags] = ()) 
 
     new: as ``own_rows`` made it. Counts, and random features, which mix all columns, have no sums of a column.
 
-    >>> from codedfl.contract import NumberTarget
+    >>> from codedfl.contract.study_columns import NumberTarget
     >>> from codedfl.data.columns import NumberColumn
     >>> from codedfl.data.tables import as_raw_table
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 110.0), 1.0)

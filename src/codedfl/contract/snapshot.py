@@ -108,7 +108,7 @@ def take_snapshot(study: Study, table: RawTable, key: bytes) -> Snapshot:
 
     key: 16 to 64 bytes, the device's own and always the same.
 
-    >>> from codedfl.contract import NumberTarget, StudyColumn
+    >>> from codedfl.contract.study_columns import NumberTarget, StudyColumn
     >>> from codedfl.data.columns import NumberColumn
     >>> from codedfl.data.tables import as_raw_table
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 110.0), 1.0)
@@ -226,7 +226,7 @@ def _tags(data: bytes) -> Tags:
 def row_tags(study: Study, table: RawTable, key: bytes) -> RowTags:
     """The tags of a table's rows for the row rule (``ledger``); the table must be one that ``take_snapshot`` takes.
 
-    >>> from codedfl.contract import NumberTarget, StudyColumn
+    >>> from codedfl.contract.study_columns import NumberTarget, StudyColumn
     >>> from codedfl.data.columns import NumberColumn
     >>> from codedfl.data.tables import as_raw_table
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 110.0), 1.0)

@@ -17,7 +17,7 @@ from codedfl.contract.study import Study
 from codedfl.crypto.sealed import Identity
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.protocol import Device
-from codedfl.statistics import Ask
+from codedfl.statistics.statistic import Ask
 
 
 def _now() -> str:

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from codedfl.analyses import Answer, StudyFindings
 from codedfl.analyses.driving import drive
+from codedfl.analyses.study_analysis import Answer, StudyFindings
 from codedfl.analyses.study_plan import StudyRun, too_few
 from codedfl.contract.roster import Roster
 from codedfl.contract.study import Study
@@ -38,7 +38,7 @@ from codedfl.report.study_files import write_results
 from codedfl.run.event_log import Scored, StageBegun
 from codedfl.run.rehearsal import begun_study
 from codedfl.solve.whole_total import TakesTotal
-from codedfl.statistics import Ask
+from codedfl.statistics.statistic import Ask
 
 log = logging.getLogger("codedfl.engine.server")
 

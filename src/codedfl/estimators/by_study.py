@@ -17,9 +17,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from codedfl.analyses import Inference, LassoPath, LinearTotal
 from codedfl.analyses.analysis import ANALYSES, Totals
 from codedfl.analyses.glm import GlmFinding
+from codedfl.analyses.inference import Inference
+from codedfl.analyses.linear import LassoPath, LinearTotal
 from codedfl.contract.models import GlmModel, LogisticModel, PoissonModel
 from codedfl.contract.snapshot import take_snapshot
 from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn
@@ -29,7 +30,7 @@ from codedfl.errors import InvalidInput
 from codedfl.estimators.training_rows import dealt_by_value, device_ids, rows_by_id
 from codedfl.run.rehearsal import Rehearsed, made_up_roster, rehearsal_key
 from codedfl.run.virtual_time import AlikeDevices
-from codedfl.statistics import Ask
+from codedfl.statistics.statistic import Ask
 from codedfl.typing import Floats
 
 _STEPS = (

@@ -8,7 +8,7 @@ from pathlib import Path
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from codedfl.analyses import StudyFindings
+from codedfl.analyses.study_analysis import StudyFindings
 from codedfl.contract.roster import load_roster
 from codedfl.contract.toml_file import load_study
 from codedfl.engine.conductor import Patience, load_patience

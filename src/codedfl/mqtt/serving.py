@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codedfl.analyses import StudyFindings
+from codedfl.analyses.study_analysis import StudyFindings
 from codedfl.contract.study import Study
 from codedfl.engine.run_watch import RunWatch
 from codedfl.engine.study_run import Serving, serve_study

@@ -10,16 +10,16 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from codedfl.analyses import StudyFindings, TableOneFinding
 from codedfl.analyses.driving import TOTAL_FILE, findings_json, total_json
 from codedfl.analyses.inference import WIDTH
-from codedfl.analyses.study_analysis import CLIPPED
+from codedfl.analyses.study_analysis import CLIPPED, StudyFindings
+from codedfl.analyses.table_one import TableOneFinding
 from codedfl.contract.study import NumberTarget, Study
 from codedfl.contract.words import explain, few_words
 from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.private_files import write_private
 from codedfl.report.study_page import study_page
-from codedfl.statistics import words_of
+from codedfl.statistics.statistic import words_of
 from codedfl.typing import Unchecked
 from codedfl.version import __version__
 

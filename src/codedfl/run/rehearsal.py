@@ -15,8 +15,8 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from codedfl.analyses import Answer, StudyFindings
 from codedfl.analyses.driving import drive
+from codedfl.analyses.study_analysis import Answer, StudyFindings
 from codedfl.analyses.study_plan import StudyRun, too_few
 from codedfl.contract.approval import approve
 from codedfl.contract.device_folder import DeviceFolder
@@ -33,7 +33,7 @@ from codedfl.run.event_log import Begun, Clock, begun
 from codedfl.run.virtual_time import AlikeDevices, MakeTiming, RunShape, run_in_virtual_time
 from codedfl.run.virtual_watch import VirtualWatch
 from codedfl.solve.whole_total import TakesTotal
-from codedfl.statistics import Ask
+from codedfl.statistics.statistic import Ask
 
 
 def read_folder(folder: Path) -> dict[str, RawTable]:

@@ -29,7 +29,7 @@ class Calibration(Newton):
     >>> from codedfl.contract.models import LogisticModel
     >>> from codedfl.contract.study import ClassTarget, Study, StudyColumn
     >>> from codedfl.data.columns import NumberColumn
-    >>> from codedfl.statistics import Calibration
+    >>> from codedfl.statistics.calibration import Calibration
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
     >>> model = LogisticModel("ill", ("age",))
     >>> study = Study("stays", (age,), ClassTarget("ill", ("no", "yes")), 5000, 1000, 3, models=(model,))

@@ -29,7 +29,7 @@ class Cells(Statistic):
     --------
     >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
     >>> from codedfl.data.columns import CategoryColumn
-    >>> from codedfl.statistics import Cells
+    >>> from codedfl.statistics.cells import Cells
     >>> ward = StudyColumn(CategoryColumn("ward", ("a", "b", "c")))
     >>> days = NumberTarget("days", (0.0, 60.0), 1.0)
     >>> Cells(Study("stays", (ward,), days, 5000, 1000, 3)).length

@@ -31,7 +31,7 @@ class Contingency(Statistic):
     >>> from codedfl.contract.models import TableModel
     >>> from codedfl.contract.study import ClassTarget, Study, StudyColumn
     >>> from codedfl.data.columns import CategoryColumn
-    >>> from codedfl.statistics import Contingency
+    >>> from codedfl.statistics.contingency import Contingency
     >>> ward = StudyColumn(CategoryColumn("ward", ("a", "b", "c")))
     >>> model = TableModel("ill", ("ward",))
     >>> study = Study("stays", (ward,), ClassTarget("ill", ("no", "yes")), 5000, 1000, 3, models=(model,))

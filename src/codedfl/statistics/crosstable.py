@@ -25,7 +25,7 @@ class Crosstable(Statistic):
     >>> from codedfl.contract.models import LogisticModel
     >>> from codedfl.contract.study import ClassTarget, Study, StudyColumn
     >>> from codedfl.data.columns import CategoryColumn
-    >>> from codedfl.statistics import Crosstable
+    >>> from codedfl.statistics.crosstable import Crosstable
     >>> ward, sex = (StudyColumn(CategoryColumn(name, ("a", "b", "c"))) for name in ("ward", "sex"))
     >>> model = LogisticModel("ill", ("ward", "sex"))
     >>> study = Study("stays", (ward, sex), ClassTarget("ill", ("no", "yes")), 5000, 1000, 3, models=(model,))

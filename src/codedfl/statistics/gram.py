@@ -31,7 +31,7 @@ class Gram(Statistic):
     --------
     >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
     >>> from codedfl.data.columns import NumberColumn
-    >>> from codedfl.statistics import Gram
+    >>> from codedfl.statistics.gram import Gram
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
     >>> days = NumberTarget("days", (0.0, 60.0), 1.0)
     >>> found = Gram(Study("stays", (age,), days, 5000, 1000, 3))

@@ -29,7 +29,7 @@ class Histogram(Statistic):
     >>> from codedfl.contract.models import TableOne
     >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
     >>> from codedfl.data.columns import NumberColumn
-    >>> from codedfl.statistics import Histogram
+    >>> from codedfl.statistics.histogram import Histogram
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
     >>> days, table = NumberTarget("days", (0.0, 60.0), 1.0), TableOne("table 1", ("age",))
     >>> study = Study("stays", (age,), days, 5000, 1000, 3, features="none", held_out=0.0, models=(table,))

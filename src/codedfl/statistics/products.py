@@ -30,7 +30,7 @@ class Products(Statistic):
     --------
     >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
     >>> from codedfl.data.columns import NumberColumn
-    >>> from codedfl.statistics import Products
+    >>> from codedfl.statistics.products import Products
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
     >>> days = NumberTarget("days", (0.0, 60.0), 1.0)
     >>> Products(Study("stays", (age,), days, 5000, 1000, 3, features="rbf", n_features=50)).length

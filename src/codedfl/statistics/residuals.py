@@ -32,7 +32,7 @@ class Residuals(Statistic):
     >>> from codedfl.contract.models import ResidualsModel
     >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
     >>> from codedfl.data.columns import NumberColumn
-    >>> from codedfl.statistics import Residuals
+    >>> from codedfl.statistics.residuals import Residuals
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
     >>> model = ResidualsModel("stay", ("age",))
     >>> study = Study("stays", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3, models=(model,))

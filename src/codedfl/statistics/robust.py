@@ -34,7 +34,7 @@ class Robust(Statistic):
     >>> from codedfl.contract.models import RobustModel
     >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
     >>> from codedfl.data.columns import NumberColumn
-    >>> from codedfl.statistics import Robust
+    >>> from codedfl.statistics.robust import Robust
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
     >>> model = RobustModel("stay", ("age",))
     >>> study = Study("stays", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3, models=(model,))

@@ -34,7 +34,7 @@ class Score(Statistic):
     >>> import numpy as np
     >>> from codedfl.contract.study import ClassTarget, Study, StudyColumn
     >>> from codedfl.data.columns import NumberColumn
-    >>> from codedfl.statistics import Score
+    >>> from codedfl.statistics.score import Score
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
     >>> study = Study("stays", (age,), ClassTarget("ill", ("a", "b", "c")), 5000, 1000, 3)
     >>> Score(study, np.zeros(6)).length

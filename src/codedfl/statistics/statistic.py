@@ -42,7 +42,7 @@ class Statistic(ABC):
 
     Examples
     --------
-    >>> from codedfl.statistics import STATISTICS
+    >>> from codedfl.statistics.statistic import STATISTICS
     >>> {"cells", "gram", "histogram"} <= set(STATISTICS)
     True
     """
@@ -125,7 +125,8 @@ def register_statistic(statistic: _Kind) -> _Kind:
 
     Examples
     --------
-    >>> from codedfl.statistics import STATISTICS, Cells
+    >>> from codedfl.statistics.cells import Cells
+    >>> from codedfl.statistics.statistic import STATISTICS
     >>> STATISTICS["cells"] is Cells
     True
     """
@@ -145,7 +146,7 @@ class Ask:
 
     Examples
     --------
-    >>> from codedfl.statistics import Ask
+    >>> from codedfl.statistics.statistic import Ask
     >>> Ask("cells")
     <Ask for cells>
     >>> Ask("gram") == Ask("gram", ((), (1, 2)))
@@ -216,7 +217,7 @@ def statistic_of(study: Study, ask: Ask) -> Statistic:
     --------
     >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
     >>> from codedfl.data.columns import NumberColumn
-    >>> from codedfl.statistics import Ask, statistic_of
+    >>> from codedfl.statistics.statistic import Ask, statistic_of
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
     >>> days = NumberTarget("days", (0.0, 60.0), 1.0)
     >>> statistic_of(Study("stays", (age,), days, 5000, 1000, 3), Ask("gram")).length
@@ -241,7 +242,7 @@ def words_of(study: Study) -> dict[str, tuple[str, str]]:
     --------
     >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
     >>> from codedfl.data.columns import NumberColumn
-    >>> from codedfl.statistics import words_of
+    >>> from codedfl.statistics.statistic import words_of
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
     >>> days = NumberTarget("days", (0.0, 60.0), 1.0)
     >>> list(words_of(Study("stays", (age,), days, 5000, 1000, 3)))
@@ -255,7 +256,7 @@ def contribution(study: Study, ask: Ask, rows: Snapshot, ring: Ring) -> Planes:
 
     Examples
     --------
-    See ``codedfl.analyses.conduct``, whose example adds up contributions.
+    See ``codedfl.analyses.study_analysis.conduct``, whose example adds up contributions.
     """
     if ask.merged:
         rows = replace(rows, codes=recoded(study, rows.codes, ask.merged))

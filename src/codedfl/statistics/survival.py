@@ -50,7 +50,7 @@ class Ends(_Times):
     >>> from codedfl.contract.models import SurvivalModel
     >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
     >>> from codedfl.data.columns import CategoryColumn, NumberColumn
-    >>> from codedfl.statistics import Ends
+    >>> from codedfl.statistics.survival import Ends
     >>> ward = StudyColumn(CategoryColumn("ward", ("a", "b")))
     >>> died = StudyColumn(NumberColumn("died", in_model=False), (0.0, 1.0), 1.0)
     >>> model = SurvivalModel("m", ("ward",), "died", (30.0, 60.0))
