@@ -177,7 +177,6 @@ def pad_expansion(rounds: int) -> Bench:
     and with those of a gradient code (coded keys). AES-CTR is what the stream would cost with another cipher.
     """
     ring = Ring.for_group_sizes([DEVICES])
-    run_id = bytes(pads.RUN_ID_BYTES)
     seeds = [bytes([j]) * pads.SEED_BYTES for j in range(DEVICES)]
     coded = [[prime // 3] * DEVICES for prime in ring.primes]
     total = ring.zeros(TRIANGLE)
@@ -195,7 +194,7 @@ def pad_expansion(rounds: int) -> Bench:
         return turn
 
     def added(coefficients: Sequence[Sequence[int]], used: Sequence[bytes]) -> Callable[[], None]:
-        return lambda: pads.add_expanded(ring, total, coefficients, used, run_id, "bench")
+        return lambda: pads.add_expanded(ring, total, coefficients, used, "bench")
 
     chacha = algorithms.ChaCha20(seeds[0], bytes(16))
     candidates: dict[str, tuple[int, Callable[[], Any]]] = {
@@ -206,7 +205,7 @@ def pad_expansion(rounds: int) -> Bench:
         ),
         "expand, in the cache": (whole_segments, in_cache(lambda expander, index: expander.write(index, segment))),
         ADDED: (whole_segments, in_cache(lambda expander, index: expander.add(index, 1, segment))),
-        "expand into new memory": (TRIANGLE, lambda: pads.expand(ring, seeds[0], run_id, "bench", TRIANGLE)),
+        "expand into new memory": (TRIANGLE, lambda: pads.expand(ring, seeds[0], "bench", TRIANGLE)),
         "expand and add one (role keys)": (TRIANGLE, added([[1]] * len(ring.primes), seeds[:1])),
         f"expand and add {DEVICES} (role keys)": (
             DEVICES * TRIANGLE,

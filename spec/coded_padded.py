@@ -57,8 +57,8 @@ def _on_pad_seed(device: parties.Device, message: wire.Message) -> list[wire.Mes
     seed = open_sealed(parties.run_key(device), server_key, wire.context(message), message.body)
     gram, constant = agreed.scales.statistics(device.X, device.Y)
     primes = agreed.scales.primes
-    phi = add(gram, pad(seed, device.run, "gram", len(gram), primes))
-    psi = add(constant, pad(seed, device.run, "constant", len(constant), primes))
+    phi = add(gram, pad(seed, "gram", len(gram), primes))
+    psi = add(constant, pad(seed, "constant", len(constant), primes))
     plaintext = pack(phi, primes) + pack(psi, primes)
     _add(device, i, plaintext)
     content_key, header = device.random(32), wire.Message("shares", device.run, agreed.hash, device.name, "")
@@ -118,13 +118,13 @@ def _ready(device: parties.Device) -> list[wire.Message]:
 
 
 def _mask(device: parties.Device, digest: bytes, count: int) -> list[int]:
-    """sum_j b_ij (m_j - m_(j+1)): bound to the digest of the update, it cancels among answers to the same one only."""
+    """sum_j b_ij (m_j - m_(j+1)): bound to run and update, it cancels among answers to the same one only."""
     n, alpha, i = len(device.agreed.members), device.terms.alpha, device.seat
     primes = device.agreed.scales.primes
     row, total = code_row(n, alpha, primes), [0] * count
     for k, seed in device.kept["masks"].items():
         factor = row[(k - i) % n] - row[(k - 1 - i) % n]
-        stream = pad(seed, device.run, f"mask|{digest.hex()}", count, primes)
+        stream = pad(seed, f"mask|{device.run.hex()}|{digest.hex()}", count, primes)
         total = add(total, stream, factor)
     return total
 
@@ -146,8 +146,8 @@ def run(
     shares = []
     for member in agreed.members:
         seed = server.random(32)  # of Delta_i and Xi_i; the server keeps their sums only
-        gram = add(gram, pad(seed, server.run, "gram", len(gram), primes))
-        constant = add(constant, pad(seed, server.run, "constant", len(constant), primes))
+        gram = add(gram, pad(seed, "gram", len(gram), primes))
+        constant = add(constant, pad(seed, "constant", len(constant), primes))
         header = wire.Message("pad-seed", server.run, agreed.hash, "", member.name)
         assert server.key is not None
         sealed = seal(server.key, member.run_key, wire.context(header), seed, server.random(32))

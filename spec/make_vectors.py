@@ -95,9 +95,9 @@ def row_blocks() -> list[Case]:
 def pads() -> list[Case]:
     """The first numbers of a pad, and of a piece for a pair of row blocks; of one longer than a segment the digest."""
     seed = drawn("a seed")
-    short, piece = (secrets.pad(seed, RUN, "gram", 5, PRIMES, pair) for pair in ((0, 0), (1, 2)))
-    long = secrets.pad(seed, RUN, "constant", secrets.SEGMENT + 3, PRIMES)
-    common = {"seed": seed.hex(), "run": RUN.hex(), "primes": list(PRIMES)}
+    short, piece = (secrets.pad(seed, "gram", 5, PRIMES, pair) for pair in ((0, 0), (1, 2)))
+    long = secrets.pad(seed, "constant", secrets.SEGMENT + 3, PRIMES)
+    common = {"seed": seed.hex(), "primes": list(PRIMES)}
     return [
         {**common, "label": "gram", "count": 5, "packed": numbers.pack(short, PRIMES).hex()},
         {**common, "label": "gram", "pair": [1, 2], "count": 5, "packed": numbers.pack(piece, PRIMES).hex()},

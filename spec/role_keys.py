@@ -34,8 +34,8 @@ def pads(seed: bytes, agreed: wire.Agreement, kept: Collection[int]) -> tuple[li
         block_lengths(agreed, 1),
         agreed.scales.primes,
     )
-    gram = (pad(seed, agreed.run, "gram", len(places), primes, pair) for pair, places in pairs.items())
-    constant = (pad(seed, agreed.run, "constant", lengths[k], primes, (k, k)) for k in kept)
+    gram = (pad(seed, "gram", len(places), primes, pair) for pair, places in pairs.items())
+    constant = (pad(seed, "constant", lengths[k], primes, (k, k)) for k in kept)
     return [*chain(*gram)], [*chain(*constant)]
 
 

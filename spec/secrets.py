@@ -33,9 +33,12 @@ def derive(secret: bytes, salt: bytes, info: bytes) -> bytes:
 # -- pads (paper IV-B: Delta_i and Xi_i; footnote 1)
 
 
-def pad(seed: bytes, run: bytes, label: str, count: int, primes: tuple[int, ...], pair: Pair = (0, 0)) -> list[int]:
-    """``count`` uniform ring numbers from a seed of 32 bytes; another run, label or pair has another stream."""
-    keys = [derive(seed, run, f"codedfl pad v1|{label}|{k}".encode()) for k in range(len(primes))]
+def pad(seed: bytes, label: str, count: int, primes: tuple[int, ...], pair: Pair = (0, 0)) -> list[int]:
+    """``count`` uniform ring numbers from a seed of 32 bytes; another label or pair has another stream.
+
+    A pad knows of no run, so that it can be made before one: its seed is drawn for one upload and never used again.
+    """
+    keys = [derive(seed, b"", f"codedfl pad v2|{label}|{k}".encode()) for k in range(len(primes))]
     planes = [residues(key, count, p, pair) for key, p in zip(keys, primes, strict=True)]
     return [from_residues(found, primes) for found in zip(*planes, strict=True)]
 

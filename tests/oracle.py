@@ -123,9 +123,9 @@ def chacha20_block(key: bytes, counter: int, nonce: bytes) -> bytes:
     return b"".join(((x + y) & 0xFFFFFFFF).to_bytes(4, "little") for x, y in zip(start, state, strict=True))
 
 
-def pad_residues(seed: bytes, run: bytes, label: str, plane: int, prime: int, segment: int = 0) -> Iterator[int]:
+def pad_residues(seed: bytes, label: str, plane: int, prime: int, segment: int = 0) -> Iterator[int]:
     """The residues of one segment of a pad, in [0, p), without end."""
-    key = hkdf_sha256(seed, run, b"codedfl pad v1|" + f"{label}|{plane}".encode())
+    key = hkdf_sha256(seed, b"", b"codedfl pad v2|" + f"{label}|{plane}".encode())
     counter, left, width = 0, b"", 2 if prime < 2**16 else 3
     while True:
         left += chacha20_block(key, counter, segment.to_bytes(12, "little"))

@@ -153,8 +153,8 @@ export const sha256 = (...parts) =>
   parts.reduce((hash, part) => hash.update(part), crypto.createHash("sha256")).digest();
 export const derive = (secret, salt, info) => Buffer.from(crypto.hkdfSync("sha256", secret, salt, info, 32));
 
-export function pad(seed, run, label, count, primes, pair = [0, 0]) {
-  return primes.map((p, k) => residues(derive(seed, run, `codedfl pad v1|${label}|${k}`), count, p, pair));
+export function pad(seed, label, count, primes, pair = [0, 0]) {
+  return primes.map((p, k) => residues(derive(seed, "", `codedfl pad v2|${label}|${k}`), count, p, pair));
 }
 
 function residues(key, count, p, pair) {
@@ -437,11 +437,9 @@ export const constantLengths = (agreed) =>
 
 // What a seed expands to in these blocks of rows: of X'X the pairs that they are in, and of the constant part.
 export function pads(seed, agreed, kept) {
-  const { p, nBlocks, primes, run } = agreed;
+  const { p, nBlocks, primes } = agreed;
   const lengths = constantLengths(agreed);
-  const gram = entries(p.d, nBlocks, kept).map(([a, b, places]) =>
-    pad(seed, run, "gram", places.length, primes, [a, b]),
-  );
-  const constant = kept.map((k) => pad(seed, run, "constant", lengths[k], primes, [k, k]));
+  const gram = entries(p.d, nBlocks, kept).map(([a, b, places]) => pad(seed, "gram", places.length, primes, [a, b]));
+  const constant = kept.map((k) => pad(seed, "constant", lengths[k], primes, [k, k]));
   return [joined(gram, primes), joined(constant, primes)];
 }

@@ -128,8 +128,8 @@ def expanded_pads(view: View, seed: bytes) -> Statistics:
     agreed = view.agreed
     ring, p = agreed.fixed_point.ring, agreed.parameters
     return Statistics(
-        pads.expand(ring, seed, agreed.run, GRAM, p.triangle_length),
-        pads.expand(ring, seed, agreed.run, CONSTANT, p.constant_length),
+        pads.expand(ring, seed, GRAM, p.triangle_length),
+        pads.expand(ring, seed, CONSTANT, p.constant_length),
     )
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from codedfl.code.masks import mask_label
 from codedfl.crypto import pads
 from codedfl.data.problem import Problem
 from codedfl.privacy.row_reduction import reduced
@@ -159,7 +160,7 @@ def _known_masks(server: View, recording: Recording, names: Sequence[str]) -> di
     return {
         j: np.concatenate(
             [
-                pads.expand(ring, seed, agreed.run, f"mask|{server.update_digest(epoch).hex()}", p.answer_length(epoch))
+                pads.expand(ring, seed, mask_label(agreed.run, server.update_digest(epoch)), p.answer_length(epoch))
                 for epoch in epochs_of(server)
             ],
             axis=1,

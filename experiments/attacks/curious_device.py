@@ -64,9 +64,7 @@ def _from_shares(view: View, device_names: Sequence[str], targets: list[Target])
     ring, length = agreed.fixed_point.ring, agreed.parameters.constant_length
     shared = {name: held.constant for name, held in view.padded_data().items()}
     expanded = {
-        name: pads.expand(ring, secrets.pad, agreed.run, CONSTANT, length)
-        for name, secrets in view.shares().items()
-        if secrets.pad
+        name: pads.expand(ring, secrets.pad, CONSTANT, length) for name, secrets in view.shares().items() if secrets.pad
     }
     for what, held in (("shares", shared), ("seeds", expanded)):
         # Of a device it holds nothing of, it finds nothing.

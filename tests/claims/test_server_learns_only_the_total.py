@@ -143,7 +143,7 @@ class Attacker:
         for k, prime in enumerate(self.primes):
             pads = []
             for seed in self.pad_seeds:
-                stream = oracle.pad_residues(seed, self.network.server.run, "gram", k, prime)
+                stream = oracle.pad_residues(seed, "gram", k, prime)
                 triangle = [next(stream) for _ in range(d * (d + 1) // 2)]
                 pads.append(triangle[position[row, self.column]] << bits)
             B = self.codes[k]
@@ -159,7 +159,7 @@ class Attacker:
         for k, prime in enumerate(self.primes):
             pads = []
             for seed in self.pad_seeds:
-                stream = oracle.pad_residues(seed, self.network.server.run, "constant", k, prime)
+                stream = oracle.pad_residues(seed, "constant", k, prime)
                 pads.append([next(stream) for _ in range(index + 1)][index])
             B = self.codes[k]
             result.append(

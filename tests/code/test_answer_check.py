@@ -14,7 +14,7 @@ from codedfl.code.gradient_code import GradientCode, GroupedCode
 from codedfl.code.roles import RoleCode
 from codedfl.exact.ring import NARROW, Ring, ring_primes
 
-RUN, SEED = bytes(range(16)), bytes(range(32))
+SEED = bytes(range(32))
 
 
 def codeword(code: GradientCode | GroupedCode, rng: random.Random) -> dict[int, list[int]]:
@@ -114,14 +114,14 @@ def test_groups_are_judged_each_on_its_own():
 @pytest.mark.parametrize("count", [1, 5, 128, 300, 128 * 8192 + 3])
 def test_a_projection_is_the_bilinear_form_of_the_expanded_seed(count: int):
     ring = Ring.for_group_sizes([5])
-    project = Projection(ring, SEED, RUN, count)
+    project = Projection(ring, SEED, count)
     rng = np.random.default_rng(count)
     halves = np.array([p // 2 for p in ring.primes])[:, None]
     answer = rng.integers(-halves, halves + 1, (2, count)).astype(np.float32)
     answer[:, ::2] = halves  # as large as they come
     expected = []
     for k, prime in enumerate(ring.primes):
-        stream = oracle.pad_residues(SEED, RUN, "answer check", k, prime)
+        stream = oracle.pad_residues(SEED, "answer check", k, prime)
         across = [next(stream) for _ in range(128)]
         down = [next(stream) for _ in range(-(-count // 128))]
         numbers = [int(a) for a in answer[k]]
@@ -134,7 +134,7 @@ def test_a_projection_is_the_bilinear_form_of_the_expanded_seed(count: int):
 def test_a_projection_hides_a_lie_from_nobody_but_by_chance():
     """A lie in one number shows unless one of its two random factors is zero modulo p: 1 in 8 million."""
     ring = Ring.for_group_sizes([5])
-    project = Projection(ring, SEED, RUN, 64)
+    project = Projection(ring, SEED, 64)
     answer = ring.zeros(64)
     for place in range(64):
         lie = answer.copy()
@@ -146,11 +146,11 @@ def test_a_projection_hides_a_lie_from_nobody_but_by_chance():
 
 def test_with_short_primes_four_vectors_look_at_every_answer():
     """Each is a bilinear form of its own piece of the stream, and one that shows the lie is enough."""
-    project = Projection(NARROW, SEED, RUN, 130)
+    project = Projection(NARROW, SEED, 130)
     rng = np.random.default_rng(0)
     answer = rng.integers(-32000, 32000, (2, 130)).astype(np.float32)
     expected = []
-    streams = [oracle.pad_residues(SEED, RUN, "answer check", k, prime) for k, prime in enumerate(NARROW.primes)]
+    streams = [oracle.pad_residues(SEED, "answer check", k, prime) for k, prime in enumerate(NARROW.primes)]
     for _ in range(4):
         for stream, prime, plane in zip(streams, NARROW.primes, answer, strict=True):
             across, down = [next(stream) for _ in range(128)], [next(stream) for _ in range(2)]

@@ -63,9 +63,9 @@ def test_a_mask_is_that_combination_of_expanded_seeds(n_devices: int, alpha: int
     ring, code, seeds = setting(n_devices, alpha)
     for i in range(n_devices):
         mask = combined_mask(ring, code, i, seeds, RUN, b"update 7", COUNT)
-        label = f"mask|{b'update 7'.hex()}"
+        label = f"mask|{RUN.hex()}|{b'update 7'.hex()}"
         for k, prime in enumerate(ring.primes):
-            m = [list(itertools.islice(oracle.pad_residues(seeds[j], RUN, label, k, prime), COUNT)) for j in seeds]
+            m = [list(itertools.islice(oracle.pad_residues(seeds[j], label, k, prime), COUNT)) for j in seeds]
             z = oracle.product(zero_sum(n_devices), m)
             expected = oracle.product([code.matrix()[k][i].tolist()], z)[0]
             assert [int(x) % prime for x in mask[k]] == [x % prime for x in expected]

@@ -16,7 +16,7 @@ from codedfl.exact import discrete_gaussian
 from codedfl.exact.discrete_gaussian import MOST_SIGMA, Words, sample
 from wording import exactly
 
-SEED, RUN = bytes(range(32)), bytes(16)
+SEED = bytes(range(32))
 COUNT = 200_000
 
 
@@ -29,7 +29,7 @@ def probabilities(sigma: int, reach: int) -> np.ndarray:
 
 @pytest.mark.parametrize("sigma", [1, 2, 5, 13])
 def test_its_frequencies_are_those_of_the_distribution(sigma: int):
-    drawn = noise.draw(SEED, RUN, f"chi square {sigma}", sigma, COUNT)
+    drawn = noise.draw(SEED, f"chi square {sigma}", sigma, COUNT)
     reach = 3 * sigma
     expected = probabilities(sigma, reach) * COUNT
     counts = np.array([np.count_nonzero(drawn == n) for n in range(-reach, reach + 1)])
@@ -41,7 +41,7 @@ def test_its_frequencies_are_those_of_the_distribution(sigma: int):
 @pytest.mark.parametrize("sigma", [337_890, MOST_SIGMA])
 def test_large_ones_are_normal_to_the_eye(sigma: int):
     """By the distance of distributions, over whole range and tail; a deviation 1 % off is rejected."""
-    drawn = noise.draw(SEED, RUN, f"large {sigma}", sigma, COUNT) / sigma
+    drawn = noise.draw(SEED, f"large {sigma}", sigma, COUNT) / sigma
     assert stats.kstest(drawn, "norm").pvalue > 1e-4
     assert stats.kstest(drawn * 1.02, "norm").pvalue < 1e-4
     tail = np.count_nonzero(np.abs(drawn) > 3)
@@ -129,16 +129,16 @@ def test_numbers_do_not_depend_on_how_the_words_arrive():
         assert np.array_equal(sample(50, 500, served_by(portion)), whole)
 
 
-def test_seed_run_and_label_decide():
-    drawn = noise.draw(SEED, RUN, "a", 100, 50)
-    assert np.array_equal(noise.draw(SEED, RUN, "a", 100, 50), drawn)
-    for other in ((bytes(32), RUN, "a"), (SEED, bytes([1]) * 16, "a"), (SEED, RUN, "b")):
+def test_seed_and_label_decide():
+    drawn = noise.draw(SEED, "a", 100, 50)
+    assert np.array_equal(noise.draw(SEED, "a", 100, 50), drawn)
+    for other in ((bytes(32), "a"), (SEED, "b")):
         assert not np.array_equal(noise.draw(*other, 100, 50), drawn)
-    assert len(noise.draw(SEED, RUN, "a", 100, 0)) == 0
+    assert len(noise.draw(SEED, "a", 100, 0)) == 0
 
 
 @pytest.mark.parametrize("sigma", [0, MOST_SIGMA + 1])
 def test_sigma_must_fit_the_arithmetic(sigma: int):
     message = f"sigma must be between 1 and 268435456 units of the grid, got {sigma}"
     with pytest.raises(InvalidInput, match=exactly(message)):
-        noise.draw(SEED, RUN, "a", sigma, 1)
+        noise.draw(SEED, "a", sigma, 1)

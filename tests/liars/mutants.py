@@ -29,14 +29,14 @@ MASK = "mask"  # how the labels of mask streams begin
 def masks_unbound(label: str, handling: Message | None) -> str:
     """The rule of protocol 1: one mask an epoch, whatever the update."""
     if label.startswith(MASK) and handling is not None and handling.kind is Kind.UPDATE:
-        return f"{MASK}|{Update.decode(handling.body).epoch}"
+        return f"{MASK}|{handling.run.hex()}|{Update.decode(handling.body).epoch}"
     return label
 
 
 def masks_for_all_epochs(label: str, handling: Message | None) -> str:
     """One mask for the whole run."""
     del handling
-    return MASK if label.startswith(MASK) else label
+    return label.rpartition("|")[0] if label.startswith(MASK) else label
 
 
 # -- terms that ask for less

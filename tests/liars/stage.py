@@ -151,18 +151,17 @@ class Stage:
             assert self.owner is not None
             self.unknowns.with_noise(self.owner, seed + agreed.parameters.recipe, gram, cross)
 
-        def expand(ring: SymbolicRing, seed: bytes, run_id: bytes, label: str, count: int) -> Forms:
-            return ring.expand(seed, run_id, label, count)
+        def expand(ring: SymbolicRing, seed: bytes, label: str, count: int) -> Forms:
+            return ring.expand(seed, label, count)
 
         def add_expanded(
             ring: SymbolicRing,
             total: Forms,
             coefficients: Sequence[Sequence[int]],
             seeds: Sequence[bytes],
-            run_id: bytes,
             label: str,
         ) -> None:
-            streams = [ring.expand(seed, run_id, label, total.shape[1]) for seed in seeds]
+            streams = [ring.expand(seed, label, total.shape[1]) for seed in seeds]
             ring.add_scaled(total, coefficients, streams)
 
         def add_pieces(
@@ -170,14 +169,13 @@ class Stage:
             total: Forms,
             pieces: Mapping[tuple[int, int], slice],
             signed: Sequence[tuple[int, bytes]],
-            run_id: bytes,
             label: str,
         ) -> None:
             for (a, b), where in pieces.items():
                 part = total[:, where]
                 streams = f"{label}@{a}@{b}" if a or b else label
                 signs = [[sign for sign, _ in signed]] * len(ring.primes)
-                add_expanded(ring, part, signs, [seed for _, seed in signed], run_id, streams)
+                add_expanded(ring, part, signs, [seed for _, seed in signed], streams)
 
         def noted_seal(*args: Any, **options: Any) -> bytes:
             given = signature(seal).bind(*args, **options).arguments

@@ -41,7 +41,7 @@ class Unknown:
     """One number that nobody but its owner knows.
 
     data: (whose, kind, index) for an entry of a device's own sums, else None.
-    stream: (seed, run, label, plane, index) for a number of a pad or mask, else None.
+    stream: (seed, label, plane, index) for a number of a pad or mask, else None.
     """
 
     __slots__ = ("_value", "data", "stream")
@@ -50,7 +50,7 @@ class Unknown:
         self,
         value: Callable[[], int] | int,
         data: tuple[str, str, int] | None = None,
-        stream: tuple[bytes, bytes, str, int, int] | None = None,
+        stream: tuple[bytes, str, int, int] | None = None,
     ) -> None:
         self._value, self.data, self.stream = value, data, stream
 
@@ -62,7 +62,7 @@ class Unknown:
 
     def __repr__(self) -> str:
         if self.stream:
-            seed, _run, label, _plane, index = self.stream
+            seed, label, _plane, index = self.stream
             return f"{label}[{index}] of {seed.hex()[:6]}"
         if self.data:
             owner, kind, index = self.data
@@ -217,17 +217,17 @@ class Unknowns:
 
     # -- streams, and the wire
 
-    def stream(self, primes: tuple[int, ...], seed: bytes, run: bytes, label: str, plane: int, index: int) -> Unknown:
+    def stream(self, primes: tuple[int, ...], seed: bytes, label: str, plane: int, index: int) -> Unknown:
         """``label`` is that of the stream, with the pair of row blocks behind it where it is not the first."""
         label = self._rename(label)
-        name = (seed, run, label, plane, index)
+        name = (seed, label, plane, index)
         if (primes[plane], name) not in self._found:
 
             def value() -> int:
                 ring, (plain, *pair) = Ring(primes), label.split("@")
                 total = ring.zeros(index + 1)
                 a, b = map(int, pair or (0, 0))
-                _real_add_pieces(ring, total, {(a, b): slice(0, index + 1)}, [(1, seed)], run, plain)
+                _real_add_pieces(ring, total, {(a, b): slice(0, index + 1)}, [(1, seed)], plain)
                 return int(total[plane, index]) % primes[plane]
 
             self._found[primes[plane], name] = Unknown(value, stream=name)
@@ -344,12 +344,12 @@ class SymbolicRing(Ring):
 
     # -- what ``crypto.pads`` does, with a new unknown for each number of a stream
 
-    def expand(self, seed: bytes, run: bytes, label: str, count: int) -> Forms:
-        pads.stream_key(seed, run, label)  # refuses what the real one refuses
+    def expand(self, seed: bytes, label: str, count: int) -> Forms:
+        pads.stream_key(seed, label)  # refuses what the real one refuses
         planes = self.zeros(count)
         for k, prime in enumerate(self.primes):
             for index in range(count):
-                unknown = self.unknowns.stream(self.primes, seed, run, label, k, index)
+                unknown = self.unknowns.stream(self.primes, seed, label, k, index)
                 planes[k, index] = Form(prime, {unknown: 1})
         return planes
 

@@ -136,29 +136,29 @@ def test_arithmetic_on_constants_is_that_of_the_ring():
 
 def test_forms_travel_as_24_bits_a_residue():
     symbolic = ring_of(Unknowns())
-    stream = symbolic.expand(bytes(32), bytes(16), "label", 3)
+    stream = symbolic.expand(bytes(32), "label", 3)
     packed = symbolic.pack(stream)
     assert len(packed) == 3 * symbolic.bytes_per_number
     assert [form.terms for form in symbolic.unpack(packed, 3).flat] == [form.terms for form in stream.flat]
-    assert packed == symbolic.pack(symbolic.expand(bytes(32), bytes(16), "label", 3))
+    assert packed == symbolic.pack(symbolic.expand(bytes(32), "label", 3))
     with pytest.raises(MessageRefused, match=r"^3 ring numbers must take 18 bytes, got 17$"):
         symbolic.unpack(packed[:-1], 3)
     with pytest.raises(MessageRefused, match=r"^ring numbers must be residues below \d+, got a larger one$"):
         symbolic.unpack(bytes(18), 3)
 
 
-def test_streams_differ_by_seed_run_label_plane_and_place():
+def test_streams_differ_by_seed_label_plane_and_place():
     symbolic = ring_of(Unknowns())
-    one = (bytes(32), bytes(16), "label")
-    others = [(b"\x01" * 32, one[1], one[2]), (one[0], b"\x01" * 16, one[2]), (one[0], one[1], "other")]
+    one = (bytes(32), "label")
+    others = [(b"\x01" * 32, one[1]), (one[0], "other")]
     found = {unknown for names in (one, *others) for form in symbolic.expand(*names, 2).flat for unknown in form.terms}
-    assert len(found) == 4 * 2 * 2
+    assert len(found) == 3 * 2 * 2
     assert np.array_equal(symbolic.expand(*one, 2).astype(float), pads.expand(Ring(PRIMES), *one, 2))
 
 
 def test_what_is_not_linear_is_refused():
     symbolic = ring_of(Unknowns())
-    stream = symbolic.expand(bytes(32), bytes(16), "label", 1).reshape(2, 1, 1)
+    stream = symbolic.expand(bytes(32), "label", 1).reshape(2, 1, 1)
     with pytest.raises(TypeError, match="a number without unknowns is wanted here"):
         symbolic.product(stream, stream)
 

@@ -47,9 +47,9 @@ def pad_seeds(network: Network) -> list[bytes]:
     return seeds
 
 
-def padded_gram(gram: list[list[int]], seed: bytes, run: bytes, plane: int, prime: int) -> list[list[int]]:
+def padded_gram(gram: list[list[int]], seed: bytes, plane: int, prime: int) -> list[list[int]]:
     """X'X + Xi with Xi symmetric: its upper triangle is the pad's stream, row by row."""
-    stream = oracle.pad_residues(seed, run, "gram", plane, prime)
+    stream = oracle.pad_residues(seed, "gram", plane, prime)
     size = len(gram)
     padded = [list(row) for row in gram]
     for a in range(size):

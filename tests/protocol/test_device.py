@@ -72,16 +72,14 @@ def test_an_answer_is_coded_data_times_e_plus_masks_of_this_very_update(ready: N
     device.receive(update_for(ready, 1))
     update = update_for(ready, 2, direction(ready, *e))
     answer = answer_of(ready, "device-2", update)
-    label = f"mask|{hashlib.sha256(Message.decode(update).body).hexdigest()}"
+    label = f"mask|{server.run.hex()}|{hashlib.sha256(Message.decode(update).body).hexdigest()}"
     totals, pads = scenario.totals(server.agreement), pad_seeds(ready)
     for k, prime in enumerate(ring.primes):
         B = code.matrix()[k].tolist()
         received = [int.from_bytes(answer.packed[24 * k + 3 * x :][:3], "little") for x in range(8)]
         as_matrix = [e[2 * row : 2 * row + 2] for row in range(4)]
-        products = [
-            oracle.product(padded_gram(totals.grams[j], pads[j], server.run, k, prime), as_matrix) for j in range(4)
-        ]
-        masks = [list(islice(oracle.pad_residues(seeds[j], server.run, label, k, prime), 8)) for j in range(4)]
+        products = [oracle.product(padded_gram(totals.grams[j], pads[j], k, prime), as_matrix) for j in range(4)]
+        masks = [list(islice(oracle.pad_residues(seeds[j], label, k, prime), 8)) for j in range(4)]
         for x in range(8):
             coded = sum(B[2][j] * products[j][x // 2][x % 2] for j in range(4))
             masked = sum(B[2][j] * (masks[j][x] - masks[(j + 1) % 4][x]) for j in range(4))

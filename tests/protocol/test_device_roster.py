@@ -75,7 +75,7 @@ def test_without_a_roster_a_lying_relay_reads_the_data():
     for x in range(10):
         residues = []
         for k, prime in enumerate(ring.primes):
-            pad = list(islice(oracle.pad_residues(pad_seed, server.run, "gram", k, prime), 10))
+            pad = list(islice(oracle.pad_residues(pad_seed, "gram", k, prime), 10))
             residues.append((int.from_bytes(padded[30 * k + 3 * x :][:3], "little") - pad[x]) % prime)
         recovered.append(oracle.from_residues(residues, ring.primes))
     gram = relay.scenario.totals(server.agreement).grams[0]

@@ -141,7 +141,7 @@ def test_what_a_device_holds_is_coded_padded_data(ready: Network):
     for i, device in enumerate(ready.devices.values()):
         for k, prime in enumerate(ring.primes):
             row = code.matrix()[k][i].tolist()
-            grams = [padded_gram(totals.grams[j], seeds[j], ready.server.run, k, prime) for j in range(4)]
+            grams = [padded_gram(totals.grams[j], seeds[j], k, prime) for j in range(4)]
             for a in range(4):
                 for b in range(4):
                     expected = sum(row[j] * grams[j][a][b] for j in range(4)) % prime

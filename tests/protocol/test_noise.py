@@ -75,8 +75,8 @@ def noisy_integers(network: Network, scenario: Scenario, seeds: dict[str, bytes]
     gram = np.array(totals.gram, dtype=object)[np.triu_indices(scenario.d)]
     cross = -np.array(totals.constant, dtype=object)
     for seed in seeds.values():
-        gram = gram + gram_noise(format_, seed, bytes(16), noise_label(agreed.parameters))
-        cross = cross + cross_noise(format_, scenario.c, seed, bytes(16), noise_label(agreed.parameters))
+        gram = gram + gram_noise(format_, seed, noise_label(agreed.parameters))
+        cross = cross + cross_noise(format_, scenario.c, seed, noise_label(agreed.parameters))
     return gram, cross
 
 
@@ -184,7 +184,7 @@ def test_other_parameters_have_other_noise():
     scenario = NoisyScenario()
     format_, p = scenario.agreement().fixed_point, scenario.parameters
     labels = {noise_label(replace(p, **change)) for change in ({}, {"epochs": 2}, {"recipe": bytes(32)}, {"owners": 6})}
-    drawn = [gram_noise(format_, bytes(32), bytes(16), label).tobytes() for label in labels]
+    drawn = [gram_noise(format_, bytes(32), label).tobytes() for label in labels]
     assert len(labels) == len(set(drawn)) == 4
 
 

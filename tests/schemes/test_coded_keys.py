@@ -122,7 +122,7 @@ def test_a_device_with_a_seed_and_all_traffic_cannot_open_an_upload():
     from codedfl.protocol.messages import Secrets, Shares
 
     seed = Secrets.decode(network.opened(share, "device-0")).pad
-    pad = ring.pack(pads.expand(ring, seed, network.server.run, GRAM, scenario.parameters.triangle_length))
+    pad = ring.pack(pads.expand(ring, seed, GRAM, scenario.parameters.triangle_length))
     plain = oracle_gram_bytes(scenario, 1, ring)
     padded = ring.pack(ring.add(ring.unpack(plain, len(plain) // 6), ring.unpack(pad, len(pad) // 6)))
     assert padded not in upload.attachment

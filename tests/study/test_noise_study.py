@@ -67,7 +67,7 @@ def test_the_totals_of_the_study_are_those_that_the_protocol_decodes():
     assert all(joins) and len(set(seeds)) == 6
     run_in_process(server, devices)  # the invitation comes once more, and changes nothing
     totals = NoisyTotals(problem, noise)
-    sums = totals.of_devices(noise, seeds, bytes(16), noise_label(server.parameters))
+    sums = totals.of_devices(noise, seeds, noise_label(server.parameters))
     assert np.array_equal(sums.triangle, solver.gram)
     assert np.array_equal(sums.cross, solver.cross)
     assert totals.shortened == sum(device.fit.shortened for device in devices) > 0

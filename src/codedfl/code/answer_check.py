@@ -38,12 +38,13 @@ class Projection:
 
     The answer is laid out in rows of 128; each is multiplied by one random vector, the results by another. So only few
     random numbers are needed, and BLAS makes every product; it may add in any order, since nothing is rounded.
+    Invariant: the seed is drawn for one epoch and told to nobody.
     """
 
-    def __init__(self, ring: Ring, seed: bytes, run: bytes, count: int) -> None:
+    def __init__(self, ring: Ring, seed: bytes, count: int) -> None:
         rows = -(-count // _WIDTH)
         vectors = _VECTORS_OF_SHORT_PRIMES if kernels.residue_bytes(min(ring.primes)) == 2 else 1
-        numbers = pads.expand(ring, seed, run, "answer check", vectors * (_WIDTH + rows))
+        numbers = pads.expand(ring, seed, "answer check", vectors * (_WIDTH + rows))
         numbers = numbers.reshape(len(ring.primes), vectors, _WIDTH + rows)
         self._primes = ring.primes
         self._across = numbers[:, :, :_WIDTH].astype(np.float64)

@@ -8,8 +8,8 @@ answered. Collecting the terms of m_k: device i adds sum_k (b_ik - b_i,k-1) m_k.
 
 With groups the chain of masks runs through all of them: the server learns no group's total either.
 
-The stream is bound to the digest of the update, so masks cancel among answers to the same e and no others: a server
-that asks different devices for different e, or rolls a device back and asks it again, sees independent uniform
+The stream is bound to the run and the digest of the update, so masks cancel among answers to the same e and no others:
+a server that asks different devices for different e, or rolls a device back and asks it again, sees independent uniform
 numbers.
 """
 
@@ -44,6 +44,11 @@ def mask_coefficients(code: Code, i: int) -> list[list[int]]:
     return rows
 
 
+def mask_label(run: bytes, update_digest: bytes) -> str:
+    """The purpose of the streams m_j of one epoch: no other run and no other update has it."""
+    return f"mask|{run.hex()}|{update_digest.hex()}"
+
+
 def combined_mask(
     ring: Ring, code: Code, i: int, seeds: Mapping[int, bytes], run: bytes, update_digest: bytes, count: int
 ) -> Planes:
@@ -52,5 +57,5 @@ def combined_mask(
     # m_k, and sum_i a_i sum_j b_ij z_j = sum_j z_j = 0 for every decoding vector a.
     total = ring.zeros(count)
     ordered = [seeds[k] for k in mask_senders(code, i)]
-    add_expanded(ring, total, mask_coefficients(code, i), ordered, run, f"mask|{update_digest.hex()}")
+    add_expanded(ring, total, mask_coefficients(code, i), ordered, mask_label(run, update_digest))
     return total

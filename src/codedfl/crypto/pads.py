@@ -1,9 +1,11 @@
 """One-time pads and masks, expanded from 32-byte seeds (paper IV-B: Delta_i, Xi_i; footnote 1).
 
-A seed travels, never a pad. The stream is ChaCha20 under a key derived from (seed, run, label, plane), so the same
-seed in another run, for another purpose or for another epoch gives an unrelated stream: a pad cannot be used
-twice by mistake. Residues are drawn by rejection, hence exactly uniform on the ring *given* a uniform stream: the
-privacy of pads is computational (ChaCha20), not Shannon's.
+A seed travels, never a pad. The stream is ChaCha20 under a key derived from (seed, label, plane), so one seed gives
+unrelated streams for two purposes. Pads of data are bound to nothing else, so that an owner can make them before the
+server calls: that a pad is used once is a rule about seeds, which are drawn at random for one upload and then spent
+(``protocol.device_sharing``). What many answers are masked with has run and update in its label. Residues are drawn by
+rejection, hence exactly uniform on the ring *given* a uniform stream: the privacy of pads is computational (ChaCha20),
+not Shannon's.
 """
 
 from __future__ import annotations
@@ -34,17 +36,15 @@ _SPARE = 64
 _ZEROS = memoryview(bytes(kernels.residue_bytes(2**24) * (SEGMENT + _SPARE)))
 
 
-def stream_key(seed: bytes, run_id: bytes, label: str) -> bytes:
-    """The ChaCha20 key of one stream: HKDF-SHA256 with the run as salt and the purpose as info.
+def stream_key(seed: bytes, label: str) -> bytes:
+    """The ChaCha20 key of one stream: HKDF-SHA256 of a seed, with the purpose as info and no salt (seeds are uniform).
 
-    Invariant: (seed, run, label) names one stream, and whoever draws one gives it a label of its own. The lengths of
-    seed and run are fixed, so no two triples can be read as one another.
+    Invariant: (seed, label) names one stream, and whoever draws one gives it a label of its own. A stream that must be
+    another in every run or epoch has them in its label.
     """
     if len(seed) != SEED_BYTES:
         raise InvalidInput(f"a seed must have {SEED_BYTES} bytes, got {len(seed)}")
-    if len(run_id) != RUN_ID_BYTES:
-        raise InvalidInput(f"a run id must have {RUN_ID_BYTES} bytes, got {len(run_id)}")
-    return HKDF(SHA256(), 32, salt=run_id, info=b"codedfl pad v1|" + label.encode()).derive(seed)
+    return HKDF(SHA256(), 32, salt=None, info=b"codedfl pad v2|" + label.encode()).derive(seed)
 
 
 class SegmentExpander:
@@ -102,11 +102,11 @@ def _segments(count: int, pair: Pair = (0, 0)) -> Iterator[tuple[int, slice]]:
         yield first + segment, slice(segment * SEGMENT, min(count, (segment + 1) * SEGMENT))
 
 
-def expand(ring: Ring, seed: bytes, run_id: bytes, label: str, count: int) -> Planes:
+def expand(ring: Ring, seed: bytes, label: str, count: int) -> Planes:
     """``count`` uniform ring numbers, shape (P, count)."""
     planes = ring.zeros(count)
     for k, prime in enumerate(ring.primes):
-        expander = SegmentExpander(stream_key(seed, run_id, f"{label}|{k}"), prime)
+        expander = SegmentExpander(stream_key(seed, f"{label}|{k}"), prime)
         for segment, where in _segments(count):
             expander.write(segment, planes[k, where])
     return planes
@@ -117,7 +117,6 @@ def add_expanded(
     total: Planes,
     coefficients: Sequence[Sequence[int]],
     seeds: Sequence[bytes],
-    run_id: bytes,
     label: str,
 ) -> None:
     """total (P, n) += sum_j coefficients[prime][j] * expand(seeds[j]); no whole pad is ever held.
@@ -128,12 +127,12 @@ def add_expanded(
     signs = {x for row in coefficients for x in row}
     if signs <= {1, -1} and all(list(row) == list(coefficients[0]) for row in coefficients):
         signed = list(zip(coefficients[0], seeds, strict=True))
-        add_pieces(ring, total, {(0, 0): slice(0, count)}, signed, run_id, label)
+        add_pieces(ring, total, {(0, 0): slice(0, count)}, signed, label)
         return
     scratch = new_scratch()
     buffers: list[NDArray[np.float32]] = []
     for k, prime in enumerate(ring.primes):
-        expanders = [SegmentExpander(stream_key(seed, run_id, f"{label}|{k}"), prime, scratch) for seed in seeds]
+        expanders = [SegmentExpander(stream_key(seed, f"{label}|{k}"), prime, scratch) for seed in seeds]
         factors = [int(x) % prime for x in coefficients[k]]
         buffers = buffers or [kernels.aligned_zeros(min(SEGMENT, count)) for _ in seeds[:_SEEDS_PER_PASS]]
         for segment, where in _segments(count):
@@ -151,7 +150,6 @@ def add_pieces(
     total: Planes,
     pieces: Mapping[Pair, slice],
     signed: Sequence[tuple[int, bytes]],
-    run_id: bytes,
     label: str,
 ) -> None:
     """total (P, n) += what seeds expand to, each times its sign (1 or -1), straight from the streams.
@@ -159,15 +157,15 @@ def add_pieces(
     Only these pieces of the pads are expanded, each to where it stands in the total. The piece (0, 0) of a pad in one
     piece is what ``expand`` gives.
 
-    >>> ring, seed, run = Ring.for_group_sizes([5]), bytes(SEED_BYTES), bytes(RUN_ID_BYTES)
-    >>> total = expand(ring, seed, run, "gram", 6)
-    >>> add_pieces(ring, total, {(0, 0): slice(0, 6)}, [(-1, seed)], run, "gram")
+    >>> ring, seed = Ring.for_group_sizes([5]), bytes(SEED_BYTES)
+    >>> total = expand(ring, seed, "gram", 6)
+    >>> add_pieces(ring, total, {(0, 0): slice(0, 6)}, [(-1, seed)], "gram")
     >>> bool(total.any())
     False
     """
     scratch = new_scratch()
     for k, prime in enumerate(ring.primes):
-        keys = [(sign, stream_key(seed, run_id, f"{label}|{k}")) for sign, seed in signed]
+        keys = [(sign, stream_key(seed, f"{label}|{k}")) for sign, seed in signed]
         expanders = [(sign, SegmentExpander(key, prime, scratch)) for sign, key in keys]
         for pair, piece in pieces.items():
             numbers = total[k, piece]

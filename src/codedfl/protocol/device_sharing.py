@@ -132,10 +132,10 @@ class DeviceSharing(ABC):
         packed = bytearray(count * ring.bytes_per_number)
         for block in rows.all:
             strip = blocks.by_pairs(own.gram(blocks.rows(block)), block)
-            pads.add_pieces(ring, strip, blocks.pieces(blocks.pairs_from([block])), signed, session.run, GRAM)
+            pads.add_pieces(ring, strip, blocks.pieces(blocks.pairs_from([block])), signed, GRAM)
             ring.pack_into(packed, strip, blocks.strip(block).start, count)
             del strip  # before the next one is made
-        pads.add_pieces(ring, own.constant, rows.constant_pieces(rows.all), signed, session.run, CONSTANT)
+        pads.add_pieces(ring, own.constant, rows.constant_pieces(rows.all), signed, CONSTANT)
         return b"".join([packed, ring.pack(own.constant)])
 
     def _encrypted(self, plaintext: bytes) -> tuple[bytes, Secrets]:

@@ -121,7 +121,7 @@ class Epoch:
         for block, length in enumerate(agreed.answer_rows.lengths(constant=self.question.constant)):
             there = [i for i in pieces if block in pieces[i]]
             if there:
-                project = Projection(agreed.ring, self.seed, agreed.run, length)
+                project = Projection(agreed.ring, self.seed, length)
                 for i, scalars in zip(there, project([pieces[i][block] for i in there]), strict=True):
                     self.projected.setdefault(i, {})[block] = scalars
 

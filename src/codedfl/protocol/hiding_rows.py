@@ -10,7 +10,6 @@ from __future__ import annotations
 import numpy as np
 
 from codedfl.crypto import noise
-from codedfl.crypto.pads import RUN_ID_BYTES
 from codedfl.crypto.sealed import digest_of
 from codedfl.exact.fixed_point import FixedPoint
 from codedfl.protocol.agreement import Agreement, Parameters
@@ -22,32 +21,32 @@ def noise_label(parameters: Parameters) -> str:
     return digest_of([parameters.encode()]).hex()
 
 
-def gram_noise(format_: FixedPoint, seed: bytes, run: bytes, label: str) -> Integers:
+def gram_noise(format_: FixedPoint, seed: bytes, label: str) -> Integers:
     """For the packed triangle of X'X, in units of the ring; more on the diagonal than off it (``exact.row_noise``)."""
     scales, d = format_.noise, format_.n_features
     assert scales is not None
     drawn = np.empty(d * (d + 1) // 2, dtype=np.int64)
     diagonal = np.zeros(len(drawn), dtype=np.bool_)
     diagonal[diagonal_of_triangle(d)] = True
-    drawn[diagonal] = noise.draw(seed, run, f"{label}|diagonal", scales.diagonal, d)
-    drawn[~diagonal] = noise.draw(seed, run, f"{label}|off the diagonal", scales.off_diagonal, len(drawn) - d)
+    drawn[diagonal] = noise.draw(seed, f"{label}|diagonal", scales.diagonal, d)
+    drawn[~diagonal] = noise.draw(seed, f"{label}|off the diagonal", scales.off_diagonal, len(drawn) - d)
     return drawn
 
 
-def cross_noise(format_: FixedPoint, n_outputs: int, seed: bytes, run: bytes, label: str) -> Integers:
+def cross_noise(format_: FixedPoint, n_outputs: int, seed: bytes, label: str) -> Integers:
     """For X'Y."""
     assert format_.noise is not None
     shape = (format_.n_features, n_outputs)
-    drawn = noise.draw(seed, run, f"{label}|cross", format_.noise.cross, shape[0] * shape[1])
+    drawn = noise.draw(seed, f"{label}|cross", format_.noise.cross, shape[0] * shape[1])
     return drawn.reshape(shape)
 
 
 def add_noise(format_: FixedPoint, gram: Planes, cross: Planes, seed: bytes, agreed: Agreement) -> None:
     """To one device's X'X (its triangle) and X'Y, in place."""
     ring, label = format_.ring, noise_label(agreed.parameters)
-    one, no_run = [[1]] * len(ring.primes), bytes(RUN_ID_BYTES)
-    ring.add_scaled(gram, one, [ring.from_integers(gram_noise(format_, seed, no_run, label))])
-    ring.add_scaled(cross, one, [ring.from_integers(cross_noise(format_, cross.shape[-1], seed, no_run, label))])
+    one = [[1]] * len(ring.primes)
+    ring.add_scaled(gram, one, [ring.from_integers(gram_noise(format_, seed, label))])
+    ring.add_scaled(cross, one, [ring.from_integers(cross_noise(format_, cross.shape[-1], seed, label))])
 
 
 def diagonal_of_triangle(size: int) -> Integers:

@@ -73,13 +73,13 @@ class NoisyTotals:
     def exact(self) -> Sums:
         return self._reals(self._gram, self._cross)
 
-    def of_devices(self, noise: RowNoise, seeds: Sequence[bytes], run: bytes, label: str) -> Sums:
+    def of_devices(self, noise: RowNoise, seeds: Sequence[bytes], label: str) -> Sums:
         """The sums with the noise of these devices, each from its own seed."""
         format_ = self.scales(noise)
         gram, cross = self._gram.copy(), self._cross.copy()
         for seed in seeds:
-            gram += gram_noise(format_, seed, run, label)
-            cross += cross_noise(format_, self.problem.n_outputs, seed, run, label)
+            gram += gram_noise(format_, seed, label)
+            cross += cross_noise(format_, self.problem.n_outputs, seed, label)
         return self._reals(gram, cross)
 
     def drawn_at_once(self, noise: RowNoise, seed: bytes, devices: int) -> Sums:
@@ -90,8 +90,8 @@ class NoisyTotals:
         root = math.sqrt(devices)
         wide = GridNoise(*(round(sigma * root) for sigma in (one.diagonal, one.off_diagonal, one.cross)))
         all_of_them = replace(format_, noise=wide)
-        gram = self._gram + gram_noise(all_of_them, seed, bytes(16), "all at once")
-        return self._reals(gram, self._cross + cross_noise(all_of_them, self._cross.shape[1], seed, bytes(16), "all"))
+        gram = self._gram + gram_noise(all_of_them, seed, "all at once")
+        return self._reals(gram, self._cross + cross_noise(all_of_them, self._cross.shape[1], seed, "all"))
 
     def models(self, noise: RowNoise, seed: bytes) -> tuple[Floats, Floats]:
         """Theta as products allow it (AdaSSP's ridge alone) and as X'X itself does (its spectrum cleared)."""

@@ -140,7 +140,7 @@ def _drawn(format_: FixedPoint, d: int, c: int, runs: int, seed: int, which: Seq
     parts = {"diagonal": (np.flatnonzero(on), scales.diagonal), "off": (np.flatnonzero(~on), scales.off_diagonal)}
     parts["cross"] = (np.arange(triangle, triangle + d * c), scales.cross)
     for label, (places, sigma) in parts.items():
-        numbers = noise_source.draw(key, bytes(16), label, sigma, runs * len(places))
+        numbers = noise_source.draw(key, label, sigma, runs * len(places))
         found[:, places] = numbers.reshape(runs, len(places))
     return found
 

@@ -61,10 +61,10 @@ class KeysDeviceSharing(CodedDeviceSharing):
         code, position = self._session.agreed.code, self._session.position
         self._start_sums()
         assert self.gram_sum is not None and self.constant_sum is not None
-        ring, run = self._session.ring, self._session.run
+        ring = self._session.ring
         coefficients, seeds = code.coefficients(position), [self._pad_seeds[j] for j in code.row_support(position)]
-        pads.add_expanded(ring, self.gram_sum, coefficients, seeds, run, GRAM)
-        pads.add_expanded(ring, self.constant_sum, coefficients, seeds, run, CONSTANT)
+        pads.add_expanded(ring, self.gram_sum, coefficients, seeds, GRAM)
+        pads.add_expanded(ring, self.constant_sum, coefficients, seeds, CONSTANT)
         self._pad_seeds = {}
         super()._finish_sums()
 

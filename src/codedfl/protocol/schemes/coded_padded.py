@@ -92,8 +92,8 @@ class PaddedServerSharing(CodedServerSharing):
         ring, seeds = session.ring, [session.random_bytes(SEED_BYTES) for _ in agreed.names]
         ones = [[1] * len(seeds)] * len(ring.primes)
         triangle, constant = ring.zeros(p.triangle_length), ring.zeros(p.constant_length)
-        pads.add_expanded(ring, triangle, ones, seeds, session.run, GRAM)
-        pads.add_expanded(ring, constant, ones, seeds, session.run, CONSTANT)
+        pads.add_expanded(ring, triangle, ones, seeds, GRAM)
+        pads.add_expanded(ring, constant, ones, seeds, CONSTANT)
         self._offset_by(triangle, constant)
         for member, seed in zip(agreed.members, seeds, strict=True):
             header = Message(Kind.PAD_SEED, session.run, agreed.hash, SERVER, member.name)
