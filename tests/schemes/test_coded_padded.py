@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from itertools import islice
 
 import numpy as np
@@ -115,7 +116,7 @@ def test_every_device_has_its_own_pad():
 
 def test_the_same_data_in_two_runs_look_unrelated():
     """Every run has fresh pad seeds."""
-    networks = [Network.of(Scenario()) for _ in range(2)]
+    networks = [Network.of(Scenario(), random_bytes=os.urandom) for _ in range(2)]
     for network in networks:
         network.run_until(Kind.UPDATE)
     assert len({pad_seed(network, "device-1") for network in networks}) == 2
