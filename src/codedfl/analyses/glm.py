@@ -19,11 +19,12 @@ from codedfl.contract.study import NumberTarget, Study
 from codedfl.data.labels import MeanLabels
 from codedfl.data.model import TrainedModel
 from codedfl.errors import InvalidInput
-from codedfl.statistics.newton import Newton, columns_of, predictor_range
+from codedfl.statistics.newton import Newton, column_reaches, columns_of, predictor_range
 from codedfl.statistics.statistic import Ask
 from codedfl.typing import Floats, JsonObject
 
 _CLOSE = 1e-5  # the last step in standard errors: what is left then is about its square
+_WIDEST = 3  # columns that are named where the predictor is too wide
 _WITHIN = 0.98  # of the bound, where a step that would go beyond ends
 _DEPENDENT = 1e-11  # of the largest eigenvalue of the scaled X'WX
 _NAMED = 0.2
@@ -296,8 +297,7 @@ def _iterate(
         following = _within(totals.final, model, beta, beta + ahead)
         at_bound = at_bound + 1 if (following != beta + ahead).any() else 0
         if at_bound > 2:
-            reach = max(map(abs, predictor_range(totals.final, _final(totals, model), beta + ahead)))
-            raise InvalidInput(_separated(totals.study, model, reach))
+            raise InvalidInput(_separated(totals, model, beta + ahead))
         best, step, beta = value, following - beta, following
     raise InvalidInput(
         f"points must be more than {most} for the model {model.name!r} to be fitted, got no convergence: give it a"
@@ -305,12 +305,17 @@ def _iterate(
     )
 
 
-def _separated(study: Study, model: GlmModel, reach: float) -> str:
+def _separated(totals: Totals, model: GlmModel, beta: Floats) -> str:
+    final, target = _final(totals, model), totals.study.target.name
+    reach = max(map(abs, predictor_range(totals.final, final, beta)))
+    reaches = column_reaches(totals.final, final, beta)
+    widest = sorted(reaches, key=lambda name: reaches[name][0] - reaches[name][1])[:_WIDEST]
+    parts = ", ".join(f"{name!r} by {reaches[name][1] - reaches[name][0]:.3g}" for name in widest)
     return (
         f"the linear predictor of the model {model.name!r} must stay within {model.bound:g} over the ranges, got a"
-        f" likelihood that grows towards {reach:.3g}: columns that tell {study.target.name!r} without error"
-        " (separation), or ranges far wider than the values; give it a ridge penalty (regularisation), narrower ranges"
-        " or a larger bound"
+        f" likelihood that grows towards {reach:.3g} (over their ranges it moves with {parts}): columns that tell"
+        f" {target!r} without error (separation), or ranges far wider than the values; give it a ridge penalty"
+        " (regularisation), narrower ranges or a larger bound"
     )
 
 

@@ -273,7 +273,7 @@ def approve_study(
         load_roster(roster),
         name,
         own_key(name, state),
-        None if table is None else read_file(table),
+        None if table is None else read_file(table, empty=True),
         DeviceFolder.of(state or default_state_dir(), name),
         who=who,
         when=datetime.now(UTC).isoformat(timespec="seconds"),

@@ -91,8 +91,8 @@ def check_table(study: Study, table: RawTable) -> TableCheck:
     """
     objections = []
     given, table = len(table), _complete(study, table)
-    if not 1 <= len(table) <= study.max_rows_per_device:
-        objections.append(f"{table.name} must have between 1 and {study.max_rows_per_device} rows, got {len(table)}")
+    if counted := study.count_objection(table):
+        objections.append(counted)
     try:
         study.load_features()
         if study.id is not None:

@@ -118,8 +118,8 @@ def take_snapshot(study: Study, table: RawTable, key: bytes) -> Snapshot:
     """
     left_out, table = len(table), study.complete(table)
     left_out -= len(table)
-    if not 1 <= len(table) <= study.max_rows_per_device:
-        raise InvalidInput(f"{table.name} must have between 1 and {study.max_rows_per_device} rows, got {len(table)}")
+    if objection := study.count_objection(table):
+        raise InvalidInput(objection)
     table, held_out = _drawn(study, table, key)
     codes, clipped = study.codes(table)
     codes = study.filled(codes, table.name)

@@ -490,6 +490,16 @@ class Study:
         """Names of the columns that derived ones are made of."""
         return frozenset(factor.column for one in self.columns for factor in factors_of(one))
 
+    def count_objection(self, table: RawTable) -> str:
+        """Why a table has too few or too many rows for the study; "" if it has not."""
+        if 1 <= len(table) <= self.max_rows_per_device:
+            return ""
+        helps = ": a site without rows can take part as a helper (codedfl roster new --helper NAME)"
+        return (
+            f"{table.name} must have between 1 and {self.max_rows_per_device} rows, got {len(table)}"
+            f"{helps if not len(table) else ''}"
+        )
+
     def complete(self, table: RawTable) -> RawTable:
         """The rows that the study takes of a table: all, or those without gaps where it takes complete cases only.
 

@@ -157,7 +157,11 @@ def few_words(study: Study) -> list[str]:
     'what fewer than 5 rows of a device have is told as something else: a gap of a number as the mean of the device'
     """
     listed = [one.column for one in study.columns if not isinstance(one.column, DerivedColumn)]
-    levels = ["a level as another level"] if any(isinstance(one, CategoryColumn) for one in listed) else []
+    levels = (
+        ["a level as other, or as the commonest there, which may be the reference"]
+        if any(isinstance(one, CategoryColumn) for one in listed)
+        else []
+    )
     gaps = any(
         isinstance(one, NumberColumn) and (study.complete_cases if one.missing is None else one.indicator)
         for one in listed

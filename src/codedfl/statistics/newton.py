@@ -265,17 +265,25 @@ def predictor_range(study: Study, model: GlmModel, point: Floats) -> tuple[float
     --------
     See ``Newton``, which refuses a point whose range is too wide.
     """
-    low = high = float(point[0])
-    place = 1
-    for one in columns_of(study, model):
-        part = point[place : place + one.width]
-        place += one.width
-        below, above = _reach(one, part)
-        low, high = low + below, high + above
-    if model.offset:
-        offset = next(one for one in study.columns if one.column.name == model.offset)
-        low, high = low + offset.grid.range[0], high + offset.grid.range[1]
+    ends = [(float(point[0]), float(point[0])), *column_reaches(study, model, point).values()]
+    low, high = np.array(ends).sum(axis=0).tolist()
     return low, high
+
+
+def column_reaches(study: Study, model: GlmModel, point: Floats) -> dict[str, tuple[float, float]]:
+    """The least and the largest that each column can add to the linear predictor, an offset among them.
+
+    Examples
+    --------
+    See ``Newton``, which refuses a point whose range is too wide.
+    """
+    found, place = {}, 1
+    for one in columns_of(study, model):
+        found[one.column.name] = _reach(one, point[place : place + one.width])
+        place += one.width
+    if model.offset:
+        found[model.offset] = next(one.grid.range for one in study.columns if one.column.name == model.offset)
+    return found
 
 
 def _reach(one: StudyColumn, part: NDArray[np.float64]) -> tuple[float, float]:
