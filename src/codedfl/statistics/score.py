@@ -6,12 +6,13 @@ from typing import ClassVar
 
 import numpy as np
 
+from codedfl.contract.models import NO_MODEL, StudyModel
 from codedfl.contract.snapshot import Snapshot
-from codedfl.contract.study import ClassTarget, Study, StudyModel
+from codedfl.contract.study import ClassTarget, Study
 from codedfl.exact.ring import Ring
 from codedfl.statistics.gram import gram_planes
 from codedfl.statistics.products import principal_from, principal_length
-from codedfl.statistics.statistic import NOTHING, Statistic, register_statistic
+from codedfl.statistics.statistic import Statistic, register_statistic
 from codedfl.typing import Floats, Integers, Planes
 
 # Of the score of the second of two classes, from 0 to 1; what lies beyond counts at the ends. A server that lies sees
@@ -42,19 +43,16 @@ class Score(Statistic):
     """
 
     name: ClassVar[str] = "score"
-    takes_point: ClassVar[bool] = True
     shows: ClassVar[str] = (
         "A server that lies sends another model, chosen so that the counts divide the held-out rows where it likes: in"
         f" {BINS} parts for two classes."
     )
-    no_noise: ClassVar[str] = "counts are exact"
 
-    def __init__(self, study: Study, point: Floats = NOTHING, model: StudyModel | None = None) -> None:
+    def _begin(self) -> None:
         """The components are checked as for products."""
-        super().__init__(study, point, model)
-        principal, theta = np.split(point, [principal_length(study)])
-        self._principal = principal_from(study, principal)
-        self._theta = theta.reshape(-1, len(study.target_limits))
+        principal, theta = np.split(self.point, [principal_length(self.study)])
+        self._principal = principal_from(self.study, principal)
+        self._theta = theta.reshape(-1, len(self.study.target_limits))
 
     @classmethod
     def leaves(cls, study: Study) -> str:
@@ -66,7 +64,7 @@ class Score(Statistic):
         return f"{what}, for at most {study.most_points} model(s) of the server's choice"
 
     @classmethod
-    def point_length(cls, study: Study, model: StudyModel | None = None) -> int:
+    def point_length(cls, study: Study, model: StudyModel = NO_MODEL) -> int:
         """The length of principal components and Theta together."""
         del model
         rows = 1 + len(study.design_names) if study.features == "linear" else study.feature_count
