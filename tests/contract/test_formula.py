@@ -66,7 +66,7 @@ def test_the_columns_are_those_that_patsy_makes():
     ours = study.matrix(codes)
     assert not clipped.any()
     assert ours.shape[1] == oracle.shape[1] - 1
-    steps = study.design_units[0]
+    steps = study.units.step
     for place in range(ours.shape[1]):
         distance = np.abs(oracle.to_numpy() - ours[:, [place]]).max(axis=0).min()
         assert distance <= steps[place] / 2 + 1e-9, study.design_names[place]

@@ -16,6 +16,7 @@ from codedfl.analyses.scoring import ClassScore
 from codedfl.contract.combinations import FEW_CELLS, count_cells
 from codedfl.contract.models import GlmModel, LogisticModel, PoissonModel, StudyModel
 from codedfl.contract.study import NumberTarget, Study
+from codedfl.contract.study_columns import Units
 from codedfl.data.labels import MeanLabels
 from codedfl.data.model import TrainedModel
 from codedfl.errors import InvalidInput
@@ -252,8 +253,8 @@ def start(totals: Totals, model: GlmModel) -> Floats:
     on_design = linear.on_design(linear.ridge(1e-9))[:, -1]
     target = totals.study.target
     constant, slopes = float(on_design[0]), on_design[1:]
-    step, zero = linear.study.design_units
-    middle = (linear.moments().mean - zero) / (step * linear.study.design_limits)
+    units = linear.study.units
+    middle = (linear.moments().mean - units.zero) / (units.step * units.limit)
     mean = constant + float(middle @ slopes)
     if isinstance(target, NumberTarget):
         half = (target.range[1] - target.range[0]) / 2
@@ -341,12 +342,9 @@ def _final(totals: Totals, model: GlmModel) -> GlmModel:
 def _penalties(totals: Totals, model: GlmModel) -> Floats:
     """Of each coefficient of the scaled columns: squares of the penalty's units; the constant has none."""
     linear = totals.linear(model.columns)
-    step, _ = linear.study.design_units
-    columns = linear.study.columns
-    low, high = np.array([ends for one in columns for ends in one.ranges]).T
-    by_moments = [flag for one in columns for flag in one.by_moments]
-    scale = np.where(by_moments, np.sqrt(linear.moments().variance), high - low)
-    return np.append(0.0, np.square(scale / (step * linear.study.design_limits)))
+    units = linear.study.units
+    scale = np.where(units.by_moments, np.sqrt(linear.moments().variance), units.high - units.low)
+    return np.append(0.0, np.square(scale / (units.step * units.limit)))
 
 
 def information_inverse(information: Floats, model: StudyModel) -> Floats:
@@ -423,10 +421,7 @@ def in_units(
     """
     study = totals.final
     columns = columns_of(study, model)
-    step, zero = np.array([unit for one in columns for unit in one.units]).T
-    size = step * np.array([limit for one in columns for limit in one.limits])
-    change = np.diag(np.append(1.0, 1.0 / size))
-    change[0, 1:] = -zero / size
+    change = Units.of(*columns).unscaling()
     names = (CONSTANT, *(name for one in columns for name in one.column.design_names))
     # The last step is so short that the likelihood is a parabola on it.
     likelihood = sums.likelihood + float(sums.gradient @ covariance @ sums.gradient) / 2

@@ -149,7 +149,7 @@ def largest_leverage(study: Study, rows: Snapshot) -> float:
     the people of 90 for their difference.
     """
     design = study.design(rows.part(held_out=False).codes).astype(np.float64)
-    design = np.hstack([np.ones((len(design), 1)), design / study.design_limits])
+    design = np.hstack([np.ones((len(design), 1)), design / study.units.limit])
     left, sizes, _ = np.linalg.svd(design, full_matrices=False)
     spanned = left[:, sizes > _DEPENDENT * sizes.max(initial=0.0)]
     return float(np.square(spanned).sum(axis=1).max(initial=0.0))

@@ -60,7 +60,7 @@ class Gram(Statistic):
     @property
     def width(self) -> int:
         """Columns of the matrix: the constant, the design columns, the target columns."""
-        return 1 + len(self.study.design_names) + len(self.study.target_limits)
+        return 1 + self.study.width + len(self.study.target.units)
 
     @property
     def length(self) -> int:
@@ -86,7 +86,7 @@ class Gram(Statistic):
         return gram_planes(ring, _with_constant(self._columns(rows, chosen)))
 
     def _columns(self, rows: Snapshot, chosen: NDArray[np.bool_]) -> Integers:
-        return np.hstack((self.study.design(rows.codes[chosen]), self.study.target_design(rows.target[chosen])))
+        return np.hstack((self.study.design(rows.codes[chosen]), self.study.target.design(rows.target[chosen])))
 
     def _within_site(self, ring: Ring, rows: Snapshot) -> Planes:
         columns = self._columns(rows, ~rows.held_out)

@@ -247,7 +247,7 @@ def scaled_design(study: Study, model: StudyModel, codes: Integers) -> Floats:
     parts = [np.ones((len(codes), 1))]
     for place, one in enumerate(study.columns):
         if one.column.name in model.columns:
-            parts.append(one.design(codes[:, place]) / np.array(one.limits, dtype=np.float64))
+            parts.append(one.design(codes[:, place]) / np.array([unit.limit for unit in one.units], dtype=np.float64))
     return np.hstack(parts)
 
 

@@ -50,7 +50,7 @@ class Products(Statistic):
     def leaves(cls, study: Study) -> str:
         """An upload, and then answers."""
         d = study.feature_count
-        numbers = d * (d + 1) // 2 + d * len(study.target.limits)
+        numbers = d * (d + 1) // 2 + d * len(study.target.units)
         return (
             "the products of the features with each other and with the target, under pads; in each exchange the server"
             f" learns what the total X'X does to one more direction of its choice ({numbers} numbers, once, then"

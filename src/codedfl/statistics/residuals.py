@@ -72,6 +72,6 @@ class Residuals(Statistic):
         """Each row by itself."""
         rows = rows.part(held_out=False)
         predicted = linear_predictor(scaled_design(self.study, self.model, rows.codes), self.point[:-1])
-        truth = self.study.target_design(rows.target)[:, 0] / float(self.study.target_limits[0])
+        truth = self.study.target.design(rows.target)[:, 0] / float(self.study.target_units.limit[0])
         places = np.searchsorted(EDGES, (truth - predicted) / self.point[-1])
         return ring.from_integers(np.bincount(places, minlength=self.length).astype(np.int64))

@@ -114,7 +114,7 @@ class Robust(Statistic):
 
     def _residuals(self, X: Floats, target: Integers) -> Floats:
         predicted = linear_predictor(X, self._beta)
-        truth = self.study.target_design(target)[:, 0] / float(self.study.target_limits[0])
+        truth = self.study.target.design(target)[:, 0] / float(self.study.target_units.limit[0])
         return np.asarray(np.clip(truth - predicted, -MOST_RESIDUAL, MOST_RESIDUAL))
 
     def _weights(self, X: Floats) -> Floats:

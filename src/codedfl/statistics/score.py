@@ -52,7 +52,7 @@ class Score(Statistic):
         """The components are checked as for products."""
         principal, theta = np.split(self.point, [principal_length(self.study)])
         self._principal = principal_from(self.study, principal)
-        self._theta = theta.reshape(-1, len(self.study.target_limits))
+        self._theta = theta.reshape(-1, len(self.study.target.units))
 
     @classmethod
     def leaves(cls, study: Study) -> str:
@@ -68,7 +68,7 @@ class Score(Statistic):
         """The length of principal components and Theta together."""
         del model
         rows = 1 + len(study.design_names) if study.features == "linear" else study.feature_count
-        return principal_length(study) + rows * len(study.target_limits)
+        return principal_length(study) + rows * len(study.target.units)
 
     @property
     def length(self) -> int:
@@ -92,20 +92,20 @@ class Score(Statistic):
         scores = self._scores(codes)
         if isinstance(self.study.target, ClassTarget):
             return ring.from_integers(class_counts(scores, target))
-        truth = self.study.target_design(target)[:, 0]
-        (step,), (zero,) = self.study.target_units
-        predicted = (self.study.target.labels().decode(scores) - zero) / step
+        truth = self.study.target.design(target)[:, 0]
+        unit = self.study.target_units
+        predicted = (self.study.target.labels().decode(scores) - unit.zero) / unit.step
         errors = np.rint(np.clip(truth - predicted, -self._most_error, self._most_error)).astype(np.int64)
         return gram_planes(ring, np.column_stack((np.ones_like(truth), truth, errors)))
 
     @property
     def _most_error(self) -> int:
-        return 2 * int(self.study.target_limits[0])
+        return 2 * int(self.study.target_units.limit[0])
 
     def _scores(self, codes: Integers) -> Floats:
         if self.study.features != "linear":
             return self.study.recipe(self._principal).scores(self._theta, self.study.matrix(codes))[0]
-        columns = self.study.design(codes) / self.study.design_limits
+        columns = self.study.design(codes) / self.study.units.limit
         return np.asarray(self._theta[0] + columns @ self._theta[1:])
 
 
