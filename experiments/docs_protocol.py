@@ -13,7 +13,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-from spec import coded_padded, parties, role_keys, secrets, wire
+from spec import coded_padded, fixed_point, parties, role_keys, secrets, wire
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "protocol.md"
@@ -26,15 +26,10 @@ class _TwoProducts:
     def __init__(self, d: int, outputs: int) -> None:
         self._left, self._e = 2, [[0.5] * outputs for _ in range(d)]
 
-    def start(self, gradient: list[float], rows: int) -> None:
-        del gradient, rows
-
-    def request(self) -> list[list[float]] | None:
+    def __call__(self, e: fixed_point.Reals, total: list[float]) -> fixed_point.Reals | None:
+        del e, total
         self._left -= 1
         return self._e if self._left >= 0 else None
-
-    def receive(self, e: list[list[float]], image: list[float]) -> None:
-        del e, image
 
 
 @cache
@@ -42,8 +37,9 @@ def sizes(scheme: str) -> dict[str, int]:
     """The largest message of each kind in a run with D = 5, d = 10 and two outputs."""
     names, d, outputs = [f"device-{i}" for i in range(5)], 10, 2
     alpha, z = (3, 0) if scheme == "coded-padded" else (1, 1)
-    terms = wire.Parameters(scheme, alpha, d, outputs, 1.0, 1.0, 100, 20, epochs=3, colluders=z)
-    server_public = secrets.public_of(secrets.signing_key(bytes(32)))
+    terms = fixed_point.Parameters(scheme, alpha, d, outputs, 1.0, 1.0, 100, 20, epochs=3, colluders=z)
+    server_public = secrets.identity_of(bytes(32))
+    roster = {name: secrets.identity_of(name.encode().ljust(32)) for name in names}
     found: dict[str, int] = {}
 
     def seen(data: bytes) -> bytes:
@@ -54,15 +50,16 @@ def sizes(scheme: str) -> dict[str, int]:
     def line(name: str) -> parties.Send:
         drawn = random.Random(name)
         X, Y = ([[drawn.uniform(-1, 1) for _ in range(width)] for _ in range(4)] for width in (d, outputs))
-        device = parties.Device(name, name.encode().ljust(32), server_public, terms, X, Y, drawn.randbytes)
+        pods, secret = [frozenset(names)], name.encode().ljust(32)
+        device = parties.Device(name, secret, server_public, terms, roster, pods, 2, X, Y, drawn.randbytes)
         receive = coded_padded.receive if scheme == "coded-padded" else role_keys.receive
         return lambda data: [seen(reply) for reply in receive(device, seen(data))]
 
     server = parties.Server(bytes(32), {name: line(name) for name in names}, random.Random(1).randbytes)
     if scheme == "coded-padded":
-        coded_padded.run(server, terms, _TwoProducts(d, outputs))
+        coded_padded.run(server, terms, _TwoProducts(d, outputs), frozenset())
     else:
-        role_keys.run(server, terms, _TwoProducts(d, outputs), {name: (i % (z + 1), 0) for i, name in enumerate(names)})
+        role_keys.run(server, terms, _TwoProducts(d, outputs), {name: i % (z + 1) for i, name in enumerate(names)}, {})
     return found
 
 

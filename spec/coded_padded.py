@@ -8,173 +8,139 @@ from __future__ import annotations
 from math import prod
 
 from spec import parties, wire
-from spec.numbers import Matrix, add, code_row, decoding_vector, pack, product, square, unpack
-from spec.secrets import decrypt_bulk, encrypt_bulk, open_sealed, pad, seal, sha256, signing_key
+from spec.fixed_point import Parameters
+from spec.numbers import Matrix, add, from_residues, product, rows_from
+from spec.parties import Device, Server, Solver
+from spec.secrets import decrypt_bulk, encrypt_bulk, open_sealed, sha256, verify
+from spec.wire import Agreement, Message
+
+SIGNED = (*parties.SIGNED, "share")
+
+# -- the gradient code (paper II-B, eq. 1): A B = 1 exactly
 
 
-def answers_for(i: int, alpha: int, n_devices: int) -> list[int]:
-    """Row i of B: whose data seat i answers for."""
-    return [(i + s) % n_devices for s in range(alpha)]
+def root_of_unity(order: int, primes: list[int]) -> int:
+    """w: modulo each prime the first power base^((p - 1)/order), base = 2, 3, ..., of exactly this order."""
+    found = []
+    for p in primes:
+        powers = (pow(base, (p - 1) // order, p) for base in range(2, p))
+        found.append([next(w for w in powers if all(pow(w, s, p) != 1 for s in range(1, order)))])
+    return from_residues(found, primes)[0]
 
 
-def needs_mask_of(i: int, alpha: int, n_devices: int) -> list[int]:
-    """Of those it answers for, and of the seat after each: z_j = m_j - m_(j + 1), so that all z_j sum up to zero."""
-    rows = answers_for(i, alpha, n_devices)
-    return sorted({*rows, *((j + 1) % n_devices for j in rows)})
+def code_row(n_devices: int, alpha: int, primes: list[int]) -> list[int]:
+    """b(w^s) for s = 0 .. D - 1, where b(x) = prod_{t = alpha}^{D - 1} (x - w^t): B[i][j] = row[(j - i) mod D]."""
+    w, modulus = root_of_unity(n_devices, primes), prod(primes)
+    return [prod(pow(w, s) - pow(w, t) for t in range(alpha, n_devices)) % modulus for s in range(n_devices)]
+
+
+def decoding_vector(survivors: list[int], n_devices: int, alpha: int, primes: list[int]) -> list[int]:
+    """a with a B[survivors] = 1, for D - alpha + 1 survivors: Lagrange's formula at 0, at the points y_i = w^-i."""
+    w, modulus = root_of_unity(n_devices, primes), prod(primes)
+    y = [pow(w, -i, modulus) for i in survivors]
+    scale = pow(prod(-pow(w, t) for t in range(alpha, n_devices)), -1, modulus)  # 1/b(0)
+    return [scale * prod(-v * pow(u - v, -1, modulus) for v in y if v != u) % modulus for u in y]
+
+
+def code_factors(agreed: Agreement, name: str) -> dict[str, int]:
+    """Row i of B: b_ij by the name of j, zero but for the alpha devices that device i answers for."""
+    n, i = len(agreed.names), agreed.names.index(name)
+    row = code_row(n, agreed.parameters.alpha, agreed.scales.primes)
+    return {other: row[(j - i) % n] for j, other in enumerate(agreed.names)}
+
+
+def mask_factors(agreed: Agreement, name: str) -> dict[str, int]:
+    """Of the masks that device i needs: sum_j b_ij z_j with z_j = m_j - m_(j + 1), so that all z_j sum up to zero."""
+    b, before = code_factors(agreed, name), [agreed.names[-1], *agreed.names[:-1]]
+    return {j: b[j] - b[i] for i, j in zip(before, agreed.names, strict=True) if b[i] or b[j]}
 
 
 # -- a device
 
 
-def receive(device: parties.Device, data: bytes) -> list[bytes]:
+def receive(device: Device, data: bytes) -> list[bytes]:
     """A message in, messages out."""
-    return [wire.encode(one) for one in _handle(device, wire.decode(data))]
+    return parties.receive(globals(), device, data)
 
 
-def _handle(device: parties.Device, message: wire.Message) -> list[wire.Message]:
-    match message.kind:
-        case "invitation":
-            return parties.on_invitation(device, message)
-        case "agreement":
-            parties.on_agreement(device, message)
-            p = device.terms
-            device.kept = {"masks": {}, "gram": [0] * (p.d * (p.d + 1) // 2), "constant": [0] * (p.d * p.outputs + 1)}
-        case "pad-seed":
-            return _on_pad_seed(device, message)
-        case "share":
-            return _on_share(device, message)
-        case "update":
-            return parties.on_update(device, message, lambda digest, count: _mask(device, digest, count))
-        case "finish":
-            parties.on_finish(device, message)
-    return []
-
-
-def _on_pad_seed(device: parties.Device, message: wire.Message) -> list[wire.Message]:
+def on_pad_seed(device: Device, found: Message) -> list[Message]:
     """Psi_i = G_i^(1) + Delta_i, Phi_i = X_i'X_i + Xi_i (eq. 6, 7), encrypted once for the devices of column i."""
-    agreed, p, i = device.agreed, device.terms, device.seat
-    server_key = wire.unpacked(device.invited)[1]
-    seed = open_sealed(parties.run_key(device), server_key, wire.context(message), message.body)
-    gram, constant = agreed.scales.statistics(device.X, device.Y)
-    primes = agreed.scales.primes
-    phi = add(gram, pad(seed, "gram", len(gram), primes))
-    psi = add(constant, pad(seed, "constant", len(constant), primes))
-    plaintext = pack(phi, primes) + pack(psi, primes)
-    _add(device, i, plaintext)
-    content_key, header = device.random(32), wire.Message("shares", device.run, agreed.hash, device.name, "")
-    bulk = encrypt_bulk(content_key, wire.context(header), plaintext)
-    mask = device.kept["masks"][i] = device.random(32)
-    commitments = wire.committed({"mask": mask}, agreed.hash, device.name, signing_key(device.secret))
-    envelopes = []
-    n = len(agreed.members)
-    for k, member in enumerate(agreed.members):
-        if k != i and i in needs_mask_of(k, p.alpha, n):
-            opens = [content_key, sha256(bulk)] if i in answers_for(k, p.alpha, n) else [b"", b""]
-            share = wire.context(wire.Message("share", device.run, agreed.hash, device.name, member.name))
-            sealed = seal(
-                parties.run_key(device), member.run_key, share, wire.packed(mask, b"", *opens), device.random(32)
-            )
-            envelopes.append([member.name, sealed])
-    body = wire.packed(commitments, b"", envelopes)
-    shares = wire.Message("shares", device.run, agreed.hash, device.name, "", body, bulk)
-    return [wire.signed(shares, signing_key(device.secret)), *_ready(device)]
+    agreed, me = device.agreed, device.name
+    assert me not in device.seeds, "data are padded once"
+    seed = open_sealed(device.key, wire.unpacked(device.invited)[1], wire.context(found), found.body)
+    device.shared[me] = parties.padded(device, [seed])
+    mask, content_key = device.random(32), device.random(32)
+    bulk = encrypt_bulk(content_key, wire.context(parties.message(device, "shares")), device.shared[me])
+    commitments, envelopes = wire.committed({"mask": mask}, agreed, me, device.secret), []
+    for other in agreed.members:
+        if other.name != me and me in mask_factors(agreed, other.name):
+            opens = [content_key, sha256(bulk)] if code_factors(agreed, other.name)[me] else [b"", b""]
+            secrets = wire.packed(mask, b"", *opens)
+            envelopes.append([other.name, parties.sealed(device, "share", other.name, other.run_key, secrets).body])
+    device.seeds[me] = mask
+    shares = parties.message(device, "shares", wire.packed(commitments, b"", envelopes), bulk)
+    return [wire.signed(shares, device.secret), *ready_if_complete(device)]
 
 
-def _on_share(device: parties.Device, message: wire.Message) -> list[wire.Message]:
-    """Check the seal, the commitment and the digest of the bulk, then add b_ij times it."""
-    wire.check_signed(message, device.server)
-    agreed, j = device.agreed, device.agreed.names.index(message.sender)
-    if j in device.kept["masks"]:
-        return []  # a repeated share changes nothing
-    commitments, envelope = wire.unpacked(message.body)
-    plaintext = open_sealed(parties.run_key(device), agreed.members[j].run_key, wire.context(message), envelope)
-    mask, _, content_key, digest = wire.unpacked(plaintext)
-    wire.check_committed(commitments, agreed.hash, agreed.members[j])
-    wire.check_fits(commitments, {"mask": mask}, agreed.hash, message.sender)
-    if j in answers_for(device.seat, device.terms.alpha, len(agreed.members)):
-        header = wire.Message("shares", device.run, agreed.hash, message.sender, "")
-        _add(device, j, decrypt_bulk(content_key, wire.context(header), digest, message.attachment))
-    device.kept["masks"][j] = mask
-    return _ready(device)
+def on_share(device: Device, found: Message) -> list[Message]:
+    """Check the commitment, the seal and the digest of the bulk, then keep it; once more changes nothing."""
+    agreed, owner = device.agreed, found.sender
+    assert owner in mask_factors(agreed, device.name), "only whom this device needs shares with it"
+    commitments, envelope = wire.unpacked(found.body, "lb")
+    wire.check_committed(commitments, agreed, owner)
+    secrets = open_sealed(device.key, agreed.member[owner].run_key, wire.context(found), envelope)
+    mask_seed, _, content_key, digest = wire.unpacked(secrets, "bbbb")
+    wire.check_fits(commitments, agreed, owner, "mask", mask_seed)
+    assert device.seeds.get(owner, mask_seed) == mask_seed, "a device shares once"
+    if code_factors(agreed, device.name)[owner]:
+        bound = wire.context(Message("shares", device.run, agreed.hash, owner, ""))
+        device.shared[owner] = decrypt_bulk(content_key, bound, digest, found.attachment)
+    device.seeds[owner] = mask_seed
+    return ready_if_complete(device)
 
 
-def _add(device: parties.Device, j: int, plaintext: bytes) -> None:
-    """C_i += b_ij Psi_j and Cbar_i += b_ij Phi_j (eq. 8 and 9)."""
-    n, p, primes = len(device.agreed.members), device.terms, device.agreed.scales.primes
-    b = code_row(n, p.alpha, primes)[(j - device.seat) % n]
-    at = 3 * len(primes) * len(device.kept["gram"])
-    for part, packed_part in (("gram", plaintext[:at]), ("constant", plaintext[at:])):
-        terms = unpack(packed_part, primes, len(device.kept[part]))
-        device.kept[part] = add(device.kept[part], terms, b)
+def ready_if_complete(device: Device) -> list[Message]:
+    """With all masks and shares: C_i = sum_j b_ij Psi_j and Cbar_i = sum_j b_ij Phi_j (eq. 8 and 9).
 
-
-def _ready(device: parties.Device) -> list[wire.Message]:
-    """When every mask seed, and with it every share, is here."""
-    agreed, p = device.agreed, device.terms
-    if set(device.kept["masks"]) != set(needs_mask_of(device.seat, p.alpha, len(agreed.members))):
+    Answers are masked by sum_j b_ij z_j, which cancels among answers to the same update.
+    """
+    agreed, b, (gram, constant) = device.agreed, code_factors(device.agreed, device.name), parties.zeros(device.terms)
+    factors = mask_factors(agreed, device.name)
+    if set(device.seeds) != set(factors):
         return []
-    device.matrix, device.constant = square(device.kept["gram"], p.d), device.kept["constant"]
-    return [parties.to_server(device, "ready", b"")]
-
-
-def _mask(device: parties.Device, digest: bytes, count: int) -> list[int]:
-    """sum_j b_ij (m_j - m_(j+1)): bound to run and update, it cancels among answers to the same one only."""
-    n, alpha, i = len(device.agreed.members), device.terms.alpha, device.seat
-    primes = device.agreed.scales.primes
-    row, total = code_row(n, alpha, primes), [0] * count
-    for k, seed in device.kept["masks"].items():
-        factor = row[(k - i) % n] - row[(k - 1 - i) % n]
-        stream = pad(seed, f"mask|{device.run.hex()}|{digest.hex()}", count, primes)
-        total = add(total, stream, factor)
-    return total
+    for owner, data in device.shared.items():
+        phi, psi = parties.two_parts(agreed, data)
+        gram, constant = add(gram, phi, b[owner]), add(constant, psi, b[owner])
+    device.masks = {seed: factors[name] for name, seed in device.seeds.items()}
+    return parties.is_ready(device, gram, constant)
 
 
 # -- the server, and with it everything
 
 
-def run(
-    server: parties.Server,
-    parameters: wire.Parameters,
-    solver: parties.Solver,
-    stragglers: frozenset[str] = frozenset(),
-) -> None:
+def run(server: Server, p: Parameters, solver: Solver, stragglers: frozenset[str]) -> None:
     """A whole run: come together, give out pads, relay shares, then the epochs. ``stragglers`` never answer one."""
-    parties.come_together(server, parameters, cells={})
-    agreed, scales = server.agreed, server.agreed.scales
-    n, p, primes, modulus = len(agreed.members), parameters, scales.primes, prod(scales.primes)
-    gram, constant = [0] * (p.d * (p.d + 1) // 2), [0] * (p.d * p.outputs + 1)
-    shares = []
+    parties.come_together(server, p, {}, {})
+    agreed, primes, (gram, constant) = server.agreed, server.agreed.scales.primes, parties.zeros(p)
     for member in agreed.members:
         seed = server.random(32)  # of Delta_i and Xi_i; the server keeps their sums only
-        gram = add(gram, pad(seed, "gram", len(gram), primes))
-        constant = add(constant, pad(seed, "constant", len(constant), primes))
-        header = wire.Message("pad-seed", server.run, agreed.hash, "", member.name)
-        assert server.key is not None
-        sealed = seal(server.key, member.run_key, wire.context(header), seed, server.random(32))
-        data = wire.encode(wire.Message("pad-seed", server.run, agreed.hash, "", member.name, sealed))
-        shares += [wire.decode(reply) for reply in server.devices[member.name](data)]
-    ready = set()
-    for one in shares:
-        if one.kind == "ready":  # with alpha = 1 a device answers for itself alone, and may be ready at once
-            ready.add(one.sender)
-            continue
-        wire.check_signed(one, agreed.members[agreed.names.index(one.sender)].identity)
-        commitments, _, envelopes = wire.unpacked(one.body)
+        xi, delta = parties.pads(seed, agreed, [0])
+        gram, constant = add(gram, xi), add(constant, delta)
+        pad_seed = parties.sealed(server, "pad-seed", member.name, member.run_key, seed)
+        shares = parties.post(server, [member.name], pad_seed)[0]  # behind it may be that the device is ready
+        verify(member.identity, wire.signed_part(shares), shares.signature)
+        commitments, _, envelopes = wire.unpacked(shares.body, "lbl")
         for name, envelope in envelopes:
-            column = agreed.names.index(one.sender) in answers_for(agreed.names.index(name), p.alpha, n)
-            bulk = one.attachment if column else b""
-            for reply in parties.relayed(server, "share", one.sender, name, wire.packed(commitments, envelope), bulk):
-                assert parties.opened(server, reply) == b"" and reply.kind == "ready"
-                ready.add(reply.sender)
-    assert ready == set(agreed.names), "everybody's shares must be in before training"
+            bulk = shares.attachment if code_factors(agreed, name)[member.name] else b""
+            parties.relayed(server, member.name, name, "share", wire.packed(commitments, envelope), bulk)
 
-    def total(e: Matrix | None, answers: dict[int, list[int]]) -> list[int]:
+    def total(e: Matrix, answers: dict[str, list[int]]) -> list[int]:
         """Decode any D - alpha + 1 answers, then take the sum of the pads off with one product."""
-        survivors = [i for i in answers if agreed.names[i] not in stragglers][: n - p.alpha + 1]
-        a = decoding_vector(survivors, n, p.alpha, primes)
-        found = [-x for x in (constant if e is None else product(square(gram, p.d), e, modulus))]
-        for factor, i in zip(a, survivors, strict=True):
-            found = add(found, answers[i], factor)
+        survivors = [name for name in answers if name not in stragglers][: len(agreed.names) - p.alpha + 1]
+        seats = [agreed.names.index(name) for name in survivors]
+        found = [-x for x in (product(rows_from(gram, p.d, 1, [0]), e, prod(primes)) if e else constant)]
+        for factor, name in zip(decoding_vector(seats, len(agreed.names), p.alpha, primes), survivors, strict=True):
+            found = add(found, answers[name], factor)
         return found
 
     parties.train(server, solver, total, agreed.names)

@@ -10,13 +10,12 @@ import hashlib
 import itertools
 import json
 from collections.abc import Callable
+from dataclasses import astuple
 from math import prod
 from pathlib import Path
 from typing import Any
 
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-
-from spec import numbers, parties, role_keys, secrets, wire
+from spec import coded_padded, fixed_point, numbers, parties, role_keys, secrets, wire
 
 FOLDER = Path(__file__).parent / "vectors"
 RUN, PRIMES = bytes(range(16)), numbers.primes_for(5)
@@ -48,9 +47,9 @@ def gradient_code() -> list[Case]:
             "primes": list(PRIMES),
             "devices": 5,
             "alpha": 3,
-            "row": list(map(str, numbers.code_row(5, 3, PRIMES))),
+            "row": list(map(str, coded_padded.code_row(5, 3, PRIMES))),
             "survivors": survivors,
-            "decoding": list(map(str, numbers.decoding_vector(survivors, 5, 3, PRIMES))),
+            "decoding": list(map(str, coded_padded.decoding_vector(survivors, 5, 3, PRIMES))),
         }
     ]
 
@@ -62,9 +61,10 @@ def rounding() -> list[Case]:
     e = [[0.25, -3.5], [1e-9, 2.0], [0.1, 1e-3]]
     cases = []
     for bounds in ((1.0, 1.0, 100, 10), (3.5, 1.0, 60000, 2400), (1.0, 2.0, 10**7, 10**6)):
-        scales = numbers.Scales(*bounds, d=3, owners=5, primes=PRIMES)
-        gram, constant = scales.statistics(X, Y)
-        update, bits = scales.update(e)
+        parameters = fixed_point.Parameters("role-keys", 1, 3, 2, *bounds)
+        scales, places = fixed_point.scales(parameters, owners=5), numbers.entries(3, 1, [0])[0, 0]
+        gram, constant = fixed_point.statistics(parameters, scales, X, Y, places)
+        update, bits = fixed_point.rounded_update(scales, e)
         cases.append(
             {
                 "bounds": list(bounds),
@@ -72,7 +72,7 @@ def rounding() -> list[Case]:
                 "X": X,
                 "Y": Y,
                 "fraction_bits": [scales.feature_bits, scales.label_bits, scales.gram_bits, scales.constant_bits],
-                "limits": [scales.limit, scales.gram_limit, scales.cross_limit],
+                "limits": [prod(scales.primes) // 8, scales.gram_limit, scales.cross_limit],
                 "gram": gram,
                 "constant": constant,
                 "e": e,
@@ -112,15 +112,15 @@ def pads() -> list[Case]:
 
 def sealing() -> list[Case]:
     """An envelope between two run keys, and a bulk under a content key."""
-    ours, theirs = (X25519PrivateKey.from_private_bytes(drawn(who)) for who in ("sender", "receiver"))
+    ours, theirs = drawn("sender"), drawn("receiver")
     context, plaintext, fresh, key = b"a context", b"a plaintext", drawn("fresh"), drawn("content key")
     sealed = secrets.seal(ours, secrets.public_of(theirs), context, plaintext, fresh)
     bulk = drawn("bulk", secrets.CHUNK + 5)
     encrypted = secrets.encrypt_bulk(key, context, bulk)
     return [
         {
-            "sender": drawn("sender").hex(),
-            "receiver": drawn("receiver").hex(),
+            "sender": ours.hex(),
+            "receiver": theirs.hex(),
             "fresh": fresh.hex(),
             "context": context.hex(),
             "plaintext": plaintext.hex(),
@@ -138,27 +138,25 @@ def sealing() -> list[Case]:
 
 def agreements() -> list[Case]:
     """Five devices join one invitation: parameters, statements, seats, the agreement and its hash; commitments."""
-    server, server_key = secrets.signing_key(drawn("server")), X25519PrivateKey.from_private_bytes(drawn("server key"))
-    parameters = wire.Parameters("coded-padded", 3, 4, 2, 1.0, 1.0, 100, 30, epochs=6, recipe=drawn("recipe"))
-    invited = wire.invitation(secrets.public_of(server), secrets.public_of(server_key), parameters)
+    parameters = fixed_point.Parameters("coded-padded", 3, 4, 2, 1.0, 1.0, 100, 30, epochs=6, recipe=drawn("recipe"))
+    invited = wire.invitation(secrets.identity_of(drawn("server")), secrets.public_of(drawn("server key")), parameters)
     members = []
     for name in ("a", "b", "c", "d", "e"):
-        identity, run_key = secrets.signing_key(drawn(name)), X25519PrivateKey.from_private_bytes(drawn(f"key {name}"))
-        statement = wire.join_statement(RUN, invited, name, secrets.public_of(run_key))
-        keys = (secrets.public_of(identity), secrets.public_of(run_key))
-        members.append(wire.Member(name, *keys, identity.sign(statement)))
-    agreed = wire.Agreement(RUN, invited, wire.seated(members, RUN), [], [], [])
+        identity, run_key = secrets.identity_of(drawn(name)), secrets.public_of(drawn(f"key {name}"))
+        signature = secrets.sign(drawn(name), wire.join_statement(RUN, invited, name, run_key))
+        members.append(wire.Member(name, identity, run_key, signature))
+    agreed = wire.Agreement(RUN, invited, wire.seated(members, RUN), b"", [], [], [])
     seeds = {"mask": drawn("mask"), "pad": drawn("pad")}
-    commitments = wire.committed(seeds, agreed.hash, "a", secrets.signing_key(drawn("a")))
+    commitments = wire.committed(seeds, agreed, "a", drawn("a"))
     message = wire.Message("invitation", RUN, b"", "", "", invited)
     return [
         {
             "run": RUN.hex(),
             "secrets": "shake256 of server, server key, a, key a, ...",
-            "parameters": parameters.encode().hex(),
-            "invitation": wire.encode(wire.signed(message, server)).hex(),
+            "parameters": wire.packed(*astuple(parameters)).hex(),
+            "invitation": wire.encode(wire.signed(message, drawn("server"))).hex(),
             "seats": agreed.names,
-            "agreement": agreed.encode().hex(),
+            "agreement": agreed.encoded.hex(),
             "hash": agreed.hash.hex(),
             "seeds": {purpose: seed.hex() for purpose, seed in seeds.items()},
             "commitments": wire.packed(*commitments).hex(),
@@ -172,18 +170,10 @@ class TwoProducts:
     def __init__(self) -> None:
         self.totals: list[list[float]] = []
 
-    def start(self, gradient: list[float], rows: int) -> None:
-        """G^(1) and the number of rows."""
-        self.totals.append([*gradient, rows])
-
-    def request(self) -> numbers.Reals | None:
-        """The same numbers at another place."""
+    def __call__(self, e: fixed_point.Reals, total: list[float]) -> fixed_point.Reals | None:
+        """After G^(1) and the number of rows twice the same numbers, at other places."""
+        self.totals.append(total if e else [*total[:-1], int(total[-1])])
         return {1: [[0.5], [-0.25], [1.0]], 2: [[1.0], [0.5], [-0.25]]}.get(len(self.totals))
-
-    def receive(self, e: numbers.Reals, image: list[float]) -> None:
-        """X'X e."""
-        del e
-        self.totals.append(image)
 
 
 def draws(label: str) -> Callable[[int], bytes]:
@@ -197,17 +187,22 @@ def exchange() -> list[Case]:
 
     The n-th secret of a device is SHAKE-256 of "NAME n" (32 bytes), its long-term secret that of "NAME".
     """
-    names, public = ("a", "b", "c", "d"), secrets.public_of(secrets.signing_key(drawn("server")))
-    cells = {"a": (0, 0), "b": (1, 0), "c": (0, 1), "d": (1, 1)}
-    terms = wire.Parameters("role-keys", 1, 3, 1, 1.0, 1.0, 100, 10, epochs=3, recipe=drawn("recipe"), colluders=1)
+    names, public = ("a", "b", "c", "d"), secrets.identity_of(drawn("server"))
+    roles, blocks = {"a": 0, "b": 1, "c": 0, "d": 1}, {"a": 0, "b": 0, "c": 1, "d": 1}
+    terms = fixed_point.Parameters(
+        "role-keys", 1, 3, 1, 1.0, 1.0, 100, 10, epochs=3, recipe=drawn("recipe"), colluders=1
+    )
     data = {name: ([[i / 8, 0.1, -0.5], [0.3, -i / 8, 1.0]], [[0.5], [-i / 8]]) for i, name in enumerate(names)}
+    roster = {name: secrets.identity_of(drawn(name)) for name in names}
     seen: dict[str, list[Case]] = {name: [] for name in names}
 
     def line(name: str) -> parties.Send:
-        device = parties.Device(name, drawn(name), public, terms, *data[name], draws(name))
+        device = parties.Device(
+            name, drawn(name), public, terms, roster, [frozenset(names)], 3, *data[name], draws(name)
+        )
 
         def send(message: bytes) -> list[bytes]:
-            replies = role_keys.receive(device, message, [frozenset(names)])
+            replies = role_keys.receive(device, message)
             seen[name].append({"receives": message.hex(), "sends": [reply.hex() for reply in replies]})
             return replies
 
@@ -217,8 +212,13 @@ def exchange() -> list[Case]:
         parties.Server(drawn("server"), {name: line(name) for name in names}, draws("server")),
         TwoProducts(),
     )
-    role_keys.run(server, terms, solver, cells)
-    common = {"server": public.hex(), "parameters": terms.encode().hex(), "pods": [names], "totals": solver.totals}
+    role_keys.run(server, terms, solver, roles, blocks)
+    common = {
+        "server": public.hex(),
+        "parameters": wire.packed(*astuple(terms)).hex(),
+        "pods": [names],
+        "totals": solver.totals,
+    }
     return [
         {"name": name, **common, "X": data[name][0], "Y": data[name][1], "messages": seen[name]} for name in ("a", "c")
     ]

@@ -1,11 +1,13 @@
 """Secrets: pads from seeds, seals between two parties, bulk under a content key, commitments. Only known primitives.
 
-Ed25519 signs, X25519 agrees on keys, HKDF-SHA256 derives, ChaCha20 expands, ChaCha20-Poly1305 seals.
+Ed25519 signs, X25519 agrees on keys, HKDF-SHA256 derives, ChaCha20 expands, ChaCha20-Poly1305 seals. Every secret, key
+and digest is 32 bytes.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
@@ -33,14 +35,13 @@ def derive(secret: bytes, salt: bytes, info: bytes) -> bytes:
 # -- pads (paper IV-B: Delta_i and Xi_i; footnote 1)
 
 
-def pad(seed: bytes, label: str, count: int, primes: tuple[int, ...], pair: Pair = (0, 0)) -> list[int]:
+def pad(seed: bytes, label: str, count: int, primes: list[int], pair: Pair = (0, 0)) -> list[int]:
     """``count`` uniform ring numbers from a seed of 32 bytes; another label or pair has another stream.
 
     A pad knows of no run, so that it can be made before one: its seed is drawn for one upload and never used again.
     """
     keys = [derive(seed, b"", f"codedfl pad v2|{label}|{k}".encode()) for k in range(len(primes))]
-    planes = [residues(key, count, p, pair) for key, p in zip(keys, primes, strict=True)]
-    return [from_residues(found, primes) for found in zip(*planes, strict=True)]
+    return from_residues([residues(key, count, p, pair) for key, p in zip(keys, primes, strict=True)], primes)
 
 
 def residues(key: bytes, count: int, p: int, pair: Pair) -> list[int]:
@@ -49,69 +50,85 @@ def residues(key: bytes, count: int, p: int, pair: Pair) -> list[int]:
     for segment in range(-(-count // SEGMENT)):
         nonce = bytes(4) + b"".join(number.to_bytes(4, "little") for number in (segment, *pair))  # block counter 0
         stream = Cipher(algorithms.ChaCha20(key, nonce), mode=None).encryptor()
-        wanted = min(count, (segment + 1) * SEGMENT)
-        while len(found) < wanted:
+        while len(found) < min(count, (segment + 1) * SEGMENT):
             candidate = int.from_bytes(stream.update(bytes(3)), "little")
             if candidate < p:
                 found.append(candidate)
     return found
 
 
-# -- who a party is, and what it seals
+# -- who a party is: a long-term key, which signs and does nothing else
 
 
 def signing_key(secret: bytes) -> Ed25519PrivateKey:
-    """The long-term key of a party, from its 32 secret bytes; it signs and does nothing else."""
+    """From the party's long-term secret."""
     return Ed25519PrivateKey.from_private_bytes(derive(secret, b"", b"codedfl v2|identity ed25519"))
 
 
-def public_of(key: Ed25519PrivateKey | X25519PrivateKey) -> bytes:
-    """The 32 public bytes."""
-    return key.public_key().public_bytes_raw()
+def identity_of(secret: bytes) -> bytes:
+    """The public key that stands for the party in rosters and studies."""
+    return signing_key(secret).public_key().public_bytes_raw()
 
 
-def verify(public: bytes, message: bytes, signature: bytes) -> None:
+def sign(secret: bytes, message: bytes) -> bytes:
+    """64 bytes."""
+    return signing_key(secret).sign(message)
+
+
+def verify(identity: bytes, message: bytes, signature: bytes) -> None:
     """Raise ``InvalidSignature`` unless the party with this key signed this message."""
-    Ed25519PublicKey.from_public_bytes(public).verify(signature, message)
+    Ed25519PublicKey.from_public_bytes(identity).verify(signature, message)
 
 
-def seal(sender: X25519PrivateKey, receiver: bytes, context: bytes, plaintext: bytes, fresh_secret: bytes) -> bytes:
-    """Fresh public key | ciphertext | tag: only ``receiver`` opens it, and only ``sender`` can have made it."""
-    fresh = X25519PrivateKey.from_private_bytes(fresh_secret)
-    to = X25519PublicKey.from_public_bytes(receiver)
-    key = _seal_key(fresh.exchange(to) + sender.exchange(to), public_of(fresh), public_of(sender), receiver)
-    return public_of(fresh) + ChaCha20Poly1305(key).encrypt(bytes(12), plaintext, context)
+# -- what a party seals: run keys and keys of roles are X25519 keys
 
 
-def open_sealed(receiver: X25519PrivateKey, sender: bytes, context: bytes, sealed: bytes) -> bytes:
-    """Undo ``seal``; raises ``InvalidTag`` where anything of it, or the context, is another."""
-    fresh, ciphertext = sealed[:32], sealed[32:]
-    both = b"".join(receiver.exchange(X25519PublicKey.from_public_bytes(one)) for one in (fresh, sender))
-    return ChaCha20Poly1305(_seal_key(both, fresh, sender, public_of(receiver))).decrypt(bytes(12), ciphertext, context)
+def public_of(key: bytes) -> bytes:
+    """The public half."""
+    return X25519PrivateKey.from_private_bytes(key).public_key().public_bytes_raw()
 
 
-def _seal_key(secret: bytes, fresh: bytes, sender: bytes, receiver: bytes) -> bytes:
+def agreed_secret(key: bytes, public: bytes) -> bytes:
+    """What the owners of two keys have in common; a public key of small order is refused."""
+    return X25519PrivateKey.from_private_bytes(key).exchange(X25519PublicKey.from_public_bytes(public))
+
+
+def seal_key(secret: bytes, fresh: bytes, sender: bytes, receiver: bytes) -> bytes:
+    """The key of one envelope, from public keys and both secrets."""
     return derive(secret, fresh, b"codedfl v2|seal|" + sender + receiver)
 
 
-def bulk_nonce(index: int, final: bool) -> bytes:
-    """Number and finality of a chunk: none can be cut, swapped or repeated."""
-    return bytes([final]) + index.to_bytes(11, "big")
+def seal(sender: bytes, receiver: bytes, context: bytes, plaintext: bytes, fresh: bytes) -> bytes:
+    """Fresh public key | ciphertext | tag: only ``receiver`` opens it, and only ``sender`` can have made it."""
+    secret = agreed_secret(fresh, receiver) + agreed_secret(sender, receiver)
+    key = seal_key(secret, public_of(fresh), public_of(sender), receiver)
+    return public_of(fresh) + ChaCha20Poly1305(key).encrypt(bytes(12), plaintext, context)
+
+
+def open_sealed(receiver: bytes, sender: bytes, context: bytes, sealed: bytes) -> bytes:
+    """Undo ``seal``; raises ``InvalidTag`` where anything of it, or the context, is another."""
+    fresh, ciphertext = sealed[:32], sealed[32:]
+    secret = agreed_secret(receiver, fresh) + agreed_secret(receiver, sender)
+    key = seal_key(secret, fresh, sender, public_of(receiver))
+    return ChaCha20Poly1305(key).decrypt(bytes(12), ciphertext, context)
+
+
+def in_chunks(step: Callable[[bytes, bytes, bytes], bytes], context: bytes, data: bytes, size: int) -> bytes:
+    """Chunk by chunk; finality and number of a chunk are its nonce, so that none can be cut, swapped or repeated."""
+    starts = range(0, max(1, len(data)), size)
+    nonces = [bytes([at == starts[-1]]) + index.to_bytes(11, "big") for index, at in enumerate(starts)]
+    return b"".join(step(nonce, data[at : at + size], context) for nonce, at in zip(nonces, starts, strict=True))
 
 
 def encrypt_bulk(key: bytes, context: bytes, plaintext: bytes) -> bytes:
-    """Chunk by chunk under a content key, which encrypts one plaintext only."""
-    chunks = [plaintext[at : at + CHUNK] for at in range(0, len(plaintext), CHUNK)] or [b""]
-    cipher = ChaCha20Poly1305(key)
-    return b"".join(cipher.encrypt(bulk_nonce(i, i == len(chunks) - 1), one, context) for i, one in enumerate(chunks))
+    """Under a content key, which encrypts one plaintext only."""
+    return in_chunks(ChaCha20Poly1305(key).encrypt, context, plaintext, CHUNK)
 
 
 def decrypt_bulk(key: bytes, context: bytes, digest: bytes, ciphertext: bytes) -> bytes:
     """Undo it. The digest, sealed to each receiver, comes first: every receiver could make chunks that open."""
     assert sha256(ciphertext) == digest, "the bulk is the one that its sender sealed"
-    chunks = [ciphertext[at : at + CHUNK + 16] for at in range(0, len(ciphertext), CHUNK + 16)]
-    cipher = ChaCha20Poly1305(key)
-    return b"".join(cipher.decrypt(bulk_nonce(i, i == len(chunks) - 1), one, context) for i, one in enumerate(chunks))
+    return in_chunks(ChaCha20Poly1305(key).decrypt, context, ciphertext, CHUNK + 16)
 
 
 def commitment(seed: bytes, agreement: bytes, owner: str, purpose: str) -> bytes:

@@ -18,15 +18,14 @@ class SolverForSpec:
     def __init__(self, solver: Solver, d: int, outputs: int) -> None:
         self.solver, self._shape = solver, (d, outputs)
 
-    def start(self, gradient: list[float], rows: int) -> None:
-        self.solver.start(np.zeros(self._shape), np.array(gradient).reshape(self._shape), rows)
-
-    def request(self) -> list[list[float]] | None:
+    def __call__(self, e: list[list[float]], total: list[float]) -> list[list[float]] | None:
+        if not e:
+            *gradient, rows = total
+            self.solver.start(np.zeros(self._shape), np.array(gradient).reshape(self._shape), int(rows))
+        else:
+            self.solver.receive(np.array(e), np.array(total).reshape(self._shape))
         found = self.solver.request()
         return None if found is None else found.tolist()
-
-    def receive(self, e: list[list[float]], image: list[float]) -> None:
-        self.solver.receive(np.array(e), np.array(image).reshape(self._shape))
 
 
 class SpecDeviceInPackage:

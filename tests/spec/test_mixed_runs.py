@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,14 +13,14 @@ import pytest
 from mixed import SolverForSpec, SpecDeviceInPackage
 
 from codedfl import BlockKrylov, Identity
-from codedfl.code.roles import deal_cells
+from codedfl.code.roles import Cell, deal_cells
 from codedfl.exact.fixed_point import Bounds
 from codedfl.protocol import Device, Parameters, Rows, RunPlan, Server
 from codedfl.protocol.scheme import SharingScheme
 from codedfl.protocol.schemes.coded_padded import CODED_PADDED
 from codedfl.protocol.schemes.role_keys import ROLE_KEYS
 from codedfl.run.in_process import run_in_process
-from spec import coded_padded, parties, role_keys, wire
+from spec import coded_padded, fixed_point, parties, role_keys
 
 D, FEATURES, OUTPUTS, EPOCHS = 4, 3, 2, 4
 NAMES = [f"device-{i}" for i in range(D)]
@@ -38,7 +38,7 @@ class Scheme:
     alpha: int
     colluders: int
     receive: Callable[[parties.Device, bytes], list[bytes]]
-    run: Callable[[parties.Server, wire.Parameters, SolverForSpec], None]
+    run: Callable[[parties.Server, fixed_point.Parameters, SolverForSpec], None]
     names: Sequence[str] = tuple(NAMES)
     blocks: int = 1
     reserve: int = 0
@@ -52,9 +52,11 @@ class Scheme:
         return RunPlan(self.sharing, parameters, tuple(self.names), blocks=self.blocks, reserve=self.reserve)
 
     @property
-    def parameters(self) -> wire.Parameters:
+    def parameters(self) -> fixed_point.Parameters:
         name, z = self.sharing.name, self.colluders
-        return wire.Parameters(name, self.alpha, FEATURES, OUTPUTS, 1.0, 1.0, 100, 10, EPOCHS, colluders=z)
+        return fixed_point.Parameters(
+            name, self.alpha, FEATURES, OUTPUTS, 1.0, 1.0, 100, 10, epochs=EPOCHS, colluders=z
+        )
 
     def package_device(self, name: str) -> Device:
         return Device(self.plan, name, Rows(*rows(name)), identity=Identity(SECRETS[name]))
@@ -62,10 +64,18 @@ class Scheme:
     def spec_device(self, name: str) -> parties.Device:
         X, Y = rows(name)
         public, drawn = Identity(SERVER_SECRET).public, random.Random(name).randbytes
-        return parties.Device(name, SECRETS[name], public, self.parameters, X.tolist(), Y.tolist(), drawn)
+        roster, pods = {one: Identity(SECRETS[one]).public for one in self.names}, [frozenset(self.names)]
+        rows_of = (X.tolist(), Y.tolist(), drawn)
+        return parties.Device(name, SECRETS[name], public, self.parameters, roster, pods, 3, *rows_of)
 
     def package_server(self) -> Server:
         return Server(self.plan, solver(), identity=Identity(SERVER_SECRET))
+
+
+def dealt(cells: Mapping[str, Cell]) -> tuple[dict[str, int], dict[str, int]]:
+    """Roles and blocks by name, as the specification has them: no blocks where there is one."""
+    blocks = {name: cell.block for name, cell in cells.items()}
+    return {name: cell.role for name, cell in cells.items()}, blocks if max(blocks.values()) > 0 else {}
 
 
 SCHEMES = {
@@ -81,14 +91,14 @@ SCHEMES = {
         1,
         1,
         role_keys.receive,
-        lambda server, p, asks: role_keys.run(server, p, asks, {**deal_cells(NAMES, 2)}),
+        lambda server, p, asks: role_keys.run(server, p, asks, *dealt(deal_cells(NAMES, 2))),
     ),
     "role-keys in two blocks": Scheme(
         ROLE_KEYS,
         1,
         1,
         role_keys.receive,
-        lambda server, p, asks: role_keys.run(server, p, asks, {**deal_cells(NAMES, 2, 2)}),
+        lambda server, p, asks: role_keys.run(server, p, asks, *dealt(deal_cells(NAMES, 2, 2))),
         blocks=2,
     ),
     "role-keys in blocks with a reserve": Scheme(
@@ -96,7 +106,7 @@ SCHEMES = {
         1,
         1,
         role_keys.receive,
-        lambda server, p, asks: role_keys.run(server, p, asks, {**deal_cells(MORE, 2, 2, 1)}),
+        lambda server, p, asks: role_keys.run(server, p, asks, *dealt(deal_cells(MORE, 2, 2, 1))),
         MORE,
         blocks=2,
         reserve=1,

@@ -166,6 +166,6 @@ def test_the_totals_of_the_exchange() -> None:
 
 def test_what_the_package_makes_the_specification_reads() -> None:
     (case,) = cases("agreements")
-    agreed = wire.Agreement.decode(bytes.fromhex(case["agreement"]))
+    agreed = wire.read_agreement(bytes.fromhex(case["agreement"]))
     assert (agreed.names, agreed.hash.hex()) == (case["seats"], case["hash"])
     assert wire.encode(wire.decode(bytes.fromhex(case["invitation"]))).hex() == case["invitation"]
